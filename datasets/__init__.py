@@ -1,0 +1,1 @@
+"""Data loaders, generated domains and episode samplers."""

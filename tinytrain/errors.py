@@ -1,0 +1,53 @@
+"""Every error a user can cause: one class per exit code, one line per message.
+
+A message gives the fact, the number and the remedy, in that order. Bugs are not
+`TinytrainError`s and keep their traceback.
+"""
+
+
+class TinytrainError(Exception):
+    """Base of all errors that end in one line on stderr.
+
+    `code` is a stable short name such as ``"file-truncated"``; `exit_code` is what
+    the command line returns.
+    """
+
+    exit_code = 1
+
+    def __init__(self, code: str, message: str):
+        super().__init__(f"{code}: {message}")
+        self.code = code
+
+
+class UsageError(TinytrainError):
+    """The command line or an argument cannot mean anything (exit code 2)."""
+
+    exit_code = 2
+
+
+class InputError(TinytrainError):
+    """A file, picture, network or episode is missing, broken or unsuitable (exit code 3)."""
+
+    exit_code = 3
+
+
+class BudgetError(TinytrainError):
+    """No plan fits the budget (exit code 4). `smallest` is the smallest feasible budget in bytes."""
+
+    exit_code = 4
+
+    def __init__(self, code: str, message: str, smallest: int | None = None):
+        super().__init__(code, message)
+        self.smallest = smallest
+
+
+class KeptOldWeights(TinytrainError):
+    """The adaptation was refused and the old weights stand (exit code 5)."""
+
+    exit_code = 5
+
+
+class StorageError(TinytrainError):
+    """A result could not be written; nothing half-written is left (exit code 6)."""
+
+    exit_code = 6
