@@ -1,1 +1,49 @@
 """Data loaders, generated domains and episode samplers."""
+
+import difflib
+import os
+from pathlib import Path
+
+from tinytrain.datasets.dataset import Dataset
+from tinytrain.datasets.folder import folder_dataset, folder_episode
+from tinytrain.datasets.packs import PACKS, load_pack
+from tinytrain.datasets.samplers import sample_episode, sample_meta_dataset_episode
+from tinytrain.datasets.signs import signs
+
+from tinytrain.errors import InputError
+
+__all__ = [
+    "DOMAINS",
+    "PACKS",
+    "Dataset",
+    "folder_dataset",
+    "folder_episode",
+    "load_pack",
+    "open_dataset",
+    "sample_episode",
+    "sample_meta_dataset_episode",
+]
+
+# Generated domains: nothing to download.
+DOMAINS = {"signs": signs}
+
+
+def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | None = None) -> Dataset:
+    """A generated domain by name, a pack by name or .npz file, or a folder with a folder per class.
+
+    Names come before paths; write ``./signs`` for a folder called like a domain. Raises InputError,
+    for an unknown name with the closest known one.
+    """
+    name = os.fspath(name_or_path)
+    if name in DOMAINS:
+        return DOMAINS[name]()
+    if name in PACKS or name.endswith(".npz"):
+        return load_pack(name, data_dir)
+    if os.sep in name or Path(name).is_dir():
+        return folder_dataset(name)
+    known = [*DOMAINS, *PACKS]
+    closest = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {closest[0]!r}? " if closest else ""
+    raise InputError(
+        "unknown-dataset", f"{name!r} is no folder, pack or domain; {hint}known names: {', '.join(known)}"
+    )

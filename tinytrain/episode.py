@@ -4,7 +4,9 @@ Pictures are handed over one at a time and are never kept here: the source behin
 `read` decides whether they lie in memory, in a pack or in files on disk.
 """
 
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,14 +30,23 @@ class Pictures:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def take(self, indices: Sequence[int]) -> "Pictures":
+        """The pictures at `indices`, in that order, still read one at a time."""
+        chosen = [int(i) for i in indices]
+        return Pictures(
+            labels=self.labels[chosen],
+            names=tuple(self.names[i] for i in chosen),
+            read=lambda i, size: self.read(chosen[i], size),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Episode:
     """Support and query pictures of the same classes. `query` may be empty; classes may be unbalanced.
 
     `may_flip` says that mirroring a picture cannot change its class. `source` names where
-    the pictures came from. Raises InputError for fewer than two classes or a class without
-    support pictures.
+    the pictures came from. Raises InputError for fewer than two classes, a class without
+    support pictures or a label that is no class.
     """
 
     support: Pictures
@@ -46,9 +57,15 @@ class Episode:
 
     def __post_init__(self):
         if self.n_way < 2:
-            raise InputError("one-class", f"{self.n_way} class given; at least 2 are needed to tell apart")
-        counts = self.shots
-        for name, count in zip(self.class_names, counts, strict=True):
+            given = f"{self.n_way} class" + ("es" if self.n_way == 0 else "")
+            raise InputError("one-class", f"{given} given; at least 2 are needed to tell apart")
+        for pictures in (self.support, self.query):
+            if len(pictures) and not 0 <= pictures.labels.min() <= pictures.labels.max() < self.n_way:
+                worst = pictures.labels[np.abs(pictures.labels - (self.n_way - 1) / 2).argmax()]
+                raise InputError(
+                    "bad-label", f"label {worst} given; {self.n_way} classes end at {self.n_way - 1}"
+                )
+        for name, count in zip(self.class_names, self.shots, strict=True):
             if count == 0:
                 raise InputError("empty-class", f"class {name!r} has no support picture; add at least one")
 
@@ -60,3 +77,14 @@ class Episode:
     def shots(self) -> np.ndarray:
         """Support pictures per class, (n_way,)."""
         return np.bincount(self.support.labels, minlength=self.n_way)
+
+    @property
+    def digest(self) -> str:
+        """16 hexadecimal digits over the names and labels of all pictures, in order.
+
+        Two runs that print the same digest were judged on the same list of pictures.
+        """
+        parts = [self.class_names]
+        for pictures in (self.support, self.query):
+            parts += [pictures.names, pictures.labels.tolist()]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,57 @@
+"""A labelled collection of pictures to draw episodes from."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tinytrain.episode import Pictures
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Pictures with classes, wherever they lie.
+
+    `labels` is (n,) int32 into `class_names`; `names` identifies each picture for people;
+    `read(i, size)` returns picture i as uint8 (size, size, 3) RGB. `groups` is (n,) int32 or
+    None: pictures of one group show the same physical thing or voice, and an episode never has
+    one of them in the support and another in the query. `families` is (n_classes,) int32 or
+    None: classes that belong together, such as the letters of one alphabet. `may_flip` says
+    that mirroring cannot change a class. `skipped` lists (path, reason) of unusable files.
+    """
+
+    name: str
+    labels: np.ndarray
+    class_names: tuple[str, ...]
+    names: Sequence[str]
+    read: Callable[[int, int], np.ndarray]
+    groups: np.ndarray | None = None
+    families: np.ndarray | None = None
+    may_flip: bool = False
+    licence: str = ""
+    citation: str = ""
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.class_names)
+
+    @cached_property
+    def by_class(self) -> tuple[np.ndarray, ...]:
+        """Indices of the pictures of each class, ascending."""
+        order = np.argsort(self.labels, kind="stable")
+        ends = np.cumsum(np.bincount(self.labels, minlength=self.n_classes))
+        return tuple(np.split(order, ends[:-1]))
+
+    def pictures(self, chosen: Sequence[Sequence[int]]) -> Pictures:
+        """The pictures at the indices `chosen[c]`, labelled c, for every c in turn."""
+        indices = [int(i) for of_class in chosen for i in of_class]
+        return Pictures(
+            labels=np.repeat(np.arange(len(chosen), dtype=np.int32), [len(c) for c in chosen]),
+            names=tuple(self.names[i] for i in indices),
+            read=lambda i, size: self.read(indices[i], size),
+        )

@@ -1,0 +1,129 @@
+"""A folder of pictures, one folder per class, to a `Dataset` and to an `Episode`.
+
+Files that cannot be used are listed with the reason and left out; only a class without any
+picture left is an error. Hidden files and folders inside class folders are passed over.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+from tinytrain.datasets.dataset import Dataset
+from tinytrain.datasets.samplers import shuffled
+
+from tinytrain.episode import Episode
+from tinytrain.errors import InputError, UsageError
+from tinytrain.pictures import SUFFIXES, check_picture, load_picture
+from tinytrain.seeds import rng_for
+
+
+def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset:
+    """All usable pictures below `folder`, classes in the order of their sorted names.
+
+    `skipped` of the result lists the files that cannot be used. Raises InputError with code
+    ``folder-missing``, ``no-classes`` or ``empty-class``.
+    """
+    root = Path(folder)
+    classes = _class_folders(root)
+    paths, labels, skipped = [], [], []
+    for label, class_folder in enumerate(classes):
+        good, bad = _pictures_in(class_folder)
+        if not good:
+            reason = f"; {len(bad)} were skipped, the first: {bad[0][1]}" if bad else ""
+            name = printable(class_folder.name)
+            raise InputError(
+                "empty-class", f"class {name!r} has 0 usable pictures{reason}; add some or remove it"
+            )
+        paths += good
+        labels += [label] * len(good)
+        skipped += bad
+    return Dataset(
+        name=printable(root.resolve().name),
+        labels=np.array(labels, dtype=np.int32),
+        class_names=tuple(printable(c.name) for c in classes),
+        names=tuple(printable(p.relative_to(root)) for p in paths),
+        read=lambda i, size: load_picture(paths[i], size),
+        may_flip=may_flip,
+        licence="yours",
+        skipped=tuple(skipped),
+    )
+
+
+def folder_episode(
+    source: str | os.PathLike | Dataset,
+    shots: int | None = None,
+    way: int | None = None,
+    seed: int = 0,
+    may_flip: bool = False,
+) -> Episode:
+    """Up to `shots` pictures per class as support, drawn at random; the others are queries.
+
+    Without `shots` every picture is support. Without `way` every class takes part, otherwise `way`
+    classes drawn at random. A class may have fewer pictures than `shots`. `source` is a folder or the
+    result of `folder_dataset`, which keeps its own `may_flip`. Raises InputError when there are fewer
+    classes than `way` or fewer than two, and UsageError for `shots` below 1 or `way` below 2.
+    """
+    if (shots is not None and shots < 1) or (way is not None and way < 2):
+        raise UsageError("bad-episode", f"{way} ways and {shots} shots given; needed are at least 2 and 1")
+    dataset = source if isinstance(source, Dataset) else folder_dataset(source, may_flip)
+    if way is not None and dataset.n_classes < way:
+        raise InputError(
+            "too-few-classes",
+            f"{dataset.name!r} has {dataset.n_classes} classes, {way} are needed; add classes",
+        )
+    classes = np.arange(dataset.n_classes)
+    if way is not None:
+        classes = np.sort(shuffled(classes, rng_for(seed, "folder classes"))[:way])
+    # A stream per class name: adding a class leaves the draws of the others as they were.
+    drawn = [shuffled(dataset.by_class[c], rng_for(seed, "folder", dataset.class_names[c])) for c in classes]
+    limits = [len(d) if shots is None else shots for d in drawn]
+    return Episode(
+        support=dataset.pictures([d[:limit] for d, limit in zip(drawn, limits, strict=True)]),
+        query=dataset.pictures([d[limit:] for d, limit in zip(drawn, limits, strict=True)]),
+        class_names=tuple(dataset.class_names[c] for c in classes),
+        may_flip=dataset.may_flip,
+        source=f"{dataset.name}: {len(classes)} classes, shots {shots or 'all'}, seed {seed}",
+    )
+
+
+def printable(path: str | os.PathLike) -> str:
+    """A file name as text that can be printed and stored: bytes that are no UTF-8 become ``\\xNN``."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _class_folders(root: Path) -> list[Path]:
+    try:
+        entries = sorted(p for p in root.iterdir() if not p.name.startswith("."))
+    except OSError as error:
+        raise InputError(
+            "folder-missing", f"{str(root)!r} cannot be listed ({error.strerror}); check the path"
+        ) from error
+    classes = [p for p in entries if p.is_dir()]
+    if not classes:
+        pictures = sum(p.suffix.lower() in SUFFIXES for p in entries)
+        raise InputError(
+            "no-classes",
+            f"{str(root)!r} has 0 class folders and {pictures} pictures; make one folder per class",
+        )
+    return classes
+
+
+def _pictures_in(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
+    """Usable pictures of one class, sorted by name, and (path, reason) of the other files."""
+    try:
+        entries = sorted(p for p in folder.iterdir() if not p.name.startswith("."))
+    except OSError as error:
+        return [], [(printable(folder), f"cannot be listed ({error.strerror})")]
+    good, bad = [], []
+    for path in entries:
+        if path.is_dir():
+            continue
+        if path.suffix.lower() not in SUFFIXES:
+            bad.append((printable(path), f"has a name that does not end in {', '.join(SUFFIXES)}"))
+            continue
+        try:
+            check_picture(path)
+            good.append(path)
+        except InputError as error:
+            bad.append((printable(path), str(error).removeprefix(f"{error.code}: {os.fspath(path)!r} ")))
+    return good, bad

@@ -1,0 +1,251 @@
+"""Compiled kernels against their numpy twins, and the twins against finite differences in float64."""
+
+import zlib
+
+import numpy as np
+import pytest
+
+from tinytrain import kernels
+from tinytrain.kernels import reference
+
+compiled = pytest.fixture(lambda: kernels.load("numba"), scope="module")
+SHAPES = [  # height, width, channels, kernel, stride
+    (9, 7, 5, 3, 1),
+    (8, 8, 16, 3, 2),
+    (4, 4, 24, 5, 1),
+    (4, 4, 8, 7, 1),
+    (9, 8, 3, 7, 2),
+    (6, 5, 17, 5, 2),
+    (1, 1, 4, 3, 1),
+    (2, 3, 4, 7, 2),
+]
+
+
+def rng(*key):
+    return np.random.default_rng([zlib.crc32(str(k).encode()) for k in key])
+
+
+def normal(random, *shape, dtype=np.float32):
+    return random.standard_normal(shape).astype(dtype)
+
+
+def out_hw(height, width, stride):
+    return -(-height // stride), -(-width // stride)
+
+
+def test_both_backends_offer_every_kernel_by_the_same_name():
+    for backend in ("numba", "numpy"):
+        assert all(hasattr(kernels.load(backend), name) for name in kernels.NAMES)
+
+
+@pytest.mark.parametrize("height,width,channels,size,stride", SHAPES)
+class TestDepthwise:
+    def arrays(self, height, width, channels, size, stride, dtype=np.float32):
+        r = rng(height, width, channels, size, stride)
+        ho, wo = out_hw(height, width, stride)
+        x = normal(r, 2, height, width, channels, dtype=dtype)
+        w = normal(r, size * size, channels, dtype=dtype)
+        return x, w, normal(r, channels, dtype=dtype), normal(r, 2, ho, wo, channels, dtype=dtype)
+
+    def test_forward_agrees_with_its_twin(self, compiled, height, width, channels, size, stride):
+        x, w, b, g = self.arrays(height, width, channels, size, stride)
+        for relu6 in (True, False):
+            got, want = np.full_like(g, np.nan), np.full_like(g, np.nan)
+            compiled.depthwise_forward(got, x, w, b, size, stride, (size - 1) // 2, relu6)
+            reference.depthwise_forward(want, x, w, b, size, stride, (size - 1) // 2, relu6)
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+    def test_a_band_of_rows_equals_the_same_rows_of_the_whole(
+        self, compiled, height, width, channels, size, stride
+    ):
+        x, w, b, g = self.arrays(height, width, channels, size, stride)
+        pad = (size - 1) // 2
+        whole, band = np.empty_like(g), np.empty_like(g)
+        compiled.depthwise_forward(whole, x, w, b, size, stride, pad, True)
+        for i in range(g.shape[1]):
+            first = max(0, i * stride - pad)
+            rows = np.ascontiguousarray(x[:, first : i * stride - pad + size])
+            row = np.empty_like(band[:, i : i + 1])
+            compiled.depthwise_forward(row, rows, w, b, size, stride, first - (i * stride - pad), True)
+            band[:, i : i + 1] = row
+        np.testing.assert_allclose(band, whole, rtol=1e-6, atol=1e-6)
+
+    def test_gradients_agree_with_their_twins(self, compiled, height, width, channels, size, stride):
+        x, w, _, g = self.arrays(height, width, channels, size, stride)
+        got, want = np.full_like(x, np.nan), np.full_like(x, np.nan)
+        compiled.depthwise_grad_input(got, g, w, size, stride)
+        reference.depthwise_grad_input(want, g, w, size, stride)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+        got, want = np.ones_like(w), np.ones_like(w)
+        compiled.depthwise_grad_weight(got, x, g, size, stride)
+        reference.depthwise_grad_weight(want, x, g, size, stride)
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+    def test_twin_gradients_agree_with_finite_differences(self, height, width, channels, size, stride):
+        x, w, b, g = self.arrays(height, width, channels, size, stride, np.float64)
+        y = np.empty_like(g)
+
+        def value(x, w):
+            reference.depthwise_forward(y, x, w, b, size, stride, (size - 1) // 2, False)
+            return (y * g).sum()
+
+        gx, gw = np.empty_like(x), np.zeros_like(w)
+        reference.depthwise_grad_input(gx, g, w, size, stride)
+        reference.depthwise_grad_weight(gw, x, g, size, stride)
+        r = rng("direction", size)
+        dx, dw = normal(r, *x.shape, dtype=np.float64), normal(r, *w.shape, dtype=np.float64)
+        np.testing.assert_allclose(value(x + dx, w) - value(x - dx, w), 2 * (gx * dx).sum(), rtol=1e-9)
+        np.testing.assert_allclose(value(x, w + dw) - value(x, w - dw), 2 * (gw * dw).sum(), rtol=1e-9)
+
+
+def same_as_twin(compiled, name, outputs, *inputs, rtol=1e-5, atol=1e-5):
+    """Run kernel `name` in both forms on copies of `outputs` and compare what they wrote."""
+    got, want = [o.copy() for o in outputs], [o.copy() for o in outputs]
+    status = getattr(compiled, name)(*got, *inputs)
+    assert status == getattr(reference, name)(*want, *inputs)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol, err_msg=name)
+    return got
+
+
+def test_unfold_of_every_band_agrees_with_its_twin(compiled):
+    picture = rng("unfold").integers(0, 256, (9, 8, 3)).astype(np.uint8)
+    for first, rows in ((0, 5), (0, 2), (2, 2), (4, 1)):
+        y = np.full((rows, 4, 27), np.nan, np.float32)
+        same_as_twin(compiled, "unfold", [y], picture, 3, 2, first, np.float32(127.5), np.float32(1 / 127.5))
+
+
+@pytest.mark.parametrize("rows,columns", [(1, 1), (7, 5), (16, 24), (3, 40)])
+def test_row_and_column_kernels_agree_with_their_twins(compiled, rows, columns):
+    r = rng("rows", rows, columns)
+    y, skip, b = 4 * normal(r, rows, columns), normal(r, rows, columns), normal(r, columns)
+    chosen = np.sort(r.permutation(columns)[: (columns + 1) // 2]).astype(np.int32)
+    part = normal(r, rows, len(chosen))
+    same_as_twin(compiled, "add_bias", [y], b)
+    same_as_twin(compiled, "add_bias_relu6", [y], b)
+    same_as_twin(compiled, "add_bias_residual", [y], b, skip)
+    same_as_twin(compiled, "add_column_sums", [b], y)
+    same_as_twin(compiled, "accumulate", [y.ravel()], skip.ravel())
+    same_as_twin(compiled, "gather_columns", [part], y, chosen)
+    same_as_twin(compiled, "scatter_columns", [y], chosen, part)
+    same_as_twin(compiled, "add_fisher", [np.abs(b), b], y, skip, rtol=1e-4)
+    bits = np.zeros((rows * columns + 7) // 8, np.uint8)
+    (bits,) = same_as_twin(compiled, "pack_mask", [bits], y.ravel())
+    (masked,) = same_as_twin(compiled, "apply_mask", [skip.ravel()], bits)
+    np.testing.assert_array_equal(masked != 0, ((y > 0) & (y < 6)).ravel())
+    three = normal(r, 2, rows, columns)
+    same_as_twin(compiled, "pool", [normal(r, 2, columns)], three)
+    same_as_twin(compiled, "pool_grad", [three], normal(r, 2, columns))
+
+
+@pytest.mark.parametrize("pictures,ways,size", [(1, 2, 3), (6, 4, 10), (9, 3, 16)])
+def test_prototype_loss_and_gradient_agree_with_their_twins(compiled, pictures, ways, size):
+    r = rng("loss", pictures)
+    f, p = normal(r, pictures, size), normal(r, ways, size)
+    labels = r.integers(0, ways, pictures).astype(np.int32)
+    out = [np.zeros(pictures, np.float32), np.zeros((pictures, ways), np.float32)]
+    t = np.float32(10)
+    _, residual, cosine = same_as_twin(compiled, "prototype_loss", [*out, out[1]], f, labels, p, t, rtol=1e-4)
+    same_as_twin(compiled, "prototype_loss_grad", [np.zeros_like(f)], residual, cosine, f, p, t, rtol=1e-4)
+    same_as_twin(compiled, "class_sums", [np.ones_like(p), np.ones(ways, np.float32)], f, labels)
+
+
+def test_prototype_gradients_agree_with_finite_differences():
+    r = rng("finite")
+    f, p = normal(r, 5, 7, dtype=np.float64), normal(r, 3, 7, dtype=np.float64)
+    labels = np.array([0, 1, 2, 1, 0], np.int32)
+
+    def value(f, p):
+        loss, residual, cosine = np.zeros(5), np.zeros((5, 3)), np.zeros((5, 3))
+        reference.prototype_loss(loss, residual, cosine, f, labels, p, 10.0)
+        return loss.sum(), residual, cosine
+
+    _, residual, cosine = value(f, p)
+    gf, gp = np.zeros_like(f), np.zeros_like(p)
+    reference.prototype_loss_grad(gf, residual, cosine, f, p, 10.0)
+    # The loss is symmetric in embeddings and prototypes: transposing the tables swaps their roles.
+    reference.prototype_loss_grad(gp, residual.T, cosine.T, p, f, 10.0)
+    df, dp, h = normal(r, 5, 7, dtype=np.float64), normal(r, 3, 7, dtype=np.float64), 1e-6
+    slope = (value(f + h * df, p)[0] - value(f - h * df, p)[0]) / (2 * h)
+    np.testing.assert_allclose(slope, (gf * df).sum(), rtol=1e-6)
+    slope = (value(f, p + h * dp)[0] - value(f, p - h * dp)[0]) / (2 * h)
+    np.testing.assert_allclose(slope, (gp * dp).sum(), rtol=1e-6)
+
+
+def test_cholesky_solves_and_refuses_what_is_not_positive_definite(compiled):
+    r = rng("cholesky")
+    a = normal(r, 12, 30)
+    a = a @ a.T / 30 + 0.1 * np.eye(12, dtype=np.float32)
+    x = normal(r, 4, 12)
+    (factor,) = same_as_twin(compiled, "cholesky", [a], rtol=1e-3, atol=1e-4)
+    (solved,) = same_as_twin(compiled, "cholesky_solve", [x], factor, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(solved @ a, x, atol=1e-3)
+    assert compiled.cholesky(-a) == reference.cholesky(-a) == 1
+    assert compiled.cholesky(np.full_like(a, np.nan)) == 1
+
+
+def test_optimizers_agree_with_their_twins(compiled):
+    r = rng("optimizer")
+    starts, rates = np.array([0, 3, 20, 41], np.int32), np.array([0.1, 0.01, 0.3], np.float32)
+    w, g = normal(r, 41), normal(r, 41)
+    m, v = reference.to_bfloat16(normal(r, 41)), reference.to_bfloat16(np.abs(normal(r, 41)))
+    work = np.zeros(16, np.float32)
+    beta, slow = np.float32(0.9), np.float32(0.999)
+    same_as_twin(compiled, "sgd", [w], g, starts, rates)
+    for name, outputs, rest in (
+        ("momentum", [w], [beta]),
+        ("adam", [w], [beta, slow, 3]),
+    ):
+        states = [m] if name == "momentum" else [m, v]
+        got, want = [a.copy() for a in (*outputs, *states)], [a.copy() for a in (*outputs, *states)]
+        getattr(compiled, name)(got[0], g, *got[1:], work, starts, rates, *rest)
+        getattr(reference, name)(want[0], g, *want[1:], work, starts, rates, *rest)
+        np.testing.assert_allclose(got[0], want[0], rtol=1e-4, atol=1e-5)
+        for a, b in zip(got[1:], want[1:], strict=True):
+            np.testing.assert_allclose(reference.from_bfloat16(a), reference.from_bfloat16(b), rtol=0.01)
+
+
+def test_adam_matches_the_textbook_over_many_steps_within_the_rounding_of_its_moments(compiled):
+    r = rng("adam")
+    w, m, v = normal(r, 30), np.zeros(30, np.uint16), np.zeros(30, np.uint16)
+    want, first, second = w.astype(np.float64), np.zeros(30), np.zeros(30)
+    starts, rates, work = np.array([0, 30], np.int32), np.array([0.01], np.float32), np.zeros(64, np.float32)
+    for step in range(1, 41):
+        g = normal(r, 30) + np.linspace(-2, 2, 30).astype(np.float32)
+        compiled.adam(w, g, m, v, work, starts, rates, np.float32(0.9), np.float32(0.999), step)
+        first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g * g
+        want -= 0.01 * first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
+    np.testing.assert_allclose(w, want, atol=0.02)
+
+
+@pytest.mark.parametrize("flip,down,right", [(False, 0, 0), (True, 2, -3), (False, -5, 4)])
+def test_augment_agrees_with_its_twin(compiled, flip, down, right):
+    picture = rng("augment").integers(0, 256, (16, 12, 3)).astype(np.uint8)
+    values = np.float32(20), np.float32(1.5), np.float32(0.7)
+    got, want = np.zeros_like(picture), np.zeros_like(picture)
+    compiled.augment(got, picture, flip, down, right, *values, np.uint8(128))
+    reference.augment(want, picture, flip, down, right, *values, np.uint8(128))
+    assert np.abs(got.astype(int) - want).max() <= 1
+
+
+def test_augment_with_neutral_values_returns_the_picture(compiled):
+    picture = rng("neutral").integers(0, 256, (8, 8, 3)).astype(np.uint8)
+    out = np.zeros_like(picture)
+    compiled.augment(out, picture, False, 0, 0, np.float32(0), np.float32(1), np.float32(1), np.uint8(0))
+    np.testing.assert_array_equal(out, picture)
+
+
+def test_eight_bit_storage_is_off_by_at_most_half_a_step(compiled):
+    for x in (normal(rng("q"), 100), np.zeros(5, np.float32), np.full(5, 3.5, np.float32)):
+        codes, span, back = np.zeros(len(x), np.uint8), np.zeros(2, np.float32), np.zeros_like(x)
+        compiled.quantize(codes, span, x)
+        compiled.dequantize(back, codes, span)
+        assert np.abs(back - x).max() <= span[1] / 2 * 1.001 + 1e-6
+        twin, twin_span = codes.copy(), span.copy()
+        reference.quantize(twin, twin_span, x)
+        assert np.abs(codes.astype(int) - twin).max() <= 1
+
+
+def test_each_kernel_keeps_one_compiled_signature(compiled):
+    for name in kernels.NAMES:
+        assert len(getattr(getattr(compiled, name), "signatures", [1])) <= 1, name

@@ -1,0 +1,272 @@
+import io
+import os
+import resource
+import struct
+import warnings
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tinytrain.errors import InputError
+from tinytrain.pictures import MAX_PIXELS, check_picture, fit, load_picture
+
+
+def encoded(image, kind="PNG", **options):
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def scene(width=60, height=40):
+    """A smooth picture whose four quarters differ, so that every turn of it is another picture."""
+    y, x = np.mgrid[0:height, 0:width]
+    red, green = x * 255 // max(width - 1, 1), y * 255 // max(height - 1, 1)
+    return np.stack([red, green, (red + green) // 3], axis=-1).astype(np.uint8)
+
+
+def png_header(width, height):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+def bmp_header(width, height):
+    return (
+        b"BM"
+        + struct.pack("<IHHI", 54, 0, 0, 54)
+        + struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, *[0] * 6)
+    )
+
+
+def jpeg_header(width, height):
+    data = bytearray(encoded(Image.new("RGB", (16, 16)), "JPEG"))
+    at = data.index(b"\xff\xc0") + 5
+    data[at : at + 4] = struct.pack(">HH", height, width)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "BMP", "PPM"])
+@pytest.mark.parametrize("shape", [(40, 60), (60, 40), (33, 47), (200, 300)])
+def test_the_rule_is_shorter_side_bilinear_then_centre_crop(kind, shape):
+    pixels = scene(shape[1], shape[0])
+    size = 32
+    scale = size / min(shape)
+    long = round(max(shape) * scale)
+    resized = (long, size) if shape[1] > shape[0] else (size, long)
+    whole = np.asarray(Image.fromarray(pixels).resize(resized, Image.Resampling.BILINEAR), dtype=int)
+    top, left = (whole.shape[0] - size) // 2, (whole.shape[1] - size) // 2
+    expected = whole[top : top + size, left : left + size]
+    got = load_picture(encoded(Image.fromarray(pixels), kind), size)
+    assert got.shape == (size, size, 3) and got.dtype == np.uint8
+    assert np.abs(got - expected).max() <= 6  # half a pixel of rounding in a gradient
+    assert np.array_equal(got, fit(pixels, size))
+
+
+def test_a_jpeg_in_draft_mode_looks_like_the_whole_jpeg_shrunk():
+    big = Image.fromarray(scene(1600, 1200))
+    data = encoded(big, "JPEG", quality=95)
+    whole = fit(np.asarray(Image.open(io.BytesIO(data))), 128).astype(int)
+    assert np.abs(load_picture(data, 128) - whole).mean() < 1.5
+
+
+# How a camera stores an upright picture under each EXIF orientation.
+STORED = {
+    1: lambda up: up,
+    2: np.fliplr,
+    3: lambda up: np.rot90(up, 2),
+    4: np.flipud,
+    5: lambda up: up.swapaxes(0, 1),
+    6: lambda up: np.rot90(up, 1),
+    7: lambda up: np.rot90(up, 2).swapaxes(0, 1),
+    8: lambda up: np.rot90(up, -1),
+}
+
+
+@pytest.mark.parametrize("orientation", STORED)
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_exif_rotation_is_undone(orientation, kind):
+    stored = Image.fromarray(np.ascontiguousarray(STORED[orientation](scene(64, 64))))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    got = load_picture(encoded(stored, kind, exif=exif), 64)
+    assert np.abs(got.astype(int) - scene(64, 64)).mean() < 3
+
+
+def test_a_phone_portrait_comes_out_upright_and_centred():
+    tall = np.zeros((90, 60, 3), np.uint8)
+    tall[:30, :, 0] = 255  # red above, outside the centre
+    tall[30:60, :30, 1] = 255  # green on the left of the centre
+    exif = Image.Exif()
+    exif[0x0112] = 6  # stored lying, to be turned clockwise
+    lying = Image.fromarray(tall).transpose(Image.Transpose.ROTATE_90)
+    got = load_picture(encoded(lying, "PNG", exif=exif), 60)
+    assert got[30, 10].tolist() == [0, 255, 0]
+    assert got[30, 50].tolist() == [0, 0, 0]
+    assert got[5, 30, 0] == 255
+
+
+def test_broken_exif_costs_the_rotation_and_not_the_picture():
+    data = encoded(Image.fromarray(scene()), "JPEG", exif=b"Exif\0\0II*\0\xff\xff\xff\xff")
+    assert load_picture(data, 16).shape == (16, 16, 3)
+
+
+def test_grey_becomes_three_equal_channels():
+    got = load_picture(encoded(Image.fromarray(scene()[..., 0])), 40)
+    assert np.array_equal(got[..., 0], got[..., 2]) and got.std() > 10
+
+
+def test_16_bit_grey_is_scaled_and_not_clipped(tmp_path):
+    deep = np.array([[0, 257, 32896, 65535]] * 4, dtype=np.uint16)
+    expected = [0, 1, 128, 255]
+    assert load_picture(encoded(Image.fromarray(deep)), 4)[0, :, 1].tolist() == expected
+    plain = b"P5 4 4 65535\n" + deep.astype(">u2").tobytes()
+    assert load_picture(plain, 4)[2, :, 0].tolist() == expected
+
+
+def test_16_bit_colour_is_scaled_and_not_clipped():
+    deep = np.array([[[0, 32896, 65535]] * 2] * 2, dtype=">u2")
+    assert load_picture(b"P6 2 2 65535\n" + deep.tobytes(), 2)[0, 0].tolist() == [0, 128, 255]
+
+
+def test_transparent_parts_become_white_and_half_transparent_ones_half_white():
+    rgba = np.zeros((8, 8, 4), np.uint8)
+    rgba[:, :4] = (200, 0, 0, 255)
+    rgba[:4, 4:] = (0, 90, 0, 0)
+    rgba[4:, 4:] = (0, 0, 0, 128)
+    got = load_picture(encoded(Image.fromarray(rgba)), 8)
+    assert got[6, 0].tolist() == [200, 0, 0]
+    assert got[0, 7].tolist() == [255, 255, 255]
+    assert abs(int(got[7, 7, 0]) - 127) <= 1
+
+
+def test_the_colour_below_transparency_does_not_bleed_when_shrinking():
+    rgba = np.zeros((64, 64, 4), np.uint8)
+    rgba[..., 1] = 255  # invisible green everywhere
+    rgba[:, :32] = (0, 0, 0, 255)
+    got = load_picture(encoded(Image.fromarray(rgba)), 15).astype(int)
+    assert (got[..., 1] - got[..., 0]).max() <= 2
+
+
+def test_palette_pictures_keep_colours_and_transparency():
+    palette = Image.new("P", (10, 10), 1)
+    palette.putpalette([9, 9, 9, 10, 200, 30])
+    assert load_picture(encoded(palette), 6)[3, 3].tolist() == [10, 200, 30]
+    assert load_picture(encoded(palette, transparency=1), 6)[3, 3].tolist() == [255, 255, 255]
+
+
+@pytest.mark.parametrize(
+    "mode, kind", [("1", "PNG"), ("LA", "PNG"), ("CMYK", "JPEG"), ("L", "JPEG"), ("1", "PPM")]
+)
+def test_every_other_mode_comes_out_as_rgb(mode, kind):
+    white = load_picture(encoded(Image.new("RGB", (20, 30), "white").convert(mode), kind), 12)
+    assert white.shape == (12, 12, 3) and white.min() > 250
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 500), (500, 1)])
+def test_pictures_of_one_pixel_width_work(shape):
+    pixels = np.full((*shape, 3), 77, np.uint8)
+    assert (load_picture(encoded(Image.fromarray(pixels)), 32) == 77).all()
+    assert (fit(pixels[..., :1], 32) == 77).all()
+
+
+def test_fit_takes_raw_grey_with_and_without_a_channel():
+    grey = scene()[..., 0]
+    assert np.array_equal(fit(grey, 20), fit(grey[..., None], 20))
+
+
+def test_the_result_may_be_written_to():
+    load_picture(encoded(Image.fromarray(scene())), 8)[0, 0] = 1
+
+
+@pytest.mark.parametrize("header", [png_header, bmp_header, jpeg_header])
+@pytest.mark.parametrize("side", [30_000, 9_000, 60_000])
+def test_a_header_that_claims_too_many_pixels_is_refused_before_anything_is_allocated(tmp_path, header, side):
+    path = tmp_path / "bomb.img"
+    path.write_bytes(header(side, side))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for attempt in (lambda: load_picture(path, 128), lambda: check_picture(path)):
+        with pytest.raises(InputError, match=rf"bomb.img.*limit is {MAX_PIXELS // 10**6} million") as caught:
+            attempt()
+        assert caught.value.code == "picture-too-large"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kB
+
+
+BROKEN = {
+    "empty": b"",
+    "text": b"these are no pixels",
+    "png magic only": b"\x89PNG\r\n\x1a\n",
+    "half a png": encoded(Image.fromarray(scene()))[:-60],
+    "half a jpeg": encoded(Image.fromarray(scene(300, 200)), "JPEG")[:-2500],
+    "half a bmp": encoded(Image.fromarray(scene()), "BMP")[:900],
+    "half a ppm": encoded(Image.fromarray(scene()), "PPM")[:900],
+    "no pixel data": png_header(8, 8),
+    "other format": encoded(Image.fromarray(scene()), "GIF"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_picture_is_one_clean_error_that_names_it(tmp_path, name):
+    path = tmp_path / "broken.jpg"
+    path.write_bytes(BROKEN[name])
+    for attempt in (lambda: load_picture(path, 32), lambda: load_picture(BROKEN[name], 32, "broken.jpg")):
+        with pytest.raises(InputError, match=r"broken\.jpg") as caught:
+            attempt()
+        assert caught.value.code == "picture-broken"
+        assert "\n" not in str(caught.value) and " at 0x" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [n for n in BROKEN if n != "no pixel data"])
+def test_the_cheap_check_finds_what_is_broken(tmp_path, name):
+    path = tmp_path / "broken.jpg"
+    path.write_bytes(BROKEN[name])
+    with pytest.raises(InputError) as caught:
+        check_picture(path)
+    assert caught.value.code == "picture-broken"
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "PPM"])
+def test_the_cheap_check_passes_whole_pictures(tmp_path, kind):
+    path = tmp_path / "whole"
+    path.write_bytes(encoded(Image.fromarray(scene()), kind))
+    check_picture(path)
+
+
+def test_a_jpeg_with_a_trailer_is_whole(tmp_path):
+    path = tmp_path / "motion.jpg"
+    path.write_bytes(encoded(Image.fromarray(scene()), "JPEG") + b"a film follows here" * 20)
+    check_picture(path)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "PPM"])
+def test_flipped_bits_never_cause_another_exception(kind):
+    rng = np.random.default_rng(0)
+    data = encoded(Image.fromarray(scene(40, 30)), kind)
+    for _ in range(150):
+        hurt = bytearray(data)
+        for at in rng.integers(0, len(hurt), rng.integers(1, 6)):
+            hurt[at] ^= 1 << int(rng.integers(8))
+        try:
+            assert load_picture(bytes(hurt), 16).shape == (16, 16, 3)
+        except InputError as error:
+            assert error.code in ("picture-broken", "picture-too-large")
+
+
+@pytest.mark.parametrize(
+    "make", [lambda p: None, lambda p: p.mkdir(), lambda p: os.mkfifo(p), lambda p: p.symlink_to(p)]
+)
+def test_what_is_no_file_is_missing_and_never_blocks(tmp_path, make):
+    path = tmp_path / "there.jpg"
+    make(path)
+    with pytest.raises(InputError, match=r"there\.jpg") as caught:
+        load_picture(path, 32)
+    assert caught.value.code == "picture-missing"
+
+
+def test_decoding_leaves_the_warning_filters_alone():
+    before = list(warnings.filters)
+    load_picture(encoded(Image.fromarray(scene())), 8)
+    assert list(warnings.filters) == before

@@ -1,0 +1,124 @@
+"""One allocation for everything: buffers with lifetimes go in, byte offsets come out.
+
+A lifetime is a closed interval [first, last] of ticks. Two buffers may share bytes only if
+their lifetimes do not meet; `check` proves that independently of how `place` chose.
+"""
+
+import mmap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Interval:
+    """`nbytes` bytes that hold a value from tick `first` to tick `last`, both included."""
+
+    name: str
+    nbytes: int
+    first: int
+    last: int
+
+    def meets(self, other: "Interval") -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Byte offset of each interval, in the order given, and the bytes of the whole."""
+
+    intervals: tuple[Interval, ...]
+    offsets: tuple[int, ...]
+    nbytes: int
+
+
+def aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def lower_bound(intervals: Sequence[Interval]) -> int:
+    """Most bytes alive at one tick: no placement can be smaller."""
+    ticks = {i.first for i in intervals}
+    return max(
+        (sum(aligned(i.nbytes) for i in intervals if i.first <= t <= i.last) for t in ticks), default=0
+    )
+
+
+ORDERS = (
+    lambda i: (-i.nbytes, i.first),
+    lambda i: (-(i.last - i.first), -i.nbytes),
+    lambda i: (-i.nbytes * (i.last - i.first + 1), i.first),
+    lambda i: (i.first, -i.nbytes),
+)
+
+
+def place(intervals: Sequence[Interval]) -> Layout:
+    """Offsets for `intervals`: first fit in several orders, the smallest result wins."""
+    bound = lower_bound(intervals)
+    best: tuple[int, list[int]] | None = None
+    for order in ORDERS:
+        attempt = _first_fit(intervals, sorted(range(len(intervals)), key=lambda k: order(intervals[k])))
+        if best is None or attempt[0] < best[0]:
+            best = attempt
+        if best[0] <= bound:
+            break
+    layout = Layout(tuple(intervals), tuple(best[1]), best[0])
+    check(layout)
+    return layout
+
+
+def _first_fit(intervals, order):
+    offsets = [0] * len(intervals)
+    placed: list[int] = []
+    total = 0
+    for k in order:
+        size = aligned(intervals[k].nbytes)
+        neighbours = sorted(
+            (offsets[j], offsets[j] + aligned(intervals[j].nbytes))
+            for j in placed
+            if intervals[k].meets(intervals[j])
+        )
+        start = 0
+        for low, high in neighbours:
+            if start + size <= low:
+                break
+            start = max(start, high)
+        offsets[k] = start
+        placed.append(k)
+        total = max(total, start + size)
+    return total, offsets
+
+
+def check(layout: Layout) -> None:
+    """Raise AssertionError if two live intervals share a byte or one leaves the arena."""
+    rows = list(zip(layout.intervals, layout.offsets, strict=True))
+    for k, (a, start) in enumerate(rows):
+        if start < 0 or start % ALIGNMENT or start + a.nbytes > layout.nbytes:
+            raise AssertionError(f"{a.name} lies outside the arena")
+        for b, other in rows[:k]:
+            if (
+                a.first <= b.last
+                and b.first <= a.last
+                and start < other + b.nbytes
+                and other < start + a.nbytes
+            ):
+                raise AssertionError(f"{a.name} and {b.name} overlap")
+
+
+class Arena:
+    """`nbytes` bytes of anonymous memory of their own, zeroed; gone when the last view is gone."""
+
+    def __init__(self, nbytes: int):
+        self.nbytes = nbytes
+        self._bytes = np.frombuffer(mmap.mmap(-1, max(nbytes, 1)), np.uint8)
+
+    def view(self, offset: int, shape: tuple[int, ...], dtype) -> np.ndarray:
+        """A writable array over the bytes from `offset` on."""
+        dtype = np.dtype(dtype)
+        count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        if offset + count > self.nbytes:
+            raise AssertionError(f"view of {count} bytes at {offset} leaves an arena of {self.nbytes}")
+        return self._bytes[offset : offset + count].view(dtype).reshape(shape)

@@ -1,0 +1,352 @@
+"""From a network, a recipe and resources to Programs: segments, buffers, and one layout in bytes.
+
+A training run passes through five ticks; a buffer may use the bytes of another whose ticks it
+does not share. All work of one lane at one tick happens in that lane's workspace.
+"""
+
+from dataclasses import dataclass, field
+
+from tinytrain.arena import Interval, Layout, place
+from tinytrain.emit import Emitter, Tape, Trained
+from tinytrain.network import Network
+from tinytrain.plan import Recipe, Resources, TaskShape, cut_layer, n_hard, n_trained
+from tinytrain.program import Buffer, Segment, View
+
+FILL, BEFORE, TRAIN, AFTER, PREDICT = range(5)
+OPTIMIZER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # bfloat16 moments per trained number
+OPTIMIZER_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where one trained array lies in the flat vector of trained numbers."""
+
+    layer: int
+    part: str  # "weight" or "bias"
+    start: int
+    shape: tuple[int, ...]
+    channels: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return self.shape[0] * (self.shape[1] if len(self.shape) == 2 else 1)
+
+
+def slots(network: Network, recipe: Recipe) -> tuple[Slot, ...]:
+    """Slots of a recipe's trained arrays, in layer order, weights before biases."""
+    found, start = [], 0
+    for update in recipe.updates:
+        layer = network.layers[update.layer]
+        if update.channels:
+            shape = (layer.fan_in, len(update.channels))
+            found.append(Slot(update.layer, "weight", start, shape, update.channels))
+            start += found[-1].size
+        if update.bias:
+            found.append(Slot(update.layer, "bias", start, (layer.cout,), tuple(range(layer.cout))))
+            start += layer.cout
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Segments by name, buffers by name with the ticks they live through, and where each lies."""
+
+    network: Network
+    segments: dict[str, Segment]
+    buffers: dict[str, Buffer]
+    layout: Layout
+    externals: dict[str, Buffer]
+    detail: dict = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        return self.layout.nbytes
+
+    def offset(self, name: str) -> int:
+        return self.detail["index"][name]
+
+    def table(self) -> list[dict]:
+        """Rows of the arena: name, offset, bytes, first and last tick."""
+        return [
+            {"name": i.name, "offset": o, "bytes": i.nbytes, "first": i.first, "last": i.last}
+            for i, o in sorted(
+                zip(self.layout.intervals, self.layout.offsets, strict=True), key=lambda r: r[1]
+            )
+        ]
+
+
+class _Book:
+    """Collects the buffers of a program and places them."""
+
+    def __init__(self):
+        self.buffers: dict[str, Buffer] = {}
+        self.lives: dict[str, tuple[int, int]] = {}
+
+    def add(self, name, shape, first, last, dtype="float32"):
+        self.buffers[name] = Buffer(name, tuple(shape), dtype)
+        self.lives[name] = (first, last)
+
+    def finish(self, network, segments, externals) -> Program:
+        intervals = [Interval(n, b.nbytes, *self.lives[n]) for n, b in self.buffers.items()]
+        layout = place(intervals)
+        index = {i.name: o for i, o in zip(layout.intervals, layout.offsets, strict=True)}
+        return Program(network, segments, self.buffers, layout, externals, {"index": index})
+
+
+def _external(network: Network, start: int, micro: int) -> dict[str, Buffer]:
+    """Buffers that a segment reads or writes and that each lane places for itself."""
+    size = network.preprocessing.size
+    first = network.layers[start]
+    dtype = "uint8" if start == 0 else "float32"
+    return {
+        "input": Buffer("input", (size, size, 3), "uint8"),
+        "features": Buffer("features", (micro, *first.in_hw, first.cin), dtype),
+        "grad embedding": Buffer("grad embedding", (micro, network.embedding_size)),
+    }
+
+
+def _whole(buffer: Buffer) -> View:
+    return View(buffer, buffer.shape)
+
+
+def _prefix_segment(network: Network, start: int, externals) -> Segment:
+    """Features (the input of layer `start`) of one picture."""
+    segment = Segment("prefix", 1, external=set(externals.values()))
+    x = _whole(externals["input"]).reshape(1, *externals["input"].shape)
+    segment.outputs = (Emitter(segment, network).forward(x, 0, start),)
+    return segment.finish(keep=segment.outputs)
+
+
+def _embed_segment(network: Network, start: int, n: int, externals) -> Segment:
+    segment = Segment(f"embed {n}", n, external=set(externals.values()))
+    emitter = Emitter(segment, network)
+    y = emitter.forward(_whole(externals["features"]).rows(0, n), start, len(network.layers))
+    segment.outputs = (emitter.pool(y),)
+    return segment.finish(keep=segment.outputs)
+
+
+def _backward_segment(network, start, n, externals, recipe) -> Segment:
+    segment = Segment(f"backward {n}", n, external=set(externals.values()))
+    emitter = Emitter(segment, network)
+    tape = Tape(cut_layer(network, recipe.updates), _trained(network, recipe, externals["gradients"]))
+    emitter.forward(_whole(externals["features"]).rows(0, n), start, len(network.layers), tape)
+    g = emitter.pool_grad(_whole(externals["grad embedding"]).rows(0, n))
+    emitter.backward(g, start, len(network.layers), tape)
+    return segment.finish()
+
+
+def _trained(network: Network, recipe: Recipe, gradients: Buffer) -> dict[int, Trained]:
+    parts: dict[int, dict] = {}
+    for slot in slots(network, recipe):
+        whole = len(slot.channels) == network.layers[slot.layer].cout
+        row = parts.setdefault(slot.layer, {"weight": None, "bias": None, "channels": None})
+        row[slot.part] = View(gradients, slot.shape, slot.start)
+        if slot.part == "weight" and not whole:
+            row["channels"] = len(slot.channels)
+    return {layer: Trained(**row) for layer, row in parts.items()}
+
+
+def _tails(count: int, micro: int) -> set[int]:
+    """Sizes of the micro-batches of `count` pictures."""
+    return {min(micro, count), count % micro or micro} if count else set()
+
+
+def compile_training(network: Network, recipe: Recipe, resources: Resources, task: TaskShape) -> Program:
+    """The program of one adaptation: fill the cache, fit a head, train, fit a head again, predict."""
+    r = resources
+    cut = min(cut_layer(network, recipe.updates), len(network.layers) - 1)
+    start = network.block_start(cut)
+    trained = n_trained(network, recipe.updates)
+    externals = _external(network, start, r.micro)
+    externals["gradients"] = Buffer("gradients", (trained,))
+    hard = n_hard(recipe.hard_share, r.step_queries)
+    segments = {} if start == 0 else {"prefix": _prefix_segment(network, start, externals)}
+    counts = {1} | {n for part in _parts(r) for n in part}
+    for n in sorted(counts):
+        segments[f"embed {n}"] = _embed_segment(network, start, n, externals)
+    if recipe.updates:
+        for n in sorted(_backward_counts(recipe, r, hard)):
+            segments[f"backward {n}"] = _backward_segment(network, start, n, externals, recipe)
+    book = _Book()
+    _prefix_buffers(book, network, segments, externals, r)
+    _cache_buffers(book, externals["features"], r, task, start)
+    _lane_buffers(book, segments, externals, r, bool(recipe.updates))
+    _step_buffers(book, network, r, task, recipe)
+    _trained_buffers(book, recipe, r, trained)
+    _head_buffers(book, network, recipe, task)
+    program = book.finish(network, segments, externals)
+    program.detail.update(start=start, cut=cut, recipe=recipe, resources=r, task=task)
+    return program
+
+
+def partition(count: int, partitions: int, micro: int) -> list[list[tuple[int, int]]]:
+    """For each partition its micro-batches, as (first, last) positions in a list of `count` pictures.
+
+    Depends on the plan alone, never on the number of lanes that will run.
+    """
+    batches = [(a, min(a + micro, count)) for a in range(0, count, micro)]
+    share = -(-len(batches) // partitions)
+    return [batches[p * share : (p + 1) * share] for p in range(partitions)]
+
+
+def _parts(r: Resources) -> list[set[int]]:
+    return [_tails(r.step_support, r.micro), _tails(r.step_queries, r.micro)]
+
+
+def _backward_counts(recipe: Recipe, r: Resources, hard: int) -> set[int]:
+    counts = _tails(hard, r.micro)
+    return counts | _tails(r.step_support, r.micro) if recipe.step == "both" else counts
+
+
+def _prefix_buffers(book, network, segments, externals, r) -> None:
+    """A decoded picture, its augmented copy, and the workspace of the frozen part; nothing else is as large."""
+    shape = externals["input"].shape
+    work = segments["prefix"].nbytes if "prefix" in segments else 0
+    units = [("fill", FILL, FILL)] if r.sets else []
+    if not cached_whole(r):
+        units += [(f"lane {p}", BEFORE, AFTER) for p in range(r.partitions)]
+    for unit, first, last in [*units, ("predict", PREDICT, PREDICT)]:
+        book.add(f"picture ({unit})", shape, first, last, "uint8")
+        book.add(f"augmented picture ({unit})", shape, first, last, "uint8")
+        book.add(f"prefix workspace ({unit})", (work,), first, last, "uint8")
+
+
+def cached_whole(r: Resources) -> bool:
+    """True if every set of features that training asks for is cached, so that no prefix runs meanwhile."""
+    return r.sets >= 2
+
+
+def _cache_buffers(book, features: Buffer, r: Resources, task: TaskShape, start: int) -> None:
+    if r.sets:
+        book.add("cached features", (r.sets, task.n_support, *features.shape[1:]), FILL, AFTER, "uint8")
+        if start > 0:
+            book.add("cached feature ranges", (r.sets, task.n_support, 2), FILL, AFTER)
+
+
+def _lane_buffers(book, segments, externals, r: Resources, trains: bool) -> None:
+    work = max(s.nbytes for name, s in segments.items() if name != "prefix")
+    for p in range(r.partitions):
+        features = externals["features"]
+        book.add(f"features (lane {p})", features.shape, BEFORE, PREDICT, features.dtype)
+        book.add(f"workspace (lane {p})", (work,), BEFORE, PREDICT, "uint8")
+        if trains:
+            grad = externals["grad embedding"]
+            book.add(f"embedding gradient (lane {p})", grad.shape, TRAIN, TRAIN)
+
+
+def _step_buffers(book, network, r: Resources, task: TaskShape, recipe: Recipe) -> None:
+    size, way = network.embedding_size, task.n_way
+    longest = max(r.step_support, r.step_queries)
+    book.add("embeddings of support", (r.step_support, size), BEFORE, AFTER)
+    book.add("class sums", (way, size), BEFORE, AFTER)
+    book.add("class counts", (way,), BEFORE, AFTER)
+    book.add("prototypes", (way, size), BEFORE, AFTER)
+    if not recipe.updates:
+        return
+    book.add("embeddings of queries", (r.step_queries, size), TRAIN, TRAIN)
+    book.add("gradient of embeddings", (longest, size), TRAIN, TRAIN)
+    book.add("labels", (longest,), TRAIN, TRAIN, "int32")
+    book.add("loss", (r.step_queries,), TRAIN, TRAIN)
+    book.add("residual", (r.step_queries, way), TRAIN, TRAIN)
+    book.add("cosine", (r.step_queries, way), TRAIN, TRAIN)
+    if recipe.step == "both":
+        book.add("residual transposed", (way, r.step_queries), TRAIN, TRAIN)
+        book.add("cosine transposed", (way, r.step_queries), TRAIN, TRAIN)
+        book.add("gradient of prototypes", (way, size), TRAIN, TRAIN)
+
+
+def _trained_buffers(book, recipe: Recipe, r: Resources, trained: int) -> None:
+    if not trained:
+        return
+    book.add("trained numbers", (trained,), TRAIN, PREDICT)
+    for p in range(r.partitions):
+        book.add(f"gradients (partition {p})", (trained,), TRAIN, TRAIN)
+    states = OPTIMIZER_STATES[recipe.optimizer]
+    for k in range(states):
+        book.add(f"optimizer state {k}", (trained,), TRAIN, TRAIN, "uint16")
+    if states:
+        book.add("optimizer workspace", (states * min(OPTIMIZER_BLOCK, trained),), TRAIN, TRAIN)
+
+
+def _head_buffers(book, network, recipe: Recipe, task: TaskShape) -> None:
+    size = network.embedding_size
+    for name in ("head before", "head after"):
+        book.add(f"{name}: weights", (task.n_way, size), BEFORE, PREDICT)
+        book.add(f"{name}: offsets", (task.n_way,), BEFORE, PREDICT)
+    if recipe.head == "lda":
+        for tick in (BEFORE, AFTER):
+            book.add(f"scatter matrix ({tick})", (size, size), tick, tick)
+
+
+def compile_probe(network: Network, inspected: tuple[int, ...], task: TaskShape) -> Program:
+    """The program of the probe: prototypes, then one backward pass per picture that taps every inspected layer.
+
+    Blocks are computed again just before their backward pass, so that only one block's inner
+    values are ever alive beside the inputs of the blocks.
+    """
+    start = network.block_start(min(inspected))
+    externals = _external(network, start, 1)
+    size, way = network.embedding_size, task.n_way
+    for i in inspected:
+        externals[f"fisher {i}"] = Buffer(f"fisher {i}", (network.layers[i].cout,))
+    externals["prototypes"] = Buffer("prototypes", (way, size))
+    externals["label"] = Buffer("label", (1,), "int32")
+    segments = {} if start == 0 else {"prefix": _prefix_segment(network, start, externals)}
+    segments["embed 1"] = _embed_segment(network, start, 1, externals)
+    segments["tap"] = _tap_segment(network, start, inspected, way, externals)
+    book = _Book()
+    picture = externals["input"].shape
+    book.add("picture (probe)", picture, 0, 0, "uint8")
+    book.add("augmented picture (probe)", picture, 0, 0, "uint8")
+    work = max(s.nbytes for s in segments.values())
+    features = externals["features"]
+    book.add("features (probe)", features.shape, 0, 0, features.dtype)
+    book.add("workspace (probe)", (work,), 0, 0, "uint8")
+    for i in inspected:
+        book.add(f"fisher {i}", externals[f"fisher {i}"].shape, 0, 0)
+    book.add("class sums", (way, size), 0, 0)
+    book.add("class counts", (way,), 0, 0)
+    book.add("prototypes", (way, size), 0, 0)
+    book.add("label", (1,), 0, 0, "int32")
+    program = book.finish(network, segments, externals)
+    program.detail.update(start=start, inspected=inspected, task=task)
+    return program
+
+
+def _tap_segment(network: Network, start: int, inspected, way: int, externals) -> Segment:
+    segment = Segment("tap", 1, external=set(externals.values()))
+    emitter = Emitter(segment, network)
+    last = len(network.layers)
+    starts = [i for i in range(start, last) if network.block_start(i) == i]
+    inputs = [_whole(externals["features"])]
+    for a, b in zip(starts, [*starts[1:], last], strict=True):
+        inputs.append(emitter.forward(inputs[-1], a, b))
+    embedding = emitter.pool(inputs.pop())
+    g = emitter.pool_grad(_loss_calls(segment, embedding, way, externals))
+    cut = min(inspected)
+    for a, b, x in reversed(list(zip(starts, [*starts[1:], last], inputs, strict=True))):
+        tape = Tape(cut, tapped=frozenset(inspected))
+        emitter.forward(x, a, b, tape)
+
+        def tap(i, gradient, tape=tape):
+            if i in tape.output:
+                channels = network.layers[i].cout
+                dots = segment.new("fisher dots", channels)
+                total = _whole(externals[f"fisher {i}"])
+                a, g = tape.output[i].reshape(-1, channels), gradient.reshape(-1, channels)
+                segment.call("add_fisher", total, dots, a, g)
+
+        g = emitter.backward(g, a, b, tape, tap)
+    return segment.finish()
+
+
+def _loss_calls(segment: Segment, embedding: View, way: int, externals) -> View:
+    """Gradient (1, d) of the cross-entropy of one embedding, prototypes constant, temperature 10."""
+    loss = segment.new("loss", 1)
+    residual, cosine = segment.new("residual", 1, way), segment.new("cosine", 1, way)
+    g = segment.new("gradient of embedding", *embedding.shape)
+    label, prototypes = _whole(externals["label"]), _whole(externals["prototypes"])
+    segment.call("prototype_loss", loss, residual, cosine, embedding, label, prototypes, 10.0)
+    segment.call("prototype_loss_grad", g, residual, cosine, embedding, prototypes, 10.0)
+    segment.outputs = (loss,)
+    return g

@@ -1,0 +1,372 @@
+"""Runs Programs: binds every call to views of the arena once, then only calls kernels.
+
+Lanes are threads. Which picture lands in which micro-batch and partition is fixed by the plan,
+so the number of lanes changes the time and never a bit of the result.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from tinytrain.arena import Arena
+from tinytrain.augment import Augmentation
+from tinytrain.compile import Program, cached_whole, partition, slots
+from tinytrain.network import Network
+from tinytrain.plan import n_hard
+from tinytrain.program import Bias, Buffer, Columns, Segment, View, Weight
+
+Item = tuple[int, int]  # (view, picture): view 0 is the clean picture, others are augmented
+
+
+class WorkingCopy:
+    """Float32 weights and biases of a network that training may write to; the network stays as it is."""
+
+    def __init__(self, network: Network):
+        self.network = network
+        self.weights = [network.float_weight(i) for i in range(len(network.layers))]
+        self.biases = [b.copy() for b in network.biases]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in (*self.weights, *self.biases))
+
+    def part(self, layer: int, part: str) -> np.ndarray:
+        return self.weights[layer] if part == "weight" else self.biases[layer][None]
+
+
+class Binder:
+    """Turns the symbolic arguments of calls into arrays and kernels."""
+
+    def __init__(self, program: Program, arena: Arena, working: WorkingCopy, kernels, columns=None):
+        self.program, self.arena = program, arena
+        self.working, self.kernels, self.columns = working, kernels, columns or {}
+
+    def array(self, name: str) -> np.ndarray:
+        """The array of a program buffer."""
+        buffer = self.program.buffers[name]
+        return self.arena.view(self.program.offset(name), buffer.shape, buffer.dtype)
+
+    def segment(self, segment: Segment, workspace: str, externals: dict[Buffer, np.ndarray]):
+        """Bound calls and output arrays of `segment` in the program buffer `workspace`."""
+        base = self.program.offset(workspace)
+        flat = {b: array.reshape(-1) for b, array in externals.items()}
+        for buffer, offset in segment.offsets.items():
+            flat[buffer] = self.arena.view(base + offset, (buffer.nbytes,), "uint8").view(buffer.dtype)
+        calls = [
+            (getattr(self.kernels, call.kernel), tuple(self._argument(a, flat) for a in call.args))
+            for call in segment.calls
+        ]
+        return calls, tuple(self._argument(v, flat) for v in segment.outputs)
+
+    def _argument(self, arg, flat):
+        if isinstance(arg, View):
+            array = flat[arg.buffer][arg.start : arg.start + arg.size].reshape(arg.shape)
+            if arg.column_range is not None:
+                array = array[:, slice(*arg.column_range)]
+            return array.T if arg.transposed else array
+        if isinstance(arg, Weight):
+            weight = self.working.weights[arg.layer]
+            return weight.T if arg.transposed else weight
+        if isinstance(arg, Bias):
+            return self.working.biases[arg.layer]
+        if isinstance(arg, Columns):
+            return self.columns[arg.layer]
+        return arg
+
+
+def run(calls) -> None:
+    """Run bound calls in order."""
+    for kernel, args in calls:
+        kernel(*args)
+
+
+class Lane:
+    """One worker behind the cut: its features, its workspace and its bound segments."""
+
+    def __init__(self, bind: Binder, p: int):
+        program = bind.program
+        self.p = p
+        self.features = bind.array(f"features (lane {p})")
+        external = program.externals
+        views = {external["features"]: self.features}
+        if f"embedding gradient (lane {p})" in program.buffers:
+            self.grad_embedding = bind.array(f"embedding gradient (lane {p})")
+            views[external["grad embedding"]] = self.grad_embedding
+            views[external["gradients"]] = bind.array(f"gradients (partition {p})")
+        self.segments = {
+            name: bind.segment(segment, f"workspace (lane {p})", views)
+            for name, segment in program.segments.items()
+            if name != "prefix"
+        }
+
+
+class Prefix:
+    """The frozen part for one picture: decoded picture, augmented copy, features."""
+
+    def __init__(self, bind: Binder, unit: str):
+        self.picture = bind.array(f"picture ({unit})")
+        self.augmented = bind.array(f"augmented picture ({unit})")
+        self.kernels = bind.kernels
+        program = bind.program
+        self.bound = {}
+        if "prefix" in program.segments:
+            for source in ("picture", "augmented"):
+                views = {program.externals["input"]: getattr(self, source)}
+                self.bound[source] = bind.segment(
+                    program.segments["prefix"], f"prefix workspace ({unit})", views
+                )
+
+    def features(self, augmentation: Augmentation | None) -> np.ndarray:
+        """Features of the decoded picture, as it is or augmented; valid until the next call."""
+        source = "picture"
+        if augmentation is not None:
+            source = "augmented"
+            self.kernels.augment(self.augmented, self.picture, *augmentation.arguments())
+        if not self.bound:
+            return getattr(self, source)
+        calls, outputs = self.bound[source]
+        run(calls)
+        return outputs[0][0]
+
+
+class Trainer:
+    """One training run in one arena.
+
+    `read(i)` returns support picture i as uint8 (size, size, 3); `augmentation(view, i)` the
+    `Augmentation` of a view, None for view 0; `labels` is (n_support,) int32. `lanes` workers run
+    at once, at most one per partition of the plan.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        arena: Arena,
+        working: WorkingCopy,
+        kernels,
+        read: Callable[[int], np.ndarray],
+        augmentation: Callable[[int, int], Augmentation | None],
+        labels: np.ndarray,
+        lanes: int = 1,
+    ):
+        self.program, self.working, self.kernels = program, working, kernels
+        self.recipe, self.resources = program.detail["recipe"], program.detail["resources"]
+        self.read, self.augmentation, self.labels = read, augmentation, labels
+        self.slots = slots(program.network, self.recipe)
+        columns = {s.layer: np.array(s.channels, np.int32) for s in self.slots if s.part == "weight"}
+        self.bind = Binder(program, arena, working, kernels, columns)
+        self.lanes = [Lane(self.bind, p) for p in range(self.resources.partitions)]
+        workers = min(lanes, len(self.lanes))
+        self.pool = ThreadPoolExecutor(workers - 1) if workers > 1 else None
+        self._bind_cache()
+        self._bind_step()
+
+    def close(self) -> None:
+        if self.pool:
+            self.pool.shutdown()
+
+    # ---- binding -------------------------------------------------------------------------
+
+    def _bind_cache(self) -> None:
+        array, r = self.bind.array, self.resources
+        self.prefix_of_lane = []
+        if not cached_whole(r):
+            self.prefix_of_lane = [Prefix(self.bind, f"lane {p}") for p in range(r.partitions)]
+        self.cache, self.ranges = [], []
+        if r.sets:
+            codes = array("cached features")
+            self.cache = [[codes[s, i].reshape(-1) for i in range(codes.shape[1])] for s in range(r.sets)]
+        if "cached feature ranges" in self.program.buffers:
+            ranges = array("cached feature ranges")
+            self.ranges = [[ranges[s, i] for i in range(ranges.shape[1])] for s in range(r.sets)]
+
+    def _bind_step(self) -> None:
+        array = self.bind.array
+        self.support = array("embeddings of support")
+        self.sums, self.counts = array("class sums"), array("class counts")
+        self.prototypes = array("prototypes")
+        if not self.recipe.updates:
+            return
+        self.queries = array("embeddings of queries")
+        self.grad = array("gradient of embeddings")
+        self.step_labels = array("labels")
+        self.loss, self.residual, self.cosine = array("loss"), array("residual"), array("cosine")
+        if self.recipe.step == "both":
+            self.residual_t, self.cosine_t = array("residual transposed"), array("cosine transposed")
+            self.grad_prototypes = array("gradient of prototypes")
+        self.trained = array("trained numbers")
+        self.gradients = [array(f"gradients (partition {p})") for p in range(self.resources.partitions)]
+        self.states = [self.bind.array(n) for n in self.program.buffers if n.startswith("optimizer state")]
+        if self.states:
+            self.work = array("optimizer workspace")
+        self.starts = np.array([*(s.start for s in self.slots), len(self.trained)], np.int32)
+        rates = {u.layer: r for u, r in zip(self.recipe.updates, self.recipe.rates, strict=True)}
+        self.rates = np.array([rates[s.layer][s.part == "bias"] for s in self.slots], np.float32)
+        self.write_back = [self._write_back_call(s) for s in self.slots]
+
+    def _write_back_call(self, slot):
+        values = self.trained[slot.start : slot.start + slot.size]
+        target = self.working.part(slot.layer, slot.part)
+        if len(slot.channels) == target.shape[1]:
+            return self.kernels.copy, (target.reshape(-1), values)
+        return self.kernels.scatter_columns, (
+            target, self.bind.columns[slot.layer], values.reshape(slot.shape)
+        )  # fmt: skip
+
+    # ---- pictures and features -------------------------------------------------------------
+
+    def fill(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Run the frozen part over every support picture and view that the plan caches."""
+        if not self.resources.sets:
+            return
+        prefix = Prefix(self.bind, "fill")
+        for i in range(len(self.labels)):
+            np.copyto(prefix.picture, self.read(i))
+            for view in range(self.resources.sets):
+                self._store(view, i, prefix.features(self.augmentation(view, i)))
+            if progress:
+                progress(i + 1, len(self.labels))
+
+    def _store(self, view: int, i: int, features: np.ndarray) -> None:
+        if self.ranges:
+            self.kernels.quantize(self.cache[view][i], self.ranges[view][i], features.reshape(-1))
+        else:
+            np.copyto(self.cache[view][i], features.reshape(-1))
+
+    def _load(self, lane: Lane, row: int, item: Item) -> None:
+        view, i = item
+        target = lane.features[row].reshape(-1)
+        if view < self.resources.sets:
+            if self.ranges:
+                self.kernels.dequantize(target, self.cache[view][i], self.ranges[view][i])
+            else:
+                np.copyto(target, self.cache[view][i])
+            return
+        prefix = self.prefix_of_lane[lane.p]
+        np.copyto(prefix.picture, self.read(i))
+        np.copyto(target, prefix.features(self.augmentation(view, i)).reshape(-1))
+
+    # ---- passes -------------------------------------------------------------------------------
+
+    def _on_lanes(self, work: Callable[[Lane, list], None], count: int) -> None:
+        """work(lane, micro-batches) for every partition of `count` pictures."""
+        shares = partition(count, len(self.lanes), self.resources.micro)
+        if not self.pool:
+            for lane, batches in zip(self.lanes, shares, strict=True):
+                work(lane, batches)
+            return
+        others = [self.pool.submit(work, lane, b) for lane, b in zip(self.lanes[1:], shares[1:], strict=True)]
+        work(self.lanes[0], shares[0])
+        for other in others:
+            other.result()
+
+    def embed(self, items: Sequence[Item], out: np.ndarray) -> None:
+        """Embeddings of `items` into the rows of `out`."""
+
+        def work(lane, batches):
+            for first, last in batches:
+                for row in range(last - first):
+                    self._load(lane, row, items[first + row])
+                calls, outputs = lane.segments[f"embed {last - first}"]
+                run(calls)
+                np.copyto(out[first:last], outputs[0])
+
+        self._on_lanes(work, len(items))
+
+    def _backward(self, items: Sequence[Item], rows: Sequence[int]) -> None:
+        """Accumulate the gradients of `items`; row `rows[k]` of the embedding gradient belongs to item k."""
+
+        def work(lane, batches):
+            for first, last in batches:
+                for row in range(last - first):
+                    self._load(lane, row, items[first + row])
+                    np.copyto(lane.grad_embedding[row], self.grad[rows[first + row]])
+                run(lane.segments[f"backward {last - first}"][0])
+
+        self._on_lanes(work, len(items))
+
+    def set_prototypes(self, labels: np.ndarray) -> None:
+        """Class means of the support embeddings of this step."""
+        self.sums.fill(0)
+        self.counts.fill(0)
+        self.kernels.class_sums(self.sums, self.counts, self.support, labels)
+        np.divide(self.sums, self.counts[:, None], out=self.prototypes)
+
+    # ---- one step -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Trained numbers from the working copy, optimizer state zero."""
+        for slot in self.slots:
+            part = self.working.part(slot.layer, slot.part)
+            values = self.trained[slot.start : slot.start + slot.size].reshape(-1, len(slot.channels))
+            self.kernels.gather_columns(values, part, np.array(slot.channels, np.int32))
+        for state in self.states:
+            state.fill(0)
+
+    def step(self, number: int, support: Sequence[Item], queries: Sequence[Item]) -> float:
+        """Step `number` (from 1) on clean support items and pseudo-queries; the mean loss before it."""
+        loss = self.compute_gradients(support, queries)
+        self.update(number)
+        return loss
+
+    def compute_gradients(self, support: Sequence[Item], queries: Sequence[Item]) -> float:
+        """Gradient of the loss into partition 0; the mean loss over all pseudo-queries."""
+        for gradient in self.gradients:
+            gradient.fill(0)
+        self._set_labels(support)
+        self.embed(support, self.support)
+        self.set_prototypes(self.step_labels[: len(support)])
+        self._set_labels(queries)
+        self.embed(queries, self.queries)
+        self.kernels.prototype_loss(
+            self.loss, self.residual, self.cosine, self.queries, self.step_labels[: len(queries)],
+            self.prototypes, self.recipe.temperature,
+        )  # fmt: skip
+        rows = self._hardest(len(queries))
+        share = self.recipe.temperature / len(rows)
+        self.kernels.prototype_loss_grad(
+            self.grad[: len(queries)], self.residual, self.cosine, self.queries, self.prototypes, share
+        )
+        self._backward([queries[k] for k in rows], rows)
+        if self.recipe.step == "both":
+            self._backward_support(support, share)
+        for gradient in self.gradients[1:]:
+            self.kernels.accumulate(self.gradients[0], gradient)
+        return float(self.loss.mean())
+
+    def _set_labels(self, items: Sequence[Item]) -> None:
+        for k, (_, i) in enumerate(items):
+            self.step_labels[k] = self.labels[i]
+
+    def _hardest(self, count: int) -> list[int]:
+        """Positions of the pseudo-queries with the highest loss, in their own order."""
+        keep = n_hard(self.recipe.hard_share, count)
+        return sorted(sorted(range(count), key=self.loss.__getitem__, reverse=True)[:keep])
+
+    def _backward_support(self, support: Sequence[Item], share: float) -> None:
+        """The gradient that reaches the support pictures through the prototypes."""
+        np.copyto(self.residual_t, self.residual.T)
+        np.copyto(self.cosine_t, self.cosine.T)
+        self.kernels.prototype_loss_grad(
+            self.grad_prototypes, self.residual_t, self.cosine_t, self.prototypes, self.queries, share
+        )
+        np.divide(self.grad_prototypes, self.counts[:, None], out=self.grad_prototypes)
+        for k, (_, i) in enumerate(support):
+            np.copyto(self.grad[k], self.grad_prototypes[self.labels[i]])
+        self._backward(support, range(len(support)))
+
+    def update(self, number: int) -> None:
+        """One optimizer step, then the new values into the working copy."""
+        gradient, kernels = self.gradients[0], self.kernels
+        if self.recipe.optimizer == "sgd":
+            kernels.sgd(self.trained, gradient, self.starts, self.rates)
+        elif self.recipe.optimizer == "momentum":
+            kernels.momentum(
+                self.trained, gradient, self.states[0], self.work, self.starts, self.rates, np.float32(0.9)
+            )
+        else:
+            kernels.adam(
+                self.trained, gradient, *self.states, self.work, self.starts, self.rates,
+                np.float32(0.9), np.float32(0.999), number,
+            )  # fmt: skip
+        run(self.write_back)

@@ -1,0 +1,182 @@
+"""Matrix products and what surrounds them: unfolding a picture, bias, ReLU6 and its mask, columns.
+
+Matrices are (rows, channels); a row is one position of one picture. Products go to the BLAS
+that numpy carries, written into the caller's memory.
+"""
+
+import numpy as np
+
+from tinytrain.kernels.jit import kernel
+
+ZERO, ONE, SIX = np.float32(0), np.float32(1), np.float32(6)
+
+
+def matmul(y, x, w):
+    """y (m, n) = x (m, k) @ w (k, n), any of them transposed views."""
+    np.matmul(x, w, y)
+
+
+@kernel
+def unfold(y, picture, size, stride, first, mean, scale):
+    """y (rows, out width, size * size * 3): patches of the output rows from `first` on.
+
+    `picture` is uint8 (height, width, 3); a value v enters as ``(v - mean) * scale``, padding as 0.
+    """
+    height, width = picture.shape[0], picture.shape[1]
+    pad = (size - 1) // 2
+    for i in range(y.shape[0]):
+        for j in range(y.shape[1]):
+            patch = y[i, j]
+            t = 0
+            for dy in range(size):
+                r = (first + i) * stride + dy - pad
+                for dx in range(size):
+                    q = j * stride + dx - pad
+                    inside = 0 <= r < height and 0 <= q < width
+                    for c in range(3):
+                        patch[t] = (np.float32(picture[r, q, c]) - mean) * scale if inside else ZERO
+                        t += 1
+
+
+@kernel
+def add_bias(y, b):
+    """y (m, n) += b (n,)."""
+    for i in range(y.shape[0]):
+        row = y[i]
+        for c in range(row.shape[0]):
+            row[c] += b[c]
+
+
+@kernel
+def add_bias_relu6(y, b):
+    """y (m, n) = min(max(y + b, 0), 6)."""
+    for i in range(y.shape[0]):
+        row = y[i]
+        for c in range(row.shape[0]):
+            row[c] = min(max(row[c] + b[c], ZERO), SIX)
+
+
+@kernel
+def add_bias_residual(y, b, skip):
+    """y (m, n) += b (n,) + skip (m, n)."""
+    for i in range(y.shape[0]):
+        row, other = y[i], skip[i]
+        for c in range(row.shape[0]):
+            row[c] += b[c] + other[c]
+
+
+@kernel
+def pack_mask(bits, y):
+    """bits (ceil(m / 8),) uint8: bit k of byte i says that 0 < y[8 i + k] < 6, for y (m,)."""
+    whole = y.shape[0] // 8
+    for i in range(whole):
+        group = y[8 * i : 8 * i + 8]
+        byte = 0
+        for k in range(8):
+            byte |= int(group[k] > ZERO and group[k] < SIX) << k
+        bits[i] = byte
+    for i in range(whole, bits.shape[0]):
+        byte = 0
+        for k in range(y.shape[0] - 8 * i):
+            byte |= int(y[8 * i + k] > ZERO and y[8 * i + k] < SIX) << k
+        bits[i] = byte
+
+
+@kernel
+def apply_mask(g, bits):
+    """g (m,) is set to 0 where the bit of `pack_mask` is 0."""
+    whole = g.shape[0] // 8
+    for i in range(whole):
+        group = g[8 * i : 8 * i + 8]
+        byte = bits[i]
+        for k in range(8):
+            group[k] = group[k] if (byte >> k) & 1 else ZERO
+    for i in range(8 * whole, g.shape[0]):
+        if not (bits[i // 8] >> (i % 8)) & 1:
+            g[i] = ZERO
+
+
+@kernel
+def accumulate(total, x):
+    """total (m,) += x (m,)."""
+    for i in range(total.shape[0]):
+        total[i] += x[i]
+
+
+@kernel
+def gather_columns(y, x, columns):
+    """y (m, k) = x (m, n)[:, columns]; `columns` (k,) int32."""
+    for i in range(y.shape[0]):
+        out, row = y[i], x[i]
+        for k in range(columns.shape[0]):
+            out[k] = row[columns[k]]
+
+
+@kernel
+def scatter_columns(y, columns, x):
+    """y (m, n)[:, columns] = x (m, k); `columns` (k,) int32."""
+    for i in range(y.shape[0]):
+        out, row = y[i], x[i]
+        for k in range(columns.shape[0]):
+            out[columns[k]] = row[k]
+
+
+@kernel
+def add_column_sums(total, x):
+    """total (n,) += sum of x (m, n) over its rows."""
+    for i in range(x.shape[0]):
+        row = x[i]
+        for c in range(total.shape[0]):
+            total[c] += row[c]
+
+
+@kernel
+def pool(y, x):
+    """y (n, channels) = mean of x (n, positions, channels) over positions."""
+    share = ONE / np.float32(x.shape[1])
+    for n in range(x.shape[0]):
+        out = y[n]
+        for c in range(out.shape[0]):
+            out[c] = ZERO
+        for i in range(x.shape[1]):
+            row = x[n, i]
+            for c in range(out.shape[0]):
+                out[c] += row[c]
+        for c in range(out.shape[0]):
+            out[c] *= share
+
+
+@kernel
+def pool_grad(gx, g):
+    """gx (n, positions, channels) = g (n, channels) / positions."""
+    share = ONE / np.float32(gx.shape[1])
+    for n in range(gx.shape[0]):
+        row = g[n]
+        for i in range(gx.shape[1]):
+            out = gx[n, i]
+            for c in range(row.shape[0]):
+                out[c] = row[c] * share
+
+
+@kernel
+def add_fisher(total, dots, a, g):
+    """total (channels,) += 0.5 * (sum over positions of a * g)^2 for one picture; a, g (positions, channels).
+
+    Fisher information per channel, TinyTrain: ``Delta_o = 1/(2N) sum_n (sum_d a_nd g_nd)^2``;
+    the division by N is left to the caller. `dots` (channels,) is overwritten.
+    """
+    for c in range(dots.shape[0]):
+        dots[c] = ZERO
+    for i in range(a.shape[0]):
+        left, right = a[i], g[i]
+        for c in range(dots.shape[0]):
+            dots[c] += left[c] * right[c]
+    for c in range(dots.shape[0]):
+        total[c] += np.float32(0.5) * dots[c] * dots[c]
+
+
+@kernel
+def copy(y, x):
+    """y (m,) = x (m,), in ascending order: x may overlap y from above."""
+    for i in range(y.shape[0]):
+        y[i] = x[i]

@@ -1,0 +1,203 @@
+"""Every kernel once more in plain numpy: the oracle of the compiled ones, and what runs without numba.
+
+Same names, same arguments, same results up to rounding; written to be obviously right. Works
+in whatever floating-point type it is given, so finite differences can be taken in float64.
+"""
+
+import numpy as np
+
+
+def _padded(x, top, bottom, side):
+    return np.pad(x, ((0, 0), (top, bottom), (side, side), (0, 0)))
+
+
+def _window(padded, dy, dx, shape, stride):
+    """The inputs that tap (dy, dx) meets, one for each output position."""
+    rows = slice(dy, dy + (shape[1] - 1) * stride + 1, stride)
+    cols = slice(dx, dx + (shape[2] - 1) * stride + 1, stride)
+    return padded[:, rows, cols]
+
+
+def depthwise_forward(y, x, w, b, size, stride, top, relu6):
+    bottom = max(0, (y.shape[1] - 1) * stride + size - top - x.shape[1])
+    padded = _padded(x, top, bottom, (size - 1) // 2)
+    y[...] = b
+    for tap in range(size * size):
+        y += _window(padded, tap // size, tap % size, y.shape, stride) * w[tap]
+    if relu6:
+        np.clip(y, 0, 6, out=y)
+
+
+def depthwise_grad_input(gx, g, w, size, stride):
+    pad = (size - 1) // 2
+    padded = np.zeros_like(_padded(gx, pad, pad, pad))
+    for tap in range(size * size):
+        _window(padded, tap // size, tap % size, g.shape, stride)[...] += g * w[tap]
+    gx[...] = padded[:, pad : pad + gx.shape[1], pad : pad + gx.shape[2]]
+
+
+def depthwise_grad_weight(gw, x, g, size, stride):
+    pad = (size - 1) // 2
+    padded = _padded(x, pad, pad, pad)
+    for tap in range(size * size):
+        gw[tap] += (_window(padded, tap // size, tap % size, g.shape, stride) * g).sum(axis=(0, 1, 2))
+
+
+def matmul(y, x, w):
+    np.matmul(x, w, out=y)
+
+
+def unfold(y, picture, size, stride, first, mean, scale):
+    pad = (size - 1) // 2
+    values = ((picture.astype(y.dtype) - mean) * scale)[None]
+    padded = _padded(values, pad, pad + stride, pad)[:, first * stride :]
+    taps = [_window(padded, t // size, t % size, (1, *y.shape), stride)[0] for t in range(size * size)]
+    y[...] = np.concatenate(taps, axis=-1)
+
+
+def add_bias(y, b):
+    y += b
+
+
+def add_bias_relu6(y, b):
+    np.clip(y + b, 0, 6, out=y)
+
+
+def add_bias_residual(y, b, skip):
+    y += b + skip
+
+
+def pack_mask(bits, y):
+    bits[...] = np.packbits((y > 0) & (y < 6), bitorder="little")
+
+
+def apply_mask(g, bits):
+    g *= np.unpackbits(bits, count=len(g), bitorder="little").astype(g.dtype)
+
+
+def accumulate(total, x):
+    total += x
+
+
+def gather_columns(y, x, columns):
+    y[...] = x[:, columns]
+
+
+def scatter_columns(y, columns, x):
+    y[:, columns] = x
+
+
+def add_column_sums(total, x):
+    total += x.sum(axis=0)
+
+
+def pool(y, x):
+    y[...] = x.mean(axis=1)
+
+
+def pool_grad(gx, g):
+    gx[...] = g[:, None] / gx.shape[1]
+
+
+def add_fisher(total, dots, a, g):
+    dots[...] = (a * g).sum(axis=0)
+    total += dots**2 / 2
+
+
+def _norms(x):
+    return np.sqrt((x * x).sum(axis=1, keepdims=True) + 1e-12)
+
+
+def prototype_loss(loss, residual, cosine, f, labels, p, temperature):
+    rows = np.arange(len(f))
+    cosine[...] = (f / _norms(f)) @ (p / _norms(p)).T
+    logits = temperature * cosine
+    logits = logits - logits.max(axis=1, keepdims=True)
+    loss[...] = np.log(np.exp(logits).sum(axis=1)) - logits[rows, labels]
+    residual[...] = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    residual[rows, labels] -= 1
+
+
+def prototype_loss_grad(gf, residual, cosine, f, p, temperature):
+    along = (residual * cosine).sum(axis=1, keepdims=True)
+    gf[...] = temperature / _norms(f) * (residual @ (p / _norms(p)) - along * f / _norms(f))
+
+
+def class_sums(sums, counts, f, labels):
+    np.add.at(sums, labels, f)
+    np.add.at(counts, labels, 1)
+
+
+def cholesky(a):
+    try:
+        lower = np.linalg.cholesky(np.tril(a) + np.tril(a, -1).T)
+    except np.linalg.LinAlgError:
+        return 1
+    a[np.tril_indices(len(a))] = lower[np.tril_indices(len(a))]
+    return 0
+
+
+def cholesky_solve(x, factor):
+    lower = np.tril(factor)
+    x[...] = np.linalg.solve(lower.T, np.linalg.solve(lower, x.T)).T
+
+
+def to_bfloat16(values):
+    """uint16 bit patterns of float32 values, rounded to nearest even."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def from_bfloat16(bits):
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def _spread(starts, rates):
+    return np.repeat(rates, np.diff(starts))
+
+
+def sgd(w, g, starts, rates):
+    w -= _spread(starts, rates) * g
+
+
+def momentum(w, g, m, work, starts, rates, beta):
+    moment = beta * from_bfloat16(m) + g
+    w -= _spread(starts, rates) * moment
+    m[...] = to_bfloat16(moment)
+
+
+def adam(w, g, m, v, work, starts, rates, beta1, beta2, step):
+    first = beta1 * from_bfloat16(m) + (1 - beta1) * g
+    second = beta2 * from_bfloat16(v) + (1 - beta2) * g * g
+    slope = first / (1 - beta1**step) / (np.sqrt(second / (1 - beta2**step)) + 1e-8)
+    w -= _spread(starts, rates) * slope
+    m[...] = to_bfloat16(first)
+    v[...] = to_bfloat16(second)
+
+
+def augment(y, x, flip, down, right, brightness, saturation, contrast, fill):
+    height, width = x.shape[:2]
+    values = x.astype(np.float32)
+    grey = values.mean(axis=2, keepdims=True)
+    mean = values.mean() + brightness
+    values = (values - grey) * (saturation * contrast) + (grey + brightness - mean) * contrast + mean
+    values = np.clip(values + 0.5, 0, 255).astype(np.uint8)
+    if flip:
+        values = values[:, ::-1]
+    y[...] = fill
+    rows, cols = np.arange(height) - down, np.arange(width) - right
+    inside = np.ix_((rows >= 0) & (rows < height), (cols >= 0) & (cols < width))
+    y[inside] = values[np.ix_(rows[(rows >= 0) & (rows < height)], cols[(cols >= 0) & (cols < width)])]
+
+
+def quantize(codes, span, x):
+    span[...] = x.min(), (x.max() - x.min()) / 255
+    codes[...] = 0 if span[1] == 0 else np.clip((x - span[0]) / span[1] + 0.5, 0, 255)
+
+
+def dequantize(x, codes, span):
+    x[...] = span[0] + span[1] * codes.astype(x.dtype)
+
+
+def copy(y, x):
+    y[...] = x.copy()

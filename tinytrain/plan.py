@@ -1,0 +1,122 @@
+"""What is trained, how, and with which bytes: the values that a policy decides and the engine obeys."""
+
+import math
+from dataclasses import dataclass
+
+from tinytrain.network import Network
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Hard limits of one adaptation.
+
+    `memory`: bytes of the arena, at its peak. `macs`: backward multiply-accumulates per pseudo-query
+    as a share of the full backward pass (2 x forward MACs). `macs_mode`: "mean" limits the mean over
+    a step's pseudo-queries, "sample" the dearest single picture.
+    """
+
+    memory: int = 1_000_000
+    macs: float = 0.15
+    macs_mode: str = "mean"
+
+
+@dataclass(frozen=True)
+class Update:
+    """What is trained of one layer: the weights of some output channels, the bias of all, or both."""
+
+    layer: int
+    channels: tuple[int, ...] = ()
+    bias: bool = False
+
+    def n_weights(self, network: Network) -> int:
+        return len(self.channels) * network.layers[self.layer].fan_in
+
+    def n_biases(self, network: Network) -> int:
+        return network.layers[self.layer].cout if self.bias else 0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a policy wants for one task.
+
+    `updates` in layer order, `rates` their (weight, bias) learning rates. `step`: "both" sends the
+    gradient through prototypes and pseudo-queries, "constant" through the pseudo-queries only, of
+    which the `hard_share` with the highest loss is back-propagated. `views` is the number of cached
+    augmented views per support picture that the policy would like to have.
+    """
+
+    policy: str
+    updates: tuple[Update, ...]
+    rates: tuple[tuple[float, float], ...]
+    optimizer: str = "adam"
+    step: str = "constant"
+    hard_share: float = 1.0
+    steps: int = 40
+    temperature: float = 10.0
+    head: str = "lda"
+    views: int = 8
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What the bytes are spent on.
+
+    `sets`: cached sets of features: 0 (none), 1 (the clean pictures) or 1 + views. `micro`: pictures
+    per call behind the cut. `partitions`: gradient accumulators, hence the most lanes that can work at
+    once. `step_support`, `step_queries`: support pictures and pseudo-queries that one step uses.
+    """
+
+    sets: int
+    micro: int
+    partitions: int
+    step_support: int
+    step_queries: int
+
+
+@dataclass(frozen=True)
+class TaskShape:
+    """The sizes of an episode that memory depends on."""
+
+    n_support: int
+    n_way: int
+
+
+def cut_layer(network: Network, updates: tuple[Update, ...]) -> int:
+    """Index of the shallowest layer that is trained; the number of layers if none is."""
+    return min((u.layer for u in updates), default=len(network.layers))
+
+
+def picture_macs(network: Network, updates: tuple[Update, ...]) -> int:
+    """Backward MACs of one back-propagated picture: dX above the cut, dW of what is trained."""
+    cut = cut_layer(network, updates)
+    grad_input = sum(layer.macs for layer in network.layers[cut + 1 :])
+    grad_weight = sum(
+        network.layers[u.layer].macs * len(u.channels) // network.layers[u.layer].cout for u in updates
+    )
+    return grad_input + grad_weight
+
+
+def n_hard(share: float, n_queries: int) -> int:
+    """Pseudo-queries that are back-propagated out of `n_queries`; never more than the share allows."""
+    return max(1, min(n_queries, math.floor(share * n_queries + 1e-9)))
+
+
+def backward_macs_per_query(network: Network, recipe: Recipe, n_queries: int) -> float:
+    """Backward MACs of one step divided by its pseudo-queries.
+
+    Back-propagation through support pictures adds to the numerator, never to the denominator.
+    """
+    pictures = n_hard(recipe.hard_share, n_queries)
+    if recipe.step == "both":
+        pictures += n_queries
+    return picture_macs(network, recipe.updates) * pictures / n_queries
+
+
+def full_backward_macs(network: Network) -> int:
+    """Backward MACs per picture when everything is trained: 2 x forward."""
+    return 2 * network.macs
+
+
+def n_trained(network: Network, updates: tuple[Update, ...]) -> int:
+    """Trained numbers, weights and biases."""
+    return sum(u.n_weights(network) + u.n_biases(network) for u in updates)
