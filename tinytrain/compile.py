@@ -199,7 +199,7 @@ def _backward_counts(recipe: Recipe, r: Resources, hard: int) -> set[int]:
 
 
 def _prefix_buffers(book, network, segments, externals, r) -> None:
-    """A decoded picture, its augmented copy, and the workspace of the frozen part; nothing else is as large."""
+    """A decoded picture, its augmented copy, and the workspace of the frozen part."""
     shape = externals["input"].shape
     work = segments["prefix"].nbytes if "prefix" in segments else 0
     units = [("fill", FILL, FILL)] if r.sets else []
@@ -279,7 +279,7 @@ def _head_buffers(book, network, recipe: Recipe, task: TaskShape) -> None:
 
 
 def compile_probe(network: Network, inspected: tuple[int, ...], task: TaskShape) -> Program:
-    """The program of the probe: prototypes, then one backward pass per picture that taps every inspected layer.
+    """The program of the probe: prototypes, then one backward pass per picture, tapping inspected layers.
 
     Blocks are computed again just before their backward pass, so that only one block's inner
     values are ever alive beside the inputs of the blocks.
@@ -337,7 +337,7 @@ def _tap_segment(network: Network, start: int, inspected, way: int, externals) -
                 segment.call("add_fisher", total, dots, a, g)
 
         g = emitter.backward(g, a, b, tape, tap)
-    return segment.finish()
+    return segment.finish(keep=segment.outputs)
 
 
 def _loss_calls(segment: Segment, embedding: View, way: int, externals) -> View:

@@ -152,6 +152,7 @@ class Trainer:
         self.program, self.working, self.kernels = program, working, kernels
         self.recipe, self.resources = program.detail["recipe"], program.detail["resources"]
         self.read, self.augmentation, self.labels = read, augmentation, labels
+        self.class_sizes = np.bincount(labels, minlength=program.detail["task"].n_way).astype(np.float32)
         self.slots = slots(program.network, self.recipe)
         columns = {s.layer: np.array(s.channels, np.int32) for s in self.slots if s.part == "weight"}
         self.bind = Binder(program, arena, working, kernels, columns)
@@ -286,11 +287,22 @@ class Trainer:
         self._on_lanes(work, len(items))
 
     def set_prototypes(self, labels: np.ndarray) -> None:
-        """Class means of the support embeddings of this step."""
+        """Class means of the support embeddings of this step.
+
+        Where the step sees only some pictures of a class, their mean replaces that share of the
+        prototype and the rest of it stays.
+        """
         self.sums.fill(0)
         self.counts.fill(0)
         self.kernels.class_sums(self.sums, self.counts, self.support, labels)
-        np.divide(self.sums, self.counts[:, None], out=self.prototypes)
+        np.divide(self.sums, self.counts[:, None], out=self.sums)
+        if len(labels) < len(self.labels):
+            share = (self.counts / self.class_sizes)[:, None]
+            self.prototypes *= 1 - share
+            self.sums *= share
+            self.prototypes += self.sums
+        else:
+            np.copyto(self.prototypes, self.sums)
 
     # ---- one step -------------------------------------------------------------------------------
 
@@ -350,7 +362,7 @@ class Trainer:
         self.kernels.prototype_loss_grad(
             self.grad_prototypes, self.residual_t, self.cosine_t, self.prototypes, self.queries, share
         )
-        np.divide(self.grad_prototypes, self.counts[:, None], out=self.grad_prototypes)
+        np.divide(self.grad_prototypes, self.class_sizes[:, None], out=self.grad_prototypes)
         for k, (_, i) in enumerate(support):
             np.copyto(self.grad[k], self.grad_prototypes[self.labels[i]])
         self._backward(support, range(len(support)))

@@ -76,7 +76,7 @@ def encode_network(network: Network) -> bytes:
     metadata = {
         "kind": KIND,
         "schema": SCHEMA,
-        "name": network.name[:MAX_NAME],
+        "name": "".join(letter for letter in network.name if letter.isprintable())[:MAX_NAME],
         "topology": json.dumps(topology, separators=(",", ":")),
         "digest": network.digest,
     }
@@ -105,7 +105,7 @@ def decode_network(tensors: dict, metadata: dict[str, str], source: str = "file"
     if network.digest != metadata["digest"]:
         raise InputError(
             "digest",
-            f"{source}: content {network.digest[:12]} does not match the digest {metadata['digest'][:12]}"
+            f"{source}: content {network.digest[:12]} does not match the digest {metadata['digest'][:12]!r}"
             " stored with it; copy the file again",
         )
     return network
@@ -122,11 +122,12 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
             f"{source} has schema {metadata.get('schema', 'none')[:20]!r}, this version reads {SCHEMA!r};"
             " use the version that wrote it",
         )
-    if metadata.keys() != METADATA or len(metadata["name"]) > MAX_NAME:
+    # The name is shown to people: it must not be able to steer their terminal.
+    if metadata.keys() != METADATA or len(metadata["name"]) > MAX_NAME or not metadata["name"].isprintable():
         raise InputError(
             "network-metadata",
             f"{source}: metadata must be exactly {', '.join(sorted(METADATA))}; the name has at most"
-            f" {MAX_NAME} letters",
+            f" {MAX_NAME} printable letters",
         )
 
 

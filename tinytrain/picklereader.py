@@ -120,9 +120,9 @@ class _Machine:
 
     def find(self, module: str, name: str) -> Name:
         if (module, name) not in NAMES:
+            asked = ascii(f"{module[:60]}.{name[:60]}")
             raise InputError(
-                "pickle-forbidden",
-                f"{self.source} asks for {module[:60]}.{name[:60]}, which is not allowed; nothing was run",
+                "pickle-forbidden", f"{self.source} asks for {asked}, which is not allowed; nothing was run"
             )
         return Name(name, NAMES[module, name])
 

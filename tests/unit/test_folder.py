@@ -108,10 +108,9 @@ def test_symlink_loops_and_linked_class_folders_are_no_problem(tmp_path):
 def test_names_with_odd_characters_are_fine(tmp_path):
     odd = ["käse 🧀", "a'b\"c", "-rf", "new\nline", "\u202egnp"]
     fill(tmp_path, **dict.fromkeys(odd, 1))
-    os.mkdir(os.fsencode(tmp_path) + b"/\xff\xfe")
-    Image.new("L", (4, 4)).save(
-        os.fsencode(tmp_path).decode() + "/" + os.fsdecode(b"\xff\xfe") + "/\udcfa.png"
-    )
+    latin = tmp_path / os.fsdecode(b"\xff\xfe")
+    latin.mkdir()
+    Image.new("L", (4, 4)).save(latin / os.fsdecode(b"\xfa.png"))
     made = folder_dataset(tmp_path)
     assert set(made.class_names) == {*odd, "\\xff\\xfe"}
     "".join((*made.class_names, *made.names)).encode()  # all of it can be stored

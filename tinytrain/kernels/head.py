@@ -119,3 +119,24 @@ def cholesky_solve(x, factor):
             for k in range(i + 1, size):
                 total -= factor[k, i] * v[k]
             v[i] = total / factor[i, i]
+
+
+@kernel
+def add_outer(a, x, scale):
+    """Lower triangle of a (d, d) += scale * sum over rows of x (n, d) of row row^T."""
+    for n in range(x.shape[0]):
+        row = x[n]
+        for i in range(a.shape[0]):
+            factor = scale * row[i]
+            line = a[i]
+            for j in range(i + 1):
+                line[j] += factor * row[j]
+
+
+@kernel
+def normalize_rows(x):
+    """Every row of x (n, d) is scaled to length 1."""
+    for n in range(x.shape[0]):
+        share = ONE / _norm(x[n])
+        for d in range(x.shape[1]):
+            x[n, d] *= share

@@ -142,6 +142,14 @@ def cholesky_solve(x, factor):
     x[...] = np.linalg.solve(lower.T, np.linalg.solve(lower, x.T)).T
 
 
+def add_outer(a, x, scale):
+    a += np.tril(scale * (x.T @ x))
+
+
+def normalize_rows(x):
+    x /= _norms(x)
+
+
 def to_bfloat16(values):
     """uint16 bit patterns of float32 values, rounded to nearest even."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)

@@ -1,0 +1,132 @@
+"""From a recipe and a byte budget to a program that fits: what does not fit is cached less, then trained less.
+
+Nothing is estimated: every candidate is compiled and placed, and its arena is compared with the
+budget. The order of retreat: fewer cached views, smaller micro-batches and one gradient
+accumulator; then no cache (features are computed again in every step); then a smaller selection;
+then an optimizer with fewer moments.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tinytrain.compile import Program, compile_training
+from tinytrain.errors import BudgetError
+from tinytrain.network import Network
+from tinytrain.plan import (
+    Budget,
+    Recipe,
+    Resources,
+    TaskShape,
+    backward_macs_per_query,
+    full_backward_macs,
+    picture_macs,
+)
+from tinytrain.policies.common import Policy
+from tinytrain.probe import Scores
+from tinytrain.units import format_bytes
+
+STEP_PICTURES = 50  # support pictures of one step when there are more of them
+LEAST_VIEWS = 3  # with fewer cached views, fresh ones in every step train better
+SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
+CHEAPER = {"adam": ("adam", "momentum", "sgd"), "momentum": ("momentum", "sgd"), "sgd": ("sgd",)}
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A program inside the budget with the recipe and resources it was compiled from."""
+
+    program: Program
+    recipe: Recipe
+    resources: Resources
+
+
+def step_sizes(task: TaskShape) -> tuple[int, ...]:
+    """Support pictures of one step, preferred size first: all of them, or a subset with every class in it."""
+    if task.n_support <= STEP_PICTURES:
+        return (task.n_support,)
+    return tuple(dict.fromkeys((max(STEP_PICTURES, task.n_way), task.n_way)))
+
+
+def ladder(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
+    """Resources in order of preference."""
+    for size in step_sizes(task):
+        for views in range(recipe.views, LEAST_VIEWS - 1, -1):
+            for partitions, micro in ((2, 5), (2, 2), (2, 1), (1, 2), (1, 1)):
+                yield Resources(1 + views, min(micro, size), partitions, size, size)
+        for sets in (1, 0):
+            for partitions in (2, 1):
+                yield Resources(sets, 1, partitions, size, size)
+
+
+def smallest(task: TaskShape) -> Resources:
+    """One lane, one picture at a time, nothing cached."""
+    size = step_sizes(task)[-1]
+    return Resources(0, 1, 1, size, size)
+
+
+def fit(
+    network: Network, policy: Policy, scores: Scores | None, budget: Budget, task: TaskShape
+) -> Fit:
+    """The first candidate whose arena is inside the budget.
+
+    Raises BudgetError naming the smallest feasible budget, and the smallest one at which the
+    policy keeps its defaults.
+    """
+    for share in SHARES if policy.shrinks else (1.0,):
+        wanted = policy.recipe(network, scores, budget, task, share)
+        check_macs(network, policy, wanted, budget, task)
+        for optimizer in CHEAPER[wanted.optimizer]:
+            recipe = replace(wanted, optimizer=optimizer)
+            found = _fit_recipe(network, recipe, budget.memory, task)
+            if found:
+                return found
+            if optimizer == wanted.optimizer and share > 0 and policy.shrinks:
+                break  # a smaller selection is tried before a poorer optimizer
+    raise infeasible(network, policy, scores, budget, task)
+
+
+def _fit_recipe(network: Network, recipe: Recipe, memory: int, task: TaskShape) -> Fit | None:
+    least = compile_training(network, recipe, smallest(task), task)
+    if least.nbytes > memory:
+        return None
+    for resources in ladder(recipe, task):
+        program = compile_training(network, recipe, resources, task)
+        if program.nbytes <= memory:
+            return Fit(program, recipe, resources)
+    return Fit(least, recipe, smallest(task))
+
+
+def smallest_budget(network: Network, policy: Policy, scores, budget: Budget, task: TaskShape) -> int:
+    """Bytes of the smallest arena in which the policy trains anything at all."""
+    least = policy.recipe(network, scores, budget, task, 0.0 if policy.shrinks else 1.0)
+    return compile_training(network, replace(least, optimizer="sgd"), smallest(task), task).nbytes
+
+
+def infeasible(network, policy: Policy, scores, budget: Budget, task: TaskShape) -> BudgetError:
+    least = smallest_budget(network, policy, scores, budget, task)
+    recipe = policy.recipe(network, scores, budget, task, 1.0)
+    usual = compile_training(network, recipe, next(ladder(recipe, task)), task).nbytes
+    return BudgetError(
+        "memory-budget",
+        f"{network.name} with {task.n_support} support pictures and policy {policy.name} needs {least} bytes "
+        f"at the least, the budget is {budget.memory}; give --budget {least} or more "
+        f"({format_bytes(usual)} keeps all defaults)",
+        least,
+    )
+
+
+def check_macs(network: Network, policy: Policy, recipe: Recipe, budget: Budget, task: TaskShape) -> None:
+    """Raise BudgetError if a policy that promises to obey the MAC budget does not."""
+    if not policy.macs_limited or not recipe.updates:
+        return
+    limit = budget.macs * full_backward_macs(network)
+    queries = step_sizes(task)[0]
+    cost = picture_macs(network, recipe.updates)
+    if budget.macs_mode == "mean" and recipe.step == "constant":
+        cost = backward_macs_per_query(network, recipe, queries)
+    if cost > limit * (1 + 1e-9):
+        raise BudgetError(
+            "macs-budget",
+            f"policy {policy.name} needs {cost:.0f} backward MACs per pseudo-query, the budget is {limit:.0f} "
+            f"({budget.macs:.0%}); give --macs {cost / full_backward_macs(network) + 0.005:.0%} or more",
+        )

@@ -1,0 +1,157 @@
+"""Classifier heads on embeddings: cosine prototypes, or shrinkage LDA. Fitted inside the arena.
+
+Both are a linear map of the embedding scaled to length 1: ``logits = weights @ e + offsets``.
+LDA: one covariance for all classes, shrunk half-way to a multiple of the identity (Ledoit and
+Wolf 2004 give the form; the fixed share suits a few pictures per class).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+SHRINKAGE = 0.5
+# Temperatures that calibration chooses from: logits are divided by them.
+TEMPERATURES = np.geomspace(0.01, 10, 31)
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """`weights` (way, d), `offsets` (way,), class `means` (way, d) of unit embeddings with `counts` (way,).
+
+    `temperature` divides the logits; `left_out` is the leave-one-out accuracy on the support, None if
+    every class has a single picture.
+    """
+
+    kind: str
+    weights: np.ndarray
+    offsets: np.ndarray
+    means: np.ndarray
+    counts: np.ndarray
+    temperature: float = 1.0
+    left_out: float | None = None
+
+    def logits(self, embeddings: np.ndarray) -> np.ndarray:
+        """(n, way) logits of embeddings (n, d), before the temperature."""
+        unit = embeddings / np.sqrt((embeddings**2).sum(axis=1, keepdims=True) + 1e-12)
+        return unit @ self.weights.T + self.offsets
+
+    def probabilities(self, embeddings: np.ndarray) -> np.ndarray:
+        """(n, way) calibrated class probabilities."""
+        return softmax(self.logits(embeddings) / self.temperature)
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+@dataclass
+class HeadArrays:
+    """Arena arrays of one fit: weights (way, d), offsets (way,), sums (way, d), counts (way,), scatter (d, d)."""
+
+    weights: np.ndarray
+    offsets: np.ndarray
+    sums: np.ndarray
+    counts: np.ndarray
+    scatter: np.ndarray | None
+
+
+Batches = Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]]
+
+
+def fit_head(kind: str, kernels, arrays: HeadArrays, every_view: Batches, clean: Batches) -> Head:
+    """Fit a head to (embeddings, labels) batches of all views, calibrate it on those of the clean pictures.
+
+    Batches may be overwritten by the next one; embeddings are scaled to length 1 in place. The
+    returned head's weights and means are copies that may outlive the arena.
+    """
+    arrays.sums.fill(0)
+    arrays.counts.fill(0)
+    if kind == "lda":
+        arrays.scatter.fill(0)
+    for embeddings, labels in every_view():
+        kernels.normalize_rows(embeddings)
+        kernels.class_sums(arrays.sums, arrays.counts, embeddings, labels)
+        if kind == "lda":
+            kernels.add_outer(arrays.scatter, embeddings, np.float32(1))
+    np.divide(arrays.sums, arrays.counts[:, None], out=arrays.sums)
+    np.copyto(arrays.weights, arrays.sums)
+    arrays.offsets.fill(0)
+    if kind == "lda":
+        _solve_lda(kernels, arrays)
+    else:
+        kernels.normalize_rows(arrays.weights)
+    calibration = _leave_one_out(kind, kernels, arrays, clean)
+    return Head(
+        kind,
+        arrays.weights.copy(),
+        arrays.offsets.copy(),
+        arrays.sums.copy(),
+        arrays.counts.astype(np.int32),
+        *calibration.result(),
+    )
+
+
+def _solve_lda(kernels, arrays: HeadArrays) -> None:
+    """weights = S^-1 mean, offset = -1/2 mean^T S^-1 mean, S the shrunk covariance within classes."""
+    scatter, means = arrays.scatter, arrays.sums
+    for k in range(len(means)):
+        kernels.add_outer(scatter, means[k : k + 1], -arrays.counts[k])
+    total = float(arrays.counts.sum())
+    diagonal = scatter.reshape(-1)[:: len(scatter) + 1]
+    ridge = SHRINKAGE * float(diagonal.sum()) / total / len(scatter) + 1e-7
+    np.multiply(scatter, np.float32((1 - SHRINKAGE) / total), out=scatter)
+    diagonal += np.float32(ridge)
+    kernels.cholesky(scatter)
+    kernels.cholesky_solve(arrays.weights, scatter)
+    for k in range(len(means)):
+        arrays.offsets[k] = -0.5 * float(arrays.weights[k] @ means[k])
+
+
+@dataclass
+class _Calibration:
+    """Log-likelihood of left-out pictures at every candidate temperature, as running sums."""
+
+    loss: np.ndarray = field(default_factory=lambda: np.zeros(len(TEMPERATURES)))
+    right: int = 0
+    count: int = 0
+
+    def add(self, logits: np.ndarray, label: int) -> None:
+        scaled = logits[None].astype(np.float64) / TEMPERATURES[:, None]
+        top = scaled.max(axis=1)
+        self.loss += np.log(np.exp(scaled - top[:, None]).sum(axis=1)) + top - scaled[:, label]
+        self.right += int(logits.argmax() == label)
+        self.count += 1
+
+    def result(self) -> tuple[float, float | None]:
+        if not self.count:
+            return 1.0, None
+        return float(TEMPERATURES[self.loss.argmin()]), self.right / self.count
+
+
+def _leave_one_out(kind: str, kernels, arrays: HeadArrays, clean: Batches) -> _Calibration:
+    """Logits of every clean support picture with its own share taken out of its class mean.
+
+    All views of a picture are taken to lie where its clean picture lies; the covariance stays.
+    """
+    calibration = _Calibration()
+    pictures = np.zeros(len(arrays.counts), int)
+    for _, labels in clean():
+        np.add.at(pictures, labels, 1)
+    for embeddings, labels in clean():
+        kernels.normalize_rows(embeddings)
+        for e, label in zip(embeddings, labels, strict=True):
+            if pictures[label] < 2:
+                continue
+            share = pictures[label] / (pictures[label] - 1)
+            mean = arrays.sums[label] * share - e * (share - 1)
+            logits = arrays.weights @ e + arrays.offsets
+            if kind == "lda":
+                solved = mean[None].astype(np.float32)
+                kernels.cholesky_solve(solved, arrays.scatter)
+                logits[label] = solved[0] @ e - 0.5 * solved[0] @ mean
+            else:
+                logits[label] = mean @ e / np.sqrt(mean @ mean + 1e-12)
+            calibration.add(logits, label)
+    return calibration

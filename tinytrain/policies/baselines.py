@@ -1,0 +1,28 @@
+"""Reference points: no training, full fine-tuning, the last layer only."""
+
+from tinytrain.network import Network
+from tinytrain.plan import Budget, Recipe, TaskShape, Update
+from tinytrain.policies.common import Policy, all_channels, rates_by_size, scaled
+from tinytrain.probe import Scores
+
+
+def _none(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:
+    return Recipe("none", (), (), steps=0, step="constant", head="cosine")
+
+
+def _full(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:
+    updates = tuple(Update(i, all_channels(network, i), bias=True) for i in range(len(network.layers)))
+    return Recipe("full", updates, ((3e-4, 3e-4),) * len(updates), step="both", head="cosine")
+
+
+def _last_layer(network: Network, scores, budget: Budget, task: TaskShape, share: float) -> Recipe:
+    last = len(network.layers) - 1
+    updates = scaled(network, (Update(last, all_channels(network, last)),), share)
+    return Recipe("last_layer", updates, rates_by_size(network, updates), step="both", head="cosine")
+
+
+NONE = Policy("none", _none, "prototypes of the unadapted network (Snell et al., NeurIPS 2017)", macs_limited=False)
+FULL = Policy("full", _full, "fine-tuning of every weight and bias", shrinks=False, macs_limited=False)
+LAST_LAYER = Policy(
+    "last_layer", _last_layer, "fine-tuning of the last convolution (TinyTrain's LastLayer)", macs_limited=False
+)

@@ -1,0 +1,70 @@
+"""TinyTrain as published: score P / (W * M), greedy layers, top Fisher channels.
+
+Kwon et al., "TinyTrain: Resource-Aware Task-Adaptive Sparse Training of DNNs at the Data-Scarce
+Edge", ICML 2024 (arXiv 2307.09988). The paper gives the score and the order of choice; the greedy
+filling below follows that order. Reproduces about 2.7 chosen layers and 0.96 MiB on MCUNet.
+"""
+
+from tinytrain.accounting import peak_activation
+from tinytrain.network import Network
+from tinytrain.plan import Budget, Recipe, TaskShape, Update, full_backward_macs
+from tinytrain.policies.common import Policy, scaled
+from tinytrain.probe import Scores, last_blocks
+
+MEMORY = 2**20  # the paper's formula and limit: 16 bytes per updated weight + peak activation, 1 MiB
+LEAST_SHARE = 0.125  # a layer of which fewer channels fit is not chosen
+RATE = 1e-2  # best of its grid on the tuning packs; suits the depthwise layers it chooses
+BLOCKS = 6
+
+
+def inspected(network: Network) -> tuple[int, ...]:
+    return last_blocks(network, BLOCKS)
+
+
+def layer_scores(network: Network, scores: Scores) -> dict[int, float]:
+    """``s_i = P_i / ((|W_i| / max |W|) * (M_i / max M))``, maxima over all layers of the network."""
+    most_weights = max(layer.n_weights for layer in network.layers)
+    most_macs = max(layer.macs for layer in network.layers)
+    return {
+        i: scores.potential(i)
+        / ((network.layers[i].n_weights / most_weights) * (network.layers[i].macs / most_macs))
+        for i in scores.fisher
+    }
+
+
+def select(network: Network, scores: Scores, memory: int, macs: float) -> tuple[Update, ...]:
+    """Layers by falling score, channels by falling Fisher information, while both limits hold.
+
+    `memory` in bytes of the paper's formula, `macs` backward MACs of one picture.
+    """
+    ranked = layer_scores(network, scores)
+    used_memory, used_macs, first = float(peak_activation(network.layers)), 0.0, len(network.layers)
+    updates = []
+    for i in sorted(ranked, key=ranked.get, reverse=True):
+        layer = network.layers[i]
+        crossed = sum(network.layers[k].macs for k in range(i + 1, min(first + 1, len(network.layers))))
+        share = min(
+            1.0,
+            (macs - used_macs - crossed) / layer.macs,
+            (memory - used_memory) / (16 * layer.n_weights),
+        )
+        count = int(max(share, 0.0) * layer.cout)
+        if count < max(1, LEAST_SHARE * layer.cout):
+            continue
+        best = (-scores.fisher[i]).argsort(kind="stable")[:count]
+        updates.append(Update(i, tuple(int(c) for c in best)))
+        used_macs += crossed + layer.macs * count / layer.cout
+        used_memory += 16 * layer.fan_in * count
+        first = min(first, i)
+    return tuple(sorted(updates, key=lambda u: u.layer))
+
+
+def recipe(network: Network, scores: Scores, budget: Budget, task: TaskShape, share: float) -> Recipe:
+    updates = select(network, scores, MEMORY, budget.macs * full_backward_macs(network))
+    updates = scaled(network, updates, share)
+    return Recipe(
+        "tinytrain_published", updates, ((RATE, RATE),) * len(updates), step="both", head="cosine"
+    )
+
+
+POLICY = Policy("tinytrain_published", recipe, "Kwon et al., ICML 2024", inspects=inspected)

@@ -1,0 +1,114 @@
+"""Fisher information of every output channel of the inspected layers, for one task.
+
+One backward pass per support picture, one picture alive at a time, no weight gradient formed:
+``Delta_o = 1/(2N) sum_n (sum_d a_nd g_nd)^2`` (TinyTrain; Fisher pruning, Theis et al. 2018) with a
+the convolution output and g the gradient of the loss in it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinytrain.arena import Arena
+from tinytrain.augment import Augmentation
+from tinytrain.compile import Program, compile_probe
+from tinytrain.engine import Binder, WorkingCopy, run
+from tinytrain.network import Network
+from tinytrain.plan import TaskShape
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """`fisher[layer]` is (cout,) float32; `loss` the mean loss; `macs` what the probe executed."""
+
+    fisher: dict[int, np.ndarray]
+    loss: float
+    macs: int
+    arena: int
+
+    def potential(self, layer: int) -> float:
+        """Fisher potential of a layer: the sum over its channels."""
+        return float(self.fisher[layer].sum())
+
+
+def last_blocks(network: Network, count: int) -> tuple[int, ...]:
+    """Indices of the layers in the last `count` blocks."""
+    first = network.layers[-1].block - count + 1
+    return tuple(i for i, layer in enumerate(network.layers) if layer.block >= first)
+
+
+def probe(
+    network: Network,
+    working: WorkingCopy,
+    kernels,
+    inspected: tuple[int, ...],
+    labels: np.ndarray,
+    n_way: int,
+    read: Callable[[int], np.ndarray],
+    augmentation: Callable[[int], Augmentation | None],
+    program: Program | None = None,
+) -> Scores:
+    """Scores of the inspected layers for the pictures `read(i)` with `labels` (n,).
+
+    Prototypes are the class means of the clean pictures, held constant; each picture, augmented,
+    is its own pseudo-query at temperature 10.
+    """
+    program = program or compile_probe(network, inspected, TaskShape(len(labels), n_way))
+    runner = _Runner(program, working, kernels, read)
+    for i, label in enumerate(labels):
+        runner.add_to_prototypes(i, label)
+    runner.finish_prototypes()
+    loss = sum(runner.tap(i, label, augmentation(i)) for i, label in enumerate(labels))
+    count = len(labels)
+    fisher = {i: runner.array(f"fisher {i}") / np.float32(count) for i in inspected}
+    macs = count * sum(c.macs * (1 + (s.name == "prefix")) for s in program.segments.values() for c in s.calls)
+    return Scores(fisher, loss / count, macs, program.nbytes)
+
+
+class _Runner:
+    def __init__(self, program: Program, working: WorkingCopy, kernels, read):
+        bind = Binder(program, Arena(program.nbytes), working, kernels)
+        self.array, self.kernels, self.read = bind.array, kernels, read
+        self.picture, self.augmented = self.array("picture (probe)"), self.array("augmented picture (probe)")
+        self.features = self.array("features (probe)")
+        self.sums, self.counts = self.array("class sums"), self.array("class counts")
+        self.prototypes, self.label = self.array("prototypes"), self.array("label")
+        externals = program.externals
+        views = {b: self.array(n) for n, b in externals.items() if n in program.buffers}
+        views[externals["features"]] = self.features
+        workspace = "workspace (probe)"
+        self.prefix = {}
+        if "prefix" in program.segments:
+            for name in ("picture", "augmented"):
+                source = {**views, externals["input"]: getattr(self, name)}
+                self.prefix[name] = bind.segment(program.segments["prefix"], workspace, source)
+        self.embed_calls, (self.embedding,) = bind.segment(program.segments["embed 1"], workspace, views)
+        self.tap_calls, (self.loss,) = bind.segment(program.segments["tap"], workspace, views)
+
+    def _load(self, i: int, augmentation: Augmentation | None) -> None:
+        np.copyto(self.picture, self.read(i))
+        source = "picture"
+        if augmentation is not None:
+            source = "augmented"
+            self.kernels.augment(self.augmented, self.picture, *augmentation.arguments())
+        features = getattr(self, source)
+        if self.prefix:
+            calls, (features,) = self.prefix[source]
+            run(calls)
+        np.copyto(self.features.reshape(-1), features.reshape(-1))
+
+    def add_to_prototypes(self, i: int, label: int) -> None:
+        self._load(i, None)
+        run(self.embed_calls)
+        self.label[0] = label
+        self.kernels.class_sums(self.sums, self.counts, self.embedding, self.label)
+
+    def finish_prototypes(self) -> None:
+        np.divide(self.sums, self.counts[:, None], out=self.prototypes)
+
+    def tap(self, i: int, label: int, augmentation: Augmentation | None) -> float:
+        self._load(i, augmentation)
+        self.label[0] = label
+        run(self.tap_calls)
+        return float(self.loss[0])

@@ -1,0 +1,39 @@
+"""Which support pictures and which views of them each training step looks at."""
+
+import numpy as np
+
+from tinytrain.engine import Item
+from tinytrain.plan import Resources
+
+
+def views(resources: Resources, number: int, count: int, rng: np.random.Generator) -> list[int]:
+    """A view for each of `count` pictures in step `number`: a cached one, or a fresh one for this step."""
+    if resources.sets >= 2:
+        return [int(v) for v in rng.integers(1, resources.sets, count)]
+    return [number] * count
+
+
+def step_items(
+    resources: Resources, labels: np.ndarray, number: int, rng: np.random.Generator
+) -> tuple[list[Item], list[Item]]:
+    """Clean support items and pseudo-queries of step `number`.
+
+    All support pictures where the plan has room for them, else a random subset with as many pictures
+    of each class as possible and at least one.
+    """
+    pictures = range(len(labels))
+    if resources.step_support < len(labels):
+        pictures = balanced_subset(labels, resources.step_support, rng)
+    drawn = views(resources, number, len(pictures), rng)
+    return [(0, i) for i in pictures], list(zip(drawn, pictures, strict=True))
+
+
+def balanced_subset(labels: np.ndarray, size: int, rng: np.random.Generator) -> list[int]:
+    """`size` picture indices in rising order, dealt out class by class in random order."""
+    order = rng.permutation(len(labels))
+    rank = np.empty(len(labels), int)
+    for label in np.unique(labels):
+        members = order[labels[order] == label]
+        rank[members] = np.arange(len(members))
+    turn = np.lexsort((rng.permutation(len(labels)), rank))
+    return sorted(int(i) for i in turn[:size])

@@ -1,0 +1,127 @@
+"""The stages of one adaptation in one arena: fill, head, train, head, predict."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tinytrain.augment import Augmentation, draw
+from tinytrain.engine import Prefix, Trainer, WorkingCopy, run
+from tinytrain.episode import Episode, Pictures
+from tinytrain.fit import Fit
+from tinytrain.head import Head, HeadArrays, fit_head
+from tinytrain.schedule import step_items
+from tinytrain.seeds import rng_for
+
+HEAD_PICTURES = 250  # embeddings a head is fitted to, where they must be computed for it alone
+
+Progress = Callable[[str, int, int, float | None], None]
+
+
+def augmentation_of(episode: Episode, size: int, seed: int) -> Callable[[int, int], Augmentation | None]:
+    """Augmentation of view v of support picture i: the same draw whenever it is asked for."""
+
+    def augmentation(view: int, i: int) -> Augmentation | None:
+        if view == 0:
+            return None
+        return draw(rng_for(seed, "augmentation", view, i), size, episode.may_flip)
+
+    return augmentation
+
+
+class Session:
+    """One adaptation of `working` to `episode` by the program of `fit`; see `adapt` for the order of calls."""
+
+    def __init__(self, fit: Fit, arena, working: WorkingCopy, kernels, episode: Episode, seed: int, lanes: int):
+        self.fit, self.episode, self.seed, self.kernels = fit, episode, seed, kernels
+        self.size = working.network.preprocessing.size
+        self.labels = episode.support.labels
+        self.trainer = Trainer(
+            fit.program,
+            arena,
+            working,
+            kernels,
+            lambda i: episode.support.read(i, self.size),
+            augmentation_of(episode, self.size, seed),
+            self.labels,
+            lanes,
+        )
+        self.array = self.trainer.bind.array
+        self._predictor = None
+
+    def close(self) -> None:
+        self.trainer.close()
+
+    def fill(self, progress: Progress) -> None:
+        self.trainer.fill(lambda done, total: progress("features", done, total, None))
+
+    # ---- heads -----------------------------------------------------------------------------
+
+    def fit_head(self, name: str, tick: int) -> Head:
+        """Fit the recipe's head to the support as the network is now; `name` is "head before" or "head after"."""
+        kind = self.fit.recipe.head
+        arrays = HeadArrays(
+            self.array(f"{name}: weights"),
+            self.array(f"{name}: offsets"),
+            self.array("class sums"),
+            self.array("class counts"),
+            self.array(f"scatter matrix ({tick})") if kind == "lda" else None,
+        )
+        every_view = range(self._head_views() + 1) if kind == "lda" else (0,)
+        return fit_head(
+            kind, self.kernels, arrays, lambda: self._embeddings(every_view), lambda: self._embeddings((0,))
+        )
+
+    def _head_views(self) -> int:
+        sets = self.fit.resources.sets
+        return sets - 1 if sets >= 2 else max(1, min(self.fit.recipe.views, HEAD_PICTURES // len(self.labels)))
+
+    def _embeddings(self, which):
+        """(embeddings, labels) batches of every support picture in the views `which`."""
+        out = self.trainer.support
+        for view in which:
+            for first in range(0, len(self.labels), len(out)):
+                items = [(view, i) for i in range(first, min(first + len(out), len(self.labels)))]
+                self.trainer.embed(items, out[: len(items)])
+                yield out[: len(items)], self.labels[first : first + len(items)]
+
+    # ---- training --------------------------------------------------------------------------
+
+    def train(self, progress: Progress) -> list[float]:
+        """All steps of the recipe; the mean loss of each."""
+        trainer, recipe, resources = self.trainer, self.fit.recipe, self.fit.resources
+        rng = rng_for(self.seed, "steps")
+        trainer.start()
+        self._first_prototypes()
+        losses = []
+        for number in range(1, recipe.steps + 1):
+            support, queries = step_items(resources, self.labels, number, rng)
+            losses.append(trainer.step(number, support, queries))
+            progress("training", number, recipe.steps, losses[-1])
+        return losses
+
+    def _first_prototypes(self) -> None:
+        """Prototypes of the whole support, where a step sees only a part of it."""
+        if self.fit.resources.step_support >= len(self.labels):
+            return
+        sums, counts = self.trainer.sums, self.trainer.counts
+        sums.fill(0)
+        counts.fill(0)
+        for embeddings, labels in self._embeddings((0,)):
+            self.kernels.class_sums(sums, counts, embeddings, labels)
+        np.divide(sums, counts[:, None], out=self.trainer.prototypes)
+
+    # ---- queries ---------------------------------------------------------------------------
+
+    def embed_pictures(self, pictures: Pictures) -> np.ndarray:
+        """Embeddings (n, d) of pictures by the network as it is now."""
+        if self._predictor is None:
+            self._predictor = Prefix(self.trainer.bind, "predict")
+        lane = self.trainer.lanes[0]
+        calls, (embedding,) = lane.segments["embed 1"]
+        out = np.empty((len(pictures), embedding.shape[1]), np.float32)
+        for i in range(len(pictures)):
+            np.copyto(self._predictor.picture, pictures.read(i, self.size))
+            np.copyto(lane.features[0], self._predictor.features(None).reshape(lane.features[0].shape))
+            run(calls)
+            out[i] = embedding[0]
+        return out
