@@ -9,7 +9,6 @@ from tinytrain.datasets.folder import folder_dataset, folder_episode
 from tinytrain.datasets.packs import PACKS, load_pack
 from tinytrain.datasets.samplers import sample_episode, sample_meta_dataset_episode
 from tinytrain.datasets.signs import signs
-
 from tinytrain.errors import InputError
 
 __all__ = [

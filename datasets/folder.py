@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 
 import numpy as np
+
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.samplers import shuffled
-
 from tinytrain.episode import Episode
 from tinytrain.errors import InputError, UsageError
 from tinytrain.pictures import SUFFIXES, check_picture, load_picture

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tinytrain.datasets.dataset import Dataset
 
+from tinytrain.datasets.dataset import Dataset
 from tinytrain.errors import InputError
 from tinytrain.pictures import fit, load_picture
 

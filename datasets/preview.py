@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.samplers import shuffled
-
 from tinytrain.errors import StorageError, UsageError
 from tinytrain.seeds import rng_for
 

@@ -8,8 +8,8 @@ and pictures of one group never lie on both sides of an episode.
 from collections.abc import Sequence
 
 import numpy as np
-from tinytrain.datasets.dataset import Dataset
 
+from tinytrain.datasets.dataset import Dataset
 from tinytrain.episode import Episode
 from tinytrain.errors import InputError, UsageError
 from tinytrain.seeds import rng_for

@@ -9,9 +9,9 @@ import io
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
+
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.symbols import BODIES, SYMBOLS, Body, box
-
 from tinytrain.errors import UsageError
 from tinytrain.seeds import rng_for
 

@@ -33,13 +33,13 @@ class Slot:
 
 
 def slots(network: Network, recipe: Recipe) -> tuple[Slot, ...]:
-    """Slots of a recipe's trained arrays, in layer order, weights before biases."""
+    """Slots of a recipe's trained arrays, in layer order, weights before biases, channels in rising order."""
     found, start = [], 0
     for update in recipe.updates:
         layer = network.layers[update.layer]
         if update.channels:
             shape = (layer.fan_in, len(update.channels))
-            found.append(Slot(update.layer, "weight", start, shape, update.channels))
+            found.append(Slot(update.layer, "weight", start, shape, tuple(sorted(update.channels))))
             start += found[-1].size
         if update.bias:
             found.append(Slot(update.layer, "bias", start, (layer.cout,), tuple(range(layer.cout))))

@@ -41,7 +41,7 @@ class BudgetError(TinytrainError):
         self.smallest = smallest
 
 
-class KeptOldWeights(TinytrainError):
+class AdaptationRefusedError(TinytrainError):
     """The adaptation was refused and the old weights stand (exit code 5)."""
 
     exit_code = 5

@@ -64,9 +64,7 @@ def smallest(task: TaskShape) -> Resources:
     return Resources(0, 1, 1, size, size)
 
 
-def fit(
-    network: Network, policy: Policy, scores: Scores | None, budget: Budget, task: TaskShape
-) -> Fit:
+def fit(network: Network, policy: Policy, scores: Scores | None, budget: Budget, task: TaskShape) -> Fit:
     """The first candidate whose arena is inside the budget.
 
     Raises BudgetError naming the smallest feasible budget, and the smallest one at which the

@@ -62,7 +62,9 @@ def probe(
     loss = sum(runner.tap(i, label, augmentation(i)) for i, label in enumerate(labels))
     count = len(labels)
     fisher = {i: runner.array(f"fisher {i}") / np.float32(count) for i in inspected}
-    macs = count * sum(c.macs * (1 + (s.name == "prefix")) for s in program.segments.values() for c in s.calls)
+    macs = count * sum(
+        c.macs * (1 + (s.name == "prefix")) for s in program.segments.values() for c in s.calls
+    )
     return Scores(fisher, loss / count, macs, program.nbytes)
 
 

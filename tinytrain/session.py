@@ -31,7 +31,9 @@ def augmentation_of(episode: Episode, size: int, seed: int) -> Callable[[int, in
 class Session:
     """One adaptation of `working` to `episode` by the program of `fit`; see `adapt` for the order of calls."""
 
-    def __init__(self, fit: Fit, arena, working: WorkingCopy, kernels, episode: Episode, seed: int, lanes: int):
+    def __init__(
+        self, fit: Fit, arena, working: WorkingCopy, kernels, episode: Episode, seed: int, lanes: int
+    ):
         self.fit, self.episode, self.seed, self.kernels = fit, episode, seed, kernels
         self.size = working.network.preprocessing.size
         self.labels = episode.support.labels
@@ -73,7 +75,9 @@ class Session:
 
     def _head_views(self) -> int:
         sets = self.fit.resources.sets
-        return sets - 1 if sets >= 2 else max(1, min(self.fit.recipe.views, HEAD_PICTURES // len(self.labels)))
+        return (
+            sets - 1 if sets >= 2 else max(1, min(self.fit.recipe.views, HEAD_PICTURES // len(self.labels)))
+        )
 
     def _embeddings(self, which):
         """(embeddings, labels) batches of every support picture in the views `which`."""

@@ -3,9 +3,9 @@ import os
 import numpy as np
 import pytest
 from PIL import Image
+
 from tinytrain.datasets import folder as folder_module
 from tinytrain.datasets.folder import folder_dataset, folder_episode
-
 from tinytrain.errors import InputError, UsageError
 
 

@@ -4,12 +4,12 @@ import sys
 import numpy as np
 import pytest
 from PIL import Image
+
 from tinytrain.datasets import Dataset, sample_episode
 from tinytrain.datasets.folder import folder_dataset
 from tinytrain.datasets.preview import GAP, contact_sheet, export
 from tinytrain.datasets.signs import N_CLASSES, class_name, generate, signs
 from tinytrain.datasets.symbols import BODIES, SYMBOLS
-
 from tinytrain.errors import StorageError, UsageError
 
 

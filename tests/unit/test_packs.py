@@ -6,9 +6,9 @@ import zipfile
 import numpy as np
 import pytest
 from PIL import Image
+
 from tinytrain.datasets import DOMAINS, PACKS, open_dataset, packs
 from tinytrain.datasets.packs import load_pack
-
 from tinytrain.errors import InputError
 
 needs_packs = pytest.mark.skipif("TINYTRAIN_DATA" not in os.environ, reason="TINYTRAIN_DATA names no packs")

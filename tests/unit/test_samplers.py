@@ -4,11 +4,11 @@ import sys
 
 import numpy as np
 import pytest
+
 from tinytrain.datasets import samplers
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.packs import load_pack
 from tinytrain.datasets.samplers import meta_dataset_sizes, sample_episode, sample_meta_dataset_episode
-
 from tinytrain.errors import InputError, UsageError
 
 needs_packs = pytest.mark.skipif("TINYTRAIN_DATA" not in os.environ, reason="TINYTRAIN_DATA names no packs")

@@ -21,8 +21,13 @@ def _last_layer(network: Network, scores, budget: Budget, task: TaskShape, share
     return Recipe("last_layer", updates, rates_by_size(network, updates), step="both", head="cosine")
 
 
-NONE = Policy("none", _none, "prototypes of the unadapted network (Snell et al., NeurIPS 2017)", macs_limited=False)
+NONE = Policy(
+    "none", _none, "prototypes of the unadapted network (Snell et al., NeurIPS 2017)", macs_limited=False
+)
 FULL = Policy("full", _full, "fine-tuning of every weight and bias", shrinks=False, macs_limited=False)
 LAST_LAYER = Policy(
-    "last_layer", _last_layer, "fine-tuning of the last convolution (TinyTrain's LastLayer)", macs_limited=False
+    "last_layer",
+    _last_layer,
+    "fine-tuning of the last convolution (TinyTrain's LastLayer)",
+    macs_limited=False,
 )

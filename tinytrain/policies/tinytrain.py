@@ -2,7 +2,7 @@
 
 from tinytrain.network import Network
 from tinytrain.plan import Budget, Recipe, TaskShape, Update, full_backward_macs
-from tinytrain.policies.common import Policy, all_channels, rates_by_size, scaled
+from tinytrain.policies.common import Policy, rates_by_size, scaled
 from tinytrain.probe import Scores
 
 HARD_SHARE = 0.6
@@ -37,7 +37,15 @@ def static(network, budget, cut, layers, hard):
     return chosen
 
 
-PARAMS = {"layers": (21, 24, 30), "hard": 0.6, "optimizer": "adam", "rate": 0.02, "rule": "l2", "head": "lda", "views": 8}
+PARAMS = {
+    "layers": (21, 24, 30),
+    "hard": 0.6,
+    "optimizer": "adam",
+    "rate": 0.02,
+    "rule": "l2",
+    "head": "lda",
+    "views": 8,
+}
 
 
 def recipe(network: Network, scores: Scores, budget: Budget, task: TaskShape, share: float) -> Recipe:
@@ -55,7 +63,9 @@ def recipe(network: Network, scores: Scores, budget: Budget, task: TaskShape, sh
                 channels = tuple(sorted(channels))
         updates.append(Update(i, channels, True))
     updates = scaled(network, tuple(updates), share)
-    rates = ((P["abs"], P["abs"]),) * len(updates) if "abs" in P else rates_by_size(network, updates, P["rate"])
+    rates = (
+        ((P["abs"], P["abs"]),) * len(updates) if "abs" in P else rates_by_size(network, updates, P["rate"])
+    )
     return Recipe(
         "tinytrain", updates, rates, P["optimizer"], "constant", P["hard"],
         P.get("steps", 40), 10.0, P["head"], P["views"],

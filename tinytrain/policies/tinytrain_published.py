@@ -62,9 +62,7 @@ def select(network: Network, scores: Scores, memory: int, macs: float) -> tuple[
 def recipe(network: Network, scores: Scores, budget: Budget, task: TaskShape, share: float) -> Recipe:
     updates = select(network, scores, MEMORY, budget.macs * full_backward_macs(network))
     updates = scaled(network, updates, share)
-    return Recipe(
-        "tinytrain_published", updates, ((RATE, RATE),) * len(updates), step="both", head="cosine"
-    )
+    return Recipe("tinytrain_published", updates, ((RATE, RATE),) * len(updates), step="both", head="cosine")
 
 
 POLICY = Policy("tinytrain_published", recipe, "Kwon et al., ICML 2024", inspects=inspected)
