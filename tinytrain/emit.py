@@ -12,8 +12,10 @@ import numpy as np
 from tinytrain.network import Layer, Network
 from tinytrain.program import Bias, Columns, Segment, View, Weight
 
-# A streamed block keeps so many rows alive that its bands take at most this many bytes: small
-# enough to stay in a first- or second-level cache and to bound the arena.
+# A block whose inner values take more than WHOLE_BYTES streams in bands of at most BAND_BYTES: small
+# enough to stay in a first- or second-level cache and to bound the arena, large enough to keep the
+# number of calls low.
+WHOLE_BYTES = 140_000
 BAND_BYTES = 56_000
 # Weight gradients of a pointwise layer pass through a scratch of at most this many bytes.
 SCRATCH_BYTES = 16_384
@@ -214,7 +216,8 @@ class Emitter:
         rows = count
         while rows > 1:
             held = min(height, (rows - 1) * dw.stride + dw.kernel)
-            if held * in_row + rows * out_row <= BAND_BYTES:
+            limit = WHOLE_BYTES if rows == count else BAND_BYTES
+            if held * in_row + rows * out_row <= limit:
                 break
             rows = (rows + 1) // 2
         bands = []
@@ -303,8 +306,9 @@ class Emitter:
         gx = self.segment.new(f"{layer.name} gradient", self.n, *layer.in_hw, layer.cin)
         macs = self.n * layer.macs
         if layer.kind == "depthwise":
+            taps = self.segment.new(f"{layer.name} reversed taps", layer.fan_in + 1, layer.cout)
             self.segment.call(
-                "depthwise_grad_input", gx, g, Weight(i), layer.kernel, layer.stride,
+                "depthwise_grad_input", gx, taps, g, Weight(i), layer.kernel, layer.stride,
                 macs=macs, part="grad_input",
             )  # fmt: skip
         else:

@@ -67,33 +67,29 @@ def add_bias_residual(y, b, skip):
 
 @kernel
 def pack_mask(bits, y):
-    """bits (ceil(m / 8),) uint8: bit k of byte i says that 0 < y[8 i + k] < 6, for y (m,)."""
-    whole = y.shape[0] // 8
-    for i in range(whole):
-        group = y[8 * i : 8 * i + 8]
-        byte = 0
-        for k in range(8):
-            byte |= int(group[k] > ZERO and group[k] < SIX) << k
-        bits[i] = byte
-    for i in range(whole, bits.shape[0]):
-        byte = 0
-        for k in range(y.shape[0] - 8 * i):
-            byte |= int(y[8 * i + k] > ZERO and y[8 * i + k] < SIX) << k
-        bits[i] = byte
+    """bits (ceil(m / 8),) uint8: bit k of byte i says that 0 < y[k * len(bits) + i] < 6, for y (m,).
+
+    Neighbours lie in neighbouring bytes, not in one byte, so that the loops vectorise.
+    """
+    size = bits.shape[0]
+    for i in range(size):
+        bits[i] = 0
+    for k in range(8):
+        part = y[k * size : min((k + 1) * size, y.shape[0])]
+        bit = np.uint8(1 << k)
+        for i in range(part.shape[0]):
+            bits[i] |= bit if part[i] > ZERO and part[i] < SIX else np.uint8(0)
 
 
 @kernel
 def apply_mask(g, bits):
     """g (m,) is set to 0 where the bit of `pack_mask` is 0."""
-    whole = g.shape[0] // 8
-    for i in range(whole):
-        group = g[8 * i : 8 * i + 8]
-        byte = bits[i]
-        for k in range(8):
-            group[k] = group[k] if (byte >> k) & 1 else ZERO
-    for i in range(8 * whole, g.shape[0]):
-        if not (bits[i // 8] >> (i % 8)) & 1:
-            g[i] = ZERO
+    size = bits.shape[0]
+    for k in range(8):
+        part = g[k * size : min((k + 1) * size, g.shape[0])]
+        bit = np.uint8(1 << k)
+        for i in range(part.shape[0]):
+            part[i] = part[i] if bits[i] & bit else ZERO
 
 
 @kernel

@@ -28,7 +28,7 @@ def depthwise_forward(y, x, w, b, size, stride, top, relu6):
         np.clip(y, 0, 6, out=y)
 
 
-def depthwise_grad_input(gx, g, w, size, stride):
+def depthwise_grad_input(gx, scratch, g, w, size, stride):
     pad = (size - 1) // 2
     padded = np.zeros_like(_padded(gx, pad, pad, pad))
     for tap in range(size * size):
@@ -68,11 +68,14 @@ def add_bias_residual(y, b, skip):
 
 
 def pack_mask(bits, y):
-    bits[...] = np.packbits((y > 0) & (y < 6), bitorder="little")
+    inside = np.zeros(8 * len(bits), bool)
+    inside[: len(y)] = (y > 0) & (y < 6)
+    bits[...] = np.packbits(inside.reshape(8, -1), axis=0, bitorder="little")[0]
 
 
 def apply_mask(g, bits):
-    g *= np.unpackbits(bits, count=len(g), bitorder="little").astype(g.dtype)
+    inside = np.unpackbits(bits[None], axis=0, bitorder="little").reshape(-1)
+    g *= inside[: len(g)].astype(g.dtype)
 
 
 def accumulate(total, x):

@@ -1,0 +1,99 @@
+"""Fair timing on a machine that is not quiet: sides take turns, the minimum and the median are kept."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+
+import numpy as np
+
+SETTLE = 0.02  # seconds of rest before each sample: worker threads of the other side stop spinning
+LEAST = 0.02  # seconds that a sample lasts at least
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one call: the minimum and the median of `samples` samples."""
+
+    minimum: float
+    median: float
+    samples: int
+
+    def json(self) -> dict:
+        return asdict(self)
+
+
+def _sample(work: Callable[[], object], count: int) -> float:
+    start = time.perf_counter()
+    for _ in range(count):
+        work()
+    return (time.perf_counter() - start) / count
+
+
+def alternately(sides: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Timing]:
+    """Each side `repeats` times in turn (A B A B), after one call each that is not counted.
+
+    Short work is repeated until a sample lasts long enough to be measured.
+    """
+    counts = {}
+    for name, work in sides.items():
+        work()
+        counts[name] = max(1, int(LEAST / max(_sample(work, 1), 1e-6)))
+    found = defaultdict(list)
+    for _ in range(repeats):
+        for name, work in sides.items():
+            time.sleep(SETTLE)
+            found[name].append(_sample(work, counts[name]))
+    return {name: Timing(min(s), median(s), len(s)) for name, s in found.items()}
+
+
+def fastest(sides: Mapping[str, Callable[[], object]], repeats: int = 3) -> str:
+    """Name of the side with the smallest minimum."""
+    timings = alternately(sides, repeats)
+    return min(timings, key=lambda name: timings[name].minimum)
+
+
+def matmul_ceiling(repeats: int = 5) -> float:
+    """Multiply-accumulates per second of a float32 product of two 1024 x 1024 matrices."""
+    x, y = np.full((1024, 1024), 0.5, np.float32), np.empty((1024, 1024), np.float32)
+    return 1024**3 / alternately({"": lambda: np.matmul(x, x, out=y)}, repeats)[""].minimum
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """One kind of kernel in one pass over `pictures` pictures."""
+
+    kernel: str
+    part: str
+    calls: int
+    seconds: float
+    macs: int
+
+    @property
+    def rate(self) -> float:
+        return self.macs / self.seconds
+
+    def json(self) -> dict:
+        return {**asdict(self), "rate": self.rate}
+
+
+def kernel_table(bound: Sequence[tuple], calls: Sequence, repeats: int = 30) -> list[KernelRow]:
+    """Time per kind of kernel, slowest first: the bound calls run in order, each one timed by itself.
+
+    A call counts with its fastest run.
+    """
+    best = [float("inf")] * len(bound)
+    for _ in range(repeats):
+        for k, (kernel, args) in enumerate(bound):
+            start = time.perf_counter()
+            kernel(*args)
+            best[k] = min(best[k], time.perf_counter() - start)
+    groups = defaultdict(list)
+    for call, seconds in zip(calls, best, strict=True):
+        groups[call.kernel, call.part].append((seconds, call.macs))
+    rows = [
+        KernelRow(kernel, part, len(g), sum(s for s, _ in g), sum(m for _, m in g))
+        for (kernel, part), g in groups.items()
+    ]
+    return sorted(rows, key=lambda row: -row.seconds)

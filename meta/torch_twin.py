@@ -1,0 +1,200 @@
+"""The same network and the same adaptation in PyTorch, written the way people write them. For comparison only.
+
+Eager mode, float32, no convolution followed by anything but its bias. Pictures enter as uint8
+(n, size, size, 3), embeddings leave as (n, d). Needs PyTorch; nothing in the product imports this.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from tinytrain.augment import Augmentation
+from tinytrain.compile import Slot
+from tinytrain.network import Layer, Network
+from tinytrain.plan import Recipe, n_hard
+
+FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
+OPTIMIZERS = {
+    "adam": lambda groups: torch.optim.Adam(groups, fused=True),
+    "momentum": lambda groups: torch.optim.SGD(groups, momentum=0.9, fused=True),
+    "sgd": lambda groups: torch.optim.SGD(groups, fused=True),
+}
+
+
+def to_torch(layer: Layer, weight: np.ndarray) -> torch.Tensor:
+    """Our (fan_in, cout) matrix as (cout, cin / groups, kernel, kernel)."""
+    cin = 1 if layer.kind == "depthwise" else layer.cin
+    array = weight.reshape(layer.kernel, layer.kernel, cin, layer.cout).transpose(3, 2, 0, 1)
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def from_torch(layer: Layer, tensor: torch.Tensor) -> np.ndarray:
+    """The (fan_in, cout) matrix of a PyTorch weight or of its gradient."""
+    return tensor.detach().permute(2, 3, 1, 0).reshape(layer.fan_in, layer.cout).contiguous().numpy()
+
+
+class TorchNetwork:
+    """A network's layers as PyTorch convolutions, in one memory format."""
+
+    def __init__(self, network: Network, memory_format: str = "contiguous"):
+        self.network, self.format = network, FORMATS[memory_format]
+        self.weights = [
+            to_torch(layer, network.float_weight(i)).contiguous(memory_format=self.format)
+            for i, layer in enumerate(network.layers)
+        ]
+        self.biases = [torch.from_numpy(b.copy()) for b in network.biases]
+        layers = network.layers
+        self.rows = [
+            (
+                network.block_start(i) == i,
+                (la.stride, la.pad, 1, la.cin if la.kind == "depthwise" else 1),
+                la.relu6,
+                la.residual,
+            )
+            for i, la in enumerate(layers)
+        ]
+
+    def inputs(self, values: torch.Tensor) -> torch.Tensor:
+        """Grey levels 0..255 (n, 3, size, size), any dtype, as the first layer wants them."""
+        contract = self.network.preprocessing
+        x = (values.float() - contract.mean) * contract.scale
+        return x.contiguous(memory_format=self.format)
+
+    def layers(self, x: torch.Tensor, first: int, last: int) -> torch.Tensor:
+        """Output of layers [first, last)."""
+        for i in range(first, last):
+            opens, geometry, relu6, residual = self.rows[i]
+            if opens:
+                skip = x
+            x = F.conv2d(x, self.weights[i], self.biases[i], *geometry)
+            if relu6:
+                x = F.relu6(x, inplace=True)
+            if residual:
+                x = x + skip
+        return x
+
+    def embed(self, x: torch.Tensor, first: int = 0) -> torch.Tensor:
+        """Embeddings (n, d) of the inputs of layer `first`."""
+        return self.layers(x, first, len(self.rows)).mean((2, 3))
+
+    def train(self, layers: Sequence[int] | None = None, biases: Sequence[int] | None = None) -> None:
+        """Ask for gradients of these weights and biases; of all of them by default."""
+        every = range(len(self.rows))
+        for i in every if layers is None else layers:
+            self.weights[i].requires_grad_(True)
+        for i in every if biases is None else biases:
+            self.biases[i].requires_grad_(True)
+
+
+def planes(pictures: np.ndarray) -> torch.Tensor:
+    """uint8 pictures (n, size, size, 3) as (n, 3, size, size)."""
+    return torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2)
+
+
+def augmented(pictures: torch.Tensor, draws: Sequence[Augmentation], fill: float = 128.0) -> torch.Tensor:
+    """Augmented copies of uint8 pictures (n, 3, size, size), as float grey levels."""
+
+    def column(name: str) -> torch.Tensor:
+        return torch.tensor([float(getattr(d, name)) for d in draws]).view(-1, 1, 1, 1)
+
+    x = pictures.float()
+    grey = x.mean(1, keepdim=True)
+    x = (x - grey) * column("saturation") + grey + column("brightness")
+    mean = x.mean((1, 2, 3), keepdim=True)
+    x = ((x - mean) * column("contrast") + mean).clamp_(0, 255)
+    if any(d.flip for d in draws):
+        x = torch.where(column("flip") > 0, x.flip(3), x)
+    size = x.shape[-1]
+    out = torch.full_like(x, fill)
+    for k, d in enumerate(draws):
+        top, left = max(0, d.down), max(0, d.right)
+        bottom, end = size + min(0, d.down), size + min(0, d.right)
+        out[k, :, top:bottom, left:end] = x[k, :, top - d.down : bottom - d.down, left - d.right : end - d.right]
+    return out
+
+
+class Masked:
+    """The optimizer on whole weights of the trained layers; gradients of channels not trained are set to 0."""
+
+    def __init__(self, twin: TorchNetwork, recipe: Recipe, slots: Sequence[Slot]):
+        weights = [s.layer for s in slots if s.part == "weight"]
+        twin.train(weights, [s.layer for s in slots if s.part == "bias"])
+        rates = dict(zip((u.layer for u in recipe.updates), recipe.rates, strict=True))
+        groups: dict[float, list] = {}
+        self.masks = []
+        for slot in slots:
+            tensor = (twin.weights if slot.part == "weight" else twin.biases)[slot.layer]
+            groups.setdefault(rates[slot.layer][slot.part == "bias"], []).append(tensor)
+            if len(slot.channels) < tensor.shape[0]:
+                mask = torch.zeros(tensor.shape[0])
+                mask[list(slot.channels)] = 1
+                self.masks.append((tensor, mask.view(-1, *(1,) * (tensor.dim() - 1))))
+        rows = [{"params": tensors, "lr": rate} for rate, tensors in groups.items()]
+        self.optimizer = OPTIMIZERS[recipe.optimizer](rows)
+
+    def step(self, loss: torch.Tensor) -> None:
+        self.optimizer.zero_grad()
+        loss.backward()
+        for tensor, mask in self.masks:
+            tensor.grad.mul_(mask)
+        self.optimizer.step()
+
+
+def prototypes(embeddings: torch.Tensor, one_hot: torch.Tensor) -> torch.Tensor:
+    """Class means (way, d)."""
+    return one_hot.T @ embeddings / one_hot.sum(0)[:, None]
+
+
+def losses(embeddings: torch.Tensor, means: torch.Tensor, labels: torch.Tensor, temperature: float):
+    """Cross-entropy (n,) of scaled cosines."""
+    cosine = F.normalize(embeddings) @ F.normalize(means).T
+    return F.cross_entropy(temperature * cosine, labels, reduction="none")
+
+
+def adapt_plainly(twin, recipe, slots, pictures, labels, draw) -> list[float]:
+    """As people write it: every step runs all of the network over all support pictures and their copies.
+
+    `draw()` returns a fresh augmentation; the gradient flows through prototypes and pseudo-queries.
+    """
+    support, target = planes(pictures), torch.from_numpy(labels).long()
+    one_hot, trained = F.one_hot(target).float(), Masked(twin, recipe, slots)
+    clean, found = twin.inputs(support), []
+    for _ in range(recipe.steps):
+        queries = twin.inputs(augmented(support, [draw() for _ in labels]))
+        embeddings = twin.embed(torch.cat([clean, queries]))
+        means = prototypes(embeddings[: len(labels)], one_hot)
+        loss = losses(embeddings[len(labels) :], means, target, recipe.temperature).mean()
+        trained.step(loss)
+        found.append(loss.item())
+    return found
+
+
+@torch.inference_mode()
+def cached_features(twin, cut: int, pictures, augmentations) -> list[torch.Tensor]:
+    """Inputs of layer `cut` for every view: one list of augmentations (or None) per view."""
+    support = planes(pictures)
+    views = (support if draws is None else augmented(support, draws) for draws in augmentations)
+    return [twin.layers(twin.inputs(values), 0, cut) for values in views]
+
+
+def adapt_cached(twin, recipe, slots, cut: int, features, labels, schedule) -> list[float]:
+    """Our own algorithm: cached features, constant prototypes, only the hardest pseudo-queries backward.
+
+    `features` is one (n, ...) tensor per view, `schedule` the view of every picture for each step.
+    """
+    target, trained = torch.from_numpy(labels).long(), Masked(twin, recipe, slots)
+    one_hot, everything, found = F.one_hot(target).float(), torch.stack(features), []
+    pictures, hard = torch.arange(len(labels)), n_hard(recipe.hard_share, len(labels))
+    for views in schedule:
+        queries = everything[torch.tensor(views), pictures].contiguous(memory_format=twin.format)
+        with torch.no_grad():
+            embeddings = twin.embed(torch.cat([features[0], queries]), cut)
+            means = prototypes(embeddings[: len(labels)], one_hot)
+            every = losses(embeddings[len(labels) :], means, target, recipe.temperature)
+            hardest = every.topk(hard).indices
+        chosen = queries[hardest].contiguous(memory_format=twin.format)
+        trained.step(losses(twin.embed(chosen, cut), means, target[hardest], recipe.temperature).mean())
+        found.append(every.mean().item())
+    return found

@@ -1,0 +1,198 @@
+"""Whole networks in float64, plain numpy, all pictures at once: what the engine's results are compared with.
+
+Nothing here is shared with the engine but the description of the network. A convolution is a
+sum over its taps; the gradient of each line stands next to it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+def _taps(layer, padded):
+    """(tap, inputs that it meets) for every tap of the filter."""
+    height, width = layer.out_hw
+    for tap in range(layer.kernel**2):
+        dy, dx = divmod(tap, layer.kernel)
+        rows = slice(dy, dy + (height - 1) * layer.stride + 1, layer.stride)
+        columns = slice(dx, dx + (width - 1) * layer.stride + 1, layer.stride)
+        yield tap, padded[:, rows, columns]
+
+
+def _padded(layer, x):
+    p = layer.pad
+    return np.pad(x, ((0, 0), (p, p), (p, p), (0, 0)))
+
+
+def convolve(layer, x, w):
+    """(n, out height, out width, cout) of x (n, height, width, cin), w (fan_in, cout)."""
+    total = 0.0
+    for tap, part in _taps(layer, _padded(layer, x)):
+        if layer.kind == "depthwise":
+            total = total + part * w[tap]
+        else:
+            total = total + part @ w[tap * layer.cin : (tap + 1) * layer.cin]
+    return total
+
+
+def convolve_gradients(layer, x, w, g):
+    """(gradient of x, gradient of w) from the gradient g of the output."""
+    padded = _padded(layer, x)
+    gx, gw = np.zeros_like(padded), np.zeros_like(w)
+    for (tap, part), (_, target) in zip(_taps(layer, padded), _taps(layer, gx), strict=True):
+        if layer.kind == "depthwise":
+            gw[tap] = (part * g).sum(axis=(0, 1, 2))
+            target += g * w[tap]
+        else:
+            rows = slice(tap * layer.cin, (tap + 1) * layer.cin)
+            gw[rows] = np.tensordot(part, g, ((0, 1, 2), (0, 1, 2)))
+            target += g @ w[rows].T
+    p = layer.pad
+    return gx[:, p : gx.shape[1] - p, p : gx.shape[2] - p], gw
+
+
+@dataclass
+class Forward:
+    """Embeddings (n, d); per layer its input, its convolution output with bias, and its ReLU6 mask or None."""
+
+    embeddings: np.ndarray
+    inputs: list
+    plain: list
+    masks: list
+
+
+@dataclass
+class Gradients:
+    """Per layer the gradients of weight (fan_in, cout), bias (cout,) and convolution output."""
+
+    weights: list
+    biases: list
+    plain: list
+
+
+class Oracle:
+    """A network in float64; `weights` and `biases` may be written to."""
+
+    def __init__(self, network):
+        self.network = network
+        self.weights = [network.float_weight(i).astype(float) for i in range(len(network.layers))]
+        self.biases = [b.astype(float) for b in network.biases]
+
+    def pixels(self, pictures):
+        contract = self.network.preprocessing
+        return (np.asarray(pictures, float) - contract.mean) * contract.scale
+
+    def forward(self, pictures, first=0, last=None, masks=None) -> Forward:
+        """Layers [first, last) of uint8 pictures, or of features where `first` is above 0.
+
+        `masks` replaces the ReLU6 masks of the backward pass, never the values of this one.
+        """
+        x = self.pixels(pictures) if first == 0 else np.asarray(pictures, float)
+        layers = self.network.layers
+        run = Forward(None, [None] * len(layers), [None] * len(layers), [None] * len(layers))
+        for i in range(first, len(layers) if last is None else last):
+            if i == self.network.block_start(i):
+                skip = x
+            run.inputs[i] = x
+            x = run.plain[i] = convolve(layers[i], x, self.weights[i]) + self.biases[i]
+            if layers[i].residual:
+                x = x + skip
+            if layers[i].relu6:
+                run.masks[i] = (x > 0) & (x < 6) if masks is None else masks[i]
+                x = np.clip(x, 0, 6)
+        run.embeddings = x.mean(axis=(1, 2))
+        run.output = x
+        return run
+
+    def backward(self, run: Forward, grad_embeddings) -> Gradients:
+        layers = self.network.layers
+        height, width = layers[-1].out_hw
+        shape = (len(grad_embeddings), height, width, layers[-1].cout)
+        g = np.broadcast_to(grad_embeddings[:, None, None] / (height * width), shape)
+        found = Gradients([None] * len(layers), [None] * len(layers), [None] * len(layers))
+        skips = {}
+        for i in range(len(layers) - 1, -1, -1):
+            if layers[i].relu6:
+                g = g * run.masks[i]
+            if layers[i].residual:
+                skips[self.network.block_start(i)] = g
+            found.plain[i], found.biases[i] = g, g.sum(axis=(0, 1, 2))
+            g, found.weights[i] = convolve_gradients(layers[i], run.inputs[i], self.weights[i], g)
+            g = g + skips.get(i, 0)
+        return found
+
+
+def unit(x):
+    return x / np.sqrt((x * x).sum(axis=1, keepdims=True) + 1e-12)
+
+
+def unit_gradient(x, g):
+    """Gradient of x from the gradient g of unit(x)."""
+    norm = np.sqrt((x * x).sum(axis=1, keepdims=True) + 1e-12)
+    return (g - x * (x * g).sum(axis=1, keepdims=True) / norm**2) / norm
+
+
+@dataclass
+class Loss:
+    """Cross-entropy of every query with its gradients; `logits` are temperature x cosine."""
+
+    each: np.ndarray
+    logits: np.ndarray
+    grad_queries: np.ndarray
+    grad_support: np.ndarray
+
+    @property
+    def mean(self):
+        return float(self.each.mean())
+
+
+def prototype_loss(support, support_labels, queries, labels, temperature=10.0, chosen=None) -> Loss:
+    """Loss of query embeddings against class means of support embeddings, and its exact gradients.
+
+    `grad_*` are of the mean loss over the `chosen` queries (default: all), through the queries and
+    through the prototypes.
+    """
+    way = support_labels.max() + 1
+    member = (support_labels[None] == np.arange(way)[:, None]) / np.bincount(support_labels)[:, None]
+    prototypes = member @ support
+    cosine = unit(queries) @ unit(prototypes).T
+    logits = temperature * cosine
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    p = np.exp(shifted) / np.exp(shifted).sum(axis=1, keepdims=True)
+    rows = np.arange(len(queries))
+    each = -np.log(p[rows, labels])
+    chosen = rows if chosen is None else np.asarray(chosen)
+    g = np.zeros_like(logits)
+    g[chosen] = p[chosen] * temperature / len(chosen)
+    g[chosen, labels[chosen]] -= temperature / len(chosen)
+    grad_queries = unit_gradient(queries, g @ unit(prototypes))
+    grad_prototypes = unit_gradient(prototypes, g.T @ unit(queries))
+    return Loss(each, logits, grad_queries, member.T @ grad_prototypes)
+
+
+def gradients(oracle: Oracle, support, support_labels, queries, labels, step="both", chosen=None, masks=None):
+    """(Loss, Gradients) of one training step on uint8 pictures, everything in one batch.
+
+    `masks` are those of the support pictures followed by the queries.
+    """
+    run = oracle.forward(np.concatenate([support, queries]), masks=masks)
+    n = len(support)
+    loss = prototype_loss(
+        run.embeddings[:n], support_labels, run.embeddings[n:], labels, chosen=chosen
+    )  # fmt: skip
+    grad_support = loss.grad_support if step == "both" else np.zeros_like(loss.grad_support)
+    return loss, oracle.backward(run, np.concatenate([grad_support, loss.grad_queries]))
+
+
+def fisher(oracle: Oracle, pictures, labels, queries=None, masks=None):
+    """Per layer ``1/(2N) sum_n (sum_d a_nd g_nd)^2`` of every channel, and the mean loss.
+
+    Prototypes are the class means of `pictures` and constant; each of `queries` (default: the
+    pictures themselves) is a pseudo-query.
+    """
+    clean = oracle.forward(pictures).embeddings
+    run = oracle.forward(pictures if queries is None else queries, masks=masks)
+    loss = prototype_loss(clean, labels, run.embeddings, labels)
+    found = oracle.backward(run, loss.grad_queries * len(labels))
+    dots = [(a * g).sum(axis=(1, 2)) for a, g in zip(run.plain, found.plain, strict=True)]
+    return [(d * d).sum(axis=0) / (2 * len(labels)) for d in dots], loss.mean

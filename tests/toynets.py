@@ -1,0 +1,133 @@
+"""Small networks, pictures and trainers for tests of the engine: every kind of layer, a few thousand weights."""
+
+import zlib
+from types import SimpleNamespace
+
+import numpy as np
+
+from tinytrain import kernels
+from tinytrain.arena import Arena
+from tinytrain.compile import compile_training
+from tinytrain.engine import Trainer, WorkingCopy
+from tinytrain.network import Layer, Network, Preprocessing
+from tinytrain.plan import Recipe, Resources, TaskShape, Update
+from tinytrain.topology import check_network
+
+SIZE = 16
+
+# Rows of a network: (kind, output channels, kernel, stride, relu6, block, residual).
+BLOCKS = (  # every kernel size and stride, residual blocks, a first block without an expand convolution
+    ("conv", 8, 3, 2, True, 0, False),
+    ("depthwise", 8, 3, 1, True, 1, False),
+    ("pointwise", 6, 1, 1, False, 1, False),
+    ("pointwise", 12, 1, 1, True, 2, False),
+    ("depthwise", 12, 5, 2, True, 2, False),
+    ("pointwise", 8, 1, 1, False, 2, False),
+    ("pointwise", 18, 1, 1, True, 3, False),
+    ("depthwise", 18, 7, 1, True, 3, False),
+    ("pointwise", 8, 1, 1, False, 3, True),
+    ("pointwise", 16, 1, 1, True, 4, False),
+    ("depthwise", 16, 3, 1, True, 4, False),
+    ("pointwise", 8, 1, 1, False, 4, True),
+    ("pointwise", 17, 1, 1, True, 5, False),
+    ("depthwise", 17, 3, 2, True, 5, False),
+    ("pointwise", 10, 1, 1, False, 5, False),
+)
+HEADED = (  # a residual block without an expand convolution, a lone head convolution with ReLU6
+    ("conv", 6, 3, 2, True, 0, False),
+    ("depthwise", 6, 5, 1, True, 1, False),
+    ("pointwise", 6, 1, 1, False, 1, True),
+    ("pointwise", 14, 1, 1, True, 2, False),
+    ("depthwise", 14, 7, 2, True, 2, False),
+    ("pointwise", 9, 1, 1, False, 2, False),
+    ("pointwise", 20, 1, 1, True, 3, False),
+)
+ROWS = {"blocks": BLOCKS, "headed": HEADED}
+
+
+def rng(*key):
+    return np.random.default_rng([zlib.crc32(str(k).encode()) for k in key])
+
+
+def layers(rows, size=SIZE) -> tuple[Layer, ...]:
+    made, cin, side = [], 3, size
+    for kind, cout, kernel, stride, relu6, block, residual in rows:
+        out = (side + 2 * ((kernel - 1) // 2) - kernel) // stride + 1
+        name = f"{len(made)}.{kind}"
+        made.append(
+            Layer(name, kind, cin, cout, kernel, stride, (side, side), (out, out), relu6, block, residual)
+        )
+        cin, side = cout, out
+    return tuple(made)
+
+
+def toy(name="blocks", size=SIZE, seed=0) -> Network:
+    """A toy network whose activations meet both ends of ReLU6."""
+    r, made = rng(name, size, seed), layers(ROWS[name], size)
+    weights = tuple((r.standard_normal((x.fan_in, x.cout)) * (3 / x.fan_in) ** 0.5).astype("f") for x in made)
+    biases = tuple((0.5 + 0.7 * r.standard_normal(x.cout)).astype("f") for x in made)
+    network = Network(name, made, weights, (None,) * len(made), biases, Preprocessing(size=size))
+    check_network(network)
+    return network
+
+
+def pictures(count, size=SIZE, seed=0):
+    return rng("pictures", seed).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
+
+
+def everything(network, bias=True) -> tuple[Update, ...]:
+    return tuple(Update(i, tuple(range(x.cout)), bias) for i, x in enumerate(network.layers))
+
+
+def recipe(updates, **changes) -> Recipe:
+    fields = {"optimizer": "sgd", "step": "both", "head": "cosine", "steps": 4, "views": 3, **changes}
+    return Recipe("test", tuple(updates), ((0.01, 0.02),) * len(updates), **fields)
+
+
+def recording(backend="auto"):
+    """Kernels that note every call as (name, arguments) in their attribute `calls`."""
+    table = kernels.load(backend)
+    noted = SimpleNamespace(backend=table.backend, calls=[])
+
+    def wrap(name, kernel):
+        def wrapped(*args):
+            result = kernel(*args)
+            noted.calls.append((name, args))
+            return result
+
+        return wrapped
+
+    for name in kernels.NAMES:
+        setattr(noted, name, wrap(name, getattr(table, name)))
+    return noted
+
+
+def trainer(network, recipe, images, labels, sets=0, micro=1, partitions=1, lanes=1, table=None, **more):
+    """A trainer whose step sees every picture once as support and once as pseudo-query.
+
+    `more` may give `augmentation(view, i)`, the `arena`, or sizes of a step (`step`).
+    """
+    task = TaskShape(len(labels), int(labels.max()) + 1)
+    step = more.get("step", len(labels))
+    program = compile_training(network, recipe, Resources(sets, micro, partitions, step, step), task)
+    arena = more.get("arena", Arena)(program.nbytes)
+    augmentation = more.get("augmentation", lambda view, i: None)
+    return Trainer(
+        program, arena, WorkingCopy(network), table or kernels.load(), lambda i: images[i], augmentation,
+        labels.astype(np.int32), lanes,
+    )  # fmt: skip
+
+
+def items(count, view=0):
+    return [(view, i) for i in range(count)]
+
+
+def gradient_of(made, layer, part):
+    """The gradient of one trained array after `compute_gradients`, in the shape of its slot."""
+    slot = next(s for s in made.slots if (s.layer, s.part) == (layer, part))
+    return made.gradients[0][slot.start : slot.start + slot.size].reshape(slot.shape)
+
+
+def relative(a, b):
+    """Norm of the difference as a share of the norm of b."""
+    return float(np.linalg.norm(np.asarray(a, float) - b) / max(np.linalg.norm(b), 1e-30))
