@@ -29,6 +29,7 @@ from tinytrain.plan import Recipe, Resources, TaskShape, Update
 from tinytrain.seeds import rng_for
 
 STEM = 12
+NOISE = 0.3
 # Expansion, output channels, kernel, stride of each block; no expansion: depthwise straight away.
 BLOCKS = (
     (0, 8, 3, 1),
@@ -49,6 +50,7 @@ MICRO = 5  # pictures per call
 RATE = 0.02  # highest learning rate of a weight, as a share of the rms of its layer's weights
 BIAS_RATE = 2e-3
 WARM_UP = 0.04  # share of the run in which the rates rise; then they fall along a cosine
+BETA2 = 0
 RESTART = 200  # episodes after which the moments start again
 EPISODES = 3000
 OUT = Path(__file__).resolve().parents[1] / "tinytrain" / "backbones" / "placeholder.safetensors"
@@ -105,6 +107,9 @@ def initial_network(seed: int, pictures: np.ndarray) -> Network:
             skip = x
         rng = rng_for(seed, "weights", layer.name)
         weight = rng.standard_normal((layer.fan_in, layer.cout), dtype=np.float32)
+        if layer.kind == "depthwise":
+            weight *= NOISE
+            weight[layer.fan_in // 2] += 1
         y = convolve(x, layer, weight)
         size = np.float32(0.5 if layer.residual else 1) / (y.std(axis=(0, 1, 2)) + np.float32(1e-6))
         weights.append(weight * size)
@@ -192,7 +197,7 @@ class Training:
     def step(self, number: int, progress: float) -> tuple[float, float]:
         """Loss and accuracy of episode `number` (from 0) before its update; `progress` runs from 0 to 1."""
         trainer = self.trainer
-        if number % RESTART == 0:
+        if number % (10**9 if BETA2 else RESTART) == 0:
             trainer.start()
         self.current = self.pool.episode(number)
         support = [(number + 1, i) for i in range(WAY * SHOTS)]
@@ -201,7 +206,15 @@ class Training:
         right = trainer.cosine.argmax(axis=1) == trainer.labels[WAY * SHOTS :]
         rise, fall = (progress + 1e-3) / WARM_UP, (1 + math.cos(math.pi * progress)) / 2
         np.multiply(self.rates, np.float32(min(1.0, rise) * fall), out=trainer.rates)
-        trainer.update(number % RESTART + 1)
+        if BETA2:
+            trainer.kernels.adam(
+                trainer.trained, trainer.gradients[0], *trainer.states, trainer.work, trainer.starts, trainer.rates,
+                np.float32(0.9), np.float32(BETA2), number + 1,
+            )  # fmt: skip
+            for k, a in trainer.write_back:
+                k(*a)
+        else:
+            trainer.update(number % RESTART + 1)
         return loss, float(right.mean())
 
     def result(self) -> Network:

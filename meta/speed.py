@@ -3,7 +3,7 @@
     python -m tinytrain.meta.speed --backbone NET [--json FILE] [--only a,b,c1,c2] [--threads 1,2]
 
 (a) forward; (b) forward and backward of every weight and bias; (c1) a whole adaptation against PyTorch
-as people write it; (c2) the same algorithm in PyTorch. Both sides must agree on features and
+as people write it; (c2) against the same algorithm in PyTorch. Both sides must agree on features and
 gradients before anything is timed. Without PyTorch this engine is timed alone, and that is said.
 """
 
@@ -13,161 +13,284 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
+from tinytrain.adapt import adapt
+from tinytrain.atomic import write_bytes
 from tinytrain.errors import TinytrainError, UsageError
-from tinytrain.meta import macs
-from tinytrain.meta.ours import Adapter, Full, support_pictures
-from tinytrain.meta.timing import KernelRow, Timing, alternately, fastest, matmul_ceiling
+from tinytrain.meta import executed
+from tinytrain.meta.sides import COUNT, MICRO, Whole, pictures_of, support_episode, variants
+from tinytrain.meta.timing import Timing, alternately, fastest, in_turn, kernel_table, matmul_ceiling
 from tinytrain.modelfile import load_backbone
 from tinytrain.network import Network
+from tinytrain.plan import full_backward_macs
 from tinytrain.units import format_count
 
 CASES = ("a", "b", "c1", "c2")
-MICRO = (1, 5, 25)
-COUNT = 25
-AGREE = 1e-3  # largest relative difference of features and gradients between the sides
-TARGETS = {"a1": (2, 2), "a25": (1.2, 1.2), "b": (1.5, 1.5), "c1": (4, 3), "c2": (1.3, 1.3)}
+BOTH = "features + training"
+AGREE = 1e-3  # largest relative difference between the sides
+# PyTorch / ours that must be reached, on one thread and on more.
+TARGETS = {"a: batch 1": (2, 2), "a: batch 25": (1.2, 1.2), "b": (1.5, 1.5), "c1": (4, 3), "c2": (1.3, 1.3)}
 NO_TORCH = "PyTorch is not installed: this engine is timed alone, all comparisons are skipped"
 
 
-@dataclass(frozen=True)
-class Row:
-    """One comparison. `macs` are those that each side executes; `notes` say how each side was run."""
-
-    name: str
-    threads: int
-    times: dict[str, Timing]
-    macs: dict[str, int]
-    notes: tuple[str, ...] = ()
-    target: float | None = None
-
-    @property
-    def ratio(self) -> float | None:
-        """PyTorch / ours, of the minima."""
-        return self._ratio("minimum")
-
-    @property
-    def median_ratio(self) -> float | None:
-        return self._ratio("median")
-
-    def _ratio(self, field: str) -> float | None:
-        if "PyTorch" not in self.times:
-            return None
-        return getattr(self.times["PyTorch"], field) / getattr(self.times["ours"], field)
-
-    def json(self) -> dict:
-        return {**asdict(self), "ratio": self.ratio, "median_ratio": self.median_ratio}
-
-
-def target(name: str, threads: int) -> float:
-    return TARGETS[name][min(threads, 2) - 1]
-
-
-def load_torch():
-    """The module of the PyTorch side, or None where PyTorch is missing."""
+def load_twin():
+    """The PyTorch side, or None where PyTorch is missing."""
     try:
-        from tinytrain.meta import torch_side
+        from tinytrain.meta import torch_twin
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         return None
-    return torch_side
+    return torch_twin
 
 
-def compare(
-    name: str,
-    threads: int,
-    repeats: int,
-    ours: dict[str, Callable],
-    theirs: dict[str, Callable],
-    counts: dict[str, int],
-    limit: float | None,
-) -> Row:
-    """Each side in its fastest variant, then both in turn."""
-    notes, sides = [], {}
-    for side, variants in (("ours", ours), ("PyTorch", theirs)):
-        if variants:
-            chosen = fastest(variants) if len(variants) > 1 else next(iter(variants))
-            sides[side] = variants[chosen]
-            notes.append(f"{side}: {chosen}")
-    return Row(name, threads, alternately(sides, repeats), counts, tuple(notes), limit)
+@dataclass(frozen=True)
+class Row:
+    """One comparison: seconds and executed MACs of each side; `how` says which variant each side ran."""
+
+    name: str
+    threads: int
+    seconds: dict[str, Timing]
+    macs: dict[str, int]
+    how: dict[str, str]
+
+    @property
+    def target(self) -> float | None:
+        limits = TARGETS.get(self.name)
+        return limits[min(self.threads, 2) - 1] if limits else None
+
+    def ratio(self, which: str = "minimum") -> float | None:
+        """PyTorch / ours, of "minimum", "median" or "cpu" seconds."""
+        if "PyTorch" not in self.seconds:
+            return None
+        theirs, ours = (getattr(self.seconds[side], which) for side in ("PyTorch", "ours"))
+        return theirs / ours if ours else None
+
+    def json(self) -> dict:
+        ratios = {"ratio": self.ratio(), "ratio_of_medians": self.ratio("median"), "target": self.target}
+        return {**asdict(self), **ratios, "ratio_of_cpu": self.ratio("cpu")}
+
+    def line(self) -> str:
+        cells = [f"{self.name:<22}{self.threads:>3}"]
+        for side in ("ours", "PyTorch"):
+            t = self.seconds.get(side)
+            cells.append(f"{t.minimum * 1e3:>10.2f} ({t.median * 1e3:>8.2f})" if t else f"{'-':>21}")
+        ratio, wanted = self.ratio(), f">= {self.target}" if self.target else ""
+        cells.append(f"{ratio:>7.2f} {wanted:<7}" if ratio else f"{'-':>7} {'':<7}")
+        cpu = self.ratio("cpu") if self.threads == 1 else None
+        cells.append(f"{cpu:>6.2f}" if cpu else f"{'':>6}")
+        cells.append(" / ".join(format_count(self.macs[s]) for s in self.seconds))
+        cells.append("; ".join(f"{side}: {text}" for side, text in self.how.items() if text))
+        return "  ".join(cells)
+
+
+def compare(name, threads, repeats, ours: dict[str, Callable], theirs: dict[str, Callable], macs) -> Row:
+    """Each side in the fastest of its variants, then both in turn."""
+    how, sides = {}, {}
+    for side, choices in (("ours", ours), ("PyTorch", theirs)):
+        if choices:
+            how[side] = fastest(choices)
+            sides[side] = choices[how[side]]
+    return Row(name, threads, alternately(sides, repeats), macs, how)
 
 
 class Benchmark:
-    """All comparisons for one network and the support of one generated episode."""
+    """All comparisons for one network, on the support of one generated episode."""
 
-    def __init__(self, network: Network, repeats: int, seed: int = 0):
+    def __init__(self, network: Network, repeats: int):
         self.network, self.repeats = network, repeats
-        self.episode = support_pictures(network, seed)
-        self.torch = load_torch()
-        self.theirs = self.torch.Twins(network, self.episode) if self.torch else None
+        self.episode = support_episode(network)
+        self.pictures = pictures_of(network, self.episode)
+        self.twin = load_twin()
+        self.formats = list(self.twin.FORMATS) if self.twin else []
+        self.parts: dict[int, dict[str, Timing]] = {}
+
+    def twins(self) -> dict:
+        return {name: self.twin.TorchNetwork(self.network, name) for name in self.formats}
 
     def check(self) -> dict[str, float]:
-        """Largest relative differences between both sides; refuses to go on where they disagree."""
-        if not self.theirs:
+        """Largest relative differences between the sides; SystemExit where they do not agree."""
+        if not self.twin:
             return {}
-        full = Full(self.network, self.episode, micro=5, lanes=1)
-        differences = self.theirs.differences(full)
-        for what, value in differences.items():
+        whole = Whole(self.network, self.episode, micro=1, lanes=1)
+        found = self.twin.differences(whole, self.pictures, self.episode.support.labels)
+        for what, value in found.items():
             if not value <= AGREE:
-                raise SystemExit(f"both sides disagree on {what} by {value:.1e}: nothing is timed")
-        return differences
+                raise SystemExit(f"the sides disagree on {what} by {value:.1e}: nothing is timed")
+        return found
 
-    def _limit(self, threads: int) -> None:
-        if self.torch:
-            self.torch.set_threads(threads)
-
-    def forward(self, threads: int) -> list[Row]:
-        self._limit(threads)
-        single = Full(self.network, self.episode, 1, 1)
-        rows = [self._forward("a1", threads, 1, {"one picture per call": single})]
-        many = {f"{m} per call, {threads} lanes": Full(self.network, self.episode, m, threads) for m in MICRO}
-        rows.append(self._forward("a25", threads, COUNT, many))
-        for full in (single, *many.values()):
-            full.close()
-        return rows
-
-    def _forward(self, name: str, threads: int, count: int, fulls: dict[str, Full]) -> Row:
-        ours = {how: lambda full=full: full.forward(count) for how, full in fulls.items()}
-        theirs = self.theirs.forward(count) if self.theirs else {}
-        counts = {"ours": macs.forward(single(fulls).program, count)}
-        counts["PyTorch"] = count * self.network.macs
-        return compare(name, threads, self.repeats, ours, theirs, counts, target(name, threads))
-
-    def forward_backward(self, threads: int) -> list[Row]:
-        self._limit(threads)
-        fulls = {f"{m} per call, {threads} lanes": Full(self.network, self.episode, m, threads) for m in MICRO}
-        ours = {how: full.forward_backward for how, full in fulls.items()}
-        theirs = self.theirs.forward_backward() if self.theirs else {}
-        counts = {
-            "ours": macs.backward(single(fulls).program, COUNT),
-            "PyTorch": COUNT * macs.full_step(self.network),
-        }
-        row = compare("b", threads, self.repeats, ours, theirs, counts, target("b", threads))
-        for full in fulls.values():
-            full.close()
-        return [row]
-
-    def adaptation(self, threads: int, wanted: list[str]) -> list[Row]:
-        """c1 and c2: the default policy's whole adaptation; its plan is what PyTorch trains, too."""
-        self._limit(threads)
-        adapter, repeats = Adapter(self.network, self.episode, threads), max(2, self.repeats // 4)
-        adapter.run()
+    def a(self, threads: int) -> list[Row]:
+        single, many = Whole(self.network, self.episode, 1, 1), variants(self.network, self.episode, threads)
         rows = []
-        for name in wanted:
-            theirs = getattr(self.theirs, name)(adapter.last) if self.theirs else {}
-            rows.append(self._adaptation(name, threads, repeats, adapter, theirs))
+        for count, wholes in ((1, {"": single}), (COUNT, many)):
+            ours = {how: lambda w=whole, n=count: w.forward(n) for how, whole in wholes.items()}
+            theirs = {n: self.twin.forward(t, self.pictures[:count]) for n, t in self.twins().items()}
+            macs = {"ours": executed.passes(single.program, "embed", count)}
+            macs["PyTorch"] = count * self.network.macs
+            rows.append(compare(f"a: batch {count}", threads, self.repeats, ours, theirs, macs))
         return rows
 
-    def _adaptation(self, name, threads, repeats, adapter: Adapter, theirs) -> Row:
-        adapter.forget()
-        row = compare(
-            name, threads, repeats, {"": adapter.run}, theirs, adapter.macs(name), target(name, threads)
+    def b(self, threads: int) -> list[Row]:
+        wholes = variants(self.network, self.episode, threads)
+        ours = {how: whole.forward_backward for how, whole in wholes.items()}
+        gradient = next(iter(wholes.values())).trainer.grad
+        theirs = {n: self.twin.forward_backward(t, self.pictures, gradient) for n, t in self.twins().items()}
+        first = self.network.layers[0].macs
+        macs = {"ours": executed.passes(next(iter(wholes.values())).program, "backward", COUNT)}
+        macs["PyTorch"] = COUNT * (self.network.macs + full_backward_macs(self.network) - first)
+        return [compare("b", threads, max(3, self.repeats // 2), ours, theirs, macs)]
+
+    def c(self, threads: int, wanted: list[str]) -> list[Row]:
+        """Whole adaptations by the default policy, whose plan is what PyTorch trains, too."""
+        result = self._adapt(threads)
+        sides = {"ours": lambda: with_sum(self._adapt(threads).seconds)}
+        how = {"ours": plan_text(result.fit)}
+        if self.twin:
+            task = self.twin.Task(self.network, self.episode, self.pictures, result.fit)
+            how["PyTorch"] = fastest({name: partial(task.one_step, name) for name in self.formats})
+            rivals = {"c1": task.plainly, "c2": lambda chosen: with_sum(task.cached(chosen))}
+            sides |= {name: partial(rivals[name], how["PyTorch"]) for name in wanted}
+        times = in_turn(sides, max(3, self.repeats // 4))
+        self.parts[threads] = times["ours"]
+        rows = {"c1": [("c1", "total")], "c2": [("c2", BOTH), ("c2: training alone", "training")]}
+        return [
+            adaptation_row(name, part, threads, times["ours"], times.get(case), result, how)
+            for case in wanted
+            for name, part in rows[case]
+        ]
+
+    def run(self, cases: list[str], threads: int) -> list[Row]:
+        if self.twin:
+            self.twin.set_threads(threads)
+        rows = [row for case in ("a", "b") if case in cases for row in getattr(self, case)(threads)]
+        adaptations = [case for case in ("c1", "c2") if case in cases]
+        return rows + (self.c(threads, adaptations) if adaptations else [])
+
+    def kernels(self) -> dict[str, list]:
+        return kernels_of(Whole(self.network, self.episode, MICRO[1], 1), 2 * self.repeats)
+
+    def _adapt(self, threads: int):
+        return adapt(self.network, self.episode, lanes=threads)
+
+
+def plan_text(fit) -> str:
+    r = fit.resources
+    return (
+        f"{fit.program.nbytes:,} bytes, cut at layer {fit.program.detail['cut']}, {r.sets} cached sets, "
+        f"{r.micro} per call, {fit.recipe.optimizer}"
+    )
+
+
+def with_sum(seconds: dict[str, float]) -> dict[str, float]:
+    return {**seconds, BOTH: seconds["features"] + seconds["training"]}
+
+
+def adaptation_row(name, part, threads, ours, theirs, result, how) -> Row:
+    """Row of one part of an adaptation: all of it, what PyTorch does too, or training alone."""
+    program = result.fit.program
+    network, recipe, start = program.network, program.detail["recipe"], program.detail["start"]
+    filling = executed.filling(program)
+    macs = {"ours": executed.training(program), "PyTorch": 0}
+    if part == "total":
+        macs["ours"] += filling + executed.heads(program) + (result.scores.macs if result.scores else 0)
+        macs["PyTorch"] = executed.torch_plain(network, recipe, COUNT)
+    else:
+        macs["PyTorch"] = executed.torch_cached(network, recipe, COUNT, start)
+        if part == BOTH:
+            macs["ours"] += filling
+            macs["PyTorch"] += filling
+    seconds = {"ours": ours[part]} | ({"PyTorch": theirs[part]} if theirs else {})
+    return Row(name, threads, seconds, macs, how)
+
+
+def kernels_of(whole: Whole, repeats: int) -> dict[str, list]:
+    """Time and GMAC/s per kind of kernel of one forward pass, and of a forward and backward pass."""
+    lane, found = whole.trainer.lanes[0], {}
+    for kind in ("embed", "backward"):
+        name = f"{kind} {whole.trainer.resources.micro}"
+        whole.load()
+        found[name] = kernel_table(lane.segments[name][0], whole.program.segments[name].calls, repeats)
+    return found
+
+
+def kernel_lines(tables: dict[str, list], ceiling: float) -> list[str]:
+    lines = []
+    for name, rows in tables.items():
+        total = sum(row.seconds for row in rows)
+        lines += ["", f"{name}: {total * 1e3:.2f} ms in kernels; matmul 1024^3: {ceiling / 1e9:.1f} GMAC/s"]
+        for row in rows:
+            rate = f"{row.rate / 1e9:>7.1f} GMAC/s" if row.macs else ""
+            share = f"{row.seconds / total:>6.1%}{row.seconds * 1e6:>9.0f} us"
+            lines.append(f"  {row.kernel + ' (' + row.part + ')':<40}{row.calls:>5} calls {share} {rate}")
+    return lines
+
+
+def parse(argv) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tinytrain.meta.speed", description=__doc__.splitlines()[0])
+    parser.add_argument("--backbone", required=True, help="network file, .safetensors or published .pkl")
+    parser.add_argument("--only", default=",".join(CASES), help="comparisons to run (default: %(default)s)")
+    parser.add_argument("--threads", default="1,2", help="numbers of threads (default: %(default)s)")
+    parser.add_argument("--repeats", type=int, default=15, help="samples per side (default: %(default)s)")
+    parser.add_argument("--json", metavar="FILE", help="write all figures there")
+    options = parser.parse_args(argv)
+    options.only = options.only.split(",")
+    if unknown := set(options.only) - set(CASES):
+        raise UsageError("unknown-case", f"{', '.join(sorted(unknown))} given; known are {', '.join(CASES)}")
+    try:
+        options.threads = [int(t) for t in options.threads.split(",")]
+    except ValueError:
+        raise UsageError("bad-threads", f"{options.threads!r} given; write for example 1,2") from None
+    return options
+
+
+def measure(options, show: Callable[[str], None]) -> dict:
+    """All that was asked for, shown line by line; returns what --json writes."""
+    bench = Benchmark(load_backbone(options.backbone), options.repeats)
+    if not bench.twin:
+        show(NO_TORCH)
+    differences = bench.check()
+    show("; ".join(f"{what} agree to {value:.0e}" for what, value in differences.items()))
+    with threadpool_limits(limits=1, user_api="blas"):
+        ceiling = matmul_ceiling()
+        show(
+            f"{'':<25}{'ours ms (median)':>23}{'PyTorch ms (median)':>23}    ratio          CPU  MACs of both"
         )
-        if name == "c1":
-            return row
-        # The same call of ours as in c1, of which c2 counts the stages that PyTorch repeats.
-        return adapter.narrowed(row, ("features", "training"))
+        rows = []
+        for threads in options.threads:
+            for row in bench.run(options.only, threads):
+                rows.append(row)
+                show(row.line())
+        tables = bench.kernels()
+    for threads, parts in bench.parts.items():
+        text = ", ".join(f"{part} {t.minimum:.3f}" for part, t in parts.items())
+        show(f"our adaptation on {threads} threads, seconds: {text}")
+    for line in kernel_lines(tables, ceiling):
+        show(line)
+    return {
+        "backbone": bench.network.name,
+        "cores": os.cpu_count(),
+        "differences": differences,
+        "matmul_macs_per_second": ceiling,
+        "rows": [row.json() for row in rows],
+        "parts": {str(t): {p: asdict(v) for p, v in parts.items()} for t, parts in bench.parts.items()},
+        "kernels": {name: [row.json() for row in table] for name, table in tables.items()},
+    }
+
+
+def main(argv=None) -> int:
+    try:
+        options = parse(argv)
+        figures = measure(options, lambda line: print(line, flush=True))
+        if options.json:
+            write_bytes(options.json, json.dumps(figures, indent=1).encode())
+    except TinytrainError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,7 @@
-"""Fair timing on a machine that is not quiet: sides take turns, the minimum and the median are kept."""
+"""Fair timing on a machine that is not quiet: sides take turns, the minimum and the median are kept.
+
+CPU time is kept as well: on one thread it leaves out what other processes took.
+"""
 
 import time
 from collections import defaultdict
@@ -14,21 +17,25 @@ LEAST = 0.02  # seconds that a sample lasts at least
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one call: the minimum and the median of `samples` samples."""
+    """Seconds of one call: minimum and median of `samples` samples; `cpu` the least CPU time of all threads."""
 
     minimum: float
     median: float
     samples: int
+    cpu: float | None = None
 
-    def json(self) -> dict:
-        return asdict(self)
+    @classmethod
+    def of(cls, samples: Sequence[tuple[float, float | None]]) -> "Timing":
+        """From (seconds, CPU seconds or None) of each sample."""
+        walls, cpus = zip(*samples, strict=True)
+        return cls(min(walls), median(walls), len(walls), None if None in cpus else min(cpus))
 
 
-def _sample(work: Callable[[], object], count: int) -> float:
-    start = time.perf_counter()
+def _sample(work: Callable[[], object], count: int) -> tuple[float, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(count):
         work()
-    return (time.perf_counter() - start) / count
+    return (time.perf_counter() - wall) / count, (time.process_time() - cpu) / count
 
 
 def alternately(sides: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Timing]:
@@ -39,13 +46,29 @@ def alternately(sides: Mapping[str, Callable[[], object]], repeats: int) -> dict
     counts = {}
     for name, work in sides.items():
         work()
-        counts[name] = max(1, int(LEAST / max(_sample(work, 1), 1e-6)))
+        counts[name] = max(1, int(LEAST / max(_sample(work, 1)[0], 1e-6)))
     found = defaultdict(list)
     for _ in range(repeats):
         for name, work in sides.items():
             time.sleep(SETTLE)
             found[name].append(_sample(work, counts[name]))
-    return {name: Timing(min(s), median(s), len(s)) for name, s in found.items()}
+    return {name: Timing.of(samples) for name, samples in found.items()}
+
+
+def in_turn(
+    sides: Mapping[str, Callable[[], dict[str, float]]], repeats: int
+) -> dict[str, dict[str, Timing]]:
+    """Like `alternately`, for long work that returns the seconds of its own parts; adds the part "total"."""
+    found = {name: defaultdict(list) for name in sides}
+    for _ in range(repeats):
+        for name, work in sides.items():
+            time.sleep(SETTLE)
+            wall, cpu = time.perf_counter(), time.process_time()
+            parts = {part: (seconds, None) for part, seconds in work().items()}
+            parts["total"] = time.perf_counter() - wall, time.process_time() - cpu
+            for part, sample in parts.items():
+                found[name][part].append(sample)
+    return {name: {part: Timing.of(s) for part, s in parts.items()} for name, parts in found.items()}
 
 
 def fastest(sides: Mapping[str, Callable[[], object]], repeats: int = 3) -> str:

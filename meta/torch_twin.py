@@ -1,19 +1,25 @@
-"""The same network and the same adaptation in PyTorch, written the way people write them. For comparison only.
+"""The same network and the same adaptation in PyTorch, written as people write them. For comparison only.
 
 Eager mode, float32, no convolution followed by anything but its bias. Pictures enter as uint8
 (n, size, size, 3), embeddings leave as (n, d). Needs PyTorch; nothing in the product imports this.
 """
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - its usual name
 
-from tinytrain.augment import Augmentation
-from tinytrain.compile import Slot
+from tinytrain.augment import Augmentation, draw
+from tinytrain.episode import Episode
+from tinytrain.fit import Fit
+from tinytrain.meta.sides import Whole, views_of_steps
 from tinytrain.network import Layer, Network
 from tinytrain.plan import Recipe, n_hard
+from tinytrain.segments import Slot, slots
+from tinytrain.session import augmentation_of
 
 FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 OPTIMIZERS = {
@@ -28,11 +34,6 @@ def to_torch(layer: Layer, weight: np.ndarray) -> torch.Tensor:
     cin = 1 if layer.kind == "depthwise" else layer.cin
     array = weight.reshape(layer.kernel, layer.kernel, cin, layer.cout).transpose(3, 2, 0, 1)
     return torch.from_numpy(np.ascontiguousarray(array))
-
-
-def from_torch(layer: Layer, tensor: torch.Tensor) -> np.ndarray:
-    """The (fan_in, cout) matrix of a PyTorch weight or of its gradient."""
-    return tensor.detach().permute(2, 3, 1, 0).reshape(layer.fan_in, layer.cout).contiguous().numpy()
 
 
 class TorchNetwork:
@@ -79,6 +80,12 @@ class TorchNetwork:
         """Embeddings (n, d) of the inputs of layer `first`."""
         return self.layers(x, first, len(self.rows)).mean((2, 3))
 
+    def gradient(self, slot: Slot) -> np.ndarray:
+        """The gradient of a whole trained array, in our order."""
+        if slot.part == "bias":
+            return self.biases[slot.layer].grad.numpy()
+        return self.weights[slot.layer].grad.permute(2, 3, 1, 0).reshape(-1).numpy()
+
     def train(self, layers: Sequence[int] | None = None, biases: Sequence[int] | None = None) -> None:
         """Ask for gradients of these weights and biases; of all of them by default."""
         every = range(len(self.rows))
@@ -111,12 +118,14 @@ def augmented(pictures: torch.Tensor, draws: Sequence[Augmentation], fill: float
     for k, d in enumerate(draws):
         top, left = max(0, d.down), max(0, d.right)
         bottom, end = size + min(0, d.down), size + min(0, d.right)
-        out[k, :, top:bottom, left:end] = x[k, :, top - d.down : bottom - d.down, left - d.right : end - d.right]
+        out[k, :, top:bottom, left:end] = x[
+            k, :, top - d.down : bottom - d.down, left - d.right : end - d.right
+        ]
     return out
 
 
 class Masked:
-    """The optimizer on whole weights of the trained layers; gradients of channels not trained are set to 0."""
+    """The optimizer on whole weights of trained layers; gradients of channels not trained are set to 0."""
 
     def __init__(self, twin: TorchNetwork, recipe: Recipe, slots: Sequence[Slot]):
         weights = [s.layer for s in slots if s.part == "weight"]
@@ -198,3 +207,108 @@ def adapt_cached(twin, recipe, slots, cut: int, features, labels, schedule) -> l
         trained.step(losses(twin.embed(chosen, cut), means, target[hardest], recipe.temperature).mean())
         found.append(every.mean().item())
     return found
+
+
+class Task:
+    """One adaptation as our engine planned it, ready to be done by PyTorch in a chosen memory format."""
+
+    def __init__(self, network: Network, episode: Episode, pictures: np.ndarray, fit: Fit):
+        self.network, self.fit, self.pictures = network, fit, pictures
+        self.labels, self.may_flip = episode.support.labels, episode.may_flip
+        self.slots = slots(network, fit.recipe)
+        augmentation = augmentation_of(episode, network.preprocessing.size, 0)
+        pictures_of_view = range(len(self.labels))
+        self.draws = [[augmentation(v, i) for i in pictures_of_view] for v in range(1, fit.resources.sets)]
+        self.schedule = views_of_steps(fit, self.labels)
+
+    def plainly(self, memory_format: str, steps: int | None = None) -> dict[str, float]:
+        rng, size = np.random.default_rng(0), self.network.preprocessing.size
+        recipe = replace(self.fit.recipe, steps=steps or self.fit.recipe.steps)
+        twin = TorchNetwork(self.network, memory_format)
+        adapt_plainly(
+            twin, recipe, self.slots, self.pictures, self.labels, lambda: draw(rng, size, self.may_flip)
+        )
+        return {}
+
+    def one_step(self, memory_format: str) -> None:
+        self.plainly(memory_format, steps=1)
+
+    def cached(self, memory_format: str) -> dict[str, float]:
+        """Seconds of both stages."""
+        start, twin = self.fit.program.detail["start"], TorchNetwork(self.network, memory_format)
+        begin = time.perf_counter()
+        features = cached_features(twin, start, self.pictures, [None, *self.draws])
+        middle = time.perf_counter()
+        recipe, labels = self.fit.recipe, self.labels
+        self.losses = adapt_cached(twin, recipe, self.slots, start, features, labels, self.schedule)
+        return {"features": middle - begin, "training": time.perf_counter() - middle}
+
+
+def forward(twin: TorchNetwork, pictures: np.ndarray):
+    """A call that computes embeddings; the pictures are converted beforehand."""
+    x = twin.inputs(planes(pictures))
+
+    def work():
+        with torch.inference_mode():
+            return twin.embed(x)
+
+    return work
+
+
+def forward_backward(twin: TorchNetwork, pictures: np.ndarray, gradient: np.ndarray):
+    """A call that computes the gradients of all weights and biases from that of the embeddings."""
+    x, g = twin.inputs(planes(pictures)), torch.from_numpy(gradient.copy())
+    twin.train()
+
+    def work():
+        for tensor in (*twin.weights, *twin.biases):
+            tensor.grad = None
+        twin.embed(x).backward(g)
+
+    return work
+
+
+def differences(whole: Whole, pictures: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Relative differences of one training step: embeddings, their gradients, gradients of all parameters.
+
+    The last is taken for every picture by itself, the worst parameter counts, and of the pictures the
+    median: where an activation lies within rounding of 0 or 6, any two float32 programs may pass or
+    stop a gradient differently, and single pictures then differ by up to a per cent.
+    """
+    trainer, everyone, seen = whole.trainer, range(len(labels)), np.empty_like(pictures)
+    trainer.compute_gradients(*([(view, i) for i in everyone] for view in (0, 1)))
+    for i in everyone:
+        trainer.kernels.augment(seen[i], pictures[i], *trainer.augmentation(1, i).arguments())
+    twin, target = TorchNetwork(whole.program.network), torch.from_numpy(labels).long()
+    twin.train()
+    with torch.no_grad():
+        embeddings = twin.embed(twin.inputs(planes(pictures)))
+        means = prototypes(embeddings, F.one_hot(target).float())
+    queries = twin.embed(twin.inputs(planes(seen)))
+    loss = losses(queries, means, target, trainer.recipe.temperature).mean()
+    (gradient,) = torch.autograd.grad(loss, queries)
+    of_pictures = []
+    for i in everyone:
+        for tensor in (*twin.weights, *twin.biases):
+            tensor.grad = None
+        twin.embed(twin.inputs(planes(seen[i : i + 1]))).backward(gradient[i : i + 1])
+        ours = whole.backward([(1, i)], [i])
+        of_pictures.append(
+            max(_relative(ours[s.start : s.start + s.size], twin.gradient(s)) for s in trainer.slots)
+        )
+    return {
+        "embeddings": max(
+            _relative(trainer.support, embeddings.numpy()),
+            _relative(trainer.queries, queries.detach().numpy()),
+        ),
+        "gradients of embeddings": _relative(trainer.grad[: len(labels)], gradient.numpy()),
+        "gradients of parameters": float(np.median(of_pictures)),
+    }
+
+
+def set_threads(count: int) -> None:
+    torch.set_num_threads(count)
+
+
+def _relative(x: np.ndarray, y: np.ndarray) -> float:
+    return float(np.abs(x - y).max() / np.abs(y).max())

@@ -53,12 +53,13 @@ def convolve_gradients(layer, x, w, g):
 
 @dataclass
 class Forward:
-    """Embeddings (n, d); per layer its input, its convolution output with bias, and its ReLU6 mask or None."""
+    """Per layer its input, its convolution output with bias, and its ReLU6 mask or None; what comes out."""
 
-    embeddings: np.ndarray
     inputs: list
     plain: list
     masks: list
+    output: np.ndarray | None = None
+    embeddings: np.ndarray | None = None
 
 
 @dataclass
@@ -82,14 +83,11 @@ class Oracle:
         contract = self.network.preprocessing
         return (np.asarray(pictures, float) - contract.mean) * contract.scale
 
-    def forward(self, pictures, first=0, last=None, masks=None) -> Forward:
-        """Layers [first, last) of uint8 pictures, or of features where `first` is above 0.
-
-        `masks` replaces the ReLU6 masks of the backward pass, never the values of this one.
-        """
+    def forward(self, pictures, first=0, last=None) -> Forward:
+        """Layers [first, last) of uint8 pictures, or of features where `first` is above 0."""
         x = self.pixels(pictures) if first == 0 else np.asarray(pictures, float)
         layers = self.network.layers
-        run = Forward(None, [None] * len(layers), [None] * len(layers), [None] * len(layers))
+        run = Forward([None] * len(layers), [None] * len(layers), [None] * len(layers))
         for i in range(first, len(layers) if last is None else last):
             if i == self.network.block_start(i):
                 skip = x
@@ -98,13 +96,14 @@ class Oracle:
             if layers[i].residual:
                 x = x + skip
             if layers[i].relu6:
-                run.masks[i] = (x > 0) & (x < 6) if masks is None else masks[i]
+                run.masks[i] = (x > 0) & (x < 6)
                 x = np.clip(x, 0, 6)
-        run.embeddings = x.mean(axis=(1, 2))
-        run.output = x
+        run.output, run.embeddings = x, x.mean(axis=(1, 2))
         return run
 
-    def backward(self, run: Forward, grad_embeddings) -> Gradients:
+    def backward(self, run: Forward, grad_embeddings, masks=None) -> Gradients:
+        """Gradients of every layer; `masks` replaces the ReLU6 masks of the forward pass."""
+        masks = run.masks if masks is None else masks
         layers = self.network.layers
         height, width = layers[-1].out_hw
         shape = (len(grad_embeddings), height, width, layers[-1].cout)
@@ -113,7 +112,7 @@ class Oracle:
         skips = {}
         for i in range(len(layers) - 1, -1, -1):
             if layers[i].relu6:
-                g = g * run.masks[i]
+                g = g * masks[i]
             if layers[i].residual:
                 skips[self.network.block_start(i)] = g
             found.plain[i], found.biases[i] = g, g.sum(axis=(0, 1, 2))
@@ -170,29 +169,29 @@ def prototype_loss(support, support_labels, queries, labels, temperature=10.0, c
     return Loss(each, logits, grad_queries, member.T @ grad_prototypes)
 
 
-def gradients(oracle: Oracle, support, support_labels, queries, labels, step="both", chosen=None, masks=None):
+def gradients(
+    oracle, support, support_labels, queries, labels, step="both", chosen=None, masks=None, run=None
+):
     """(Loss, Gradients) of one training step on uint8 pictures, everything in one batch.
 
-    `masks` are those of the support pictures followed by the queries.
+    `run` is a forward pass over support and queries that was made already; `masks` are in their order.
     """
-    run = oracle.forward(np.concatenate([support, queries]), masks=masks)
+    run = run or oracle.forward(np.concatenate([support, queries]))
     n = len(support)
-    loss = prototype_loss(
-        run.embeddings[:n], support_labels, run.embeddings[n:], labels, chosen=chosen
-    )  # fmt: skip
+    loss = prototype_loss(run.embeddings[:n], support_labels, run.embeddings[n:], labels, chosen=chosen)
     grad_support = loss.grad_support if step == "both" else np.zeros_like(loss.grad_support)
-    return loss, oracle.backward(run, np.concatenate([grad_support, loss.grad_queries]))
+    return loss, oracle.backward(run, np.concatenate([grad_support, loss.grad_queries]), masks)
 
 
-def fisher(oracle: Oracle, pictures, labels, queries=None, masks=None):
+def fisher(oracle, pictures, labels, queries=None, masks=None, run=None):
     """Per layer ``1/(2N) sum_n (sum_d a_nd g_nd)^2`` of every channel, and the mean loss.
 
     Prototypes are the class means of `pictures` and constant; each of `queries` (default: the
-    pictures themselves) is a pseudo-query.
+    pictures themselves) is a pseudo-query. `run` is a forward pass over the queries.
     """
-    clean = oracle.forward(pictures).embeddings
-    run = oracle.forward(pictures if queries is None else queries, masks=masks)
+    run = run or oracle.forward(pictures if queries is None else queries)
+    clean = run.embeddings if queries is None else oracle.forward(pictures).embeddings
     loss = prototype_loss(clean, labels, run.embeddings, labels)
-    found = oracle.backward(run, loss.grad_queries * len(labels))
+    found = oracle.backward(run, loss.grad_queries * len(labels), masks)
     dots = [(a * g).sum(axis=(1, 2)) for a, g in zip(run.plain, found.plain, strict=True)]
     return [(d * d).sum(axis=0) / (2 * len(labels)) for d in dots], loss.mean

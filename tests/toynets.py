@@ -1,4 +1,4 @@
-"""Small networks, pictures and trainers for tests of the engine: every kind of layer, a few thousand weights."""
+"""Small networks, pictures and trainers for tests of the engine."""
 
 import zlib
 from types import SimpleNamespace
@@ -84,22 +84,28 @@ def recipe(updates, **changes) -> Recipe:
     return Recipe("test", tuple(updates), ((0.01, 0.02),) * len(updates), **fields)
 
 
-def recording(backend="auto"):
-    """Kernels that note every call as (name, arguments) in their attribute `calls`."""
+def watched(watch, backend="auto", only=kernels.NAMES):
+    """Kernels that call ``watch(name, args)`` after each of their calls."""
     table = kernels.load(backend)
-    noted = SimpleNamespace(backend=table.backend, calls=[])
+    made = SimpleNamespace(**vars(table))
 
     def wrap(name, kernel):
         def wrapped(*args):
             result = kernel(*args)
-            noted.calls.append((name, args))
+            watch(name, args)
             return result
 
         return wrapped
 
-    for name in kernels.NAMES:
-        setattr(noted, name, wrap(name, getattr(table, name)))
-    return noted
+    for name in only:
+        setattr(made, name, wrap(name, getattr(table, name)))
+    return made
+
+
+def calls_of(backend="auto"):
+    """(kernels, list of the (name, args) that they were called with)."""
+    calls = []
+    return watched(lambda name, args: calls.append((name, args)), backend), calls
 
 
 def trainer(network, recipe, images, labels, sets=0, micro=1, partitions=1, lanes=1, table=None, **more):

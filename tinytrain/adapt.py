@@ -1,8 +1,9 @@
-"""The whole chain on one screen: probe, policy, plan, arena, training, head, result."""
+"""The whole chain on one screen: probe, policy, plan, arena, training, head, report."""
 
+import difflib
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,94 +15,122 @@ from tinytrain.compile import AFTER, BEFORE, compile_probe
 from tinytrain.delta import Delta, trained_slices
 from tinytrain.engine import WorkingCopy
 from tinytrain.episode import Episode
-from tinytrain.fit import fit, infeasible
+from tinytrain.errors import UsageError
+from tinytrain.extend import packed
+from tinytrain.fit import Fit, fit, infeasible
+from tinytrain.modules import make_callable
 from tinytrain.network import Network
 from tinytrain.plan import Budget, TaskShape
 from tinytrain.policies import POLICIES
 from tinytrain.policies.common import Policy
 from tinytrain.probe import Scores, probe
+from tinytrain.report import Report
 from tinytrain.seeds import rng_for
 from tinytrain.session import Progress, Session
+
+make_callable(__name__)
 
 
 def silent(stage: str, done: int, total: int, loss: float | None) -> None:
     """The progress callback that shows nothing."""
 
 
-@dataclass(frozen=True, eq=False)
-class Adaptation:
-    """What `adapt` found out: the delta, predictions on the queries, and everything a report needs."""
-
-    delta: Delta
-    fit: object
-    scores: Scores | None
-    losses: list[float]
-    before: np.ndarray
-    before_cosine: np.ndarray
-    after: np.ndarray
-    seconds: dict[str, float]
-
-
 def adapt(
     network: Network,
     episode: Episode,
     budget: Budget | None = None,
-    policy: str = "tinytrain",
+    policy: str | Policy = "tinytrain",
     seed: int = 0,
     lanes: int | None = None,
     progress: Progress = silent,
     backend: str = "auto",
-) -> Adaptation:
+) -> Report:
     """Adapt `network` to `episode` inside `budget`; the network itself is not changed.
 
     `lanes` is the most pictures worked on at once (default: the number of cores); it never changes
-    the result. Raises BudgetError when nothing fits, InputError for unsuitable pictures.
+    the result, which is `report.delta`; ``report.to_json()`` is what the command line prints.
+    Raises BudgetError when nothing fits, InputError for unsuitable pictures, UsageError for an
+    unknown policy.
     """
-    budget, chosen = budget or Budget(), POLICIES[policy]
-    kernels = kernel_table.load(backend)
-    task = TaskShape(len(episode.support), episode.n_way)
-    clock = _Clock()
+    budget, policy, kernels = budget or Budget(), find_policy(policy), kernel_table.load(backend)
+    lanes, clock = lanes or os.cpu_count() or 1, Clock()
     with one_thread():
         working = WorkingCopy(network)
-        scores = run_probe(network, working, kernels, chosen, episode, budget, task, seed)
-        clock.lap("probe")
-        plan = fit(network, chosen, scores, budget, task)
-        clock.lap("plan")
-        session = Session(
-            plan, Arena(plan.program.nbytes), working, kernels, episode, seed, lanes or os.cpu_count() or 1
-        )
+        scores, fitted = plan_adaptation(network, working, kernels, policy, episode, budget, seed, clock)
+        arena = Arena(fitted.program.nbytes)
+        session = Session(fitted, arena, working, kernels, episode, seed, lanes)
         try:
-            return _run(session, network, working, episode, scores, progress, clock)
+            heads_before, losses, delta = _train(session, network, progress, clock)
+            after = delta.head.logits(session.embed_pictures(episode.query)).argmax(axis=1)
+            restore(working, network)
+            unadapted = session.embed_pictures(episode.query)
         finally:
             session.close()
+    clock.lap("queries")
+    before_cosine, before = (head.logits(unadapted).argmax(axis=1) for head in heads_before)
+    return Report(
+        network, episode, budget, policy, seed, lanes, kernels.backend,
+        fitted, scores, losses, before, before_cosine, after, clock.seconds, delta,
+    ).sealed()  # fmt: skip
 
 
-def _run(session, network, working, episode, scores, progress, clock) -> Adaptation:
+def make_plan(
+    network: Network,
+    episode: Episode,
+    budget: Budget | None = None,
+    policy: str | Policy = "tinytrain",
+    seed: int = 0,
+    backend: str = "auto",
+) -> tuple[Scores | None, Fit]:
+    """What `adapt` would train, without training it. Raises as `adapt` does."""
+    kernels, policy = kernel_table.load(backend), find_policy(policy)
+    with one_thread():
+        working = WorkingCopy(network)
+        return plan_adaptation(network, working, kernels, policy, episode, budget or Budget(), seed, Clock())
+
+
+def plan_adaptation(
+    network, working, kernels, policy, episode, budget, seed, clock
+) -> tuple[Scores | None, Fit]:
+    """Fisher information for this task, and the plan that fits the budget. Raises BudgetError."""
+    task = TaskShape(len(episode.support), episode.n_way)
+    scores = run_probe(network, working, kernels, policy, episode, budget, task, seed)
+    clock.lap("probe")
+    fitted = fit(network, policy, scores, budget, task)
+    clock.lap("plan")
+    return scores, fitted
+
+
+def _train(session: Session, network: Network, progress, clock) -> tuple:
+    """Cosine head and the recipe's head before training, losses of the steps, and the delta."""
     session.fill(progress)
     clock.lap("features")
-    head_before = session.fit_head("head before", BEFORE)
+    cosine = session.fit_head("head before", BEFORE, "cosine")
+    head_before = head = session.fit_head("head before", BEFORE)
     clock.lap("head")
+    tick, slices = BEFORE, ()
     losses = session.train(progress) if session.fit.recipe.updates else []
     clock.lap("training")
-    head = session.fit_head("head after", AFTER) if losses else head_before
+    if losses:
+        tick, head = AFTER, session.fit_head("head after", AFTER)
+        slices = trained_slices(session.trainer.slots, session.trainer.trained)
+    if head.kind == "lda":
+        head = replace(head, factor=packed(session.array(f"scatter matrix ({tick})")))
     clock.lap("head")
-    after_embeddings = session.embed_pictures(episode.query)
-    slices = trained_slices(session.trainer.slots, session.trainer.trained) if losses else ()
-    restore(working, network)
-    before_embeddings = session.embed_pictures(episode.query)
-    clock.lap("queries")
-    delta = Delta(network.digest, network.name, slices, head, episode.class_names, {})
-    unit = head_before.means / np.linalg.norm(head_before.means, axis=1, keepdims=True)
-    return Adaptation(
-        delta,
-        session.fit,
-        scores,
-        losses,
-        head_before.logits(before_embeddings).argmax(axis=1),
-        (before_embeddings @ unit.T).argmax(axis=1),
-        head.logits(after_embeddings).argmax(axis=1),
-        clock.seconds,
-    )
+    views = int(head.counts.sum()) // len(session.labels)
+    names = session.episode.class_names
+    return (cosine, head_before), losses, Delta(network.digest, network.name, slices, head, names, {}, views)
+
+
+def find_policy(policy: str | Policy) -> Policy:
+    """The policy of that name. Raises UsageError with the closest known one."""
+    if isinstance(policy, Policy):
+        return policy
+    if policy not in POLICIES:
+        closest = difflib.get_close_matches(policy, POLICIES, n=1)
+        hint = f"did you mean {closest[0]}? " if closest else ""
+        raise UsageError("unknown-policy", f"no policy {policy!r}; {hint}known: {', '.join(POLICIES)}")
+    return POLICIES[policy]
 
 
 def restore(working: WorkingCopy, network: Network) -> None:
@@ -118,7 +147,9 @@ def run_probe(network, working, kernels, policy: Policy, episode, budget, task, 
     inspected = policy.inspects(network)
     program = compile_probe(network, inspected, task)
     if program.nbytes > budget.memory:
-        raise infeasible(network, policy, None, budget, task)
+        # Nothing was measured yet, so every channel counts as much as any other.
+        alike = {i: np.ones(network.layers[i].cout, np.float32) for i in inspected}
+        raise infeasible(network, policy, Scores(alike, 0.0, 0, 0), budget, task, program.nbytes)
     size = network.preprocessing.size
 
     def augmentation(i):
@@ -130,7 +161,9 @@ def run_probe(network, working, kernels, policy: Policy, episode, budget, task, 
     )  # fmt: skip
 
 
-class _Clock:
+class Clock:
+    """Seconds by stage."""
+
     def __init__(self):
         self.seconds: dict[str, float] = {}
         self._last = time.perf_counter()

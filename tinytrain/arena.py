@@ -54,20 +54,35 @@ ORDERS = (
     lambda i: (i.first, -i.nbytes),
 )
 
+RETRIES = 12
+
 
 def place(intervals: Sequence[Interval]) -> Layout:
-    """Offsets for `intervals`: first fit in several orders, the smallest result wins."""
-    bound = lower_bound(intervals)
-    best: tuple[int, list[int]] | None = None
-    for order in ORDERS:
-        attempt = _first_fit(intervals, sorted(range(len(intervals)), key=lambda k: order(intervals[k])))
-        if best is None or attempt[0] < best[0]:
-            best = attempt
+    """Offsets for `intervals`: first fit in several orders, the smallest result wins.
+
+    Where that stays above the lower bound, whatever reaches the top is placed first in the next try.
+    """
+    bound, best = lower_bound(intervals), None
+    order, offsets = [], []
+    for number in range(len(ORDERS) + RETRIES):
+        if number < len(ORDERS):
+            order = sorted(range(len(intervals)), key=lambda k, rule=ORDERS[number]: rule(intervals[k]))
+        else:
+            order = _topmost_first(intervals, order, offsets)
+        total, offsets = _first_fit(intervals, order)
+        if best is None or total < best[0]:
+            best = total, offsets
         if best[0] <= bound:
             break
     layout = Layout(tuple(intervals), tuple(best[1]), best[0])
     check(layout)
     return layout
+
+
+def _topmost_first(intervals, order, offsets):
+    """`order` with the interval that ends highest moved to its front."""
+    top = max(order, key=lambda k: offsets[k] + aligned(intervals[k].nbytes))
+    return [top, *(k for k in order if k != top)]
 
 
 def _first_fit(intervals, order):

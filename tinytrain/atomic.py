@@ -88,13 +88,32 @@ def write_bytes(path: str | os.PathLike, data: bytes) -> None:
     except BaseException as error:
         with contextlib.suppress(OSError, ValueError):
             temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            remedy = REMEDIES.get(error.errno, "choose another place and run again")
-            raise StorageError("write-failed", f"{path}: {error.strerror}; {remedy}") from error
-        if isinstance(error, ValueError):
-            message = f"{str(path)!r} is no path ({error}); choose another name"
-            raise StorageError("write-failed", message) from error
+        if isinstance(error, OSError | ValueError):
+            raise _write_failed(path, error) from error
         raise
+
+
+def check_writable(path: str | os.PathLike) -> None:
+    """Raise StorageError ``write-failed`` where `write_bytes` to `path` is bound to fail.
+
+    Tried out with an empty temporary file, because rights alone do not tell.
+    """
+    path = Path(path)
+    probe = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        _write_synced(probe, b"")
+        probe.unlink()
+    except (OSError, ValueError) as error:
+        raise _write_failed(path, error) from error
+
+
+def _write_failed(path: Path, error: OSError | ValueError) -> StorageError:
+    if isinstance(error, ValueError):
+        return StorageError("write-failed", f"{str(path)!r} is no path ({error}); choose another name")
+    remedy = REMEDIES.get(error.errno, "choose another place and run again")
+    return StorageError("write-failed", f"{path}: {error.strerror}; {remedy}")
 
 
 def _write_synced(path: Path, data: bytes) -> None:

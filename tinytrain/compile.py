@@ -7,44 +7,14 @@ does not share. All work of one lane at one tick happens in that lane's workspac
 from dataclasses import dataclass, field
 
 from tinytrain.arena import Interval, Layout, place
-from tinytrain.emit import Emitter, Tape, Trained
 from tinytrain.network import Network
-from tinytrain.plan import Recipe, Resources, TaskShape, cut_layer, n_hard, n_trained
-from tinytrain.program import Buffer, Segment, View
+from tinytrain.plan import Recipe, Resources, TaskShape, n_hard, n_trained
+from tinytrain.program import Buffer, Segment
+from tinytrain.segments import SegmentBank, embed_segment, externals_of, prefix_segment, tap_segment
 
 FILL, BEFORE, TRAIN, AFTER, PREDICT = range(5)
 OPTIMIZER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # bfloat16 moments per trained number
 OPTIMIZER_BLOCK = 1024
-
-
-@dataclass(frozen=True)
-class Slot:
-    """Where one trained array lies in the flat vector of trained numbers."""
-
-    layer: int
-    part: str  # "weight" or "bias"
-    start: int
-    shape: tuple[int, ...]
-    channels: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        return self.shape[0] * (self.shape[1] if len(self.shape) == 2 else 1)
-
-
-def slots(network: Network, recipe: Recipe) -> tuple[Slot, ...]:
-    """Slots of a recipe's trained arrays, in layer order, weights before biases, channels in rising order."""
-    found, start = [], 0
-    for update in recipe.updates:
-        layer = network.layers[update.layer]
-        if update.channels:
-            shape = (layer.fan_in, len(update.channels))
-            found.append(Slot(update.layer, "weight", start, shape, tuple(sorted(update.channels))))
-            start += found[-1].size
-        if update.bias:
-            found.append(Slot(update.layer, "bias", start, (layer.cout,), tuple(range(layer.cout))))
-            start += layer.cout
-    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,89 +63,33 @@ class _Book:
         return Program(network, segments, self.buffers, layout, externals, {"index": index})
 
 
-def _external(network: Network, start: int, micro: int) -> dict[str, Buffer]:
-    """Buffers that a segment reads or writes and that each lane places for itself."""
-    size = network.preprocessing.size
-    first = network.layers[start]
-    dtype = "uint8" if start == 0 else "float32"
-    return {
-        "input": Buffer("input", (size, size, 3), "uint8"),
-        "features": Buffer("features", (micro, *first.in_hw, first.cin), dtype),
-        "grad embedding": Buffer("grad embedding", (micro, network.embedding_size)),
-    }
-
-
-def _whole(buffer: Buffer) -> View:
-    return View(buffer, buffer.shape)
-
-
-def _prefix_segment(network: Network, start: int, externals) -> Segment:
-    """Features (the input of layer `start`) of one picture."""
-    segment = Segment("prefix", 1, external=set(externals.values()))
-    x = _whole(externals["input"]).reshape(1, *externals["input"].shape)
-    segment.outputs = (Emitter(segment, network).forward(x, 0, start),)
-    return segment.finish(keep=segment.outputs)
-
-
-def _embed_segment(network: Network, start: int, n: int, externals) -> Segment:
-    segment = Segment(f"embed {n}", n, external=set(externals.values()))
-    emitter = Emitter(segment, network)
-    y = emitter.forward(_whole(externals["features"]).rows(0, n), start, len(network.layers))
-    segment.outputs = (emitter.pool(y),)
-    return segment.finish(keep=segment.outputs)
-
-
-def _backward_segment(network, start, n, externals, recipe) -> Segment:
-    segment = Segment(f"backward {n}", n, external=set(externals.values()))
-    emitter = Emitter(segment, network)
-    tape = Tape(cut_layer(network, recipe.updates), _trained(network, recipe, externals["gradients"]))
-    emitter.forward(_whole(externals["features"]).rows(0, n), start, len(network.layers), tape)
-    g = emitter.pool_grad(_whole(externals["grad embedding"]).rows(0, n))
-    emitter.backward(g, start, len(network.layers), tape)
-    return segment.finish()
-
-
-def _trained(network: Network, recipe: Recipe, gradients: Buffer) -> dict[int, Trained]:
-    parts: dict[int, dict] = {}
-    for slot in slots(network, recipe):
-        whole = len(slot.channels) == network.layers[slot.layer].cout
-        row = parts.setdefault(slot.layer, {"weight": None, "bias": None, "channels": None})
-        row[slot.part] = View(gradients, slot.shape, slot.start)
-        if slot.part == "weight" and not whole:
-            row["channels"] = len(slot.channels)
-    return {layer: Trained(**row) for layer, row in parts.items()}
-
-
 def _tails(count: int, micro: int) -> set[int]:
     """Sizes of the micro-batches of `count` pictures."""
     return {min(micro, count), count % micro or micro} if count else set()
 
 
-def compile_training(network: Network, recipe: Recipe, resources: Resources, task: TaskShape) -> Program:
-    """The program of one adaptation: fill the cache, fit a head, train, fit a head again, predict."""
-    r = resources
-    cut = min(cut_layer(network, recipe.updates), len(network.layers) - 1)
-    start = network.block_start(cut)
-    trained = n_trained(network, recipe.updates)
-    externals = _external(network, start, r.micro)
-    externals["gradients"] = Buffer("gradients", (trained,))
-    hard = n_hard(recipe.hard_share, r.step_queries)
-    segments = {} if start == 0 else {"prefix": _prefix_segment(network, start, externals)}
-    counts = {1} | {n for part in _parts(r) for n in part}
-    for n in sorted(counts):
-        segments[f"embed {n}"] = _embed_segment(network, start, n, externals)
-    if recipe.updates:
-        for n in sorted(_backward_counts(recipe, r, hard)):
-            segments[f"backward {n}"] = _backward_segment(network, start, n, externals, recipe)
+def compile_training(
+    network: Network, recipe: Recipe, resources: Resources, task: TaskShape, bank: SegmentBank | None = None
+) -> Program:
+    """The program of one adaptation: fill the cache, fit a head, train, fit a head again, predict.
+
+    A `bank` of the same network and recipe saves emitting the same segments for other resources.
+    """
+    r, bank = resources, bank or SegmentBank(network, recipe)
+    names = [] if bank.start == 0 else ["prefix"]
+    counts = {1} | _tails(r.step_support, r.micro) | _tails(r.step_queries, r.micro)
+    names += [f"embed {n}" for n in sorted(counts)]
+    names += [f"backward {n}" for n in sorted(_backward_counts(recipe, r))]
+    segments = {name: bank.get(name) for name in names}
     book = _Book()
-    _prefix_buffers(book, network, segments, externals, r)
-    _cache_buffers(book, externals["features"], r, task, start)
-    _lane_buffers(book, segments, externals, r, bool(recipe.updates))
+    _prefix_buffers(book, segments, bank.externals, r)
+    _cache_buffers(book, bank.externals["features"], r, task, bank.start)
+    _lane_buffers(book, segments, bank.externals, r, bool(recipe.updates))
     _step_buffers(book, network, r, task, recipe)
-    _trained_buffers(book, recipe, r, trained)
+    _trained_buffers(book, recipe, r, n_trained(network, recipe.updates))
     _head_buffers(book, network, recipe, task)
-    program = book.finish(network, segments, externals)
-    program.detail.update(start=start, cut=cut, recipe=recipe, resources=r, task=task)
+    program = book.finish(network, segments, bank.externals)
+    program.detail.update(start=bank.start, cut=bank.cut, recipe=recipe, resources=r, task=task)
     return program
 
 
@@ -189,16 +103,14 @@ def partition(count: int, partitions: int, micro: int) -> list[list[tuple[int, i
     return [batches[p * share : (p + 1) * share] for p in range(partitions)]
 
 
-def _parts(r: Resources) -> list[set[int]]:
-    return [_tails(r.step_support, r.micro), _tails(r.step_queries, r.micro)]
-
-
-def _backward_counts(recipe: Recipe, r: Resources, hard: int) -> set[int]:
-    counts = _tails(hard, r.micro)
+def _backward_counts(recipe: Recipe, r: Resources) -> set[int]:
+    if not recipe.updates:
+        return set()
+    counts = _tails(n_hard(recipe.hard_share, r.step_queries), r.micro)
     return counts | _tails(r.step_support, r.micro) if recipe.step == "both" else counts
 
 
-def _prefix_buffers(book, network, segments, externals, r) -> None:
+def _prefix_buffers(book, segments, externals, r) -> None:
     """A decoded picture, its augmented copy, and the workspace of the frozen part."""
     shape = externals["input"].shape
     work = segments["prefix"].nbytes if "prefix" in segments else 0
@@ -218,7 +130,7 @@ def cached_whole(r: Resources) -> bool:
 
 def _cache_buffers(book, features: Buffer, r: Resources, task: TaskShape, start: int) -> None:
     if r.sets:
-        book.add("cached features", (r.sets, task.n_support, *features.shape[1:]), FILL, AFTER, "uint8")
+        book.add("cached features", (r.sets, task.n_support, *features.shape), FILL, AFTER, "uint8")
         if start > 0:
             book.add("cached feature ranges", (r.sets, task.n_support, 2), FILL, AFTER)
 
@@ -227,11 +139,12 @@ def _lane_buffers(book, segments, externals, r: Resources, trains: bool) -> None
     work = max(s.nbytes for name, s in segments.items() if name != "prefix")
     for p in range(r.partitions):
         features = externals["features"]
-        book.add(f"features (lane {p})", features.shape, BEFORE, PREDICT, features.dtype)
+        shape = (r.micro, *features.shape)
+        book.add(f"features (lane {p})", shape, BEFORE, PREDICT, features.dtype)
         book.add(f"workspace (lane {p})", (work,), BEFORE, PREDICT, "uint8")
         if trains:
-            grad = externals["grad embedding"]
-            book.add(f"embedding gradient (lane {p})", grad.shape, TRAIN, TRAIN)
+            shape = (r.micro, *externals["grad embedding"].shape)
+            book.add(f"embedding gradient (lane {p})", shape, TRAIN, TRAIN)
 
 
 def _step_buffers(book, network, r: Resources, task: TaskShape, recipe: Recipe) -> None:
@@ -285,22 +198,22 @@ def compile_probe(network: Network, inspected: tuple[int, ...], task: TaskShape)
     values are ever alive beside the inputs of the blocks.
     """
     start = network.block_start(min(inspected))
-    externals = _external(network, start, 1)
+    externals = externals_of(network, start, 0)
     size, way = network.embedding_size, task.n_way
     for i in inspected:
         externals[f"fisher {i}"] = Buffer(f"fisher {i}", (network.layers[i].cout,))
     externals["prototypes"] = Buffer("prototypes", (way, size))
     externals["label"] = Buffer("label", (1,), "int32")
-    segments = {} if start == 0 else {"prefix": _prefix_segment(network, start, externals)}
-    segments["embed 1"] = _embed_segment(network, start, 1, externals)
-    segments["tap"] = _tap_segment(network, start, inspected, way, externals)
+    segments = {} if start == 0 else {"prefix": prefix_segment(network, start, externals)}
+    segments["embed 1"] = embed_segment(network, start, 1, externals)
+    segments["tap"] = tap_segment(network, start, inspected, way, externals)
     book = _Book()
     picture = externals["input"].shape
     book.add("picture (probe)", picture, 0, 0, "uint8")
     book.add("augmented picture (probe)", picture, 0, 0, "uint8")
     work = max(s.nbytes for s in segments.values())
     features = externals["features"]
-    book.add("features (probe)", features.shape, 0, 0, features.dtype)
+    book.add("features (probe)", (1, *features.shape), 0, 0, features.dtype)
     book.add("workspace (probe)", (work,), 0, 0, "uint8")
     for i in inspected:
         book.add(f"fisher {i}", externals[f"fisher {i}"].shape, 0, 0)
@@ -311,42 +224,3 @@ def compile_probe(network: Network, inspected: tuple[int, ...], task: TaskShape)
     program = book.finish(network, segments, externals)
     program.detail.update(start=start, inspected=inspected, task=task)
     return program
-
-
-def _tap_segment(network: Network, start: int, inspected, way: int, externals) -> Segment:
-    segment = Segment("tap", 1, external=set(externals.values()))
-    emitter = Emitter(segment, network)
-    last = len(network.layers)
-    starts = [i for i in range(start, last) if network.block_start(i) == i]
-    inputs = [_whole(externals["features"])]
-    for a, b in zip(starts, [*starts[1:], last], strict=True):
-        inputs.append(emitter.forward(inputs[-1], a, b))
-    embedding = emitter.pool(inputs.pop())
-    g = emitter.pool_grad(_loss_calls(segment, embedding, way, externals))
-    cut = min(inspected)
-    for a, b, x in reversed(list(zip(starts, [*starts[1:], last], inputs, strict=True))):
-        tape = Tape(cut, tapped=frozenset(inspected))
-        emitter.forward(x, a, b, tape)
-
-        def tap(i, gradient, tape=tape):
-            if i in tape.output:
-                channels = network.layers[i].cout
-                dots = segment.new("fisher dots", channels)
-                total = _whole(externals[f"fisher {i}"])
-                a, g = tape.output[i].reshape(-1, channels), gradient.reshape(-1, channels)
-                segment.call("add_fisher", total, dots, a, g)
-
-        g = emitter.backward(g, a, b, tape, tap)
-    return segment.finish(keep=segment.outputs)
-
-
-def _loss_calls(segment: Segment, embedding: View, way: int, externals) -> View:
-    """Gradient (1, d) of the cross-entropy of one embedding, prototypes constant, temperature 10."""
-    loss = segment.new("loss", 1)
-    residual, cosine = segment.new("residual", 1, way), segment.new("cosine", 1, way)
-    g = segment.new("gradient of embedding", *embedding.shape)
-    label, prototypes = _whole(externals["label"]), _whole(externals["prototypes"])
-    segment.call("prototype_loss", loss, residual, cosine, embedding, label, prototypes, 10.0)
-    segment.call("prototype_loss_grad", g, residual, cosine, embedding, prototypes, 10.0)
-    segment.outputs = (loss,)
-    return g

@@ -11,7 +11,10 @@ from tinytrain.network import Network
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """New values of some output channels of one layer: `values` is (fan_in, k) for "weight", (k,) for "bias"."""
+    """New values of some output channels of one layer.
+
+    `part` is "weight" with `values` (fan_in, k), or "bias" with `values` (k,); `channels` is (k,), rising.
+    """
 
     layer: int
     part: str
@@ -21,7 +24,11 @@ class Slice:
 
 @dataclass(frozen=True, eq=False)
 class Delta:
-    """Slices and head, bound to the backbone with digest `backbone`."""
+    """Slices and head, bound to the backbone with digest `backbone`.
+
+    `views` is the number of views (clean and augmented) per picture that the head's means and counts
+    were taken over; `report` is what the report of the adaptation says, as JSON values.
+    """
 
     backbone: str
     backbone_name: str
@@ -29,19 +36,52 @@ class Delta:
     head: Head
     class_names: tuple[str, ...]
     report: dict
+    views: int = 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all values and indices."""
+        head = (self.head.weights, self.head.offsets, self.head.means, self.head.counts, self.head.factor)
+        arrays = [*head, *(a for s in self.slices for a in (s.channels, s.values))]
+        return sum(a.nbytes for a in arrays if a is not None)
 
     def check_backbone(self, network: Network) -> None:
-        """Raise InputError unless `network` is the backbone this delta was made for."""
+        """Raise InputError unless `network` is the backbone this delta was made for and everything fits."""
         if network.digest != self.backbone:
             raise InputError(
                 "wrong-backbone",
                 f"the delta belongs to {self.backbone_name} ({self.backbone[:12]}), "
                 f"not to {network.name} ({network.digest[:12]}); give the backbone it was made from",
             )
+        if self.head.means.shape[1] != network.embedding_size:
+            raise InputError(
+                "delta-shape",
+                f"the head takes {self.head.means.shape[1]} values, {network.name} gives "
+                f"{network.embedding_size}; make the delta again",
+            )
+        for s in self.slices:
+            _check_slice(network, s)
+
+
+def _check_slice(network: Network, s: Slice) -> None:
+    if s.layer >= len(network.layers):
+        raise InputError("delta-shape", f"layer {s.layer} is changed, {network.name} ends before it")
+    layer = network.layers[s.layer]
+    rows = (layer.fan_in,) if s.part == "weight" else ()
+    if s.channels[-1] >= layer.cout or s.values.shape != (*rows, len(s.channels)):
+        raise InputError(
+            "delta-shape",
+            f"the {s.part} values {s.values.shape} up to channel {s.channels[-1]} do not fit "
+            f"{layer.name} with {layer.cout} channels of {layer.fan_in} weights; make the delta again",
+        )
 
 
 def apply(network: Network, delta: Delta) -> Network:
-    """A network with the delta's values written over the backbone's; changed layers become float32."""
+    """A network with the delta's values written over the backbone's; changed layers become float32.
+
+    There is no inverse to compute: the backbone itself never changes. Raises InputError for a delta
+    of another backbone.
+    """
     delta.check_backbone(network)
     weights, scales, biases = list(network.weights), list(network.scales), list(network.biases)
     for s in delta.slices:

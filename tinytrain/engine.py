@@ -11,10 +11,11 @@ import numpy as np
 
 from tinytrain.arena import Arena
 from tinytrain.augment import Augmentation
-from tinytrain.compile import Program, cached_whole, partition, slots
+from tinytrain.compile import Program, cached_whole, partition
 from tinytrain.network import Network
 from tinytrain.plan import n_hard
 from tinytrain.program import Bias, Buffer, Columns, Segment, View, Weight
+from tinytrain.segments import slots
 
 Item = tuple[int, int]  # (view, picture): view 0 is the clean picture, others are augmented
 

@@ -23,6 +23,7 @@ from tinytrain.plan import (
 )
 from tinytrain.policies.common import Policy
 from tinytrain.probe import Scores
+from tinytrain.segments import SegmentBank
 from tinytrain.units import format_bytes
 
 STEP_PICTURES = 50  # support pictures of one step when there are more of them
@@ -84,11 +85,12 @@ def fit(network: Network, policy: Policy, scores: Scores | None, budget: Budget,
 
 
 def _fit_recipe(network: Network, recipe: Recipe, memory: int, task: TaskShape) -> Fit | None:
-    least = compile_training(network, recipe, smallest(task), task)
+    bank = SegmentBank(network, recipe)
+    least = compile_training(network, recipe, smallest(task), task, bank)
     if least.nbytes > memory:
         return None
     for resources in ladder(recipe, task):
-        program = compile_training(network, recipe, resources, task)
+        program = compile_training(network, recipe, resources, task, bank)
         if program.nbytes <= memory:
             return Fit(program, recipe, resources)
     return Fit(least, recipe, smallest(task))
@@ -100,10 +102,13 @@ def smallest_budget(network: Network, policy: Policy, scores, budget: Budget, ta
     return compile_training(network, replace(least, optimizer="sgd"), smallest(task), task).nbytes
 
 
-def infeasible(network, policy: Policy, scores, budget: Budget, task: TaskShape) -> BudgetError:
-    least = smallest_budget(network, policy, scores, budget, task)
+def infeasible(
+    network, policy: Policy, scores, budget: Budget, task: TaskShape, probe: int = 0
+) -> BudgetError:
+    """The error to raise; `probe` is the bytes of a probe that must fit as well."""
+    least = max(probe, smallest_budget(network, policy, scores, budget, task))
     recipe = policy.recipe(network, scores, budget, task, 1.0)
-    usual = compile_training(network, recipe, next(ladder(recipe, task)), task).nbytes
+    usual = max(least, compile_training(network, recipe, next(ladder(recipe, task)), task).nbytes)
     return BudgetError(
         "memory-budget",
         f"{network.name} with {task.n_support} support pictures and policy {policy.name} needs {least} bytes "

@@ -20,7 +20,8 @@ class Head:
     """`weights` (way, d), `offsets` (way,), class `means` (way, d) of unit embeddings with `counts` (way,).
 
     `temperature` divides the logits; `left_out` is the leave-one-out accuracy on the support, None if
-    every class has a single picture.
+    every class has a single picture. `factor`, for LDA, is the packed lower Cholesky factor of the
+    covariance, (d * (d + 1) / 2,): what adding classes later needs.
     """
 
     kind: str
@@ -30,6 +31,7 @@ class Head:
     counts: np.ndarray
     temperature: float = 1.0
     left_out: float | None = None
+    factor: np.ndarray | None = None
 
     def logits(self, embeddings: np.ndarray) -> np.ndarray:
         """(n, way) logits of embeddings (n, d), before the temperature."""

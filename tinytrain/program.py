@@ -4,6 +4,7 @@ Differentiation happens while calls are emitted (see `emit`), never while they r
 of a segment lives from the first call that names it to the last one.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -22,7 +23,7 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +38,7 @@ class View:
 
     def rows(self, first: int, last: int) -> "View":
         """Entries [first, last) of the leading axis."""
-        item = int(np.prod(self.shape[1:], dtype=np.int64))
+        item = math.prod(self.shape[1:])
         return View(self.buffer, (last - first, *self.shape[1:]), self.start + first * item)
 
     def columns(self, first: int, last: int) -> "View":
@@ -45,13 +46,13 @@ class View:
         return replace(self, column_range=(first, last))
 
     def reshape(self, *shape: int) -> "View":
-        known = -int(np.prod(shape, dtype=np.int64))
+        known = -math.prod(shape)
         full = tuple(self.size // known if s == -1 else s for s in shape)
         return replace(self, shape=full)
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def flat(self) -> "View":

@@ -58,9 +58,9 @@ class Session:
 
     # ---- heads -----------------------------------------------------------------------------
 
-    def fit_head(self, name: str, tick: int) -> Head:
+    def fit_head(self, name: str, tick: int, kind: str | None = None) -> Head:
         """Fit the recipe's head to the support as the network is now; `name` is "head before" or "head after"."""
-        kind = self.fit.recipe.head
+        kind = kind or self.fit.recipe.head
         arrays = HeadArrays(
             self.array(f"{name}: weights"),
             self.array(f"{name}: offsets"),

@@ -1,0 +1,95 @@
+"""What is timed on our side: the engine with nothing frozen, and the default policy's adaptation."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from tinytrain import kernels
+from tinytrain.arena import Arena
+from tinytrain.compile import compile_training
+from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.engine import Trainer, WorkingCopy
+from tinytrain.episode import Episode, Pictures
+from tinytrain.network import Network
+from tinytrain.plan import Recipe, Resources, TaskShape, Update
+from tinytrain.schedule import step_items
+from tinytrain.seeds import rng_for
+from tinytrain.session import augmentation_of
+
+WAY, SHOTS = 5, 5
+COUNT = WAY * SHOTS
+MICRO = (1, 5, COUNT)
+
+
+def support_episode(network: Network) -> Episode:
+    """A 5-way 5-shot episode of the generated domain without queries, its pictures held in memory."""
+    drawn = sample_episode(open_dataset("signs"), WAY, SHOTS, 0, seed=0)
+    size = network.preprocessing.size
+    held = np.stack([drawn.support.read(i, size) for i in range(COUNT)])
+    support = Pictures(drawn.support.labels, drawn.support.names, lambda i, _: held[i])
+    return replace(drawn, support=support)
+
+
+def pictures_of(network: Network, episode: Episode) -> np.ndarray:
+    return np.stack([episode.support.read(i, network.preprocessing.size) for i in range(COUNT)])
+
+
+def everything(network: Network) -> Recipe:
+    """A recipe that trains every weight and bias."""
+    layers = enumerate(network.layers)
+    updates = tuple(Update(i, tuple(range(layer.cout)), bias=True) for i, layer in layers)
+    rates = ((0.0, 0.0),) * len(updates)
+    return Recipe("speed", updates, rates, "sgd", "constant", hard_share=1.0, head="cosine")
+
+
+class Whole:
+    """The engine with nothing frozen and nothing cached, `micro` pictures per call on `lanes` lanes."""
+
+    def __init__(self, network: Network, episode: Episode, micro: int, lanes: int):
+        resources = Resources(0, micro, lanes, COUNT, COUNT)
+        self.program = compile_training(network, everything(network), resources, TaskShape(COUNT, WAY))
+        size, read = network.preprocessing.size, episode.support.read
+        self.trainer = Trainer(
+            self.program, Arena(self.program.nbytes), WorkingCopy(network), kernels.load(),
+            lambda i: read(i, size), augmentation_of(episode, size, 0), episode.support.labels, lanes,
+        )  # fmt: skip
+        self.trainer.start()
+        self.items = [(0, i) for i in range(COUNT)]
+        self.out = np.empty((COUNT, network.embedding_size), np.float32)
+        self.trainer.grad[:] = rng_for(0, "gradient").standard_normal(self.trainer.grad.shape)
+
+    def load(self) -> None:
+        """The first pictures and embedding gradients into the first lane, for whoever runs its segments."""
+        lane = self.trainer.lanes[0]
+        for row in range(self.trainer.resources.micro):
+            self.trainer._load(lane, row, self.items[row])
+            lane.grad_embedding[row] = self.trainer.grad[row]
+
+    def forward(self, count: int = COUNT) -> np.ndarray:
+        self.trainer.embed(self.items[:count], self.out[:count])
+        return self.out
+
+    def forward_backward(self) -> np.ndarray:
+        """Gradients of all weights and biases for the embedding gradients in `trainer.grad`."""
+        return self.backward(self.items, range(COUNT))
+
+    def backward(self, items, rows) -> np.ndarray:
+        """Gradients for `items`; row `rows[k]` of `trainer.grad` belongs to item k."""
+        gradients = self.trainer.gradients
+        for gradient in gradients:
+            gradient.fill(0)
+        self.trainer._backward(items, rows)
+        for gradient in gradients[1:]:
+            self.trainer.kernels.accumulate(gradients[0], gradient)
+        return gradients[0]
+
+
+def views_of_steps(fit, labels: np.ndarray, seed: int = 0) -> list[list[int]]:
+    """The view of every support picture in each step of an adaptation by `fit`."""
+    rng = rng_for(seed, "steps")
+    steps = range(1, fit.recipe.steps + 1)
+    return [[view for view, _ in step_items(fit.resources, labels, n, rng)[1]] for n in steps]
+
+
+def variants(network: Network, episode: Episode, lanes: int) -> dict[str, Whole]:
+    return {f"{m} per call on {lanes} lanes": Whole(network, episode, m, lanes) for m in MICRO}

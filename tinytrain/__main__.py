@@ -1,0 +1,7 @@
+"""``python -m tinytrain``."""
+
+import sys
+
+from tinytrain.cli import main
+
+sys.exit(main())

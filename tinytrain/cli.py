@@ -1,0 +1,146 @@
+"""The command line: finds the command, turns every error into one line and an exit code."""
+
+import argparse
+import difflib
+import errno
+import importlib
+import os
+import re
+import signal
+import sys
+
+from tinytrain import __version__
+from tinytrain.errors import TinytrainError, UsageError
+
+# Name -> (module in tinytrain.commands, what it does).
+COMMANDS = {
+    "adapt": ("adapt", "adapt a network to a few pictures per class"),
+    "plan": ("plan", "say what would be trained and what it costs; train nothing"),
+    "predict": ("predict", "class and confidence of pictures"),
+    "eval": ("evaluate", "accuracy and confusion matrix on a folder of pictures"),
+    "export": ("export", "write the adapted network as a plain network file"),
+    "import": ("import_checkpoint", "turn a published checkpoint into a network file"),
+    "info": ("info", "layers, shapes, parameters and costs of a network"),
+    "warmup": ("warmup", "compile all kernels now and keep them"),
+    "data": ("data", "list, look at and export data packs and generated domains"),
+}
+
+HELP = """usage: tinytrain COMMAND ...
+
+Few-shot adaptation of a small convolutional network, inside a fixed memory and compute budget.
+
+commands:
+{commands}
+
+examples:
+  tinytrain adapt --shots 5 --budget 1MB
+  tinytrain adapt photos/ --backbone net.safetensors --budget 512kB --out mine.safetensors
+  tinytrain predict mine.safetensors new.jpg --backbone net.safetensors
+
+'tinytrain COMMAND --help' explains a command. Results go to stdout, everything else to stderr.
+
+exit codes:
+  0    done
+  2    usage: the command line cannot mean anything
+  3    bad input: a file, picture, network or episode is missing, broken or unsuitable
+  4    infeasible budget: nothing was started; the message names the smallest budget that works
+  5    kept the old weights: the adaptation was refused
+  6    storage failed: the result could not be written; no half-written file is left
+  130  interrupted
+"""
+
+STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
+INTERRUPTED = 130
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line and, where something was misspelt, a suggestion."""
+
+    def error(self, message: str):
+        raise UsageError("usage", f"{message}; see {self.prog} --help")
+
+    def parse(self, arguments: list[str]) -> argparse.Namespace:
+        parsed, unknown = self.parse_known_args(arguments)
+        if unknown:
+            options = [o for o in self._option_string_actions if o.startswith("--")]
+            self.error(f"unknown argument {unknown[0]}{suggestion(unknown[0].split('=')[0], options)}")
+        return parsed
+
+
+def suggestion(word: str, known) -> str:
+    """``, did you mean X?`` where something known is close to `word`, else nothing."""
+    closest = difflib.get_close_matches(word, known, n=1)
+    return f", did you mean {closest[0]}?" if closest else ""
+
+
+def help_text() -> str:
+    rows = [f"  {name:<8} {text}" for name, (_, text) in COMMANDS.items()]
+    return HELP.format(commands="\n".join(rows))
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line; errors are raised."""
+    if arguments and arguments[0] in ("-h", "--help", "help"):
+        print(help_text(), end="")
+        return 0
+    if arguments == ["--version"]:
+        print(f"tinytrain {__version__}")
+        return 0
+    if not arguments:
+        raise UsageError("usage", "no command given; see tinytrain --help")
+    name = arguments[0]
+    if name not in COMMANDS:
+        raise UsageError("usage", f"no command {name!r}{suggestion(name, COMMANDS)}; see tinytrain --help")
+    command = importlib.import_module(f"tinytrain.commands.{COMMANDS[name][0]}")
+    parser = Parser(
+        prog=f"tinytrain {name}",
+        description=command.DESCRIPTION,
+        epilog=f"examples:\n{command.EXAMPLES}\n'tinytrain --help' lists the exit codes.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    return command.run(parser.parse(arguments[1:])) or 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    try:
+        signal.signal(signal.SIGTERM, _interrupt)
+        # A class name that the terminal's encoding lacks must not end a run.
+        sys.stdout.reconfigure(errors="backslashreplace")
+        code = run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+        return code
+    except TinytrainError as error:
+        return _failed(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        # A second one, while the first is being dealt with, must not bring up a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return _failed("interrupted before it was done", INTERRUPTED)
+    except BrokenPipeError:
+        _discard_stdout()  # the reader has seen enough
+        return 0
+    except MemoryError:
+        return _failed("out-of-memory: the machine has no memory left; give fewer or smaller pictures", 6)
+    except OSError as error:
+        if error.errno not in STORAGE_ERRORS:
+            raise
+        _discard_stdout()
+        return _failed(f"write-failed: {error.strerror}; free some space and run again", 6)
+
+
+def _interrupt(number, frame):
+    raise KeyboardInterrupt
+
+
+def _failed(message: str, code: int) -> int:
+    line = re.sub(r"\s+", " ", message)
+    # File names in a message must not be able to steer the terminal.
+    print("tinytrain: " + "".join(c if c.isprintable() else repr(c)[1:-1] for c in line), file=sys.stderr)
+    return code
+
+
+def _discard_stdout() -> None:
+    """What is still buffered cannot be written; without this, Python would try again when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,114 @@
+"""``tinytrain adapt``: from pictures to a delta and a report."""
+
+from tinytrain.commands import episodes
+from tinytrain.commands.common import (
+    add_backbone,
+    add_json,
+    add_threads,
+    check_outputs,
+    hold,
+    open_backbone,
+    open_delta,
+    print_result,
+    say,
+    skipped_files,
+)
+from tinytrain.errors import UsageError
+
+DESCRIPTION = "Adapt a network to a few labelled pictures per class, inside a hard memory budget."
+EXAMPLES = """\
+  tinytrain adapt --shots 5 --budget 1MB
+  tinytrain adapt photos/ --backbone net.safetensors --out mine.safetensors
+  tinytrain adapt photos/ --shots 5 --budget 512kB --macs 30% --report mine.html
+  tinytrain adapt --data gtsrb --way 5 --shots 5 --policy tinytrain_published --json
+  tinytrain adapt --from mine.safetensors --add more/ --out more.safetensors
+"""
+
+
+def add_arguments(parser) -> None:
+    episodes.add_arguments(parser)
+    add_backbone(parser)
+    add_threads(parser)
+    parser.add_argument("--out", metavar="FILE", help="where to write the delta; without it nothing is kept")
+    parser.add_argument("--report", metavar="FILE", help="also write the report: .html, .json or .txt")
+    parser.add_argument(
+        "--from", dest="source", metavar="DELTA", help="extend this delta instead of training"
+    )
+    parser.add_argument(
+        "--add", metavar="DIR", help="with --from: pictures to add, a folder per class, old or new"
+    )
+    add_json(parser)
+
+
+def run(arguments) -> int:
+    if bool(arguments.source) != bool(arguments.add):
+        raise UsageError("usage", "--from DELTA and --add DIR go together")
+    render = _renderer(arguments.report)
+    check_outputs(arguments.out, arguments.report)
+    return _extend(arguments) if arguments.source else _adapt(arguments, render)
+
+
+def _renderer(path: str | None):
+    """The function that turns a report into the text of file `path`."""
+    if path is None:
+        return None
+    from tinytrain.report import RENDERERS
+
+    suffix = "." + path.rpartition(".")[2].lower()
+    if suffix not in RENDERERS:
+        raise UsageError("report-kind", f"{path!r} must end in {', '.join(RENDERERS)}")
+    return RENDERERS[suffix]
+
+
+def _adapt(arguments, render) -> int:
+    from tinytrain.adapt import adapt, find_policy
+    from tinytrain.atomic import write_bytes
+    from tinytrain.deltafile import save_delta
+    from tinytrain.progress import ProgressLine
+    from tinytrain.report.text import render_text
+
+    policy, network = find_policy(arguments.policy), open_backbone(arguments.backbone)
+    with ProgressLine() as progress:
+        episode, warnings = episodes.open_episode(arguments, network.preprocessing.size, progress)
+        budget = episodes.budget_of(arguments)
+        report = adapt(network, episode, budget, policy, arguments.seed, arguments.threads, progress)
+    report = report.with_warnings(*warnings)
+    result = report.to_json()
+    if arguments.out:
+        save_delta(arguments.out, report.delta)
+    if arguments.report:
+        write_bytes(arguments.report, render(result).encode())
+    for warning in result["warnings"]:
+        say(warning)
+    print_result(result, render_text(result), arguments.json)
+    if not arguments.out:
+        say("the adaptation was not kept; give --out FILE to keep it")
+    return 0
+
+
+def _extend(arguments) -> int:
+    from tinytrain.datasets import folder_dataset
+    from tinytrain.deltafile import save_delta
+    from tinytrain.extend import extend
+    from tinytrain.progress import ProgressLine
+
+    if not arguments.out or arguments.folder or arguments.data or arguments.report:
+        raise UsageError("usage", "--from DELTA --add DIR needs --out FILE and takes no pictures or --report")
+    delta, network = open_delta(arguments.source), open_backbone(arguments.backbone)
+    delta.check_backbone(network)
+    dataset = folder_dataset(arguments.add, arguments.flip)
+    with ProgressLine() as progress:
+        pictures, broken = hold(dataset.pictures(dataset.by_class), network.preprocessing.size, progress)
+    for line in (*skipped_files(dataset), *(f"skipped {reason}" for reason in broken)):
+        say(line)
+    extended = extend(network, delta, pictures, dataset.class_names, arguments.seed, dataset.may_flip)
+    save_delta(arguments.out, extended)
+    added = extended.report["extended"][-1]
+    known = [name for name in added if name in delta.class_names]
+    new = [name for name in added if name not in delta.class_names]
+    result = {"out": arguments.out, "classes": list(extended.class_names), "added": added, "new_classes": new}
+    lines = [f"{name}: {added[name]} pictures more" for name in known]
+    lines += [f"{name}: new class with {added[name]} pictures" for name in new]
+    text = "\n".join([*lines, f"{len(extended.class_names)} classes in {arguments.out}"])
+    print_result(result, text, arguments.json)
+    return 0

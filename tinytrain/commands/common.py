@@ -1,0 +1,114 @@
+"""Options and steps that several commands share. Imports nothing heavy until it is needed."""
+
+import json
+import sys
+from pathlib import Path
+
+from tinytrain.errors import InputError, UsageError
+
+DEFAULT_BACKBONE = Path(__file__).parent.parent / "backbones" / "placeholder.safetensors"
+DEFAULT_DATA = "signs"
+HELD_BYTES = 64_000_000  # decoded pictures kept at once; what is beyond is decoded again when needed
+NAMED = 5  # skipped files that are named one by one
+
+
+def add_backbone(parser) -> None:
+    parser.add_argument(
+        "--backbone",
+        metavar="NET",
+        help="network file (.safetensors) or published checkpoint (.pkl); default: a small placeholder",
+    )
+
+
+def add_json(parser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+
+
+def add_threads(parser) -> None:
+    parser.add_argument(
+        "--threads",
+        type=at_least(1),
+        metavar="N",
+        help="pictures worked on at once; never changes the result",
+    )
+
+
+def at_least(least: int):
+    """An argparse type: a whole number not below `least`."""
+
+    def whole_number(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < least:
+            raise UsageError("bad-number", f"{text!r} is no whole number of at least {least}")
+        return int(text)
+
+    return whole_number
+
+
+def open_backbone(path: str | None):
+    """The network of ``--backbone``; the placeholder that comes with the package by default."""
+    from tinytrain.modelfile import load_backbone
+
+    if path is None and not DEFAULT_BACKBONE.is_file():
+        raise InputError(
+            "no-default-backbone", "this installation carries no placeholder backbone; give --backbone NET"
+        )
+    return load_backbone(path or DEFAULT_BACKBONE)
+
+
+def open_delta(path: str):
+    from tinytrain.deltafile import load_delta
+
+    return load_delta(path)
+
+
+def check_outputs(*paths: str | None) -> None:
+    """Raise StorageError for a file that could not be written, before any work is done for it."""
+    from tinytrain.atomic import check_writable
+
+    for path in paths:
+        if path is not None:
+            check_writable(path)
+
+
+def hold(pictures, size: int, progress) -> tuple[object, list[str]]:
+    """`pictures` decoded once and kept, without the broken ones, and what is wrong with those.
+
+    Pictures that would take more than HELD_BYTES are left to be decoded whenever they are asked for.
+    """
+    if len(pictures) * 3 * size**2 > HELD_BYTES:
+        return pictures, []
+    decoded, good, broken = [], [], []
+    for i in range(len(pictures)):
+        try:
+            decoded.append(pictures.read(i, size))
+            good.append(i)
+        except InputError as error:
+            broken.append(str(error))
+        progress("pictures", i + 1, len(pictures), None)
+    kept = type(pictures)(
+        pictures.labels[good], tuple(pictures.names[i] for i in good), lambda i, _size: decoded[i]
+    )
+    return kept, broken
+
+
+def skipped_files(dataset) -> list[str]:
+    """A sentence for each file of a dataset that was not used; many are counted."""
+    lines = [f"skipped {path}: {reason}" for path, reason in dataset.skipped]
+    if len(lines) > NAMED:
+        lines[NAMED:] = [f"skipped {len(lines) - NAMED} more files"]
+    return lines
+
+
+def say(message: str) -> None:
+    """A message for people, on stderr."""
+    print(f"tinytrain: {shown(message)}", file=sys.stderr)
+
+
+def shown(text: str) -> str:
+    """`text` without characters that steer a terminal; class and file names may hold any."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def print_result(result: dict, text: str, as_json: bool) -> None:
+    """The result on stdout: one JSON object, or text."""
+    print(json.dumps(result, indent=2, allow_nan=False) if as_json else shown(text))

@@ -1,0 +1,103 @@
+"""Which pictures an adaptation sees: a folder of one's own, a pack, or a generated domain."""
+
+from dataclasses import replace
+
+from tinytrain.commands.common import DEFAULT_DATA, at_least, hold, skipped_files
+from tinytrain.errors import UsageError
+from tinytrain.units import parse_bytes, parse_share
+
+
+def add_arguments(parser) -> None:
+    """Options that choose the pictures and the budget."""
+    parser.add_argument("folder", metavar="DIR", nargs="?", help="folder with a folder of pictures per class")
+    parser.add_argument(
+        "--data", metavar="NAME", help=f"pack or generated domain instead of DIR; default: {DEFAULT_DATA}"
+    )
+    parser.add_argument(
+        "--way", type=at_least(2), metavar="N", help="classes; default: all of DIR, 5 of a pack or domain"
+    )
+    parser.add_argument(
+        "--shots", type=at_least(1), metavar="N", help="pictures per class; default: all of DIR, 5 of others"
+    )
+    parser.add_argument(
+        "--queries", type=at_least(0), metavar="N",
+        help="pictures per class to judge by; default: all that are left in DIR, 10 of others",
+    )  # fmt: skip
+    parser.add_argument("--episode", type=at_least(0), default=0, metavar="K", help="which draw from --data")
+    parser.add_argument(
+        "--seed", type=at_least(0), default=0, metavar="N", help="seed of every random choice"
+    )
+    parser.add_argument(
+        "--flip", action="store_true", help="pictures of DIR may be mirrored without changing their class"
+    )
+    parser.add_argument(
+        "--budget",
+        type=parse_bytes,
+        default="1MB",
+        metavar="SIZE",
+        help="working memory, such as 1MB or 512KiB",
+    )
+    parser.add_argument(
+        "--macs", type=parse_share, default="15%", metavar="SHARE",
+        help="backward computation per pseudo-query, as a share of full training; default: 15%%",
+    )  # fmt: skip
+    parser.add_argument(
+        "--macs-mode",
+        choices=("mean", "sample"),
+        default="mean",
+        help="limit the mean or the dearest picture",
+    )
+    parser.add_argument("--policy", default="tinytrain", metavar="NAME", help="how to choose what is trained")
+
+
+def budget_of(arguments):
+    from tinytrain.plan import Budget
+
+    return Budget(arguments.budget, arguments.macs, arguments.macs_mode)
+
+
+def open_episode(arguments, size: int, progress):
+    """The episode that the options ask for, its pictures decoded, and warnings about them."""
+    if arguments.folder and arguments.data:
+        raise UsageError("usage", "give a folder or --data, not both")
+    if arguments.folder:
+        episode, warnings = _from_folder(arguments)
+    else:
+        episode, warnings = _from_dataset(arguments), []
+    support, broken = hold(episode.support, size, progress)
+    query, more_broken = hold(episode.query, size, progress)
+    warnings += [f"skipped {reason}" for reason in (*broken, *more_broken)]
+    return replace(episode, support=support, query=query), warnings
+
+
+def _from_dataset(arguments):
+    from tinytrain.datasets import open_dataset, sample_episode
+
+    way, shots = arguments.way or 5, arguments.shots or 5
+    queries = 10 if arguments.queries is None else arguments.queries
+    dataset = open_dataset(arguments.data or DEFAULT_DATA)
+    return sample_episode(dataset, way, shots, queries, arguments.seed, arguments.episode)
+
+
+def _from_folder(arguments):
+    from tinytrain.datasets import folder_dataset, folder_episode
+
+    dataset = folder_dataset(arguments.folder, arguments.flip)
+    episode = folder_episode(dataset, arguments.shots, arguments.way, arguments.seed)
+    warnings = skipped_files(dataset)
+    for name, count in zip(episode.class_names, episode.shots.tolist(), strict=True):
+        if arguments.shots and count < arguments.shots:
+            warnings.append(f"class {name!r} has {count} of {arguments.shots} pictures")
+    if arguments.queries is not None:
+        episode = replace(episode, query=_first_of_each_class(episode, arguments.queries))
+    return episode, warnings
+
+
+def _first_of_each_class(episode, count: int):
+    """The first `count` queries of every class; they come in random order."""
+    taken, chosen = [0] * episode.n_way, []
+    for i, label in enumerate(episode.query.labels.tolist()):
+        taken[label] += 1
+        if taken[label] <= count:
+            chosen.append(i)
+    return episode.query.take(chosen)

@@ -1,0 +1,22 @@
+"""``tinytrain info``: layers, shapes, parameters and costs of a network."""
+
+from tinytrain.commands.common import add_json, open_backbone, print_result
+
+DESCRIPTION = "Show a network: layers, shapes, parameters, multiply-accumulates and peak activation."
+EXAMPLES = """\
+  tinytrain info net.safetensors
+  tinytrain info mcunet-5fps.pkl --json
+"""
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("network", metavar="NET", nargs="?", help="network file; default: the placeholder")
+    add_json(parser)
+
+
+def run(arguments) -> int:
+    from tinytrain.accounting import describe, describe_text
+
+    network = open_backbone(arguments.network)
+    print_result(describe(network), describe_text(network), arguments.json)
+    return 0

@@ -1,0 +1,57 @@
+"""``tinytrain predict``: class and calibrated confidence of pictures."""
+
+from tinytrain.commands.common import add_backbone, add_json, open_backbone, open_delta, print_result, say
+from tinytrain.errors import InputError
+from tinytrain.units import parse_share
+
+DESCRIPTION = "Say which class each picture shows and how sure that is (temperature fitted to the support)."
+EXAMPLES = """\
+  tinytrain predict mine.safetensors new.jpg --backbone net.safetensors
+  tinytrain predict mine.safetensors *.jpg --backbone net.safetensors --reject 60% --json
+"""
+NONE = "none of these"
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("delta", metavar="DELTA", help="what 'tinytrain adapt --out' wrote")
+    parser.add_argument("pictures", metavar="PICTURE", nargs="+", help="picture files")
+    parser.add_argument(
+        "--reject", type=parse_share, metavar="P", help=f"answer {NONE!r} below this confidence, such as 60%%"
+    )
+    add_backbone(parser)
+    add_json(parser)
+
+
+def run(arguments) -> int:
+    from tinytrain.predict import Predictor
+
+    delta = open_delta(arguments.delta)
+    predictor = Predictor(open_backbone(arguments.backbone), delta)
+    rows, broken = [], 0
+    for path in arguments.pictures:
+        try:
+            rows.append(_row(predictor, path, arguments.reject))
+        except InputError as error:
+            say(str(error))
+            broken += 1
+    result = {"delta": arguments.delta, "backbone": delta.backbone_name, "pictures": rows}
+    width = max((len(row["picture"]) for row in rows), default=0)
+    lines = [f"{r['picture']:<{width}}  {r['confidence']:6.1%}  {r['class'] or NONE}" for r in rows]
+    if rows or arguments.json:
+        print_result(result, "\n".join(lines), arguments.json)
+    return InputError.exit_code if broken else 0
+
+
+def _row(predictor, path: str, reject: float | None) -> dict:
+    from tinytrain.predict import one_picture
+
+    probabilities = predictor.probabilities(one_picture(path))[0].tolist()
+    confidence = max(probabilities)
+    names = predictor.delta.class_names
+    refused = reject is not None and confidence < reject
+    return {
+        "picture": path,
+        "class": None if refused else names[probabilities.index(confidence)],
+        "confidence": confidence,
+        "probabilities": dict(zip(names, probabilities, strict=True)),
+    }

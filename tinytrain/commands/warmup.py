@@ -1,0 +1,37 @@
+"""``tinytrain warmup``: compile every kernel now, so that no adaptation has to wait for it."""
+
+from tinytrain.commands.common import add_json, print_result
+
+DESCRIPTION = (
+    "Compile all kernels and keep them on disk, by running tiny adaptations. Once after installation is "
+    "enough; TINYTRAIN_CACHE names another folder to keep them in."
+)
+EXAMPLES = """\
+  tinytrain warmup
+"""
+
+
+def add_arguments(parser) -> None:
+    add_json(parser)
+
+
+def run(arguments) -> int:
+    import time
+
+    from tinytrain import kernels as kernel_table
+    from tinytrain.warmup import warm_up
+
+    start = time.perf_counter()
+    backend = kernel_table.load().backend
+    compiled = warm_up()
+    result = {"kernels": backend, "compiled": compiled, "seconds": time.perf_counter() - start}
+    if backend == "numba":
+        from tinytrain.kernels.jit import CACHED, cache_folder
+
+        result["folder"] = str(cache_folder()) if CACHED else None
+        where = f"kept in {result['folder']}" if CACHED else "not kept: the cache folder cannot be written"
+        text = f"{len(compiled)} kernels ready in {result['seconds']:.1f} s, {where}"
+    else:
+        text = "numba is missing: kernels run in plain numpy, there is nothing to compile"
+    print_result(result, text, arguments.json)
+    return 0

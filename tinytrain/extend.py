@@ -1,0 +1,101 @@
+"""More pictures or classes for a finished adaptation, without the old pictures.
+
+Class means are running means, so new pictures weigh as much as old ones. Everything else stays: the
+trained weights, the covariance of an LDA head, and the temperature. A class that training never saw
+is therefore told apart by features that were trained for the others.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from tinytrain import kernels as kernel_table
+from tinytrain.augment import draw
+from tinytrain.delta import Delta
+from tinytrain.episode import Pictures
+from tinytrain.errors import InputError
+from tinytrain.head import Head
+from tinytrain.network import Network
+from tinytrain.predict import Predictor
+from tinytrain.seeds import rng_for
+
+
+def extend(
+    network: Network,
+    delta: Delta,
+    pictures: Pictures,
+    class_names: tuple[str, ...],
+    seed: int = 0,
+    may_flip: bool = False,
+    backend: str = "auto",
+) -> Delta:
+    """A delta whose head also knows `pictures`; their labels count in `class_names`.
+
+    A name the delta knows adds pictures to that class, any other name adds a class. Pictures are
+    seen in as many views as those the head was fitted to. Raises InputError for a delta of another
+    backbone or a class without pictures.
+    """
+    predictor = Predictor(network, delta, backend)
+    names = (*delta.class_names, *(n for n in class_names if n not in delta.class_names))
+    rows = np.array([names.index(name) for name in class_names], np.int32)[pictures.labels]
+    for name in class_names:
+        if names.index(name) not in rows:
+            raise InputError("empty-class", f"class {name!r} has no picture to add; add at least one")
+    kernels = kernel_table.load(backend)
+    head, old = delta.head, len(delta.class_names)
+    counts = np.zeros(len(names), np.int32)
+    counts[:old] = head.counts
+    means = np.zeros((len(names), head.means.shape[1]), np.float32)
+    means[:old] = head.means
+    sums = means * counts[:, None].astype(np.float64)
+    for view in range(delta.views):
+        embeddings = predictor.embed(pictures, _augmentation(view, seed, predictor.size, may_flip))
+        kernels.normalize_rows(embeddings)
+        np.add.at(sums, rows, embeddings)
+        np.add.at(counts, rows, 1)
+    changed = np.unique(rows)
+    means[changed] = sums[changed] / counts[changed, None]
+    added = {name: int((rows == names.index(name)).sum()) for name in class_names}
+    return replace(
+        delta,
+        head=_extended_head(head, means, counts, changed, kernels),
+        class_names=names,
+        report={**delta.report, "extended": [*delta.report.get("extended", []), added]},
+    )
+
+
+def _augmentation(view: int, seed: int, size: int, may_flip: bool):
+    def augmentation(i: int):
+        return draw(rng_for(seed, "extension", view, i), size, may_flip) if view else None
+
+    return augmentation
+
+
+def _extended_head(head: Head, means, counts, changed, kernels) -> Head:
+    """`head` with new means; only the rows `changed` of its linear map are solved again."""
+    weights = np.zeros_like(means)
+    weights[: len(head.weights)] = head.weights
+    offsets = np.zeros(len(means), np.float32)
+    offsets[: len(head.offsets)] = head.offsets
+    rows = means[changed]
+    if head.kind == "lda":
+        kernels.cholesky_solve(rows, unpacked(head.factor))
+        offsets[changed] = -0.5 * (rows * means[changed]).sum(axis=1)
+    else:
+        kernels.normalize_rows(rows)
+    weights[changed] = rows
+    # The accuracy of the left-out pictures was that of other classes.
+    return replace(head, weights=weights, offsets=offsets, means=means, counts=counts, left_out=None)
+
+
+def packed(factor: np.ndarray) -> np.ndarray:
+    """Lower triangle of (d, d), row by row, as (d * (d + 1) / 2,)."""
+    return np.concatenate([row[: i + 1] for i, row in enumerate(factor)])
+
+
+def unpacked(values: np.ndarray) -> np.ndarray:
+    """The (d, d) array that `packed` took the lower triangle of; zero above the diagonal."""
+    size = int((np.sqrt(8 * len(values) + 1) - 1) / 2)
+    factor = np.zeros((size, size), np.float32)
+    factor[np.tril_indices(size)] = values
+    return factor

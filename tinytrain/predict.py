@@ -1,0 +1,64 @@
+"""Inference with an adapted network: the same compiled forward pass as in training, nothing else of it."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tinytrain import kernels as kernel_table
+from tinytrain.arena import Arena
+from tinytrain.augment import Augmentation
+from tinytrain.blas import one_thread
+from tinytrain.compile import compile_training
+from tinytrain.delta import Delta, apply
+from tinytrain.engine import Binder, Lane, Prefix, WorkingCopy, run
+from tinytrain.episode import Pictures
+from tinytrain.network import Network
+from tinytrain.pictures import load_picture
+from tinytrain.plan import Recipe, Resources, TaskShape
+
+FORWARD_ONLY = Recipe("none", (), (), steps=0, head="cosine")
+ONE_PICTURE = Resources(sets=0, micro=1, partitions=1, step_support=1, step_queries=1)
+
+
+class Predictor:
+    """`network` with `delta` applied, ready to look at pictures one at a time.
+
+    `arena` is the bytes that inference works in. Raises InputError for a delta of another backbone.
+    """
+
+    def __init__(self, network: Network, delta: Delta, backend: str = "auto"):
+        self.delta, self.size = delta, network.preprocessing.size
+        shape = TaskShape(1, len(delta.class_names))
+        program = compile_training(network, FORWARD_ONLY, ONE_PICTURE, shape)
+        working = WorkingCopy(apply(network, delta))
+        bind = Binder(program, Arena(program.nbytes), working, kernel_table.load(backend))
+        self.arena = program.nbytes
+        self._prefix, self._lane = Prefix(bind, "predict"), Lane(bind, 0)
+
+    def embed(
+        self, pictures: Pictures, augmentation: Callable[[int], Augmentation | None] = lambda i: None
+    ) -> np.ndarray:
+        """Embeddings (n, d) of pictures, each augmented by `augmentation(i)`."""
+        features = self._lane.features[0]
+        calls, (embedding,) = self._lane.segments["embed 1"]
+        out = np.empty((len(pictures), embedding.shape[1]), np.float32)
+        with one_thread():
+            for i in range(len(pictures)):
+                np.copyto(self._prefix.picture, pictures.read(i, self.size))
+                np.copyto(features, self._prefix.features(augmentation(i)).reshape(features.shape))
+                run(calls)
+                out[i] = embedding[0]
+        return out
+
+    def logits(self, pictures: Pictures) -> np.ndarray:
+        """(n, way) logits of the delta's head, before its temperature."""
+        return self.delta.head.logits(self.embed(pictures))
+
+    def probabilities(self, pictures: Pictures) -> np.ndarray:
+        """(n, way) calibrated class probabilities."""
+        return self.delta.head.probabilities(self.embed(pictures))
+
+
+def one_picture(path) -> Pictures:
+    """The picture in a file, unlabelled."""
+    return Pictures(np.zeros(1, np.int32), (str(path),), lambda i, size: load_picture(path, size))

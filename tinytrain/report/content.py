@@ -1,0 +1,132 @@
+"""The parts of a report as JSON values, also where nothing was trained yet."""
+
+import numpy as np
+
+from tinytrain.accounting import full_backward_macs, paper_memory
+from tinytrain.episode import Episode
+from tinytrain.fit import Fit
+from tinytrain.network import Network
+from tinytrain.plan import Budget, backward_macs_per_query, n_trained, picture_macs
+from tinytrain.policies.common import Policy
+from tinytrain.probe import Scores
+from tinytrain.seeds import rng_for
+
+RESAMPLES = 10_000
+
+
+def accuracy(labels: np.ndarray, before, before_cosine, after, left_out: float | None) -> dict:
+    """Shares of the queries that each prediction (n,) got right; None without queries."""
+    right = {"before": before == labels, "before_cosine": before_cosine == labels, "after": after == labels}
+    return {
+        **{name: float(r.mean()) if len(r) else None for name, r in right.items()},
+        "difference": paired_difference(right["before"], right["after"]),
+        "n_query": len(labels),
+        "left_out": left_out,
+    }
+
+
+def paired_difference(before: np.ndarray, after: np.ndarray) -> list[float] | None:
+    """[low, mid, high]: after - before in accuracy with its 95 % interval by paired bootstrap.
+
+    A picture's difference is -1, 0 or 1, so resampling pictures is drawing the counts of the three.
+    """
+    n = len(before)
+    if not n:
+        return None
+    change = after.astype(int) - before.astype(int)
+    shares = np.bincount(change + 1, minlength=3) / n
+    drawn = rng_for(0, "paired bootstrap").multinomial(n, shares, size=RESAMPLES)
+    low, high = np.quantile((drawn[:, 2] - drawn[:, 0]) / n, (0.025, 0.975))
+    return [float(low), float(change.mean()), float(high)]
+
+
+def describe_episode(episode: Episode) -> dict:
+    return {
+        "source": episode.source,
+        "digest": episode.digest,
+        "classes": list(episode.class_names),
+        "shots": episode.shots.tolist(),
+        "n_support": len(episode.support),
+        "n_query": len(episode.query),
+        "may_flip": episode.may_flip,
+    }
+
+
+def describe_resources(fit: Fit) -> dict:
+    """How the plan spends its bytes, beside the optimizer and the head that it ended up with."""
+    recipe, r = fit.recipe, fit.resources
+    return {
+        "cached_sets": r.sets,
+        "micro_batch": r.micro,
+        "partitions": r.partitions,
+        "step_support": r.step_support,
+        "step_queries": r.step_queries,
+        "steps": recipe.steps if recipe.updates else 0,
+        "step": recipe.step,
+        "hard_share": recipe.hard_share,
+        "optimizer": recipe.optimizer,
+        "head": recipe.head,
+    }
+
+
+def memory(network: Network, episode: Episode, budget: Budget, fit: Fit, result: int | None = None) -> dict:
+    """Bytes: the limit, the arena that was placed, the published formula, and what no budget limits."""
+    updated = sum(u.n_weights(network) for u in fit.recipe.updates)
+    arrays = (*network.weights, *network.biases, *(s for s in network.scales if s is not None))
+    outside = {
+        "frozen_weights": sum(a.nbytes for a in arrays),
+        "working_copy": 4 * (network.n_weights + sum(layer.cout for layer in network.layers)),
+        "support_pictures": 3 * network.preprocessing.size**2 * len(episode.support),
+    }
+    if result is not None:
+        outside["delta"] = result
+    return {
+        "budget": budget.memory,
+        "arena": fit.program.nbytes,
+        "paper": paper_memory(network.layers, updated),
+        "trained_numbers": n_trained(network, fit.recipe.updates),
+        "outside": outside,
+    }
+
+
+def planned_macs(network: Network, policy: Policy, budget: Budget, fit: Fit) -> dict:
+    """Backward MACs per pseudo-query on average, of the dearest picture, and of training everything.
+
+    `limits` names the one that the budget's `limit` holds for; both are None for a policy without a limit.
+    """
+    recipe, full = fit.recipe, full_backward_macs(network.layers)
+    trains, queries = bool(recipe.updates), fit.resources.step_queries
+    # Where the gradient also passes through the support, the limit is that of the publication: per picture.
+    mean = budget.macs_mode == "mean" and recipe.step == "constant"
+    limited = policy.macs_limited
+    return {
+        "limit": budget.macs * full if limited else None,
+        "limits": ("backward_per_query" if mean else "dearest_picture") if limited else None,
+        "backward_per_query": backward_macs_per_query(network, recipe, queries) if trains else 0,
+        "dearest_picture": picture_macs(network, recipe.updates) if trains else 0,
+        "full_backward": full,
+    }
+
+
+def selection(network: Network, fit: Fit, scores: Scores | None) -> list[dict]:
+    """One row per updated layer: which output channels, and their share of the layer's Fisher information."""
+    rows = []
+    for u in fit.recipe.updates:
+        layer, channels = network.layers[u.layer], sorted(u.channels)
+        fisher = scores.fisher.get(u.layer) if scores else None
+        share = None
+        if fisher is not None and channels and fisher.sum() > 0:
+            share = float(fisher[channels].sum() / fisher.sum())
+        rows.append(
+            {
+                "layer": u.layer,
+                "name": layer.name,
+                "kind": layer.kind,
+                "channels": channels,
+                "n_channels": len(channels),
+                "of": layer.cout,
+                "bias": u.bias,
+                "fisher_share": share,
+            }
+        )
+    return rows

@@ -1,0 +1,60 @@
+"""Multiply-accumulates that one adaptation executes, counted from the calls of its compiled segments."""
+
+from tinytrain.fit import Fit
+from tinytrain.plan import n_hard
+from tinytrain.probe import Scores
+from tinytrain.session import HEAD_PICTURES
+
+
+def executed(fit: Fit, scores: Scores | None, n_support: int) -> dict[str, int]:
+    """MACs by stage: probe, features (the frozen part, cached), heads and training.
+
+    Forward, recomputed and backward alike; predicting the queries is no part of an adaptation.
+    """
+    cost, trains = _Cost(fit), bool(fit.recipe.updates)
+    return {
+        "probe": scores.macs if scores else 0,
+        "features": fit.resources.sets * n_support * cost.prefix,
+        "heads": (2 if trains else 1) * _head(cost, n_support),
+        "training": _training(cost, n_support) if trains else 0,
+    }
+
+
+class _Cost:
+    """MACs of one picture: `prefix` of the frozen part, `embed` behind it, `backward` with its forward."""
+
+    def __init__(self, fit: Fit):
+        self.fit, segments = fit, fit.program.segments
+        self.prefix = _macs(segments["prefix"]) if "prefix" in segments else 0
+        self.embed = _macs(segments["embed 1"])
+        backward = [s for name, s in segments.items() if name.startswith("backward")]
+        self.backward = _macs(backward[0]) // backward[0].n if backward else 0
+
+    def load(self, view: int) -> int:
+        """Getting the features of a view: from the cache, or by the frozen part."""
+        return 0 if view < self.fit.resources.sets else self.prefix
+
+
+def _macs(segment) -> int:
+    return sum(call.macs for call in segment.calls)
+
+
+def _head(cost: _Cost, n: int) -> int:
+    """One head: every view of every picture, then the clean ones twice for the left-out estimate."""
+    sets, views = cost.fit.resources.sets, 0
+    if cost.fit.recipe.head == "lda":
+        views = sets - 1 if sets >= 2 else max(1, min(cost.fit.recipe.views, HEAD_PICTURES // n))
+    shown = [*range(views + 1), 0, 0]
+    return n * sum(cost.embed + cost.load(view) for view in shown)
+
+
+def _training(cost: _Cost, n: int) -> int:
+    recipe, r = cost.fit.recipe, cost.fit.resources
+    # Without two cached sets every step draws views of its own, and their features are computed.
+    fresh = cost.load(1) if r.sets < 2 else 0
+    step = r.step_support * (cost.embed + cost.load(0)) + r.step_queries * (cost.embed + fresh)
+    step += n_hard(recipe.hard_share, r.step_queries) * (cost.backward + fresh)
+    if recipe.step == "both":
+        step += r.step_support * (cost.backward + cost.load(0))
+    first_prototypes = n * (cost.embed + cost.load(0)) if r.step_support < n else 0
+    return recipe.steps * step + first_prototypes

@@ -1,0 +1,78 @@
+"""The report of one adaptation, as `tinytrain.adapt` returns it."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tinytrain.delta import Delta
+from tinytrain.episode import Episode
+from tinytrain.fit import Fit
+from tinytrain.network import Network
+from tinytrain.plan import Budget
+from tinytrain.policies.common import Policy
+from tinytrain.probe import Scores
+from tinytrain.report import content
+from tinytrain.report.macs import executed
+
+PLACEHOLDER = "placeholder"  # name of the backbone that comes with the package
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Everything an adaptation found out. `to_json()` is what ``--json`` prints, `delta` the result itself.
+
+    `before`, `before_cosine` and `after` are predicted labels of the query pictures.
+    """
+
+    network: Network
+    episode: Episode
+    budget: Budget
+    policy: Policy
+    seed: int
+    lanes: int
+    backend: str
+    fit: Fit
+    scores: Scores | None
+    losses: list[float]
+    before: np.ndarray
+    before_cosine: np.ndarray
+    after: np.ndarray
+    seconds: dict[str, float]
+    delta: Delta
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict:
+        """The report as JSON values."""
+        labels, left_out = self.episode.query.labels, self.delta.head.left_out
+        stages = executed(self.fit, self.scores, len(self.episode.support))
+        return {
+            "policy": self.policy.name,
+            "backbone": self.network.name,
+            "backbone_digest": self.network.digest,
+            "placeholder": self.network.name == PLACEHOLDER,
+            "seed": self.seed,
+            "episode": content.describe_episode(self.episode),
+            "accuracy": content.accuracy(labels, self.before, self.before_cosine, self.after, left_out),
+            "memory": content.memory(self.network, self.episode, self.budget, self.fit, self.delta.nbytes),
+            "macs": {
+                **content.planned_macs(self.network, self.policy, self.budget, self.fit),
+                "stages": stages,
+                "total": sum(stages.values()),
+            },
+            "selection": content.selection(self.network, self.fit, self.scores),
+            "seconds": {**self.seconds, "total": sum(self.seconds.values())},
+            "threads": {"lanes": min(self.lanes, self.fit.resources.partitions), "blas": 1},
+            "kernels": self.backend,
+            "resources": content.describe_resources(self.fit),
+            "losses": [float(loss) for loss in self.losses],
+            "arena_table": self.fit.program.table(),
+            "warnings": list(self.warnings),
+        }
+
+    def with_warnings(self, *warnings: str) -> "Report":
+        """The same report with more warnings, also in the one its delta carries."""
+        return replace(self, warnings=(*self.warnings, *warnings)).sealed()
+
+    def sealed(self) -> "Report":
+        """The same report, its delta carrying it."""
+        return replace(self, delta=replace(self.delta, report=self.to_json()))

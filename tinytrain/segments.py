@@ -1,0 +1,163 @@
+"""The straight-line code of an adaptation: frozen part, embedding, backward pass, probe."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tinytrain.emit import Emitter, Tape, Trained
+from tinytrain.network import Network
+from tinytrain.plan import Recipe, cut_layer, n_trained
+from tinytrain.program import Buffer, Segment, View
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where one trained array lies in the flat vector of trained numbers."""
+
+    layer: int
+    part: str  # "weight" or "bias"
+    start: int
+    shape: tuple[int, ...]
+    channels: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return self.shape[0] * (self.shape[1] if len(self.shape) == 2 else 1)
+
+
+def slots(network: Network, recipe: Recipe) -> tuple[Slot, ...]:
+    """Slots of a recipe's trained arrays, in layer order, weights before biases, channels in rising order."""
+    found, start = [], 0
+    for update in recipe.updates:
+        layer = network.layers[update.layer]
+        if update.channels:
+            shape = (layer.fan_in, len(update.channels))
+            found.append(Slot(update.layer, "weight", start, shape, tuple(sorted(update.channels))))
+            start += found[-1].size
+        if update.bias:
+            found.append(Slot(update.layer, "bias", start, (layer.cout,), tuple(range(layer.cout))))
+            start += layer.cout
+    return tuple(found)
+
+
+def externals_of(network: Network, start: int, trained: int) -> dict[str, Buffer]:
+    """Buffers that segments read or write and that each lane places for itself.
+
+    Shapes are those of one picture; a segment for n pictures uses n of them, one after another.
+    """
+    size = network.preprocessing.size
+    first = network.layers[start]
+    dtype = "uint8" if start == 0 else "float32"
+    return {
+        "input": Buffer("input", (size, size, 3), "uint8"),
+        "features": Buffer("features", (*first.in_hw, first.cin), dtype),
+        "grad embedding": Buffer("grad embedding", (network.embedding_size,)),
+        "gradients": Buffer("gradients", (trained,)),
+    }
+
+
+def _pictures(buffer: Buffer, n: int) -> View:
+    return View(buffer, (n, *buffer.shape))
+
+
+def _whole(buffer: Buffer) -> View:
+    return View(buffer, buffer.shape)
+
+
+class SegmentBank:
+    """The segments of one recipe, emitted when first asked for and shared by all candidate programs."""
+
+    def __init__(self, network: Network, recipe: Recipe):
+        self.network, self.recipe = network, recipe
+        self.cut = min(cut_layer(network, recipe.updates), len(network.layers) - 1)
+        self.start = network.block_start(self.cut)
+        self.externals = externals_of(network, self.start, n_trained(network, recipe.updates))
+        self._made: dict[str, Segment] = {}
+
+    def get(self, name: str) -> Segment:
+        """Segment "prefix", "embed N" or "backward N" for N pictures."""
+        if name not in self._made:
+            kind, _, count = name.partition(" ")
+            emit: dict[str, Callable[[int], Segment]] = {
+                "prefix": lambda n: prefix_segment(self.network, self.start, self.externals),
+                "embed": lambda n: embed_segment(self.network, self.start, n, self.externals),
+                "backward": self._backward,
+            }
+            self._made[name] = emit[kind](int(count or 1))
+        return self._made[name]
+
+    def _backward(self, n: int) -> Segment:
+        network, external = self.network, self.externals
+        segment = Segment(f"backward {n}", n, external=set(external.values()))
+        emitter = Emitter(segment, network)
+        tape = Tape(self.cut, trained_parts(network, self.recipe, external["gradients"]))
+        emitter.forward(_pictures(external["features"], n), self.start, len(network.layers), tape)
+        g = emitter.pool_grad(_pictures(external["grad embedding"], n))
+        emitter.backward(g, self.start, len(network.layers), tape)
+        return segment.finish()
+
+
+def prefix_segment(network: Network, start: int, externals: dict[str, Buffer]) -> Segment:
+    """Features (the input of layer `start`) of one picture."""
+    segment = Segment("prefix", 1, external=set(externals.values()))
+    segment.outputs = (Emitter(segment, network).forward(_pictures(externals["input"], 1), 0, start),)
+    return segment.finish(keep=segment.outputs)
+
+
+def embed_segment(network: Network, start: int, n: int, externals: dict[str, Buffer]) -> Segment:
+    """Embeddings (n, d) from features."""
+    segment = Segment(f"embed {n}", n, external=set(externals.values()))
+    emitter = Emitter(segment, network)
+    y = emitter.forward(_pictures(externals["features"], n), start, len(network.layers))
+    segment.outputs = (emitter.pool(y),)
+    return segment.finish(keep=segment.outputs)
+
+
+def trained_parts(network: Network, recipe: Recipe, gradients: Buffer) -> dict[int, Trained]:
+    """Where the gradient of each trained layer lies in the flat vector of gradients."""
+    parts: dict[int, dict] = {}
+    for slot in slots(network, recipe):
+        row = parts.setdefault(slot.layer, {"weight": None, "bias": None, "channels": None})
+        row[slot.part] = View(gradients, slot.shape, slot.start)
+        if slot.part == "weight" and len(slot.channels) < network.layers[slot.layer].cout:
+            row["channels"] = len(slot.channels)
+    return {layer: Trained(**row) for layer, row in parts.items()}
+
+
+def tap_segment(network: Network, start: int, inspected, way: int, externals) -> Segment:
+    """Forward and backward pass of one picture that adds to the Fisher information of inspected layers."""
+    segment = Segment("tap", 1, external=set(externals.values()))
+    emitter = Emitter(segment, network)
+    last = len(network.layers)
+    starts = [i for i in range(start, last) if network.block_start(i) == i]
+    inputs = [_pictures(externals["features"], 1)]
+    for a, b in zip(starts, [*starts[1:], last], strict=True):
+        inputs.append(emitter.forward(inputs[-1], a, b))
+    embedding = emitter.pool(inputs.pop())
+    g = emitter.pool_grad(_loss_calls(segment, embedding, way, externals))
+    cut = min(inspected)
+    for a, b, x in reversed(list(zip(starts, [*starts[1:], last], inputs, strict=True))):
+        tape = Tape(cut, tapped=frozenset(inspected))
+        emitter.forward(x, a, b, tape)
+
+        def tap(i, gradient, tape=tape):
+            if i in tape.output:
+                channels = network.layers[i].cout
+                dots = segment.new("fisher dots", channels)
+                total = _whole(externals[f"fisher {i}"])
+                a, g = tape.output[i].reshape(-1, channels), gradient.reshape(-1, channels)
+                segment.call("add_fisher", total, dots, a, g)
+
+        g = emitter.backward(g, a, b, tape, tap)
+    return segment.finish(keep=segment.outputs)
+
+
+def _loss_calls(segment: Segment, embedding: View, way: int, externals) -> View:
+    """Gradient (1, d) of the cross-entropy of one embedding, prototypes constant, temperature 10."""
+    loss = segment.new("loss", 1)
+    residual, cosine = segment.new("residual", 1, way), segment.new("cosine", 1, way)
+    g = segment.new("gradient of embedding", *embedding.shape)
+    label, prototypes = _whole(externals["label"]), _whole(externals["prototypes"])
+    segment.call("prototype_loss", loss, residual, cosine, embedding, label, prototypes, 10.0)
+    segment.call("prototype_loss_grad", g, residual, cosine, embedding, prototypes, 10.0)
+    segment.outputs = (loss,)
+    return g

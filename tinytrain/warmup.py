@@ -1,0 +1,38 @@
+"""Runs every kernel once, on tiny adaptations, so that numba compiles it and keeps the result."""
+
+from tinytrain import kernels as kernel_table
+from tinytrain.adapt import adapt
+from tinytrain.network import Network
+from tinytrain.plan import Budget, Recipe, Update
+from tinytrain.policies.common import Policy
+from tinytrain.toy import toy_episode, toy_network
+
+# Between them these pass through every kernel: (first trained layer, optimizer, kind of step, head).
+RUNS = ((0, "momentum", "both", "cosine"), (1, "sgd", "constant", "lda"), (4, "adam", "constant", "lda"))
+
+
+def warm_up() -> list[str]:
+    """Names of the compiled kernels that are now ready; none without numba."""
+    network, episode = toy_network(), toy_episode(way=2, shots=2, queries=1)
+    for run in RUNS:
+        adapt(network, episode, Budget(memory=2**24), _policy(*run))
+    table = vars(kernel_table.load())
+    return sorted(name for name, kernel in table.items() if getattr(kernel, "signatures", ()))
+
+
+def _policy(first: int, optimizer: str, step: str, head: str) -> Policy:
+    def recipe(network: Network, *_) -> Recipe:
+        updates = tuple(_update(network, i) for i in range(first, len(network.layers)))
+        rates = ((1e-4, 1e-4),) * len(updates)
+        return Recipe("warmup", updates, rates, optimizer, step, 0.6, steps=2, head=head, views=3)
+
+    def inspected(network: Network) -> tuple[int, ...]:
+        return tuple(range(1, len(network.layers)))
+
+    return Policy("warmup", recipe, "no method", inspects=inspected, macs_limited=False)
+
+
+def _update(network: Network, layer: int) -> Update:
+    """Every other layer whole, the others partly: both ways to write back are taken."""
+    count = network.layers[layer].cout
+    return Update(layer, tuple(range(count if layer % 2 else count // 2)), bias=True)
