@@ -51,6 +51,10 @@ RATE = 0.02  # highest learning rate of a weight, as a share of the rms of its l
 BIAS_RATE = 2e-3
 WARM_UP = 0.04  # share of the run in which the rates rise; then they fall along a cosine
 BETA2 = 0
+AUG = 1.0
+TURNED=0.5
+GREY=0.0
+SOFT=0
 RESTART = 200  # episodes after which the moments start again
 EPISODES = 3000
 OUT = Path(__file__).resolve().parents[1] / "tinytrain" / "backbones" / "placeholder.safetensors"
@@ -150,12 +154,17 @@ class Pool:
         """
         rng = rng_for(self.seed, "placeholder episode", number)
         support, queries = [], []
+        grey, invert = rng.random() < GREY, rng.random() < 0.5
         for c in rng.choice(len(self.pictures), WAY, replace=False):
             chosen = rng.choice(self.pictures.shape[1], SHOTS + QUERIES, replace=False)
             pictures = [self.pictures[c, p] for p in chosen]
-            if rng.random() < 0.5:
+            if rng.random() < TURNED:
                 turn, mirrored, colours = rng.integers(4), rng.random() < 0.5, rng.permutation(3)
                 pictures = [np.rot90(p[:, ::-1] if mirrored else p, turn)[..., colours] for p in pictures]
+            if grey:
+                pictures = [np.repeat(p[..., 1:2], 3, axis=-1) for p in pictures]
+                if invert:
+                    pictures = [255 - p for p in pictures]
             support += pictures[:SHOTS]
             queries += pictures[SHOTS:]
         return support + queries
@@ -188,7 +197,7 @@ class Training:
         self.trainer = Trainer(
             program, Arena(program.nbytes), self.working, kernel_table.load(),
             lambda i: self.current[i],
-            lambda view, i: draw(rng_for(pool.seed, "placeholder view", view, i), size, may_flip=False),
+            lambda view, i: None if rng_for(pool.seed, "placeholder plain", view, i).random()>AUG else draw(rng_for(pool.seed, "placeholder view", view, i), size, may_flip=False),
             labels,
         )  # fmt: skip
         self.trainer.class_sizes.fill(SHOTS)  # only support pictures make prototypes
@@ -205,7 +214,7 @@ class Training:
         loss = trainer.compute_gradients(support, queries)
         right = trainer.cosine.argmax(axis=1) == trainer.labels[WAY * SHOTS :]
         rise, fall = (progress + 1e-3) / WARM_UP, (1 + math.cos(math.pi * progress)) / 2
-        np.multiply(self.rates, np.float32(min(1.0, rise) * fall), out=trainer.rates)
+        np.multiply(self.rates, np.float32(min(1.0, rise) * fall * (min(1, (number % RESTART + 1) / SOFT) if SOFT else 1)), out=trainer.rates)
         if BETA2:
             trainer.kernels.adam(
                 trainer.trained, trainer.gradients[0], *trainer.states, trainer.work, trainer.starts, trainer.rates,

@@ -10,6 +10,7 @@ from tinytrain.compile import compile_training
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.engine import Trainer, WorkingCopy
 from tinytrain.episode import Episode, Pictures
+from tinytrain.meta.timing import KernelRow, kernel_table
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, Resources, TaskShape, Update
 from tinytrain.schedule import step_items
@@ -82,6 +83,15 @@ class Whole:
         for gradient in gradients[1:]:
             self.trainer.kernels.accumulate(gradients[0], gradient)
         return gradients[0]
+
+    def kernels(self, repeats: int) -> dict[str, list[KernelRow]]:
+        """Time and rate per kind of kernel of a forward pass, and of a forward and backward pass."""
+        segments, micro = self.trainer.lanes[0].segments, self.trainer.resources.micro
+        self.load()
+        return {
+            name: kernel_table(segments[name][0], self.program.segments[name].calls, repeats)
+            for name in (f"embed {micro}", f"backward {micro}")
+        }
 
 
 def views_of_steps(fit, labels: np.ndarray, seed: int = 0) -> list[list[int]]:

@@ -1,6 +1,6 @@
 """This engine against PyTorch: same weights, same pictures, same number of threads, in one run.
 
-    python -m tinytrain.meta.speed --backbone NET [--json FILE] [--only a,b,c1,c2] [--threads 1,2]
+    python -m tinytrain.meta.speed [--backbone NET] [--json FILE] [--only a,b,c1,c2]
 
 (a) forward; (b) forward and backward of every weight and bias; (c1) a whole adaptation against PyTorch
 as people write it; (c2) against the same algorithm in PyTorch. Both sides must agree on features and
@@ -19,13 +19,15 @@ from threadpoolctl import threadpool_limits
 
 from tinytrain.adapt import adapt
 from tinytrain.atomic import write_bytes
+from tinytrain.commands.common import DEFAULT_BACKBONE
 from tinytrain.errors import TinytrainError, UsageError
 from tinytrain.meta import executed
 from tinytrain.meta.sides import COUNT, MICRO, Whole, pictures_of, support_episode, variants
-from tinytrain.meta.timing import Timing, alternately, fastest, in_turn, kernel_table, matmul_ceiling
+from tinytrain.meta.timing import Timing, alternately, in_turn, kernel_lines, matmul_ceiling
 from tinytrain.modelfile import load_backbone
 from tinytrain.network import Network
 from tinytrain.plan import full_backward_macs
+from tinytrain.report import macs as stages
 from tinytrain.units import format_count
 
 CASES = ("a", "b", "c1", "c2")
@@ -36,26 +38,30 @@ TARGETS = {"a: batch 1": (2, 2), "a: batch 25": (1.2, 1.2), "b": (1.5, 1.5), "c1
 NO_TORCH = "PyTorch is not installed: this engine is timed alone, all comparisons are skipped"
 
 
-def load_twin():
-    """The PyTorch side, or None where PyTorch is missing."""
+def load_torch():
+    """The modules of the PyTorch side (networks, training), or (None, None) where PyTorch is missing."""
     try:
-        from tinytrain.meta import torch_twin
+        from tinytrain.meta import torch_training, torch_twin
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        return None
-    return torch_twin
+        return None, None
+    return torch_twin, torch_training
 
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison: seconds and executed MACs of each side; `how` says which variant each side ran."""
+    """One comparison: seconds and executed MACs of each side.
+
+    `how` says which variant each side ran; `slower` holds the variants that were passed over.
+    """
 
     name: str
     threads: int
     seconds: dict[str, Timing]
     macs: dict[str, int]
     how: dict[str, str]
+    slower: dict[str, Timing]
 
     @property
     def target(self) -> float | None:
@@ -83,18 +89,23 @@ class Row:
         cpu = self.ratio("cpu") if self.threads == 1 else None
         cells.append(f"{cpu:>6.2f}" if cpu else f"{'':>6}")
         cells.append(" / ".join(format_count(self.macs[s]) for s in self.seconds))
-        cells.append("; ".join(f"{side}: {text}" for side, text in self.how.items() if text))
+        notes = [f"{side}: {text}" for side, text in self.how.items() if text]
+        notes += [f"{name}: {t.minimum * 1e3:.2f}" for name, t in self.slower.items()]
+        cells.append("; ".join(notes))
         return "  ".join(cells)
 
 
 def compare(name, threads, repeats, ours: dict[str, Callable], theirs: dict[str, Callable], macs) -> Row:
     """Each side in the fastest of its variants, then both in turn."""
-    how, sides = {}, {}
+    how, sides, slower = {}, {}, {}
     for side, choices in (("ours", ours), ("PyTorch", theirs)):
-        if choices:
-            how[side] = fastest(choices)
-            sides[side] = choices[how[side]]
-    return Row(name, threads, alternately(sides, repeats), macs, how)
+        if not choices:
+            continue
+        tried = alternately(choices, 3)
+        how[side] = min(tried, key=lambda name: tried[name].minimum)
+        sides[side] = choices[how[side]]
+        slower |= {f"{side} {name}": t for name, t in tried.items() if name != how[side]}
+    return Row(name, threads, alternately(sides, repeats), macs, how, slower)
 
 
 class Benchmark:
@@ -104,7 +115,7 @@ class Benchmark:
         self.network, self.repeats = network, repeats
         self.episode = support_episode(network)
         self.pictures = pictures_of(network, self.episode)
-        self.twin = load_twin()
+        self.twin, self.training = load_torch()
         self.formats = list(self.twin.FORMATS) if self.twin else []
         self.parts: dict[int, dict[str, Timing]] = {}
 
@@ -148,18 +159,19 @@ class Benchmark:
         result = self._adapt(threads)
         sides = {"ours": lambda: with_sum(self._adapt(threads).seconds)}
         how = {"ours": plan_text(result.fit)}
+        rivals = {"c1": {}, "c2": {}}
         if self.twin:
-            task = self.twin.Task(self.network, self.episode, self.pictures, result.fit)
-            how["PyTorch"] = fastest({name: partial(task.one_step, name) for name in self.formats})
-            rivals = {"c1": task.plainly, "c2": lambda chosen: with_sum(task.cached(chosen))}
-            sides |= {name: partial(rivals[name], how["PyTorch"]) for name in wanted}
-        times = in_turn(sides, max(3, self.repeats // 4))
+            task = self.training.Task(self.network, self.episode, self.pictures, result.fit)
+            rivals["c1"] = {name: partial(task.plainly, name) for name in self.formats}
+            rivals["c2"] = {name: lambda n=name: with_sum(task.cached(n)) for name in self.formats}
+        sides |= {(case, name): work for case in wanted for name, work in rivals[case].items()}
+        times = in_turn(sides, max(3, self.repeats // 5))
         self.parts[threads] = times["ours"]
-        rows = {"c1": [("c1", "total")], "c2": [("c2", BOTH), ("c2: training alone", "training")]}
+        parts = {"c1": [("c1", "total")], "c2": [("c2", BOTH), ("c2: training alone", "training")]}
         return [
-            adaptation_row(name, part, threads, times["ours"], times.get(case), result, how)
+            adaptation_row(name, part, threads, times, case, result, how)
             for case in wanted
-            for name, part in rows[case]
+            for name, part in parts[case]
         ]
 
     def run(self, cases: list[str], threads: int) -> list[Row]:
@@ -170,7 +182,7 @@ class Benchmark:
         return rows + (self.c(threads, adaptations) if adaptations else [])
 
     def kernels(self) -> dict[str, list]:
-        return kernels_of(Whole(self.network, self.episode, MICRO[1], 1), 2 * self.repeats)
+        return Whole(self.network, self.episode, MICRO[1], 1).kernels(2 * self.repeats)
 
     def _adapt(self, threads: int):
         return adapt(self.network, self.episode, lanes=threads)
@@ -188,49 +200,31 @@ def with_sum(seconds: dict[str, float]) -> dict[str, float]:
     return {**seconds, BOTH: seconds["features"] + seconds["training"]}
 
 
-def adaptation_row(name, part, threads, ours, theirs, result, how) -> Row:
+def adaptation_row(name, part, threads, times, case, result, how) -> Row:
     """Row of one part of an adaptation: all of it, what PyTorch does too, or training alone."""
-    program = result.fit.program
-    network, recipe, start = program.network, program.detail["recipe"], program.detail["start"]
-    filling = executed.filling(program)
-    macs = {"ours": executed.training(program), "PyTorch": 0}
+    theirs = {key[1]: t[part] for key, t in times.items() if key[0] == case}
+    seconds, how, slower = {"ours": times["ours"][part]}, dict(how), {}
+    if theirs:
+        how["PyTorch"] = min(theirs, key=lambda name: theirs[name].minimum)
+        seconds["PyTorch"] = theirs[how["PyTorch"]]
+        slower = {f"PyTorch {name}": t for name, t in theirs.items() if name != how["PyTorch"]}
+    return Row(name, threads, seconds, adaptation_macs(part, result), how, slower)
+
+
+def adaptation_macs(part: str, result) -> dict[str, int]:
+    program, recipe = result.fit.program, result.fit.recipe
+    network, start = program.network, program.detail["start"]
+    ours = stages.executed(result.fit, result.scores, COUNT)
     if part == "total":
-        macs["ours"] += filling + executed.heads(program) + (result.scores.macs if result.scores else 0)
-        macs["PyTorch"] = executed.torch_plain(network, recipe, COUNT)
-    else:
-        macs["PyTorch"] = executed.torch_cached(network, recipe, COUNT, start)
-        if part == BOTH:
-            macs["ours"] += filling
-            macs["PyTorch"] += filling
-    seconds = {"ours": ours[part]} | ({"PyTorch": theirs[part]} if theirs else {})
-    return Row(name, threads, seconds, macs, how)
-
-
-def kernels_of(whole: Whole, repeats: int) -> dict[str, list]:
-    """Time and GMAC/s per kind of kernel of one forward pass, and of a forward and backward pass."""
-    lane, found = whole.trainer.lanes[0], {}
-    for kind in ("embed", "backward"):
-        name = f"{kind} {whole.trainer.resources.micro}"
-        whole.load()
-        found[name] = kernel_table(lane.segments[name][0], whole.program.segments[name].calls, repeats)
-    return found
-
-
-def kernel_lines(tables: dict[str, list], ceiling: float) -> list[str]:
-    lines = []
-    for name, rows in tables.items():
-        total = sum(row.seconds for row in rows)
-        lines += ["", f"{name}: {total * 1e3:.2f} ms in kernels; matmul 1024^3: {ceiling / 1e9:.1f} GMAC/s"]
-        for row in rows:
-            rate = f"{row.rate / 1e9:>7.1f} GMAC/s" if row.macs else ""
-            share = f"{row.seconds / total:>6.1%}{row.seconds * 1e6:>9.0f} us"
-            lines.append(f"  {row.kernel + ' (' + row.part + ')':<40}{row.calls:>5} calls {share} {rate}")
-    return lines
+        return {"ours": sum(ours.values()), "PyTorch": executed.torch_plain(network, recipe, COUNT)}
+    filling = ours["features"] if part == BOTH else 0
+    cached = executed.torch_cached(network, recipe, COUNT, start)
+    return {"ours": ours["training"] + filling, "PyTorch": cached + filling}
 
 
 def parse(argv) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tinytrain.meta.speed", description=__doc__.splitlines()[0])
-    parser.add_argument("--backbone", required=True, help="network file, .safetensors or published .pkl")
+    parser.add_argument("--backbone", default=DEFAULT_BACKBONE, help=".safetensors or published .pkl file")
     parser.add_argument("--only", default=",".join(CASES), help="comparisons to run (default: %(default)s)")
     parser.add_argument("--threads", default="1,2", help="numbers of threads (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=15, help="samples per side (default: %(default)s)")

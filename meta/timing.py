@@ -17,7 +17,7 @@ LEAST = 0.02  # seconds that a sample lasts at least
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one call: minimum and median of `samples` samples; `cpu` the least CPU time of all threads."""
+    """Seconds of one call, minimum and median of `samples`; `cpu` is the least CPU time of all threads."""
 
     minimum: float
     median: float
@@ -71,12 +71,6 @@ def in_turn(
     return {name: {part: Timing.of(s) for part, s in parts.items()} for name, parts in found.items()}
 
 
-def fastest(sides: Mapping[str, Callable[[], object]], repeats: int = 3) -> str:
-    """Name of the side with the smallest minimum."""
-    timings = alternately(sides, repeats)
-    return min(timings, key=lambda name: timings[name].minimum)
-
-
 def matmul_ceiling(repeats: int = 5) -> float:
     """Multiply-accumulates per second of a float32 product of two 1024 x 1024 matrices."""
     x, y = np.full((1024, 1024), 0.5, np.float32), np.empty((1024, 1024), np.float32)
@@ -120,3 +114,18 @@ def kernel_table(bound: Sequence[tuple], calls: Sequence, repeats: int = 30) -> 
         for (kernel, part), g in groups.items()
     ]
     return sorted(rows, key=lambda row: -row.seconds)
+
+
+def kernel_lines(tables: Mapping[str, list[KernelRow]], ceiling: float) -> list[str]:
+    """The tables for people."""
+    lines = []
+    for name, rows in tables.items():
+        total = sum(row.seconds for row in rows)
+        lines += ["", f"{name}: {total * 1e3:.2f} ms in kernels; matmul 1024^3: {ceiling / 1e9:.1f} GMAC/s"]
+        for row in rows:
+            rate = f"{row.rate / 1e9:>7.1f} GMAC/s" if row.macs else ""
+            share = f"{row.seconds / total:>6.1%}{row.seconds * 1e6:>9.0f} us"
+            lines.append(
+                f"  {row.kernel + ' (' + row.part + ')':<40}{row.calls:>5} calls {share} {rate}".rstrip()
+            )
+    return lines

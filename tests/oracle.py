@@ -101,8 +101,8 @@ class Oracle:
         run.output, run.embeddings = x, x.mean(axis=(1, 2))
         return run
 
-    def backward(self, run: Forward, grad_embeddings, masks=None) -> Gradients:
-        """Gradients of every layer; `masks` replaces the ReLU6 masks of the forward pass."""
+    def backward(self, run: Forward, grad_embeddings, first=0, masks=None) -> Gradients:
+        """Gradients of every layer from `first` on; `masks` replaces the ReLU6 masks of the forward pass."""
         masks = run.masks if masks is None else masks
         layers = self.network.layers
         height, width = layers[-1].out_hw
@@ -110,7 +110,7 @@ class Oracle:
         g = np.broadcast_to(grad_embeddings[:, None, None] / (height * width), shape)
         found = Gradients([None] * len(layers), [None] * len(layers), [None] * len(layers))
         skips = {}
-        for i in range(len(layers) - 1, -1, -1):
+        for i in range(len(layers) - 1, first - 1, -1):
             if layers[i].relu6:
                 g = g * masks[i]
             if layers[i].residual:
@@ -180,7 +180,7 @@ def gradients(
     n = len(support)
     loss = prototype_loss(run.embeddings[:n], support_labels, run.embeddings[n:], labels, chosen=chosen)
     grad_support = loss.grad_support if step == "both" else np.zeros_like(loss.grad_support)
-    return loss, oracle.backward(run, np.concatenate([grad_support, loss.grad_queries]), masks)
+    return loss, oracle.backward(run, np.concatenate([grad_support, loss.grad_queries]), masks=masks)
 
 
 def fisher(oracle, pictures, labels, queries=None, masks=None, run=None):
@@ -192,6 +192,6 @@ def fisher(oracle, pictures, labels, queries=None, masks=None, run=None):
     run = run or oracle.forward(pictures if queries is None else queries)
     clean = run.embeddings if queries is None else oracle.forward(pictures).embeddings
     loss = prototype_loss(clean, labels, run.embeddings, labels)
-    found = oracle.backward(run, loss.grad_queries * len(labels), masks)
+    found = oracle.backward(run, loss.grad_queries * len(labels), masks=masks)
     dots = [(a * g).sum(axis=(1, 2)) for a, g in zip(run.plain, found.plain, strict=True)]
     return [(d * d).sum(axis=0) / (2 * len(labels)) for d in dots], loss.mean

@@ -62,8 +62,9 @@ def layers(rows, size=SIZE) -> tuple[Layer, ...]:
 
 
 def toy(name="blocks", size=SIZE, seed=0) -> Network:
-    """A toy network whose activations meet both ends of ReLU6."""
-    r, made = rng(name, size, seed), layers(ROWS[name], size)
+    """A toy network, by name or by its rows, whose activations meet both ends of ReLU6."""
+    r, made = rng(name, size, seed), layers(ROWS[name] if isinstance(name, str) else name, size)
+    name = name if isinstance(name, str) else "rows"
     weights = tuple((r.standard_normal((x.fan_in, x.cout)) * (3 / x.fan_in) ** 0.5).astype("f") for x in made)
     biases = tuple((0.5 + 0.7 * r.standard_normal(x.cout)).astype("f") for x in made)
     network = Network(name, made, weights, (None,) * len(made), biases, Preprocessing(size=size))
@@ -75,13 +76,33 @@ def pictures(count, size=SIZE, seed=0):
     return rng("pictures", seed).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
 
 
+def features_of(network, first, count=1, seed=0):
+    """Random input of layer `first`: pictures, or numbers as a layer before it leaves them."""
+    if first == 0:
+        return pictures(count, network.preprocessing.size, seed)
+    layer = network.layers[first]
+    return rng("features", seed).standard_normal((count, *layer.in_hw, layer.cin)).astype("f")
+
+
+def random_updates(network, key, share=0.6) -> tuple[Update, ...]:
+    """Some layers, some of their channels in any order, some biases."""
+    r, made = rng("updates", key), []
+    for i, layer in enumerate(network.layers):
+        if r.random() < share:
+            count = int(r.integers(0, layer.cout + 1))
+            channels = tuple(int(c) for c in r.permutation(layer.cout)[:count])
+            made.append(Update(i, channels, bias=bool(r.random() < 0.5 or not channels)))
+    return tuple(made) or (Update(len(network.layers) - 1, (0,)),)
+
+
 def everything(network, bias=True) -> tuple[Update, ...]:
     return tuple(Update(i, tuple(range(x.cout)), bias) for i, x in enumerate(network.layers))
 
 
 def recipe(updates, **changes) -> Recipe:
+    updates = tuple(updates)
     fields = {"optimizer": "sgd", "step": "both", "head": "cosine", "steps": 4, "views": 3, **changes}
-    return Recipe("test", tuple(updates), ((0.01, 0.02),) * len(updates), **fields)
+    return Recipe("test", updates, ((0.01, 0.02),) * len(updates), **fields)
 
 
 def watched(watch, backend="auto", only=kernels.NAMES):

@@ -11,13 +11,14 @@ from tinytrain import kernels as kernel_table
 from tinytrain.arena import Arena
 from tinytrain.augment import draw
 from tinytrain.blas import one_thread
-from tinytrain.compile import AFTER, BEFORE, compile_probe
+from tinytrain.compile import AFTER, BEFORE
 from tinytrain.delta import Delta, trained_slices
 from tinytrain.engine import WorkingCopy
 from tinytrain.episode import Episode
-from tinytrain.errors import UsageError
+from tinytrain.errors import AdaptationRefusedError, UsageError
 from tinytrain.extend import packed
-from tinytrain.fit import Fit, fit, infeasible
+from tinytrain.feasible import probe_inside
+from tinytrain.fit import Fit, fit
 from tinytrain.modules import make_callable
 from tinytrain.network import Network
 from tinytrain.plan import Budget, TaskShape
@@ -50,7 +51,7 @@ def adapt(
     `lanes` is the most pictures worked on at once (default: the number of cores); it never changes
     the result, which is `report.delta`; ``report.to_json()`` is what the command line prints.
     Raises BudgetError when nothing fits, InputError for unsuitable pictures, UsageError for an
-    unknown policy.
+    unknown policy, AdaptationRefusedError when training diverges.
     """
     budget, policy, kernels = budget or Budget(), find_policy(policy), kernel_table.load(backend)
     lanes, clock = lanes or os.cpu_count() or 1, Clock()
@@ -71,6 +72,7 @@ def adapt(
     return Report(
         network, episode, budget, policy, seed, lanes, kernels.backend,
         fitted, scores, losses, before, before_cosine, after, clock.seconds, delta,
+        _warnings(network, policy, scores, fitted),
     ).sealed()  # fmt: skip
 
 
@@ -119,7 +121,25 @@ def _train(session: Session, network: Network, progress, clock) -> tuple:
     clock.lap("head")
     views = int(head.counts.sum()) // len(session.labels)
     names = session.episode.class_names
-    return (cosine, head_before), losses, Delta(network.digest, network.name, slices, head, names, {}, views)
+    delta = Delta(network.digest, network.name, slices, head, names, {}, views)
+    if not (np.isfinite(losses).all() and delta.is_finite()):
+        raise AdaptationRefusedError(
+            "diverged",
+            f"training ended in NaN or infinity after {len(losses)} steps; the old weights stand; "
+            "check the pictures and the backbone, or take another policy",
+        )
+    return (cosine, head_before), losses, delta
+
+
+def _warnings(network: Network, policy: Policy, scores: Scores | None, fitted: Fit) -> tuple[str, ...]:
+    """What the budget took away from the policy without anybody asking for it."""
+    lines = []
+    wanted = len(policy.inspects(network)) if scores else 0
+    if scores and len(scores.fisher) < wanted:
+        lines.append(f"the budget let {len(scores.fisher)} of {wanted} layers be measured, the deepest ones")
+    if fitted.recipe.updates and not fitted.resources.sets:
+        lines.append("the budget has no room for cached features; every step computes them again")
+    return tuple(lines)
 
 
 def find_policy(policy: str | Policy) -> Policy:
@@ -142,21 +162,15 @@ def restore(working: WorkingCopy, network: Network) -> None:
 
 def run_probe(network, working, kernels, policy: Policy, episode, budget, task, seed) -> Scores | None:
     """Fisher information for this task, if the policy asks for it, inside the budget."""
-    if policy.inspects is None:
+    program, size = probe_inside(network, policy, budget, task), network.preprocessing.size
+    if program is None:
         return None
-    inspected = policy.inspects(network)
-    program = compile_probe(network, inspected, task)
-    if program.nbytes > budget.memory:
-        # Nothing was measured yet, so every channel counts as much as any other.
-        alike = {i: np.ones(network.layers[i].cout, np.float32) for i in inspected}
-        raise infeasible(network, policy, Scores(alike, 0.0, 0, 0), budget, task, program.nbytes)
-    size = network.preprocessing.size
 
     def augmentation(i):
         return draw(rng_for(seed, "probe", i), size, episode.may_flip)
 
     return probe(
-        network, working, kernels, inspected, episode.support.labels, episode.n_way,
+        network, working, kernels, program.detail["inspected"], episode.support.labels, episode.n_way,
         lambda i: episode.support.read(i, size), augmentation, program,
     )  # fmt: skip
 

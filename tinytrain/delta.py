@@ -38,12 +38,19 @@ class Delta:
     report: dict
     views: int = 1
 
+    def arrays(self) -> list[np.ndarray]:
+        """All values and indices."""
+        head = (self.head.weights, self.head.offsets, self.head.means, self.head.counts, self.head.factor)
+        slices = (a for s in self.slices for a in (s.channels, s.values))
+        return [a for a in (*head, *slices) if a is not None]
+
     @property
     def nbytes(self) -> int:
-        """Bytes of all values and indices."""
-        head = (self.head.weights, self.head.offsets, self.head.means, self.head.counts, self.head.factor)
-        arrays = [*head, *(a for s in self.slices for a in (s.channels, s.values))]
-        return sum(a.nbytes for a in arrays if a is not None)
+        return sum(a.nbytes for a in self.arrays())
+
+    def is_finite(self) -> bool:
+        """Whether no value is NaN or infinite."""
+        return all(np.isfinite(a).all() for a in self.arrays())
 
     def check_backbone(self, network: Network) -> None:
         """Raise InputError unless `network` is the backbone this delta was made for and everything fits."""

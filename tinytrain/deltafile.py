@@ -136,7 +136,7 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
     ):
         raise InputError(
             "delta-metadata",
-            f"{source}: the backbone must be a sha256 digest and its name at most {MAX_NAME} printable letters",
+            f"{source}: the backbone must be a sha256 digest, its name {MAX_NAME} printable letters or less",
         )
 
 

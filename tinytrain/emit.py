@@ -19,6 +19,8 @@ WHOLE_BYTES = 140_000
 BAND_BYTES = 56_000
 # Weight gradients of a pointwise layer pass through a scratch of at most this many bytes.
 SCRATCH_BYTES = 16_384
+# Kinds of layers that are streamed together, a few rows at a time; other blocks are computed whole.
+STREAMED = {("depthwise", "pointwise"), *((k, "depthwise", "pointwise") for k in ("conv", "pointwise"))}
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,8 @@ class Emitter:
         i = first
         while i < last:
             end = self._group_end(i, last)
-            streamed = self.n == 1 and end - i >= 2
-            x = self._streamed(x, i, end) if streamed else self._whole(x, i, end)
+            streams = self.n == 1 and tuple(k.kind for k in self.network.layers[i:end]) in STREAMED
+            x = self._streamed(x, i, end) if streams else self._whole(x, i, end)
             i = end
         return x
 
@@ -83,8 +85,9 @@ class Emitter:
         while end < last and layers[end].block == layers[first].block:
             end += 1
         lone_stem = end == first + 1 and layers[first].kind == "conv"
-        if lone_stem and end < last and layers[end].kind == "depthwise" and not layers[end + 1].residual:
-            return self._group_end(end, last)
+        if lone_stem and end < last and layers[end].kind == "depthwise":
+            block_end = self._group_end(end, last)
+            return end if layers[block_end - 1].residual else block_end
         return end
 
     def _whole(self, x: View, first: int, last: int, tape: Tape | None = None) -> View:

@@ -154,6 +154,7 @@ class Trainer:
         self.recipe, self.resources = program.detail["recipe"], program.detail["resources"]
         self.read, self.augmentation, self.labels = read, augmentation, labels
         self.class_sizes = np.bincount(labels, minlength=program.detail["task"].n_way).astype(np.float32)
+        self.seen = np.empty((len(self.class_sizes), 1), np.float32)  # share of each class in a step
         self.slots = slots(program.network, self.recipe)
         columns = {s.layer: np.array(s.channels, np.int32) for s in self.slots if s.part == "weight"}
         self.bind = Binder(program, arena, working, kernels, columns)
@@ -298,9 +299,10 @@ class Trainer:
         self.kernels.class_sums(self.sums, self.counts, self.support, labels)
         np.divide(self.sums, self.counts[:, None], out=self.sums)
         if len(labels) < len(self.labels):
-            share = (self.counts / self.class_sizes)[:, None]
-            self.prototypes *= 1 - share
-            self.sums *= share
+            np.divide(self.counts[:, None], self.class_sizes[:, None], out=self.seen)
+            self.sums *= self.seen
+            np.subtract(1, self.seen, out=self.seen)
+            self.prototypes *= self.seen
             self.prototypes += self.sums
         else:
             np.copyto(self.prototypes, self.sums)
@@ -336,6 +338,8 @@ class Trainer:
             self.prototypes, self.recipe.temperature,
         )  # fmt: skip
         rows = self._hardest(len(queries))
+        for k in set(range(len(queries))).difference(rows):
+            self.residual[k].fill(0)
         share = self.recipe.temperature / len(rows)
         self.kernels.prototype_loss_grad(
             self.grad[: len(queries)], self.residual, self.cosine, self.queries, self.prototypes, share

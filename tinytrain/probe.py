@@ -76,6 +76,9 @@ class _Runner:
         self.features = self.array("features (probe)")
         self.sums, self.counts = self.array("class sums"), self.array("class counts")
         self.prototypes, self.label = self.array("prototypes"), self.array("label")
+        fisher = [self.array(f"fisher {i}") for i in program.detail["inspected"]]
+        for total in (self.sums, self.counts, *fisher):
+            total.fill(0)
         externals = program.externals
         views = {b: self.array(n) for n, b in externals.items() if n in program.buffers}
         views[externals["features"]] = self.features

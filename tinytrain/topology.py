@@ -54,6 +54,12 @@ def check_layers(layers: tuple[Layer, ...]) -> None:
         raise InputError(
             "layer-chain", f"layer {layers[0].name} takes {layers[0].cin} channels; a picture has 3"
         )
+    for index, layer in enumerate(layers):
+        if (layer.kind == "conv") != (index == 0):
+            raise InputError(
+                "layer-kind",
+                f"layer {layer.name}: the first layer, and no other, is a dense convolution (kind conv)",
+            )
 
 
 def _check_fields(layer: Layer) -> None:
@@ -124,6 +130,10 @@ def _check_residual(layers: tuple[Layer, ...], index: int) -> None:
     first = layers[start]
     if index + 1 < len(layers) and layers[index + 1].block == layer.block:
         raise InputError("layer-residual", f"layer {layer.name}: only the last layer of a block is residual")
+    if layer.kind != "pointwise" or layer.relu6:
+        raise InputError(
+            "layer-residual", f"layer {layer.name}: a residual layer is pointwise and has no ReLU6"
+        )
     if (first.cin, first.in_hw) != (layer.cout, layer.out_hw):
         raise InputError(
             "layer-residual",

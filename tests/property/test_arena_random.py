@@ -1,5 +1,7 @@
 """Random programs: no two live buffers share a byte, and little is wasted."""
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,7 +35,7 @@ def assert_no_overlap(layout):
     ]
     for tick in {r[2] for r in rows}:
         live = sorted(r[:2] for r in rows if r[2] <= tick <= r[3])
-        assert all(end <= start for (_, end), (start, _) in zip(live, live[1:], strict=False))
+        assert all(end <= start for (_, end), (start, _) in pairwise(live))
         assert live[0][0] >= 0 and live[-1][1] <= layout.nbytes
 
 

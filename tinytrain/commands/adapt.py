@@ -69,7 +69,7 @@ def _adapt(arguments, render) -> int:
 
     policy, network = find_policy(arguments.policy), open_backbone(arguments.backbone)
     with ProgressLine() as progress:
-        episode, warnings = episodes.open_episode(arguments, network.preprocessing.size, progress)
+        episode, warnings = episodes.open_episode(arguments, network, policy, progress)
         budget = episodes.budget_of(arguments)
         report = adapt(network, episode, budget, policy, arguments.seed, arguments.threads, progress)
     report = report.with_warnings(*warnings)

@@ -56,14 +56,23 @@ def budget_of(arguments):
     return Budget(arguments.budget, arguments.macs, arguments.macs_mode)
 
 
-def open_episode(arguments, size: int, progress):
-    """The episode that the options ask for, its pictures decoded, and warnings about them."""
+def open_episode(arguments, network, policy, progress):
+    """The episode that the options ask for, its pictures decoded, and warnings about them.
+
+    Raises BudgetError, before any picture is decoded, for a budget that cannot work.
+    """
+    from tinytrain.feasible import probe_inside
+    from tinytrain.plan import TaskShape
+
     if arguments.folder and arguments.data:
         raise UsageError("usage", "give a folder or --data, not both")
     if arguments.folder:
         episode, warnings = _from_folder(arguments)
     else:
         episode, warnings = _from_dataset(arguments), []
+    task = TaskShape(len(episode.support), episode.n_way)
+    probe_inside(network, policy, budget_of(arguments), task)
+    size = network.preprocessing.size
     support, broken = hold(episode.support, size, progress)
     query, more_broken = hold(episode.query, size, progress)
     warnings += [f"skipped {reason}" for reason in (*broken, *more_broken)]

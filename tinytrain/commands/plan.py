@@ -26,7 +26,7 @@ def run(arguments) -> int:
 
     policy, network = find_policy(arguments.policy), open_backbone(arguments.backbone)
     with ProgressLine() as progress:
-        episode, warnings = episodes.open_episode(arguments, network.preprocessing.size, progress)
+        episode, warnings = episodes.open_episode(arguments, network, policy, progress)
     budget = episodes.budget_of(arguments)
     scores, fitted = make_plan(network, episode, budget, policy, arguments.seed)
     result = _facts(network, episode, budget, policy, scores, fitted)

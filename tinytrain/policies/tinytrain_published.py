@@ -61,6 +61,10 @@ def select(network: Network, scores: Scores, memory: int, macs: float) -> tuple[
 
 def recipe(network: Network, scores: Scores, budget: Budget, task: TaskShape, share: float) -> Recipe:
     updates = select(network, scores, MEMORY, budget.macs * full_backward_macs(network))
+    if share <= 0:  # the least it can: one channel of the last layer, whatever was measured
+        last = len(network.layers) - 1
+        best = int(scores.fisher[last].argmax()) if last in scores.fisher else 0
+        updates = (Update(last, (best,)),)
     updates = scaled(network, updates, share)
     return Recipe("tinytrain_published", updates, ((RATE, RATE),) * len(updates), step="both", head="cosine")
 

@@ -15,7 +15,7 @@ def executed(fit: Fit, scores: Scores | None, n_support: int) -> dict[str, int]:
     return {
         "probe": scores.macs if scores else 0,
         "features": fit.resources.sets * n_support * cost.prefix,
-        "heads": (2 if trains else 1) * _head(cost, n_support),
+        "heads": sum(_head(cost, n_support, kind) for kind in _heads(fit)),
         "training": _training(cost, n_support) if trains else 0,
     }
 
@@ -39,10 +39,15 @@ def _macs(segment) -> int:
     return sum(call.macs for call in segment.calls)
 
 
-def _head(cost: _Cost, n: int) -> int:
-    """One head: every view of every picture, then the clean ones twice for the left-out estimate."""
+def _heads(fit: Fit) -> list[str]:
+    """Heads that are fitted: cosine prototypes to compare with, the policy's before and after training."""
+    return ["cosine", *[fit.recipe.head] * (2 if fit.recipe.updates else 1)]
+
+
+def _head(cost: _Cost, n: int, kind: str) -> int:
+    """One head: every view of every picture, then the clean ones twice to leave each out in turn."""
     sets, views = cost.fit.resources.sets, 0
-    if cost.fit.recipe.head == "lda":
+    if kind == "lda":
         views = sets - 1 if sets >= 2 else max(1, min(cost.fit.recipe.views, HEAD_PICTURES // n))
     shown = [*range(views + 1), 0, 0]
     return n * sum(cost.embed + cost.load(view) for view in shown)

@@ -1,0 +1,245 @@
+"""Whatever is wrong with what a user gives: one line, its own exit code, nothing half-written."""
+
+import errno
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+from toyfiles import write_network, write_pictures
+
+from tinytrain.cli import main
+from tinytrain.deltafile import load_delta
+from tinytrain.modelfile import encode_network
+from tinytrain.tensorfile import decode, encode
+from tinytrain.toy import toy_network
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A network, pictures, and a delta that belong together."""
+    place = tmp_path_factory.mktemp("bad input")
+    write_network(place)
+    write_network(place, seed=1, name="other")
+    write_pictures(place / "photos", count=5)
+    out = place / "d.safetensors"
+    assert main([*map(str, adapt(place, "--out", out))]) == 0
+    return place
+
+
+def toy(place):
+    return ("--backbone", place / "toy.safetensors")
+
+
+def adapt(place, *more, photos=None):
+    return ("adapt", photos or place / "photos", *toy(place), "--policy", "last_layer", *more)
+
+
+def predict(delta, picture, *more):
+    return ("predict", delta, picture, *more)
+
+
+def imported(checkpoint, folder):
+    return ("import", checkpoint, "-o", folder / "x.safetensors")
+
+
+class Calls:
+    """What a hostile pickle would do when it is loaded."""
+
+    def __reduce__(self):
+        return os.system, ("echo called > called",)
+
+
+def hostile_checkpoint(folder):
+    with zipfile.ZipFile(folder / "x.pkl", "w") as archive:
+        archive.writestr("net/data.pkl", pickle.dumps(Calls()))
+    return folder / "x.pkl"
+
+
+def network_with_nan(folder):
+    tensors, metadata = decode(encode_network(toy_network()))
+    bias = tensors["stem.bias"].copy()
+    bias[0] = np.nan
+    return written(folder / "x.safetensors", encode({**tensors, "stem.bias": bias}, metadata))
+
+
+def written(path, data: bytes):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def cut(path, folder):
+    return written(folder / "x.safetensors", path.read_bytes()[:-5])
+
+
+def with_dog(folder, broken):
+    """Pictures with one class more, which holds only the file `broken`; good pictures if that is None."""
+    if broken is None:
+        return write_pictures(folder, ("ant", "dog"))
+    written(folder / "dog" / broken, b"woof")
+    return write_pictures(folder)
+
+
+# What a user did -> (command line, exit code, what the line says); `p` is `place`, `t` a new folder.
+CASES = {
+    "missing network": (lambda p, t: ("info", t / "no.safetensors"), 3, "file-missing"),
+    "empty network": (lambda p, t: ("info", written(t / "x.safetensors", b"")), 3, "file-empty"),
+    "truncated network": (lambda p, t: ("info", cut(p / "toy.safetensors", t)), 3, "file-truncated"),
+    "network that is text": (lambda p, t: ("info", written(t / "x.safetensors", b"hello" * 9)), 3, "header-"),
+    "folder for a network": (lambda p, t: ("info", p / "photos"), 3, "backbone-kind"),
+    "NaN in the weights": (
+        lambda p, t: ("adapt", p / "photos", "--backbone", network_with_nan(t)), 3, "array-not-finite"
+    ),
+    "missing checkpoint": (lambda p, t: imported(t / "no.pkl", t), 3, "file-missing"),
+    "empty checkpoint": (lambda p, t: imported(written(t / "x.pkl", b""), t), 3, "file-empty"),
+    "checkpoint that is no zip": (lambda p, t: imported(written(t / "x.pkl", b"hi"), t), 3, "zip-corrupt"),
+    "pickle that calls something": (lambda p, t: imported(hostile_checkpoint(t), t), 3, "pickle-"),
+    "no folder of pictures": (lambda p, t: adapt(p, photos=t / "none"), 3, "folder-missing"),
+    "folder without classes": (lambda p, t: adapt(p, photos=written(t / "a", b"").parent), 3, "no-classes"),
+    "one class only": (lambda p, t: adapt(p, photos=write_pictures(t, ("ant",))), 3, "one-class"),
+    "class without pictures": (lambda p, t: adapt(p, photos=with_dog(t, "notes")), 3, "empty-class"),
+    "class of broken pictures": (lambda p, t: adapt(p, photos=with_dog(t, "x.png")), 3, "empty-class"),
+    "fewer classes than ways": (lambda p, t: adapt(p, "--way", 9), 3, "too-few-classes"),
+    "fewer pictures than shots": (lambda p, t: ("adapt", *toy(p), "--shots", 90), 3, "too-few-pictures"),
+    "unknown pack": (lambda p, t: ("adapt", "--data", "gtsrp", *toy(p)), 3, "did you mean 'gtsrb'"),
+    "truncated pack": (
+        lambda p, t: ("data", "preview", written(t / "x.npz", b"PK"), "-o", t / "x.png"), 3, "pack-broken"
+    ),
+    "budget of nothing": (lambda p, t: adapt(p, "--budget", 0), 4, "give --budget"),
+    "budget of 1 kB": (lambda p, t: adapt(p, "--budget", "1kB"), 4, "give --budget"),
+    "missing delta": (lambda p, t: ("predict", t / "no", p / "photos"), 3, "file-missing"),
+    "network for a delta": (lambda p, t: ("predict", p / "toy.safetensors", "x.png"), 3, "delta-kind"),
+    "truncated delta": (lambda p, t: predict(cut(p / "d.safetensors", t), "x.png"), 3, "file-truncated"),
+    "delta of another network": (
+        lambda p, t: ("eval", p / "d.safetensors", p / "photos", "--backbone", p / "other.safetensors"),
+        3, "wrong-backbone: the delta belongs to toy",
+    ),
+    "picture that is missing": (
+        lambda p, t: predict(p / "d.safetensors", t / "x.png", *toy(p)), 3, "picture-missing"
+    ),
+    "picture that is none": (
+        lambda p, t: predict(p / "d.safetensors", written(t / "x.png", b"no"), *toy(p)), 3, "picture-broken"
+    ),
+    "class that the delta does not know": (
+        lambda p, t: ("eval", p / "d.safetensors", with_dog(t, None), *toy(p)), 3, "does not know 'dog'"
+    ),
+    "output in no folder": (lambda p, t: adapt(p, "--out", t / "no" / "x"), 6, "create the folder first"),
+    "output that is a folder": (lambda p, t: adapt(p, "--out", t), 6, "name a file inside it"),
+    "output below a file": (
+        lambda p, t: adapt(p, "--out", p / "toy.safetensors" / "x"), 6, "one part of the path is a file"
+    ),
+    "output nobody can write": (lambda p, t: adapt(p, "--out", "/proc/x"), 6, "write-failed"),
+    "report nobody can write": (lambda p, t: adapt(p, "--report", t / "no" / "r.html"), 6, "write-failed"),
+    "export nobody can write": (
+        lambda p, t: ("export", p / "d.safetensors", "-o", t / "no" / "x", *toy(p)), 6, "write-failed"
+    ),
+    "export into a full folder": (
+        lambda p, t: ("data", "export", "signs", p / "photos"), 2, "folder-not-empty"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_input_is_one_line_with_its_own_exit_code(name, place, tmp_path, capsys, monkeypatch):
+    command, code, words = CASES[name]
+    arguments = [str(a) for a in command(place, tmp_path)]
+    monkeypatch.chdir(tmp_path)
+    before = {path for root in (place, tmp_path) for path in root.rglob("*")}
+    assert main(arguments) == code
+    out, err = capsys.readouterr()
+    assert err.startswith("tinytrain: ") and err.count("\n") == 1 and words in err and out == ""
+    assert {path for root in (place, tmp_path) for path in root.rglob("*")} == before, "nothing was written"
+
+
+def test_a_hopeless_budget_is_refused_in_less_than_a_second(place):
+    command = [sys.executable, "-m", "tinytrain", *map(str, adapt(place, "--budget", "1kB"))]
+    times = []
+    for _ in range(3):  # the best of three: the machine may be busy
+        start = time.perf_counter()
+        done = subprocess.run(command, capture_output=True, text=True)
+        times.append(time.perf_counter() - start)
+        assert done.returncode == 4
+    assert min(times) < 1
+
+
+def test_an_output_that_cannot_be_written_is_found_before_any_work(place, tmp_path, monkeypatch):
+    monkeypatch.setattr("tinytrain.commands.adapt._adapt", lambda *_: pytest.fail("work was started"))
+    assert main([*map(str, adapt(place, "--out", tmp_path / "none" / "x.safetensors"))]) == 6
+
+
+def test_broken_pictures_among_good_ones_are_named_and_skipped(place, tmp_path, capsys):
+    write_pictures(tmp_path, count=4)
+    (tmp_path / "ant" / "notes.txt").write_text("not a picture")
+    whole = (tmp_path / "bee" / "0-0.png").read_bytes()
+    with Image.open(tmp_path / "bee" / "0-0.png") as picture:
+        picture.save(tmp_path / "bee" / "x.jpg")
+    jpeg = (tmp_path / "bee" / "x.jpg").read_bytes()
+    (tmp_path / "bee" / "x.jpg").write_bytes(jpeg[: len(jpeg) // 3] + jpeg[-20:])
+    (tmp_path / "bee" / "cut.png").write_bytes(whole[:40])
+    assert main([*map(str, adapt(place, photos=tmp_path))]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert any("notes.txt" in line for line in lines) and any("cut.png" in line for line in lines)
+
+
+def test_fewer_pictures_than_shots_in_a_folder_are_taken_and_said(place, tmp_path, capsys):
+    write_pictures(tmp_path, ("ant", "bee"), count=6)
+    write_pictures(tmp_path, ("cat",), count=2)
+    assert main([*map(str, adapt(place, "--shots", 4, photos=tmp_path))]) == 0
+    assert "class 'cat' has 2 of 4 pictures" in capsys.readouterr().err
+
+
+def test_one_broken_picture_does_not_keep_the_others_from_an_answer(place, tmp_path, capsys):
+    good = next((place / "photos" / "ant").iterdir())
+    bad = written(tmp_path / "bad.png", b"nothing")
+    assert main([*map(str, predict(place / "d.safetensors", bad, good, *toy(place)))]) == 3
+    out, err = capsys.readouterr()
+    assert out.count("\n") == 1 and str(good) in out and "picture-broken" in err
+
+
+def test_training_that_diverges_is_refused_with_exit_code_5(place, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("tinytrain.delta.Delta.is_finite", lambda self: False)
+    out = tmp_path / "x.safetensors"
+    assert main([*map(str, adapt(place, "--out", out))]) == 5
+    assert "the old weights stand" in capsys.readouterr().err and not any(tmp_path.iterdir())
+
+
+def test_a_disk_that_fills_up_keeps_the_old_file_and_no_other(place, tmp_path, capsys, monkeypatch):
+    out = written(tmp_path / "x.safetensors", b"the old one")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("tinytrain.commands.adapt.check_outputs", lambda *_: None)
+    monkeypatch.setattr("tinytrain.atomic.os.write", full)
+    assert main([*map(str, adapt(place, "--out", out))]) == 6
+    assert "free some space" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["x.safetensors"] and out.read_bytes() == b"the old one"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_in_the_middle_leaves_the_old_delta(place, tmp_path, number):
+    out = tmp_path / "x.safetensors"
+    out.write_bytes((place / "d.safetensors").read_bytes())
+    # The process reports each stage on stdout, then works on; the signal comes while it trains.
+    code = (
+        "import sys, tinytrain.progress as p, tinytrain.cli as cli\n"
+        "def slow(self, stage, *rest):\n"
+        "    if stage == 'training': print(stage, flush=True); __import__('time').sleep(0.2)\n"
+        "p.ProgressLine.__call__ = slow\n"
+        "sys.exit(cli.main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", code, *map(str, adapt(place, "--out", out))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "training\n"
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "tinytrain: interrupted before it was done\n")
+    assert [p.name for p in tmp_path.iterdir()] == ["x.safetensors"]
+    assert load_delta(out).class_names == ("ant", "bee", "cat")

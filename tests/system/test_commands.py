@@ -1,0 +1,217 @@
+"""Every command from files to files, as a user runs it; toy networks and pictures."""
+
+import json
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+from toyfiles import write_network, write_pictures
+
+from tinytrain.cli import main
+from tinytrain.delta import apply
+from tinytrain.deltafile import load_delta
+from tinytrain.modelfile import encode_network, load_network
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a network, pictures to adapt to and to judge by, and an adaptation."""
+    place = tmp_path_factory.mktemp("place")
+    write_network(place)
+    write_pictures(place / "photos", count=8)
+    write_pictures(place / "held", count=5, seed=50)
+    arguments = ["--policy", "last_layer", "--shots", 6, "--out", place / "d.safetensors"]
+    assert tt("adapt", place / "photos", *arguments, "--backbone", place / "toy.safetensors") == 0
+    return place
+
+
+def tt(*arguments) -> int:
+    return main([str(a) for a in arguments])
+
+
+@pytest.fixture
+def answer(capsys):
+    """Runs a command with --json and returns its one object."""
+
+    def run(*arguments):
+        capsys.readouterr()
+        assert tt(*arguments, "--json") == 0
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+def adapt_arguments(place, *more):
+    return (
+        "adapt",
+        place / "photos",
+        "--backbone",
+        place / "toy.safetensors",
+        "--policy",
+        "last_layer",
+        *more,
+    )
+
+
+def test_adapt_prints_the_report_that_the_delta_carries(place, answer, tmp_path):
+    facts = answer(*adapt_arguments(place, "--shots", 6, "--out", tmp_path / "x.safetensors"))
+    assert facts == load_delta(tmp_path / "x.safetensors").report
+    assert facts["episode"]["shots"] == [6, 6, 6] and facts["accuracy"]["n_query"] == 6
+    assert facts["episode"]["classes"] == ["ant", "bee", "cat"] and facts["warnings"] == []
+
+
+def test_the_same_command_writes_the_same_values_whatever_the_threads(place, tmp_path):
+    deltas = []
+    for threads in (1, 2):
+        out = tmp_path / f"{threads}.safetensors"
+        assert tt(*adapt_arguments(place, "--shots", 6, "--threads", threads, "--out", out)) == 0
+        deltas.append(load_delta(out))
+    for a, b in zip(deltas[0].slices, deltas[1].slices, strict=True):
+        assert a.values.tobytes() == b.values.tobytes()
+
+
+def test_adapt_says_when_its_result_is_lost_and_keeps_stdout_for_the_result(place, capsys):
+    assert tt(*adapt_arguments(place)) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("backbone    toy") and "give --out FILE" in err and "give --out" not in out
+
+
+def test_without_shots_every_picture_is_support_and_left_out_estimates(place, answer):
+    facts = answer(*adapt_arguments(place))
+    assert facts["episode"]["shots"] == [8, 8, 8] and facts["accuracy"]["after"] is None
+    assert 0 <= facts["accuracy"]["left_out"] <= 1
+
+
+def test_queries_limits_the_pictures_to_judge_by(place, answer):
+    assert answer(*adapt_arguments(place, "--shots", 3, "--queries", 2))["accuracy"]["n_query"] == 6
+
+
+def test_adapt_to_the_generated_domain_needs_no_files_of_ones_own(place, answer):
+    options = ["--way", 2, "--shots", 2, "--queries", 1, "--policy", "none"]
+    facts = answer("adapt", "--backbone", place / "toy.safetensors", *options, "--episode", 3)
+    assert facts["episode"]["source"] == "signs: 2-way 2-shot, 1 queries, seed 0, episode 3"
+
+
+def test_report_files_say_what_json_says(place, answer, tmp_path):
+    for suffix in ("html", "json", "txt"):
+        facts = answer(*adapt_arguments(place, "--shots", 6, "--report", tmp_path / f"r.{suffix}"))
+    page = (tmp_path / "r.html").read_text()
+    for start in range(page.count("<svg")):
+        drawing = page.split("<svg")[start + 1].split("</svg>")[0]
+        ElementTree.fromstring(f"<svg{drawing}</svg>")
+    stored = json.loads((tmp_path / "r.json").read_text())
+    assert stored["selection"] == facts["selection"] and stored["accuracy"] == facts["accuracy"]
+    assert f"{facts['memory']['arena']:,}" in (tmp_path / "r.txt").read_text()
+
+
+def test_plan_announces_what_adapt_then_does(place, answer):
+    options = [place / "photos", "--backbone", place / "toy.safetensors", "--policy", "tinytrain_published"]
+    plan, report = answer("plan", *options), answer("adapt", *options)
+    for key in ("policy", "backbone", "selection", "resources"):
+        assert plan[key] == report[key], key
+    assert plan["memory"]["arena"] == report["memory"]["arena"]
+    assert plan["macs"]["backward_per_query"] == report["macs"]["backward_per_query"]
+    assert [row["method"] for row in plan["accounting"]] == ["full", "last_layer"]
+
+
+def test_the_smallest_budget_that_plan_names_works(place, answer):
+    options = [place / "photos", "--backbone", place / "toy.safetensors", "--policy", "last_layer"]
+    smallest = answer("plan", *options)["memory"]["smallest_budget"]
+    assert answer("adapt", *options, "--budget", smallest)["memory"]["arena"] <= smallest
+
+
+def test_plan_is_readable(place, capsys):
+    assert tt("plan", *adapt_arguments(place)[1:]) == 0
+    assert "backward MACs" in capsys.readouterr().out
+
+
+def test_predict_names_class_and_confidence(place, answer):
+    pictures = sorted((place / "held").rglob("*.png"))
+    result = answer("predict", place / "d.safetensors", *pictures, "--backbone", place / "toy.safetensors")
+    right = sum(
+        row["class"] == path.parent.name for row, path in zip(result["pictures"], pictures, strict=True)
+    )
+    assert right > len(pictures) / 3
+    for row in result["pictures"]:
+        assert row["confidence"] == max(row["probabilities"].values())
+        assert sum(row["probabilities"].values()) == pytest.approx(1)
+
+
+def test_predict_can_answer_none_of_these(place, answer, capsys):
+    noise = place / "noise.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(noise)
+    command = ("predict", place / "d.safetensors", noise, "--backbone", place / "toy.safetensors")
+    sure = answer(*command)["pictures"][0]
+    assert sure["class"] is not None
+    assert answer(*command, "--reject", sure["confidence"] + 1e-3)["pictures"][0]["class"] is None
+    assert tt(*command, "--reject", sure["confidence"] + 1e-3) == 0
+    assert "none of these" in capsys.readouterr().out
+
+
+def test_eval_counts_what_predict_answers(place, answer, capsys):
+    network = ("--backbone", place / "toy.safetensors")
+    result = answer("eval", place / "d.safetensors", place / "held", *network)
+    predicted = answer(
+        "predict", place / "d.safetensors", *sorted((place / "held" / "bee").iterdir()), *network
+    )
+    row = result["confusion"][result["classes"].index("bee")]
+    answers = [p["class"] for p in predicted["pictures"]]
+    assert row == [answers.count(name) for name in result["classes"]]
+    assert result["n"] == 15 == sum(map(sum, result["confusion"]))
+    assert result["accuracy"] == sum(result["confusion"][k][k] for k in range(3)) / 15
+    assert tt("eval", place / "d.safetensors", place / "held", *network) == 0
+    assert f"accuracy {result['accuracy']:.1%}" in capsys.readouterr().out
+
+
+def test_eval_takes_classes_by_name_and_may_miss_some(place, answer, tmp_path):
+    write_pictures(tmp_path / "cats", ("cat",), count=3, seed=60)
+    result = answer(
+        "eval", place / "d.safetensors", tmp_path / "cats", "--backbone", place / "toy.safetensors"
+    )
+    assert sum(result["confusion"][2]) == 3 and list(result["per_class"]) == ["cat"]
+
+
+def test_export_writes_the_adapted_network(place, answer, tmp_path):
+    out = tmp_path / "adapted.safetensors"
+    network = ("--backbone", place / "toy.safetensors")
+    facts = answer("export", place / "d.safetensors", "-o", out, *network)
+    adapted = apply(load_network(place / "toy.safetensors"), load_delta(place / "d.safetensors"))
+    assert out.read_bytes() == encode_network(adapted) and facts["digest"] == adapted.digest
+    assert answer("info", out)["weight_dtypes"] == ["float32", "int8"]
+
+
+def test_adapt_from_adds_pictures_and_classes(place, answer, tmp_path):
+    write_pictures(tmp_path / "more", ("bee", "dog"), count=4, seed=70)
+    out, network = tmp_path / "more.safetensors", ("--backbone", place / "toy.safetensors")
+    command = ("adapt", "--from", place / "d.safetensors", "--add", tmp_path / "more", "--out", out)
+    facts = answer(*command, *network)
+    assert facts["classes"] == ["ant", "bee", "cat", "dog"] and facts["new_classes"] == ["dog"]
+    assert facts["added"] == {"bee": 4, "dog": 4}
+    assert answer("eval", out, tmp_path / "more", *network)["per_class"]["dog"] > 1 / 2, (
+        "it knows what it was shown"
+    )
+
+
+def test_info_shows_every_layer(place, capsys):
+    assert tt("info", place / "toy.safetensors") == 0
+    assert "block4.project" in capsys.readouterr().out
+
+
+def test_data_is_listed_shown_and_exported(answer, tmp_path, monkeypatch):
+    monkeypatch.delenv("TINYTRAIN_DATA", raising=False)
+    rows = {row["name"]: row for row in answer("data", "list")["data"]}
+    assert rows["signs"]["here"] and not rows["gtsrb"]["here"]
+    options = ["--classes", 2, "--per-class", 3, "--size", 16]
+    assert answer("data", "preview", "signs", "-o", tmp_path / "s.png", *options)["width"] > 48
+    with Image.open(tmp_path / "s.png") as sheet:
+        assert sheet.format == "PNG"
+    assert answer("data", "export", "signs", tmp_path / "signs", *options)["pictures"] == 6
+    assert len(list((tmp_path / "signs").iterdir())) == 2
+
+
+def test_warmup_says_how_many_kernels_are_ready(answer):
+    result = answer("warmup")
+    assert result["kernels"] in ("numba", "numpy") and (len(result["compiled"]) > 20) == (
+        result["kernels"] == "numba"
+    )

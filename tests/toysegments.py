@@ -1,0 +1,58 @@
+"""Single segments of a program, bound to an arena of their own."""
+
+from types import SimpleNamespace
+
+import numpy as np
+from toynets import features_of, recipe
+
+from tinytrain import kernels
+from tinytrain.arena import Arena
+from tinytrain.emit import Emitter, Tape
+from tinytrain.engine import Binder, WorkingCopy
+from tinytrain.plan import cut_layer, n_trained
+from tinytrain.program import Buffer, Segment, View
+from tinytrain.segments import trained_parts
+
+
+def bound(segment, network, arrays, updates=()):
+    """(calls bound to kernels, outputs, arena bytes) of a segment alone; `arrays` are its externals."""
+    arena = Arena(segment.nbytes)
+    columns = {u.layer: np.sort(np.array(u.channels, np.int32)) for u in updates}
+    place = SimpleNamespace(offset=lambda workspace: 0)
+    binder = Binder(place, arena, WorkingCopy(network), kernels.load(), columns)
+    calls, outputs = binder.segment(segment, "workspace", arrays)
+    return calls, outputs, arena.view(0, (segment.nbytes,), "uint8")
+
+
+def forward_segment(network, first, last, n):
+    """(segment, its input buffer) of a forward pass that saves nothing."""
+    layer = network.layers[first]
+    source = Buffer("source", (n, *layer.in_hw, layer.cin), "uint8" if first == 0 else "float32")
+    segment = Segment("forward", n, external={source})
+    segment.outputs = (Emitter(segment, network).forward(View(source, source.shape), first, last),)
+    return segment.finish(keep=segment.outputs), source
+
+
+def backward_segment(network, updates, first=0, n=1):
+    """(segment, buffers: source, gradient of the embedding, gradients of the trained numbers)."""
+    layer = network.layers[first]
+    source = Buffer("source", (n, *layer.in_hw, layer.cin), "uint8" if first == 0 else "float32")
+    g = Buffer("grad embedding", (n, network.embedding_size))
+    gradients = Buffer("gradients", (n_trained(network, updates),))
+    segment = Segment("backward", n, external={source, g, gradients})
+    emitter = Emitter(segment, network)
+    tape = Tape(cut_layer(network, updates), trained_parts(network, recipe(updates), gradients))
+    emitter.forward(View(source, source.shape), first, len(network.layers), tape)
+    emitter.backward(emitter.pool_grad(View(g, g.shape)), first, len(network.layers), tape)
+    return segment.finish(), source, g, gradients
+
+
+def backward_case(network, updates, first=0, n=1):
+    """(segment, arrays of its external buffers) with random input."""
+    segment, source, g, gradients = backward_segment(network, updates, first, n)
+    arrays = {
+        source: features_of(network, first, n),
+        g: np.random.default_rng(1).standard_normal(g.shape).astype("f"),
+        gradients: np.zeros(gradients.shape, "f"),
+    }
+    return segment, arrays

@@ -1,0 +1,221 @@
+"""The command line as such: help at once, one line and one exit code for every mistake."""
+
+import importlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tinytrain.cli import COMMANDS, Parser, help_text, main
+from tinytrain.commands import common
+from tinytrain.errors import TinytrainError
+from tinytrain.progress import ProgressLine
+from tinytrain.toy import toy_pictures
+
+
+def run(*arguments, **options):
+    """A finished process of the command line."""
+    command = [sys.executable, "-m", "tinytrain", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["adapt", "--help"], ["data", "preview", "--help"]])
+def test_help_imports_nothing_heavy(arguments):
+    code = (
+        "import sys; from tinytrain.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('numpy', 'numba', 'PIL', 'yaml', 'scipy') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert done.stderr.strip() == "[]" and "usage: tinytrain" in done.stdout
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = "import sys, tinytrain; print([m for m in ('numpy', 'numba', 'PIL') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_help_answers_in_a_fifth_of_a_second():
+    times = []
+    for _ in range(5):  # the best of five: the machine may be busy
+        start = time.perf_counter()
+        assert run("--help").returncode == 0
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.2
+
+
+def test_help_names_every_command_and_documents_every_exit_code():
+    text = help_text()
+    assert all(f"\n  {name}" in text for name in COMMANDS)
+    codes = {error.exit_code for error in TinytrainError.__subclasses__()} | {0, 130}
+    assert codes == {0, 2, 3, 4, 5, 6, 130}
+    assert all(f"\n  {code} " in text for code in codes)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_examples(name, capsys):
+    with pytest.raises(SystemExit) as done:
+        main([name, "--help"])
+    text = capsys.readouterr().out
+    assert done.value.code == 0 and f"  tinytrain {name}" in text.split("examples:")[1]
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "data"])
+def test_every_command_that_prints_results_has_json(name):
+    parser = Parser()
+    importlib.import_module(f"tinytrain.commands.{COMMANDS[name][0]}").add_arguments(parser)
+    assert "--json" in parser.format_help()
+
+
+MISTAKES = {
+    "no command": ([], "no command given"),
+    "a misspelt command": (["adpt"], "did you mean adapt?"),
+    "an unknown command": (["frobnicate"], "no command 'frobnicate'; see tinytrain --help"),
+    "a misspelt option": (["adapt", "--bugdet", "1MB"], "did you mean --budget?"),
+    "a misspelt option with =": (["adapt", "--seeed=1"], "did you mean --seed?"),
+    "an abbreviated option": (["adapt", "--bud", "1MB"], "unknown argument --bud"),
+    "an option without value": (["adapt", "--budget"], "expected one argument"),
+    "a size that is none": (["adapt", "--budget", "big"], "'big' is not a size"),
+    "a share that is none": (["adapt", "--macs", "0%"], "not a share above 0"),
+    "one class": (["adapt", "--way", "1"], "at least 2"),
+    "no shots": (["adapt", "--shots", "0"], "at least 1"),
+    "half a shot": (["adapt", "--shots", "0.5"], "at least 1"),
+    "no threads": (["adapt", "--threads", "0"], "at least 1"),
+    "an unknown policy": (["adapt", "--policy", "tinytrian"], "did you mean tinytrain?"),
+    "an unknown mode": (["adapt", "--macs-mode", "median"], "invalid choice"),
+    "a folder and a pack": (["adapt", "photos", "--data", "signs"], "not both"),
+    "a delta without pictures to add": (["adapt", "--from", "x"], "go together"),
+    "pictures to add without delta": (["adapt", "--add", "x"], "go together"),
+    "an extension that is not kept": (["adapt", "--from", "x", "--add", "y"], "needs --out"),
+    "a report of unknown kind": (["adapt", "--report", "x.pdf"], "must end in .html, .json, .txt"),
+    "a command without its files": (["predict", "x"], "required: PICTURE"),
+    "an action that is none": (["data", "delete"], "invalid choice"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_usage_mistake_is_one_line_and_exit_code_2(name, capsys):
+    arguments, words = MISTAKES[name]
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and words in err and err.startswith("tinytrain: ") and err.count("\n") == 1
+
+
+def test_a_full_disk_behind_stdout_is_exit_code_6():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "tinytrain", "--help"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 6 and done.stderr == (
+        "tinytrain: write-failed: No space left on device; free some space and run again\n"
+    )
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = [sys.executable, "-m", "tinytrain", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b"" and process.wait() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_one_line_and_exit_code_130(number):
+    # The command sends the signal to itself where the work would be done.
+    code = (
+        "import os, tinytrain.cli as cli, tinytrain.commands.info as info\n"
+        f"info.run = lambda arguments: os.kill(os.getpid(), {int(number)})\n"
+        "raise SystemExit(cli.main(['info']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "tinytrain: interrupted before it was done\n")
+
+
+def test_running_out_of_memory_is_one_line(monkeypatch, capsys):
+    def fail(path):
+        raise MemoryError
+
+    monkeypatch.setattr("tinytrain.commands.info.open_backbone", fail)
+    assert main(["info"]) == 6 and capsys.readouterr().err.startswith("tinytrain: out-of-memory: ")
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    def fail(path):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("tinytrain.commands.info.open_backbone", fail)
+    with pytest.raises(ZeroDivisionError):
+        main(["info"])
+
+
+def test_messages_cannot_steer_the_terminal(capsys):
+    assert main(["info", "\x1b[31mred\nx.safetensors"]) == 3
+    err = capsys.readouterr().err
+    assert "\x1b" not in err and err.count("\n") == 1 and "\\x1b[31mred" in err
+
+
+def test_results_cannot_steer_the_terminal_and_json_is_exact(capsys):
+    common.print_result({"class": "\x1b[31mred"}, "\x1b[31mred", as_json=False)
+    common.print_result({"class": "\x1b[31mred"}, "", as_json=True)
+    text, rest = capsys.readouterr().out.split("\n", 1)
+    assert text == "\\x1b[31mred" and json.loads(rest) == {"class": "\x1b[31mred"}
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_one_line_that_disappears(monkeypatch):
+    monkeypatch.setattr("tinytrain.progress.INTERVAL", 0)
+    terminal = Terminal()
+    with ProgressLine(terminal) as progress:
+        for k in range(1, 5):
+            progress("training", k, 4, 1.5 / k)
+    shown = [line for line in terminal.getvalue().split("\r") if line]
+    assert shown[1].startswith("training 2/4  loss 0.750  ") and shown[1].rstrip().endswith("s left")
+    assert not shown[-1].strip() and "\n" not in terminal.getvalue() and "\x1b" not in terminal.getvalue()
+
+
+def test_progress_is_silent_where_nobody_looks():
+    stream = io.StringIO()
+    with ProgressLine(stream) as progress:
+        progress("training", 1, 4, 1.0)
+    assert stream.getvalue() == ""
+
+
+def test_pictures_are_decoded_once_and_broken_ones_left_out(monkeypatch):
+    pictures, reads = toy_pictures([0, 1, 1]), []
+
+    def read(i, size):
+        reads.append(i)
+        if i == 1:
+            raise common.InputError("picture-broken", "'x.png' cannot be decoded")
+        return pictures.read(i, size)
+
+    source = type(pictures)(pictures.labels, pictures.names, read)
+    held, broken = common.hold(source, 8, lambda *_: None)
+    assert held.labels.tolist() == [0, 1] and broken == ["picture-broken: 'x.png' cannot be decoded"]
+    assert (held.read(1, 8) == pictures.read(2, 8)).all() and reads == [0, 1, 2]
+    monkeypatch.setattr(common, "HELD_BYTES", 100)
+    assert common.hold(source, 8, lambda *_: None) == (source, [])
+
+
+def test_many_skipped_files_are_counted():
+    class Dataset:
+        skipped = tuple((f"{k}.png", "is broken") for k in range(9))
+
+    lines = common.skipped_files(Dataset)
+    assert lines[0] == "skipped 0.png: is broken" and lines[-1] == "skipped 4 more files" and len(lines) == 6
+
+
+def test_python_m_and_the_console_script_are_the_same():
+    assert run("--version").stdout.startswith("tinytrain ")
+    script = os.path.join(os.path.dirname(sys.executable), "tinytrain")
+    if os.path.exists(script):
+        assert subprocess.check_output([script, "--version"], text=True) == run("--version").stdout

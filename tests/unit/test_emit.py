@@ -1,0 +1,192 @@
+"""What is emitted: passes that equal the float64 oracle, bands, and nothing for what is frozen."""
+
+import numpy as np
+import pytest
+from oracle import Oracle
+from toynets import ROWS, everything, features_of, random_updates, recipe, relative, toy
+from toysegments import backward_case, backward_segment, bound, forward_segment
+
+from tinytrain import emit
+from tinytrain.plan import Update, picture_macs
+from tinytrain.program import Bias, View, Weight
+from tinytrain.segments import slots
+
+NETWORKS = pytest.mark.parametrize("name", list(ROWS))
+CANARY = 0xA5
+
+
+def limit_bands(monkeypatch, nbytes):
+    """Every block streams in bands of `nbytes`."""
+    monkeypatch.setattr(emit, "BAND_BYTES", nbytes)
+    monkeypatch.setattr(emit, "WHOLE_BYTES", nbytes)
+
+
+@NETWORKS
+@pytest.mark.parametrize("band_bytes", [1, 700, 3000, 56_000])
+def test_streamed_rows_equal_the_whole_and_the_oracle(monkeypatch, name, band_bytes):
+    limit_bands(monkeypatch, band_bytes)
+    network = toy(name)
+    last = len(network.layers)
+    for first in sorted({network.block_start(i) for i in range(last)}):
+        x = features_of(network, first, 2)
+        want = Oracle(network).forward(x, first).output
+        for n in (1, 2):  # one picture is streamed, two are computed whole
+            segment, source = forward_segment(network, first, last, n)
+            calls, (out,), _ = bound(segment, network, {source: x[:n]})
+            for kernel, args in calls:
+                kernel(*args)
+            np.testing.assert_allclose(out, want[:n], rtol=1e-5, atol=1e-5)
+
+
+@NETWORKS
+def test_one_picture_streams_and_several_do_not(monkeypatch, name):
+    limit_bands(monkeypatch, 700)
+    network = toy(name)
+    last = len(network.layers)
+    depthwise = sum(layer.kind == "depthwise" for layer in network.layers)
+    streamed, whole = (
+        sum(c.kernel == "depthwise_forward" for c in forward_segment(network, 0, last, n)[0].calls)
+        for n in (1, 2)
+    )
+    assert streamed > whole == depthwise
+
+
+@NETWORKS
+def test_smaller_bands_take_less_memory(monkeypatch, name):
+    network, sizes = toy(name, size=64), []
+    for band_bytes in (10**9, 10_000, 1):
+        limit_bands(monkeypatch, band_bytes)
+        sizes.append(forward_segment(network, 0, len(network.layers), 1)[0].nbytes)
+    assert sizes[0] > sizes[1] >= sizes[2] and sizes[2] < sizes[0] / 2
+
+
+@NETWORKS
+def test_a_forward_pass_computes_every_row_once(monkeypatch, name):
+    limit_bands(monkeypatch, 1)
+    network = toy(name)
+    segment, _ = forward_segment(network, 0, len(network.layers), 1)
+    assert segment.macs("forward") == network.macs
+
+
+@NETWORKS
+@pytest.mark.parametrize("key", range(12))
+def test_backward_macs_are_those_of_the_plan(name, key):
+    network, n = toy(name), 1 + key % 3
+    updates = random_updates(network, key)
+    segment, *_ = backward_segment(network, updates, n=n)
+    assert segment.backward_macs == n * picture_macs(network, updates)
+    trained = {u.layer for u in updates if u.channels}
+    weights = sum(
+        network.layers[u.layer].macs * len(u.channels) // network.layers[u.layer].cout for u in updates
+    )
+    assert segment.macs("grad_weight") == n * weights and (weights > 0) == bool(trained)
+
+
+@NETWORKS
+def test_a_frozen_layer_costs_nothing(name):
+    """No weight gradient, no saved input, no bytes and no MACs, whichever layer it is."""
+    network = toy(name)
+    full, *_ = backward_segment(network, everything(network))
+    for frozen, layer in enumerate(network.layers):
+        updates = tuple(u for u in everything(network) if u.layer != frozen)
+        segment, _, _, gradients = backward_segment(network, updates)
+        assert full.macs("grad_weight") - segment.macs("grad_weight") == layer.macs
+        assert segment.nbytes <= full.nbytes
+        assert gradients.nbytes == 4 * sum(x.n_weights + x.cout for x in network.layers if x is not layer)
+        if frozen:
+            assert last_use(segment, network.layers[frozen - 1].name) < start_of_backward(segment)
+            assert last_use(full, network.layers[frozen - 1].name) > start_of_backward(full)
+
+
+def start_of_backward(segment):
+    return next(k for k, call in enumerate(segment.calls) if call.kernel == "pool_grad")
+
+
+def last_use(segment, name):
+    """Last call that names the buffer `name`, or the part of it that was saved."""
+    names = {name, f"{name} saved input"}
+    return max(
+        k
+        for k, call in enumerate(segment.calls)
+        if any(isinstance(a, View) and a.buffer.name in names for a in call.args)
+    )
+
+
+@NETWORKS
+def test_below_the_cut_nothing_is_saved_and_nothing_is_differentiated(name):
+    network = toy(name)
+    for cut in range(1, len(network.layers)):
+        segment, *_ = backward_segment(network, (Update(cut, bias=True),))
+        start = start_of_backward(segment)
+        below = {layer.name for layer in network.layers[: cut - 1]}
+        for call in segment.calls[start:]:
+            used = {a.buffer.name for a in call.args if isinstance(a, View)}
+            layers = {a.layer for a in call.args if isinstance(a, Weight)}
+            assert not any(n.removesuffix(" mask") in below for n in used)
+            assert all(i > cut for i in layers)
+        assert segment.macs("grad_weight") == 0
+
+
+@NETWORKS
+def test_no_call_writes_to_weights_or_biases(name):
+    segment, *_ = backward_segment(toy(name), everything(toy(name)))
+    assert not any(isinstance(call.args[0], Weight | Bias) for call in segment.calls)
+
+
+@NETWORKS
+@pytest.mark.parametrize("key", range(4))
+def test_gradients_of_one_pass_equal_the_oracle(name, key):
+    network, n = toy(name), 1 + key % 2
+    updates = everything(network) if key == 0 else random_updates(network, key)
+    segment, arrays = backward_case(network, updates, n=n)
+    for kernel, args in bound(segment, network, arrays, updates)[0]:
+        kernel(*args)
+    source, g, found = arrays.values()
+    oracle = Oracle(network)
+    want = oracle.backward(oracle.forward(source), g.astype(float))
+    for slot in slots(network, recipe(updates)):
+        got = found[slot.start : slot.start + slot.size].reshape(slot.shape)
+        exact = {"weight": want.weights, "bias": want.biases}[slot.part][slot.layer]
+        assert relative(got, exact[..., list(slot.channels)]) < 1e-5
+
+
+def segments_of_all_kinds(network):
+    last = len(network.layers)
+    for n in (1, 2):
+        segment, source = forward_segment(network, 0, last, n)
+        yield segment, {source: features_of(network, 0, n)}, ()
+    for key, n in ((0, 1), (1, 2), (2, 1)):
+        updates = random_updates(network, key)
+        yield *backward_case(network, updates, n=n), updates
+
+
+@NETWORKS
+def test_every_call_writes_only_to_its_own_buffers(monkeypatch, name):
+    """The rest of the arena, other live buffers and gaps alike, keeps every bit."""
+    limit_bands(monkeypatch, 700)
+    network = toy(name)
+    for segment, arrays, updates in segments_of_all_kinds(network):
+        calls, _, memory = bound(segment, network, arrays, updates)
+        for (kernel, args), call in zip(calls, segment.calls, strict=True):
+            mine = np.zeros(len(memory), bool)
+            for view in (a for a in call.args if isinstance(a, View) and a.buffer in segment.offsets):
+                start = segment.offsets[view.buffer]
+                mine[start : start + view.buffer.nbytes] = True
+            before = memory.copy()
+            kernel(*args)
+            assert ((memory == before) | mine).all(), call
+
+
+@NETWORKS
+def test_what_lies_in_the_arena_before_changes_nothing(name):
+    network = toy(name)
+    for segment, arrays, updates in segments_of_all_kinds(network):
+        results = []
+        for fill in (0, CANARY, 0xFF):  # 0xFF in every byte is NaN
+            external = {b: a.copy() for b, a in arrays.items()}
+            calls, outputs, memory = bound(segment, network, external, updates)
+            memory[:] = fill
+            for kernel, args in calls:
+                kernel(*args)
+            results.append([a.tobytes() for a in (*outputs, *external.values())])
+        assert results[0] == results[1] == results[2]

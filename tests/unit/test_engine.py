@@ -1,0 +1,216 @@
+"""Training steps on toy networks against the float64 oracle."""
+
+import numpy as np
+import pytest
+from oracle import Oracle, gradients, prototype_loss
+from toynets import (
+    ROWS,
+    calls_of,
+    everything,
+    gradient_of,
+    items,
+    random_updates,
+    recipe,
+    relative,
+    toy,
+    trainer,
+)
+from toysteps import (
+    IMAGES,
+    LABELS,
+    assert_equals_oracle,
+    augmentation,
+    augmented,
+    exact_gradients,
+    step_gradients,
+)
+
+from tinytrain.plan import Update, backward_macs_per_query, n_hard
+
+NETWORKS = pytest.mark.parametrize("name", list(ROWS))
+
+
+@NETWORKS
+@pytest.mark.parametrize("step", ["both", "constant"])
+def test_the_gradient_of_a_step_equals_that_of_one_batch(name, step):
+    """Picture by picture in two passes, through prototypes or with them held constant."""
+    network = toy(name)
+    made, loss = step_gradients(network, recipe(everything(network), step=step))
+    want_loss, want = exact_gradients(network, step)
+    assert abs(loss - want_loss.mean) < 1e-5
+    assert relative(made.support, Oracle(network).forward(IMAGES).embeddings) < 1e-5
+    assert relative(10 * made.cosine, want_loss.logits) < 1e-5
+    assert_equals_oracle(made, want)
+
+
+@pytest.mark.parametrize("step", ["both", "constant"])
+def test_the_oracle_equals_finite_differences(step):
+    network = toy("blocks")
+    oracle, other = Oracle(network), Oracle(network)
+    _, want = gradients(oracle, IMAGES, LABELS, augmented(1), LABELS, step)
+    random, size = np.random.default_rng(3), 1e-8
+    for i in range(len(network.layers)):
+        direction = (
+            random.standard_normal(oracle.weights[i].shape),
+            random.standard_normal(oracle.biases[i].shape),
+        )
+        loss = []
+        for sign in (1, -1):
+            oracle.weights[i] += sign * size * direction[0]
+            oracle.biases[i] += sign * size * direction[1]
+            support = (oracle if step == "both" else other).forward(IMAGES).embeddings
+            loss.append(loss_of(support, oracle.forward(augmented(1)).embeddings))
+            oracle.weights[i] -= sign * size * direction[0]
+            oracle.biases[i] -= sign * size * direction[1]
+        slope = (loss[0] - loss[1]) / (2 * size)
+        exact = (want.weights[i] * direction[0]).sum() + (want.biases[i] * direction[1]).sum()
+        assert abs(slope - exact) < 1e-6 * max(1, abs(exact))
+
+
+def loss_of(support, queries, temperature=10):
+    """The loss once more, straight from its definition."""
+    means = np.stack([support[k == LABELS].mean(axis=0) for k in range(3)])
+    total = 0
+    for f, label in zip(queries, LABELS, strict=True):
+        cosines = [f @ p / np.linalg.norm(f) / np.linalg.norm(p) for p in means]
+        total -= np.log(np.exp(temperature * cosines[label]) / np.exp(temperature * np.array(cosines)).sum())
+    return total / len(queries)
+
+
+@NETWORKS
+@pytest.mark.parametrize("key", range(6))
+def test_sparse_gradients_are_slices_of_the_full_gradient(name, key):
+    """Selected channels of every kind of layer, in any order, with and without biases."""
+    network = toy(name)
+    made, _ = step_gradients(network, recipe(random_updates(network, key)), micro=1 + key % 3)
+    full, _ = step_gradients(network, recipe(everything(network)), micro=1 + key % 3)
+    for slot in made.slots:
+        part = gradient_of(full, slot.layer, slot.part)[..., list(slot.channels)]
+        assert relative(gradient_of(made, slot.layer, slot.part), part) < 1e-6
+
+
+@pytest.mark.parametrize("step", ["both", "constant"])
+@pytest.mark.parametrize("share", [0.25, 0.6])
+def test_a_hard_share_runs_backward_the_pictures_of_highest_loss_only(share, step):
+    network = toy("blocks")
+    table, calls = calls_of()
+    plan = recipe(everything(network), step=step, hard_share=share)
+    made, _ = step_gradients(network, plan, table=table)
+    loss, _ = exact_gradients(network)
+    count = n_hard(share, len(LABELS))
+    hardest = np.sort(np.argsort(-loss.each)[:count])
+    assert_equals_oracle(made, exact_gradients(network, step, hardest)[1])
+    passes = sum(kernel == "pool_grad" for kernel, _ in calls)
+    assert passes == count + (len(LABELS) if step == "both" else 0)
+
+
+@pytest.mark.parametrize("sets", [0, 1, 2])
+def test_cached_features_are_those_of_the_frozen_part_in_8_bits(sets):
+    """With one set the clean pictures are cached, with two also view 1; the rest is computed again."""
+    network, first = toy("blocks"), 9
+    plan = recipe(u for u in everything(network) if u.layer >= first)
+    made, _ = step_gradients(network, plan, sets=sets)
+    oracle = Oracle(network)
+    features = [oracle.forward(augmented(view), 0, first).output for view in (0, 1)]
+    for view in range(sets):
+        features[view] = np.stack([in_8_bits(x) for x in features[view]])
+    run = oracle.forward(np.concatenate(features), first)
+    n = len(LABELS)
+    loss = prototype_loss(run.embeddings[:n], LABELS, run.embeddings[n:], LABELS)
+    assert_equals_oracle(
+        made, oracle.backward(run, np.concatenate([loss.grad_support, loss.grad_queries]), first)
+    )
+
+
+def in_8_bits(x):
+    low, step = x.min(), (x.max() - x.min()) / 255
+    return low + step * np.floor((x - low) / step + 0.5)
+
+
+@NETWORKS
+@pytest.mark.parametrize("step", ["both", "constant"])
+def test_steps_of_plain_sgd_equal_those_of_the_oracle(name, step):
+    """Every layer's gradient is taken at the old weights, then all of them move."""
+    network, oracle = toy(name), Oracle(toy(name))
+    updates = random_updates(network, "steps")
+    plan = recipe(updates, step=step)
+    made = trainer(network, plan, IMAGES, LABELS, augmentation=augmentation)
+    made.start()
+    for number in range(1, 4):
+        made.step(number, items(len(LABELS)), items(len(LABELS), number))
+        _, want = gradients(oracle, IMAGES, LABELS, augmented(number), LABELS, step)
+        for slot in made.slots:
+            rate = plan.rates[0][slot.part == "bias"]
+            target, g = {
+                "weight": (oracle.weights, want.weights), "bias": (oracle.biases, want.biases),
+            }[slot.part]  # fmt: skip
+            columns = list(slot.channels)
+            target[slot.layer][..., columns] -= rate * g[slot.layer][..., columns]
+    for i in range(len(network.layers)):
+        assert relative(made.working.weights[i], oracle.weights[i]) < 1e-5
+        assert relative(made.working.biases[i], oracle.biases[i]) < 1e-5
+
+
+def test_weights_are_written_after_the_last_gradient_of_a_step():
+    network = toy("blocks")
+    table, calls = calls_of()
+    made = trainer(network, recipe(everything(network)), IMAGES, LABELS, table=table, micro=3)
+    made.start()
+    calls.clear()
+    made.step(1, items(len(LABELS)), items(len(LABELS)))
+    names = [name for name, _ in calls]
+    last_use = max(k for k, name in enumerate(names) if "grad" in name or name == "matmul")
+    assert names.index("sgd") > last_use
+    weights = {id(a) for a in (*made.working.weights, *made.working.biases)}
+    writes = [k for k, (_, args) in enumerate(calls) if base_of(args[0]) in weights]
+    assert min(writes) > names.index("sgd") and len(writes) == len(made.slots)
+
+
+def base_of(array):
+    while getattr(array, "base", None) is not None:
+        array = array.base
+    return id(array)
+
+
+@NETWORKS
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+def test_trained_numbers_are_what_the_network_then_uses_and_the_rest_keeps_every_bit(name, optimizer):
+    network = toy(name)
+    plan = recipe(random_updates(network, optimizer), optimizer=optimizer)
+    made = trainer(network, plan, IMAGES, LABELS)
+    made.start()
+    before = made.trained.copy()
+    for number in (1, 2):
+        made.step(number, items(len(LABELS)), items(len(LABELS)))
+    assert (made.trained != before).mean() > 0.5
+    expected = (
+        [network.float_weight(i) for i in range(len(network.layers))],
+        [b.copy() for b in network.biases],
+    )
+    for slot in made.slots:
+        values = made.trained[slot.start : slot.start + slot.size].reshape(slot.shape)
+        expected[slot.part == "bias"][slot.layer][..., list(slot.channels)] = values
+    for got, want in zip((made.working.weights, made.working.biases), expected, strict=True):
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(got, want, strict=True))
+
+
+@NETWORKS
+@pytest.mark.parametrize("step, share", [("both", 1.0), ("constant", 1.0), ("constant", 0.5)])
+def test_macs_that_are_executed_are_those_of_the_plan(name, step, share):
+    network = toy(name)
+    plan = recipe(random_updates(network, 5), step=step, hard_share=share)
+    made = trainer(network, plan, IMAGES, LABELS, micro=2)
+    ran = []
+    for lane in made.lanes:
+        for segment, (calls, _) in lane.segments.items():
+            macs = made.program.segments[segment].backward_macs
+            calls.insert(0, (lambda macs=macs: ran.append(macs), ()))
+    made.start()
+    made.step(1, items(len(LABELS)), items(len(LABELS)))
+    assert sum(ran) / len(LABELS) == pytest.approx(backward_macs_per_query(network, plan, len(LABELS)))
+
+
+def test_only_biases_can_be_trained():
+    network = toy("headed")
+    made, _ = step_gradients(network, recipe((Update(3, bias=True), Update(6, bias=True))))
+    assert_equals_oracle(made, exact_gradients(network)[1])

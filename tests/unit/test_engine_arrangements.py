@@ -1,0 +1,65 @@
+"""Lanes, partitions, micro-batches, caches and backends change the time of training, not its result."""
+
+import pytest
+from toynets import ROWS, everything, items, recipe, relative, toy, trainer
+from toysteps import IMAGES, LABELS, augmentation, bits, step_gradients
+
+from tinytrain import kernels
+
+NETWORKS = pytest.mark.parametrize("name", list(ROWS))
+
+
+def test_a_cache_of_pictures_is_exact():
+    network = toy("blocks")
+    plan = recipe(everything(network))
+    assert bits(step_gradients(network, plan, sets=2)[0]) == bits(step_gradients(network, plan, sets=0)[0])
+
+
+@NETWORKS
+@pytest.mark.parametrize("micro", [2, 4, 9])
+def test_micro_batches_of_any_size_agree(name, micro):
+    network = toy(name)
+    plan = recipe(everything(network))
+    one, many = (step_gradients(network, plan, micro=m)[0] for m in (1, micro))
+    assert relative(many.gradients[0], one.gradients[0]) < 1e-5
+
+
+@NETWORKS
+@pytest.mark.parametrize("cut, sets", [(0, 0), (5, 0), (5, 1), (5, 3)])
+@pytest.mark.parametrize("micro", [1, 2])
+def test_two_lanes_equal_one_bit_for_bit(name, cut, sets, micro):
+    network = toy(name)
+    plan = recipe(tuple(u for u in everything(network) if u.layer >= cut), optimizer="adam")
+    trained = []
+    for lanes in (1, 2, 4):
+        made = trainer(
+            network, plan, IMAGES, LABELS, sets, micro, partitions=2, lanes=lanes, augmentation=augmentation
+        )
+        made.start()
+        made.fill()
+        for number in range(1, 4):
+            made.step(number, items(len(LABELS)), items(len(LABELS), max(sets - 1, 0)))
+        made.close()
+        trained.append((made.trained.tobytes(), bits(made), made.support.tobytes()))
+    assert trained[0] == trained[1] == trained[2]
+
+
+@NETWORKS
+def test_two_partitions_agree_with_one(name):
+    network = toy(name)
+    plan = recipe(everything(network))
+    one, two = (step_gradients(network, plan, partitions=p)[0] for p in (1, 2))
+    assert relative(two.gradients[0], one.gradients[0]) < 1e-5
+
+
+def test_both_backends_train_the_same():
+    network = toy("blocks")
+    plan = recipe(everything(network), optimizer="adam")
+    numbers = []
+    for backend in ("numba", "numpy"):
+        made = trainer(network, plan, IMAGES, LABELS, table=kernels.load(backend))
+        made.start()
+        for number in (1, 2, 3):
+            made.step(number, items(len(LABELS)), items(len(LABELS)))
+        numbers.append(made.trained.copy())
+    assert relative(numbers[0], numbers[1]) < 1e-3

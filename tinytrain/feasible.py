@@ -1,0 +1,40 @@
+"""What the sizes alone say about a budget, before any picture is read."""
+
+from bisect import bisect_left
+
+import numpy as np
+
+from tinytrain.compile import Program, compile_probe
+from tinytrain.fit import infeasible, smallest_budget
+from tinytrain.network import Network
+from tinytrain.plan import Budget, TaskShape
+from tinytrain.policies.common import Policy
+from tinytrain.probe import Scores
+
+
+def probe_inside(network: Network, policy: Policy, budget: Budget, task: TaskShape) -> Program | None:
+    """The program of the probe, None if the policy asks for none; ``detail["inspected"]`` names its layers.
+
+    The shallowest layers, whose gradients are the largest, are left out until the rest fits the
+    budget. Raises BudgetError where already the sizes say that it is too small.
+    """
+    wanted = policy.inspects(network) if policy.inspects else ()
+    # Nothing was measured yet, so every channel counts as much as any other.
+    alike = {i: np.ones(network.layers[i].cout, np.float32) for i in wanted}
+    guess = Scores(alike, 0.0, 0, 0) if wanted else None
+    programs: dict[int, Program] = {}
+
+    def fits(left_out: int) -> bool:
+        programs[left_out] = compile_probe(network, wanted[left_out:], task)
+        return programs[left_out].nbytes <= budget.memory
+
+    trains = smallest_budget(network, policy, guess, budget, task) <= budget.memory
+    if not wanted and trains:
+        return None
+    if trains and fits(0):
+        return programs[0]
+    least = bisect_left(range(len(wanted) - 1), True, lo=1, key=fits) if wanted else 0
+    if wanted and fits(least) and trains:
+        return programs[least]
+    probe = programs[least].nbytes if wanted else 0
+    raise infeasible(network, policy, guess, budget, task, probe)
