@@ -197,7 +197,7 @@ class Training:
         self.trainer = Trainer(
             program, Arena(program.nbytes), self.working, kernel_table.load(),
             lambda i: self.current[i],
-            lambda view, i: None if rng_for(pool.seed, "placeholder plain", view, i).random()>AUG else draw(rng_for(pool.seed, "placeholder view", view, i), size, may_flip=False),
+            lambda view, i: None if rng_for(pool.seed, "placeholder plain", view, i).random()>AUG*self.progress else draw(rng_for(pool.seed, "placeholder view", view, i), size, may_flip=False),
             labels,
         )  # fmt: skip
         self.trainer.class_sizes.fill(SHOTS)  # only support pictures make prototypes
@@ -208,6 +208,7 @@ class Training:
         trainer = self.trainer
         if number % (10**9 if BETA2 else RESTART) == 0:
             trainer.start()
+        self.progress = progress
         self.current = self.pool.episode(number)
         support = [(number + 1, i) for i in range(WAY * SHOTS)]
         queries = [(number + 1, i) for i in range(WAY * SHOTS, len(self.current))]

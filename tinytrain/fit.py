@@ -1,4 +1,4 @@
-"""From a recipe and a byte budget to a program that fits: what does not fit is cached less, then trained less.
+"""From a recipe and a byte budget to a program that fits: cache less, then train less, until it does.
 
 Nothing is estimated: every candidate is compiled and placed, and its arena is compared with the
 budget. The order of retreat: fewer cached views, smaller micro-batches and one gradient
@@ -130,6 +130,6 @@ def check_macs(network: Network, policy: Policy, recipe: Recipe, budget: Budget,
     if cost > limit * (1 + 1e-9):
         raise BudgetError(
             "macs-budget",
-            f"policy {policy.name} needs {cost:.0f} backward MACs per pseudo-query, the budget is {limit:.0f} "
-            f"({budget.macs:.0%}); give --macs {cost / full_backward_macs(network) + 0.005:.0%} or more",
+            f"policy {policy.name} needs {cost:.0f} backward MACs per pseudo-query, the budget is "
+            f"{limit:.0f} ({budget.macs:.0%}); give --macs {cost / full_backward_macs(network) + 0.005:.0%} or more",
         )

@@ -50,7 +50,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 @dataclass
 class HeadArrays:
-    """Arena arrays of one fit: weights (way, d), offsets (way,), sums (way, d), counts (way,), scatter (d, d)."""
+    """Arena arrays: weights (way, d), offsets (way,), sums (way, d), counts (way,), scatter (d, d)."""
 
     weights: np.ndarray
     offsets: np.ndarray
@@ -62,11 +62,14 @@ class HeadArrays:
 Batches = Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]]
 
 
-def fit_head(kind: str, kernels, arrays: HeadArrays, every_view: Batches, clean: Batches) -> Head:
+def fit_head(
+    kind: str, kernels, arrays: HeadArrays, every_view: Batches, clean: Batches, pictures: np.ndarray
+) -> Head:
     """Fit a head to (embeddings, labels) batches of all views, calibrate it on those of the clean pictures.
 
-    Batches may be overwritten by the next one; embeddings are scaled to length 1 in place. The
-    returned head's weights and means are copies that may outlive the arena.
+    `pictures` is the number of clean pictures per class, (way,). Batches may be overwritten by the
+    next one; embeddings are scaled to length 1 in place. The returned head's weights and means are
+    copies that may outlive the arena.
     """
     arrays.sums.fill(0)
     arrays.counts.fill(0)
@@ -84,7 +87,7 @@ def fit_head(kind: str, kernels, arrays: HeadArrays, every_view: Batches, clean:
         _solve_lda(kernels, arrays)
     else:
         kernels.normalize_rows(arrays.weights)
-    calibration = _leave_one_out(kind, kernels, arrays, clean)
+    calibration = _leave_one_out(kind, kernels, arrays, clean, pictures)
     return Head(
         kind,
         arrays.weights.copy(),
@@ -132,15 +135,12 @@ class _Calibration:
         return float(TEMPERATURES[self.loss.argmin()]), self.right / self.count
 
 
-def _leave_one_out(kind: str, kernels, arrays: HeadArrays, clean: Batches) -> _Calibration:
+def _leave_one_out(kind: str, kernels, arrays: HeadArrays, clean: Batches, pictures) -> _Calibration:
     """Logits of every clean support picture with its own share taken out of its class mean.
 
     All views of a picture are taken to lie where its clean picture lies; the covariance stays.
     """
     calibration = _Calibration()
-    pictures = np.zeros(len(arrays.counts), int)
-    for _, labels in clean():
-        np.add.at(pictures, labels, 1)
     for embeddings, labels in clean():
         kernels.normalize_rows(embeddings)
         for e, label in zip(embeddings, labels, strict=True):

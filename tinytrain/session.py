@@ -29,7 +29,7 @@ def augmentation_of(episode: Episode, size: int, seed: int) -> Callable[[int, in
 
 
 class Session:
-    """One adaptation of `working` to `episode` by the program of `fit`; see `adapt` for the order of calls."""
+    """One adaptation of `working` to `episode` by the program of `fit`; `adapt` has the order of calls."""
 
     def __init__(
         self, fit: Fit, arena, working: WorkingCopy, kernels, episode: Episode, seed: int, lanes: int
@@ -59,7 +59,10 @@ class Session:
     # ---- heads -----------------------------------------------------------------------------
 
     def fit_head(self, name: str, tick: int, kind: str | None = None) -> Head:
-        """Fit the recipe's head to the support as the network is now; `name` is "head before" or "head after"."""
+        """Fit a head (the recipe's, or `kind`) to the support as the network is now.
+
+        `name` is "head before" or "head after", `tick` the time at which the arena holds its arrays.
+        """
         kind = kind or self.fit.recipe.head
         arrays = HeadArrays(
             self.array(f"{name}: weights"),
@@ -70,8 +73,9 @@ class Session:
         )
         every_view = range(self._head_views() + 1) if kind == "lda" else (0,)
         return fit_head(
-            kind, self.kernels, arrays, lambda: self._embeddings(every_view), lambda: self._embeddings((0,))
-        )
+            kind, self.kernels, arrays, lambda: self._embeddings(every_view),
+            lambda: self._embeddings((0,)), self.trainer.class_sizes,
+        )  # fmt: skip
 
     def _head_views(self) -> int:
         sets = self.fit.resources.sets

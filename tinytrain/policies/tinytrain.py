@@ -1,7 +1,6 @@
 """The default policy: where to cut, and which channels to train above the cut, decided by the task.
 
-What it does differently from the published method, each measured (see RESULTS in the repository's
-notes on accuracy):
+What it does differently from the published method:
 
 * Only expand convolutions (the pointwise layer that opens a block) and the biases above the cut are
   trained. The published score divides by weights and MACs and so picks the same depthwise layers
@@ -27,6 +26,9 @@ HARD_SHARE = 0.6  # pseudo-queries that are back-propagated: the hardest
 NUMBER_SHARE = 0.3  # of the memory budget for trained numbers, at BYTES_EACH
 BYTES_EACH = 12  # value, gradient and two 16-bit moments
 RELATIVE_RATE = 0.01
+# A cut is not deeper than that this many sets of features (the clean pictures and some views) fit
+# this share of the memory budget in 8 bits: without a cache the frozen part runs in every step.
+CACHED_SETS, CACHE_SHARE = 4, 0.6
 
 
 def expand_layers(network: Network) -> tuple[int, ...]:
@@ -83,9 +85,13 @@ def choose(network: Network, scores: Scores, cut: int, macs: float, numbers: flo
     return Choice(cut, {i: tuple(c) for i, c in chosen.items()}, gain / (total or 1.0))
 
 
-def select(network: Network, scores: Scores, macs: float, numbers: float) -> Choice | None:
-    """The best choice over all cuts."""
-    found = [choose(network, scores, cut, macs, numbers) for cut in scores.fisher]
+def select(network: Network, scores: Scores, macs: float, numbers: float, cached_set: float) -> Choice | None:
+    """The best choice over all cuts whose features, in one set, take at most `cached_set` numbers.
+
+    Over all cuts where no cut is as small as that.
+    """
+    small = [cut for cut in scores.fisher if network.layers[cut].in_size <= cached_set]
+    found = [choose(network, scores, cut, macs, numbers) for cut in small or scores.fisher]
     return max((c for c in found if c), key=lambda c: c.gain, default=None)
 
 
@@ -93,14 +99,14 @@ def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskSh
     macs = budget.macs * full_backward_macs(network)
     if budget.macs_mode == "mean":
         macs /= HARD_SHARE
-    choice = scores and select(network, scores, macs, NUMBER_SHARE * budget.memory / BYTES_EACH)
+    numbers = NUMBER_SHARE * budget.memory / BYTES_EACH
+    cached_set = CACHE_SHARE * budget.memory / CACHED_SETS / task.n_support
+    choice = scores and select(network, scores, macs, numbers, cached_set)
     last = len(network.layers) - 1
     if choice is None or share <= 0:  # the least it can, whatever was measured
         updates = (Update(last, bias=True),)
     else:
-        updates = tuple(
-            Update(i, choice.channels.get(i, ()), bias=True) for i in range(choice.cut, last + 1)
-        )
+        updates = tuple(Update(i, choice.channels.get(i, ()), bias=True) for i in range(choice.cut, last + 1))
     updates = scaled(network, updates, share)
     rates = rates_by_size(network, updates, RELATIVE_RATE)
     return Recipe("tinytrain", updates, rates, hard_share=HARD_SHARE)

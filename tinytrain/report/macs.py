@@ -45,11 +45,11 @@ def _heads(fit: Fit) -> list[str]:
 
 
 def _head(cost: _Cost, n: int, kind: str) -> int:
-    """One head: every view of every picture, then the clean ones twice to leave each out in turn."""
+    """One head: every view of every picture, then the clean ones again to leave each out in turn."""
     sets, views = cost.fit.resources.sets, 0
     if kind == "lda":
         views = sets - 1 if sets >= 2 else max(1, min(cost.fit.recipe.views, HEAD_PICTURES // n))
-    shown = [*range(views + 1), 0, 0]
+    shown = [*range(views + 1), 0]
     return n * sum(cost.embed + cost.load(view) for view in shown)
 
 

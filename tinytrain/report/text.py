@@ -25,7 +25,7 @@ def render_plan(facts: dict) -> str:
         _line(
             "for scale",
             f"{row['method']:<10} {row['weights']:>9,} weights, {_both(row['paper'])} as published, "
-            f"{format_count(row['backward_macs'])} backward MACs",
+            f"{row['backward_macs'] / 1e6:.3f} M backward MACs",
         )
         for row in facts["accounting"]
     ]

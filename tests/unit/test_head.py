@@ -1,0 +1,140 @@
+"""Heads against their formulas in float64, in batches, inside memory that is given."""
+
+import numpy as np
+import pytest
+
+from tinytrain import kernels
+from tinytrain.head import SHRINKAGE, TEMPERATURES, Head, HeadArrays, fit_head, softmax
+
+WAY, SIZE = 4, 12
+LABELS = np.array([0, 1, 2, 3, 0, 1, 2, 0, 1, 0], np.int32)
+SHOTS = np.bincount(LABELS)
+BACKENDS = pytest.mark.parametrize("backend", ["auto", "numpy"])
+KINDS = pytest.mark.parametrize("kind", ["cosine", "lda"])
+
+
+def embeddings(view=0):
+    rng = np.random.default_rng(view)
+    centres = np.random.default_rng(99).standard_normal((WAY, SIZE))
+    return (2 * centres[LABELS] + rng.standard_normal((len(LABELS), SIZE))).astype("f")
+
+
+def batches(views, size=3):
+    """Like the engine's: each batch overwrites the one before."""
+
+    def stream():
+        memory = np.empty((size, SIZE), np.float32)
+        for view in views:
+            for first in range(0, len(LABELS), size):
+                part = embeddings(view)[first : first + size]
+                memory[: len(part)] = part
+                yield memory[: len(part)], LABELS[first : first + size]
+
+    return stream
+
+
+def fitted(kind, views=(0,), backend="auto", fill=np.nan):
+    full = [np.full(shape, fill, np.float32) for shape in ((WAY, SIZE), WAY, (WAY, SIZE), WAY, (SIZE, SIZE))]
+    arrays = HeadArrays(*full[:4], full[4] if kind == "lda" else None)
+    return fit_head(kind, kernels.load(backend), arrays, batches(views), batches((0,)), SHOTS)
+
+
+def unit(x):
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def means(x, labels):
+    return np.stack([x[labels == k].mean(axis=0) for k in range(WAY)])
+
+
+def covariance(x, labels):
+    """Within classes, shrunk half-way to a multiple of the identity."""
+    centred = x - means(x, labels)[labels]
+    s = centred.T @ centred / len(x)
+    return (1 - SHRINKAGE) * s + (SHRINKAGE * np.trace(s) / SIZE + 1e-7) * np.eye(SIZE)
+
+
+@BACKENDS
+def test_the_cosine_head_compares_with_mean_directions(backend):
+    x = unit(embeddings().astype(float))
+    head = fitted("cosine", backend=backend)
+    np.testing.assert_allclose(head.means, means(x, LABELS), atol=1e-5)
+    np.testing.assert_allclose(head.logits(embeddings()), x @ unit(means(x, LABELS)).T, atol=1e-5)
+
+
+@BACKENDS
+@pytest.mark.parametrize("views", [(0,), (0, 1, 2)])
+def test_the_lda_head_is_the_shrunk_discriminant_of_all_views(backend, views):
+    x = unit(np.concatenate([embeddings(v) for v in views]).astype(float))
+    labels = np.tile(LABELS, len(views))
+    head = fitted("lda", views, backend)
+    m, inverse = means(x, labels), np.linalg.inv(covariance(x, labels))
+    np.testing.assert_allclose(head.weights, m @ inverse, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(head.offsets, -0.5 * np.einsum("kd,de,ke->k", m, inverse, m), rtol=1e-3)
+    assert head.counts.tolist() == np.bincount(labels).tolist()
+
+
+@KINDS
+def test_leave_one_out_takes_each_picture_out_of_its_own_class_mean(kind):
+    x = unit(embeddings().astype(float))
+    inverse = np.linalg.inv(covariance(x, LABELS))
+    right, losses = [], np.zeros(len(TEMPERATURES))
+    for i, label in enumerate(LABELS):
+        if (label == LABELS).sum() < 2:
+            continue
+        m = means(x, LABELS)
+        m[label] = x[(label == LABELS) & (np.arange(len(x)) != i)].mean(axis=0)
+        if kind == "lda":
+            logits = m @ inverse @ x[i] - 0.5 * np.einsum("kd,de,ke->k", m, inverse, m)
+        else:
+            logits = unit(m) @ x[i]
+        right.append(logits.argmax() == label)
+        losses -= np.log(softmax(logits / TEMPERATURES[:, None])[:, label])
+    head = fitted(kind)
+    assert head.left_out == pytest.approx(np.mean(right))
+    assert head.temperature == pytest.approx(TEMPERATURES[losses.argmin()])
+
+
+@KINDS
+def test_what_the_memory_held_before_and_the_size_of_batches_change_nothing(kind):
+    a, b = fitted(kind, fill=np.nan), fitted(kind, fill=7)
+    assert a.weights.tobytes() == b.weights.tobytes() and a.offsets.tobytes() == b.offsets.tobytes()
+
+
+def test_the_lda_head_is_solved_inside_the_given_memory(monkeypatch):
+    """numpy's solvers take workspaces of their own."""
+    for name in ("solve", "inv", "cholesky"):
+        monkeypatch.setattr(np.linalg, name, None)
+    assert np.isfinite(fitted("lda", backend="numba").weights).all()
+
+
+def test_a_head_owns_its_numbers():
+    arrays = HeadArrays(
+        *(np.zeros(s, "f") for s in ((WAY, SIZE), WAY, (WAY, SIZE), WAY)), np.zeros((SIZE, SIZE), "f")
+    )
+    head = fit_head("lda", kernels.load(), arrays, batches((0,)), batches((0,)), SHOTS)
+    before = head.logits(embeddings())
+    for array in (arrays.weights, arrays.offsets, arrays.sums, arrays.counts):
+        array[:] = -1
+    assert (head.logits(embeddings()) == before).all() and (head.counts > 0).all()
+
+
+def test_single_pictures_cannot_be_left_out():
+    one = np.arange(WAY, dtype=np.int32)
+
+    def stream():
+        yield embeddings()[one], one
+
+    arrays = HeadArrays(*(np.zeros(s, "f") for s in ((WAY, SIZE), WAY, (WAY, SIZE), WAY)), None)
+    head = fit_head("cosine", kernels.load(), arrays, stream, stream, np.ones(WAY))
+    assert head.left_out is None and head.temperature == 1
+
+
+def test_probabilities_are_a_softmax_at_the_fitted_temperature():
+    x, zero = embeddings(), np.zeros(WAY, "f")
+    weights = np.random.default_rng(1).standard_normal((WAY, SIZE)).astype("f")
+    warm, cold = (Head("cosine", weights, zero, weights, zero, temperature=t) for t in (1.0, 0.1))
+    np.testing.assert_allclose(warm.probabilities(x).sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(warm.probabilities(x), softmax(warm.logits(x)))
+    assert (cold.probabilities(x).max(axis=1) >= warm.probabilities(x).max(axis=1)).all()
+    assert (cold.probabilities(x).argmax(axis=1) == warm.probabilities(x).argmax(axis=1)).all()

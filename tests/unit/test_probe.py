@@ -1,0 +1,112 @@
+"""Fisher information on toy networks against its definition in float64."""
+
+import numpy as np
+import pytest
+from oracle import Oracle, fisher, prototype_loss
+from toynets import ROWS, relative, toy
+from toysteps import IMAGES, LABELS, augmentation, augmented
+
+from tinytrain import kernels
+from tinytrain import probe as probe_module
+from tinytrain.arena import Arena
+from tinytrain.compile import compile_probe
+from tinytrain.engine import WorkingCopy
+from tinytrain.plan import TaskShape
+from tinytrain.probe import last_blocks, probe
+
+NETWORKS = pytest.mark.parametrize("name", list(ROWS))
+
+
+def scores(network, inspected, view=1, backend="auto"):
+    return probe(
+        network, WorkingCopy(network), kernels.load(backend), inspected, LABELS, 3,
+        lambda i: IMAGES[i], lambda i: augmentation(view, i),
+    )  # fmt: skip
+
+
+def cuts(network):
+    return [tuple(range(first, len(network.layers))) for first in range(len(network.layers))]
+
+
+@NETWORKS
+@pytest.mark.parametrize("view", [0, 1])
+def test_fisher_information_equals_its_definition_at_every_depth(name, view):
+    """Clean prototypes held constant, each picture in one view as its own pseudo-query."""
+    network = toy(name)
+    want, loss = fisher(Oracle(network), IMAGES, LABELS, augmented(view))
+    for inspected in cuts(network):
+        found = scores(network, inspected, view)
+        assert found.fisher.keys() == set(inspected) and abs(found.loss - loss) < 1e-5
+        for i in inspected:
+            assert relative(found.fisher[i], want[i]) < 1e-4
+            assert found.potential(i) == pytest.approx(want[i].sum(), rel=1e-4)
+
+
+@NETWORKS
+def test_any_set_of_layers_can_be_inspected(name):
+    network = toy(name)
+    want, _ = fisher(Oracle(network), IMAGES, LABELS, augmented(1))
+    for inspected in [(len(network.layers) - 1,), (2, 5), (0, 3, 6), (1,)]:
+        found = scores(network, inspected)
+        assert all(relative(found.fisher[i], want[i]) < 1e-4 for i in inspected)
+        assert found.fisher.keys() == set(inspected)
+
+
+def test_it_is_half_the_squared_product_of_weight_and_its_gradient_for_a_layer_without_bias():
+    """``sum_d a_d g_d`` at the output of a convolution is ``<w_o, dL/dw_o> + b_o dL/db_o``."""
+    network = toy("blocks")
+    oracle = Oracle(network)
+    total = [np.zeros(layer.cout) for layer in network.layers]
+    clean = oracle.forward(IMAGES).embeddings
+    for k in range(len(LABELS)):
+        run = oracle.forward(augmented(1)[k : k + 1])
+        loss = prototype_loss(clean, LABELS, run.embeddings, LABELS[k : k + 1])
+        found = oracle.backward(run, loss.grad_queries)
+        for i in range(len(network.layers)):
+            dots = (oracle.weights[i] * found.weights[i]).sum(axis=0) + oracle.biases[i] * found.biases[i]
+            total[i] += dots**2 / (2 * len(LABELS))
+    inspected = tuple(range(len(network.layers)))
+    got = scores(network, inspected).fisher
+    assert all(relative(got[i], total[i]) < 1e-4 for i in inspected)
+
+
+@NETWORKS
+def test_no_weight_gradient_is_formed(name):
+    network = toy(name)
+    program = compile_probe(network, tuple(range(len(network.layers))), TaskShape(9, 3))
+    for segment in program.segments.values():
+        assert segment.macs("grad_weight") == 0
+
+
+@NETWORKS
+def test_the_weights_stay_and_the_arena_may_hold_anything_before(name, monkeypatch):
+    network = toy(name)
+    working = WorkingCopy(network)
+    clean = scores(network, last_blocks(network, 3))
+
+    class Dirty(Arena):
+        def __init__(self, nbytes):
+            super().__init__(nbytes)
+            self.view(0, (nbytes,), "uint8")[:] = 0xFF  # NaN in every float
+
+    monkeypatch.setattr(probe_module, "Arena", Dirty)
+    dirty = scores(network, last_blocks(network, 3))
+    assert all(clean.fisher[i].tobytes() == dirty.fisher[i].tobytes() for i in clean.fisher)
+    assert all(a.tobytes() == network.float_weight(i).tobytes() for i, a in enumerate(working.weights))
+
+
+def test_both_backends_agree():
+    network = toy("blocks")
+    a, b = (scores(network, last_blocks(network, 4), backend=x).fisher for x in ("auto", "numpy"))
+    assert all(relative(a[i], b[i]) < 1e-4 for i in a)
+
+
+def test_the_arena_is_as_large_as_reported():
+    network = toy("blocks")
+    inspected = last_blocks(network, 2)
+    assert scores(network, inspected).arena == compile_probe(network, inspected, TaskShape(9, 3)).nbytes
+
+
+def test_the_last_blocks_are_named_by_their_layers():
+    assert last_blocks(toy("blocks"), 2) == tuple(range(9, 15))
+    assert last_blocks(toy("headed"), 1) == (6,)

@@ -1,0 +1,57 @@
+"""Which pictures and views a step sees."""
+
+import numpy as np
+import pytest
+
+from tinytrain.plan import Resources
+from tinytrain.schedule import balanced_subset, step_items
+
+LABELS = np.repeat(np.arange(5), (1, 2, 3, 20, 30))
+
+
+def resources(sets, size):
+    return Resources(sets, 1, 1, size, size)
+
+
+def test_a_step_with_room_sees_every_picture_clean_and_in_one_other_view():
+    support, queries = step_items(resources(4, 56), LABELS, 1, np.random.default_rng(0))
+    assert support == [(0, i) for i in range(56)]
+    assert [i for _, i in queries] == list(range(56))
+    assert {v for v, _ in queries} == {1, 2, 3}
+
+
+@pytest.mark.parametrize("sets", [0, 1])
+def test_without_cached_views_every_step_has_a_fresh_one(sets):
+    for number in (1, 7):
+        _, queries = step_items(resources(sets, 56), LABELS, number, np.random.default_rng(0))
+        assert {v for v, _ in queries} == {number}
+
+
+@pytest.mark.parametrize("size", [5, 6, 11, 25, 40])
+def test_a_subset_holds_every_class_and_as_many_of_each_as_possible(size):
+    for seed in range(20):
+        chosen = balanced_subset(LABELS, size, np.random.default_rng(seed))
+        counts = np.bincount(LABELS[chosen], minlength=5)
+        assert chosen == sorted(set(chosen)) and len(chosen) == size and counts.min() >= 1
+        has_more = counts < np.bincount(LABELS)
+        assert (counts[has_more] >= counts.max() - 1).all()
+
+
+def test_a_subset_step_uses_the_same_pictures_as_support_and_as_queries():
+    support, queries = step_items(resources(0, 11), LABELS, 3, np.random.default_rng(1))
+    assert [i for _, i in support] == [i for _, i in queries] and len(support) == 11
+
+
+def test_every_picture_gets_its_turn():
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(60):
+        seen.update(balanced_subset(LABELS, 15, rng))
+    assert seen == set(range(len(LABELS)))
+
+
+def test_the_same_seed_draws_the_same_steps():
+    def draw():
+        rng = np.random.default_rng(5)
+        return [step_items(resources(4, 15), LABELS, n, rng) for n in range(4)]
+
+    assert draw() == draw()
