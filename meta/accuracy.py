@@ -21,7 +21,7 @@ from tinytrain.plan import Budget
 from tinytrain.units import parse_bytes, parse_share
 
 PACKS = ("gtsrb", "omniglot", "flowers12", "dtd10", "pacs_sketch")
-POLICIES = ("none", "tinytrain_published", "tinytrain", "tinytrain@30%")
+POLICIES = ("tinytrain_published", "tinytrain", "tinytrain@30%")
 
 
 def run_episode(network, episode, policy: str, memory: int, seed: int) -> dict:
@@ -47,8 +47,14 @@ def mean_interval(values) -> tuple[float, float]:
 def summary(rows: list[dict], packs, policies) -> list[str]:
     """Lines of a table in per cent: a row for each policy, then paired differences between policies."""
     table = {(r["pack"], r["episode"], r["policy"]): r for r in rows}
+    unadapted = [r for r in rows if r["policy"] == policies[0]]
     lines = ["| policy | " + " | ".join(packs) + " | mean | arena | backward MACs |"]
     lines.append("|---" * (len(packs) + 4) + "|")
+    for name in ("before_cosine", "before"):
+        cells = [mean_interval([100 * r[name] for r in unadapted if r["pack"] == p]) for p in packs]
+        total = mean_interval([100 * r[name] for r in unadapted if r["pack"] in packs])
+        shown = " | ".join(f"{m:.1f} ±{h:.1f}" for m, h in [*cells, total])
+        lines.append(f"| {name} of {policies[0]} | {shown} | | |")
     for policy in policies:
         mine = [r for r in rows if r["policy"] == policy and r["pack"] in packs]
         cells = [mean_interval([100 * r["after"] for r in mine if r["pack"] == p]) for p in packs]

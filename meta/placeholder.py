@@ -1,140 +1,49 @@
-"""Trains the small backbone that ships until the offline stage delivers a real one. A placeholder.
+"""Trains the small backbone that the package carries until the offline stage delivers a real one.
 
-A network of 0.12 M weights, from random initialisation, on generated pictures alone, with the
-engine of the device: episodes, cosine prototypes, the gradient through support and queries. Run
-``python -m tinytrain.meta.placeholder``; the same arguments on the same machine give the same bytes.
+A placeholder: 0.12 M weights, from random initialisation, on generated pictures alone, with the
+engine of the device: full training of few-shot episodes, cosine prototypes, the gradient through
+support and queries. ``python -m tinytrain.meta.placeholder`` makes the file and its model card
+again; the same arguments, versions and kind of processor give the same bytes.
 """
 
 import argparse
 import math
-import os
 import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
+import tinytrain
 from tinytrain import kernels as kernel_table
 from tinytrain.arena import Arena
-from tinytrain.augment import draw
+from tinytrain.augment import Augmentation, draw
 from tinytrain.blas import one_thread
 from tinytrain.compile import compile_training
 from tinytrain.datasets.signs import generate
+from tinytrain.datasets.symbols import BODIES
 from tinytrain.engine import Trainer, WorkingCopy
+from tinytrain.errors import StorageError, TinytrainError
+from tinytrain.meta.placeholder_card import Facts, compare_all, write_card
+from tinytrain.meta.placeholder_network import initial_network, quantised
 from tinytrain.modelfile import save_network
-from tinytrain.network import Layer, Network, Preprocessing
+from tinytrain.network import Network
 from tinytrain.plan import Recipe, Resources, TaskShape, Update
 from tinytrain.seeds import rng_for
 
-STEM = 12
-NOISE = 0.3
-# Expansion, output channels, kernel, stride of each block; no expansion: depthwise straight away.
-BLOCKS = (
-    (0, 8, 3, 1),
-    (32, 16, 3, 2),
-    (48, 24, 3, 2),
-    (72, 24, 5, 1),
-    (72, 40, 5, 2),
-    (120, 40, 5, 1),
-    (120, 40, 5, 1),
-    (160, 64, 5, 2),
-    (192, 64, 3, 1),
-    (192, 96, 3, 1),
-)
-CLASSES = range(48, 336)  # the default generated domain is 0..47: never seen here
-PER_CLASS = 24
-WAY, SHOTS, QUERIES = 10, 2, 3
+OUT = Path(tinytrain.__file__).parent / "backbones" / "placeholder.safetensors"
+CLASSES = range(48, 336)  # the default domain `signs` has classes 0..47: none of them is seen here
+PER_CLASS = 40
+WAY, SHOTS, QUERIES = 10, 1, 1
 MICRO = 5  # pictures per call
-RATE = 0.02  # highest learning rate of a weight, as a share of the rms of its layer's weights
-BIAS_RATE = 2e-3
-WARM_UP = 0.04  # share of the run in which the rates rise; then they fall along a cosine
-BETA2 = 0
-AUG = 1.0
-TURNED=0.5
-GREY=0.0
-SOFT=0
-RESTART = 200  # episodes after which the moments start again
-EPISODES = 3000
-OUT = Path(__file__).resolve().parents[1] / "tinytrain" / "backbones" / "placeholder.safetensors"
-
-
-# ---- the network ---------------------------------------------------------------------------
-
-
-def architecture(size: int = 128) -> tuple[Layer, ...]:
-    """Stem, inverted bottlenecks, the last of which gives the embedding."""
-    layers: list[Layer] = []
-
-    def add(name, kind, cout, kernel, stride, relu6, block, residual=False):
-        cin, in_hw = (layers[-1].cout, layers[-1].out_hw) if layers else (3, (size, size))
-        out_hw = ((in_hw[0] - 1) // stride + 1, (in_hw[1] - 1) // stride + 1)
-        layers.append(Layer(name, kind, cin, cout, kernel, stride, in_hw, out_hw, relu6, block, residual))
-
-    add("stem", "conv", STEM, 3, 2, True, 0)
-    for number, (expanded, cout, kernel, stride) in enumerate(BLOCKS):
-        name, block, cin = f"block{number}", number + 1, layers[-1].cout
-        if expanded:
-            add(f"{name}.expand", "pointwise", expanded, 1, 1, True, block)
-        add(f"{name}.depthwise", "depthwise", layers[-1].cout, kernel, stride, True, block)
-        add(f"{name}.project", "pointwise", cout, 1, 1, False, block, (cin, 1) == (cout, stride))
-    return tuple(layers)
-
-
-def convolve(x: np.ndarray, layer: Layer, weight: np.ndarray) -> np.ndarray:
-    """Convolution of x (n, h, w, cin) without bias, in plain numpy."""
-    if layer.kind == "pointwise":
-        return x @ weight
-    pad = layer.pad
-    x = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
-    windows = sliding_window_view(x, (layer.kernel, layer.kernel), axis=(1, 2))
-    windows = windows[:, :: layer.stride, :: layer.stride]  # n, h, w, cin, kernel, kernel
-    if layer.kind == "depthwise":
-        taps = weight.reshape(layer.kernel, layer.kernel, layer.cout)
-        return np.einsum("nhwcij,ijc->nhwc", windows, taps)
-    rows = windows.transpose(0, 1, 2, 4, 5, 3)
-    return np.ascontiguousarray(rows).reshape(*rows.shape[:3], -1) @ weight
-
-
-def initial_network(seed: int, pictures: np.ndarray) -> Network:
-    """Random weights; every channel has mean 0 and variance 1 before its ReLU6 on `pictures` (n, h, w, 3).
-
-    What batch normalisation would do in the first step is done once, so that units start alive.
-    The last layer of a residual block starts at half that size.
-    """
-    layers, contract = architecture(pictures.shape[1]), Preprocessing(size=pictures.shape[1])
-    x = (pictures.astype(np.float32) - np.float32(contract.mean)) * np.float32(contract.scale)
-    skip, weights, biases = x, [], []
-    for i, layer in enumerate(layers):
-        if i == 0 or layers[i - 1].block != layer.block:
-            skip = x
-        rng = rng_for(seed, "weights", layer.name)
-        weight = rng.standard_normal((layer.fan_in, layer.cout), dtype=np.float32)
-        if layer.kind == "depthwise":
-            weight *= NOISE
-            weight[layer.fan_in // 2] += 1
-        y = convolve(x, layer, weight)
-        size = np.float32(0.5 if layer.residual else 1) / (y.std(axis=(0, 1, 2)) + np.float32(1e-6))
-        weights.append(weight * size)
-        biases.append(-y.mean(axis=(0, 1, 2)) * size)
-        x = y * size + biases[-1]
-        if layer.relu6:
-            x = np.clip(x, 0, 6)
-        elif layer.residual:
-            x = x + skip
-    scales = (None,) * len(layers)
-    return Network("placeholder", layers, tuple(weights), scales, tuple(biases), contract)
-
-
-def quantised(network: Network) -> Network:
-    """The network with int8 weights: symmetric, one scale per output channel."""
-    weights, scales = [], []
-    for weight in network.weights:
-        scale = np.maximum(np.abs(weight).max(axis=0), np.float32(1e-12)) / np.float32(127)
-        scales.append(scale)
-        weights.append(np.rint(weight / scale).astype(np.int8))
-    return replace(network, weights=tuple(weights), scales=tuple(scales))
+EPISODES = 13000
+RATE = 0.007  # highest learning rate of a weight, as a share of the rms of its layer's first weights
+BIAS_RATE = 1e-3
+WARM_UP = 0.04  # share of the run in which the rates rise; then they fall along half a cosine
+# In bfloat16 a second moment with decay .999 only grows once it counts some hundred steps: a change
+# of .1 % is rounded away. So the moments start again before that, each time with rising rates.
+RESTART, SOFT_START = 200, 20
 
 
 # ---- episodes ------------------------------------------------------------------------------
@@ -147,31 +56,50 @@ class Pool:
     pictures: np.ndarray
     seed: int
 
-    def episode(self, number: int) -> list[np.ndarray]:
+    @property
+    def sample(self) -> np.ndarray:
+        """One picture of every ninth class, (n, size, size, 3), to initialise a network with."""
+        return np.ascontiguousarray(self.pictures[::9, 0])
+
+    def classes(self, rng: np.random.Generator, alike: bool) -> np.ndarray:
+        """WAY classes in random order; `alike` ones share three bodies, so symbols must tell them apart."""
+        candidates = np.arange(len(self.pictures))
+        if alike:
+            bodies = rng.choice(len(BODIES), 3, replace=False)
+            candidates = candidates[np.isin(candidates % len(BODIES), bodies)]
+        return rng.choice(candidates, WAY, replace=False)
+
+    def episode(self, number: int, alike: float) -> list[np.ndarray]:
         """WAY * SHOTS support pictures class by class, then WAY * QUERIES query pictures likewise.
 
-        A turned, mirrored or recoloured class is another class: half of the classes are.
+        Half of the classes are turned, mirrored and recoloured, which makes other classes of them;
+        in one of five episodes all pictures are grey, so that colour is not all that is learned. A
+        share `alike` of the episodes has classes that look alike.
         """
-        rng = rng_for(self.seed, "placeholder episode", number)
+        rng = rng_for(self.seed, "episode", "placeholder", number)
+        grey, negative = rng.random() < 0.2, rng.random() < 0.5
         support, queries = [], []
-        grey, invert = rng.random() < GREY, rng.random() < 0.5
-        for c in rng.choice(len(self.pictures), WAY, replace=False):
+        for c in self.classes(rng, rng.random() < alike):
             chosen = rng.choice(self.pictures.shape[1], SHOTS + QUERIES, replace=False)
             pictures = [self.pictures[c, p] for p in chosen]
-            if rng.random() < TURNED:
+            if rng.random() < 0.5:
                 turn, mirrored, colours = rng.integers(4), rng.random() < 0.5, rng.permutation(3)
                 pictures = [np.rot90(p[:, ::-1] if mirrored else p, turn)[..., colours] for p in pictures]
             if grey:
                 pictures = [np.repeat(p[..., 1:2], 3, axis=-1) for p in pictures]
-                if invert:
-                    pictures = [255 - p for p in pictures]
+                pictures = [255 - p for p in pictures] if negative else pictures
             support += pictures[:SHOTS]
             queries += pictures[SHOTS:]
         return support + queries
 
+    def augmentation(self, number: int, i: int, share: float) -> Augmentation | None:
+        """For a `share` of the pictures of episode `number`: what adaptation does to its pseudo-queries."""
+        rng = rng_for(self.seed, "augmentation", "placeholder", number, i)
+        return draw(rng, self.pictures.shape[2], may_flip=False) if rng.random() < share else None
 
-def render(seed: int, classes=CLASSES, per_class: int = PER_CLASS, size: int = 128) -> Pool:
-    """Draw all pictures once: that is cheaper than drawing them again in every episode."""
+
+def render(seed: int, classes: range, per_class: int, size: int = 128) -> Pool:
+    """Draw all pictures once: drawing them afresh for every episode would double the time."""
     pictures = np.empty((len(classes), per_class, size, size, 3), np.uint8)
     for row, c in zip(pictures, classes, strict=True):
         for p in range(per_class):
@@ -183,75 +111,110 @@ def render(seed: int, classes=CLASSES, per_class: int = PER_CLASS, size: int = 1
 
 
 class Training:
-    """Full training of a float network by the engine, one episode at a time."""
+    """Training of everything in a float network by the engine, one episode at a time."""
 
     def __init__(self, network: Network, pool: Pool):
-        self.pool, self.current = pool, []
+        self.pool, self.current, self.progress = pool, [], 0.0
         updates = tuple(Update(i, tuple(range(n.cout)), bias=True) for i, n in enumerate(network.layers))
         rates = tuple((RATE * float(np.sqrt(np.mean(w * w))), BIAS_RATE) for w in network.weights)
         recipe = Recipe("full", updates, rates, "adam", "both", head="cosine")
         resources = Resources(0, MICRO, 1, WAY * SHOTS, WAY * QUERIES)
         labels = np.concatenate([np.repeat(np.arange(WAY), k) for k in (SHOTS, QUERIES)]).astype(np.int32)
         program = compile_training(network, recipe, resources, TaskShape(len(labels), WAY))
-        self.working, size = WorkingCopy(network), network.preprocessing.size
+        self.working = WorkingCopy(network)
         self.trainer = Trainer(
             program, Arena(program.nbytes), self.working, kernel_table.load(),
             lambda i: self.current[i],
-            lambda view, i: None if rng_for(pool.seed, "placeholder plain", view, i).random()>AUG*self.progress else draw(rng_for(pool.seed, "placeholder view", view, i), size, may_flip=False),
+            lambda view, i: pool.augmentation(view - 1, i, self.progress / 2),
             labels,
         )  # fmt: skip
-        self.trainer.class_sizes.fill(SHOTS)  # only support pictures make prototypes
+        # The queries are pictures of their own here: only support pictures make a class mean.
+        self.trainer.class_sizes.fill(SHOTS)
         self.rates = self.trainer.rates.copy()
 
     def step(self, number: int, progress: float) -> tuple[float, float]:
-        """Loss and accuracy of episode `number` (from 0) before its update; `progress` runs from 0 to 1."""
-        trainer = self.trainer
-        if number % (10**9 if BETA2 else RESTART) == 0:
+        """Loss and accuracy of episode `number` (from 0), then its update; `progress` runs from 0 to 1."""
+        trainer, n_support, phase = self.trainer, WAY * SHOTS, number % RESTART
+        if phase == 0:
             trainer.start()
-        self.progress = progress
-        self.current = self.pool.episode(number)
-        support = [(number + 1, i) for i in range(WAY * SHOTS)]
-        queries = [(number + 1, i) for i in range(WAY * SHOTS, len(self.current))]
-        loss = trainer.compute_gradients(support, queries)
-        right = trainer.cosine.argmax(axis=1) == trainer.labels[WAY * SHOTS :]
-        rise, fall = (progress + 1e-3) / WARM_UP, (1 + math.cos(math.pi * progress)) / 2
-        np.multiply(self.rates, np.float32(min(1.0, rise) * fall * (min(1, (number % RESTART + 1) / SOFT) if SOFT else 1)), out=trainer.rates)
-        if BETA2:
-            trainer.kernels.adam(
-                trainer.trained, trainer.gradients[0], *trainer.states, trainer.work, trainer.starts, trainer.rates,
-                np.float32(0.9), np.float32(BETA2), number + 1,
-            )  # fmt: skip
-            for k, a in trainer.write_back:
-                k(*a)
-        else:
-            trainer.update(number % RESTART + 1)
+        self.progress, self.current = progress, self.pool.episode(number, 0.7 * progress)
+        items = [(number + 1, i) for i in range(len(self.current))]
+        loss = trainer.compute_gradients(items[:n_support], items[n_support:])
+        right = trainer.cosine.argmax(axis=1) == trainer.labels[n_support:]
+        rise = min(1, (progress + 1e-3) / WARM_UP) * min(1, (phase + 1) / SOFT_START)
+        fall = (1 + math.cos(math.pi * progress)) / 2
+        np.multiply(self.rates, np.float32(rise * fall), out=trainer.rates)
+        trainer.update(phase + 1)
         return loss, float(right.mean())
 
     def result(self) -> Network:
         """The network as it is now."""
-        working = self.working
+        weights = tuple(w.copy() for w in self.working.weights)
         return replace(
-            working.network,
-            weights=tuple(w.copy() for w in working.weights),
-            biases=tuple(b.copy() for b in working.biases),
+            self.working.network, weights=weights, biases=tuple(b.copy() for b in self.working.biases)
         )
 
 
 def train(network: Network, pool: Pool, episodes: int, minutes: float | None = None) -> tuple[Network, int]:
     """The trained network and the number of episodes; with `minutes` the clock decides, not `episodes`."""
     training, start = Training(network, pool), time.perf_counter()
-    loss, accuracy, number, progress = math.log(WAY), 1 / WAY, 0, 0.0
+    means, number, progress = np.array([math.log(WAY), 1 / WAY]), 0, 0.0
     while progress < 1:
-        now_loss, now_accuracy = training.step(number, progress)
-        loss += 0.02 * (now_loss - loss)
-        accuracy += 0.02 * (now_accuracy - accuracy)
+        means += 0.01 * (np.array(training.step(number, progress)) - means)
         number += 1
         seconds = time.perf_counter() - start
         progress = seconds / (60 * minutes) if minutes else number / episodes
-        if number % 50 == 0 or progress >= 1:
-            left = seconds * max(0.0, 1 / progress - 1)
-            print(
-                f"episode {number}  loss {loss:.3f}  accuracy {accuracy:.1%}  {left:.0f} s left",
-                file=sys.stderr, flush=True,
-            )  # fmt: skip
+        if number % 200 == 0 or progress >= 1:
+            left = max(0.0, seconds / progress - seconds)
+            say(f"episode {number}  loss {means[0]:.3f}  accuracy {means[1]:.1%}  {left:.0f} s left")
     return training.result(), number
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+# ---- the command ---------------------------------------------------------------------------
+
+
+def make(out: Path, seed: int, episodes: int, minutes: float | None) -> None:
+    """Train, judge and write the backbone `out` and its model card beside it."""
+    if not out.parent.is_dir():
+        raise StorageError("write-failed", f"{out.parent} is no folder; create it first")
+    start = time.perf_counter()
+    with one_thread():
+        say(f"drawing {len(CLASSES)} classes of {PER_CLASS} pictures")
+        pool = render(seed, CLASSES, PER_CLASS)
+        first = initial_network(seed, pool.sample)
+        trained, count = train(first, pool, episodes, minutes)
+        network = quantised(trained)
+        seconds = time.perf_counter() - start
+        results = compare_all(network, first)
+    facts = Facts(seed, count, minutes, WAY, SHOTS, QUERIES, CLASSES, PER_CLASS, seconds)
+    save_network(network, out)
+    write_card(out, network, facts, results)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tinytrain.meta.placeholder", description=__doc__)
+    parser.add_argument("--out", type=Path, default=OUT, metavar="FILE", help="default: the shipped file")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--episodes", type=int, default=EPISODES, metavar="N", help="default: %(default)s")
+    length.add_argument("--minutes", type=float, help="train by the clock; not reproducible")
+    parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    given = parser.parse_args(arguments)
+    if given.episodes < 1 or (given.minutes is not None and not given.minutes > 0):
+        parser.error("--episodes and --minutes must be above 0")
+    try:
+        make(given.out, given.seed, given.episodes, given.minutes)
+    except TinytrainError as error:
+        say(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        say("interrupted; nothing was written")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

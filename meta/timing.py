@@ -71,7 +71,7 @@ def in_turn(
     return {name: {part: Timing.of(s) for part, s in parts.items()} for name, parts in found.items()}
 
 
-def matmul_ceiling(repeats: int = 5) -> float:
+def matmul_ceiling(repeats: int = 40) -> float:
     """Multiply-accumulates per second of a float32 product of two 1024 x 1024 matrices."""
     x, y = np.full((1024, 1024), 0.5, np.float32), np.empty((1024, 1024), np.float32)
     return 1024**3 / alternately({"": lambda: np.matmul(x, x, out=y)}, repeats)[""].minimum

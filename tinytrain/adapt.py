@@ -62,13 +62,12 @@ def adapt(
         session = Session(fitted, arena, working, kernels, episode, seed, lanes)
         try:
             heads_before, losses, delta = _train(session, network, progress, clock)
-            after = delta.head.logits(session.embed_pictures(episode.query)).argmax(axis=1)
+            (after,) = session.predict(episode.query, delta.head)
             restore(working, network)
-            unadapted = session.embed_pictures(episode.query)
+            before_cosine, before = session.predict(episode.query, *heads_before)
         finally:
             session.close()
     clock.lap("queries")
-    before_cosine, before = (head.logits(unadapted).argmax(axis=1) for head in heads_before)
     return Report(
         network, episode, budget, policy, seed, lanes, kernels.backend,
         fitted, scores, losses, before, before_cosine, after, clock.seconds, delta,
@@ -115,11 +114,13 @@ def _train(session: Session, network: Network, progress, clock) -> tuple:
     clock.lap("training")
     if losses:
         tick, head = AFTER, session.fit_head("head after", AFTER)
+    session.release(f"scatter matrix ({tick})")
+    if losses:
         slices = trained_slices(session.trainer.slots, session.trainer.trained)
     if head.kind == "lda":
         head = replace(head, factor=packed(session.array(f"scatter matrix ({tick})")))
     clock.lap("head")
-    views = int(head.counts.sum()) // len(session.labels)
+    views = sum(head.counts.tolist()) // len(session.labels)
     names = session.episode.class_names
     delta = Delta(network.digest, network.name, slices, head, names, {}, views)
     if not (np.isfinite(losses).all() and delta.is_finite()):
@@ -156,7 +157,7 @@ def find_policy(policy: str | Policy) -> Policy:
 def restore(working: WorkingCopy, network: Network) -> None:
     """The backbone's own values back into the working copy."""
     for i, bias in enumerate(network.biases):
-        np.copyto(working.weights[i], network.float_weight(i))
+        network.float_weight(i, out=working.weights[i])
         np.copyto(working.biases[i], bias)
 
 

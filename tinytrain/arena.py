@@ -4,8 +4,9 @@ A lifetime is a closed interval [first, last] of ticks. Two buffers may share by
 their lifetimes do not meet; `check` proves that independently of how `place` chose.
 """
 
+import contextlib
 import mmap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,11 +125,31 @@ def check(layout: Layout) -> None:
 
 
 class Arena:
-    """`nbytes` bytes of anonymous memory of their own, zeroed; gone when the last view is gone."""
+    """`nbytes` bytes of anonymous memory of their own, zeroed; gone when the last view is gone.
+
+    Private and without huge pages: what the process holds grows by the pages that are touched, no more.
+    """
 
     def __init__(self, nbytes: int):
         self.nbytes = nbytes
-        self._bytes = np.frombuffer(mmap.mmap(-1, max(nbytes, 1)), np.uint8)
+        self._map = mmap.mmap(-1, max(nbytes, 1), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            with contextlib.suppress(OSError):  # a kernel without huge pages
+                self._map.madvise(mmap.MADV_NOHUGEPAGE)
+        self._bytes = np.frombuffer(self._map, np.uint8)
+
+    def release(self, keep: Iterable[tuple[int, int]]) -> None:
+        """Give pages back to the system, all but those with bytes of `keep`, (offset, length) each.
+
+        They are zero when they are used again.
+        """
+        start = 0
+        for offset, length in [*sorted(keep), (len(self._map), 0)]:
+            first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+            last = offset if offset == len(self._map) else offset // mmap.PAGESIZE * mmap.PAGESIZE
+            if first < last:
+                self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
+            start = max(start, offset + length)
 
     def view(self, offset: int, shape: tuple[int, ...], dtype) -> np.ndarray:
         """A writable array over the bytes from `offset` on."""

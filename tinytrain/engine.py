@@ -108,27 +108,21 @@ class Prefix:
     def __init__(self, bind: Binder, unit: str):
         self.picture = bind.array(f"picture ({unit})")
         self.augmented = bind.array(f"augmented picture ({unit})")
-        self.kernels = bind.kernels
+        self.kernels, self.calls, self.output = bind.kernels, (), self.augmented
         program = bind.program
-        self.bound = {}
         if "prefix" in program.segments:
-            for source in ("picture", "augmented"):
-                views = {program.externals["input"]: getattr(self, source)}
-                self.bound[source] = bind.segment(
-                    program.segments["prefix"], f"prefix workspace ({unit})", views
-                )
+            views = {program.externals["input"]: self.augmented}
+            workspace = f"prefix workspace ({unit})"
+            self.calls, ((self.output,),) = bind.segment(program.segments["prefix"], workspace, views)
 
     def features(self, augmentation: Augmentation | None) -> np.ndarray:
         """Features of the decoded picture, as it is or augmented; valid until the next call."""
-        source = "picture"
-        if augmentation is not None:
-            source = "augmented"
+        if augmentation is None:
+            np.copyto(self.augmented, self.picture)
+        else:
             self.kernels.augment(self.augmented, self.picture, *augmentation.arguments())
-        if not self.bound:
-            return getattr(self, source)
-        calls, outputs = self.bound[source]
-        run(calls)
-        return outputs[0][0]
+        run(self.calls)
+        return self.output
 
 
 class Trainer:
@@ -172,6 +166,7 @@ class Trainer:
 
     def _bind_cache(self) -> None:
         array, r = self.bind.array, self.resources
+        self.filler = Prefix(self.bind, "fill") if r.sets else None
         self.prefix_of_lane = []
         if not cached_whole(r):
             self.prefix_of_lane = [Prefix(self.bind, f"lane {p}") for p in range(r.partitions)]
@@ -204,7 +199,8 @@ class Trainer:
             self.work = array("optimizer workspace")
         self.starts = np.array([*(s.start for s in self.slots), len(self.trained)], np.int32)
         rates = {u.layer: r for u, r in zip(self.recipe.updates, self.recipe.rates, strict=True)}
-        self.rates = np.array([rates[s.layer][s.part == "bias"] for s in self.slots], np.float32)
+        self.full_rates = np.array([rates[s.layer][s.part == "bias"] for s in self.slots], np.float32)
+        self.rates = self.full_rates.copy()
         self.write_back = [self._write_back_call(s) for s in self.slots]
 
     def _write_back_call(self, slot):
@@ -222,7 +218,7 @@ class Trainer:
         """Run the frozen part over every support picture and view that the plan caches."""
         if not self.resources.sets:
             return
-        prefix = Prefix(self.bind, "fill")
+        prefix = self.filler
         for i in range(len(self.labels)):
             np.copyto(prefix.picture, self.read(i))
             for view in range(self.resources.sets):
@@ -318,6 +314,10 @@ class Trainer:
         for state in self.states:
             state.fill(0)
 
+    def scale_rates(self, factor: float) -> None:
+        """Learning rates of the next steps: `factor` times those of the recipe."""
+        np.multiply(self.full_rates, np.float32(factor), out=self.rates)
+
     def step(self, number: int, support: Sequence[Item], queries: Sequence[Item]) -> float:
         """Step `number` (from 1) on clean support items and pseudo-queries; the mean loss before it."""
         loss = self.compute_gradients(support, queries)
@@ -335,12 +335,12 @@ class Trainer:
         self.embed(queries, self.queries)
         self.kernels.prototype_loss(
             self.loss, self.residual, self.cosine, self.queries, self.step_labels[: len(queries)],
-            self.prototypes, self.recipe.temperature,
+            self.prototypes, np.float32(self.recipe.temperature),
         )  # fmt: skip
         rows = self._hardest(len(queries))
         for k in set(range(len(queries))).difference(rows):
             self.residual[k].fill(0)
-        share = self.recipe.temperature / len(rows)
+        share = np.float32(self.recipe.temperature / len(rows))
         self.kernels.prototype_loss_grad(
             self.grad[: len(queries)], self.residual, self.cosine, self.queries, self.prototypes, share
         )

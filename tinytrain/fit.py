@@ -128,8 +128,9 @@ def check_macs(network: Network, policy: Policy, recipe: Recipe, budget: Budget,
     if budget.macs_mode == "mean" and recipe.step == "constant":
         cost = backward_macs_per_query(network, recipe, queries)
     if cost > limit * (1 + 1e-9):
+        needed = cost / full_backward_macs(network) + 0.005
         raise BudgetError(
             "macs-budget",
             f"policy {policy.name} needs {cost:.0f} backward MACs per pseudo-query, the budget is "
-            f"{limit:.0f} ({budget.macs:.0%}); give --macs {cost / full_backward_macs(network) + 0.005:.0%} or more",
+            f"{limit:.0f} ({budget.macs:.0%}); give --macs {needed:.0%} or more",
         )

@@ -108,10 +108,16 @@ class Network:
         """Forward multiply-accumulates for one picture."""
         return sum(layer.macs for layer in self.layers)
 
-    def float_weight(self, index: int) -> np.ndarray:
-        """A new float32 (fan_in, cout) array of layer `index`."""
+    def float_weight(self, index: int, out: np.ndarray | None = None) -> np.ndarray:
+        """Float32 weight (fan_in, cout) of layer `index`: a new array, or written to `out`."""
         weight, scale = self.weights[index], self.scales[index]
-        return weight.astype(np.float32) if scale is None else weight * scale
+        if out is None:
+            return weight.astype(np.float32) if scale is None else weight * scale
+        np.copyto(out, weight)
+        if scale is not None:
+            for row in out:  # row by row: numpy takes a buffer to broadcast over the whole
+                row *= scale
+        return out
 
     def block_start(self, index: int) -> int:
         """Index of the first layer of the block that layer `index` belongs to."""
@@ -134,5 +140,5 @@ class Network:
             for array in parts:
                 if array is not None:
                     sha.update(array.dtype.str.encode() + str(array.shape).encode())
-                    sha.update(np.ascontiguousarray(array).tobytes())
+                    sha.update(np.ascontiguousarray(array).reshape(-1))
         return sha.hexdigest()

@@ -41,8 +41,9 @@ class Recipe:
 
     `updates` in layer order, `rates` their (weight, bias) learning rates. `step`: "both" sends the
     gradient through prototypes and pseudo-queries, "constant" through the pseudo-queries only, of
-    which the `hard_share` with the highest loss is back-propagated. `views` is the number of cached
-    augmented views per support picture that the policy would like to have.
+    which the `hard_share` with the highest loss is back-propagated. `decay`: the learning rates fall
+    linearly to 0. `views` is the number of cached augmented views per support picture that the policy
+    would like to have.
     """
 
     policy: str
@@ -51,6 +52,7 @@ class Recipe:
     optimizer: str = "adam"
     step: str = "constant"
     hard_share: float = 1.0
+    decay: bool = False
     steps: int = 40
     temperature: float = 10.0
     head: str = "lda"

@@ -83,25 +83,22 @@ class _Runner:
         views = {b: self.array(n) for n, b in externals.items() if n in program.buffers}
         views[externals["features"]] = self.features
         workspace = "workspace (probe)"
-        self.prefix = {}
+        views[externals["input"]] = self.augmented
+        self.prefix_calls, (frozen,) = (), (self.augmented,)
         if "prefix" in program.segments:
-            for name in ("picture", "augmented"):
-                source = {**views, externals["input"]: getattr(self, name)}
-                self.prefix[name] = bind.segment(program.segments["prefix"], workspace, source)
+            self.prefix_calls, (frozen,) = bind.segment(program.segments["prefix"], workspace, views)
+        self.frozen = frozen.reshape(-1)
         self.embed_calls, (self.embedding,) = bind.segment(program.segments["embed 1"], workspace, views)
         self.tap_calls, (self.loss,) = bind.segment(program.segments["tap"], workspace, views)
 
     def _load(self, i: int, augmentation: Augmentation | None) -> None:
         np.copyto(self.picture, self.read(i))
-        source = "picture"
-        if augmentation is not None:
-            source = "augmented"
+        if augmentation is None:
+            np.copyto(self.augmented, self.picture)
+        else:
             self.kernels.augment(self.augmented, self.picture, *augmentation.arguments())
-        features = getattr(self, source)
-        if self.prefix:
-            calls, (features,) = self.prefix[source]
-            run(calls)
-        np.copyto(self.features.reshape(-1), features.reshape(-1))
+        run(self.prefix_calls)
+        np.copyto(self.features.reshape(-1), self.frozen)
 
     def add_to_prototypes(self, i: int, label: int) -> None:
         self._load(i, None)

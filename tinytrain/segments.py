@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from tinytrain.emit import Emitter, Tape, Trained
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, cut_layer, n_trained
 from tinytrain.program import Buffer, Segment, View
+
+TEMPERATURE = np.float32(10)  # of the probe's loss
 
 
 @dataclass(frozen=True)
@@ -152,12 +156,12 @@ def tap_segment(network: Network, start: int, inspected, way: int, externals) ->
 
 
 def _loss_calls(segment: Segment, embedding: View, way: int, externals) -> View:
-    """Gradient (1, d) of the cross-entropy of one embedding, prototypes constant, temperature 10."""
+    """Gradient (1, d) of the cross-entropy of one embedding, prototypes constant."""
     loss = segment.new("loss", 1)
     residual, cosine = segment.new("residual", 1, way), segment.new("cosine", 1, way)
     g = segment.new("gradient of embedding", *embedding.shape)
     label, prototypes = _whole(externals["label"]), _whole(externals["prototypes"])
-    segment.call("prototype_loss", loss, residual, cosine, embedding, label, prototypes, 10.0)
-    segment.call("prototype_loss_grad", g, residual, cosine, embedding, prototypes, 10.0)
+    segment.call("prototype_loss", loss, residual, cosine, embedding, label, prototypes, TEMPERATURE)
+    segment.call("prototype_loss_grad", g, residual, cosine, embedding, prototypes, TEMPERATURE)
     segment.outputs = (loss,)
     return g

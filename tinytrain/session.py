@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tinytrain.augment import Augmentation, draw
+from tinytrain.compile import PREDICT
 from tinytrain.engine import Prefix, Trainer, WorkingCopy, run
 from tinytrain.episode import Episode, Pictures
 from tinytrain.fit import Fit
@@ -48,7 +49,7 @@ class Session:
             lanes,
         )
         self.array = self.trainer.bind.array
-        self._predictor = None
+        self._predictor = Prefix(self.trainer.bind, "predict")
 
     def close(self) -> None:
         self.trainer.close()
@@ -102,6 +103,8 @@ class Session:
         self._first_prototypes()
         losses = []
         for number in range(1, recipe.steps + 1):
+            if recipe.decay:
+                trainer.scale_rates(1 - (number - 1) / recipe.steps)
             support, queries = step_items(resources, self.labels, number, rng)
             losses.append(trainer.step(number, support, queries))
             progress("training", number, recipe.steps, losses[-1])
@@ -118,18 +121,26 @@ class Session:
             self.kernels.class_sums(sums, counts, embeddings, labels)
         np.divide(sums, counts[:, None], out=self.trainer.prototypes)
 
+    def release(self, *names: str) -> None:
+        """Give back the bytes of all buffers but the named ones and those whose values predictions need."""
+        program = self.fit.program
+        self.trainer.bind.arena.release(
+            (row["offset"], row["bytes"])
+            for row in program.table()
+            if row["first"] < PREDICT == row["last"] or row["name"] in names
+        )
+
     # ---- queries ---------------------------------------------------------------------------
 
-    def embed_pictures(self, pictures: Pictures) -> np.ndarray:
-        """Embeddings (n, d) of pictures by the network as it is now."""
-        if self._predictor is None:
-            self._predictor = Prefix(self.trainer.bind, "predict")
+    def predict(self, pictures: Pictures, *heads: Head) -> list[np.ndarray]:
+        """Labels (n,) that each head gives to pictures embedded by the network as it is now."""
         lane = self.trainer.lanes[0]
         calls, (embedding,) = lane.segments["embed 1"]
-        out = np.empty((len(pictures), embedding.shape[1]), np.float32)
+        labels = [np.empty(len(pictures), np.int64) for _ in heads]
         for i in range(len(pictures)):
             np.copyto(self._predictor.picture, pictures.read(i, self.size))
             np.copyto(lane.features[0], self._predictor.features(None).reshape(lane.features[0].shape))
             run(calls)
-            out[i] = embedding[0]
-        return out
+            for head, found in zip(heads, labels, strict=True):
+                found[i] = head.logits(embedding).argmax()
+        return labels

@@ -1,5 +1,9 @@
 """Placement by lifetime, the check that watches over it, and the memory itself."""
 
+import mmap
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -78,3 +82,38 @@ def test_views_write_to_the_arena():
 
 def test_an_arena_of_nothing_has_an_empty_view():
     assert Arena(0).view(0, (0, 4), "float32").shape == (0, 4)
+
+
+def resident_pages(array):
+    """Bytes of /proc/self/smaps that belong to the mapping of an array."""
+    address, inside = array.ctypes.data, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if header := re.match("([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(header[1], 16) <= address < int(header[2], 16)
+        elif inside and line.startswith("Rss:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no such mapping")
+
+
+def test_release_gives_back_whole_pages_and_keeps_every_byte_that_is_named():
+    page = mmap.PAGESIZE
+    made = Arena(64 * page)
+    whole = made.view(0, (64 * page,), "uint8")
+    whole[:] = 7
+    before = resident_pages(whole)
+    keep = [(40 * page + 10, 2 * page), (3 * page, 1), (5 * page - 1, 2), (63 * page, page)]
+    made.release(keep)
+    assert before - resident_pages(whole) >= 50 * page
+    for offset, length in keep:
+        assert (whole[offset : offset + length] == 7).all()
+    assert not whole[8 * page : 40 * page].any()
+    whole[:] = 1
+    assert whole.all()
+
+
+def test_an_arena_that_is_no_multiple_of_a_page_is_released_to_its_end():
+    made = Arena(10_000)
+    whole = made.view(0, (10_000,), "uint8")
+    whole[:] = 7
+    made.release([])
+    assert not whole.any()

@@ -1,10 +1,11 @@
 """Lanes, partitions, micro-batches, caches and backends change the time of training, not its result."""
 
 import pytest
-from toynets import ROWS, everything, items, recipe, relative, toy, trainer
+from toynets import ROWS, everything, items, random_updates, recipe, relative, toy, trainer
 from toysteps import IMAGES, LABELS, augmentation, bits, step_gradients
 
 from tinytrain import kernels
+from tinytrain.warmup import warm_up
 
 NETWORKS = pytest.mark.parametrize("name", list(ROWS))
 
@@ -63,3 +64,17 @@ def test_both_backends_train_the_same():
             made.step(number, items(len(LABELS)), items(len(LABELS)))
         numbers.append(made.trained.copy())
     assert relative(numbers[0], numbers[1]) < 1e-3
+
+
+def test_no_arrangement_makes_a_kernel_compile_a_second_time():
+    """Compiled code is never freed, and what `warmup` does not know costs seconds on a small board."""
+    compiled = {n: k for n, k in vars(kernels.load("numba")).items() if hasattr(k, "signatures")}
+    warm_up()
+    before = {name: len(kernel.signatures) for name, kernel in compiled.items()}
+    assert min(before.values()) >= 1
+    for name in ROWS:
+        for micro, partitions, sets in ((1, 1, 0), (2, 2, 1), (3, 1, 2)):
+            for updates in (everything(toy(name)), random_updates(toy(name), micro)):
+                plan = recipe(updates, optimizer="adam", step=("both", "constant")[micro % 2])
+                step_gradients(toy(name), plan, micro=micro, partitions=partitions, sets=sets)
+    assert {name: len(kernel.signatures) for name, kernel in compiled.items()} == before

@@ -8,8 +8,10 @@ What it does differently from the published method:
 * Every possible cut is tried: its gradient costs what it costs, the rest of the MAC and byte budget
   goes to the channels with the most Fisher information for this task, and the cut whose channels
   hold most of it wins.
-* Prototypes are constant inside a step, and only the hardest pseudo-queries are back-propagated.
-* Learning rates follow the size of a layer's weights; an LDA head reads the embeddings.
+* Prototypes are constant inside a step, and only the hardest pseudo-queries are back-propagated, as
+  many as the MAC budget pays for.
+* Learning rates follow the size of a layer's weights and fall to 0, because a handful of cached views
+  is soon learned by heart; an LDA head reads the embeddings.
 """
 
 from dataclasses import dataclass
@@ -17,15 +19,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from tinytrain.network import Network
-from tinytrain.plan import Budget, Recipe, TaskShape, Update, full_backward_macs
+from tinytrain.plan import Budget, Recipe, TaskShape, Update, full_backward_macs, picture_macs
 from tinytrain.policies.common import Policy, rates_by_size, scaled
 from tinytrain.probe import Scores
 
-BLOCKS = 8  # inspected blocks, counted from the end: more depth stopped paying off there
-HARD_SHARE = 0.6  # pseudo-queries that are back-propagated: the hardest
-NUMBER_SHARE = 0.3  # of the memory budget for trained numbers, at BYTES_EACH
+LAYERS = 5  # inspected layers
+HARD_SHARE = 0.6  # least share of the pseudo-queries that is back-propagated: the hardest
+NUMBER_SHARE = 0.35  # of the memory budget for trained numbers, at BYTES_EACH
 BYTES_EACH = 12  # value, gradient and two 16-bit moments
 RELATIVE_RATE = 0.01
+BIAS_RATE = 5e-4
 # A cut is not deeper than that this many sets of features (the clean pictures and some views) fit
 # this share of the memory budget in 8 bits: without a cache the frozen part runs in every step.
 CACHED_SETS, CACHE_SHARE = 4, 0.6
@@ -41,8 +44,15 @@ def expand_layers(network: Network) -> tuple[int, ...]:
 
 
 def inspected(network: Network) -> tuple[int, ...]:
-    first = network.layers[-1].block - BLOCKS + 1
-    return tuple(i for i in expand_layers(network) if network.layers[i].block >= first)
+    """The last expand convolutions before the smallest planes: the middle of the network.
+
+    Later ones have many weights and gain little (SparseUpdate's contribution analysis; measured again
+    here), earlier ones cost more backward MACs than they give.
+    """
+    smallest = network.layers[-1].out_hw
+    found = expand_layers(network)
+    middle = [i for i in found if network.layers[i].out_hw != smallest]
+    return tuple(middle[-LAYERS:] or found[-LAYERS:])
 
 
 @dataclass(frozen=True)
@@ -96,20 +106,23 @@ def select(network: Network, scores: Scores, macs: float, numbers: float, cached
 
 
 def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:
-    macs = budget.macs * full_backward_macs(network)
-    if budget.macs_mode == "mean":
-        macs /= HARD_SHARE
+    limit = budget.macs * full_backward_macs(network)
+    one_picture = limit / HARD_SHARE if budget.macs_mode == "mean" else limit
     numbers = NUMBER_SHARE * budget.memory / BYTES_EACH
     cached_set = CACHE_SHARE * budget.memory / CACHED_SETS / task.n_support
-    choice = scores and select(network, scores, macs, numbers, cached_set)
+    choice = scores and select(network, scores, one_picture, numbers, cached_set)
     last = len(network.layers) - 1
-    if choice is None or share <= 0:  # the least it can, whatever was measured
+    if choice is None:
         updates = (Update(last, bias=True),)
     else:
         updates = tuple(Update(i, choice.channels.get(i, ()), bias=True) for i in range(choice.cut, last + 1))
     updates = scaled(network, updates, share)
-    rates = rates_by_size(network, updates, RELATIVE_RATE)
-    return Recipe("tinytrain", updates, rates, hard_share=HARD_SHARE)
+    rates = tuple((rate, BIAS_RATE) for rate, _ in rates_by_size(network, updates, RELATIVE_RATE))
+    # What the byte limit leaves of the MACs goes to more pictures.
+    hard_share = 1.0
+    if budget.macs_mode == "mean":
+        hard_share = min(1.0, limit / max(1, picture_macs(network, updates)))
+    return Recipe("tinytrain", updates, rates, hard_share=hard_share, decay=True)
 
 
 POLICY = Policy("tinytrain", recipe, "this project", inspects=inspected)

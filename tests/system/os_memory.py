@@ -1,0 +1,130 @@
+"""One adaptation in a fresh process, seen by the operating system; prints one JSON object.
+
+Arguments: JSON with `network` (file), `policy`, `budget`, `lanes` and `leak` (bytes of heap that
+are taken in the middle of training and kept, to see that the check sees them).
+
+What happens before the baseline is outside the budget: pictures decoded, network loaded, plan
+made and bound, kernels and BLAS warmed with the plan's own shapes on every lane at the same time
+in an anonymous mapping that is unmapped again; freed heap goes back to the system, so that nothing
+the adaptation takes from it can hide.
+"""
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+
+from tinytrain import kernels as kernel_table
+from tinytrain.arena import Arena
+from tinytrain.blas import one_thread
+from tinytrain.engine import Trainer, WorkingCopy, run
+from tinytrain.episode import Episode, Pictures
+from tinytrain.importer import import_checkpoint
+from tinytrain.plan import Budget, TaskShape
+from tinytrain.policies import POLICIES
+from tinytrain.session import Session
+from tinytrain.warmup import warm_up
+
+adapt_module = importlib.import_module("tinytrain.adapt")
+REPEATS = 5  # of every segment while warming
+SIDE = 768  # of matrices whose product takes so long that all lanes are inside BLAS at the same time
+
+
+STATUS = os.open("/proc/self/status", os.O_RDONLY)
+
+
+def status(name: bytes) -> int:
+    """Bytes of a line, read without buffers that would count themselves."""
+    text = os.pread(STATUS, 4096, 0)
+    return int(text[text.index(name) + len(name) :].split(None, 1)[0]) * 1024
+
+
+def decoded_episode(size: int) -> Episode:
+    """5-way 5-shot with 2 queries per class, pictures in memory."""
+    tiles = np.random.default_rng(0).integers(0, 256, (35, 16, 16, 3), dtype=np.uint8)
+    pictures = np.tile(tiles, (1, size // 16, size // 16, 1))
+    labels = (np.arange(35) % 5).astype(np.int32)
+    every = Pictures(labels, tuple(map(str, range(35))), lambda i, size: pictures[i])
+    return Episode(every.take(range(25)), every.take(range(25, 35)), tuple("abcde"))
+
+
+def warm(session: Session, network, kernels) -> None:
+    """Every segment of the plan on every lane of `session` at the same time, in a mapping of its own."""
+    program = session.fit.program
+    trainer = Trainer(
+        program, Arena(program.nbytes), WorkingCopy(network), kernels, session.trainer.read,
+        lambda view, i: None, session.labels,
+    )  # fmt: skip
+    trainer.fill()
+    pool = session.trainer.pool
+    meet = threading.Barrier(len(trainer.lanes) if pool else 1)
+
+    def work(lane):
+        square = Arena(3 * 4 * SIDE**2).view(0, (3, SIDE, SIDE), np.float32)
+        meet.wait()
+        np.matmul(square[0], square[1], out=square[2])
+        for calls, _ in lane.segments.values():
+            for _ in range(REPEATS):
+                meet.wait()
+                run(calls)
+
+    others = [pool.submit(work, lane) for lane in trainer.lanes[1:]] if pool else []
+    work(trainer.lanes[0])
+    for other in others:
+        other.result()
+
+
+class Peak:
+    """The highest VmHWM seen since the baseline; asked often, because a release of pages may blur it."""
+
+    def __init__(self):
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+        # clear_refs takes the kernel's estimate of the present size, which can be off by many pages.
+        self.baseline, self.growth = status(b"VmRSS:"), 0
+
+    def look(self, *_) -> None:
+        self.growth = max(self.growth, status(b"VmHWM:") - self.baseline)
+
+
+def main() -> None:
+    task = json.loads(sys.argv[1])
+    network, kernels = import_checkpoint(task["network"]), kernel_table.load()
+    assert network.digest  # computed once and kept, as with every network that was loaded and checked
+    episode, policy = decoded_episode(network.preprocessing.size), POLICIES[task["policy"]]
+    warm_up()
+    with one_thread():
+        working, budget, clock = WorkingCopy(network), Budget(task["budget"]), adapt_module.Clock()
+        _, fitted = adapt_module.plan_adaptation(network, working, kernels, policy, episode, budget, 0, clock)
+        arena = Arena(fitted.program.nbytes)
+        session = Session(fitted, arena, working, kernels, episode, 0, task["lanes"])
+        warm(session, network, kernels)
+        leaked = []
+
+        def progress(stage, done, total, loss):
+            if stage == "training" and done == 2 and task["leak"]:
+                leaked.append(bytearray(task["leak"]))
+            peak.look()
+
+        release = session.release
+        session.release = lambda *names: (peak.look(), release(*names))
+        peak = Peak()
+        adapt_module._train(session, network, progress, clock)
+        session.predict(episode.query)
+        adapt_module.restore(working, network)
+        peak.look()
+        session.close()
+    assert TaskShape(25, 5) == fitted.program.detail["task"]
+    result = {"growth": peak.growth, "arena": arena.nbytes, "lanes": fitted.resources.partitions}
+    print(json.dumps(result | {"sets": fitted.resources.sets}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""The published networks in budgets of 256 kB to 8 MB: inside to the byte, or refused with one that works."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tinytrain
+from tinytrain.arena import lower_bound
+from tinytrain.episode import Episode, Pictures
+from tinytrain.errors import BudgetError
+from tinytrain.feasible import probe_inside
+from tinytrain.fit import fit
+from tinytrain.importer import import_checkpoint
+from tinytrain.plan import Budget, TaskShape
+from tinytrain.policies import POLICIES
+from tinytrain.policies.common import Policy
+from tinytrain.probe import Scores
+
+NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
+TASKS = (TaskShape(25, 5), TaskShape(500, 43))
+BUDGETS = (256_000, 400_000, 512_000, 10**6, 2 * 10**6, 8 * 10**6)
+CHOSEN = ("tinytrain", "tinytrain_published", "last_layer", "full", "none")
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def network(request):
+    if "TINYTRAIN_SHARED" not in os.environ:
+        pytest.skip("set TINYTRAIN_SHARED to the folder with backbones/upstream/*.pkl")
+    return import_checkpoint(Path(os.environ["TINYTRAIN_SHARED"]) / f"backbones/upstream/{request.param}.pkl")
+
+
+def episode(task):
+    """Pictures made of one random tile each, labels dealt out in turn, one query per class."""
+
+    def read(i, size):
+        tile = np.random.default_rng(i).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+        return np.tile(tile, (size // 8, size // 8, 1))
+
+    labels = (np.arange(task.n_support) % task.n_way).astype(np.int32)
+    support = Pictures(labels, tuple(map(str, range(len(labels)))), read)
+    return Episode(support, support.take(range(task.n_way)), tuple(map(str, range(task.n_way))))
+
+
+def scores(network, inspected):
+    rng = np.random.default_rng(0)
+    return Scores({i: rng.random(network.layers[i].cout).astype("f") for i in inspected}, 1.0, 0, 0)
+
+
+def plan(network, policy, memory, task):
+    """(bytes of the probe, fitted plan), as `adapt` makes them before it trains, with made-up scores."""
+    budget = Budget(memory)
+    program = probe_inside(network, policy, budget, task)
+    found = program and scores(network, program.detail["inspected"])
+    return program.nbytes if program else 0, fit(network, policy, found, budget, task)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=["25 pictures", "500 pictures"])
+@pytest.mark.parametrize("name", CHOSEN)
+def test_every_budget_holds_or_is_refused_with_one_that_holds(network, name, task):
+    policy, named, waste = POLICIES[name], set(), []
+    for memory in BUDGETS:
+        try:
+            probe, found = plan(network, policy, memory, task)
+        except BudgetError as refusal:
+            assert refusal.exit_code == 4 and refusal.smallest > memory
+            named.add(refusal.smallest)
+            continue
+        assert found.program.nbytes <= memory and probe <= memory
+        assert not named or memory >= min(named)
+        layouts = [found.program.layout, *(s.layout for s in found.program.segments.values())]
+        waste += [x.nbytes / max(1, lower_bound(x.intervals)) for x in layouts]
+    assert len(named) <= 1
+    for least in named:
+        probe, found = plan(network, policy, least, task)
+        assert max(probe, found.program.nbytes) <= least
+        with pytest.raises(BudgetError):
+            plan(network, policy, least - 1, task)
+    assert not waste or (np.median(waste) <= 1.05 and max(waste) <= 1.25)
+
+
+def short(name, steps):
+    """The policy of that name with fewer steps."""
+    whole = POLICIES[name]
+    recipe = lambda *arguments: replace(whole.recipe(*arguments), steps=steps)  # noqa: E731
+    return Policy(name, recipe, "", whole.inspects, whole.shrinks, whole.macs_limited)
+
+
+RUNS = [*((n, p, TASKS[0]) for n in NAMES for p in CHOSEN[:3]), (NAMES[1], "last_layer", TASKS[1])]
+
+
+@pytest.mark.parametrize("network, name, task", RUNS, indirect=["network"])
+def test_an_adaptation_runs_in_the_smallest_budget_that_its_refusal_names(network, name, task):
+    before, pictures = [b.copy() for b in network.biases], episode(task)
+    with pytest.raises(BudgetError) as refusal:
+        tinytrain.adapt(network, pictures, Budget(1), short(name, 1))
+    least = refusal.value.smallest
+    report = tinytrain.adapt(network, pictures, Budget(least), short(name, 1))
+    assert report.to_json()["memory"]["arena"] <= least
+    assert len(report.losses) == 1 and np.isfinite(report.losses).all()
+    assert all((a == b).all() for a, b in zip(before, network.biases, strict=True))
+
+
+@pytest.mark.parametrize("network", NAMES[:1], indirect=True)
+def test_one_lane_and_two_train_the_same_numbers_bit_for_bit(network):
+    results = []
+    for lanes in (1, 2, 3):
+        report = tinytrain.adapt(
+            network, episode(TASKS[0]), Budget(2 * 10**6), short("tinytrain", 3), lanes=lanes
+        )
+        assert report.fit.resources.partitions == 2
+        results.append(
+            [s.values.tobytes() for s in report.delta.slices] + [report.delta.head.weights.tobytes()]
+        )
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("network", NAMES[:1], indirect=True)
+def test_two_backends_predict_the_same(network):
+    reports = [
+        tinytrain.adapt(
+            network, episode(TASKS[0]), Budget(2 * 10**6), short("last_layer", 1), backend=backend
+        )
+        for backend in ("numba", "numpy")
+    ]
+    assert (reports[0].after == reports[1].after).all()

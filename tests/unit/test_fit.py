@@ -1,0 +1,156 @@
+"""From a budget to a plan: never a byte over, and refusals that name a budget which works."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tinytrain.compile import compile_probe, compile_training
+from tinytrain.errors import BudgetError
+from tinytrain.feasible import probe_inside
+from tinytrain.fit import check_macs, fit, ladder, smallest, smallest_budget, step_sizes
+from tinytrain.plan import Budget, Recipe, TaskShape, Update, backward_macs_per_query, full_backward_macs
+from tinytrain.policies import POLICIES
+from tinytrain.policies.common import Policy
+from tinytrain.probe import Scores
+from tinytrain.toy import toy_network
+
+NETWORK = toy_network()
+TASKS = (TaskShape(12, 3), TaskShape(120, 8))
+EVERY = pytest.mark.parametrize("name", list(POLICIES))
+
+
+def scores_of(policy, network=NETWORK, seed=0):
+    if policy.inspects is None:
+        return None
+    rng = np.random.default_rng(seed)
+    layers = policy.inspects(network)
+    return Scores({i: rng.random(network.layers[i].cout).astype("f") for i in layers}, 1.0, 0, 0)
+
+
+def plan(name, memory, task=TASKS[0], macs=0.5, network=NETWORK):
+    """What `adapt` does before anything runs, with made-up scores."""
+    policy, budget = POLICIES[name], Budget(memory, macs)
+    probe_inside(network, policy, budget, task)
+    return fit(network, policy, scores_of(policy, network), budget, task)
+
+
+@EVERY
+@pytest.mark.parametrize("task", TASKS)
+def test_a_plan_is_never_a_byte_over_the_budget_and_a_refusal_names_one_that_works(name, task):
+    """One byte less than the named budget is refused as well."""
+    with pytest.raises(BudgetError) as caught:
+        plan(name, 1, task)
+    least = caught.value.smallest
+    assert caught.value.exit_code == 4 and f"--budget {least}" in str(caught.value)
+    assert plan(name, least, task).program.nbytes <= least
+    with pytest.raises(BudgetError) as again:
+        plan(name, least - 1, task)
+    assert again.value.smallest == least
+    for memory in (*range(least, least + 6000, 997), 2 * least, 10 * least):
+        assert plan(name, memory, task).program.nbytes <= memory
+
+
+@EVERY
+def test_the_smallest_budget_does_not_depend_on_what_is_measured(name):
+    policy = POLICIES[name]
+    sizes = {
+        smallest_budget(NETWORK, policy, scores_of(policy, seed=seed), Budget(memory), TASKS[0])
+        for seed in range(6)
+        for memory in (1, 10**6)
+    }
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("name", [n for n, p in POLICIES.items() if p.inspects])
+def test_a_probe_that_does_not_fit_measures_fewer_layers_and_the_named_budget_includes_it(name):
+    policy, task = POLICIES[name], TASKS[0]
+    wanted = policy.inspects(NETWORK)
+    full = compile_probe(NETWORK, wanted, task).nbytes
+    assert probe_inside(NETWORK, policy, Budget(10**6), task).detail["inspected"] == wanted
+    with pytest.raises(BudgetError) as caught:
+        probe_inside(NETWORK, policy, Budget(1), task)
+    least = caught.value.smallest
+    for memory in {least, max(least, full - 1)}:
+        program = probe_inside(NETWORK, policy, Budget(memory), task)
+        inspected = program.detail["inspected"]
+        assert program.nbytes <= memory and inspected == wanted[-len(inspected) :]
+
+
+@EVERY
+def test_a_larger_budget_never_takes_anything_away(name):
+    """Of cached views, and of the trained numbers while the policy itself does not look at the budget."""
+    policy = POLICIES[name]
+    fixed = policy.recipe(NETWORK, scores_of(policy), Budget(10**6, 0.5), TASKS[0], 1.0)
+    same = Policy("same", lambda *a: fixed, "", shrinks=False, macs_limited=False)
+    need = smallest_budget(NETWORK, same, None, Budget(), TASKS[0])
+    sets = [
+        fit(NETWORK, same, None, Budget(m), TASKS[0]).resources.sets for m in range(need, 6 * need, need // 7)
+    ]
+    assert sets == sorted(sets) and sets[0] < sets[-1] == 1 + fixed.views
+
+
+def test_a_plan_with_room_for_everything_keeps_all_defaults():
+    policy = POLICIES["tinytrain"]
+    found, recipe = (
+        plan("tinytrain", 10**7),
+        policy.recipe(NETWORK, scores_of(policy), Budget(10**7, 0.5), TASKS[0], 1),
+    )
+    assert found.recipe == recipe and found.resources == next(ladder(recipe, TASKS[0]))
+
+
+def test_views_go_before_channels_and_channels_before_the_optimizer():
+    with pytest.raises(BudgetError) as bare:
+        plan("last_layer", 1)
+    found = [plan("last_layer", memory) for memory in (200_000, 24_000, bare.value.smallest)]
+    views = [f.resources.sets - 1 for f in found]
+    channels = [len(f.recipe.updates[0].channels) for f in found]
+    optimizers = [f.recipe.optimizer for f in found]
+    assert views[0] > views[1] and channels == [NETWORK.layers[-1].cout] * 2 + [1]
+    assert optimizers == ["adam", "adam", "sgd"]
+
+
+@pytest.mark.parametrize("task", [*TASKS, TaskShape(500, 43), TaskShape(60, 60), TaskShape(51, 2)])
+def test_a_step_has_room_for_every_class(task):
+    sizes = step_sizes(task)
+    assert all(task.n_way <= size <= task.n_support for size in sizes)
+    assert sizes[0] == task.n_support or sizes[0] >= 50
+
+
+@EVERY
+@pytest.mark.parametrize("macs", [0.05, 0.15, 0.3])
+@pytest.mark.parametrize("mode", ["mean", "sample"])
+def test_the_mac_budget_is_kept(name, macs, mode):
+    policy = POLICIES[name]
+    budget = Budget(10**6, macs, mode)
+    found = fit(NETWORK, policy, scores_of(policy), budget, TASKS[0])
+    cost = backward_macs_per_query(
+        NETWORK,
+        replace(
+            found.recipe, hard_share=1.0 if mode == "sample" else found.recipe.hard_share, step="constant"
+        ),
+        12,
+    )
+    if policy.macs_limited:
+        assert cost <= macs * full_backward_macs(NETWORK) * (1 + 1e-9)
+
+
+def test_a_policy_that_breaks_its_mac_budget_is_refused_with_the_figure_that_works():
+    updates = tuple(Update(i, tuple(range(x.cout))) for i, x in enumerate(NETWORK.layers))
+    greedy = Recipe("greedy", updates, ((0.1, 0.1),) * len(updates))
+    policy = Policy("greedy", lambda *a: greedy, "")
+    with pytest.raises(BudgetError) as caught:
+        fit(NETWORK, policy, None, Budget(10**7), TASKS[0])
+    assert caught.value.code == "macs-budget"
+    percent = int(str(caught.value).split("--macs ")[1].split("%")[0])
+    check_macs(NETWORK, policy, greedy, Budget(10**7, percent / 100), TASKS[0])
+
+
+@EVERY
+def test_a_program_s_arena_is_the_end_of_its_last_buffer_and_its_table_is_complete(name):
+    found = plan(name, 50_000) if name != "full" else plan(name, 10**6)
+    rows = found.program.table()
+    assert max(r["offset"] + r["bytes"] for r in rows) <= found.program.nbytes
+    assert {r["name"] for r in rows} == found.program.buffers.keys()
+    least = compile_training(NETWORK, found.recipe, smallest(TASKS[0]), TASKS[0])
+    assert least.nbytes <= found.program.nbytes

@@ -1,0 +1,155 @@
+"""What policies choose: within the paper's limits, by Fisher information, and never nothing at all."""
+
+import numpy as np
+import pytest
+
+from tinytrain.accounting import peak_activation
+from tinytrain.network import Layer
+from tinytrain.plan import Budget, TaskShape, Update, full_backward_macs, picture_macs
+from tinytrain.policies import POLICIES, baselines, common, tinytrain, tinytrain_published
+from tinytrain.probe import Scores
+from tinytrain.toy import toy_network
+
+NETWORK = toy_network()
+TASK = TaskShape(12, 3)
+EVERY = pytest.mark.parametrize("name", list(POLICIES))
+LAST = len(NETWORK.layers) - 1
+
+
+def scores(layers, seed=0):
+    rng = np.random.default_rng(seed)
+    return Scores({i: rng.random(NETWORK.layers[i].cout).astype("f") for i in layers}, 1.0, 0, 0)
+
+
+def measured(policy, seed=0):
+    return scores(policy.inspects(NETWORK), seed) if policy.inspects else None
+
+
+def chosen(name, share=1.0, macs=0.5, seed=0, memory=10**6):
+    policy = POLICIES[name]
+    return policy.recipe(NETWORK, measured(policy, seed), Budget(memory, macs), TASK, share)
+
+
+@EVERY
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.1, 0.0])
+def test_a_selection_is_in_layer_order_with_distinct_channels_and_a_rate_for_each(name, share):
+    recipe = chosen(name, share)
+    layers = [u.layer for u in recipe.updates]
+    assert layers == sorted(set(layers)) and len(recipe.rates) == len(layers)
+    for update in recipe.updates:
+        assert len(set(update.channels)) == len(update.channels)
+        assert all(0 <= c < NETWORK.layers[update.layer].cout for c in update.channels)
+        assert update.channels or update.bias
+    assert recipe.policy == name and all(rate > 0 for pair in recipe.rates for rate in pair)
+
+
+@EVERY
+def test_the_same_scores_give_the_same_recipe(name):
+    assert chosen(name) == chosen(name)
+
+
+@EVERY
+def test_smaller_shares_train_less_down_to_one_channel_or_bias(name):
+    policy = POLICIES[name]
+    if not policy.shrinks or name == "none":
+        assert chosen(name, 0.0) == chosen(name, 1.0)
+        return
+    numbers = [
+        sum(u.n_weights(NETWORK) + u.n_biases(NETWORK) for u in chosen(name, share).updates)
+        for share in (1.0, 0.5, 0.1, 0.0)
+    ]
+    assert numbers == sorted(numbers, reverse=True) and numbers[-1] < numbers[0]
+    (least,) = chosen(name, 0.0).updates
+    assert least.layer == LAST and len(least.channels) + least.bias == 1
+
+
+@pytest.mark.parametrize("name", [n for n, p in POLICIES.items() if p.macs_limited])
+@pytest.mark.parametrize("macs", [0.02, 0.1, 0.3, 0.6])
+def test_the_mac_budget_limits_a_picture(name, macs):
+    """Of the pictures that are run backward, where only some are."""
+    recipe = chosen(name, macs=macs)
+    limit = macs * full_backward_macs(NETWORK) / recipe.hard_share
+    assert picture_macs(NETWORK, recipe.updates) <= limit * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ["tinytrain", "tinytrain_published"])
+def test_selections_follow_the_task(name):
+    assert len({chosen(name, seed=seed).updates for seed in range(5)}) == 5
+
+
+def test_the_published_score_is_potential_over_relative_weights_and_macs():
+    found = scores((3, 5, 6))
+    layers = NETWORK.layers
+    most = max(x.n_weights for x in layers), max(x.macs for x in layers)
+    for i, score in tinytrain_published.layer_scores(NETWORK, found).items():
+        share = layers[i].n_weights / most[0] * layers[i].macs / most[1]
+        assert score == pytest.approx(found.fisher[i].sum() / share)
+
+
+def test_the_published_selection_takes_layers_by_falling_score_and_their_best_channels():
+    found = scores(tinytrain_published.inspected(NETWORK))
+    ranked = sorted(s := tinytrain_published.layer_scores(NETWORK, found), key=s.get, reverse=True)
+    updates = {u.layer: u for u in tinytrain_published.select(NETWORK, found, 2**20, 10**9)}
+    assert updates.keys() == set(ranked)
+    for i, update in updates.items():
+        best = np.argsort(-found.fisher[i], kind="stable")
+        assert list(update.channels) == best[: len(update.channels)].tolist()
+    peak = peak_activation(NETWORK.layers)
+    for memory in (peak + 16 * 100, peak + 16 * 700):
+        some = tinytrain_published.select(NETWORK, found, memory, 10**9)
+        assert peak + 16 * sum(u.n_weights(NETWORK) for u in some) <= memory
+        assert all(len(u.channels) >= NETWORK.layers[u.layer].cout / 8 for u in some)
+
+
+def test_the_published_policy_looks_at_the_last_six_blocks():
+    blocks = {NETWORK.layers[i].block for i in tinytrain_published.inspected(NETWORK)}
+    assert blocks == {b for b in range(5) if b > NETWORK.layers[-1].block - 6}
+
+
+def test_the_default_policy_looks_at_expand_convolutions_and_trains_their_channels_and_all_biases():
+    layers = NETWORK.layers
+    inspected = tinytrain.inspected(NETWORK)
+    assert all(layers[i].kind == "pointwise" and NETWORK.block_start(i) == i for i in inspected)
+    updates = chosen("tinytrain").updates
+    assert [u.layer for u in updates] == list(range(updates[0].layer, len(layers)))
+    assert all(u.bias for u in updates)
+    assert {u.layer for u in updates if u.channels} <= set(inspected)
+
+
+def test_the_default_policy_prefers_the_cut_that_holds_most_information():
+    inspected = tinytrain.inspected(NETWORK)
+    for favourite in inspected:
+        fisher = {i: np.full(NETWORK.layers[i].cout, 1.0 if i == favourite else 1e-3, "f") for i in inspected}
+        recipe = tinytrain.recipe(NETWORK, Scores(fisher, 1.0, 0, 0), Budget(10**6, 0.9), TASK, 1.0)
+        assert {u.layer for u in recipe.updates if u.channels} >= {favourite}
+
+
+def test_the_default_policy_trains_no_more_numbers_than_its_share_of_the_memory():
+    for memory in (10_000, 30_000, 10**6):
+        updates = chosen("tinytrain", memory=memory, macs=0.9).updates
+        numbers = sum(u.n_weights(NETWORK) + u.n_biases(NETWORK) for u in updates)
+        assert numbers <= max(memory * tinytrain.NUMBER_SHARE / tinytrain.BYTES_EACH, NETWORK.layers[-1].cout)
+
+
+def test_full_trains_everything_and_last_layer_the_last():
+    full = baselines.FULL.recipe(NETWORK, None, Budget(), TASK, 1.0)
+    assert sum(u.n_weights(NETWORK) for u in full.updates) == NETWORK.n_weights
+    assert all(u.bias for u in full.updates)
+    last = baselines.LAST_LAYER.recipe(NETWORK, None, Budget(), TASK, 1.0).updates
+    assert last == (Update(LAST, tuple(range(NETWORK.layers[LAST].cout))),)
+    assert baselines.NONE.recipe(NETWORK, None, Budget(), TASK, 1.0).updates == ()
+
+
+def test_rates_follow_the_size_of_a_layer_s_weights():
+    updates = (Update(2, (0,)), Update(5, (1,)))
+    for (rate, bias_rate), update in zip(common.rates_by_size(NETWORK, updates, 0.5), updates, strict=True):
+        weight = NETWORK.float_weight(update.layer)
+        assert rate == bias_rate == pytest.approx(0.5 * np.sqrt((weight**2).mean()))
+
+
+def test_every_layer_named_by_a_policy_is_one():
+    assert isinstance(NETWORK.layers[tinytrain.inspected(NETWORK)[0]], Layer)
+    for policy in POLICIES.values():
+        if policy.inspects:
+            layers = policy.inspects(NETWORK)
+            assert list(layers) == sorted(set(layers)) and 0 <= layers[0] <= layers[-1] <= LAST
