@@ -43,9 +43,8 @@ def assert_equals_oracle(made, want, tolerance=1e-5):
     for slot in made.slots:
         exact = {"weight": want.weights, "bias": want.biases}[slot.part][slot.layer]
         got = gradient_of(made, slot.layer, slot.part)
-        exact = exact[
-            ..., list(slot.channels)
-        ]  # that of the last bias is a small difference of large numbers
+        exact = exact[..., list(slot.channels)]
+        # The gradient of the last bias is a small difference of large numbers.
         assert np.linalg.norm(got - exact) < tolerance * np.linalg.norm(exact) + 1e-7
 
 

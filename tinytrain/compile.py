@@ -191,7 +191,9 @@ def _head_buffers(book, network, recipe: Recipe, task: TaskShape) -> None:
             book.add(f"scatter matrix ({tick})", (size, size), tick, tick)
 
 
-def compile_probe(network: Network, inspected: tuple[int, ...], task: TaskShape) -> Program:
+def compile_probe(
+    network: Network, inspected: tuple[int, ...], task: TaskShape, band: int | None = None
+) -> Program:
     """The program of the probe: prototypes, then one backward pass per picture, tapping inspected layers.
 
     Blocks are computed again just before their backward pass, so that only one block's inner
@@ -204,7 +206,7 @@ def compile_probe(network: Network, inspected: tuple[int, ...], task: TaskShape)
         externals[f"fisher {i}"] = Buffer(f"fisher {i}", (network.layers[i].cout,))
     externals["prototypes"] = Buffer("prototypes", (way, size))
     externals["label"] = Buffer("label", (1,), "int32")
-    segments = {} if start == 0 else {"prefix": prefix_segment(network, start, externals)}
+    segments = {} if start == 0 else {"prefix": prefix_segment(network, start, externals, band)}
     segments["embed 1"] = embed_segment(network, start, 1, externals)
     segments["tap"] = tap_segment(network, start, inspected, way, externals)
     book = _Book()

@@ -58,8 +58,8 @@ def _matrix(view: View, channels: int) -> View:
 class Emitter:
     """Emits passes of `network` for the `segment.n` pictures of a segment."""
 
-    def __init__(self, segment: Segment, network: Network):
-        self.segment, self.network, self.n = segment, network, segment.n
+    def __init__(self, segment: Segment, network: Network, band: int | None = None):
+        self.segment, self.network, self.n, self.band = segment, network, segment.n, band or BAND_BYTES
 
     # ---- forward -------------------------------------------------------------------------
 
@@ -219,7 +219,7 @@ class Emitter:
         rows = count
         while rows > 1:
             held = min(height, (rows - 1) * dw.stride + dw.kernel)
-            limit = WHOLE_BYTES if rows == count else BAND_BYTES
+            limit = max(WHOLE_BYTES, self.band) if rows == count else self.band
             if held * in_row + rows * out_row <= limit:
                 break
             rows = (rows + 1) // 2

@@ -5,11 +5,17 @@ from bisect import bisect_left
 import numpy as np
 
 from tinytrain.compile import Program, compile_probe
-from tinytrain.fit import infeasible, smallest_budget
+from tinytrain.fit import WIDE_BANDS, infeasible, smallest_budget
 from tinytrain.network import Network
 from tinytrain.plan import Budget, TaskShape
 from tinytrain.policies.common import Policy
 from tinytrain.probe import Scores
+
+
+def _widest(network: Network, inspected, budget: Budget, task: TaskShape) -> Program | None:
+    """The program of the probe with the frozen part in the widest bands that fit."""
+    wide = (compile_probe(network, inspected, task, band) for band in WIDE_BANDS)
+    return next((program for program in wide if program.nbytes <= budget.memory), None)
 
 
 def probe_inside(network: Network, policy: Policy, budget: Budget, task: TaskShape) -> Program | None:
@@ -32,7 +38,7 @@ def probe_inside(network: Network, policy: Policy, budget: Budget, task: TaskSha
     if not wanted and trains:
         return None
     if trains and fits(0):
-        return programs[0]
+        return _widest(network, wanted, budget, task) or programs[0]
     least = bisect_left(range(len(wanted) - 1), True, lo=1, key=fits) if wanted else 0
     if wanted and fits(least) and trains:
         return programs[least]

@@ -70,8 +70,8 @@ def _whole(buffer: Buffer) -> View:
 class SegmentBank:
     """The segments of one recipe, emitted when first asked for and shared by all candidate programs."""
 
-    def __init__(self, network: Network, recipe: Recipe):
-        self.network, self.recipe = network, recipe
+    def __init__(self, network: Network, recipe: Recipe, band: int | None = None):
+        self.network, self.recipe, self.band = network, recipe, band
         self.cut = min(cut_layer(network, recipe.updates), len(network.layers) - 1)
         self.start = network.block_start(self.cut)
         self.externals = externals_of(network, self.start, n_trained(network, recipe.updates))
@@ -82,7 +82,7 @@ class SegmentBank:
         if name not in self._made:
             kind, _, count = name.partition(" ")
             emit: dict[str, Callable[[int], Segment]] = {
-                "prefix": lambda n: prefix_segment(self.network, self.start, self.externals),
+                "prefix": lambda n: prefix_segment(self.network, self.start, self.externals, self.band),
                 "embed": lambda n: embed_segment(self.network, self.start, n, self.externals),
                 "backward": self._backward,
             }
@@ -100,10 +100,10 @@ class SegmentBank:
         return segment.finish()
 
 
-def prefix_segment(network: Network, start: int, externals: dict[str, Buffer]) -> Segment:
-    """Features (the input of layer `start`) of one picture."""
+def prefix_segment(network: Network, start: int, externals, band: int | None = None) -> Segment:
+    """Features (the input of layer `start`) of one picture; wider bands are faster and take more bytes."""
     segment = Segment("prefix", 1, external=set(externals.values()))
-    segment.outputs = (Emitter(segment, network).forward(_pictures(externals["input"], 1), 0, start),)
+    segment.outputs = (Emitter(segment, network, band).forward(_pictures(externals["input"], 1), 0, start),)
     return segment.finish(keep=segment.outputs)
 
 

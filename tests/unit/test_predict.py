@@ -24,7 +24,7 @@ from tinytrain.warmup import warm_up
 def policy(head):
     def recipe(network, *_):
         updates = (Update(6, tuple(range(12)), bias=True), Update(11, tuple(range(12))))
-        return Recipe("test", updates, ((1e-2, 1e-2),) * 2, "adam", "constant", 1.0, 5, head=head, views=3)
+        return Recipe("test", updates, ((1e-2, 1e-2),) * 2, steps=5, head=head, views=3)
 
     return Policy("test", recipe, "none", macs_limited=False)
 

@@ -33,7 +33,7 @@ def policy(optimizer="adam", step="constant", head="lda", first=6, hard=0.6, rat
             for i in range(first, len(network.layers))
         )
         rates = ((rate, rate),) * len(updates)
-        return Recipe("test", updates, rates, optimizer, step, hard, steps, head=head, views=views)
+        return Recipe("test", updates, rates, optimizer, step, hard, steps=steps, head=head, views=views)
 
     return Policy("test", recipe, "none", inspects=lambda n: (3, 6, 9), macs_limited=False)
 
