@@ -71,7 +71,8 @@ def _accuracy(a: dict) -> list[str]:
             f"{a['before_cosine']:.1%} for cosine prototypes of the unadapted network",
         ]
     if a["left_out"] is not None:
-        lines.append(f"{a['left_out']:.1%} expected from leaving out each picture in turn")
+        # The head leaves each picture out, the trained weights have seen it: an upper estimate.
+        lines.append(f"{a['left_out']:.1%} at most, from leaving each support picture out of the head")
     return lines or ["unknown: no pictures left to judge by"]
 
 
