@@ -176,7 +176,9 @@ def depthwise_grad_input(gx, scratch, g, w, size, stride):
     for c in range(channels):
         zero[c] = ZERO
     if stride == 1:
-        depthwise_forward(gx, g, scratch[: size * size], zero, size, 1, (size - 1) // 2, False)
+        # No literals here: numba would compile the forward pass once more for them.
+        relu6 = stride != 1
+        depthwise_forward(gx, g, scratch[: size * size], zero, size, stride, (size - 1) // 2, relu6)
         return
     vf = scratch.reshape(-1)
     for n in range(gx.shape[0]):
