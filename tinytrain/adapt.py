@@ -114,11 +114,13 @@ def _train(session: Session, network: Network, progress, clock) -> tuple:
     clock.lap("training")
     if losses:
         tick, head = AFTER, session.fit_head("head after", AFTER)
-    session.release(f"scatter matrix ({tick})")
+    # The result is copied out while most of the arena is given back, so that both fit the budget.
+    session.release("trained numbers", f"scatter matrix ({tick})")
     if losses:
         slices = trained_slices(session.trainer.slots, session.trainer.trained)
     if head.kind == "lda":
         head = replace(head, factor=packed(session.array(f"scatter matrix ({tick})")))
+    session.release()
     clock.lap("head")
     views = sum(head.counts.tolist()) // len(session.labels)
     names = session.episode.class_names

@@ -171,7 +171,7 @@ def _step_buffers(book, network, r: Resources, task: TaskShape, recipe: Recipe) 
 def _trained_buffers(book, recipe: Recipe, r: Resources, trained: int) -> None:
     if not trained:
         return
-    book.add("trained numbers", (trained,), TRAIN, PREDICT)
+    book.add("trained numbers", (trained,), TRAIN, AFTER)
     for p in range(r.partitions):
         book.add(f"gradients (partition {p})", (trained,), TRAIN, TRAIN)
     states = OPTIMIZER_STATES[recipe.optimizer]
