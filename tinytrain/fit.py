@@ -27,7 +27,7 @@ from tinytrain.segments import SegmentBank
 from tinytrain.units import format_bytes
 
 STEP_PICTURES = 50  # support pictures of one step when there are more of them
-LEAST_VIEWS = 3  # with fewer cached views, fresh ones in every step train better
+LEAST_VIEWS = 3  # with fewer cached views, fresh ones are computed in every step
 # Bytes of the bands in which the frozen part streams, where there is room for more than the usual ones.
 WIDE_BANDS = (224_000, 112_000)
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)

@@ -9,7 +9,7 @@ from tinytrain.network import Network
 from tinytrain.plan import Budget, Recipe, TaskShape, Update
 from tinytrain.probe import Scores
 
-RelativeRate = 0.02  # learning rate of a weight as a share of the rms of its layer's weights
+RELATIVE_RATE = 0.02  # learning rate of a weight as a share of the rms of its layer's weights
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def weight_rms(network: Network, layer: int) -> float:
     return float(np.sqrt(np.mean(weight * weight)))
 
 
-def rates_by_size(network: Network, updates, relative=RelativeRate) -> tuple[tuple[float, float], ...]:
+def rates_by_size(network: Network, updates, relative=RELATIVE_RATE) -> tuple[tuple[float, float], ...]:
     """(weight, bias) learning rates in proportion to the size of each layer's weights."""
     sizes = [relative * weight_rms(network, u.layer) for u in updates]
     return tuple((size, size) for size in sizes)

@@ -46,8 +46,8 @@ def expand_layers(network: Network) -> tuple[int, ...]:
 def inspected(network: Network) -> tuple[int, ...]:
     """The last expand convolutions before the smallest planes: the middle of the network.
 
-    Later ones have many weights and gain little (SparseUpdate's contribution analysis; measured again
-    here), earlier ones cost more backward MACs than they give.
+    Later ones have many weights and gain little by SparseUpdate's contribution analysis, earlier ones
+    cost many backward MACs.
     """
     smallest = network.layers[-1].out_hw
     found = expand_layers(network)
