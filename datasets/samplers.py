@@ -2,7 +2,8 @@
 
 The same (dataset, seed, index) is the same list of pictures in every process. Pictures are
 always shuffled inside their class, because neighbours in a file are often near-duplicates,
-and pictures of one group never lie on both sides of an episode.
+and pictures of one group never lie on both sides of an episode: the support is drawn from all pictures
+of a class alike, the queries from groups that it left.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ MIN_WAYS, MAX_WAYS = 5, 50
 MAX_QUERIES = 10
 MAX_CONTRIBUTION = 100  # pictures of one class that count towards the size of the support set
 MAX_SUPPORT = 500
-DEALS = 64  # random ways to split the groups before giving up
+DRAWS = 64  # tries to keep the groups of all classes apart before giving up
 
 
 def sample_episode(
@@ -114,54 +115,52 @@ def _one_family(dataset: Dataset, rng) -> np.ndarray:
 
 def _draw(dataset: Dataset, classes, shots: np.ndarray, queries: int, at_least: np.ndarray, rng):
     """Support and query indices per class. `shots` (n_way,) is a maximum, `at_least` what must be reached."""
-    for _ in range(DEALS):
-        sides = _deal(dataset, classes, shots, queries, rng)
-        support, query = [], []
-        for members, in_query, shot in zip((dataset.by_class[c] for c in classes), sides, shots, strict=True):
-            pool = shuffled(np.arange(len(members)), rng)
-            if in_query is None:
-                support.append(members[pool[:shot]])
-                query.append(members[pool[shot : shot + queries]])
-            else:
-                support.append(members[pool[~in_query[pool]]][:shot])
-                query.append(members[pool[in_query[pool]]][:queries])
+    groups = np.arange(len(dataset)) if dataset.groups is None else dataset.groups
+    for _ in range(DRAWS):
+        sides: dict[int, bool] = {}
+        drawn = [
+            _split(shuffled(dataset.by_class[c], rng).tolist(), groups, shot, queries, sides)
+            for c, shot in zip(classes, shots, strict=True)
+        ]
         short = [
             c
-            for c, s, q, least in zip(classes, support, query, at_least, strict=True)
-            if len(s) < least or len(q) < queries
+            for c, (support, query), least in zip(classes, drawn, at_least, strict=True)
+            if len(support) < least or len(query) < queries
         ]
         if not short:
-            return support, query
+            return tuple(zip(*drawn, strict=True))
     raise InputError(
         "too-few-groups",
         f"class {dataset.class_names[short[0]]!r} of {dataset.name!r} has "
-        f"{len(np.unique(dataset.groups[dataset.by_class[short[0]]]))} groups, too few to keep support and "
+        f"{len(np.unique(groups[dataset.by_class[short[0]]]))} groups, too few to keep support and "
         f"{queries} query pictures apart; ask for fewer shots or queries",
     )
 
 
-def _deal(dataset: Dataset, classes, shots, queries: int, rng) -> list[np.ndarray | None]:
-    """Per class a mask of the pictures whose group may only be query, or None without groups.
+def _split(members: list[int], groups: np.ndarray, shots: int, queries: int, in_query: dict[int, bool]):
+    """Support: the first `shots` of `members`; query: the next ones of groups that the support does not have.
 
-    Every group goes whole to the side that is worse supplied; a group met again in a later class
-    (the same speaker) stays on its side.
+    A group goes to the support only if the class then still has `queries` pictures elsewhere.
+    `in_query` holds the side of every group used so far, and is added to: a group met again in a
+    later class (the same speaker) stays on its side.
     """
-    if dataset.groups is None:
-        return [None] * len(classes)
-    side_of: dict[int, bool] = {}
-    masks = []
-    for c, shot in zip(classes, shots, strict=True):
-        of_picture = dataset.groups[dataset.by_class[c]]
-        groups, counts = np.unique(of_picture, return_counts=True)
-        size = dict(zip(groups.tolist(), counts.tolist(), strict=True))
-        have = [0, 0]
-        # Known groups first: what they supply is fixed, the rest makes up for it.
-        for group in sorted(shuffled(groups, rng).tolist(), key=lambda g: g not in side_of):
-            to_query = bool(queries > 0 and have[1] / queries < have[0] / shot)
-            side = side_of.setdefault(group, to_query)
-            have[side] += size[group]
-        masks.append(np.array([side_of[g] for g in of_picture.tolist()]))
-    return masks
+    of_group: dict[int, int] = {}
+    for i in members:
+        of_group[int(groups[i])] = of_group.get(int(groups[i]), 0) + 1
+    elsewhere = sum(n for group, n in of_group.items() if in_query.get(group, True))
+    support: list[int] = []
+    for i in members:
+        if len(support) == shots:
+            break
+        group = int(groups[i])
+        if group not in in_query:
+            in_query[group] = elsewhere - of_group[group] < queries
+            elsewhere -= 0 if in_query[group] else of_group[group]
+        if not in_query[group]:
+            support.append(i)
+    query = [i for i in members if in_query.get(int(groups[i]), True)][:queries]
+    in_query.update((int(groups[i]), True) for i in query)
+    return support, query
 
 
 def _episode(dataset: Dataset, classes, support: Sequence, query: Sequence, source: str) -> Episode:

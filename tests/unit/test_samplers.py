@@ -134,13 +134,21 @@ def test_groups_across_classes_stay_on_one_side():
             assert not groups_of(episode.support, speakers) & groups_of(episode.query, speakers)
 
 
-def test_groups_of_very_different_size_are_dealt_so_that_both_sides_suffice():
+def test_groups_of_very_different_size_are_split_so_that_both_sides_suffice():
     groups = [0] * 11 + [1] * 5 + [2] * 2 + [3] * 12 + [4] * 6
     made = dataset(18, 18, groups=groups)
     for index in range(50):
         episode = sample_episode(made, 2, 5, 10, 0, index)
         assert episode.shots.tolist() == [5, 5] and counts(episode.query, 2).tolist() == [10, 10]
         assert not groups_of(episode.support, groups) & groups_of(episode.query, groups)
+
+
+def test_groups_do_not_make_the_support_less_varied_than_a_draw_of_single_pictures():
+    groups = np.tile(np.repeat(np.arange(10), 5), 2) + np.repeat([0, 10], 50)
+    made = dataset(50, 50, groups=groups)
+    seen = [len(groups_of(sample_episode(made, 2, 5, 10, 0, i).support, groups)) / 2 for i in range(200)]
+    # Five of 50 pictures in groups of 5 come from 10 * (1 - C(45,5)/C(50,5)) = 4.23 groups on average.
+    assert np.mean(seen) == pytest.approx(4.23, abs=0.1)
 
 
 def test_a_class_of_one_group_is_refused_with_the_number():
