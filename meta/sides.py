@@ -61,9 +61,9 @@ class Whole:
 
     def load(self) -> None:
         """The first pictures and embedding gradients into the first lane, for whoever runs its segments."""
-        lane = self.trainer.lanes[0]
+        lane = self.trainer.backward_lanes[0]
         for row in range(self.trainer.resources.micro):
-            self.trainer._load(lane, row, self.items[row])
+            self.trainer.load(lane, row, self.items[row])
             lane.grad_embedding[row] = self.trainer.grad[row]
 
     def forward(self, count: int = COUNT) -> np.ndarray:
@@ -79,14 +79,15 @@ class Whole:
         gradients = self.trainer.gradients
         for gradient in gradients:
             gradient.fill(0)
-        self.trainer._backward(items, rows)
+        self.trainer.backward(items, rows)
         for gradient in gradients[1:]:
             self.trainer.kernels.accumulate(gradients[0], gradient)
         return gradients[0]
 
     def kernels(self, repeats: int) -> dict[str, list[KernelRow]]:
         """Time and rate per kind of kernel of a forward pass, and of a forward and backward pass."""
-        segments, micro = self.trainer.lanes[0].segments, self.trainer.resources.micro
+        lanes, micro = (self.trainer.lanes[0], self.trainer.backward_lanes[0]), self.trainer.resources.micro
+        segments = lanes[0].segments | lanes[1].segments
         self.load()
         return {
             name: kernel_table(segments[name][0], self.program.segments[name].calls, repeats)

@@ -1,7 +1,8 @@
 """From a network, a recipe and resources to Programs: segments, buffers, and one layout in bytes.
 
-A training run passes through five ticks; a buffer may use the bytes of another whose ticks it
-does not share. All work of one lane at one tick happens in that lane's workspace.
+A training run passes through six ticks, of which EMBED and BACKWARD take turns in every step; a
+buffer may use the bytes of another whose ticks it does not share. All work of one lane at one tick
+happens in that lane's workspace.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from tinytrain.plan import Recipe, Resources, TaskShape, n_hard, n_trained
 from tinytrain.program import Buffer, Segment
 from tinytrain.segments import SegmentBank, embed_segment, externals_of, prefix_segment, tap_segment
 
-FILL, BEFORE, TRAIN, AFTER, PREDICT = range(5)
+FILL, BEFORE, EMBED, BACKWARD, AFTER, PREDICT = range(6)
 OPTIMIZER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # bfloat16 moments per trained number
 OPTIMIZER_BLOCK = 1024
 
@@ -82,9 +83,10 @@ def compile_training(
     names += [f"backward {n}" for n in sorted(_backward_counts(recipe, r))]
     segments = {name: bank.get(name) for name in names}
     book = _Book()
-    _prefix_buffers(book, segments, bank.externals, r)
+    _picture_buffers(book, bank.externals["input"].shape, r)
+    _workspaces(book, segments, r, bool(recipe.updates))
     _cache_buffers(book, bank.externals["features"], r, task, bank.start)
-    _lane_buffers(book, segments, bank.externals, r, bool(recipe.updates))
+    _lane_buffers(book, bank.externals, r, bool(recipe.updates))
     _step_buffers(book, network, r, task, recipe)
     _trained_buffers(book, recipe, r, n_trained(network, recipe.updates))
     _head_buffers(book, network, recipe, task)
@@ -110,17 +112,14 @@ def _backward_counts(recipe: Recipe, r: Resources) -> set[int]:
     return counts | _tails(r.step_support, r.micro) if recipe.step == "both" else counts
 
 
-def _prefix_buffers(book, segments, externals, r) -> None:
-    """A decoded picture, its augmented copy, and the workspace of the frozen part."""
-    shape = externals["input"].shape
-    work = segments["prefix"].nbytes if "prefix" in segments else 0
+def _picture_buffers(book, shape, r: Resources) -> None:
+    """A decoded picture and its augmented copy, wherever the frozen part runs."""
     units = [("fill", FILL, FILL)] if r.sets else []
     if not cached_whole(r):
-        units += [(f"lane {p}", BEFORE, AFTER) for p in range(r.partitions)]
-    for unit, first, last in [*units, ("predict", PREDICT, PREDICT)]:
+        units += [(f"lane {k}", BEFORE, AFTER) for k in range(r.lanes)]
+    for unit, first, last in [*units, ("queries", PREDICT, PREDICT)]:
         book.add(f"picture ({unit})", shape, first, last, "uint8")
         book.add(f"augmented picture ({unit})", shape, first, last, "uint8")
-        book.add(f"prefix workspace ({unit})", (work,), first, last, "uint8")
 
 
 def cached_whole(r: Resources) -> bool:
@@ -135,16 +134,33 @@ def _cache_buffers(book, features: Buffer, r: Resources, task: TaskShape, start:
             book.add("cached feature ranges", (r.sets, task.n_support, 2), FILL, AFTER)
 
 
-def _lane_buffers(book, segments, externals, r: Resources, trains: bool) -> None:
-    work = max(s.nbytes for name, s in segments.items() if name != "prefix")
-    for p in range(r.partitions):
-        features = externals["features"]
-        shape = (r.micro, *features.shape)
-        book.add(f"features (lane {p})", shape, BEFORE, PREDICT, features.dtype)
-        book.add(f"workspace (lane {p})", (work,), BEFORE, PREDICT, "uint8")
-        if trains:
-            shape = (r.micro, *externals["grad embedding"].shape)
-            book.add(f"embedding gradient (lane {p})", shape, TRAIN, TRAIN)
+def _workspaces(book, segments, r: Resources, trains: bool) -> None:
+    """Room for inner values. The frozen part runs in the same bytes, before the rest: it leaves features."""
+
+    def size(*kinds: str) -> int:
+        return max((s.nbytes for name, s in segments.items() if name.split()[0] in kinds), default=0)
+
+    def add(unit: str, first: int, last: int, *kinds: str) -> None:
+        book.add(f"workspace ({unit})", (size(*kinds),), first, last, "uint8")
+
+    frozen = () if cached_whole(r) else ("prefix",)
+    if r.sets:
+        add("fill", FILL, FILL, "prefix")
+    for k in range(r.lanes):
+        add(f"embedding, lane {k}", BEFORE, EMBED, "embed", *frozen)
+        add(f"head after, lane {k}", AFTER, AFTER, "embed", *frozen)
+    for p in range(r.partitions if trains else 0):
+        add(f"backward, lane {p}", BACKWARD, BACKWARD, "backward", *frozen)
+    add("queries", PREDICT, PREDICT, "embed", "prefix")
+
+
+def _lane_buffers(book, externals, r: Resources, trains: bool) -> None:
+    features, grad = externals["features"], externals["grad embedding"]
+    for k in range(r.lanes):
+        book.add(f"features (lane {k})", (r.micro, *features.shape), BEFORE, AFTER, features.dtype)
+    book.add("features (queries)", (1, *features.shape), PREDICT, PREDICT, features.dtype)
+    for p in range(r.partitions if trains else 0):
+        book.add(f"embedding gradient (lane {p})", (r.micro, *grad.shape), BACKWARD, BACKWARD)
 
 
 def _step_buffers(book, network, r: Resources, task: TaskShape, recipe: Recipe) -> None:
@@ -156,29 +172,29 @@ def _step_buffers(book, network, r: Resources, task: TaskShape, recipe: Recipe) 
     book.add("prototypes", (way, size), BEFORE, AFTER)
     if not recipe.updates:
         return
-    book.add("embeddings of queries", (r.step_queries, size), TRAIN, TRAIN)
-    book.add("gradient of embeddings", (longest, size), TRAIN, TRAIN)
-    book.add("labels", (longest,), TRAIN, TRAIN, "int32")
-    book.add("loss", (r.step_queries,), TRAIN, TRAIN)
-    book.add("residual", (r.step_queries, way), TRAIN, TRAIN)
-    book.add("cosine", (r.step_queries, way), TRAIN, TRAIN)
+    book.add("embeddings of queries", (r.step_queries, size), EMBED, BACKWARD)
+    book.add("gradient of embeddings", (longest, size), BACKWARD, BACKWARD)
+    book.add("labels", (longest,), EMBED, BACKWARD, "int32")
+    book.add("loss", (r.step_queries,), EMBED, BACKWARD)
+    book.add("residual", (r.step_queries, way), EMBED, BACKWARD)
+    book.add("cosine", (r.step_queries, way), EMBED, BACKWARD)
     if recipe.step == "both":
-        book.add("residual transposed", (way, r.step_queries), TRAIN, TRAIN)
-        book.add("cosine transposed", (way, r.step_queries), TRAIN, TRAIN)
-        book.add("gradient of prototypes", (way, size), TRAIN, TRAIN)
+        book.add("residual transposed", (way, r.step_queries), BACKWARD, BACKWARD)
+        book.add("cosine transposed", (way, r.step_queries), BACKWARD, BACKWARD)
+        book.add("gradient of prototypes", (way, size), BACKWARD, BACKWARD)
 
 
 def _trained_buffers(book, recipe: Recipe, r: Resources, trained: int) -> None:
     if not trained:
         return
-    book.add("trained numbers", (trained,), TRAIN, AFTER)
+    book.add("trained numbers", (trained,), EMBED, AFTER)
     for p in range(r.partitions):
-        book.add(f"gradients (partition {p})", (trained,), TRAIN, TRAIN)
+        book.add(f"gradients (lane {p})", (trained,), BACKWARD, BACKWARD)
     states = OPTIMIZER_STATES[recipe.optimizer]
     for k in range(states):
-        book.add(f"optimizer state {k}", (trained,), TRAIN, TRAIN, "uint16")
+        book.add(f"optimizer state {k}", (trained,), EMBED, BACKWARD, "uint16")
     if states:
-        book.add("optimizer workspace", (states * min(OPTIMIZER_BLOCK, trained),), TRAIN, TRAIN)
+        book.add("optimizer workspace", (states * min(OPTIMIZER_BLOCK, trained),), BACKWARD, BACKWARD)
 
 
 def _head_buffers(book, network, recipe: Recipe, task: TaskShape) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tinytrain.arena import Arena
 from tinytrain.augment import Augmentation
-from tinytrain.compile import Program, cached_whole, partition
+from tinytrain.compile import Program, partition
 from tinytrain.network import Network
 from tinytrain.plan import n_hard
 from tinytrain.program import Bias, Buffer, Columns, Segment, View, Weight
@@ -82,41 +82,23 @@ def run(calls) -> None:
         kernel(*args)
 
 
-class Lane:
-    """One worker behind the cut: its features, its workspace and its bound segments."""
-
-    def __init__(self, bind: Binder, p: int):
-        program = bind.program
-        self.p = p
-        self.features = bind.array(f"features (lane {p})")
-        external = program.externals
-        views = {external["features"]: self.features}
-        if f"embedding gradient (lane {p})" in program.buffers:
-            self.grad_embedding = bind.array(f"embedding gradient (lane {p})")
-            views[external["grad embedding"]] = self.grad_embedding
-            views[external["gradients"]] = bind.array(f"gradients (partition {p})")
-        self.segments = {
-            name: bind.segment(segment, f"workspace (lane {p})", views)
-            for name, segment in program.segments.items()
-            if name != "prefix"
-        }
-
-
 class Prefix:
-    """The frozen part for one picture: decoded picture, augmented copy, features."""
+    """The frozen part for one picture: decoded picture, augmented copy, features.
 
-    def __init__(self, bind: Binder, unit: str):
+    `unit` names its picture buffers, `workspace` the bytes it runs in.
+    """
+
+    def __init__(self, bind: Binder, unit: str, workspace: str):
         self.picture = bind.array(f"picture ({unit})")
         self.augmented = bind.array(f"augmented picture ({unit})")
         self.kernels, self.calls, self.output = bind.kernels, (), self.augmented
         program = bind.program
         if "prefix" in program.segments:
             views = {program.externals["input"]: self.augmented}
-            workspace = f"prefix workspace ({unit})"
             self.calls, ((self.output,),) = bind.segment(program.segments["prefix"], workspace, views)
 
     def features(self, augmentation: Augmentation | None) -> np.ndarray:
-        """Features of the decoded picture, as it is or augmented; valid until the next call."""
+        """Features of the decoded picture, as it is or augmented; valid until the workspace is used again."""
         if augmentation is None:
             np.copyto(self.augmented, self.picture)
         else:
@@ -125,12 +107,43 @@ class Prefix:
         return self.output
 
 
+class Lane:
+    """One worker behind the cut: its features, and some segments bound to its workspace.
+
+    Where features are not all cached, it has the frozen part in the same workspace.
+    """
+
+    def __init__(self, bind: Binder, segments: Sequence[str], unit: str, workspace: str):
+        program, external = bind.program, bind.program.externals
+        self.features = bind.array(f"features ({unit})")
+        views = {external["features"]: self.features}
+        if any(name.startswith("backward") for name in segments):
+            self.grad_embedding = bind.array(f"embedding gradient ({unit})")
+            views[external["grad embedding"]] = self.grad_embedding
+            views[external["gradients"]] = bind.array(f"gradients ({unit})")
+        self.segments = {name: bind.segment(program.segments[name], workspace, views) for name in segments}
+        own = f"picture ({unit})" in program.buffers
+        self.prefix = Prefix(bind, unit, workspace) if own else None
+
+    def embed(self, augmentation: Augmentation | None = None) -> np.ndarray:
+        """Embedding (d,) of the picture in `prefix`, as it is or augmented; valid until the next call."""
+        np.copyto(self.features[0], self.prefix.features(augmentation).reshape(self.features[0].shape))
+        calls, (embedding,) = self.segments["embed 1"]
+        run(calls)
+        return embedding[0]
+
+
+def query_lane(bind: Binder) -> Lane:
+    """The worker that looks at queries, one picture at a time."""
+    return Lane(bind, ["embed 1"], "queries", "workspace (queries)")
+
+
 class Trainer:
     """One training run in one arena.
 
     `read(i)` returns support picture i as uint8 (size, size, 3); `augmentation(view, i)` the
     `Augmentation` of a view, None for view 0; `labels` is (n_support,) int32. `lanes` workers run
-    at once, at most one per partition of the plan.
+    at once, at most as many as the plan has lanes.
     """
 
     def __init__(
@@ -146,15 +159,16 @@ class Trainer:
     ):
         self.program, self.working, self.kernels = program, working, kernels
         self.recipe, self.resources = program.detail["recipe"], program.detail["resources"]
+        self.temperature = self.recipe.temperature
         self.read, self.augmentation, self.labels = read, augmentation, labels
         self.class_sizes = np.bincount(labels, minlength=program.detail["task"].n_way).astype(np.float32)
         self.seen = np.empty((len(self.class_sizes), 1), np.float32)  # share of each class in a step
         self.slots = slots(program.network, self.recipe)
         columns = {s.layer: np.array(s.channels, np.int32) for s in self.slots if s.part == "weight"}
         self.bind = Binder(program, arena, working, kernels, columns)
-        self.lanes = [Lane(self.bind, p) for p in range(self.resources.partitions)]
-        workers = min(lanes, len(self.lanes))
-        self.pool = ThreadPoolExecutor(workers - 1) if workers > 1 else None
+        self._bind_lanes()
+        self.workers = min(lanes, self.resources.lanes)
+        self.pool = ThreadPoolExecutor(self.workers - 1) if self.workers > 1 else None
         self._bind_cache()
         self._bind_step()
 
@@ -164,12 +178,20 @@ class Trainer:
 
     # ---- binding -------------------------------------------------------------------------
 
+    def _bind_lanes(self) -> None:
+        def lanes(count: int, kind: str, stage: str) -> list[Lane]:
+            names = [name for name in self.program.segments if name.split()[0] == kind]
+            units = [f"lane {k}" for k in range(count)]
+            return [Lane(self.bind, names, u, f"workspace ({stage}, {u})") for u in units]
+
+        self.lanes = lanes(self.resources.lanes, "embed", "embedding")
+        self.lanes_after = lanes(self.resources.lanes, "embed", "head after")
+        trains = bool(self.recipe.updates)
+        self.backward_lanes = lanes(self.resources.partitions if trains else 0, "backward", "backward")
+
     def _bind_cache(self) -> None:
         array, r = self.bind.array, self.resources
-        self.filler = Prefix(self.bind, "fill") if r.sets else None
-        self.prefix_of_lane = []
-        if not cached_whole(r):
-            self.prefix_of_lane = [Prefix(self.bind, f"lane {p}") for p in range(r.partitions)]
+        self.filler = Prefix(self.bind, "fill", "workspace (fill)") if r.sets else None
         self.cache, self.ranges = [], []
         if r.sets:
             codes = array("cached features")
@@ -193,7 +215,7 @@ class Trainer:
             self.residual_t, self.cosine_t = array("residual transposed"), array("cosine transposed")
             self.grad_prototypes = array("gradient of prototypes")
         self.trained = array("trained numbers")
-        self.gradients = [array(f"gradients (partition {p})") for p in range(self.resources.partitions)]
+        self.gradients = [array(f"gradients (lane {p})") for p in range(self.resources.partitions)]
         self.states = [self.bind.array(n) for n in self.program.buffers if n.startswith("optimizer state")]
         if self.states:
             self.work = array("optimizer workspace")
@@ -232,7 +254,7 @@ class Trainer:
         else:
             np.copyto(self.cache[view][i], features.reshape(-1))
 
-    def _load(self, lane: Lane, row: int, item: Item) -> None:
+    def load(self, lane: Lane, row: int, item: Item) -> None:
         view, i = item
         target = lane.features[row].reshape(-1)
         if view < self.resources.sets:
@@ -241,21 +263,21 @@ class Trainer:
             else:
                 np.copyto(target, self.cache[view][i])
             return
-        prefix = self.prefix_of_lane[lane.p]
-        np.copyto(prefix.picture, self.read(i))
-        np.copyto(target, prefix.features(self.augmentation(view, i)).reshape(-1))
+        np.copyto(lane.prefix.picture, self.read(i))
+        np.copyto(target, lane.prefix.features(self.augmentation(view, i)).reshape(-1))
 
     # ---- passes -------------------------------------------------------------------------------
 
-    def _on_lanes(self, work: Callable[[Lane, list], None], count: int) -> None:
-        """work(lane, micro-batches) for every partition of `count` pictures."""
-        shares = partition(count, len(self.lanes), self.resources.micro)
-        if not self.pool:
-            for lane, batches in zip(self.lanes, shares, strict=True):
+    def _on_lanes(self, lanes: list[Lane], work: Callable[[Lane, list], None], count: int) -> None:
+        """work(lane, micro-batches) for every lane's partition of `count` pictures."""
+        shares = list(zip(lanes, partition(count, len(lanes), self.resources.micro), strict=True))
+
+        def serve(worker: int) -> None:
+            for lane, batches in shares[worker :: self.workers]:
                 work(lane, batches)
-            return
-        others = [self.pool.submit(work, lane, b) for lane, b in zip(self.lanes[1:], shares[1:], strict=True)]
-        work(self.lanes[0], shares[0])
+
+        others = [self.pool.submit(serve, w) for w in range(1, self.workers)] if self.pool else []
+        serve(0)
         for other in others:
             other.result()
 
@@ -265,24 +287,24 @@ class Trainer:
         def work(lane, batches):
             for first, last in batches:
                 for row in range(last - first):
-                    self._load(lane, row, items[first + row])
+                    self.load(lane, row, items[first + row])
                 calls, outputs = lane.segments[f"embed {last - first}"]
                 run(calls)
                 np.copyto(out[first:last], outputs[0])
 
-        self._on_lanes(work, len(items))
+        self._on_lanes(self.lanes, work, len(items))
 
-    def _backward(self, items: Sequence[Item], rows: Sequence[int]) -> None:
+    def backward(self, items: Sequence[Item], rows: Sequence[int]) -> None:
         """Accumulate the gradients of `items`; row `rows[k]` of the embedding gradient belongs to item k."""
 
         def work(lane, batches):
             for first, last in batches:
                 for row in range(last - first):
-                    self._load(lane, row, items[first + row])
+                    self.load(lane, row, items[first + row])
                     np.copyto(lane.grad_embedding[row], self.grad[rows[first + row]])
                 run(lane.segments[f"backward {last - first}"][0])
 
-        self._on_lanes(work, len(items))
+        self._on_lanes(self.backward_lanes, work, len(items))
 
     def set_prototypes(self, labels: np.ndarray) -> None:
         """Class means of the support embeddings of this step.
@@ -314,6 +336,10 @@ class Trainer:
         for state in self.states:
             state.fill(0)
 
+    def finish(self) -> None:
+        """Training is over: its bytes are free for others, and embeddings are computed elsewhere."""
+        self.lanes = self.lanes_after
+
     def scale_rates(self, factor: float) -> None:
         """Learning rates of the next steps: `factor` times those of the recipe."""
         np.multiply(self.full_rates, np.float32(factor), out=self.rates)
@@ -326,8 +352,6 @@ class Trainer:
 
     def compute_gradients(self, support: Sequence[Item], queries: Sequence[Item]) -> float:
         """Gradient of the loss into partition 0; the mean loss over all pseudo-queries."""
-        for gradient in self.gradients:
-            gradient.fill(0)
         self._set_labels(support)
         self.embed(support, self.support)
         self.set_prototypes(self.step_labels[: len(support)])
@@ -335,16 +359,19 @@ class Trainer:
         self.embed(queries, self.queries)
         self.kernels.prototype_loss(
             self.loss, self.residual, self.cosine, self.queries, self.step_labels[: len(queries)],
-            self.prototypes, np.float32(self.recipe.temperature),
+            self.prototypes, np.float32(self.temperature),
         )  # fmt: skip
+        # From here on the gradients may use the bytes in which the embeddings were computed.
+        for gradient in self.gradients:
+            gradient.fill(0)
         rows = self._hardest(len(queries))
         for k in set(range(len(queries))).difference(rows):
             self.residual[k].fill(0)
-        share = np.float32(self.recipe.temperature / len(rows))
+        share = np.float32(self.temperature / len(rows))
         self.kernels.prototype_loss_grad(
             self.grad[: len(queries)], self.residual, self.cosine, self.queries, self.prototypes, share
         )
-        self._backward([queries[k] for k in rows], rows)
+        self.backward([queries[k] for k in rows], rows)
         if self.recipe.step == "both":
             self._backward_support(support, share)
         for gradient in self.gradients[1:]:
@@ -370,7 +397,7 @@ class Trainer:
         np.divide(self.grad_prototypes, self.class_sizes[:, None], out=self.grad_prototypes)
         for k, (_, i) in enumerate(support):
             np.copyto(self.grad[k], self.grad_prototypes[self.labels[i]])
-        self._backward(support, range(len(support)))
+        self.backward(support, range(len(support)))
 
     def update(self, number: int) -> None:
         """One optimizer step, then the new values into the working copy."""

@@ -1,8 +1,8 @@
 """From a recipe and a byte budget to a program that fits: cache less, then train less, until it does.
 
 Nothing is estimated: every candidate is compiled and placed, and its arena is compared with the
-budget. The order of retreat: fewer cached views, smaller micro-batches and one gradient
-accumulator; then no cache (features are computed again in every step); then a smaller selection;
+budget. The order of retreat: fewer cached views, smaller micro-batches, one gradient
+accumulator and one lane; then no cache (features are computed again in every step); then a smaller selection;
 then an optimizer with fewer moments.
 """
 
@@ -27,6 +27,8 @@ from tinytrain.segments import SegmentBank
 from tinytrain.units import format_bytes
 
 STEP_PICTURES = 50  # support pictures of one step when there are more of them
+# (gradient accumulators, lanes, pictures per call), fastest first.
+WORKERS = ((2, 2, 5), (2, 2, 2), (2, 2, 1), (1, 2, 1), (1, 1, 2), (1, 1, 1))
 LEAST_VIEWS = 3  # with fewer cached views, fresh ones are computed in every step
 # Bytes of the bands in which the frozen part streams, where there is room for more than the usual ones.
 WIDE_BANDS = (224_000, 112_000)
@@ -54,8 +56,8 @@ def ladder(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
     """Resources in order of preference."""
     for size in step_sizes(task):
         for views in range(recipe.views, LEAST_VIEWS - 1, -1):
-            for partitions, micro in ((2, 5), (2, 2), (2, 1), (1, 2), (1, 1)):
-                yield Resources(1 + views, min(micro, size), partitions, size, size)
+            for partitions, lanes, micro in WORKERS:
+                yield Resources(1 + views, min(micro, size), partitions, size, size, lanes)
         for sets in (1, 0):
             for partitions in (2, 1):
                 yield Resources(sets, 1, partitions, size, size)

@@ -64,8 +64,9 @@ class Resources:
     """What the bytes are spent on.
 
     `sets`: cached sets of features: 0 (none), 1 (the clean pictures) or 1 + views. `micro`: pictures
-    per call behind the cut. `partitions`: gradient accumulators, hence the most lanes that can work at
-    once. `step_support`, `step_queries`: support pictures and pseudo-queries that one step uses.
+    per call behind the cut. `partitions`: gradient accumulators, hence the most lanes that can run
+    backward at once; `lanes`, at least as many, those that can embed. `step_support`, `step_queries`:
+    support pictures and pseudo-queries that one step uses.
     """
 
     sets: int
@@ -73,6 +74,10 @@ class Resources:
     partitions: int
     step_support: int
     step_queries: int
+    lanes: int = 0
+
+    def __post_init__(self):
+        object.__setattr__(self, "lanes", max(self.lanes, self.partitions))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from tinytrain.augment import Augmentation
 from tinytrain.blas import one_thread
 from tinytrain.compile import compile_training
 from tinytrain.delta import Delta, apply
-from tinytrain.engine import Binder, Lane, Prefix, WorkingCopy, run
+from tinytrain.engine import Binder, WorkingCopy, query_lane
 from tinytrain.episode import Pictures
 from tinytrain.network import Network
 from tinytrain.pictures import load_picture
@@ -32,22 +32,18 @@ class Predictor:
         program = compile_training(network, FORWARD_ONLY, ONE_PICTURE, shape)
         working = WorkingCopy(apply(network, delta))
         bind = Binder(program, Arena(program.nbytes), working, kernel_table.load(backend))
-        self.arena = program.nbytes
-        self._prefix, self._lane = Prefix(bind, "predict"), Lane(bind, 0)
+        self.arena, self.embedding_size = program.nbytes, network.embedding_size
+        self._lane = query_lane(bind)
 
     def embed(
         self, pictures: Pictures, augmentation: Callable[[int], Augmentation | None] = lambda i: None
     ) -> np.ndarray:
         """Embeddings (n, d) of pictures, each augmented by `augmentation(i)`."""
-        features = self._lane.features[0]
-        calls, (embedding,) = self._lane.segments["embed 1"]
-        out = np.empty((len(pictures), embedding.shape[1]), np.float32)
+        out = np.empty((len(pictures), self.embedding_size), np.float32)
         with one_thread():
             for i in range(len(pictures)):
-                np.copyto(self._prefix.picture, pictures.read(i, self.size))
-                np.copyto(features, self._prefix.features(augmentation(i)).reshape(features.shape))
-                run(calls)
-                out[i] = embedding[0]
+                np.copyto(self._lane.prefix.picture, pictures.read(i, self.size))
+                out[i] = self._lane.embed(augmentation(i))
         return out
 
     def logits(self, pictures: Pictures) -> np.ndarray:

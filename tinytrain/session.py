@@ -6,7 +6,7 @@ import numpy as np
 
 from tinytrain.augment import Augmentation, draw
 from tinytrain.compile import PREDICT
-from tinytrain.engine import Prefix, Trainer, WorkingCopy, run
+from tinytrain.engine import Trainer, WorkingCopy, query_lane
 from tinytrain.episode import Episode, Pictures
 from tinytrain.fit import Fit
 from tinytrain.head import Head, HeadArrays, fit_head
@@ -49,7 +49,7 @@ class Session:
             lanes,
         )
         self.array = self.trainer.bind.array
-        self._predictor = Prefix(self.trainer.bind, "predict")
+        self._predictor = query_lane(self.trainer.bind)
 
     def close(self) -> None:
         self.trainer.close()
@@ -108,6 +108,7 @@ class Session:
             support, queries = step_items(resources, self.labels, number, rng)
             losses.append(trainer.step(number, support, queries))
             progress("training", number, recipe.steps, losses[-1])
+        trainer.finish()
         return losses
 
     def _first_prototypes(self) -> None:
@@ -134,13 +135,10 @@ class Session:
 
     def predict(self, pictures: Pictures, *heads: Head) -> list[np.ndarray]:
         """Labels (n,) that each head gives to pictures embedded by the network as it is now."""
-        lane = self.trainer.lanes[0]
-        calls, (embedding,) = lane.segments["embed 1"]
         labels = [np.empty(len(pictures), np.int64) for _ in heads]
         for i in range(len(pictures)):
-            np.copyto(self._predictor.picture, pictures.read(i, self.size))
-            np.copyto(lane.features[0], self._predictor.features(None).reshape(lane.features[0].shape))
-            run(calls)
+            np.copyto(self._predictor.prefix.picture, pictures.read(i, self.size))
+            embedding = self._predictor.embed()
             for head, found in zip(heads, labels, strict=True):
-                found[i] = head.logits(embedding).argmax()
+                found[i] = head.logits(embedding[None]).argmax()
         return labels

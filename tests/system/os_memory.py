@@ -62,8 +62,12 @@ def warm(session: Session, network, kernels) -> None:
         lambda view, i: None, session.labels,
     )  # fmt: skip
     trainer.fill()
-    pool = session.trainer.pool
-    meet = threading.Barrier(len(trainer.lanes) if pool else 1)
+    for lanes in (trainer.lanes, trainer.backward_lanes):
+        warm_lanes(lanes, session.trainer.pool)
+
+
+def warm_lanes(lanes, pool) -> None:
+    meet = threading.Barrier(len(lanes) if pool else 1)
 
     def work(lane):
         square = Arena(3 * 4 * SIDE**2).view(0, (3, SIDE, SIDE), np.float32)
@@ -74,8 +78,8 @@ def warm(session: Session, network, kernels) -> None:
                 meet.wait()
                 run(calls)
 
-    others = [pool.submit(work, lane) for lane in trainer.lanes[1:]] if pool else []
-    work(trainer.lanes[0])
+    others = [pool.submit(work, lane) for lane in lanes[1:]] if pool else []
+    work(lanes[0])
     for other in others:
         other.result()
 
@@ -122,7 +126,7 @@ def main() -> None:
         peak.look()
         session.close()
     assert TaskShape(25, 5) == fitted.program.detail["task"]
-    result = {"growth": peak.growth, "arena": arena.nbytes, "lanes": fitted.resources.partitions}
+    result = {"growth": peak.growth, "arena": arena.nbytes, "lanes": fitted.resources.lanes}
     print(json.dumps(result | {"sets": fitted.resources.sets}))
 
 

@@ -199,7 +199,7 @@ def test_macs_that_are_executed_are_those_of_the_plan(name, step, share):
     plan = recipe(random_updates(network, 5), step=step, hard_share=share)
     made = trainer(network, plan, IMAGES, LABELS, micro=2)
     ran = []
-    for lane in made.lanes:
+    for lane in (*made.lanes, *made.backward_lanes):
         for segment, (calls, _) in lane.segments.items():
             macs = made.program.segments[segment].backward_macs
             calls.insert(0, (lambda macs=macs: ran.append(macs), ()))

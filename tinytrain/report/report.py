@@ -61,7 +61,7 @@ class Report:
             },
             "selection": content.selection(self.network, self.fit, self.scores),
             "seconds": {**self.seconds, "total": sum(self.seconds.values())},
-            "threads": {"lanes": min(self.lanes, self.fit.resources.partitions), "blas": 1},
+            "threads": {"lanes": min(self.lanes, self.fit.resources.lanes), "blas": 1},
             "kernels": self.backend,
             "resources": content.describe_resources(self.fit),
             "losses": [float(loss) for loss in self.losses],
