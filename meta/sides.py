@@ -10,11 +10,13 @@ from tinytrain.compile import compile_training
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.engine import Trainer, WorkingCopy
 from tinytrain.episode import Episode, Pictures
+from tinytrain.fit import WIDE_BANDS
 from tinytrain.meta.timing import KernelRow, kernel_table
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, Resources, TaskShape, Update
 from tinytrain.schedule import step_items
 from tinytrain.seeds import rng_for
+from tinytrain.segments import SegmentBank
 from tinytrain.session import augmentation_of
 
 WAY, SHOTS = 5, 5
@@ -48,7 +50,9 @@ class Whole:
 
     def __init__(self, network: Network, episode: Episode, micro: int, lanes: int):
         resources = Resources(0, micro, lanes, COUNT, COUNT)
-        self.program = compile_training(network, everything(network), resources, TaskShape(COUNT, WAY))
+        recipe, task = everything(network), TaskShape(COUNT, WAY)
+        bank = SegmentBank(network, recipe, WIDE_BANDS[0])  # no limit of bytes here, as for PyTorch
+        self.program = compile_training(network, recipe, resources, task, bank)
         size, read = network.preprocessing.size, episode.support.read
         self.trainer = Trainer(
             self.program, Arena(self.program.nbytes), WorkingCopy(network), kernels.load(),

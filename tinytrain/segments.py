@@ -83,7 +83,7 @@ class SegmentBank:
             kind, _, count = name.partition(" ")
             emit: dict[str, Callable[[int], Segment]] = {
                 "prefix": lambda n: prefix_segment(self.network, self.start, self.externals, self.band),
-                "embed": lambda n: embed_segment(self.network, self.start, n, self.externals),
+                "embed": lambda n: embed_segment(self.network, self.start, n, self.externals, self.band),
                 "backward": self._backward,
             }
             self._made[name] = emit[kind](int(count or 1))
@@ -107,10 +107,12 @@ def prefix_segment(network: Network, start: int, externals, band: int | None = N
     return segment.finish(keep=segment.outputs)
 
 
-def embed_segment(network: Network, start: int, n: int, externals: dict[str, Buffer]) -> Segment:
+def embed_segment(
+    network: Network, start: int, n: int, externals: dict[str, Buffer], band: int | None = None
+) -> Segment:
     """Embeddings (n, d) from features."""
     segment = Segment(f"embed {n}", n, external=set(externals.values()))
-    emitter = Emitter(segment, network)
+    emitter = Emitter(segment, network, band)
     y = emitter.forward(_pictures(externals["features"], n), start, len(network.layers))
     segment.outputs = (emitter.pool(y),)
     return segment.finish(keep=segment.outputs)

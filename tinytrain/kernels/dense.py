@@ -24,18 +24,24 @@ def unfold(y, picture, size, stride, first, mean, scale):
     """
     height, width = picture.shape[0], picture.shape[1]
     pad = (size - 1) // 2
+    pixels, line = picture.reshape(-1), np.uint64(3 * size)
     for i in range(y.shape[0]):
-        for j in range(y.shape[1]):
-            patch = y[i, j]
-            t = 0
-            for dy in range(size):
-                r = (first + i) * stride + dy - pad
-                for dx in range(size):
-                    q = j * stride + dx - pad
-                    inside = 0 <= r < height and 0 <= q < width
-                    for c in range(3):
-                        patch[t] = (np.float32(picture[r, q, c]) - mean) * scale if inside else ZERO
-                        t += 1
+        for dy in range(size):
+            r = (first + i) * stride + dy - pad
+            begin = np.uint64(dy * 3 * size)
+            for j in range(y.shape[1]):
+                patch, q = y[i, j], j * stride - pad
+                if 0 <= r < height and q >= 0 and q + size <= width:
+                    place = np.uint64((r * width + q) * 3)
+                    for k in range(line):
+                        patch[begin + k] = (np.float32(pixels[place + k]) - mean) * scale
+                    continue
+                for k in range(line):
+                    column = q + int(k) // 3
+                    inside = 0 <= r < height and 0 <= column < width
+                    patch[begin + k] = (
+                        (np.float32(picture[r, column, int(k) % 3]) - mean) * scale if inside else ZERO
+                    )
 
 
 @kernel
