@@ -6,9 +6,12 @@ from pathlib import Path
 
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.folder import folder_dataset, folder_episode
+from tinytrain.datasets.glyphs import glyphs
+from tinytrain.datasets.leaves import leaves
 from tinytrain.datasets.packs import PACKS, load_pack
 from tinytrain.datasets.samplers import sample_episode, sample_meta_dataset_episode
 from tinytrain.datasets.signs import signs
+from tinytrain.datasets.textures import textures
 from tinytrain.errors import InputError
 
 __all__ = [
@@ -24,7 +27,7 @@ __all__ = [
 ]
 
 # Generated domains: nothing to download.
-DOMAINS = {"signs": signs}
+DOMAINS = {"signs": signs, "glyphs": glyphs, "textures": textures, "leaves": leaves}
 
 
 def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | None = None) -> Dataset:

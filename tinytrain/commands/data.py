@@ -4,7 +4,8 @@ from tinytrain.commands.common import add_json, at_least, check_outputs, print_r
 
 DESCRIPTION = (
     "list: known packs and generated domains. preview: a contact sheet as PNG. export: pictures as a folder "
-    "per class. Packs are looked for in the folder named by TINYTRAIN_DATA."
+    "per class. Packs are looked for in the folder named by TINYTRAIN_DATA. Generated domains: signs (road "
+    "signs), glyphs (handwritten characters), textures (materials) and leaves."
 )
 EXAMPLES = """\
   tinytrain data list
