@@ -19,8 +19,9 @@ COMMANDS = {
     "predict": ("predict", "class and confidence of pictures"),
     "eval": ("evaluate", "accuracy and confusion matrix on a folder of pictures"),
     "export": ("export", "write the adapted network as a plain network file"),
-    "import": ("import_checkpoint", "turn a published checkpoint into a network file"),
+    "import": ("import_checkpoint", "turn a published checkpoint or an ONNX model into a network file"),
     "info": ("info", "layers, shapes, parameters and costs of a network"),
+    "backbones": ("backbones", "list backbones by name and download published ones"),
     "warmup": ("warmup", "compile all kernels now and keep them"),
     "data": ("data", "list, look at and export data packs and generated domains"),
 }
@@ -74,7 +75,7 @@ def suggestion(word: str, known) -> str:
 
 
 def help_text() -> str:
-    rows = [f"  {name:<8} {text}" for name, (_, text) in COMMANDS.items()]
+    rows = [f"  {name:<10} {text}" for name, (_, text) in COMMANDS.items()]
     return HELP.format(commands="\n".join(rows))
 
 

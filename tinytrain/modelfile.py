@@ -14,6 +14,7 @@ from tinytrain.errors import InputError
 from tinytrain.network import Layer, Network, Preprocessing
 from tinytrain.tensorfile import decode, encode, parse_json, read_file
 from tinytrain.topology import check_layers, check_network
+from tinytrain.zoo import BACKBONES, local_file
 
 __all__ = [
     "decode",
@@ -33,7 +34,12 @@ MAX_NAME = 100
 
 
 def load_backbone(path: str | os.PathLike) -> Network:
-    """Network of a ``.safetensors`` file of ours or of a published ``.pkl`` checkpoint. Raises InputError."""
+    """Network of a ``.safetensors`` file of ours, of a published ``.pkl`` checkpoint, or of a name that
+    `tinytrain.zoo` lists. Raises InputError.
+    """
+    name = os.fspath(path)
+    if name in BACKBONES:
+        return _load_named(name)
     suffix = Path(path).suffix.lower()
     if suffix == ".safetensors":
         return load_network(path)
@@ -44,8 +50,21 @@ def load_backbone(path: str | os.PathLike) -> Network:
         return import_checkpoint(path)
     raise InputError(
         "backbone-kind",
-        f"{path} ends in {suffix!r}; supported are .safetensors and published .pkl checkpoints",
+        f"{path} ends in {suffix!r}; supported are .safetensors and published .pkl checkpoints, and the names"
+        " that 'tinytrain backbones' lists; 'tinytrain import' makes one of an .onnx model",
     )
+
+
+def _load_named(name: str) -> Network:
+    path = local_file(name)
+    try:
+        return load_network(path)
+    except InputError as error:
+        if not BACKBONES[name].is_published:
+            raise
+        raise InputError(
+            "backbone-broken", f"{name}: {error}; run: tinytrain backbones get {name}"
+        ) from error
 
 
 def save_network(network: Network, path: str | os.PathLike) -> None:

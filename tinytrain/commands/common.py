@@ -2,11 +2,11 @@
 
 import json
 import sys
-from pathlib import Path
 
 from tinytrain.errors import InputError, UsageError
+from tinytrain.zoo import SHIPPED
 
-DEFAULT_BACKBONE = Path(__file__).parent.parent / "backbones" / "placeholder.safetensors"
+DEFAULT_BACKBONE = SHIPPED.path
 DEFAULT_DATA = "signs"
 HELD_BYTES = 64_000_000  # decoded pictures kept at once; what is beyond is decoded again when needed
 NAMED = 5  # skipped files that are named one by one
@@ -16,7 +16,8 @@ def add_backbone(parser) -> None:
     parser.add_argument(
         "--backbone",
         metavar="NET",
-        help="network file (.safetensors) or published checkpoint (.pkl); default: a small placeholder",
+        help="network file (.safetensors), published checkpoint (.pkl) or a name that 'tinytrain backbones'"
+        f" lists; default: {SHIPPED.name}",
     )
 
 
@@ -45,14 +46,10 @@ def at_least(least: int):
 
 
 def open_backbone(path: str | None):
-    """The network of ``--backbone``; the placeholder that comes with the package by default."""
+    """The network of ``--backbone``, a path or a name; by default the one that comes with the package."""
     from tinytrain.modelfile import load_backbone
 
-    if path is None and not DEFAULT_BACKBONE.is_file():
-        raise InputError(
-            "no-default-backbone", "this installation carries no placeholder backbone; give --backbone NET"
-        )
-    return load_backbone(path or DEFAULT_BACKBONE)
+    return load_backbone(SHIPPED.name if path is None else path)
 
 
 def open_delta(path: str):

@@ -5,12 +5,13 @@ from tinytrain.commands.common import add_json, open_backbone, print_result
 DESCRIPTION = "Show a network: layers, shapes, parameters, multiply-accumulates and peak activation."
 EXAMPLES = """\
   tinytrain info net.safetensors
-  tinytrain info mcunet-5fps.pkl --json
+  tinytrain info mcunet-5fps --json
 """
+NETWORK_HELP = "network file, or a name that 'tinytrain backbones' lists; default: the one in the package"
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("network", metavar="NET", nargs="?", help="network file; default: the placeholder")
+    parser.add_argument("network", metavar="NET", nargs="?", help=NETWORK_HELP)
     add_json(parser)
 
 

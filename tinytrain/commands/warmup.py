@@ -26,9 +26,9 @@ def run(arguments) -> int:
     compiled = warm_up()
     result = {"kernels": backend, "compiled": compiled, "seconds": time.perf_counter() - start}
     if backend == "numba":
-        from tinytrain.kernels.jit import CACHED, cache_folder
+        from tinytrain.kernels.jit import CACHED, FOLDER
 
-        result["folder"] = str(cache_folder()) if CACHED else None
+        result["folder"] = str(FOLDER) if CACHED else None
         where = f"kept in {result['folder']}" if CACHED else "not kept: the cache folder cannot be written"
         text = f"{len(compiled)} kernels ready in {result['seconds']:.1f} s, {where}"
     else:

@@ -5,33 +5,25 @@ and kept for ever, because numba never frees compiled code.
 """
 
 import os
-from pathlib import Path
 
 import numba
+
+from tinytrain.cachefolder import cache_folder
 
 # All of fastmath but the two flags that assume away NaN and infinity: sums may be reordered,
 # so loops vectorise, and a NaN is still seen.
 MATH = {"contract", "reassoc", "nsz", "arcp"}
-
-
-def cache_folder() -> Path:
-    """Folder of compiled kernels: ``$TINYTRAIN_CACHE`` or ``tinytrain`` in the user's cache folder."""
-    chosen = os.environ.get("TINYTRAIN_CACHE")
-    if chosen:
-        return Path(chosen) / "jit"
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "tinytrain" / "jit"
+FOLDER = cache_folder("jit")  # of compiled kernels
 
 
 def _prepare_cache() -> bool:
     """True if compiled kernels can be kept on disk."""
-    folder = cache_folder()
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        FOLDER.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError:
         return False
-    numba.config.CACHE_DIR = str(folder)
-    return os.access(folder, os.W_OK)
+    numba.config.CACHE_DIR = str(FOLDER)
+    return os.access(FOLDER, os.W_OK)
 
 
 CACHED = _prepare_cache()

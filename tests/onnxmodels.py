@@ -1,0 +1,88 @@
+"""Small ONNX models made by hand, node by node; needs the package onnx."""
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+SIZE = 12
+
+
+class Maker:
+    """Collects nodes and weights; every method adds a node that reads `x` and returns what it makes."""
+
+    def __init__(self, seed: int = 0, opset: int = 17):
+        self.rng, self.opset = np.random.default_rng(seed), opset
+        self.nodes, self.constants = [], []
+
+    def constant(self, array, name=None) -> str:
+        name = name or f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def node(self, op, *inputs, **attributes) -> str:
+        name = f"{op.lower()}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [f"{name}_out"], name=name, **attributes))
+        return f"{name}_out"
+
+    def conv(self, x, cin, cout, kernel=1, stride=1, groups=1, bias=True, **attributes) -> str:
+        fan_in = cin // groups * kernel**2
+        weight = self.rng.normal(0, np.sqrt(2 / fan_in), (cout, cin // groups, kernel, kernel))
+        inputs = [x, self.constant(weight.astype(np.float32))]
+        if bias:
+            inputs.append(self.constant(self.rng.normal(0, 0.1, cout).astype(np.float32)))
+        given = {"pads": [(kernel - 1) // 2] * 4, "strides": [stride] * 2, "group": groups} | attributes
+        return self.node("Conv", *inputs, **{k: v for k, v in given.items() if v is not None})
+
+    def norm(self, x, channels) -> str:
+        draws = (self.rng.uniform(0.5, 2, channels) if k in (0, 3) else self.rng.normal(0, 0.3, channels)
+                 for k in range(4))  # fmt: skip
+        inputs = [self.constant(draw.astype(np.float32)) for draw in draws]
+        return self.node("BatchNormalization", x, *inputs, epsilon=1e-3)
+
+    def relu6(self, x) -> str:
+        if self.opset < 11:
+            return self.node("Clip", x, min=0.0, max=6.0)
+        bounds = [self.constant(np.array(value, np.float32)) for value in (0, 6)]
+        return self.node("Clip", x, *bounds)
+
+    def conv_norm_relu6(self, x, *args, **options) -> str:
+        return self.relu6(self.norm(self.conv(x, *args, bias=False, **options), args[1]))
+
+    def block(self, x, cin, mid, cout, kernel=3, stride=1, residual=False) -> str:
+        """An inverted bottleneck, its last convolution without activation."""
+        y = self.conv_norm_relu6(x, cin, mid) if mid != cin else x
+        y = self.conv_norm_relu6(y, mid, mid, kernel=kernel, stride=stride, groups=mid)
+        y = self.norm(self.conv(y, mid, cout, bias=False), cout)
+        return self.node("Add", x, y) if residual else y
+
+    def classifier(self, x, channels, classes=5) -> str:
+        flat = self.node("Flatten", self.node("GlobalAveragePool", x))
+        weight = self.constant(self.rng.normal(0, 1, (classes, channels)).astype(np.float32))
+        bias = self.constant(np.zeros(classes, np.float32))
+        return self.node("Gemm", self.node("Dropout", flat), weight, bias, transB=1)
+
+    def model(self, output, shape=(1, 3, SIZE, SIZE)):
+        graph = helper.make_graph(
+            self.nodes, "made",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+            [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
+            self.constants,
+        )  # fmt: skip
+        opsets = [helper.make_opsetid("", self.opset)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def mobile(seed: int = 0, opset: int = 17) -> tuple[Maker, str]:
+    """A maker with a small network of every kind of block, and its last feature map (16 channels)."""
+    m = Maker(seed, opset)
+    x = m.conv_norm_relu6("x", 3, 8, kernel=3, stride=2)
+    x = m.block(x, 8, 8, 6)
+    x = m.block(x, 6, 18, 6, kernel=5, residual=True)
+    x = m.block(x, 6, 12, 8, kernel=7, stride=2)
+    x = m.block(x, 8, 16, 8, residual=True)
+    return m, m.conv_norm_relu6(x, 8, 16)
+
+
+def save(model, folder, name="net.onnx"):
+    onnx.save(model, folder / name)
+    return folder / name

@@ -1,0 +1,1 @@
+"""A model of our kind out of an ONNX file; needs the ``onnx`` extra, on a host."""
