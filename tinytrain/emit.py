@@ -309,9 +309,9 @@ class Emitter:
         gx = self.segment.new(f"{layer.name} gradient", self.n, *layer.in_hw, layer.cin)
         macs = self.n * layer.macs
         if layer.kind == "depthwise":
-            taps = self.segment.new(f"{layer.name} reversed taps", layer.fan_in + 1, layer.cout)
+            zeros = self.segment.new(f"{layer.name} zeros", layer.cout)
             self.segment.call(
-                "depthwise_grad_input", gx, taps, g, Weight(i), layer.kernel, layer.stride,
+                "depthwise_grad_input", gx, zeros, g, Weight(i), layer.kernel, layer.stride,
                 macs=macs, part="grad_input",
             )  # fmt: skip
         else:

@@ -18,6 +18,13 @@ SHAPES = [  # height, width, channels, kernel, stride
     (6, 5, 17, 5, 2),
     (1, 1, 4, 3, 1),
     (2, 3, 4, 7, 2),
+    (12, 13, 21, 3, 1),
+    (13, 12, 40, 7, 2),
+    (9, 8, 72, 5, 1),
+    (8, 8, 70, 7, 1),
+    (11, 10, 65, 3, 2),
+    (3, 4, 16, 1, 2),
+    (13, 14, 17, 3, 3),
 ]
 
 
@@ -68,14 +75,26 @@ class TestDepthwise:
             row = np.empty_like(band[:, i : i + 1])
             compiled.depthwise_forward(row, rows, w, b, size, stride, first - (i * stride - pad), True)
             band[:, i : i + 1] = row
-        np.testing.assert_allclose(band, whole, rtol=1e-6, atol=1e-6)
+        np.testing.assert_array_equal(band, whole)
+
+    def test_not_a_number_and_infinity_reach_exactly_the_outputs_that_see_them(
+        self, compiled, height, width, channels, size, stride
+    ):
+        x, w, b, g = self.arrays(height, width, channels, size, stride)
+        for value in (np.nan, np.inf):
+            x[0, height // 2, width // 2, channels - 1] = value
+            for relu6 in (True, False):
+                got, want = np.empty_like(g), np.empty_like(g)
+                compiled.depthwise_forward(got, x, w, b, size, stride, (size - 1) // 2, relu6)
+                reference.depthwise_forward(want, x, w, b, size, stride, (size - 1) // 2, relu6)
+                np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
     def test_gradients_agree_with_their_twins(self, compiled, height, width, channels, size, stride):
         x, w, _, g = self.arrays(height, width, channels, size, stride)
         got, want = np.full_like(x, np.nan), np.full_like(x, np.nan)
-        scratch = np.full((size * size + 1, channels), np.nan, np.float32)
-        compiled.depthwise_grad_input(got, scratch, g, w, size, stride)
-        reference.depthwise_grad_input(want, scratch, g, w, size, stride)
+        zeros = np.full(channels, np.nan, np.float32)
+        compiled.depthwise_grad_input(got, zeros, g, w, size, stride)
+        reference.depthwise_grad_input(want, zeros, g, w, size, stride)
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
         got, want = np.ones_like(w), np.ones_like(w)
         compiled.depthwise_grad_weight(got, x, g, size, stride)

@@ -48,12 +48,12 @@ def load(backend: str = "auto") -> SimpleNamespace:
     """
     if backend != "numpy":
         try:
-            from tinytrain.kernels import dense, depthwise, head, optimizer, picture
+            from tinytrain.kernels import dense, depthwise, depthwise_weight, head, optimizer, picture
         except ImportError:
             if backend == "numba":
                 raise
         else:
-            modules = (dense, depthwise, head, optimizer, picture)
+            modules = (dense, depthwise, depthwise_weight, head, optimizer, picture)
             return _namespace(modules, "numba")
     from tinytrain.kernels import reference
 

@@ -28,7 +28,7 @@ def depthwise_forward(y, x, w, b, size, stride, top, relu6):
         np.clip(y, 0, 6, out=y)
 
 
-def depthwise_grad_input(gx, scratch, g, w, size, stride):
+def depthwise_grad_input(gx, zeros, g, w, size, stride):
     pad = (size - 1) // 2
     padded = np.zeros_like(_padded(gx, pad, pad, pad))
     for tap in range(size * size):
