@@ -63,7 +63,7 @@ def adapt(
         try:
             heads_before, losses, delta = _train(session, network, progress, clock)
             (after,) = session.predict(episode.query, delta.head)
-            restore(working, network)
+            working.restore()
             before_cosine, before = session.predict(episode.query, *heads_before)
         finally:
             session.close()
@@ -154,13 +154,6 @@ def find_policy(policy: str | Policy) -> Policy:
         hint = f"did you mean {closest[0]}? " if closest else ""
         raise UsageError("unknown-policy", f"no policy {policy!r}; {hint}known: {', '.join(POLICIES)}")
     return POLICIES[policy]
-
-
-def restore(working: WorkingCopy, network: Network) -> None:
-    """The backbone's own values back into the working copy."""
-    for i, bias in enumerate(network.biases):
-        network.float_weight(i, out=working.weights[i])
-        np.copyto(working.biases[i], bias)
 
 
 def run_probe(network, working, kernels, policy: Policy, episode, budget, task, seed) -> Scores | None:

@@ -32,6 +32,12 @@ class WorkingCopy:
     def nbytes(self) -> int:
         return sum(a.nbytes for a in (*self.weights, *self.biases))
 
+    def restore(self) -> None:
+        """The network's own values again."""
+        for i, bias in enumerate(self.network.biases):
+            self.network.float_weight(i, out=self.weights[i])
+            np.copyto(self.biases[i], bias)
+
     def part(self, layer: int, part: str) -> np.ndarray:
         return self.weights[layer] if part == "weight" else self.biases[layer][None]
 
@@ -329,12 +335,26 @@ class Trainer:
 
     def start(self) -> None:
         """Trained numbers from the working copy, optimizer state zero."""
-        for slot in self.slots:
-            part = self.working.part(slot.layer, slot.part)
-            values = self.trained[slot.start : slot.start + slot.size].reshape(-1, len(slot.channels))
-            self.kernels.gather_columns(values, part, np.array(slot.channels, np.int32))
+        self._gather(self.trained)
         for state in self.states:
             state.fill(0)
+
+    def _gather(self, numbers: np.ndarray) -> None:
+        """What is trained of the working copy into the flat vector `numbers`."""
+        for slot in self.slots:
+            part = self.working.part(slot.layer, slot.part)
+            values = numbers[slot.start : slot.start + slot.size].reshape(-1, len(slot.channels))
+            self.kernels.gather_columns(values, part, np.array(slot.channels, np.int32))
+
+    def blend(self, share: float) -> None:
+        """Every trained number goes back to `share` of its way from where the network has it."""
+        start = self.gradients[0]
+        self.working.restore()
+        self._gather(start)
+        self.trained -= start
+        self.trained *= np.float32(share)
+        self.trained += start
+        run(self.write_back)
 
     def finish(self) -> None:
         """Training is over: its bytes are free for others, and embeddings are computed elsewhere."""

@@ -1,7 +1,7 @@
 """Classifier heads on embeddings: cosine prototypes, or shrinkage LDA. Fitted inside the arena.
 
 Both are a linear map of the embedding scaled to length 1: ``logits = weights @ e + offsets``.
-LDA: one covariance for all classes, shrunk half-way to a multiple of the identity (Ledoit and
+LDA: one covariance for all classes, shrunk by a fixed share to a multiple of the identity (Ledoit and
 Wolf 2004 give the form; the fixed share suits a few pictures per class).
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-SHRINKAGE = 0.5
+SHRINKAGE = 0.7
 # Temperatures that calibration chooses from: logits are divided by them.
 TEMPERATURES = np.geomspace(0.01, 10, 31)
 

@@ -42,7 +42,8 @@ class Recipe:
     `updates` in layer order, `rates` their (weight, bias) learning rates. `step`: "both" sends the
     gradient through prototypes and pseudo-queries, "constant" through the pseudo-queries only, of
     which the `hard_share` with the highest loss is back-propagated. `decay`: the learning rates fall
-    linearly to 0. `views` is the number of cached augmented views per support picture that the policy
+    linearly to 0. `kept`: share of the way from the first to the trained values at which the result lies.
+    `views` is the number of cached augmented views per support picture that the policy
     would like to have.
     """
 
@@ -53,6 +54,7 @@ class Recipe:
     step: str = "constant"
     hard_share: float = 1.0
     decay: bool = False
+    kept: float = 1.0
     steps: int = 40
     temperature: float = 10.0
     head: str = "lda"

@@ -108,6 +108,8 @@ class Session:
             support, queries = step_items(resources, self.labels, number, rng)
             losses.append(trainer.step(number, support, queries))
             progress("training", number, recipe.steps, losses[-1])
+        if recipe.kept < 1:
+            trainer.blend(recipe.kept)
         trainer.finish()
         return losses
 

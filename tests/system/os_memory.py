@@ -122,7 +122,7 @@ def main() -> None:
         peak = Peak()
         adapt_module._train(session, network, progress, clock)
         session.predict(episode.query)
-        adapt_module.restore(working, network)
+        working.restore()
         peak.look()
         session.close()
     assert TaskShape(25, 5) == fitted.program.detail["task"]

@@ -228,3 +228,22 @@ def test_a_step_that_sees_a_part_of_a_class_replaces_that_share_of_its_prototype
         share = len(members) / (k == LABELS).sum()
         want = (1 - share) * old[k] + share * embeddings[members].mean(axis=0)
         assert relative(made.prototypes[k], want) < 1e-5
+
+
+@NETWORKS
+def test_blending_takes_trained_numbers_back_along_a_straight_line(name):
+    network = toy(name)
+    plan = recipe(random_updates(network, 5))
+    made = trainer(network, plan, IMAGES, LABELS)
+    made.start()
+    first = made.trained.copy()
+    for number in (1, 2, 3):
+        made.step(number, items(len(LABELS)), items(len(LABELS)))
+    last = made.trained.copy()
+    made.blend(0.25)
+    np.testing.assert_allclose(made.trained, 0.75 * first + 0.25 * last, rtol=1e-5, atol=1e-7)
+    made.blend(0)
+    for got, want in zip(made.working.biases, network.biases, strict=True):
+        assert got.tobytes() == want.tobytes()
+    for i, got in enumerate(made.working.weights):
+        assert got.tobytes() == network.float_weight(i).tobytes()

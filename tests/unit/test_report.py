@@ -147,7 +147,7 @@ class Executed:
 
         original = tinytrain.engine.run
         monkeypatch.setattr(tinytrain.engine.Binder, "segment", segment)
-        for module in (tinytrain.engine, tinytrain.session, tinytrain.probe):
+        for module in (tinytrain.engine, tinytrain.probe):
             monkeypatch.setattr(module, "run", run)
 
 
