@@ -24,7 +24,7 @@ BLOCKS = (
 )
 
 
-def architecture(size: int = 128) -> tuple[Layer, ...]:
+def architecture(size: int = 128, stem: int = STEM, blocks=BLOCKS) -> tuple[Layer, ...]:
     """A stem and inverted bottlenecks; the projection of the last one gives the embedding."""
     layers: list[Layer] = []
 
@@ -33,8 +33,8 @@ def architecture(size: int = 128) -> tuple[Layer, ...]:
         out_hw = ((in_hw[0] - 1) // stride + 1, (in_hw[1] - 1) // stride + 1)
         layers.append(Layer(name, kind, cin, cout, kernel, stride, in_hw, out_hw, relu6, block, residual))
 
-    add("stem", "conv", STEM, 3, 2, True, 0)
-    for number, (expanded, cout, kernel, stride) in enumerate(BLOCKS):
+    add("stem", "conv", stem, 3, 2, True, 0)
+    for number, (expanded, cout, kernel, stride) in enumerate(blocks):
         name, block, cin = f"block{number}", number + 1, layers[-1].cout
         if expanded:
             add(f"{name}.expand", "pointwise", expanded, 1, 1, True, block)
@@ -66,13 +66,14 @@ def initial_weight(seed: int, layer: Layer) -> np.ndarray:
     return weight
 
 
-def initial_network(seed: int, pictures: np.ndarray) -> Network:
+def initial_network(seed: int, pictures: np.ndarray, stem: int = STEM, blocks=BLOCKS) -> Network:
     """Random weights; every channel has mean 0 and variance 1 before its ReLU6 on `pictures` (n, h, w, 3).
 
     This does once what batch normalisation would do in the first step: all units start alive. The
     last layer of a residual block starts at half that size.
     """
-    layers, contract = architecture(pictures.shape[1]), Preprocessing(size=pictures.shape[1])
+    layers = architecture(pictures.shape[1], stem, blocks)
+    contract = Preprocessing(size=pictures.shape[1])
     x = skip = (pictures.astype(np.float32) - np.float32(contract.mean)) * np.float32(contract.scale)
     weights, biases = [], []
     for i, layer in enumerate(layers):
@@ -88,10 +89,13 @@ def initial_network(seed: int, pictures: np.ndarray) -> Network:
     return Network("placeholder", layers, tuple(weights), (None,) * len(layers), tuple(biases), contract)
 
 
+def int8_scales(weight: np.ndarray) -> np.ndarray:
+    """Steps (cout,) float32 of a float weight (fan_in, cout): the largest of a channel becomes 127."""
+    return np.maximum(np.abs(weight).max(axis=0), np.float32(1e-12)) / np.float32(127)
+
+
 def quantised(network: Network) -> Network:
     """The network with int8 weights: symmetric, one scale per output channel."""
-    scales = tuple(
-        np.maximum(np.abs(w).max(axis=0), np.float32(1e-12)) / np.float32(127) for w in network.weights
-    )
+    scales = tuple(int8_scales(w) for w in network.weights)
     weights = (np.rint(w / s).astype(np.int8) for w, s in zip(network.weights, scales, strict=True))
     return replace(network, weights=tuple(weights), scales=scales)

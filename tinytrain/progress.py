@@ -17,6 +17,7 @@ class ProgressLine:
     def __init__(self, stream=None):
         self.stream = stream or sys.stderr
         self.shown = self.stream.isatty()
+        self.note = ""  # shown after the loss, whatever the stage
         self._stage, self._start, self._last, self._width = "", 0.0, 0.0, 0
 
     def __enter__(self) -> "ProgressLine":
@@ -36,9 +37,15 @@ class ProgressLine:
         line = f"{stage} {done}/{total}"
         if loss is not None:
             line += f"  loss {loss:.3f}"
+        if self.note:
+            line += f"  {self.note}"
         if self._first < done < total:
             line += f"  {(now - self._start) / (done - self._first) * (total - done):.0f} s left"
         self._write(line)
+
+    def clear(self) -> None:
+        """Take the line away, so that something else can be printed; the next call brings it back."""
+        self._write("")
 
     def _write(self, line: str) -> None:
         if not self.shown:

@@ -1,0 +1,92 @@
+"""What one step trains on, made from its number alone, and a thread that works ahead."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinytrain.meta.recipe import EpisodeSettings
+from tinytrain.meta.sources import Source, pick
+from tinytrain.meta.views import Looks, change, view
+from tinytrain.seeds import rng_for
+
+AHEAD = 2
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pictures (n, size, size, 3) uint8 and labels (n,) int64; the first `n_support` are support pictures."""
+
+    pictures: np.ndarray
+    labels: np.ndarray
+    n_support: int = 0
+    source: str = ""
+
+
+def episode_batch(
+    sources: Sequence[Source], settings: EpisodeSettings, looks: Looks, size: int, seed: int, number: int
+) -> Batch:
+    """Training episode `number`: every picture in a random view, all in one change of domain."""
+    rng = rng_for(seed, "episode", "meta-train", number)
+    source = pick(rng, sources)
+    episode = source.episode(rng, settings, seed, number)
+    changed = change(rng, looks)
+    views = [
+        view(side.read(i, size), rng, size, looks, episode.may_flip)
+        for side in (episode.support, episode.query)
+        for i in range(len(side))
+    ]
+    pictures = np.stack(views)
+    labels = np.concatenate([episode.support.labels, episode.query.labels]).astype(np.int64)
+    return Batch(
+        changed(pictures) if changed else pictures, labels, len(episode.support), source.settings.data
+    )
+
+
+def mixed_batch(
+    sources: Sequence[Source], first_class: Sequence[int], looks: Looks, size: int, count: int, seed: int,
+    number: int,
+) -> Batch:  # fmt: skip
+    """Batch `number`: pictures of all sources by weight, classes drawn uniformly inside a source.
+
+    Every picture goes through its own change of domain. `first_class[k]` numbers the first class of
+    source k among the classes of all sources.
+    """
+    rng = rng_for(seed, "batch", number)
+    pictures, labels = np.empty((count, size, size, 3), np.uint8), np.empty(count, np.int64)
+    for k in range(count):
+        source = pick(rng, sources)
+        dataset = source.train
+        c = int(rng.integers(dataset.n_classes))
+        picture = dataset.read(int(rng.choice(dataset.by_class[c])), size)
+        pictures[k] = view(picture, rng, size, looks, dataset.may_flip)
+        changed = change(rng, looks)
+        if changed:
+            pictures[k : k + 1] = changed(pictures[k : k + 1])
+        labels[k] = first_class[sources.index(source)] + c
+    return Batch(pictures, labels)
+
+
+class Prefetch:
+    """Batches `start`, start + 1, ... of `make(number)`, made in a thread while the engine works."""
+
+    def __init__(self, make: Callable[[int], Batch], start: int, stop: int):
+        self.make, self.stop, self.next = make, stop, start
+        self.pool = ThreadPoolExecutor(1)
+        self.waiting = []
+        self._fill()
+
+    def _fill(self) -> None:
+        while len(self.waiting) <= AHEAD and self.next < self.stop:
+            self.waiting.append(self.pool.submit(self.make, self.next))
+            self.next += 1
+
+    def get(self) -> Batch:
+        """The next batch; raises what making it raised."""
+        batch = self.waiting.pop(0).result()
+        self._fill()
+        return batch
+
+    def close(self) -> None:
+        self.pool.shutdown(cancel_futures=True)

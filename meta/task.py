@@ -1,0 +1,78 @@
+"""What both kinds of training share: a network and some more numbers as one vector that is trained."""
+
+import numpy as np
+
+from tinytrain.meta.batches import Batch
+from tinytrain.meta.optimizers import rates_of
+from tinytrain.meta.placeholder_network import int8_scales, quantised
+from tinytrain.meta.validate import Validator, Verdict
+from tinytrain.meta.whole import Whole, network_of
+from tinytrain.network import Network
+from tinytrain.segments import Slot
+
+
+class Task:
+    """A network in training, as a vector (m,) float32: its weights and biases, then `more` numbers.
+
+    `first` (m,) is where it starts, `rates` and `decays` (m,) what the optimizer does with each number.
+    `recipe` needs `optimizer`, `weights` and `name`; `capacity` is the most pictures of one step.
+    """
+
+    def __init__(
+        self, network: Network, recipe, validator: Validator, capacity: int, lanes: int, more: np.ndarray,
+        more_rate: float,
+    ):  # fmt: skip
+        self.network, self.recipe, self.validator = network, recipe, validator
+        self.whole = Whole(network, capacity, lanes=lanes)
+        values, self.size = self.whole.values, self.whole.size
+        rates, decays = rates_of(self.whole.slots, values, recipe.optimizer)
+        self.first = np.concatenate([values, more.astype(np.float32)])
+        self.rates = np.concatenate([rates, np.full(len(more), more_rate, np.float32)])
+        self.decays = np.concatenate([decays, np.zeros(len(more), np.float32)])
+
+    def close(self) -> None:
+        self.whole.close()
+
+    def batch(self, number: int) -> Batch:
+        """What step `number` (from 0) trains on: depends on the recipe and the number alone."""
+        raise NotImplementedError
+
+    def step(self, values: np.ndarray, batch: Batch) -> tuple[float, float, np.ndarray]:
+        """Loss, accuracy and gradient (m,) at `values` (m,)."""
+        raise NotImplementedError
+
+    def constrain(self, values: np.ndarray) -> dict:
+        """Put `values` back into their range, in place; figures for the log."""
+        return {}
+
+    def validate(self, values: np.ndarray) -> Verdict:
+        self.whole.values = values[: self.size]
+        return self.validator(self.whole.embed)
+
+    def score(self, values: np.ndarray) -> float:
+        """What checkpoints are chosen by: the left-out part of `validate`."""
+        self.whole.values = values[: self.size]
+        return self.validator.score(self.whole.embed)
+
+    def rounded(self, values: np.ndarray) -> np.ndarray:
+        """`values` (m,) with every weight at its nearest int8 step: what an int8 network computes with."""
+        return rounded(self.whole.slots, values)
+
+    def exported(self, values: np.ndarray) -> np.ndarray:
+        return self.rounded(values) if self.recipe.weights == "int8" else values
+
+    def result(self, values: np.ndarray) -> Network:
+        """The network of `values`, as the recipe wants its weights."""
+        network = network_of(self.network, self.whole.slots, values, self.recipe.name)
+        return quantised(network) if self.recipe.weights == "int8" else network
+
+
+def rounded(slots: tuple[Slot, ...], values: np.ndarray) -> np.ndarray:
+    """A copy of `values` (m,) with the weights as they are after int8 with one scale per output channel."""
+    values = values.copy()
+    for slot in slots:
+        if slot.part == "weight":
+            weight = values[slot.start : slot.start + slot.size].reshape(slot.shape)
+            scales = int8_scales(weight)
+            weight[:] = np.rint(weight / scales) * scales
+    return values
