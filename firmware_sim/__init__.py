@@ -1,1 +1,1 @@
-"""Simulated boards."""
+"""Simulated boards and the flash in them."""

@@ -13,6 +13,7 @@ _PUBLIC = {
     "Episode": "tinytrain.episode",
     "Pictures": "tinytrain.episode",
     "Predictor": "tinytrain.predict",
+    "Store": "tinytrain.store",
     "apply": "tinytrain.delta",
     "extend": "tinytrain.extend",
     "load_backbone": "tinytrain.modelfile",

@@ -84,12 +84,12 @@ def write_bytes(path: str | os.PathLike, data: bytes) -> None:
     try:
         _write_synced(temporary, data)
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except BaseException as error:
         with contextlib.suppress(OSError, ValueError):
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError | ValueError):
-            raise _write_failed(path, error) from error
+            raise write_failed(path, error) from error
         raise
 
 
@@ -106,10 +106,11 @@ def check_writable(path: str | os.PathLike) -> None:
         _write_synced(probe, b"")
         probe.unlink()
     except (OSError, ValueError) as error:
-        raise _write_failed(path, error) from error
+        raise write_failed(path, error) from error
 
 
-def _write_failed(path: Path, error: OSError | ValueError) -> StorageError:
+def write_failed(path: Path, error: OSError | ValueError) -> StorageError:
+    """The StorageError ``write-failed`` that says what `error` at `path` means and what to do."""
     if isinstance(error, ValueError):
         return StorageError("write-failed", f"{str(path)!r} is no path ({error}); choose another name")
     remedy = REMEDIES.get(error.errno, "choose another place and run again")
@@ -127,7 +128,8 @@ def _write_synced(path: Path, data: bytes) -> None:
         os.close(descriptor)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in `folder` are on the medium. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -6,6 +6,7 @@ from tinytrain.commands.common import (
     add_json,
     add_threads,
     check_outputs,
+    check_store,
     hold,
     open_backbone,
     open_delta,
@@ -19,6 +20,7 @@ DESCRIPTION = "Adapt a network to a few labelled pictures per class, inside a ha
 EXAMPLES = """\
   tinytrain adapt --shots 5 --budget 1MB
   tinytrain adapt photos/ --backbone net.safetensors --out mine.safetensors
+  tinytrain adapt photos/ --backbone net.safetensors --store state/
   tinytrain adapt photos/ --shots 5 --budget 512kB --macs 30% --report mine.html
   tinytrain adapt --data gtsrb --way 5 --shots 5 --policy tinytrain_published --json
   tinytrain adapt --from mine.safetensors --add more/ --out more.safetensors
@@ -30,6 +32,7 @@ def add_arguments(parser) -> None:
     add_backbone(parser)
     add_threads(parser)
     parser.add_argument("--out", metavar="FILE", help="where to write the delta; without it nothing is kept")
+    parser.add_argument("--store", metavar="DIR", help="put the delta into use in this store, on trial")
     parser.add_argument("--report", metavar="FILE", help="also write the report: .html, .json or .txt")
     parser.add_argument(
         "--from", dest="source", metavar="DELTA", help="extend this delta instead of training"
@@ -45,6 +48,7 @@ def run(arguments) -> int:
         raise UsageError("usage", "--from DELTA and --add DIR go together")
     render = _renderer(arguments.report)
     check_outputs(arguments.out, arguments.report)
+    check_store(arguments.store)
     return _extend(arguments) if arguments.source else _adapt(arguments, render)
 
 
@@ -76,14 +80,23 @@ def _adapt(arguments, render) -> int:
     result = report.to_json()
     if arguments.out:
         save_delta(arguments.out, report.delta)
+    if arguments.store:
+        _commit(arguments.store, report.delta)
     if arguments.report:
         write_bytes(arguments.report, render(result).encode())
     for warning in result["warnings"]:
         say(warning)
     print_result(result, render_text(result), arguments.json)
-    if not arguments.out:
+    if not (arguments.out or arguments.store):
         say("the adaptation was not kept; give --out FILE to keep it")
     return 0
+
+
+def _commit(folder: str, delta) -> None:
+    from tinytrain.store import Store
+
+    generation = Store(folder).commit(delta)
+    say(f"generation {generation} is on trial; keep it with 'tinytrain confirm --store {folder}'")
 
 
 def _extend(arguments) -> int:
@@ -92,8 +105,10 @@ def _extend(arguments) -> int:
     from tinytrain.extend import extend
     from tinytrain.progress import ProgressLine
 
-    if not arguments.out or arguments.folder or arguments.data or arguments.report:
-        raise UsageError("usage", "--from DELTA --add DIR needs --out FILE and takes no pictures or --report")
+    if not arguments.out or arguments.folder or arguments.data or arguments.report or arguments.store:
+        raise UsageError(
+            "usage", "--from DELTA --add DIR needs --out FILE and takes no pictures, --report or --store"
+        )
     delta, network = open_delta(arguments.source), open_backbone(arguments.backbone)
     delta.check_backbone(network)
     dataset = folder_dataset(arguments.add, arguments.flip)

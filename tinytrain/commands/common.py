@@ -1,6 +1,7 @@
 """Options and steps that several commands share. Imports nothing heavy until it is needed."""
 
 import json
+import os
 import sys
 
 from tinytrain.errors import InputError, UsageError
@@ -23,6 +24,10 @@ def add_backbone(parser) -> None:
 
 def add_json(parser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+
+
+def add_store(parser, text: str = "folder of the store") -> None:
+    parser.add_argument("--store", metavar="DIR", required=True, help=text)
 
 
 def add_threads(parser) -> None:
@@ -52,10 +57,39 @@ def open_backbone(path: str | None):
     return load_backbone(SHIPPED.name if path is None else path)
 
 
-def open_delta(path: str):
+def open_delta(path: str, *, counted: bool = False):
+    """The delta of file `path`, or the one in use where `path` is the folder of a store.
+
+    With `counted`, that is a start of a delta on trial and counts as one.
+    """
+    if os.path.isdir(path):
+        from tinytrain.store import Store
+
+        return _delta_in_use(path, Store(path).start() if counted else Store(path).peek())
     from tinytrain.deltafile import load_delta
 
     return load_delta(path)
+
+
+def _delta_in_use(path: str, start):
+    from tinytrain.store import TRIAL_STARTS
+
+    for warning in start.warnings:
+        say(f"{path}: {warning}")
+    if start.delta is None:
+        raise InputError("store-empty", f"{path} has 0 deltas in use; put one there with 'tinytrain apply'")
+    if not start.confirmed:
+        say(
+            f"generation {start.generation} is on trial, {start.starts} of {TRIAL_STARTS} starts used; keep "
+            f"it with 'tinytrain confirm --store {path}'"
+        )
+    return start.delta
+
+
+def check_store(path: str | None) -> None:
+    """Raise StorageError for a store that could not be written, before any work is done for it."""
+    if path is not None:
+        check_outputs(os.path.join(path, "tinytrain-delta") if os.path.lexists(path) else path)
 
 
 def check_outputs(*paths: str | None) -> None:

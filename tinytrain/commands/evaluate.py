@@ -16,12 +16,15 @@ DESCRIPTION = "Judge a delta on pictures it has not seen: a folder per class, na
 EXAMPLES = """\
   tinytrain eval mine.safetensors held-out/ --backbone net.safetensors
   tinytrain eval mine.safetensors held-out/ --backbone net.safetensors --json
+  tinytrain eval state/ held-out/ --backbone net.safetensors
 """
 WIDTH = 12  # letters of a class name in the table
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("delta", metavar="DELTA", help="what 'tinytrain adapt --out' wrote")
+    parser.add_argument(
+        "delta", metavar="DELTA", help="delta file, or the folder of a store: the delta in use there"
+    )
     parser.add_argument("folder", metavar="DIR", help="folder with a folder of pictures per class")
     add_backbone(parser)
     add_json(parser)

@@ -8,12 +8,17 @@ DESCRIPTION = "Say which class each picture shows and how sure that is (temperat
 EXAMPLES = """\
   tinytrain predict mine.safetensors new.jpg --backbone net.safetensors
   tinytrain predict mine.safetensors *.jpg --backbone net.safetensors --reject 60% --json
+  tinytrain predict state/ new.jpg --backbone net.safetensors
 """
 NONE = "none of these"
+DELTA_HELP = (
+    "what 'tinytrain adapt --out' wrote, or the folder of a store: then the delta in use there; one on trial "
+    "counts this as a start"
+)
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("delta", metavar="DELTA", help="what 'tinytrain adapt --out' wrote")
+    parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
     parser.add_argument("pictures", metavar="PICTURE", nargs="+", help="picture files")
     parser.add_argument(
         "--reject", type=parse_share, metavar="P", help=f"answer {NONE!r} below this confidence, such as 60%%"
@@ -25,7 +30,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> int:
     from tinytrain.predict import Predictor
 
-    delta = open_delta(arguments.delta)
+    delta = open_delta(arguments.delta, counted=True)
     predictor = Predictor(open_backbone(arguments.backbone), delta)
     rows, broken = [], 0
     for path in arguments.pictures:

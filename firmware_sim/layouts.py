@@ -1,0 +1,93 @@
+"""What may be left of un-synced writes and names after a power cut, on five kinds of file system.
+
+Each row takes the worst that its kind is documented to do and then some: fsync of a file is never taken to
+make its name durable, fsync of the folder never to make content durable.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One kind of file system on flash.
+
+    Content reaches the medium in pieces of `sector` bytes, in two halves each where a sector `tears`.
+    `ordered`: names change in the order of the operations, and content of a file grows from its start;
+    otherwise anything may come before anything else. `split_rename`: a rename is up to three changes.
+    `sizes_apart`: the size of a file may be there before its content. `fill` is what is read where content
+    is missing. `source` is where the behaviour is described.
+    """
+
+    name: str
+    sector: int
+    ordered: bool
+    split_rename: bool
+    sizes_apart: bool
+    tears: bool
+    fill: bytes
+    source: str
+
+
+LAYOUTS = {
+    row.name: row
+    for row in (
+        Layout(
+            "ordered-journal",
+            sector=4096,
+            ordered=True,
+            split_rename=False,
+            sizes_apart=False,
+            tears=False,
+            fill=b"\0",
+            source="ext4, data=ordered with delayed allocation: names are journalled in order, content may"
+            " come later, so that a renamed file can be empty (Linux, Documentation/admin-guide/ext4.rst,"
+            " auto_da_alloc)",
+        ),
+        Layout(
+            "unordered-metadata",
+            sector=4096,
+            ordered=False,
+            split_rename=False,
+            sizes_apart=True,
+            tears=False,
+            fill=b"\xff",
+            source="ext2 and ext4 without journal or with data=writeback: names, sizes and content in any"
+            " order, and old content of the medium where new is missing (Linux,"
+            " Documentation/admin-guide/ext4.rst, data=writeback; Pillai et al., All File Systems Are Not"
+            " Created Equal, OSDI 2014, section 3)",
+        ),
+        Layout(
+            "fat",
+            sector=512,
+            ordered=False,
+            split_rename=True,
+            sizes_apart=True,
+            tears=False,
+            fill=b"\xff",
+            source="FAT: no journal; a rename writes the entry of the new name and clears that of the old one"
+            " in separate sectors, the size stands in the entry (Linux, fs/fat/namei_vfat.c, vfat_rename)",
+        ),
+        Layout(
+            "torn-sectors",
+            sector=512,
+            ordered=False,
+            split_rename=False,
+            sizes_apart=False,
+            tears=True,
+            fill=b"\xff",
+            source="media without powersafe overwrite: a sector of 512 bytes may be written in part, the rest"
+            " then reads as ones (sqlite.org/psow.html)",
+        ),
+        Layout(
+            "zero-filled",
+            sector=4096,
+            ordered=False,
+            split_rename=False,
+            sizes_apart=True,
+            tears=False,
+            fill=b"\0",
+            source="XFS: the size is updated before the extents are written, and what was never written reads"
+            " as zeros (XFS FAQ, 'Why do I see binary NULLS in some files after recovery')",
+        ),
+    )
+}

@@ -1,0 +1,124 @@
+"""The commands of the store, from adaptation to roll-back, as a user runs them."""
+
+import errno
+import json
+import os
+
+import pytest
+from toyfiles import write_network, write_pictures
+
+from tinytrain.adapt import adapt, find_policy
+from tinytrain.cli import main
+from tinytrain.deltafile import encode_delta, save_delta
+from tinytrain.plan import Budget
+from tinytrain.store import Store
+from tinytrain.toy import toy_episode, toy_network
+
+
+@pytest.fixture(scope="module")
+def network():
+    return toy_network()
+
+
+@pytest.fixture(scope="module")
+def deltas(network):
+    return [
+        adapt(network, toy_episode(seed=seed), Budget(2**22), find_policy("last_layer"), seed).delta
+        for seed in (1, 2)
+    ]
+
+
+@pytest.fixture
+def tt(capsys):
+    """Runs a command with --json: exit code, its object (or nothing) and stderr."""
+
+    def run(*arguments):
+        capsys.readouterr()
+        code = main([str(a) for a in (*arguments, "--json")])
+        out, err = capsys.readouterr()
+        return code, json.loads(out) if out else None, err
+
+    return run
+
+
+def test_the_commands_from_adaptation_to_roll_back(tt, tmp_path):
+    write_network(tmp_path)
+    write_pictures(tmp_path / "photos", count=4)
+    backbone = ("--backbone", tmp_path / "toy.safetensors")
+    adapt_it = ("adapt", tmp_path / "photos", "--policy", "last_layer", *backbone)
+    store = ("--store", tmp_path / "store")
+    picture = next((tmp_path / "photos" / "ant").iterdir())
+
+    assert tt("status", *store)[0] == 3
+    code, _, err = tt(*adapt_it, *store)
+    assert code == 0 and "generation 1 is on trial" in err and "was not kept" not in err
+    assert tt("status", *store)[1]["starts_left"] == 2
+    code, result, err = tt("predict", tmp_path / "store", picture, *backbone)
+    assert code == 0 and len(result["pictures"]) == 1 and "on trial, 1 of 2 starts used" in err
+    assert tt("confirm", *store)[1]["generation"] == 1
+    assert tt(*adapt_it, "--seed", 1, "--out", tmp_path / "d.safetensors")[0] == 0
+    assert tt("apply", tmp_path / "d.safetensors", *store)[1]["generation"] == 2
+    assert (tmp_path / "store" / "tinytrain-2.delta").read_bytes() == (
+        tmp_path / "d.safetensors"
+    ).read_bytes()
+    assert tt("eval", tmp_path / "store", tmp_path / "photos", *backbone)[0] == 0
+    facts = tt("status", *store)[1]
+    assert (facts["current"]["generation"], facts["previous"]["generation"]) == (2, 1)
+    assert facts["starts"] == 0 and facts["current"]["classes"] == ["ant", "bee", "cat"]
+    assert tt("rollback", *store)[1]["generation"] == 1
+    assert tt("rollback", *store)[0] == 3
+
+
+def test_three_predictions_without_confirming_end_the_trial(tt, tmp_path, deltas):
+    network = write_network(tmp_path)
+    Store(tmp_path / "store").commit(deltas[0])
+    write_pictures(tmp_path / "photos", count=1)
+    picture = next((tmp_path / "photos" / "ant").iterdir())
+    predict = ("predict", tmp_path / "store", picture, "--backbone", network or tmp_path / "toy.safetensors")
+    codes = [tt(*predict) for _ in range(3)]
+    assert (
+        codes[2][0] == 3 and "was not confirmed in 2 starts" in codes[2][2] and "store-empty" in codes[2][2]
+    )
+
+
+def test_status_as_text(tmp_path, deltas, capsys):
+    store = Store(tmp_path)
+    store.commit(deltas[0])
+    assert main(["status", "--store", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert (
+        "generation 1" in out and "on trial, 0 of 2 starts used" in out and "before  the bare network" in out
+    )
+    store.roll_back()
+    assert main(["status", "--store", str(tmp_path)]) == 0
+    assert "the bare network" in capsys.readouterr().out
+
+
+def test_a_store_that_cannot_be_written_is_refused_before_any_work(tmp_path, capsys):
+    (tmp_path / "file").write_bytes(b"x")
+    for store in (tmp_path / "file", tmp_path / "no" / "store"):
+        assert main(["adapt", "--store", str(store)]) == 6
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EACCES, errno.EDQUOT])
+@pytest.mark.parametrize("operation", ["open", "write", "fsync", "replace"])
+def test_a_failing_file_system_is_exit_code_6(deltas, tmp_path, monkeypatch, capsys, operation, number):
+    save_delta(tmp_path / "d.safetensors", deltas[1])
+    store = Store(tmp_path / "store")
+    store.commit(deltas[0])
+    store.confirm()
+    real = getattr(os, operation)
+
+    def fail(path, *arguments, **options):
+        if operation == "open" and not (arguments and arguments[0] & os.O_CREAT):
+            return real(path, *arguments, **options)
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, operation, fail)
+        code = main(["apply", str(tmp_path / "d.safetensors"), "--store", str(tmp_path / "store")])
+    out, err = capsys.readouterr()
+    assert code == 6 and out == "" and err.count("\n") == 1 and os.strerror(number) in err
+    assert encode_delta(store.start().delta) == encode_delta(deltas[0])
+    assert len(os.listdir(tmp_path / "store")) <= 3

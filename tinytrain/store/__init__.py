@@ -1,0 +1,6 @@
+"""The store of deltas on a device: two slots, a trial, and no state in which neither delta is there."""
+
+from tinytrain.store.deltastore import Start, Store
+from tinytrain.store.record import TRIAL_STARTS
+
+__all__ = ["TRIAL_STARTS", "Start", "Store"]

@@ -1,0 +1,111 @@
+"""The delta that a device runs on: kept in two slots, on trial until it is confirmed, safe from power cuts.
+
+::
+
+    store = Store("state")
+    store.commit(report.delta)   # on trial: without confirm() it is used for two starts and then taken out
+    start = store.start()        # once per start of the device; start.delta is the one to use
+    store.confirm()              # it works, keep it
+    store.roll_back()            # or: back to the one before
+"""
+
+import os
+from dataclasses import dataclass
+
+from tinytrain.atomic import read_bytes
+from tinytrain.delta import Delta
+from tinytrain.deltafile import decode_delta, encode_delta
+from tinytrain.store.folder import Folder
+from tinytrain.store.record import MAX_DELTA, TRIAL_STARTS, Slot
+from tinytrain.store.slots import Slots, State
+from tinytrain.tensorfile import decode
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What to start with: `delta` (None for the bare network) of `generation`, and what to tell the user."""
+
+    delta: Delta | None
+    generation: int | None
+    confirmed: bool
+    starts: int
+    warnings: tuple[str, ...]
+
+
+class Store:
+    """The store in folder `path`, which the first commit creates.
+
+    Every method may raise InputError ``store-missing`` or ``store-damaged``, and StorageError
+    ``write-failed``; after an error the delta in use is the same as before.
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = path
+        self._slots = Slots(Folder(path))
+
+    def commit(self, delta: Delta) -> int:
+        """Put `delta` into use, on trial, and return its generation. Raises InputError for a bad delta."""
+        return self._slots.commit(encode_delta(delta)).current.generation
+
+    def commit_file(self, path: str | os.PathLike) -> int:
+        """Put the delta file `path` into use, byte for byte; otherwise like `commit`."""
+        data = read_bytes(path, MAX_DELTA)
+        decode_delta(*decode(data, str(path)), str(path))
+        return self._slots.commit(data).current.generation
+
+    def start(self) -> Start:
+        """The delta for this start; counts the start if the delta is on trial.
+
+        After two starts without `confirm` the previous delta is used again. Where a start cannot be
+        counted, on a full disk for example, the previous delta is used for this start.
+        """
+        return self._start(self._slots.start())
+
+    def peek(self) -> Start:
+        """The delta in use, without counting a start."""
+        return self._start(self._slots.look())
+
+    def confirm(self) -> int:
+        """Keep the delta on trial and return its generation. Raises InputError ``store-empty``."""
+        return self._slots.confirm().current.generation
+
+    def roll_back(self) -> int | None:
+        """Return to the delta before and return its generation, None for the bare network.
+
+        Raises InputError ``store-empty``, or ``store-oldest`` where it would drop the only confirmed delta.
+        """
+        current = self._slots.roll_back().current
+        return current.generation if current else None
+
+    def status(self) -> dict:
+        """What is in the slots, as JSON values."""
+        state = self._slots.look()
+        record = state.record
+        left = None if record.confirmed else TRIAL_STARTS - record.starts
+        return {
+            "store": os.fspath(self.path),
+            "current": self._facts(record.current, self._start(state).delta),
+            "confirmed": record.confirmed,
+            "starts": record.starts,
+            "starts_left": left,
+            "previous": self._facts(record.previous),
+            "warnings": list(state.warnings),
+        }
+
+    def _start(self, state: State) -> Start:
+        record = state.record
+        generation = record.current.generation if record.current else None
+        delta = None
+        if state.data is not None:
+            source = f"{self.path}: generation {generation}"
+            delta = decode_delta(*decode(state.data, source), source)
+        return Start(delta, generation, record.confirmed, record.starts, state.warnings)
+
+    @staticmethod
+    def _facts(slot: Slot | None, delta: Delta | None = None) -> dict | None:
+        if slot is None:
+            return None
+        facts = {"generation": slot.generation, "bytes": slot.size, "sha256": slot.sha256}
+        if delta:
+            facts |= {"backbone": delta.backbone_name, "classes": list(delta.class_names)}
+        return facts

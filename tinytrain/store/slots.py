@@ -1,0 +1,187 @@
+"""Two slots: commit, trial, confirm and roll back, so that there is always the old delta or the new one.
+
+Deltas are bytes here; `tinytrain.store` says what is in them.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tinytrain.atomic import write_failed
+from tinytrain.errors import InputError
+from tinytrain.store.files import StoreFiles
+from tinytrain.store.folder import Folder
+from tinytrain.store.record import TRIAL_STARTS, Record, Slot
+
+
+@dataclass(frozen=True)
+class State:
+    """What a store holds, and the content of the delta in use (None for the bare network).
+
+    Damaged slots are left out of `record`; `needed` are the files of the newest record as it was written.
+    `lost` tells that a delta should be in use and none of those kept is whole.
+    """
+
+    record: Record
+    data: bytes | None = None
+    needed: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+    lost: bool = False
+
+
+class Slots:
+    """The two slots in `folder`.
+
+    Every method may raise StorageError ``write-failed`` and InputError ``store-missing`` (no such folder) or
+    ``store-damaged`` (no delta is left whole). After an error the delta in use is the same as before.
+    """
+
+    def __init__(self, folder: Folder):
+        self.folder = folder
+        self.files = StoreFiles(folder)
+
+    def commit(self, data: bytes) -> Record:
+        """Put `data` into use, on trial; creates the folder. Works on a damaged store, too, and mends it."""
+        try:
+            self.folder.make()
+        except OSError as error:
+            raise write_failed(self.folder, error) from error
+        with self._held():
+            state = self._look(strict=False)
+            if not state.warnings:  # else the newest record may be one that cannot be read just now
+                self.files.sweep(state.needed)
+            generation = max(state.record.generation, self.files.highest_generation()) + 1
+            slot = Slot.of(data, generation)
+            self.files.write_delta(slot, data)
+            return self._switch(state.record.commit(slot))
+
+    def start(self) -> State:
+        """The delta for this start, which is counted if the delta is on trial.
+
+        The count is on the medium before the delta is handed out. Where it cannot be written the previous
+        delta is used: a trial that is not counted would never end.
+        """
+        with self._held():
+            state = self._intact(strict=False)
+            if state.record.confirmed:
+                if not state.warnings:
+                    self.files.sweep(state.needed)
+                return state
+            if state.record.exhausted:
+                return self._revert(state)
+            try:
+                return replace(state, record=self._switch(state.record.count()))
+            except OSError as error:
+                text = f"the start could not be counted ({error.strerror})"
+                return _warned(self._without_current(state) or state, text)
+
+    def look(self) -> State:
+        """The delta in use, without counting a start and without writing anything."""
+        with self._held():
+            return self._intact(strict=False)
+
+    def confirm(self) -> Record:
+        """Keep the delta on trial; one that is confirmed stays so. Raises InputError ``store-empty``."""
+        with self._held():
+            record = self._intact(strict=True).record
+            if record.current is None:
+                raise InputError("store-empty", f"{self.folder} holds 0 deltas to confirm; apply one first")
+            return record if record.confirmed else self._switch(record.confirm())
+
+    def roll_back(self) -> Record:
+        """Go back to the delta before the one in use, which is dropped.
+
+        Raises InputError ``store-empty``, or ``store-oldest`` rather than drop a confirmed delta for nothing.
+        """
+        with self._held():
+            state = self._intact(strict=True)
+            record = state.record
+            if record.current is None:
+                raise InputError(
+                    "store-empty", f"{self.folder} holds 0 deltas; there is nothing to go back from"
+                )
+            if record.confirmed and record.previous is None:
+                raise InputError(
+                    "store-oldest",
+                    f"generation {record.current.generation} in {self.folder} is confirmed and the only one "
+                    "kept; apply another delta, or delete the folder to use the bare network",
+                )
+            if self._without_current(state) is None:
+                raise self._damaged(f"generation {record.previous.generation} is damaged")
+            return self._switch(record.roll_back())
+
+    def _revert(self, state: State) -> State:
+        """What a start gets after a trial that nobody confirmed."""
+        text = f"generation {state.record.current.generation} was not confirmed in {TRIAL_STARTS} starts"
+        before = self._without_current(state)
+        if before is None:
+            # Any delta is better than none, and this one did start.
+            older = state.record.previous.generation
+            return _warned(state, f"{text}, but generation {older} before it is damaged")
+        text += " and was taken out"
+        try:
+            before = replace(before, record=self._switch(state.record.roll_back()))
+        except OSError as error:
+            text += f", which could not be noted ({error.strerror})"
+        return _warned(before, text)
+
+    def _switch(self, record: Record) -> Record:
+        self.files.switch(record)
+        return record
+
+    def _look(self, *, strict: bool) -> State:
+        """The newest whole record as far as its slots are whole.
+
+        With `strict`, what cannot be read for a moment raises OSError and does not count as damaged: to
+        confirm or to go back is meant for the newest generation, not for the one before it.
+        """
+        record, damaged = self.files.newest(strict=strict)
+        warnings = tuple(f"{name} is damaged" for name in damaged)
+        if record is None:
+            return State(Record(), warnings=warnings, lost=True)
+        needed = frozenset(record.files())
+        if record.current is None:
+            return State(record, None, needed, warnings)
+        data = self.files.content(record.current, strict=strict)
+        if data is not None:
+            return State(record, data, needed, warnings)
+        warnings = (*warnings, f"generation {record.current.generation} is damaged")
+        damaged_state = State(record, None, needed, warnings)
+        before = self._without_current(damaged_state)
+        if before is None or (record.confirmed and record.previous is None):
+            bare = replace(record, current=None, previous=None, confirmed=True, starts=0)
+            return replace(damaged_state, record=bare, lost=True)
+        return before
+
+    def _without_current(self, state: State) -> State | None:
+        """The state with the previous delta in use; None where that one is damaged."""
+        previous = state.record.previous
+        data = self.files.content(previous, strict=False) if previous else None
+        if previous and data is None:
+            return None
+        return replace(state, record=state.record.without_current(), data=data)
+
+    def _intact(self, *, strict: bool) -> State:
+        state = self._look(strict=strict)
+        if state.lost:
+            raise self._damaged(", ".join(state.warnings))
+        return state
+
+    def _damaged(self, text: str) -> InputError:
+        return InputError("store-damaged", f"{self.folder}: {text}; apply the delta again")
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """The store locked; errors of file operations become one line."""
+        try:
+            with self.folder.lock():
+                yield
+        except (FileNotFoundError, NotADirectoryError) as error:
+            text = f"{self.folder}: {error.strerror}; check the name, or make it with 'tinytrain apply'"
+            raise InputError("store-missing", text) from error
+        except OSError as error:
+            raise write_failed(self.folder, error) from error
+
+
+def _warned(state: State, text: str) -> State:
+    return replace(state, warnings=(*state.warnings, text))
