@@ -98,6 +98,8 @@ class Run:
         if not self.log.rows:
             self._judge(None, None, {})
             self._save()
+        start = self.log.rows[0]["left_out"]
+        self.task.validator.start = {name: mean for name, (mean, _) in start.items()}
         losses, hits = [], []
         ahead = Prefetch(self.task.batch, state.step, self.recipe.steps)
         try:
@@ -136,7 +138,7 @@ class Run:
         # Where training sees rounded weights, those are what it made; the others only remember how.
         last = self.task.rounded(last) if self._rounds(self.state.step - 1) else last
         blends = {share: first + np.float32(share) * (last - first) for share in shares}
-        best = max(shares, key=lambda share: self.task.score(self.task.exported(blends[share])))
+        best = max(shares, key=lambda share: self.task.worth(self.task.exported(blends[share])))
         return best, blends[best]
 
     def _step(self, batch: Batch) -> tuple[float, float, dict]:
@@ -171,9 +173,9 @@ class Run:
         share, values = self._blended()
         verdict = self.task.validate(self.task.exported(values))
         score, source = verdict.score, verdict.source
-        best = score.mean > state.best
+        best = verdict.worth > state.best
         if best:
-            state.best, state.best_step, state.waited = score.mean, state.step, 0
+            state.best, state.best_step, state.waited = verdict.worth, state.step, 0
             np.copyto(state.best_values, values)
         else:
             state.waited += 1

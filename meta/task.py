@@ -49,10 +49,10 @@ class Task:
         self.whole.values = values[: self.size]
         return self.validator(self.whole.embed)
 
-    def score(self, values: np.ndarray) -> float:
+    def worth(self, values: np.ndarray) -> float:
         """What checkpoints are chosen by: the left-out part of `validate`."""
         self.whole.values = values[: self.size]
-        return self.validator.score(self.whole.embed)
+        return self.validator.worth(self.whole.embed)
 
     def rounded(self, values: np.ndarray) -> np.ndarray:
         """`values` (m,) with every weight at its nearest int8 step: what an int8 network computes with."""

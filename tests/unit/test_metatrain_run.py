@@ -112,8 +112,8 @@ def test_the_best_way_from_the_first_weights_to_the_trained_ones_is_kept(tmp_pat
             gone, whole = values - task.first, run.state.averaged - task.first
             return float(gone @ whole / max(1e-12, whole @ whole))
 
-        task.score = lambda values: 1 - abs(way(values) - 0.5)
-        task.validate = lambda values: Verdict({"target": Judged(task.score(values), 0.01)}, {})
+        task.worth = lambda values: 1 - abs(way(values) - 0.5)
+        task.validate = lambda values: Verdict({"target": Judged(task.worth(values), 0.01)}, {})
         return task
 
     run = toyruns.run(tmp_path, wrap=wrap, validate=halfway, weights="float32")
@@ -251,3 +251,12 @@ def test_the_exported_network_is_a_plain_int8_one(tmp_path):
     for slot in run.task.whole.slots:
         part = network.float_weight(slot.layer) if slot.part == "weight" else network.biases[slot.layer]
         np.testing.assert_array_equal(part.reshape(-1), values[slot.start : slot.start + slot.size])
+
+
+def test_what_a_domain_loses_against_the_start_counts_three_times():
+    start = {"photos": 0.8, "drawings": 0.6}
+    forgetful = Verdict({"photos": Judged(0.75, 0), "drawings": Judged(0.72, 0)}, {}, start)
+    careful = Verdict({"photos": Judged(0.8, 0), "drawings": Judged(0.65, 0)}, {}, start)
+    assert forgetful.score.mean > careful.score.mean
+    assert forgetful.worth == pytest.approx((0.75 + 0.72) / 2 - 2 * 0.05 / 2)
+    assert careful.worth == pytest.approx(0.725) and careful.worth > forgetful.worth
