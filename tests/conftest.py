@@ -1,6 +1,8 @@
 import pytest
 from threadpoolctl import threadpool_limits
 
+from tinytrain.kernels import fallback
+
 
 @pytest.fixture(scope="session", autouse=True)
 def one_blas_thread():
@@ -8,3 +10,11 @@ def one_blas_thread():
     on a busy machine take ten times as long as one."""
     with threadpool_limits(1):
         yield
+
+
+@pytest.fixture(autouse=True)
+def kernels_are_compiled_ones():
+    """A kernel that silently gave way to its numpy twin would make a test of it worth nothing."""
+    before = set(fallback.TOLD)
+    yield
+    assert set(fallback.TOLD) <= before, fallback.TOLD

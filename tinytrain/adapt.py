@@ -67,6 +67,7 @@ def adapt(
             before_cosine, before = session.predict(episode.query, *heads_before)
         finally:
             session.close()
+            kernel_table.keep()
     clock.lap("queries")
     return Report(
         network, episode, budget, policy, seed, lanes, kernels.backend,

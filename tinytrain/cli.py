@@ -27,6 +27,7 @@ COMMANDS = {
     "info": ("info", "layers, shapes, parameters and costs of a network"),
     "backbones": ("backbones", "list backbones by name and download published ones"),
     "warmup": ("warmup", "compile all kernels now and keep them"),
+    "doctor": ("doctor", "look at this machine and installation, with a remedy for what is wrong"),
     "meta-train": ("meta_train", "train a network on few-shot episodes of many domains"),
     "pretrain": ("pretrain", "train a network from random weights, or to follow a teacher"),
     "data": ("data", "list, look at and export data packs and generated domains"),

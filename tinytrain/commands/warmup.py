@@ -4,7 +4,7 @@ from tinytrain.commands.common import add_json, print_result
 
 DESCRIPTION = (
     "Compile all kernels and keep them on disk, by running tiny adaptations. Once after installation is "
-    "enough; TINYTRAIN_CACHE names another folder to keep them in."
+    "enough; TINYTRAIN_CACHE names another folder to keep them in. Files damaged since then are made anew."
 )
 EXAMPLES = """\
   tinytrain warmup
@@ -26,12 +26,12 @@ def run(arguments) -> int:
     compiled = warm_up()
     result = {"kernels": backend, "compiled": compiled, "seconds": time.perf_counter() - start}
     if backend == "numba":
-        from tinytrain.kernels.jit import CACHED, FOLDER
+        from tinytrain.kernels.jit import CACHE
 
-        result["folder"] = str(FOLDER) if CACHED else None
-        where = f"kept in {result['folder']}" if CACHED else "not kept: the cache folder cannot be written"
+        result["folder"] = str(CACHE.folder) if CACHE.kept else None
+        where = f"kept in {CACHE.folder}" if CACHE.kept else "not kept: the cache folder cannot be written"
         text = f"{len(compiled)} kernels ready in {result['seconds']:.1f} s, {where}"
     else:
-        text = "numba is missing: kernels run in plain numpy, there is nothing to compile"
+        text = "kernels run in plain numpy, there is nothing to compile; tinytrain doctor says what to do"
     print_result(result, text, arguments.json)
     return 0

@@ -1,9 +1,10 @@
-"""Kernels by name. `load` hands out the compiled ones, or their numpy twins where numba is missing.
+"""Kernels by name. `load` hands out the compiled ones, or their numpy twins where numba cannot work.
 
 Conventions: outputs first, then inputs, then scalars; float32 and C-contiguous; a kernel
 allocates nothing, raises nothing and keeps nothing.
 """
 
+import sys
 from types import SimpleNamespace
 
 NAMES = (
@@ -42,24 +43,62 @@ NAMES = (
 
 
 def load(backend: str = "auto") -> SimpleNamespace:
-    """All kernels as attributes. `backend` is "numba", "numpy", or "auto": numba if it can be imported.
+    """All kernels as attributes. `backend` is "numba", "numpy", or "auto": numba where it works.
 
-    The namespace also carries `backend`, the one that was taken.
+    The namespace also carries `backend`, the one that was taken. "auto" raises nothing: it says in one
+    line why numba was not taken, and goes over to the twin of any kernel that cannot be compiled.
+    "numba" raises what numba raises.
     """
-    if backend != "numpy":
-        try:
-            from tinytrain.kernels import dense, depthwise, depthwise_weight, head, optimizer, picture
-        except ImportError:
-            if backend == "numba":
-                raise
-        else:
-            modules = (dense, depthwise, depthwise_weight, head, optimizer, picture)
-            return _namespace(modules, "numba")
+    if backend == "numba":
+        return _namespace(_compiled_modules(), backend)
     from tinytrain.kernels import reference
 
+    if backend == "auto":
+        try:
+            return _guarded(_namespace(_compiled_modules(), "numba"), reference)
+        except Exception as error:  # a broken installation raises anything, not only ImportError
+            _warn_without_numba(error)
     return _namespace((reference,), "numpy")
+
+
+def keep() -> None:
+    """List the kernels that were compiled since, so that the next process may use them."""
+    jit = sys.modules.get("tinytrain.kernels.jit")
+    if jit:
+        jit.KEEPER.keep()
+
+
+def _compiled_modules() -> tuple:
+    from tinytrain.kernels import dense, depthwise, depthwise_weight, head, optimizer, picture
+
+    return dense, depthwise, depthwise_weight, head, optimizer, picture
 
 
 def _namespace(modules, backend):
     found = {name: getattr(m, name) for m in modules for name in NAMES if hasattr(m, name)}
     return SimpleNamespace(backend=backend, **found)
+
+
+def _guarded(table, reference):
+    """`table` with twins at hand. Raises StorageError where every run would have to compile anew."""
+    from tinytrain.errors import StorageError
+    from tinytrain.kernels.fallback import guarded
+    from tinytrain.kernels.jit import CACHE
+
+    if CACHE.folder is None:
+        raise StorageError(*CACHE.warning.split(": ", 1))
+    for name, kernel in vars(table).items():
+        if hasattr(kernel, "signatures"):
+            setattr(table, name, guarded(name, kernel, getattr(reference, name)))
+    return table
+
+
+def _warn_without_numba(error: Exception) -> None:
+    from tinytrain.errors import TinytrainError
+    from tinytrain.kernels.fallback import one_line, warn_once
+
+    reason = one_line(error, 250) if isinstance(error, TinytrainError) else None
+    if reason is None:
+        reason = f"numba-unusable: {one_line(f'{type(error).__name__}: {error}', 160)}"
+        reason += "; install numba again, or run tinytrain doctor"
+    warn_once(f"{reason}; kernels run in plain numpy, several times slower")

@@ -1,34 +1,110 @@
-"""The one place that knows numba: how a kernel is compiled and where compiled code is kept.
+"""How a kernel is compiled and where compiled code is kept.
 
 Nothing is compiled at import. Every kernel has one signature; a second one would be compiled
 and kept for ever, because numba never frees compiled code.
 """
 
-import os
+import atexit
+import time
+from pathlib import Path
 
 import numba
 
 from tinytrain.cachefolder import cache_folder
+from tinytrain.errors import StorageError
+from tinytrain.jit.cache import open_cache
+from tinytrain.kernels.fallback import warn_once
 
 # All of fastmath but the two flags that assume away NaN and infinity: sums may be reordered,
 # so loops vectorise, and a NaN is still seen.
 MATH = {"contract", "reassoc", "nsz", "arcp"}
-FOLDER = cache_folder("jit")  # of compiled kernels
+OPTIONS = {"nogil": True, "fastmath": MATH, "error_model": "numpy"}
+# Between two manifests while kernels are compiled: a power cut loses no more than this.
+SEAL_SECONDS = 2.0
+
+CACHE = open_cache(cache_folder("jit"))  # before numba gets to see a file of it
+if CACHE.warning and CACHE.folder:
+    warn_once(CACHE.warning)
 
 
-def _prepare_cache() -> bool:
-    """True if compiled kernels can be kept on disk."""
-    try:
-        FOLDER.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:
-        return False
-    numba.config.CACHE_DIR = str(FOLDER)
-    return os.access(FOLDER, os.W_OK)
+class Keeper:
+    """Lists compiled kernels in the manifest, not more often than necessary."""
+
+    def __init__(self, cache):
+        self.cache, self._unlisted, self._last = cache, False, time.monotonic()
+
+    def saved(self) -> None:
+        """Numba has written a kernel."""
+        self._unlisted = True
+        if time.monotonic() - self._last > SEAL_SECONDS:
+            self.keep()
+
+    def keep(self) -> None:
+        """List what was compiled, so that the next process may use it; where that fails it is said once."""
+        if not self._unlisted:
+            return
+        try:
+            self.cache.seal()
+        except (OSError, StorageError) as error:
+            self.lost(error)
+        self._unlisted, self._last = False, time.monotonic()
+
+    def lost(self, error: Exception) -> None:
+        """A kernel could not be kept. One that another process has cleaned away is not worth a word."""
+        if not isinstance(error, FileNotFoundError):
+            warn_once(
+                f"jit-cache: compiled kernels could not be kept ({error}) and are compiled again in the next"
+                " run; free some space or set TINYTRAIN_CACHE to another folder"
+            )
 
 
-CACHED = _prepare_cache()
+KEEPER = Keeper(CACHE)
+atexit.register(KEEPER.keep)
 
 
 def kernel(function):
     """Compile `function` at its first call: no GIL inside, cached on disk where that is possible."""
-    return numba.njit(cache=CACHED, nogil=True, fastmath=MATH, error_model="numpy")(function)
+    compiled = _cached(function) if CACHE.folder else None
+    return compiled or numba.njit(**OPTIONS)(function)
+
+
+def _cached(function):
+    """The kernel with its cache in our folder; None if numba would put it anywhere else."""
+    config = numba.config
+    before = {name: getattr(config, name, "") for name in ("CACHE_DIR", "CACHE_LOCATOR_CLASSES")}
+    # Numba looks at these when it decorates. Other code in this process keeps its own cache.
+    config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = str(CACHE.folder), ""
+    try:
+        compiled = numba.njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:  # no place for a cache: the disk is full, or the folder is gone
+        return None
+    finally:
+        for name, value in before.items():
+            setattr(config, name, value)
+    if not str(compiled.stats.cache_path).startswith(str(CACHE.folder)):
+        return None
+    _never_raise(compiled._cache, function)
+    return compiled
+
+
+def _never_raise(cache, function) -> None:
+    """What cannot be loaded is compiled, what cannot be saved is not kept; neither ends a run."""
+    load, save = cache.load_overload, cache.save_overload
+    code = function.__code__
+    prefix = f"{Path(code.co_filename).stem}.{function.__qualname__}-{code.co_firstlineno}.py"
+
+    def load_overload(*arguments):
+        try:
+            return load(*arguments)
+        except Exception as error:  # unpickling raises anything
+            warn_once(f"jit-cache: a compiled kernel could not be loaded ({error}); it is compiled again")
+            return None
+
+    def save_overload(*arguments):
+        try:
+            CACHE.save(prefix, lambda: save(*arguments))
+            KEEPER.saved()
+        except Exception as error:
+            KEEPER.lost(error)
+
+    cache.load_overload, cache.save_overload = load_overload, save_overload

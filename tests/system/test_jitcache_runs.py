@@ -1,0 +1,203 @@
+"""Real processes with damaged, missing, shared and forbidden caches: slower at worst, never wrong.
+
+TINYTRAIN_CACHE_RUNS=N adds N random damages and N kills to the few that are always tried.
+"""
+
+import json
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tinytrain.cachefolder import cache_folder
+from tinytrain.jit import cache as jitcache
+from tinytrain.jit import facts as jitfacts
+from tinytrain.jit.manifest import MANIFEST
+
+SCRIPT = Path(__file__).with_name("jit_run.py")
+MORE = int(os.environ.get("TINYTRAIN_CACHE_RUNS", "0"))
+FACTS, SOURCES = jitfacts.made_for(), jitfacts.source_digests()
+DAMAGED, UNUSABLE = "tinytrain: jit-cache-damaged: ", "tinytrain: jit-cache-unusable: "
+
+pytestmark = pytest.mark.skipif(FACTS["numba"] == "none", reason="numba is not installed")
+
+
+def start(what, cache=None, **options):
+    environment = dict(os.environ, **options.pop("env", {}))
+    if cache is not None:
+        environment["TINYTRAIN_CACHE"] = str(cache)
+    command = [sys.executable, SCRIPT, what]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=environment, **pipes, **options)
+
+
+def finish(process):
+    """What it printed, and its lines on stderr."""
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return json.loads(out), err.splitlines()
+
+
+def run(*arguments, **options):
+    return finish(start(*arguments, **options))
+
+
+def place(cache):
+    """The folder of this installation in `cache`."""
+    return Path(cache) / "jit" / jitcache.folder_of(FACTS)
+
+
+def look(cache):
+    return jitcache.inspect(place(cache), FACTS, SOURCES)
+
+
+@pytest.fixture(scope="module")
+def clean_run():
+    """A clean run with the cache that every other test uses, and where that lies."""
+    run("adapt")
+    return run("adapt")[0], cache_folder("jit") / jitcache.folder_of(FACTS)
+
+
+@pytest.fixture
+def warm(clean_run, tmp_path):
+    """A verified cache of one's own."""
+    place(tmp_path).mkdir(mode=0o700, parents=True)
+    # Only what is listed: another process may be at work in the folder that is copied.
+    for name in jitcache.inspect(clean_run[1], FACTS, SOURCES).good:
+        (place(tmp_path) / name).parent.mkdir(mode=0o700, exist_ok=True)
+        shutil.copyfile(clean_run[1] / name, place(tmp_path) / name)
+    jitcache.seal(place(tmp_path), FACTS, SOURCES, {})
+    assert look(tmp_path).state == "verified"
+    return tmp_path
+
+
+def files(cache, pattern):
+    return sorted(place(cache).glob(f"*/{pattern}"))
+
+
+def truncate(path, draw):
+    data = path.read_bytes()
+    path.write_bytes(data[: draw.randrange(len(data))])
+
+
+def flip(path, draw):
+    data = bytearray(path.read_bytes())
+    data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    path.write_bytes(data)
+
+
+def damage_data(cache, draw):
+    truncate(files(cache, "head.normalize_rows*.nbc")[0], draw)
+    flip(files(cache, "dense.pool-*.nbc")[0], draw)
+
+
+def damage_indices(cache, draw):
+    truncate(files(cache, "dense.pool-*.nbi")[0], draw)
+    flip(files(cache, "dense.accumulate*.nbi")[0], draw)
+    files(cache, "dense.add_bias-*.nbi")[0].write_bytes(b"")
+
+
+def lose_files(cache, draw):
+    files(cache, "dense.pool-*.nbi")[0].unlink()
+    files(cache, "dense.accumulate*.nbc")[0].unlink()
+
+
+def damage_manifest(cache, draw):
+    """One digest in it."""
+    path = place(cache) / MANIFEST
+    content = json.loads(path.read_text())
+    name = next(name for name in content["files"] if "/dense.pool-" in name)
+    content["files"][name][0] = "0" * 64
+    path.write_text(json.dumps(content))
+
+
+def damage_anything(cache, draw):
+    for path in draw.sample(files(cache, "*.nb?"), 2):
+        draw.choice((truncate, flip, lambda path, _: path.unlink()))(path, draw)
+
+
+CASES = [damage_data, damage_indices, lose_files, damage_manifest, *[damage_anything] * MORE]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_a_damaged_cache_changes_nothing_but_time(clean_run, warm, number):
+    kernels = look(warm).kernels
+    CASES[number](warm, random.Random(number))
+    assert look(warm).state == "damaged" and look(warm).kernels < kernels
+    result, said = run("adapt", warm)
+    assert result["digest"] == clean_run[0]["digest"] and result["backend"] == "numba"
+    assert len(said) == 1 and said[0].startswith(DAMAGED)
+    assert look(warm).state == "verified"
+
+
+def test_what_does_not_belong_there_is_removed_without_a_word(clean_run, warm):
+    """Also code that a process left which was killed: it looks right and is listed nowhere."""
+    index, data = files(warm, "dense.pool-*.nbi")[0], files(warm, "dense.pool-*.nbc")[0]
+    content = json.loads((place(warm) / MANIFEST).read_text())
+    for path in (index, data):
+        content["files"].pop(str(path.relative_to(place(warm))))
+        path.write_bytes(path.read_bytes()[:700])
+    (place(warm) / MANIFEST).write_text(json.dumps(content))
+    (index.parent / "notes.txt").write_text("foreign")
+    result, said = run("adapt", warm)
+    assert result["digest"] == clean_run[0]["digest"] and said == []
+    assert not (index.parent / "notes.txt").exists() and look(warm).state == "verified"
+
+
+@pytest.fixture(scope="module")
+def few_run():
+    return run("few")[0]
+
+
+def test_two_cold_processes_at_once_do_not_harm_each_other(few_run, tmp_path):
+    both = [start("few", tmp_path) for _ in range(2)]
+    for result, said in map(finish, both):
+        assert result["digest"] == few_run["digest"] and said == []
+    assert look(tmp_path).state == "verified"
+    assert run("few", tmp_path) == (few_run, []) and look(tmp_path).kernels >= 2
+
+
+@pytest.mark.parametrize("number", range(1 + MORE))
+def test_a_cold_process_that_is_killed_leaves_nothing_harmful(few_run, tmp_path, number):
+    process = start("few", tmp_path)
+    while process.poll() is None and not files(tmp_path, "*.nb?"):
+        time.sleep(0.005)
+    time.sleep(random.Random(number).uniform(0, 0.5) if number else 0)
+    process.kill()
+    process.communicate()
+    assert run("few", tmp_path) == (few_run, []) and look(tmp_path).state == "verified"
+
+
+def test_a_full_disk_costs_only_the_keeping(few_run, tmp_path):
+    def no_room():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    result, said = run("few", tmp_path, preexec_fn=no_room)
+    assert result == few_run and len(said) == 1 and "could not be kept" in said[0]
+
+
+def agrees(result, clean):
+    np.testing.assert_allclose(result["numbers"], clean["numbers"], rtol=1e-3, atol=1e-4)
+    assert result["backend"] == "numpy"
+
+
+def test_without_a_place_to_keep_kernels_the_twins_work(clean_run, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    result, said = run("adapt", tmp_path / "file")
+    agrees(result, clean_run[0])
+    assert len(said) == 1 and said[0].startswith(UNUSABLE) and "TINYTRAIN_CACHE" in said[0]
+
+
+@pytest.mark.parametrize("broken", ["raise ImportError('no numba')", "config = None"])
+def test_with_numba_broken_the_twins_work(clean_run, tmp_path, broken):
+    (tmp_path / "numba.py").write_text(broken)
+    result, said = run("adapt", env={"PYTHONPATH": str(tmp_path)})
+    agrees(result, clean_run[0])
+    assert len(said) == 1 and said[0].startswith("tinytrain: numba-unusable: ")

@@ -1,0 +1,67 @@
+"""Where numba cannot do its work: the numpy twins do it, and it is said once."""
+
+import logging
+
+import pytest
+
+from tinytrain import kernels
+from tinytrain.kernels import fallback
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    """What has been said."""
+    said = []
+    monkeypatch.setattr(fallback, "TOLD", set())
+    monkeypatch.setattr(
+        logging.getLogger("tinytrain"), "warning", lambda text, line: said.append(text % line)
+    )
+    return said
+
+
+def test_a_kernel_that_cannot_be_compiled_is_replaced_by_its_twin(lines):
+    calls = []
+
+    def compiled(*arguments):
+        calls.append(arguments)
+        raise RuntimeError("LLVM ERROR:\n no such\n target")
+
+    call = fallback.guarded("pool", compiled, lambda a, b: a + b)
+    assert call(1, 2) == 3 and call(2, 3) == 5 and len(calls) == 1
+    assert fallback.guarded("copy", compiled, lambda a, b: a - b)(3, 2) == 1
+    assert (
+        len(lines) == 1 and "\n" not in lines[0] and "pool cannot be compiled (RuntimeError: LLVM" in lines[0]
+    )
+
+
+@pytest.mark.parametrize(
+    "error", [ImportError("no numba"), AttributeError("half of numba"), SystemError("init")]
+)
+def test_numba_that_does_not_work_is_said_once_and_replaced(lines, monkeypatch, error):
+    def broken():
+        raise error
+
+    monkeypatch.setattr(kernels, "_compiled_modules", broken)
+    for _ in range(2):
+        table = kernels.load()
+    assert table.backend == "numpy" and all(hasattr(table, name) for name in kernels.NAMES)
+    assert len(lines) == 1 and str(error) in lines[0] and "tinytrain doctor" in lines[0]
+    with pytest.raises(type(error)):
+        kernels.load("numba")
+
+
+def test_trouble_with_keeping_is_said_once_and_a_race_is_not(lines):
+    from tinytrain.kernels.jit import Keeper
+
+    class Full:
+        def seal(self):
+            raise OSError(28, "No space left on device")
+
+    keeper = Keeper(Full())
+    keeper.keep()
+    keeper.lost(FileNotFoundError(2, "cleaned away by another process"))
+    assert not lines
+    for _ in range(2):
+        keeper.saved()
+        keeper.keep()
+    assert len(lines) == 1 and "No space left" in lines[0]

@@ -1,0 +1,1 @@
+"""What ``tinytrain doctor`` looks at."""

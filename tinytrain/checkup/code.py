@@ -1,0 +1,100 @@
+"""The doctor's look at the code that does the work: numba, compiled kernels, BLAS."""
+
+import json
+import subprocess
+import sys
+import tempfile
+
+from tinytrain.checkup.line import BAD, OK, WARNING, Line
+from tinytrain.jit import cache as jitcache
+from tinytrain.jit.facts import made_for, source_digests
+from tinytrain.units import format_bytes
+
+IMPORT_SECONDS = 120  # numba takes seconds on a small board
+# In a process of its own: numba that is broken may end the process that imports it.
+PROBE = """
+import json, sys, time
+start = time.perf_counter()
+import numba, llvmlite.binding
+cpu = llvmlite.binding.get_host_cpu_name()
+print(json.dumps([numba.__version__, cpu, time.perf_counter() - start]))
+"""
+WITHOUT_NUMBA = "kernels run in plain numpy, several times slower; pip install --force-reinstall numba"
+WARM_UP = "run tinytrain warmup, so that the first adaptation need not wait"
+
+
+def numba(subject) -> list[Line]:
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=IMPORT_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [Line("numba", WARNING, f"could not be tried: {error}", WITHOUT_NUMBA)]
+    try:
+        version, cpu, seconds = json.loads(done.stdout)
+    except ValueError:
+        reason = done.stderr.strip().rpartition("\n")[2] or f"its import ended with {done.returncode}"
+        return [Line("numba", WARNING, f"cannot be imported: {reason[:200]}", WITHOUT_NUMBA)]
+    facts = {"version": version, "cpu": cpu, "import_seconds": seconds}
+    return [Line("numba", OK, f"{version} for {cpu}, imported in {seconds:.1f} s", facts=facts)]
+
+
+def kernels(subject) -> list[Line]:
+    """Compiled kernels on disk, looked at as the next start will look at them."""
+    facts = made_for()
+    folder = subject.cache / jitcache.folder_of(facts)
+    health, problem = jitcache.Health(), None
+    try:
+        health = jitcache.inspect(folder, facts, source_digests())
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        problem = error.strerror
+    found = {
+        "state": health.state,
+        "kernels": health.kernels,
+        "bytes": health.nbytes,
+        "damaged": len(health.damaged),
+        "folder": str(folder),
+    }
+    return [Line("kernels", *_judged(subject, health, problem), found)]
+
+
+def _judged(subject, health, problem: str | None) -> tuple[str, str, str]:
+    """State, value and remedy."""
+    kept = f"{health.kernels} compiled, {format_bytes(health.nbytes)}"
+    if problem or not _writable(subject.cache):
+        value = f"{kept}; {problem or 'the folder cannot be written'}: {subject.cache}"
+        # What is verified is used from a copy; without anything, plain numpy does the work.
+        return WARNING if health.good else BAD, value, "set TINYTRAIN_CACHE to a folder that can be written"
+    if health.state == "damaged":
+        value = f"{kept}, {len(health.damaged) or 'all other'} files damaged"
+        return WARNING, value, f"{WARM_UP}; if this repeats, check the storage device"
+    if health.state == "absent":
+        return WARNING, "none compiled yet", WARM_UP
+    return OK, f"{kept}, verified", WARM_UP
+
+
+def _writable(path) -> bool:
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    try:
+        tempfile.TemporaryFile(dir=path).close()  # tried out, because rights alone do not tell
+    except OSError:
+        return False
+    return True
+
+
+def blas(subject) -> list[Line]:
+    import numpy  # noqa: F401 - brings its BLAS along
+    from threadpoolctl import threadpool_info
+
+    found = [row for row in threadpool_info() if row.get("user_api") == "blas"]
+    if not found:
+        remedy = "install numpy from a wheel: pip install --force-reinstall --only-binary=:all: numpy"
+        return [Line("blas", WARNING, "no library found that products can be handed to", remedy)]
+    row = found[0]
+    value = f"{row['internal_api']} {row.get('version') or '?'}, {row['num_threads']} threads"
+    if row.get("architecture"):
+        value += f", {row['architecture']}"
+    return [Line("blas", OK, f"{value} (one while adapting)", facts=row)]

@@ -1,0 +1,1 @@
+"""Compiled kernels on disk: verified before numba may load one of them."""

@@ -1,0 +1,130 @@
+"""The folder of compiled kernels as files: private, locked, read without following links."""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import stat
+import time
+from pathlib import Path
+
+from tinytrain.errors import StorageError
+
+WRITING, WRITING_SECONDS = ".tmp.", 3600  # a file that numba has not finished yet; for how long it may be
+LOCK_SECONDS = 5.0
+OTHERS_MAY_WRITE = 0o022
+
+
+def make_private(folder: Path) -> None:
+    """Create `folder` and see to it that only its owner can write there.
+
+    Raises StorageError where it belongs to somebody else or cannot be written, OSError where it cannot
+    be made.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.stat()
+    if status.st_uid != os.geteuid():
+        raise StorageError("jit-cache", f"{folder} belongs to user {status.st_uid}, not to {os.geteuid()}")
+    if status.st_mode & OTHERS_MAY_WRITE:
+        # Others may have put files here, a manifest included; compiled code is not worth the doubt.
+        folder.chmod(0o700)
+        for path in list(folder.iterdir()):
+            remove(path)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise StorageError("jit-cache", f"{folder} cannot be written")
+
+
+def is_trusted(folder: Path) -> bool:
+    """Whether only this user or the administrator can have put files into `folder`. Raises OSError."""
+    found = [path.stat() for path in (folder, folder.parent)]
+    return all(s.st_uid in (0, os.geteuid()) and not s.st_mode & OTHERS_MAY_WRITE for s in found)
+
+
+@contextlib.contextmanager
+def locked(folder: Path):
+    """One process at a time, as far as the file system can lock and for as long as it is worth waiting.
+
+    Nothing breaks without the lock: two processes may then compile the same kernel, and one of the two
+    results is not kept. Raises OSError where the folder cannot be opened.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        end = time.monotonic() + LOCK_SECONDS
+        while not _lock(descriptor) and time.monotonic() < end:
+            time.sleep(0.05)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """False while another process has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # a file system without locks
+    return True
+
+
+def contents(folder: Path, but: str) -> dict[str, Path]:
+    """Everything in `folder` except `but`, by name: what is in its subfolders, and what is beside them.
+
+    Raises OSError.
+    """
+    found = {}
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            found.update((f"{entry.name}/{inner.name}", Path(inner.path)) for inner in os.scandir(entry))
+        elif entry.name != but:
+            found[entry.name] = Path(entry.path)
+    return found
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether another process may be at `path`, a temporary file, which numba never reads."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    young = time.time() - status.st_mtime < WRITING_SECONDS
+    return WRITING in path.name and stat.S_ISREG(status.st_mode) and young
+
+
+def read_regular(path: Path, size: int) -> bytes:
+    """Content of the regular file `path` of exactly `size` bytes. Raises OSError."""
+    with open(_descriptor(path), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size != size:
+            raise OSError(f"{path} is no file of {size} bytes")
+        return file.read(size)
+
+
+def synced_digest(path: Path) -> tuple[str, int]:
+    """sha256 and size of a file that from now on survives a power cut. Raises OSError."""
+    with open(_descriptor(path), "rb") as file:
+        os.fsync(file.fileno())
+        data = file.read()
+    return hashlib.sha256(data).hexdigest(), len(data)
+
+
+def _descriptor(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder; links are not followed. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def forget_others(folder: Path, kept: int) -> None:
+    """Remove the oldest folders beside `folder` but `kept`; whoever still uses one compiles again."""
+    others = [p for p in folder.parent.iterdir() if p != folder and re.fullmatch("[0-9a-f]{16}", p.name)]
+    for path in sorted(others, key=lambda path: path.lstat().st_mtime)[:-kept]:
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,47 @@
+"""What happens where numba cannot do its work: the numpy twin does it, and it is said once."""
+
+import logging
+import re
+
+TOLD: set[str] = set()  # codes of the warnings that this process has given
+
+
+def warn_once(message: str) -> None:
+    """One line on stderr, or wherever the application logs; only the first that starts with its ``code:``."""
+    code = message.partition(":")[0]
+    if code not in TOLD:
+        TOLD.add(code)
+        logging.getLogger("tinytrain").warning("tinytrain: %s", one_line(message))
+
+
+def one_line(text: object, limit: int = 500) -> str:
+    """`text` without line breaks, which numba's errors are full of, and of bounded length."""
+    line = re.sub(r"\s+", " ", str(text)).strip()
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+    return line if len(line) <= limit else line[: limit - 4] + " ..."
+
+
+def guarded(name: str, compiled, twin):
+    """`compiled`, and `twin` from the moment that compiling fails.
+
+    A kernel raises nothing, so an exception means that it never ran and that its arrays are as they were.
+    """
+    failed = False
+
+    def call(*arguments):
+        nonlocal failed
+        if failed:
+            return twin(*arguments)
+        try:
+            return compiled(*arguments)
+        except Exception as error:  # numba and LLVM raise anything
+            failed = True
+            reason = one_line(f"{type(error).__name__}: {error}", 160)
+            warn_once(
+                f"kernel-not-compiled: {name} cannot be compiled ({reason}); it runs in plain numpy, slower;"
+                " run tinytrain doctor"
+            )
+            return twin(*arguments)
+
+    call.compiled = compiled
+    return call
