@@ -5,6 +5,7 @@ All draws come from the generator handed over, so a view depends on (seed, episo
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from PIL import Image
@@ -55,10 +56,15 @@ def view(
     s = looks.jitter
     brightness, saturation, contrast = (np.float32(rng.uniform(-s, s)) for _ in range(3))
     out = np.empty_like(cropped)
-    kernel_table.load().augment(
+    _augment()(
         out, np.ascontiguousarray(cropped), flip, 0, 0, 64 * brightness, 1 + saturation, 1 + contrast, FILL
     )
     return out
+
+
+@cache
+def _augment():
+    return kernel_table.load().augment
 
 
 def change(rng: np.random.Generator, looks: Looks) -> Change | None:
