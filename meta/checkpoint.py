@@ -1,15 +1,18 @@
 """The complete state of a run in one file, written all or not at all, and the log that belongs to it."""
 
+import fcntl
 import glob
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from tinytrain.atomic import write_bytes
-from tinytrain.errors import InputError
+from tinytrain.errors import InputError, StorageError
 from tinytrain.tensorfile import encode, parse_json, read_file
 
 KIND = "tinytrain-checkpoint"
@@ -35,6 +38,22 @@ class Paths:
     @property
     def curve(self) -> Path:
         return self.beside(".svg")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps other runs away from these files. Raises StorageError ``run-in-use``."""
+        path = self.beside(".lock")
+        with open(path, "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StorageError(
+                    "run-in-use", f"another run is writing {self.checkpoint}; let it end or give another -o"
+                ) from None
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
 
     def sweep(self) -> None:
         """Remove what a run that was killed in the middle of writing left beside its files."""
@@ -77,7 +96,12 @@ class Log:
         kept = path.read_bytes()[:size] if size and path.exists() else b""
         if len(kept) != size:
             raise InputError("log-missing", f"{path} is shorter than its checkpoint says; give --restart")
-        self.rows = [json.loads(line) for line in kept.splitlines()]
+        try:
+            self.rows = [json.loads(line) for line in kept.splitlines()]
+        except ValueError as error:
+            raise InputError(
+                "log-broken", f"{path} does not belong to its checkpoint ({error}); give --restart"
+            ) from None
         if size or path.exists():
             write_bytes(path, kept)
         self.size = size

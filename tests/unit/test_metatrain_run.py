@@ -260,3 +260,24 @@ def test_what_a_domain_loses_against_the_start_counts_three_times():
     assert forgetful.score.mean > careful.score.mean
     assert forgetful.worth == pytest.approx((0.75 + 0.72) / 2 - 2 * 0.05 / 2)
     assert careful.worth == pytest.approx(0.725) and careful.worth > forgetful.worth
+
+
+def test_two_runs_cannot_write_the_same_files(tmp_path):
+    paths = checkpoint.Paths(tmp_path / "net.safetensors")
+    with paths.held():
+        with pytest.raises(StorageError, match="another run is writing") as refused, paths.held():
+            pass
+        assert refused.value.code == "run-in-use"
+    with paths.held():
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_log_that_is_not_its_checkpoint_s_is_refused_in_one_line(tmp_path):
+    path = tmp_path / "net.jsonl"
+    path.write_text('{"step": 0}\n{"st')
+    assert checkpoint.Log(path, 12).rows == [{"step": 0}]
+    path.write_text('{"step": 0}\n{"st')
+    with pytest.raises(InputError, match="give --restart") as refused:
+        checkpoint.Log(path, 15)
+    assert refused.value.code == "log-broken"

@@ -65,7 +65,8 @@ def execute(task, recipe, paths, digest: str, arguments, stage: str) -> int:
             say(text)
 
         try:
-            finished = finish(task, Run(task, recipe, paths, digest, report, tell), paths)
+            with paths.held():
+                finished = finish(task, Run(task, recipe, paths, digest, report, tell), paths)
         finally:
             task.close()
     print_result({"out": str(paths.result), **finished.json()}, table(finished), arguments.json)
