@@ -6,9 +6,10 @@ import numpy as np
 
 from tinytrain import kernels
 from tinytrain.arena import Arena
+from tinytrain.binding import WorkingCopy
 from tinytrain.compile import compile_training
 from tinytrain.datasets import open_dataset, sample_episode
-from tinytrain.engine import Trainer, WorkingCopy
+from tinytrain.engine import Trainer
 from tinytrain.episode import Episode, Pictures
 from tinytrain.fit import WIDE_BANDS
 from tinytrain.meta.timing import KernelRow, kernel_table

@@ -13,9 +13,9 @@ import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.arena import Arena, Interval, place
+from tinytrain.binding import Binder, WorkingCopy, run
 from tinytrain.compile import Program
 from tinytrain.emit import Emitter, Tape
-from tinytrain.engine import Binder, WorkingCopy, run
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, Update
 from tinytrain.program import Buffer, Segment, View

@@ -7,8 +7,9 @@ import numpy as np
 
 from tinytrain import kernels
 from tinytrain.arena import Arena
+from tinytrain.binding import WorkingCopy
 from tinytrain.compile import compile_training
-from tinytrain.engine import Trainer, WorkingCopy
+from tinytrain.engine import Trainer
 from tinytrain.network import Layer, Network, Preprocessing
 from tinytrain.plan import Recipe, Resources, TaskShape, Update
 from tinytrain.topology import check_network

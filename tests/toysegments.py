@@ -7,8 +7,8 @@ from toynets import features_of, recipe
 
 from tinytrain import kernels
 from tinytrain.arena import Arena
+from tinytrain.binding import Binder, WorkingCopy
 from tinytrain.emit import Emitter, Tape
-from tinytrain.engine import Binder, WorkingCopy
 from tinytrain.plan import cut_layer, n_trained
 from tinytrain.program import Buffer, Segment, View
 from tinytrain.segments import trained_parts

@@ -10,10 +10,10 @@ import numpy as np
 from tinytrain import kernels as kernel_table
 from tinytrain.arena import Arena
 from tinytrain.augment import draw
+from tinytrain.binding import WorkingCopy
 from tinytrain.blas import one_thread
 from tinytrain.compile import AFTER, BEFORE
 from tinytrain.delta import Delta, trained_slices
-from tinytrain.engine import WorkingCopy
 from tinytrain.episode import Episode
 from tinytrain.errors import AdaptationRefusedError, UsageError
 from tinytrain.extend import packed

@@ -1,4 +1,4 @@
-"""Runs Programs: binds every call to views of the arena once, then only calls kernels.
+"""Training by a Program whose calls were bound to the arena beforehand: from here on only kernels are called.
 
 Lanes are threads. Which picture lands in which micro-batch and partition is fixed by the plan,
 so the number of lanes changes the time and never a bit of the result.
@@ -11,137 +11,13 @@ import numpy as np
 
 from tinytrain.arena import Arena
 from tinytrain.augment import Augmentation
+from tinytrain.binding import Binder, WorkingCopy, run
 from tinytrain.compile import Program, partition
-from tinytrain.network import Network
+from tinytrain.lane import Lane, Prefix
 from tinytrain.plan import n_hard
-from tinytrain.program import Bias, Buffer, Columns, Segment, View, Weight
 from tinytrain.segments import slots
 
 Item = tuple[int, int]  # (view, picture): view 0 is the clean picture, others are augmented
-
-
-class WorkingCopy:
-    """Float32 weights and biases of a network that training may write to; the network stays as it is."""
-
-    def __init__(self, network: Network):
-        self.network = network
-        self.weights = [network.float_weight(i) for i in range(len(network.layers))]
-        self.biases = [b.copy() for b in network.biases]
-
-    @property
-    def nbytes(self) -> int:
-        return sum(a.nbytes for a in (*self.weights, *self.biases))
-
-    def restore(self) -> None:
-        """The network's own values again."""
-        for i, bias in enumerate(self.network.biases):
-            self.network.float_weight(i, out=self.weights[i])
-            np.copyto(self.biases[i], bias)
-
-    def part(self, layer: int, part: str) -> np.ndarray:
-        return self.weights[layer] if part == "weight" else self.biases[layer][None]
-
-
-class Binder:
-    """Turns the symbolic arguments of calls into arrays and kernels."""
-
-    def __init__(self, program: Program, arena: Arena, working: WorkingCopy, kernels, columns=None):
-        self.program, self.arena = program, arena
-        self.working, self.kernels, self.columns = working, kernels, columns or {}
-
-    def array(self, name: str) -> np.ndarray:
-        """The array of a program buffer."""
-        buffer = self.program.buffers[name]
-        return self.arena.view(self.program.offset(name), buffer.shape, buffer.dtype)
-
-    def segment(self, segment: Segment, workspace: str, externals: dict[Buffer, np.ndarray]):
-        """Bound calls and output arrays of `segment` in the program buffer `workspace`."""
-        base = self.program.offset(workspace)
-        flat = {b: array.reshape(-1) for b, array in externals.items()}
-        for buffer, offset in segment.offsets.items():
-            flat[buffer] = self.arena.view(base + offset, (buffer.nbytes,), "uint8").view(buffer.dtype)
-        calls = [
-            (getattr(self.kernels, call.kernel), tuple(self._argument(a, flat) for a in call.args))
-            for call in segment.calls
-        ]
-        return calls, tuple(self._argument(v, flat) for v in segment.outputs)
-
-    def _argument(self, arg, flat):
-        if isinstance(arg, View):
-            array = flat[arg.buffer][arg.start : arg.start + arg.size].reshape(arg.shape)
-            if arg.column_range is not None:
-                array = array[:, slice(*arg.column_range)]
-            return array.T if arg.transposed else array
-        if isinstance(arg, Weight):
-            weight = self.working.weights[arg.layer]
-            return weight.T if arg.transposed else weight
-        if isinstance(arg, Bias):
-            return self.working.biases[arg.layer]
-        if isinstance(arg, Columns):
-            return self.columns[arg.layer]
-        return arg
-
-
-def run(calls) -> None:
-    """Run bound calls in order."""
-    for kernel, args in calls:
-        kernel(*args)
-
-
-class Prefix:
-    """The frozen part for one picture: decoded picture, augmented copy, features.
-
-    `unit` names its picture buffers, `workspace` the bytes it runs in.
-    """
-
-    def __init__(self, bind: Binder, unit: str, workspace: str):
-        self.picture = bind.array(f"picture ({unit})")
-        self.augmented = bind.array(f"augmented picture ({unit})")
-        self.kernels, self.calls, self.output = bind.kernels, (), self.augmented
-        program = bind.program
-        if "prefix" in program.segments:
-            views = {program.externals["input"]: self.augmented}
-            self.calls, ((self.output,),) = bind.segment(program.segments["prefix"], workspace, views)
-
-    def features(self, augmentation: Augmentation | None) -> np.ndarray:
-        """Features of the decoded picture, as it is or augmented; valid until the workspace is used again."""
-        if augmentation is None:
-            np.copyto(self.augmented, self.picture)
-        else:
-            self.kernels.augment(self.augmented, self.picture, *augmentation.arguments())
-        run(self.calls)
-        return self.output
-
-
-class Lane:
-    """One worker behind the cut: its features, and some segments bound to its workspace.
-
-    Where features are not all cached, it has the frozen part in the same workspace.
-    """
-
-    def __init__(self, bind: Binder, segments: Sequence[str], unit: str, workspace: str):
-        program, external = bind.program, bind.program.externals
-        self.features = bind.array(f"features ({unit})")
-        views = {external["features"]: self.features}
-        if any(name.startswith("backward") for name in segments):
-            self.grad_embedding = bind.array(f"embedding gradient ({unit})")
-            views[external["grad embedding"]] = self.grad_embedding
-            views[external["gradients"]] = bind.array(f"gradients ({unit})")
-        self.segments = {name: bind.segment(program.segments[name], workspace, views) for name in segments}
-        own = f"picture ({unit})" in program.buffers
-        self.prefix = Prefix(bind, unit, workspace) if own else None
-
-    def embed(self, augmentation: Augmentation | None = None) -> np.ndarray:
-        """Embedding (d,) of the picture in `prefix`, as it is or augmented; valid until the next call."""
-        np.copyto(self.features[0], self.prefix.features(augmentation).reshape(self.features[0].shape))
-        calls, (embedding,) = self.segments["embed 1"]
-        run(calls)
-        return embedding[0]
-
-
-def query_lane(bind: Binder) -> Lane:
-    """The worker that looks at queries, one picture at a time."""
-    return Lane(bind, ["embed 1"], "queries", "workspace (queries)")
 
 
 class Trainer:

@@ -7,11 +7,12 @@ import numpy as np
 from tinytrain import kernels as kernel_table
 from tinytrain.arena import Arena
 from tinytrain.augment import Augmentation
+from tinytrain.binding import Binder, WorkingCopy
 from tinytrain.blas import one_thread
 from tinytrain.compile import compile_training
 from tinytrain.delta import Delta, apply
-from tinytrain.engine import Binder, WorkingCopy, query_lane
 from tinytrain.episode import Pictures
+from tinytrain.lane import query_lane
 from tinytrain.network import Network
 from tinytrain.pictures import load_picture
 from tinytrain.plan import Recipe, Resources, TaskShape

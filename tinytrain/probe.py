@@ -12,8 +12,8 @@ import numpy as np
 
 from tinytrain.arena import Arena
 from tinytrain.augment import Augmentation
+from tinytrain.binding import Binder, WorkingCopy, run
 from tinytrain.compile import Program, compile_probe
-from tinytrain.engine import Binder, WorkingCopy, run
 from tinytrain.network import Network
 from tinytrain.plan import TaskShape
 

@@ -5,11 +5,13 @@ from collections.abc import Callable
 import numpy as np
 
 from tinytrain.augment import Augmentation, draw
+from tinytrain.binding import WorkingCopy
 from tinytrain.compile import PREDICT
-from tinytrain.engine import Trainer, WorkingCopy, query_lane
+from tinytrain.engine import Trainer
 from tinytrain.episode import Episode, Pictures
 from tinytrain.fit import Fit
 from tinytrain.head import Head, HeadArrays, fit_head
+from tinytrain.lane import query_lane
 from tinytrain.schedule import step_items
 from tinytrain.seeds import rng_for
 

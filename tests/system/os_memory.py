@@ -22,8 +22,9 @@ import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.arena import Arena
+from tinytrain.binding import WorkingCopy, run
 from tinytrain.blas import one_thread
-from tinytrain.engine import Trainer, WorkingCopy, run
+from tinytrain.engine import Trainer
 from tinytrain.episode import Episode, Pictures
 from tinytrain.importer import import_checkpoint
 from tinytrain.plan import Budget, TaskShape

@@ -17,7 +17,7 @@ import pytest
 from oracle import Oracle, convolve_gradients, fisher, gradients
 from toynets import everything, gradient_of, recipe, relative, trainer, watched
 
-from tinytrain.engine import WorkingCopy
+from tinytrain.binding import WorkingCopy
 from tinytrain.importer import import_checkpoint
 from tinytrain.plan import TaskShape
 from tinytrain.probe import compile_probe, probe

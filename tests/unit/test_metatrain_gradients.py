@@ -7,8 +7,9 @@ import toyruns
 
 from tinytrain import kernels
 from tinytrain.arena import Arena
+from tinytrain.binding import WorkingCopy
 from tinytrain.compile import compile_training
-from tinytrain.engine import Trainer, WorkingCopy
+from tinytrain.engine import Trainer
 from tinytrain.meta import losses
 from tinytrain.meta.whole import Whole
 from tinytrain.plan import Resources, TaskShape

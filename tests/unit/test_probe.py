@@ -9,8 +9,8 @@ from toysteps import IMAGES, LABELS, augmentation, augmented
 from tinytrain import kernels
 from tinytrain import probe as probe_module
 from tinytrain.arena import Arena
+from tinytrain.binding import WorkingCopy
 from tinytrain.compile import compile_probe
-from tinytrain.engine import WorkingCopy
 from tinytrain.plan import TaskShape
 from tinytrain.probe import last_blocks, probe
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import tinytrain
+import tinytrain.binding
 import tinytrain.engine
+import tinytrain.lane
 import tinytrain.probe
 import tinytrain.session
 from tinytrain.accounting import paper_memory
@@ -134,7 +136,7 @@ class Executed:
 
     def __init__(self, monkeypatch):
         self.total, self.cost = 0, {}
-        bind = tinytrain.engine.Binder.segment
+        bind = tinytrain.binding.Binder.segment
 
         def segment(binder, segment, *rest):
             calls, outputs = bind(binder, segment, *rest)
@@ -145,9 +147,9 @@ class Executed:
             self.total += self.cost.get(id(calls), (None, 0))[1]
             original(calls)
 
-        original = tinytrain.engine.run
-        monkeypatch.setattr(tinytrain.engine.Binder, "segment", segment)
-        for module in (tinytrain.engine, tinytrain.probe):
+        original = tinytrain.binding.run
+        monkeypatch.setattr(tinytrain.binding.Binder, "segment", segment)
+        for module in (tinytrain.engine, tinytrain.lane, tinytrain.probe):
             monkeypatch.setattr(module, "run", run)
 
 

@@ -1,0 +1,76 @@
+"""Programs bound to memory: every symbolic argument of a call becomes an array before anything runs."""
+
+import numpy as np
+
+from tinytrain.arena import Arena
+from tinytrain.compile import Program
+from tinytrain.network import Network
+from tinytrain.program import Bias, Buffer, Columns, Segment, View, Weight
+
+
+class WorkingCopy:
+    """Float32 weights and biases of a network that training may write to; the network stays as it is."""
+
+    def __init__(self, network: Network):
+        self.network = network
+        self.weights = [network.float_weight(i) for i in range(len(network.layers))]
+        self.biases = [b.copy() for b in network.biases]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in (*self.weights, *self.biases))
+
+    def restore(self) -> None:
+        """The network's own values again."""
+        for i, bias in enumerate(self.network.biases):
+            self.network.float_weight(i, out=self.weights[i])
+            np.copyto(self.biases[i], bias)
+
+    def part(self, layer: int, part: str) -> np.ndarray:
+        return self.weights[layer] if part == "weight" else self.biases[layer][None]
+
+
+class Binder:
+    """Turns the symbolic arguments of calls into arrays and kernels."""
+
+    def __init__(self, program: Program, arena: Arena, working: WorkingCopy, kernels, columns=None):
+        self.program, self.arena = program, arena
+        self.working, self.kernels, self.columns = working, kernels, columns or {}
+
+    def array(self, name: str) -> np.ndarray:
+        """The array of a program buffer."""
+        buffer = self.program.buffers[name]
+        return self.arena.view(self.program.offset(name), buffer.shape, buffer.dtype)
+
+    def segment(self, segment: Segment, workspace: str, externals: dict[Buffer, np.ndarray]):
+        """Bound calls and output arrays of `segment` in the program buffer `workspace`."""
+        base = self.program.offset(workspace)
+        flat = {b: array.reshape(-1) for b, array in externals.items()}
+        for buffer, offset in segment.offsets.items():
+            flat[buffer] = self.arena.view(base + offset, (buffer.nbytes,), "uint8").view(buffer.dtype)
+        calls = [
+            (getattr(self.kernels, call.kernel), tuple(self._argument(a, flat) for a in call.args))
+            for call in segment.calls
+        ]
+        return calls, tuple(self._argument(v, flat) for v in segment.outputs)
+
+    def _argument(self, arg, flat):
+        if isinstance(arg, View):
+            array = flat[arg.buffer][arg.start : arg.start + arg.size].reshape(arg.shape)
+            if arg.column_range is not None:
+                array = array[:, slice(*arg.column_range)]
+            return array.T if arg.transposed else array
+        if isinstance(arg, Weight):
+            weight = self.working.weights[arg.layer]
+            return weight.T if arg.transposed else weight
+        if isinstance(arg, Bias):
+            return self.working.biases[arg.layer]
+        if isinstance(arg, Columns):
+            return self.columns[arg.layer]
+        return arg
+
+
+def run(calls) -> None:
+    """Run bound calls in order."""
+    for kernel, args in calls:
+        kernel(*args)
