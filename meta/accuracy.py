@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from tinytrain.adapt import adapt
-from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.datasets import Dataset, open_dataset, sample_episode, sample_meta_dataset_episode
+from tinytrain.episode import Episode
 from tinytrain.modelfile import load_backbone
 from tinytrain.plan import Budget
 from tinytrain.units import parse_bytes, parse_share
@@ -36,6 +37,13 @@ def run_episode(network, episode, policy: str, memory: int, seed: int) -> dict:
         "selection": {s["layer"]: s["n_channels"] for s in report["selection"] if s["n_channels"]},
         "seconds": report["seconds"]["total"],
     }
+
+
+def draw(dataset: Dataset, args: argparse.Namespace, index: int) -> Episode:
+    """Episode `index` of the stream that the command line asks for."""
+    if args.max_support:
+        return sample_meta_dataset_episode(dataset, args.seed, index, args.max_support)
+    return sample_episode(dataset, args.way, args.shots, args.queries, args.seed, index)
 
 
 def mean_interval(values) -> tuple[float, float]:
@@ -96,6 +104,10 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--way", type=int, default=5)
     p.add_argument("--shots", type=int, default=5)
     p.add_argument("--queries", type=int, default=10, help="per class")
+    p.add_argument(
+        "--max-support", type=int, default=None, metavar="N",
+        help="variable ways and shots as in Meta-Dataset, with N support pictures at most",
+    )  # fmt: skip
     p.add_argument("--budget", default="1MB")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--out", type=Path, default=None, help="log of finished episodes (JSON lines)")
@@ -111,7 +123,7 @@ def main(argv: list[str] | None = None) -> None:
     datasets = {pack: open_dataset(pack, args.data) for pack in packs}
     for k in range(args.episodes):
         for pack in packs:
-            episode = sample_episode(datasets[pack], args.way, args.shots, args.queries, args.seed, k)
+            episode = draw(datasets[pack], args, k)
             for policy in policies:
                 if (pack, k, policy) in done:
                     continue

@@ -201,3 +201,31 @@ def test_with_numba_broken_the_twins_work(clean_run, tmp_path, broken):
     result, said = run("adapt", env={"PYTHONPATH": str(tmp_path)})
     agrees(result, clean_run[0])
     assert len(said) == 1 and said[0].startswith("tinytrain: numba-unusable: ")
+
+
+USUAL = "k.add_bias(x, b);"
+READ_ONLY = "b.flags.writeable = False; k.add_bias(x, b);"  # a type of its own for numba
+
+
+def compiled(cache, what):
+    """How many kernels a process had to compile to run `what`, and its stderr."""
+    code = (
+        "import numpy as np; from tinytrain import kernels; k = kernels.load('numba');"
+        f"x, b = np.ones((4, 3), np.float32), np.ones(3, np.float32); {what}"
+        "print(sum(k.add_bias.stats.cache_misses.values()))"
+    )
+    environment = dict(os.environ, TINYTRAIN_CACHE=str(cache))
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    return int(ran.stdout), ran.stderr
+
+
+def test_a_second_signature_of_a_kernel_is_no_damage(tmp_path):
+    """Its index, which was listed, is written anew."""
+    assert compiled(tmp_path, USUAL) == (1, "")
+    assert compiled(tmp_path, READ_ONLY) == (1, "")
+    assert compiled(tmp_path, USUAL + READ_ONLY) == (0, "")
+
+
+def test_two_signatures_that_one_run_compiled_are_there_for_the_next(tmp_path):
+    assert compiled(tmp_path, USUAL + READ_ONLY) == (2, "")
+    assert compiled(tmp_path, USUAL + READ_ONLY) == (0, "")

@@ -2,8 +2,8 @@
 
 Numba pickles machine code into files that it neither synchronises nor checks: a torn one ends every
 later run, and a flipped bit runs as code. So every set of facts (`tinytrain.jit.facts`) has a folder of
-its own, with a manifest of everything in it. Before numba looks, whatever is not listed, or not as listed, is
-removed; it is compiled again when it is needed.
+its own, with a manifest of everything in it. Before numba looks, whatever is not listed, or not as
+listed, is removed; it is compiled again when it is needed.
 """
 
 import atexit
@@ -67,6 +67,7 @@ class Cache:
     facts: dict[str, str]
     sources: dict[str, str]
     verified: dict[str, Entry]
+    own: set[str] = field(default_factory=set)  # prefixes of what this process has written
 
     def save(self, prefix: str, write) -> None:
         """Call `write`, which writes the files that start with `prefix`, unless another process has written
@@ -76,8 +77,13 @@ class Cache:
         """
         with locked(self.folder):
             found = contents(self.folder, but=MANIFEST).keys() - self.verified.keys()
-            if not any(name.rpartition("/")[2].startswith(prefix) and name.endswith(DATA) for name in found):
-                write()
+            theirs = any(_starts(name, prefix) and name.endswith(DATA) for name in found)
+            if theirs and prefix not in self.own:
+                return
+            write()
+            self.own.add(prefix)
+            if self.kept:
+                _list_again(self.folder, self.facts, self.sources, prefix)
 
     def seal(self) -> None:
         """List what was compiled since. Raises OSError or StorageError; the old manifest then stands."""
@@ -186,6 +192,26 @@ def seal(folder: Path, facts: dict[str, str], sources: dict[str, str], verified:
             write_manifest(folder, facts, listed)
     if not before:
         forget_others(folder, KEPT_FOLDERS)
+
+
+def _starts(name: str, prefix: str) -> bool:
+    return name.rpartition("/")[2].startswith(prefix)
+
+
+def _list_again(folder: Path, facts: dict[str, str], sources: dict[str, str], prefix: str) -> None:
+    """List anew what is listed already and starts with `prefix`: a function that is inlined into several
+    kernels has a signature for each, and its index is written again for every one.
+
+    Raises OSError or StorageError.
+    """
+    try:
+        listed = read_manifest(folder, facts) or {}
+    except InputError:
+        return  # whoever seals next writes a new one
+    again = [name for name in listed if _starts(name, prefix) and (folder / name).exists()]
+    if again:
+        entries = {name: (*synced_digest(folder / name), sources[module_of(name)]) for name in again}
+        write_manifest(folder, facts, listed | entries)
 
 
 def _copy_verified(folder: Path, facts: dict[str, str], sources: dict[str, str]) -> Path | None:
