@@ -10,9 +10,9 @@ for the same effect.
 import numpy as np
 
 from tinytrain.errors import InputError
+from tinytrain.meta.architecture import architecture, initial_network
 from tinytrain.meta.batches import Batch, mixed_batch
 from tinytrain.meta.losses import class_loss, cosine_loss, relational_loss
-from tinytrain.meta.placeholder_network import architecture, initial_network
 from tinytrain.meta.recipe import PretrainRecipe
 from tinytrain.meta.sources import Source
 from tinytrain.meta.task import Task

@@ -46,12 +46,13 @@ class Stage:
 def run_stage(kind: str, recipe: str, options: list[str], work: Path) -> Stage:
     """Run one command in the folder `work`. Raises SystemExit with its exit code if it fails."""
     typed = [kind, recipe, *options, "-o", f"{recipe}.safetensors"]
-    printed = io.StringIO()
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     with contextlib.chdir(work), contextlib.redirect_stdout(printed):
         code = cli.main([*typed, "--json"])
     if code:
         raise SystemExit(code)
-    return Stage(" ".join(["tinytrain", *typed]), json.loads(printed.getvalue()))
+    printed.flush()
+    return Stage(" ".join(["tinytrain", *typed]), json.loads(printed.buffer.getvalue()))
 
 
 def judge(network: Network, packs, episodes: int) -> dict[str, dict[str, tuple[float, float]]]:

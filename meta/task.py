@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from tinytrain.meta.architecture import int8_scales, quantised
 from tinytrain.meta.batches import Batch
 from tinytrain.meta.optimizers import rates_of
-from tinytrain.meta.placeholder_network import int8_scales, quantised
 from tinytrain.meta.validate import Validator, Verdict
 from tinytrain.meta.whole import Whole, network_of
 from tinytrain.network import Network

@@ -51,14 +51,12 @@ def view(
     """A random view of `picture`, uint8 (h, w) or (h, w, 3), as uint8 (size, size, 3)."""
     box = crop_box(rng, picture.shape[1], picture.shape[0], looks.crop)
     image = Image.fromarray(picture).resize((size, size), Image.Resampling.BILINEAR, box)
-    cropped = np.asarray(image.convert("RGB"))
+    cropped = np.array(image.convert("RGB"))  # a copy: the kernel has one signature, for writable arrays
     flip = bool(looks.flip and may_flip and rng.random() < 0.5)
     s = looks.jitter
     brightness, saturation, contrast = (np.float32(rng.uniform(-s, s)) for _ in range(3))
     out = np.empty_like(cropped)
-    _augment()(
-        out, np.ascontiguousarray(cropped), flip, 0, 0, 64 * brightness, 1 + saturation, 1 + contrast, FILL
-    )
+    _augment()(out, cropped, flip, 0, 0, 64 * brightness, 1 + saturation, 1 + contrast, FILL)
     return out
 
 

@@ -69,11 +69,11 @@ def kept(folder: Path) -> list[str]:
 def test_the_list_says_what_there_is(capsys, cache, made):
     assert main(["backbones"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["name", "placeholder", *NAMES]
-    assert "152.9 kB" in lines[1] and "22.45 M" in lines[3] and "MIT" in lines[3] and "-" in lines[3].split()
+    assert [line.split()[0] for line in lines] == ["name", zoo.SHIPPED.name, *NAMES]
+    assert "22.45 M" in lines[3] and "MIT" in lines[3] and "-" in lines[3].split()
     assert main(["backbones", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["backbones"]}
-    assert rows["placeholder"]["here"] and rows["placeholder"]["kind"] == "shipped"
+    assert rows[zoo.SHIPPED.name]["here"] and rows[zoo.SHIPPED.name]["kind"] == "shipped"
     assert not rows["mcunet-5fps"]["here"] and rows["mcunet-5fps"]["bytes"] is None
     assert {row["input_size"] for row in rows.values()} == {128}
 
@@ -195,14 +195,14 @@ def test_a_name_that_is_not_here_says_how_to_get_it(capsys, cache, tmp_path):
             "tinytrain: backbone-not-here: mcunet-5fps is not on this machine yet;"
             " run: tinytrain backbones get mcunet-5fps\n"
         )
-    assert load_backbone(path).name == "toy" and load_backbone("placeholder").name == "placeholder"
+    assert load_backbone(path).name == "toy" and load_backbone(zoo.SHIPPED.name).name == zoo.SHIPPED.name
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["get", "mcunet-5fpz"], "no backbone 'mcunet-5fpz', did you mean mcunet-5fps?"),
-        (["get", "placeholder"], "comes with the package"),
+        (["get", zoo.SHIPPED.name], "comes with the package"),
         (["get"], "required: NAME"),
         (["fetch"], "invalid choice"),
     ],

@@ -1,6 +1,7 @@
 """The command that makes the shipped backbone again, with stages and packs that take no time."""
 
 import hashlib
+from pathlib import Path
 
 import pytest
 import toynets
@@ -51,3 +52,24 @@ def test_a_missing_folder_is_refused_before_the_work(stages, tmp_path):
     with pytest.raises(StorageError, match="is no folder"):
         ship.ship(tmp_path / "nowhere", tmp_path / "made.safetensors", [], 1)
     assert not stages
+
+
+def test_a_stage_is_the_command_as_typed_and_the_object_it_printed(monkeypatch, tmp_path):
+    def main(arguments):
+        print('{"steps": 3}')
+        seen.append((arguments, Path.cwd()))
+        return 0
+
+    seen = []
+    monkeypatch.setattr(ship.cli, "main", main)
+    stage = ship.run_stage("pretrain", "recipe", ["--teacher", "net"], tmp_path)
+    typed = ["pretrain", "recipe", "--teacher", "net", "-o", "recipe.safetensors"]
+    assert stage == ship.Stage(" ".join(["tinytrain", *typed]), {"steps": 3})
+    assert seen == [([*typed, "--json"], tmp_path)]
+
+
+def test_a_stage_that_fails_ends_the_run_with_its_exit_code(monkeypatch, tmp_path):
+    monkeypatch.setattr(ship.cli, "main", lambda arguments: 5)
+    with pytest.raises(SystemExit) as ended:
+        ship.run_stage("pretrain", "recipe", [], tmp_path)
+    assert ended.value.code == 5

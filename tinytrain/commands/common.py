@@ -8,7 +8,7 @@ from tinytrain.errors import InputError, UsageError
 from tinytrain.zoo import SHIPPED
 
 DEFAULT_BACKBONE = SHIPPED.path
-DEFAULT_DATA = "signs"
+DEFAULT_DATA = "leaves"  # a domain that the shipped backbone was not trained on
 HELD_BYTES = 64_000_000  # decoded pictures kept at once; what is beyond is decoded again when needed
 NAMED = 5  # skipped files that are named one by one
 

@@ -10,6 +10,7 @@ from tinytrain.plan import Budget, backward_macs_per_query, n_trained, picture_m
 from tinytrain.policies.common import Policy
 from tinytrain.probe import Scores
 from tinytrain.seeds import rng_for
+from tinytrain.zoo import SHIPPED
 
 RESAMPLES = 10_000
 
@@ -50,6 +51,11 @@ def describe_episode(episode: Episode) -> dict:
         "n_query": len(episode.query),
         "may_flip": episode.may_flip,
     }
+
+
+def is_unseen(network: Network, episode: Episode) -> bool:
+    """True for pictures of a generated domain that no stage of the shipped backbone's training saw."""
+    return network.name == SHIPPED.name and episode.source.partition(":")[0] in SHIPPED.unseen
 
 
 def describe_resources(fit: Fit) -> dict:

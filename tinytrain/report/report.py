@@ -14,8 +14,6 @@ from tinytrain.probe import Scores
 from tinytrain.report import content
 from tinytrain.report.macs import executed
 
-PLACEHOLDER = "placeholder"  # name of the backbone that comes with the package
-
 
 @dataclass(frozen=True, eq=False)
 class Report:
@@ -49,9 +47,9 @@ class Report:
             "policy": self.policy.name,
             "backbone": self.network.name,
             "backbone_digest": self.network.digest,
-            "placeholder": self.network.name == PLACEHOLDER,
             "seed": self.seed,
             "episode": content.describe_episode(self.episode),
+            "unseen_domain": content.is_unseen(self.network, self.episode),
             "accuracy": content.accuracy(labels, self.before, self.before_cosine, self.after, left_out),
             "memory": content.memory(self.network, self.episode, self.budget, self.fit, self.delta.nbytes),
             "macs": {

@@ -3,6 +3,7 @@
 from tinytrain.units import format_bytes, format_count
 
 LABEL = 12  # width of the column of labels
+UNSEEN = "of a generated domain that no stage of this backbone's training saw"
 
 
 def render_text(facts: dict) -> str:
@@ -46,13 +47,13 @@ def _labelled_once(block: list[tuple[str, str]]) -> str:
 
 
 def _header(facts: dict) -> list:
-    note = " (a placeholder: give --backbone for real work)" if facts.get("placeholder") else ""
     e = facts["episode"]
     shots = sorted(set(e["shots"]))
     per_class = f"{shots[0]}" if len(shots) == 1 else f"{shots[0]} to {shots[-1]}"
     return [
-        _line("backbone", f"{facts['backbone']}{note}, policy {facts['policy']}"),
+        _line("backbone", f"{facts['backbone']}, policy {facts['policy']}"),
         _line("pictures", e["source"]),
+        *([_line("pictures", UNSEEN)] if facts.get("unseen_domain") else []),
         _line(
             "pictures",
             f"{len(e['classes'])} classes x {per_class} = {e['n_support']} to adapt to,"

@@ -1,4 +1,4 @@
-"""The network of the placeholder backbone: its layers, its initial weights, its int8 form."""
+"""Networks to pre-train: layers, first weights that start every channel alive, and the int8 form."""
 
 from dataclasses import replace
 
@@ -8,24 +8,12 @@ from numpy.lib.stride_tricks import sliding_window_view
 from tinytrain.network import Layer, Network, Preprocessing
 from tinytrain.seeds import rng_for
 
-STEM = 12
-# Expansion (0: none), output channels, kernel and stride of each block.
-BLOCKS = (
-    (0, 8, 3, 1),
-    (32, 16, 3, 2),
-    (48, 24, 3, 2),
-    (72, 24, 5, 1),
-    (72, 40, 5, 2),
-    (120, 40, 5, 1),
-    (120, 40, 5, 1),
-    (160, 64, 5, 2),
-    (192, 64, 3, 1),
-    (192, 96, 3, 1),
-)
 
+def architecture(size: int, stem: int, blocks) -> tuple[Layer, ...]:
+    """A stem and inverted bottlenecks; the projection of the last one gives the embedding.
 
-def architecture(size: int = 128, stem: int = STEM, blocks=BLOCKS) -> tuple[Layer, ...]:
-    """A stem and inverted bottlenecks; the projection of the last one gives the embedding."""
+    `blocks` are rows of (expansion or 0 for none, output channels, kernel, stride).
+    """
     layers: list[Layer] = []
 
     def add(name, kind, cout, kernel, stride, relu6, block, residual=False):
@@ -66,7 +54,7 @@ def initial_weight(seed: int, layer: Layer) -> np.ndarray:
     return weight
 
 
-def initial_network(seed: int, pictures: np.ndarray, stem: int = STEM, blocks=BLOCKS) -> Network:
+def initial_network(seed: int, pictures: np.ndarray, stem: int, blocks) -> Network:
     """Random weights; every channel has mean 0 and variance 1 before its ReLU6 on `pictures` (n, h, w, 3).
 
     This does once what batch normalisation would do in the first step: all units start alive. The
@@ -86,7 +74,7 @@ def initial_network(seed: int, pictures: np.ndarray, stem: int = STEM, blocks=BL
         biases.append(-y.mean(axis=(0, 1, 2)) * size)
         x = y * size + biases[-1]
         x = np.clip(x, 0, 6) if layer.relu6 else x + skip if layer.residual else x
-    return Network("placeholder", layers, tuple(weights), (None,) * len(layers), tuple(biases), contract)
+    return Network("untrained", layers, tuple(weights), (None,) * len(layers), tuple(biases), contract)
 
 
 def int8_scales(weight: np.ndarray) -> np.ndarray:

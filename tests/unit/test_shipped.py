@@ -1,0 +1,51 @@
+"""The backbone that comes with the package: the file, its card, and what it was kept from."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from tinytrain.datasets import DOMAINS, open_dataset, sample_episode
+from tinytrain.meta.accuracy import run_episode
+from tinytrain.meta.recipe import load_recipe
+from tinytrain.modelfile import load_backbone
+from tinytrain.zoo import SHIPPED
+
+STAGES = {"shipped-pretrain": "pretrain", "shipped-meta": "meta-train"}
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return load_backbone(SHIPPED.name)
+
+
+def test_the_file_is_small_and_int8_and_is_what_the_table_says(shipped):
+    assert SHIPPED.path.stat().st_size <= 1_000_000
+    assert {w.dtype for w in shipped.weights} == {np.dtype(np.int8)}
+    assert (shipped.name, shipped.macs, shipped.preprocessing.size) == (
+        SHIPPED.name,
+        SHIPPED.macs,
+        SHIPPED.size,
+    )
+
+
+def test_the_model_card_belongs_to_the_file(shipped):
+    card = SHIPPED.path.with_suffix(".md").read_text()
+    assert hashlib.sha256(SHIPPED.path.read_bytes()).hexdigest() in card and shipped.digest in card
+    assert all(f"tinytrain {kind} {name}" in card for name, kind in STAGES.items())
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_the_unseen_domain_is_no_source_of_either_stage(name):
+    sources = {source.data for source in load_recipe(name, STAGES[name]).sources}
+    assert not sources & set(SHIPPED.unseen) and set(SHIPPED.unseen) <= set(DOMAINS)
+
+
+def test_it_tells_leaves_apart_before_and_better_after_an_adaptation(shipped):
+    leaves = open_dataset("leaves")
+    rows = [
+        run_episode(shipped, sample_episode(leaves, 5, 5, 10, 3, k), "tinytrain", 1_000_000, k)
+        for k in range(3)
+    ]
+    assert np.mean([row["before"] for row in rows]) > 0.35, "chance is 0.2"
+    assert np.mean([row["after"] for row in rows]) > np.mean([row["before"] for row in rows])
