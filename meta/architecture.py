@@ -54,13 +54,13 @@ def initial_weight(seed: int, layer: Layer) -> np.ndarray:
     return weight
 
 
-def initial_network(seed: int, pictures: np.ndarray, stem: int, blocks) -> Network:
+def initial_network(seed: int, pictures: np.ndarray, layers: tuple[Layer, ...], spreads) -> Network:
     """Random weights; every channel has mean 0 and variance 1 before its ReLU6 on `pictures` (n, h, w, 3).
 
     This does once what batch normalisation would do in the first step: all units start alive. The
-    last layer of a residual block starts at half that size.
+    last layer of a residual block starts at half that size. `spreads` maps last layers of blocks to
+    the mean and standard deviation (channels,) that the output of the block shall start with instead.
     """
-    layers = architecture(pictures.shape[1], stem, blocks)
     contract = Preprocessing(size=pictures.shape[1])
     x = skip = (pictures.astype(np.float32) - np.float32(contract.mean)) * np.float32(contract.scale)
     weights, biases = [], []
@@ -69,9 +69,12 @@ def initial_network(seed: int, pictures: np.ndarray, stem: int, blocks) -> Netwo
             skip = x
         weight = initial_weight(seed, layer)
         y = convolve(x, layer, weight)
-        size = np.float32(0.5 if layer.residual else 1) / (y.std(axis=(0, 1, 2)) + np.float32(1e-6))
+        mean, spread = spreads.get(i, (np.float32(0), np.float32(1)))
+        if layer.residual and i in spreads:
+            mean = mean - skip.mean(axis=(0, 1, 2))
+        size = spread * np.float32(0.5 if layer.residual else 1) / (y.std(axis=(0, 1, 2)) + np.float32(1e-6))
         weights.append(weight * size)
-        biases.append(-y.mean(axis=(0, 1, 2)) * size)
+        biases.append(mean - y.mean(axis=(0, 1, 2)) * size)
         x = y * size + biases[-1]
         x = np.clip(x, 0, 6) if layer.relu6 else x + skip if layer.residual else x
     return Network("untrained", layers, tuple(weights), (None,) * len(layers), tuple(biases), contract)

@@ -16,12 +16,16 @@ AHEAD = 2
 
 @dataclass(frozen=True)
 class Batch:
-    """Pictures (n, size, size, 3) uint8 and labels (n,) int64; the first `n_support` are support pictures."""
+    """Pictures (n, size, size, 3) uint8 and labels (n,) int64; the first `n_support` are support pictures.
+
+    `number` is that of the step.
+    """
 
     pictures: np.ndarray
     labels: np.ndarray
     n_support: int = 0
     source: str = ""
+    number: int = 0
 
 
 def episode_batch(
@@ -40,7 +44,7 @@ def episode_batch(
     pictures = np.stack(views)
     labels = np.concatenate([episode.support.labels, episode.query.labels]).astype(np.int64)
     return Batch(
-        changed(pictures) if changed else pictures, labels, len(episode.support), source.settings.data
+        changed(pictures) if changed else pictures, labels, len(episode.support), source.settings.data, number
     )
 
 
@@ -65,7 +69,7 @@ def mixed_batch(
         if changed:
             pictures[k : k + 1] = changed(pictures[k : k + 1])
         labels[k] = first_class[sources.index(source)] + c
-    return Batch(pictures, labels)
+    return Batch(pictures, labels, number=number)
 
 
 class Prefetch:

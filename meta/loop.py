@@ -148,7 +148,7 @@ class Run:
         norm = clip(gradient, settings.clip)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             self._diverged(f"the loss is {loss:g} and its gradient has norm {norm:g}")
-        factor = schedule(state.step, self.recipe.steps, settings.warm_up, settings.floor)
+        factor = schedule(*self.task.phase(state.step), settings.warm_up, settings.floor)
         state.step += 1
         self.optimizer.step(state.values, gradient, self.task.rates, self.task.decays, factor, state.step)
         grown = float(np.linalg.norm(state.values)) / self.norm

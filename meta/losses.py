@@ -98,3 +98,21 @@ def relational_loss(embeddings: np.ndarray, wanted: np.ndarray) -> Loss:
     gradient = through_unit(4 * difference @ f / pairs, f, length).astype(np.float32)
     value = float((difference**2).sum() / pairs)
     return Loss(value, gradient, np.empty(0, np.float32))
+
+
+def inner_loss(
+    outputs: list[np.ndarray], wanted: list[np.ndarray], scales: list[np.ndarray], weight: float
+) -> tuple[float, list[np.ndarray]]:
+    """`weight` times the mean over blocks of the mean squared error in units of each channel's spread.
+
+    `outputs` and `wanted` are (n, height, width, channels) per block, `scales` (channels,). The gradients
+    are float32 and take the memory of `outputs`.
+    """
+    value = 0.0
+    for y, t, scale in zip(outputs, wanted, scales, strict=True):
+        y -= t
+        y /= scale
+        share = weight / (len(outputs) * y.size)
+        value += share * float(np.vdot(y, y))
+        y *= np.float32(2 * share) / scale
+    return value, outputs

@@ -51,7 +51,7 @@ class Ours:
 
     def gradient(self, batch: Batch) -> tuple[float, np.ndarray]:
         self.whole.values = self.values
-        loss = episode_loss(self.whole.forward(batch.pictures), batch.labels, batch.n_support, SCALE)
+        loss = episode_loss(self.whole.forward(batch.pictures)[0], batch.labels, batch.n_support, SCALE)
         self.whole.backward(loss.gradient)
         return loss.value, self.whole.gradient
 

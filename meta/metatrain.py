@@ -55,7 +55,7 @@ class MetaTask(Task):
 
     def step(self, values: np.ndarray, batch: Batch) -> tuple[float, float, np.ndarray]:
         self.whole.values = values[: self.size]
-        embeddings = self.whole.forward(batch.pictures)
+        (embeddings,) = self.whole.forward(batch.pictures)
         loss = episode_loss(embeddings, batch.labels, batch.n_support, float(values[-1]))
         value, gradient = loss.value, loss.gradient
         if self.start:

@@ -7,7 +7,7 @@ A wrong key, type or value ends as an InputError that names it and what may stan
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tinytrain.atomic import read_bytes
@@ -152,7 +152,12 @@ class MetaRecipe:
 
 @dataclass(frozen=True)
 class PretrainRecipe:
-    """Of ``tinytrain pretrain``. Without `teacher` classes are learned, with it the teacher's embeddings."""
+    """Of ``tinytrain pretrain``. Without `teacher` classes are learned, with it the teacher's embeddings.
+
+    `inner`: weight of the loss that makes each block follow the teacher's (0: the embeddings alone). In the
+    first `apart` steps each block learns by itself from what the teacher's block before it puts out; the
+    schedule of rates starts anew after them.
+    """
 
     name: str = of(text)
     sources: tuple[SourceSettings, ...] = of(list_of(table(SourceSettings), 1))
@@ -163,6 +168,8 @@ class PretrainRecipe:
     teacher: str | None = of(text, None)
     loss: str = of(choice("cosine", "relational"), "cosine")
     centre: bool = of(flag, True)
+    inner: float = of(number(0, 1000), 0.0)
+    apart: int = of(count(0), 0)
     steps: int = of(count(), 10_000)
     batch: int = of(count(2, 4096), 40)
     augmentation: Looks = of(LOOKS, Looks)
@@ -170,6 +177,12 @@ class PretrainRecipe:
     temperature: TemperatureSettings = of(table(TemperatureSettings), TemperatureSettings)
     head_rate: float = of(number(0, 10), 0.003)
     weights: str = of(choice("int8", "float32"), "int8")
+
+    def __post_init__(self):
+        if self.apart and not (self.teacher and self.inner):
+            raise WrongError("apart", self.apart, "0 without a teacher or with inner: 0")
+        if self.apart > self.steps:
+            raise WrongError("apart", self.apart, f"at most steps, {self.steps}")
 
 
 KINDS = {"meta-train": MetaRecipe, "pretrain": PretrainRecipe}
@@ -201,9 +214,21 @@ def parse_recipe(content, kind: str, source: str = "recipe"):
             raise WrongError("kind", content["kind"], f"{kind}: this command runs no other recipes")
         return table(KINDS[kind])(content, "")
     except WrongError as wrong:
-        where, value, allowed = wrong.args
-        shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
-        raise InputError("recipe", f"{source}: {where} is {shown}; allowed: {allowed}") from None
+        raise _refused(wrong, source) from None
+
+
+def changed(recipe, **changes):
+    """`recipe` with other values in some fields. Raises InputError."""
+    try:
+        return replace(recipe, **changes)
+    except WrongError as wrong:
+        raise _refused(wrong, "the recipe with these options") from None
+
+
+def _refused(wrong: WrongError, source: str) -> InputError:
+    where, value, allowed = wrong.args
+    shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
+    return InputError("recipe", f"{source}: {where} is {shown}; allowed: {allowed}")
 
 
 def digest_of(recipe, *more: str) -> str:

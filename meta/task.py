@@ -15,15 +15,16 @@ class Task:
     """A network in training, as a vector (m,) float32: its weights and biases, then `more` numbers.
 
     `first` (m,) is where it starts, `rates` and `decays` (m,) what the optimizer does with each number.
-    `recipe` needs `optimizer`, `weights` and `name`; `capacity` is the most pictures of one step.
+    `recipe` needs `optimizer`, `weights` and `name`; `capacity` is the most pictures of one step, `inner`
+    the layers whose outputs the loss sees.
     """
 
     def __init__(
         self, network: Network, recipe, validator: Validator, capacity: int, lanes: int, more: np.ndarray,
-        more_rate: float,
+        more_rate: float, inner: tuple[int, ...] = (),
     ):  # fmt: skip
         self.network, self.recipe, self.validator = network, recipe, validator
-        self.whole = Whole(network, capacity, lanes=lanes)
+        self.whole = Whole(network, capacity, lanes=lanes, inner=inner)
         values, self.size = self.whole.values, self.whole.size
         rates, decays = rates_of(self.whole.slots, values, recipe.optimizer)
         self.first = np.concatenate([values, more.astype(np.float32)])
@@ -36,6 +37,10 @@ class Task:
     def batch(self, number: int) -> Batch:
         """What step `number` (from 0) trains on: depends on the recipe and the number alone."""
         raise NotImplementedError
+
+    def phase(self, number: int) -> tuple[int, int]:
+        """Place of step `number` in its schedule of rates, and the length of that."""
+        return number, self.recipe.steps
 
     def step(self, values: np.ndarray, batch: Batch) -> tuple[float, float, np.ndarray]:
         """Loss, accuracy and gradient (m,) at `values` (m,)."""

@@ -19,7 +19,7 @@ from tinytrain.emit import Emitter, Tape
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, Update
 from tinytrain.program import Buffer, Segment, View
-from tinytrain.segments import Slot, embed_segment, externals_of, slots, trained_parts
+from tinytrain.segments import Slot, externals_of, slots, trained_parts
 
 PARTITIONS = 2  # gradient accumulators: part of the result, unlike the number of lanes that fill them
 
@@ -28,18 +28,26 @@ class Whole:
     """`capacity` is the most pictures of one step, `micro` the pictures per pass, `lanes` the workers.
 
     Micro-batch b belongs to partition ``b % PARTITIONS``, so the number of lanes changes the time and
-    never a bit of the result. Without `trained` it only embeds.
+    never a bit of the result. Without `trained` it only embeds. `inner` are last layers of blocks: their
+    outputs (n, height, width, channels) are handed out beside the embeddings, and a loss may act on them.
+    With `apart`, training cuts the network behind each of them: every part but the first computes from
+    an input that is handed in, and no gradient goes from one part to another.
     """
 
-    def __init__(self, network: Network, capacity: int, micro: int = 5, lanes: int = 1, trained: bool = True):
-        self.network, self.micro = network, micro
+    def __init__(
+        self, network: Network, capacity: int, micro: int = 5, lanes: int = 1, trained: bool = True,
+        inner: tuple[int, ...] = (), apart: bool = False,
+    ):  # fmt: skip
+        self.network, self.micro, self.inner = network, micro, inner
         layers = network.layers if trained else ()
         updates = tuple(Update(i, tuple(range(layer.cout)), bias=True) for i, layer in enumerate(layers))
         recipe = Recipe("whole", updates, ((0.0, 0.0),) * len(updates))
         self.slots: tuple[Slot, ...] = slots(network, recipe)
         self.size = sum(s.size for s in self.slots)
         self.working = WorkingCopy(network)
-        program, self.split = _program(network, recipe, self.size, micro, math.ceil(capacity / micro))
+        program, self.split = _program(
+            network, recipe, self.size, micro, math.ceil(capacity / micro), inner, apart
+        )
         bind = Binder(program, Arena(program.nbytes), self.working, kernel_table.load())
         self.embedders = [_Batch(bind, "embed", f"lane {p}") for p in range(PARTITIONS)]
         self.batches = []
@@ -71,48 +79,62 @@ class Whole:
 
     def embed(self, pictures: np.ndarray) -> np.ndarray:
         """Embeddings (n, d) float32 of any number of uint8 pictures (n, size, size, 3)."""
-        out = np.empty((len(pictures), self.network.embedding_size), np.float32)
+        return self.outputs(pictures)[0]
+
+    def outputs(self, pictures: np.ndarray) -> list[np.ndarray]:
+        """Embeddings and inner outputs, (n, ...) float32 each, of any number of pictures."""
+        out = self._outputs(len(pictures))
 
         def work(p: int) -> None:
             batch = self.embedders[p]
             for first in range(p * self.micro, len(pictures), PARTITIONS * self.micro):
                 batch.load(pictures[first : first + self.micro])
                 run(batch.calls)
-                out[first : first + self.micro] = batch.embeddings[: len(pictures) - first]
+                batch.unload(out, first)
 
         self._on_lanes(work)
         return out
 
-    def forward(self, pictures: np.ndarray) -> np.ndarray:
-        """Embeddings (n, d) of the pictures of one step, n up to the capacity; `backward` may follow."""
+    def forward(self, pictures: np.ndarray, *inputs: np.ndarray) -> list[np.ndarray]:
+        """What `outputs` gives of the pictures of one step, up to the capacity; `backward` may follow.
+
+        `inputs` (n, ...) are those of the parts after the first where they are `apart`.
+        """
         self.count = len(pictures)
-        out = np.empty((self.count, self.network.embedding_size), np.float32)
+        out = self._outputs(self.count)
 
         def work(p: int) -> None:
             for b, first in self._batches(p):
                 batch = self.batches[b]
                 batch.load(pictures[first : first + self.micro])
+                for into, whole in zip(batch.inputs, inputs, strict=True):
+                    rows = whole[first : first + self.micro]
+                    into[: len(rows)] = rows
                 run(batch.calls[: self.split])
-                out[first : first + self.micro] = batch.embeddings[: self.count - first]
+                batch.unload(out, first)
 
         self._on_lanes(work)
         return out
 
-    def backward(self, gradient: np.ndarray) -> None:
-        """Into `self.gradient`, after `forward`: that of a loss with `gradient` (n, d) in the embeddings."""
+    def backward(self, *gradients: np.ndarray) -> None:
+        """Into `self.gradient`, after `forward`: that of a loss with `gradients` in what `forward` gave."""
 
         def work(p: int) -> None:
             self.gradients[p].fill(0)
             for b, first in self._batches(p):
                 batch = self.batches[b]
-                rows = gradient[first : first + self.micro]
-                batch.grad_embedding.fill(0)  # what pads a micro-batch adds nothing
-                batch.grad_embedding[: len(rows)] = rows
+                for into, whole in zip(batch.grad_outputs, gradients, strict=True):
+                    rows = whole[first : first + self.micro]
+                    into.fill(0)  # what pads a micro-batch adds nothing
+                    into[: len(rows)] = rows
                 run(batch.calls[self.split :])
 
         self._on_lanes(work)
         for other in self.gradients[1:]:
             self.gradients[0] += other
+
+    def _outputs(self, count: int) -> list[np.ndarray]:
+        return [np.empty((count, *shape), np.float32) for shape in _shapes(self.network, self.inner).values()]
 
     def _batches(self, p: int):
         """(micro-batch, its first picture) of partition p in the step at work."""
@@ -134,34 +156,110 @@ class _Batch:
         self.pictures.fill(0)
         views = {external["features"]: self.pictures}
         if partition is not None:
-            self.grad_embedding = bind.array(f"embedding gradient ({unit})")
-            views[external["grad embedding"]] = self.grad_embedding
+            found = {kind: [n for n in external if n.startswith(f"{kind} ")] for kind in ("grad", "into")}
+            arrays = {n: bind.array(f"{n} ({unit})") for names in found.values() for n in names}
+            self.grad_outputs, self.inputs = ([arrays[n] for n in names] for names in found.values())
+            for array in self.inputs:
+                array.fill(0)
+            views |= {external[n]: array for n, array in arrays.items()}
             views[external["gradients"]] = bind.array(f"gradients {partition}")
-        self.calls, (self.embeddings,) = bind.segment(
-            bind.program.segments[segment], f"workspace ({unit})", views
-        )
+        self.calls, self.outputs = bind.segment(bind.program.segments[segment], f"workspace ({unit})", views)
 
     def load(self, pictures: np.ndarray) -> None:
         self.pictures[: len(pictures)] = pictures
 
+    def unload(self, out: list[np.ndarray], first: int) -> None:
+        """Copy what was computed to the rows of `out` from `first` on."""
+        for whole, part in zip(out, self.outputs, strict=True):
+            whole[first : first + len(part)] = part[: len(whole) - first]
 
-def _train_segment(network: Network, recipe: Recipe, externals, micro: int) -> tuple[Segment, int]:
+
+def _shapes(network: Network, inner: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """Shapes per picture of the gradients in the embeddings and in the inner outputs, by external name."""
+    layers = [network.layers[i] for i in inner]
+    grads = {f"grad {layer.name}": (*layer.out_hw, layer.cout) for layer in layers}
+    return {"grad embedding": (network.embedding_size,)} | grads
+
+
+def _parts(network: Network, inner: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Ranges of layers between inner outputs."""
+    ends = [i + 1 for i in inner]
+    starts, last = [0, *ends], len(network.layers)
+    return [(a, b) for a, b in zip(starts, [*ends, last], strict=True) if a < b]
+
+
+def _forward(emitter: Emitter, x: View, inner: tuple[int, ...], tape: Tape | None) -> tuple[View, ...]:
+    """Embeddings and inner outputs."""
+    found = []
+    for a, b in _parts(emitter.network, inner):
+        x = emitter.forward(x, a, b, tape)
+        found += [x] if b - 1 in inner else []
+    return emitter.pool(x), *found
+
+
+def _embed_segment(network: Network, externals, micro: int, inner: tuple[int, ...]) -> Segment:
+    segment = Segment("embed", micro, external=set(externals.values()))
+    features = _pictures(externals["features"], micro)
+    segment.outputs = _forward(Emitter(segment, network), features, inner, None)
+    return segment.finish(keep=segment.outputs)
+
+
+def _train_segment(
+    network: Network, recipe: Recipe, externals, micro: int, inner: tuple[int, ...]
+) -> tuple[Segment, int]:
     """Forward pass, embeddings, backward pass; and the number of calls before the latter."""
     segment = Segment("train", micro, external=set(externals.values()))
-    emitter, last = Emitter(segment, network), len(network.layers)
+    emitter = Emitter(segment, network)
     tape = Tape(0, trained_parts(network, recipe, externals["gradients"]))
-    features, grad = (externals[name] for name in ("features", "grad embedding"))
-    y = emitter.forward(View(features, (micro, *features.shape)), 0, last, tape)
-    segment.outputs = (emitter.pool(y),)
+    segment.outputs = _forward(emitter, _pictures(externals["features"], micro), inner, tape)
     split = len(segment.calls)
-    emitter.backward(emitter.pool_grad(View(grad, (micro, *grad.shape))), 0, last, tape)
+    g = emitter.pool_grad(_pictures(externals["grad embedding"], micro))
+    for a, b in reversed(_parts(network, inner)):
+        if b - 1 in inner:
+            added = _pictures(externals[f"grad {network.layers[b - 1].name}"], micro)
+            segment.call("accumulate", g.flat, added.flat)
+        g = emitter.backward(g, a, b, tape)
     return segment.finish(keep=segment.outputs), split
 
 
-def _program(network: Network, recipe: Recipe, size: int, micro: int, count: int) -> tuple[Program, int]:
+def _apart_segment(
+    network: Network, recipe: Recipe, externals, micro: int, inner: tuple[int, ...]
+) -> tuple[Segment, int]:
+    """As `_train_segment`, but every part starts from its own input and its gradient stays inside."""
+    segment = Segment("train", micro, external=set(externals.values()))
+    emitter, parts = Emitter(segment, network), _parts(network, inner)
+    trained = trained_parts(network, recipe, externals["gradients"])
+    tapes, found = [Tape(a, trained) for a, _ in parts], []
+    for (a, b), tape in zip(parts, tapes, strict=True):
+        x = externals[f"into {network.layers[a].name}" if a else "features"]
+        found.append(emitter.forward(_pictures(x, micro), a, b, tape))
+    segment.outputs = emitter.pool(found[-1]), *found[: len(inner)]
+    split = len(segment.calls)
+    pooled = emitter.pool_grad(_pictures(externals["grad embedding"], micro))
+    for (a, b), tape in zip(parts, tapes, strict=True):
+        last = b == len(network.layers)
+        g = _pictures(externals[f"grad {network.layers[b - 1].name}"], micro) if b - 1 in inner else pooled
+        if last and g is not pooled:
+            segment.call("accumulate", g.flat, pooled.flat)
+        emitter.backward(g, a, b, tape)
+    return segment.finish(keep=segment.outputs), split
+
+
+def _pictures(buffer: Buffer, micro: int) -> View:
+    return View(buffer, (micro, *buffer.shape))
+
+
+def _program(
+    network: Network, recipe: Recipe, size: int, micro: int, count: int, inner: tuple[int, ...], apart: bool
+) -> tuple[Program, int]:
     """The program of `count` micro-batches that are all alive at once, and where their segment splits."""
     externals = externals_of(network, 0, size)
-    segments, split = {"embed": embed_segment(network, 0, micro, externals)}, 0
+    shapes = _shapes(network, inner)
+    if apart:
+        firsts = [network.layers[a] for a, _ in _parts(network, inner)[1:]]
+        shapes |= {f"into {layer.name}": (*layer.in_hw, layer.cin) for layer in firsts}
+    externals |= {name: Buffer(name, shape) for name, shape in shapes.items()}
+    segments, split = {"embed": _embed_segment(network, externals, micro, inner)}, 0
     units = [(f"lane {p}", "embed") for p in range(PARTITIONS)]
     buffers: dict[str, Buffer] = {}
 
@@ -169,7 +267,8 @@ def _program(network: Network, recipe: Recipe, size: int, micro: int, count: int
         buffers[name] = Buffer(name, shape, dtype)
 
     if size:
-        segments["train"], split = _train_segment(network, recipe, externals, micro)
+        emit = _apart_segment if apart else _train_segment
+        segments["train"], split = emit(network, recipe, externals, micro, inner)
         units += [(f"batch {b}", "train") for b in range(count)]
         for p in range(PARTITIONS):
             add(f"gradients {p}", (size,))
@@ -177,7 +276,8 @@ def _program(network: Network, recipe: Recipe, size: int, micro: int, count: int
         add(f"pictures ({unit})", (micro, *externals["features"].shape), "uint8")
         add(f"workspace ({unit})", (segments[segment].nbytes,), "uint8")
         if segment == "train":
-            add(f"embedding gradient ({unit})", (micro, network.embedding_size))
+            for name, shape in shapes.items():
+                add(f"{name} ({unit})", (micro, *shape))
     layout = place([Interval(name, b.nbytes, 0, 0) for name, b in buffers.items()])
     index = {i.name: o for i, o in zip(layout.intervals, layout.offsets, strict=True)}
     return Program(network, segments, buffers, layout, externals, {"index": index}), split

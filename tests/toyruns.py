@@ -55,6 +55,7 @@ def content(tmp_path: Path, kind: str = "meta-train", **changes) -> dict:
 
 def task(tmp_path: Path, kind: str = "meta-train", network=None, teacher=None, **changes):
     """(task, recipe) of a toy recipe; `teacher` is a network."""
+    changes |= {"teacher": "given"} if teacher else {}
     recipe = parse_recipe(content(tmp_path, kind, **changes), kind)
     sources = open_sources(recipe.sources, recipe.seed)
     validator = Validator(recipe.validate, sources, toynets.SIZE)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import toynets
 import toyruns
+from oracle import Oracle
 
 from tinytrain import kernels
 from tinytrain.arena import Arena
@@ -11,6 +12,7 @@ from tinytrain.binding import WorkingCopy
 from tinytrain.compile import compile_training
 from tinytrain.engine import Trainer
 from tinytrain.meta import losses
+from tinytrain.meta.pretrain import block_ends
 from tinytrain.meta.whole import Whole
 from tinytrain.plan import Resources, TaskShape
 
@@ -124,7 +126,63 @@ def test_padding_to_whole_micro_batches_adds_nothing():
         whole.backward(g)
     assert toynets.relative(*(w.gradient for w in wholes)) < 1e-5
     np.testing.assert_allclose(*(w.embed(images) for w in wholes), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(*(w.forward(images) for w in wholes), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(*(w.forward(images)[0] for w in wholes), rtol=1e-4, atol=1e-5)
+
+
+def test_the_gradients_of_inner_outputs_in_units_of_their_spread():
+    y, t = (toynets.rng("inner", k).standard_normal((2, 3, 3, 4)) for k in range(2))
+    scale = np.array([0.5, 1.0, 2.0, 3.0])
+
+    def value(y):
+        return losses.inner_loss([y.copy(), t.copy()], [t, t], [scale, scale], 0.7)[0]
+
+    _, (found, nothing) = losses.inner_loss([y.copy(), t.copy()], [t, t], [scale, scale], 0.7)
+    np.testing.assert_allclose(found, numerical(value, y), rtol=1e-5, atol=1e-8)
+    assert not nothing.any()
+
+
+@pytest.mark.parametrize("kind", ["blocks", "headed"])
+def test_parts_apart_compute_from_their_own_inputs_and_keep_their_gradients(kind):
+    network, images = toynets.toy(kind), toynets.pictures(4)
+    inner = block_ends(network.layers)
+    together, apart = (Whole(network, 4, micro=3, inner=inner, apart=a) for a in (False, True))
+    _, *between = together.outputs(images)
+    inputs = [y + toynets.rng("moved", k).standard_normal(y.shape) for k, y in enumerate(between)]
+    inputs = inputs[: len(apart.batches[0].inputs)]
+    outputs = apart.forward(images, *inputs)
+    for k, (a, b) in enumerate(zip([0, *(i + 1 for i in inner)], [i + 1 for i in inner], strict=False)):
+        wanted = Oracle(network).forward(inputs[k - 1] if k else images, a, b).output
+        np.testing.assert_allclose(outputs[1 + k], wanted, rtol=1e-3, atol=1e-3)
+    for k in range(len(outputs)):
+        only = [np.full(y.shape, float(j == k), np.float32) for j, y in enumerate(outputs)]
+        apart.forward(images, *inputs)
+        apart.backward(*only)
+        moved = {s.layer for s in apart.slots if apart.gradient[s.start : s.start + s.size].any()}
+        ends = [-1, *inner, len(network.layers) - 1]
+        part = range(ends[k - 1] + 1, ends[k] + 1) if k else range(ends[len(inputs)] + 1, len(network.layers))
+        assert moved == set(part)
+
+
+@pytest.mark.parametrize("kind", ["blocks", "headed"])
+def test_inner_outputs_are_the_oracles_and_the_gradient_reaches_every_layer_below_them(kind):
+    """The gradient of sum(c * y) over embeddings and inner outputs, by differences along it."""
+    network, images = toynets.toy(kind), toynets.pictures(4)
+    inner, oracle = block_ends(network.layers), Oracle(network)
+    whole = Whole(network, 4, micro=2, inner=inner)
+    outputs = whole.forward(images)
+    assert len(outputs) == len(inner) + 1 > 2
+    for i, found in zip(inner, outputs[1:], strict=True):
+        wanted = oracle.forward(images, 0, i + 1).output
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+    factors = [toynets.rng("factor", k).standard_normal(y.shape) for k, y in enumerate(outputs)]
+    whole.backward(*factors)
+    gradient, start = whole.gradient.copy(), whole.values
+    ends = []
+    for sign in (1, -1):
+        whole.values = start + sign * np.float32(1e-3 / np.linalg.norm(gradient)) * gradient
+        ends.append(sum(np.vdot(c, y) for c, y in zip(factors, whole.outputs(images), strict=True)))
+    slope = (ends[0] - ends[1]) / 2e-3
+    assert slope == pytest.approx(np.linalg.norm(gradient.astype(np.float64)), rel=0.03)
 
 
 def test_lanes_do_not_change_a_bit():

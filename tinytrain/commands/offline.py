@@ -17,12 +17,11 @@ def add_arguments(parser) -> None:
 
 def opened_recipe(arguments, kind: str):
     """The recipe with what the command line changes, and the files of the run."""
-    from dataclasses import replace
     from pathlib import Path
 
     from tinytrain.atomic import check_writable
     from tinytrain.meta.checkpoint import Paths
-    from tinytrain.meta.recipe import load_recipe
+    from tinytrain.meta.recipe import changed, load_recipe
 
     if not arguments.out.endswith(".safetensors"):
         raise UsageError("usage", f"{arguments.out!r} must end in .safetensors")
@@ -31,7 +30,7 @@ def opened_recipe(arguments, kind: str):
     recipe = load_recipe(arguments.recipe, kind)
     length = "episodes" if kind == "meta-train" else "steps"
     changes = {"seed": arguments.seed, length: arguments.steps}
-    recipe = replace(recipe, **{k: v for k, v in changes.items() if v is not None})
+    recipe = changed(recipe, **{k: v for k, v in changes.items() if v is not None})
     paths = Paths(Path(arguments.out))
     check_writable(paths.result)
     if arguments.resume and not paths.checkpoint.exists():
