@@ -25,7 +25,7 @@ OPTIMIZERS = {
 
 
 class Masked:
-    """The optimizer on whole weights of trained layers; gradients of channels not trained are set to 0."""
+    """The optimizer on whole weights of trained layers; gradients of what is not trained are set to 0."""
 
     def __init__(self, twin: TorchNetwork, recipe: Recipe, slots: Sequence[Slot]):
         weights = [s.layer for s in slots if s.part == "weight"]
@@ -36,10 +36,11 @@ class Masked:
         for slot in slots:
             tensor = (twin.weights if slot.part == "weight" else twin.biases)[slot.layer]
             groups.setdefault(rates[slot.layer][slot.part == "bias"], []).append(tensor)
-            if len(slot.channels) < tensor.shape[0]:
-                mask = torch.zeros(tensor.shape[0])
-                mask[list(slot.channels)] = 1
-                self.masks.append((tensor, mask.view(-1, *(1,) * (tensor.dim() - 1))))
+            if slot.size < tensor.numel():
+                mask = torch.zeros_like(tensor)
+                inputs = slice(None) if slot.inputs is None else torch.tensor(slot.inputs)
+                mask[(torch.tensor(slot.channels)[:, None], inputs)[: tensor.dim()]] = 1
+                self.masks.append((tensor, mask))
         rows = [{"params": tensors, "lr": rate} for rate, tensors in groups.items()]
         self.optimizer = OPTIMIZERS[recipe.optimizer](rows)
 

@@ -86,13 +86,16 @@ def features_of(network, first, count=1, seed=0):
 
 
 def random_updates(network, key, share=0.6) -> tuple[Update, ...]:
-    """Some layers, some of their channels in any order, some biases."""
+    """Some layers, some of their channels in any order, some input channels of these, some biases."""
     r, made = rng("updates", key), []
     for i, layer in enumerate(network.layers):
         if r.random() < share:
             count = int(r.integers(0, layer.cout + 1))
             channels = tuple(int(c) for c in r.permutation(layer.cout)[:count])
-            made.append(Update(i, channels, bias=bool(r.random() < 0.5 or not channels)))
+            bias, inputs = bool(r.random() < 0.5 or not channels), None
+            if layer.kind == "pointwise" and r.random() < 0.6:
+                inputs = tuple(int(c) for c in r.permutation(layer.cin)[: r.integers(1, layer.cin + 1)])
+            made.append(Update(i, channels, bias, inputs))
     return tuple(made) or (Update(len(network.layers) - 1, (0,)),)
 
 
@@ -148,6 +151,12 @@ def trainer(network, recipe, images, labels, sets=0, micro=1, partitions=1, lane
 
 def items(count, view=0):
     return [(view, i) for i in range(count)]
+
+
+def selected(array, slot):
+    """The part of a whole weight (fan_in, cout) or bias (cout,) that a slot trains."""
+    array = array[..., list(slot.channels)]
+    return array if slot.inputs is None else array[list(slot.inputs)]
 
 
 def gradient_of(made, layer, part):

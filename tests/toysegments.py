@@ -11,13 +11,13 @@ from tinytrain.binding import Binder, WorkingCopy
 from tinytrain.emit import Emitter, Tape
 from tinytrain.plan import cut_layer, n_trained
 from tinytrain.program import Buffer, Segment, View
-from tinytrain.segments import trained_parts
+from tinytrain.segments import columns_of, slots, trained_parts
 
 
 def bound(segment, network, arrays, updates=()):
     """(calls bound to kernels, outputs, arena bytes) of a segment alone; `arrays` are its externals."""
     arena = Arena(segment.nbytes)
-    columns = {u.layer: np.sort(np.array(u.channels, np.int32)) for u in updates}
+    columns = columns_of(slots(network, recipe(updates)))
     place = SimpleNamespace(offset=lambda workspace: 0)
     binder = Binder(place, arena, WorkingCopy(network), kernels.load(), columns)
     calls, outputs = binder.segment(segment, "workspace", arrays)

@@ -66,7 +66,7 @@ class Binder:
         if isinstance(arg, Bias):
             return self.working.biases[arg.layer]
         if isinstance(arg, Columns):
-            return self.columns[arg.layer]
+            return self.columns[arg]
         return arg
 
 

@@ -14,12 +14,15 @@ class Slice:
     """New values of some output channels of one layer.
 
     `part` is "weight" with `values` (fan_in, k), or "bias" with `values` (k,); `channels` is (k,), rising.
+    Where only the weights of some input channels of a pointwise layer changed, `inputs` (j,), rising,
+    names them and `values` is (j, k).
     """
 
     layer: int
     part: str
     channels: np.ndarray
     values: np.ndarray
+    inputs: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +44,7 @@ class Delta:
     def arrays(self) -> list[np.ndarray]:
         """All values and indices."""
         head = (self.head.weights, self.head.offsets, self.head.means, self.head.counts, self.head.factor)
-        slices = (a for s in self.slices for a in (s.channels, s.values))
+        slices = (a for s in self.slices for a in (s.channels, s.inputs, s.values))
         return [a for a in (*head, *slices) if a is not None]
 
     @property
@@ -74,7 +77,14 @@ def _check_slice(network: Network, s: Slice) -> None:
     if s.layer >= len(network.layers):
         raise InputError("delta-shape", f"layer {s.layer} is changed, {network.name} ends before it")
     layer = network.layers[s.layer]
-    rows = (layer.fan_in,) if s.part == "weight" else ()
+    if s.inputs is not None and (layer.kind != "pointwise" or s.inputs[-1] >= layer.cin):
+        raise InputError(
+            "delta-shape",
+            f"input channels up to {s.inputs[-1]} are changed, {layer.name} is a {layer.kind} layer with "
+            f"{layer.cin} of them; make the delta again",
+        )
+    fan_in = layer.fan_in if s.inputs is None else len(s.inputs)
+    rows = (fan_in,) if s.part == "weight" else ()
     if s.channels[-1] >= layer.cout or s.values.shape != (*rows, len(s.channels)):
         raise InputError(
             "delta-shape",
@@ -94,7 +104,8 @@ def apply(network: Network, delta: Delta) -> Network:
     for s in delta.slices:
         if s.part == "weight":
             weight = network.float_weight(s.layer) if scales[s.layer] is not None else weights[s.layer].copy()
-            weight[:, s.channels] = s.values
+            rows = np.arange(len(weight)) if s.inputs is None else s.inputs
+            weight[np.ix_(rows, s.channels)] = s.values
             weights[s.layer], scales[s.layer] = weight, None
         else:
             bias = biases[s.layer].copy()
@@ -111,6 +122,7 @@ def trained_slices(slots, trained: np.ndarray) -> tuple[Slice, ...]:
             s.part,
             np.array(s.channels, np.int32),
             trained[s.start : s.start + s.size].reshape(s.shape).copy(),
+            None if s.inputs is None else np.array(s.inputs, np.int32),
         )
         for s in slots
     )

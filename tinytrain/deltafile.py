@@ -1,6 +1,7 @@
 """Deltas in files: changed values, head and report in the safetensors layout, bound to one backbone.
 
-Tensors are ``<layer>.<weight|bias>.channels`` (int32) with ``<layer>.<weight|bias>.values``, and
+Tensors are ``<layer>.<weight|bias>.channels`` (int32) with ``<layer>.<weight|bias>.values``, for weights
+of some input channels alone ``<layer>.weight.inputs`` (int32), and
 ``head.weights``, ``head.offsets``, ``head.means``, ``head.counts`` and, for LDA, ``head.factor``;
 metadata holds kind, schema, digest and name of the backbone, classes, head and report (JSON).
 """
@@ -26,7 +27,7 @@ HEAD_TENSORS = {
     "cosine": {"weights", "offsets", "means", "counts"},
     "lda": {"weights", "offsets", "means", "counts", "factor"},
 }
-SLICE_NAME = re.compile(r"(0|[1-9][0-9]{0,3})\.(weight|bias)\.(channels|values)")
+SLICE_NAME = re.compile(r"(0|[1-9][0-9]{0,3})\.(?:(weight|bias)\.(channels|values)|(weight)\.(inputs))")
 MAX_NAME = 100
 MAX_CLASSES = 4096
 MAX_VIEWS = 1000
@@ -50,6 +51,8 @@ def encode_delta(delta: Delta) -> bytes:
     tensors = {}
     for s in delta.slices:
         tensors[f"{s.layer}.{s.part}.channels"] = s.channels
+        if s.inputs is not None:
+            tensors[f"{s.layer}.{s.part}.inputs"] = s.inputs
         tensors[f"{s.layer}.{s.part}.values"] = s.values
     head = delta.head
     for name in HEAD_TENSORS[head.kind]:
@@ -211,7 +214,8 @@ def _slices(tensors: dict, source: str) -> tuple[Slice, ...]:
         match = SLICE_NAME.fullmatch(name)
         if not match:
             raise InputError("tensor-unknown", f"{source}: tensor {name[:80]!r} is no part of a delta")
-        pairs.setdefault((int(match[1]), match[2]), {})[match[3]] = array
+        layer, *names = (group for group in match.groups() if group)
+        pairs.setdefault((int(layer), names[0]), {})[names[1]] = array
     # "weight" before "bias", as training lays them out.
     ordered = sorted(pairs.items(), key=lambda item: (item[0][0], item[0][1] != "weight"))
     return tuple(_slice(layer, part, pair, source) for (layer, part), pair in ordered)
@@ -219,15 +223,23 @@ def _slices(tensors: dict, source: str) -> tuple[Slice, ...]:
 
 def _slice(layer: int, part: str, pair: dict, source: str) -> Slice:
     where = f"{source}: {layer}.{part}"
-    if pair.keys() != {"channels", "values"}:
+    if not pair.keys() >= {"channels", "values"}:
         raise InputError("tensor-missing", f"{where} must have channels and values; make the delta again")
-    channels, values = pair["channels"], pair["values"]
-    if channels.dtype != np.dtype("i4") or channels.ndim != 1 or not len(channels):
-        raise InputError("delta-slice", f"{where}: channels must be a row of int32, at least one")
-    if channels[0] < 0 or (channels[1:] <= channels[:-1]).any():
-        raise InputError("delta-slice", f"{where}: channels must rise and be at least 0")
+    channels, values, inputs = pair["channels"], pair["values"], pair.get("inputs")
+    _check_indices(channels, f"{where}: channels")
+    if inputs is not None:
+        _check_indices(inputs, f"{where}: inputs")
     if values.dtype != np.dtype("f4") or values.ndim != (2 if part == "weight" else 1):
         raise InputError("delta-slice", f"{where}: values must be float32, a column per channel")
     if values.shape[-1] != len(channels):
         raise InputError("delta-slice", f"{where}: {values.shape[-1]} values for {len(channels)} channels")
-    return Slice(layer, part, channels, values)
+    if inputs is not None and len(values) != len(inputs):
+        raise InputError("delta-slice", f"{where}: {len(values)} rows of values for {len(inputs)} inputs")
+    return Slice(layer, part, channels, values, inputs)
+
+
+def _check_indices(indices: np.ndarray, what: str) -> None:
+    if indices.dtype != np.dtype("i4") or indices.ndim != 1 or not len(indices):
+        raise InputError("delta-slice", f"{what} must be a row of int32, at least one")
+    if indices[0] < 0 or (indices[1:] <= indices[:-1]).any():
+        raise InputError("delta-slice", f"{what} must rise and be at least 0")

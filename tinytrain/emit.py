@@ -25,14 +25,16 @@ STREAMED = {("depthwise", "pointwise"), *((k, "depthwise", "pointwise") for k in
 
 @dataclass(frozen=True)
 class Trained:
-    """Where the gradient of one layer accumulates: weight (fan_in, k) and bias (cout,) views, or None.
+    """Where the gradient of one layer accumulates: weight (rows, k) and bias (cout,) views, or None.
 
-    `channels` is the number k of trained output channels; None stands for all of them.
+    `channels` is the number k of trained output channels, `inputs` that of the input channels whose
+    weights are trained (pointwise layers only: rows = inputs); None stands for all of them.
     """
 
     weight: View | None
     bias: View | None
     channels: int | None
+    inputs: int | None = None
 
 
 @dataclass
@@ -256,13 +258,25 @@ class Emitter:
             tape.mask[i] = bits
         if trained is None or trained.weight is None:
             return
-        if layer.kind == "depthwise" and trained.channels is not None:
-            part = self.segment.new(f"{layer.name} saved input", *x.shape[:3], trained.channels)
-            self.segment.call(
-                "gather_columns", _matrix(part, trained.channels), _matrix(x, layer.cin), Columns(i)
-            )
-            x = part
-        tape.saved_input[i] = x
+        # What others keep alive anyway is not copied before it is needed.
+        kept = x.buffer in self.segment.external
+        tape.saved_input[i] = x if kept else self._trained_input(i, x, trained)
+
+    def _trained_input(self, i: int, x: View, trained: Trained) -> View:
+        """The channels of layer i's input that its weight gradient reads: a copy where they are some."""
+        if self.network.layers[i].kind == "depthwise":
+            count, columns = trained.channels, Columns(i)
+        else:
+            count, columns = trained.inputs, Columns(i, "inputs")
+        if count is None or count == x.shape[-1]:
+            return x
+        return self._some_channels(x, f"{self.network.layers[i].name} saved input", count, columns)
+
+    def _some_channels(self, x: View, name: str, count: int, columns: Columns) -> View:
+        """A copy of the `count` channels of x that `columns` names."""
+        part = self.segment.new(name, *x.shape[:3], count)
+        self.segment.call("gather_columns", _matrix(part, count), _matrix(x, x.shape[-1]), columns)
+        return part
 
     # ---- backward ------------------------------------------------------------------------------
 
@@ -327,19 +341,16 @@ class Emitter:
             self.segment.call("add_column_sums", trained.bias, _matrix(g, layer.cout))
         if trained.weight is None:
             return
-        count = layer.cout
+        x = self._trained_input(i, x, trained)
         if trained.channels is not None:
-            count = trained.channels
-            part = self.segment.new(f"{layer.name} selected gradient", *g.shape[:3], count)
-            self.segment.call("gather_columns", _matrix(part, count), _matrix(g, layer.cout), Columns(i))
-            g = part
+            g = self._some_channels(g, f"{layer.name} selected gradient", trained.channels, Columns(i))
         if layer.kind == "depthwise":
             self.segment.call(
                 "depthwise_grad_weight", trained.weight, x, g, layer.kernel, layer.stride,
                 macs=g.size * layer.fan_in, part="grad_weight",
             )  # fmt: skip
         elif layer.kind == "pointwise":
-            self._grad_matrix(trained.weight, _matrix(x, layer.cin), _matrix(g, count))
+            self._grad_matrix(trained.weight, _matrix(x, x.shape[-1]), _matrix(g, g.shape[-1]))
         else:
             self._grad_dense(i, trained.weight, x, g)
 

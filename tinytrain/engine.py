@@ -15,7 +15,8 @@ from tinytrain.binding import Binder, WorkingCopy, run
 from tinytrain.compile import Program, partition
 from tinytrain.lane import Lane, Prefix
 from tinytrain.plan import n_hard
-from tinytrain.segments import slots
+from tinytrain.program import Columns
+from tinytrain.segments import columns_of, slots
 
 Item = tuple[int, int]  # (view, picture): view 0 is the clean picture, others are augmented
 
@@ -46,8 +47,7 @@ class Trainer:
         self.class_sizes = np.bincount(labels, minlength=program.detail["task"].n_way).astype(np.float32)
         self.seen = np.empty((len(self.class_sizes), 1), np.float32)  # share of each class in a step
         self.slots = slots(program.network, self.recipe)
-        columns = {s.layer: np.array(s.channels, np.int32) for s in self.slots if s.part == "weight"}
-        self.bind = Binder(program, arena, working, kernels, columns)
+        self.bind = Binder(program, arena, working, kernels, columns_of(self.slots))
         self._bind_lanes()
         self.workers = min(lanes, self.resources.lanes)
         self.pool = ThreadPoolExecutor(self.workers - 1) if self.workers > 1 else None
@@ -110,10 +110,12 @@ class Trainer:
     def _write_back_call(self, slot):
         values = self.trained[slot.start : slot.start + slot.size]
         target = self.working.part(slot.layer, slot.part)
-        if len(slot.channels) == target.shape[1]:
+        if slot.size == target.size:
             return self.kernels.copy, (target.reshape(-1), values)
-        return self.kernels.scatter_columns, (
-            target, self.bind.columns[slot.layer], values.reshape(slot.shape)
+        columns, every_row = self.bind.columns, np.arange(len(target), dtype=np.int32)
+        rows = columns.get(Columns(slot.layer, "inputs"), every_row)
+        return self.kernels.scatter_block, (
+            target, rows, columns[Columns(slot.layer)], values.reshape(slot.shape)
         )  # fmt: skip
 
     # ---- pictures and features -------------------------------------------------------------
@@ -220,7 +222,9 @@ class Trainer:
         for slot in self.slots:
             part = self.working.part(slot.layer, slot.part)
             values = numbers[slot.start : slot.start + slot.size].reshape(-1, len(slot.channels))
-            self.kernels.gather_columns(values, part, np.array(slot.channels, np.int32))
+            channels = np.array(slot.channels, np.int32)
+            for k, row in enumerate(range(len(part)) if slot.inputs is None else slot.inputs):
+                self.kernels.gather_columns(values[k : k + 1], part[row : row + 1], channels)
 
     def blend(self, share: float) -> None:
         """Every trained number goes back to `share` of its way from where the network has it."""

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from tinytrain.errors import UsageError
 from tinytrain.network import Network
 
 
@@ -22,17 +23,46 @@ class Budget:
 
 @dataclass(frozen=True)
 class Update:
-    """What is trained of one layer: the weights of some output channels, the bias of all, or both."""
+    """What is trained of one layer: the weights of some output channels, the bias of all, or both.
+
+    `inputs` limits the weights of a pointwise layer further, to those that read these input channels
+    (None: all of them); only these channels of its input are then saved. A depthwise layer reads one
+    input channel per output channel, so `channels` says it all.
+    """
 
     layer: int
     channels: tuple[int, ...] = ()
     bias: bool = False
+    inputs: tuple[int, ...] | None = None
 
     def n_weights(self, network: Network) -> int:
-        return len(self.channels) * network.layers[self.layer].fan_in
+        fan_in = network.layers[self.layer].fan_in
+        return len(self.channels) * (fan_in if self.inputs is None else len(self.inputs))
 
     def n_biases(self, network: Network) -> int:
         return network.layers[self.layer].cout if self.bias else 0
+
+
+def check_updates(network: Network, updates: tuple[Update, ...]) -> None:
+    """Raise UsageError unless `updates` are in layer order and name channels that `network` has."""
+    order = [u.layer for u in updates]
+    if order != sorted(set(order)) or (order and not 0 <= order[0] <= order[-1] < len(network.layers)):
+        raise _bad_updates(f"layers {order} are not different layers of {network.name} in rising order")
+    for u in updates:
+        layer = network.layers[u.layer]
+        for chosen, count in ((u.channels, layer.cout), (u.inputs or (), layer.cin)):
+            if len(set(chosen)) < len(chosen) or any(not 0 <= c < count for c in chosen):
+                raise _bad_updates(f"{layer.name} is to train channels twice, or some it does not have")
+        if not u.channels and not u.bias:
+            raise _bad_updates(f"nothing is to be trained of {layer.name}")
+        if u.inputs is not None and (layer.kind != "pointwise" or not u.channels or not u.inputs):
+            raise _bad_updates(
+                f"{layer.name} ({layer.kind}) cannot be limited to {len(u.inputs)} input channels"
+            )
+
+
+def _bad_updates(what: str) -> UsageError:
+    return UsageError("bad-recipe", f"{what}; correct the policy")
 
 
 @dataclass(frozen=True)
@@ -99,10 +129,13 @@ def picture_macs(network: Network, updates: tuple[Update, ...]) -> int:
     """Backward MACs of one back-propagated picture: dX above the cut, dW of what is trained."""
     cut = cut_layer(network, updates)
     grad_input = sum(layer.macs for layer in network.layers[cut + 1 :])
-    grad_weight = sum(
-        network.layers[u.layer].macs * len(u.channels) // network.layers[u.layer].cout for u in updates
-    )
-    return grad_input + grad_weight
+    return grad_input + sum(weight_macs(network, u) for u in updates)
+
+
+def weight_macs(network: Network, update: Update) -> int:
+    """MACs of the gradient of an update's weights, for one picture: one per weight and output position."""
+    height, width = network.layers[update.layer].out_hw
+    return height * width * update.n_weights(network)
 
 
 def n_hard(share: float, n_queries: int) -> int:

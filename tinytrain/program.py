@@ -80,9 +80,10 @@ class Bias:
 
 @dataclass(frozen=True)
 class Columns:
-    """Output channels of a layer whose weights are trained, (k,) int32."""
+    """Channels of a layer whose weights are trained, (k,) int32: `of` its "outputs" or its "inputs"."""
 
     layer: int
+    of: str = "outputs"
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """The straight-line code of an adaptation: frozen part, embedding, backward pass, probe."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,20 +8,25 @@ import numpy as np
 from tinytrain.emit import Emitter, Tape, Trained
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, cut_layer, n_trained
-from tinytrain.program import Buffer, Segment, View
+from tinytrain.program import Buffer, Columns, Segment, View
 
 TEMPERATURE = np.float32(10)  # of the probe's loss
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Where one trained array lies in the flat vector of trained numbers."""
+    """Where one trained array lies in the flat vector of trained numbers.
+
+    `channels` are the columns of the weight or the entries of the bias; `inputs` the rows of the
+    weight, None for all.
+    """
 
     layer: int
     part: str  # "weight" or "bias"
     start: int
     shape: tuple[int, ...]
     channels: tuple[int, ...]
+    inputs: tuple[int, ...] | None = None
 
     @property
     def size(self) -> int:
@@ -34,13 +39,23 @@ def slots(network: Network, recipe: Recipe) -> tuple[Slot, ...]:
     for update in recipe.updates:
         layer = network.layers[update.layer]
         if update.channels:
-            shape = (layer.fan_in, len(update.channels))
-            found.append(Slot(update.layer, "weight", start, shape, tuple(sorted(update.channels))))
+            inputs = None if update.inputs is None else tuple(sorted(update.inputs))
+            shape = (layer.fan_in if inputs is None else len(inputs), len(update.channels))
+            channels = tuple(sorted(update.channels))
+            found.append(Slot(update.layer, "weight", start, shape, channels, inputs))
             start += found[-1].size
         if update.bias:
             found.append(Slot(update.layer, "bias", start, (layer.cout,), tuple(range(layer.cout))))
             start += layer.cout
     return tuple(found)
+
+
+def columns_of(slots: Iterable[Slot]) -> dict[Columns, np.ndarray]:
+    """The index arrays that the calls of a program name."""
+    weights = [slot for slot in slots if slot.part == "weight"]
+    found = {Columns(s.layer): np.array(s.channels, np.int32) for s in weights}
+    some = (s for s in weights if s.inputs is not None)
+    return found | {Columns(s.layer, "inputs"): np.array(s.inputs, np.int32) for s in some}
 
 
 def externals_of(network: Network, start: int, trained: int) -> dict[str, Buffer]:
@@ -122,10 +137,12 @@ def trained_parts(network: Network, recipe: Recipe, gradients: Buffer) -> dict[i
     """Where the gradient of each trained layer lies in the flat vector of gradients."""
     parts: dict[int, dict] = {}
     for slot in slots(network, recipe):
-        row = parts.setdefault(slot.layer, {"weight": None, "bias": None, "channels": None})
+        row = parts.setdefault(slot.layer, dict.fromkeys(("weight", "bias", "channels", "inputs")))
         row[slot.part] = View(gradients, slot.shape, slot.start)
         if slot.part == "weight" and len(slot.channels) < network.layers[slot.layer].cout:
             row["channels"] = len(slot.channels)
+        if slot.inputs is not None:
+            row["inputs"] = len(slot.inputs)
     return {layer: Trained(**row) for layer, row in parts.items()}
 
 

@@ -12,6 +12,7 @@ from toynets import (
     random_updates,
     recipe,
     relative,
+    selected,
     toy,
     trainer,
 )
@@ -85,7 +86,7 @@ def test_sparse_gradients_are_slices_of_the_full_gradient(name, key):
     made, _ = step_gradients(network, recipe(random_updates(network, key)), micro=1 + key % 3)
     full, _ = step_gradients(network, recipe(everything(network)), micro=1 + key % 3)
     for slot in made.slots:
-        part = gradient_of(full, slot.layer, slot.part)[..., list(slot.channels)]
+        part = selected(gradient_of(full, slot.layer, slot.part), slot)
         assert relative(gradient_of(made, slot.layer, slot.part), part) < 1e-6
 
 
@@ -142,11 +143,16 @@ def test_steps_of_plain_sgd_equal_those_of_the_oracle(name, step):
             target, g = {
                 "weight": (oracle.weights, want.weights), "bias": (oracle.biases, want.biases),
             }[slot.part]  # fmt: skip
-            columns = list(slot.channels)
-            target[slot.layer][..., columns] -= rate * g[slot.layer][..., columns]
+            target[slot.layer][block_of(slot)] -= rate * g[slot.layer][block_of(slot)]
     for i in range(len(network.layers)):
         assert relative(made.working.weights[i], oracle.weights[i]) < 1e-5
         assert relative(made.working.biases[i], oracle.biases[i]) < 1e-5
+
+
+def block_of(slot):
+    """Index of the part of a weight or bias that a slot trains."""
+    rows = slice(None) if slot.inputs is None else np.array(slot.inputs)[:, None]
+    return (list(slot.channels),) if slot.part == "bias" else (rows, list(slot.channels))
 
 
 def test_weights_are_written_after_the_last_gradient_of_a_step():
@@ -187,7 +193,7 @@ def test_trained_numbers_are_what_the_network_then_uses_and_the_rest_keeps_every
     )
     for slot in made.slots:
         values = made.trained[slot.start : slot.start + slot.size].reshape(slot.shape)
-        expected[slot.part == "bias"][slot.layer][..., list(slot.channels)] = values
+        expected[slot.part == "bias"][slot.layer][block_of(slot)] = values
     for got, want in zip((made.working.weights, made.working.biases), expected, strict=True):
         assert all(a.tobytes() == b.tobytes() for a, b in zip(got, want, strict=True))
 

@@ -36,7 +36,7 @@ NAMES = (
     "prototype_loss",
     "prototype_loss_grad",
     "quantize",
-    "scatter_columns",
+    "scatter_block",
     "sgd",
     "unfold",
 )

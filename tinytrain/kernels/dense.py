@@ -115,10 +115,10 @@ def gather_columns(y, x, columns):
 
 
 @kernel
-def scatter_columns(y, columns, x):
-    """y (m, n)[:, columns] = x (m, k); `columns` (k,) int32."""
-    for i in range(y.shape[0]):
-        out, row = y[i], x[i]
+def scatter_block(y, rows, columns, x):
+    """y (m, n)[rows][:, columns] = x (j, k); `rows` (j,) and `columns` (k,) int32."""
+    for i in range(rows.shape[0]):
+        out, row = y[rows[i]], x[i]
         for k in range(columns.shape[0]):
             out[columns[k]] = row[k]
 

@@ -86,8 +86,8 @@ def gather_columns(y, x, columns):
     y[...] = x[:, columns]
 
 
-def scatter_columns(y, columns, x):
-    y[:, columns] = x
+def scatter_block(y, rows, columns, x):
+    y[np.ix_(rows, columns)] = x
 
 
 def add_column_sums(total, x):

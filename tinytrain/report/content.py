@@ -115,7 +115,10 @@ def planned_macs(network: Network, policy: Policy, budget: Budget, fit: Fit) -> 
 
 
 def selection(network: Network, fit: Fit, scores: Scores | None) -> list[dict]:
-    """One row per updated layer: which output channels, and their share of the layer's Fisher information."""
+    """One row per updated layer: which output channels, and their share of the layer's Fisher information.
+
+    `inputs` names the input channels to which their weights are limited, None for all.
+    """
     rows = []
     for u in fit.recipe.updates:
         layer, channels = network.layers[u.layer], sorted(u.channels)
@@ -131,6 +134,7 @@ def selection(network: Network, fit: Fit, scores: Scores | None) -> list[dict]:
                 "channels": channels,
                 "n_channels": len(channels),
                 "of": layer.cout,
+                "inputs": None if u.inputs is None else sorted(u.inputs),
                 "bias": u.bias,
                 "fisher_share": share,
             }

@@ -84,7 +84,10 @@ def _selection(rows: list[dict]) -> list:
         share = row["fisher_share"]
         fisher = "" if share is None else f"  {share:>4.0%} of its Fisher information"
         bias = "  bias" if row["bias"] else ""
-        lines.append(_line("trained", f"{row['layer']:>3} {row['name']:<20} {weights}{bias:<6}{fisher}"))
+        inputs = "" if row["inputs"] is None else f"  {len(row['inputs'])} input channels"
+        lines.append(
+            _line("trained", f"{row['layer']:>3} {row['name']:<20} {weights}{bias:<6}{inputs}{fisher}")
+        )
     return lines or [_line("trained", "nothing; only the head was fitted")]
 
 
