@@ -45,15 +45,18 @@ def adapt(
     lanes: int | None = None,
     progress: Progress = silent,
     backend: str = "auto",
+    rate_scale: float = 1.0,
 ) -> Report:
     """Adapt `network` to `episode` inside `budget`; the network itself is not changed.
 
     `lanes` is the most pictures worked on at once (default: the number of cores); it never changes
     the result, which is `report.delta`; ``report.to_json()`` is what the command line prints.
+    `rate_scale` times the learning rates of the policy are used.
     Raises BudgetError when nothing fits, InputError for unsuitable pictures, UsageError for an
-    unknown policy, AdaptationRefusedError when training diverges.
+    unknown policy or a `rate_scale` that is not above 0, AdaptationRefusedError when training diverges.
     """
-    budget, policy, kernels = budget or Budget(), find_policy(policy), kernel_table.load(backend)
+    budget, policy = budget or Budget(), find_policy(policy).with_rates(rate_scale)
+    kernels = kernel_table.load(backend)
     lanes, clock = lanes or os.cpu_count() or 1, Clock()
     with one_thread():
         working = WorkingCopy(network)

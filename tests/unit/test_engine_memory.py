@@ -6,12 +6,12 @@ import tracemalloc
 import numpy as np
 import pytest
 from toynets import calls_of
+from toypolicies import POLICIES
 
 import tinytrain
 from tinytrain.arena import Arena
 from tinytrain.engine import Trainer
 from tinytrain.plan import Budget
-from tinytrain.policies import POLICIES
 from tinytrain.toy import toy_episode, toy_network
 
 adapt_module = importlib.import_module("tinytrain.adapt")
@@ -26,7 +26,7 @@ TRAINING = [name for name, policy in POLICIES.items() if name != "none"]
 
 def run(policy, memory, episode=None):
     episode = episode or toy_episode()
-    return tinytrain.adapt(toy_network(), episode, Budget(memory, macs=0.5), policy, lanes=1)
+    return tinytrain.adapt(toy_network(), episode, Budget(memory, macs=0.5), POLICIES[policy], lanes=1)
 
 
 def outcome(report):

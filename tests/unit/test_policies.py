@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from toypolicies import POLICIES, published_network
 
 from tinytrain.accounting import peak_activation
 from tinytrain.network import Layer
-from tinytrain.plan import Budget, TaskShape, Update, full_backward_macs, picture_macs
-from tinytrain.policies import POLICIES, baselines, common, tinytrain, tinytrain_published
+from tinytrain.plan import Budget, TaskShape, Update, full_backward_macs, n_trained, picture_macs
+from tinytrain.policies import ablations, baselines, bias_only, common, tinytrain, tinytrain_published
 from tinytrain.probe import Scores
 from tinytrain.toy import toy_network
 
@@ -153,3 +154,48 @@ def test_every_layer_named_by_a_policy_is_one():
         if policy.inspects:
             layers = policy.inspects(NETWORK)
             assert list(layers) == sorted(set(layers)) and 0 <= layers[0] <= layers[-1] <= LAST
+
+
+def test_bias_only_trains_biases_of_whole_blocks_as_deep_as_the_macs_reach():
+    starts = {i for i in range(len(NETWORK.layers)) if NETWORK.block_start(i) == i}
+    for macs in (0.1, 0.3, 0.5):
+        updates = chosen("bias_only", macs=macs).updates
+        first = updates[0].layer
+        assert updates == bias_only.biases_from(NETWORK, first) and first in starts | {LAST}
+        deeper = [i for i in starts if i < first]
+        for i in deeper:
+            updates = bias_only.biases_from(NETWORK, i)
+            assert picture_macs(NETWORK, updates) > macs * full_backward_macs(NETWORK)
+    assert chosen("bias_only", macs=1.0).updates == bias_only.biases_from(NETWORK, 0)
+
+
+def test_bias_only_of_mcunet_at_15_percent_trains_the_3616_biases_from_layer_30():
+    network = published_network("mcunet-5fps")
+    updates = bias_only.POLICY.recipe(network, None, Budget(macs=0.15), TASK, 1.0).updates
+    assert [u.layer for u in updates] == list(range(30, 42)) and n_trained(network, updates) == 3_616
+    assert round(100 * picture_macs(network, updates) / full_backward_macs(network), 1) == 12.6
+
+
+@pytest.mark.parametrize("name", ["l2", "random"])
+def test_an_ablation_trains_as_many_channels_of_the_same_layers_as_the_published_plan(name):
+    for share in (1.0, 0.3, 0.0):
+        ours, published = chosen(name, share), chosen("tinytrain_published", share)
+        shape = [(u.layer, len(u.channels), u.bias) for u in published.updates]
+        assert [(u.layer, len(u.channels), u.bias) for u in ours.updates] == shape
+        assert ours.rates == published.rates and ours.step == published.step
+    assert chosen(name).updates != chosen("tinytrain_published").updates
+
+
+def test_l2_takes_the_channels_with_the_largest_weights():
+    for u in chosen("l2", macs=0.2).updates:
+        sizes = (NETWORK.float_weight(u.layer) ** 2).sum(axis=0)
+        assert sizes[list(u.channels)].min() >= np.delete(sizes, u.channels).max(initial=0)
+
+
+def test_random_takes_other_channels_for_other_tasks_and_every_channel_sooner_or_later():
+    layer = tinytrain_published.inspected(NETWORK)[-1]
+    orders = [ablations.at_random(NETWORK, scores((layer,), seed), layer) for seed in range(200)]
+    cout = NETWORK.layers[layer].cout
+    first = np.bincount([order[0] for order in orders], minlength=cout)
+    assert (first > 0).all() and first.max() < 8 * 200 / cout
+    assert all(sorted(order) == list(range(cout)) for order in orders)

@@ -1,6 +1,13 @@
 """Policies by name; adding one is adding a row."""
 
-from tinytrain.policies import baselines, tinytrain, tinytrain_published
+from tinytrain.policies import (
+    ablations,
+    baselines,
+    bias_only,
+    sparse_update,
+    tinytrain,
+    tinytrain_published,
+)
 
 POLICIES = {
     policy.name: policy
@@ -9,6 +16,10 @@ POLICIES = {
         tinytrain_published.POLICY,
         baselines.FULL,
         baselines.LAST_LAYER,
+        bias_only.POLICY,
+        *sparse_update.ROWS,
+        ablations.L2,
+        ablations.RANDOM,
         baselines.NONE,
     )
 }

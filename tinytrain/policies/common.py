@@ -1,10 +1,12 @@
 """What every policy shares: its row in the registry, learning rates, and shrinking a selection."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tinytrain.errors import UsageError
 from tinytrain.network import Network
 from tinytrain.plan import Budget, Recipe, TaskShape, Update
 from tinytrain.probe import Scores
@@ -28,6 +30,29 @@ class Policy:
     shrinks: bool = True
     macs_limited: bool = True
 
+    def with_rates(self, scale: float) -> "Policy":
+        """The same policy with `scale` times its learning rates. Raises UsageError unless above 0."""
+        if not (scale > 0 and math.isfinite(scale)):
+            raise UsageError(
+                "rate-scale", f"learning rates cannot be scaled by {scale}; give a number above 0"
+            )
+
+        def scaled_recipe(*arguments) -> Recipe:
+            recipe = self.recipe(*arguments)
+            return replace(recipe, rates=tuple((scale * w, scale * b) for w, b in recipe.rates))
+
+        return self if scale == 1 else replace(self, recipe=scaled_recipe)
+
+
+def norms(network: Network, layer: int, axis: str = "inputs") -> np.ndarray:
+    """L2 norm of the weights of each of a layer's "inputs" (cin,) or "outputs" (cout,).
+
+    A depthwise layer has one input per output, so both are the same.
+    """
+    weight = network.float_weight(layer)
+    whole = axis == "outputs" or network.layers[layer].kind == "depthwise"
+    return np.linalg.norm(weight, axis=0 if whole else 1)
+
 
 def all_channels(network: Network, layer: int) -> tuple[int, ...]:
     return tuple(range(network.layers[layer].cout))
@@ -45,11 +70,20 @@ def rates_by_size(network: Network, updates, relative=RELATIVE_RATE) -> tuple[tu
 
 
 def scaled(network: Network, updates: tuple[Update, ...], share: float) -> tuple[Update, ...]:
-    """The first `share` of each update's channels, listed best first; deepest update only when it is 0."""
-    if share >= 1:
+    """The first `share` of each update's channels, listed best first; deepest update only when it is 0.
+
+    Of an update with `inputs` these are shortened, and its output channels stay.
+    """
+    if share >= 1 or not updates:
         return updates
     if share <= 0:
         last = updates[-1]
-        return (Update(last.layer, last.channels[:1]),) if last.channels else (last,)
-    kept = (Update(u.layer, u.channels[: max(1, int(share * len(u.channels)))], u.bias) for u in updates)
-    return tuple(u for u in kept if u.channels or u.bias)
+        return (Update(last.layer, last.channels[:1], inputs=last.inputs),) if last.channels else (last,)
+
+    def first(channels: tuple[int, ...]) -> tuple[int, ...]:
+        return channels[: max(1, int(share * len(channels)))]
+
+    return tuple(
+        replace(u, channels=first(u.channels)) if u.inputs is None else replace(u, inputs=first(u.inputs))
+        for u in updates
+    )

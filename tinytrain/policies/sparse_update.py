@@ -1,0 +1,133 @@
+"""SparseUpdate: input-channel slices of some layers and the biases of the last, chosen once for all tasks.
+
+Lin et al., "On-Device Training Under 256KB Memory", NeurIPS 2022 (arXiv 2206.15472). The authors
+searched five sizes for each of three networks offline (contribution analysis, then evolution) and
+published the 15 configurations with their code. `extra_memory` reproduces the sizes of all of them; the
+100 kB one of MCUNet also gives the SparseUpdate row of TinyTrain's Table 2 (1.43 MB, 11.9 M MACs).
+
+The authors' optimizer is SGD on int8 weights with their scaling of gradients. Here weights are float32
+and the optimizer is that of every other policy.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinytrain.errors import UsageError
+from tinytrain.network import Layer, Network
+from tinytrain.plan import Budget, Recipe, TaskShape, Update, n_trained
+from tinytrain.policies.common import Policy, all_channels, norms, scaled
+from tinytrain.probe import Scores
+
+RATE = 5e-4
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The last `biases` layers train their bias, those in `shares` that share of their input channels."""
+
+    biases: int
+    shares: dict[int, float]
+
+
+# By number of layers and weights, smallest first: nominally 50, 75, 100, 125 and 150 kB.
+PUBLISHED = {
+    (42, 463_216): (  # mcunet-5fps
+        Configuration(20, {24: 1 / 4, 27: 1 / 2, 30: 1 / 2}),
+        Configuration(21, {21: 1, 24: 1, 27: 1 / 2, 30: 1}),
+        Configuration(22, {21: 1, 24: 1, 27: 1, 30: 1, 36: 1 / 8, 39: 1 / 4}),
+        Configuration(24, {21: 1 / 4, 24: 1, 27: 1, 30: 1, 33: 1 / 2, 39: 1 / 2}),
+        Configuration(23, {21: 1, 24: 1, 27: 1, 30: 1, 36: 1, 39: 1 / 2}),
+    ),
+    (51, 238_688): (  # mbv2-w0.35
+        Configuration(16, {36: 1, 39: 1, 41: 1 / 4, 42: 1 / 8, 45: 1 / 8, 48: 1 / 8, 49: 1 / 8}),
+        Configuration(20, {32: 1 / 8, 33: 1 / 2, 36: 1 / 2, 39: 1, 41: 1 / 4, 42: 1 / 8, 45: 1 / 8, 48: 1}),
+        Configuration(25, {27: 1, 30: 1, 33: 1, 36: 1, 39: 1, 42: 1 / 8, 45: 1 / 2, 48: 1}),
+        Configuration(31, {27: 1, 30: 1, 33: 1, 36: 1, 39: 1, 42: 1 / 2, 45: 1, 48: 1}),
+        Configuration(34, dict.fromkeys(range(27, 49, 3), 1)),
+    ),
+    (60, 320_816): (  # proxyless-w0.3
+        Configuration(21, {39: 1 / 4, 42: 1, 45: 1, 51: 1 / 8, 54: 1 / 4, 57: 1 / 4}),
+        Configuration(28, {33: 1 / 2, 36: 1 / 4, 39: 1, 42: 1, 45: 1, 51: 1 / 2, 54: 1 / 4, 57: 1 / 2}),
+        Configuration(25, {36: 1, 39: 1 / 2, 42: 1, 45: 1, 48: 1 / 4, 51: 1 / 2, 54: 1, 57: 1}),
+        Configuration(32, {36: 1, 39: 1, 42: 1, 45: 1, 48: 1 / 2, 51: 1, 54: 1, 57: 1}),
+        Configuration(45, dict.fromkeys(range(36, 58, 3), 1)),
+    ),
+}
+KILOBYTES = (50, 75, 100, 125, 150)
+DEFAULT = 100
+
+
+def published(network: Network) -> tuple[Configuration, ...]:
+    """The configurations published for `network`, smallest first. Raises UsageError for another network."""
+    found = PUBLISHED.get((len(network.layers), network.n_weights))
+    if found is None:
+        raise UsageError(
+            "no-configuration",
+            f"SparseUpdate has no published configuration for {network.name} ({len(network.layers)} layers, "
+            f"{network.n_weights:,} weights); take mcunet-5fps, mbv2-w0.35 or proxyless-w0.3",
+        )
+    return found
+
+
+def extra_memory(layers: Sequence[Layer], configuration: Configuration) -> float:
+    """kB (1,024 bytes) that training takes beside inference, by the authors' formula.
+
+    Weights, saved inputs and what the classifier reads in 8 bits, biases in 32, 1 bit of each output
+    that the gradient passes; batch 1, no momentum.
+    """
+    bits = 8 * layers[-1].cout
+    for layer in layers[len(layers) - configuration.biases :]:
+        bits += layer.out_size + 32 * layer.cout
+    for i, share in configuration.shares.items():
+        kept, layer = int(layers[i].cin * share), layers[i]
+        bits += 8 * kept * (layer.in_hw[0] * layer.in_hw[1] + layer.n_weights // layer.cin)
+    return bits / 8 / 1024
+
+
+def updates_of(network: Network, configuration: Configuration) -> tuple[Update, ...]:
+    """What a configuration trains: of each layer the input channels with the largest L2 norm of weights."""
+    first = len(network.layers) - configuration.biases
+    return tuple(
+        _update(network, i, configuration.shares.get(i, 0.0), i >= first)
+        for i in range(len(network.layers))
+        if i >= first or configuration.shares.get(i)
+    )
+
+
+def _update(network: Network, i: int, share: float, bias: bool) -> Update:
+    layer = network.layers[i]
+    kept = int(layer.cin * share)
+    if not kept:
+        return Update(i, bias=bias)
+    best = tuple(int(c) for c in np.argsort(-norms(network, i), kind="stable")[:kept])
+    if layer.kind == "depthwise":
+        return Update(i, best, bias)
+    return Update(i, all_channels(network, i), bias, best if kept < layer.cin else None)
+
+
+def policy(name: str, find: Callable[[Network], tuple[Configuration, ...]], size: int = -1) -> Policy:
+    """A policy that trains configuration `size` of those that `find(network)` returns, smallest first.
+
+    Where the memory budget leaves room for a share of its numbers only, it takes the largest of the
+    smaller configurations that is within this share, or so much of the smallest one.
+    """
+
+    def recipe(
+        network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float
+    ) -> Recipe:
+        choices = [updates_of(network, c) for c in find(network)]
+        sizes = [n_trained(network, updates) for updates in choices]
+        limit = share * sizes[size]
+        fitting = [updates for updates, n in zip(choices, sizes, strict=True) if n <= limit]
+        updates = fitting[-1] if fitting else scaled(network, choices[0], limit / sizes[0])
+        return Recipe(name, updates, ((RATE, RATE),) * len(updates), step="both", head="cosine")
+
+    return Policy(name, recipe, "Lin et al., NeurIPS 2022", macs_limited=False)
+
+
+ROWS = tuple(
+    policy("sparse_update" if kb == DEFAULT else f"sparse_update_{kb}kb", published, size)
+    for size, kb in enumerate(KILOBYTES)
+)
