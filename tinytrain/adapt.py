@@ -119,9 +119,9 @@ def _train(session: Session, network: Network, progress, clock) -> tuple:
     if losses:
         tick, head = AFTER, session.fit_head("head after", AFTER)
     # The result is copied out while most of the arena is given back, so that both fit the budget.
-    session.release("trained numbers", f"scatter matrix ({tick})")
+    session.release(f"scatter matrix ({tick})")
     if losses:
-        slices = trained_slices(session.trainer.slots, session.trainer.trained)
+        slices = trained_slices(session.trainer.changed, session.trainer.working)
     if head.kind == "lda":
         head = replace(head, factor=packed(session.array(f"scatter matrix ({tick})")))
     session.release()

@@ -114,15 +114,15 @@ def apply(network: Network, delta: Delta) -> Network:
     return replace(network, weights=tuple(weights), scales=tuple(scales), biases=tuple(biases))
 
 
-def trained_slices(slots, trained: np.ndarray) -> tuple[Slice, ...]:
-    """Copies of the trained numbers (m,) as slices."""
-    return tuple(
-        Slice(
-            s.layer,
-            s.part,
-            np.array(s.channels, np.int32),
-            trained[s.start : s.start + s.size].reshape(s.shape).copy(),
-            None if s.inputs is None else np.array(s.inputs, np.int32),
-        )
-        for s in slots
-    )
+def trained_slices(slots, working) -> tuple[Slice, ...]:
+    """What a working copy of the network now holds where `slots` say that something was trained."""
+    return tuple(_slice_of(s, working) for s in slots)
+
+
+def _slice_of(slot, working) -> Slice:
+    channels, values = np.array(slot.channels, np.int32), working.part(slot.layer, slot.part)
+    if slot.part == "bias":
+        return Slice(slot.layer, slot.part, channels, values[0, channels])
+    inputs = None if slot.inputs is None else np.array(slot.inputs, np.int32)
+    rows = np.arange(len(values)) if inputs is None else inputs
+    return Slice(slot.layer, slot.part, channels, values[np.ix_(rows, channels)], inputs)

@@ -16,6 +16,7 @@ from tinytrain.compile import Program, partition
 from tinytrain.lane import Lane, Prefix
 from tinytrain.plan import n_hard
 from tinytrain.program import Columns
+from tinytrain.redraw import redrawn, union
 from tinytrain.segments import columns_of, slots
 
 Item = tuple[int, int]  # (view, picture): view 0 is the clean picture, others are augmented
@@ -46,7 +47,7 @@ class Trainer:
         self.read, self.augmentation, self.labels = read, augmentation, labels
         self.class_sizes = np.bincount(labels, minlength=program.detail["task"].n_way).astype(np.float32)
         self.seen = np.empty((len(self.class_sizes), 1), np.float32)  # share of each class in a step
-        self.slots = slots(program.network, self.recipe)
+        self.slots = self.changed = slots(program.network, self.recipe)
         self.bind = Binder(program, arena, working, kernels, columns_of(self.slots))
         self._bind_lanes()
         self.workers = min(lanes, self.resources.lanes)
@@ -225,6 +226,17 @@ class Trainer:
             channels = np.array(slot.channels, np.int32)
             for k, row in enumerate(range(len(part)) if slot.inputs is None else slot.inputs):
                 self.kernels.gather_columns(values[k : k + 1], part[row : row + 1], channels)
+
+    def redraw(self, rng: np.random.Generator) -> None:
+        """Other channels of every layer, drawn at random, from the values that the network now has.
+
+        `changed` keeps all that was ever trained.
+        """
+        self.slots = tuple(redrawn(s, self.program.network, rng) for s in self.slots)
+        self.changed = tuple(map(union, self.changed, self.slots))
+        for columns, drawn in columns_of(self.slots).items():
+            np.copyto(self.bind.columns[columns], drawn)  # the arrays that the bound calls read
+        self.start()
 
     def blend(self, share: float) -> None:
         """Every trained number goes back to `share` of its way from where the network has it."""

@@ -18,7 +18,7 @@ from tinytrain.plan import (
     Resources,
     TaskShape,
     backward_macs_per_query,
-    check_updates,
+    check_recipe,
     full_backward_macs,
     picture_macs,
 )
@@ -81,7 +81,7 @@ def fit(network: Network, policy: Policy, scores: Scores | None, budget: Budget,
     """
     for share in SHARES if policy.shrinks else (1.0,):
         wanted = policy.recipe(network, scores, budget, task, share)
-        check_updates(network, wanted.updates)
+        check_recipe(network, wanted)
         check_macs(network, policy, wanted, budget, task)
         for optimizer in CHEAPER[wanted.optimizer]:
             recipe = replace(wanted, optimizer=optimizer)

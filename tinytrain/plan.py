@@ -43,25 +43,34 @@ class Update:
         return network.layers[self.layer].cout if self.bias else 0
 
 
+def check_recipe(network: Network, recipe: "Recipe") -> None:
+    """Raise UsageError unless `network` can be trained by `recipe`, whatever the budget."""
+    check_updates(network, recipe.updates)
+    if len(recipe.rates) != len(recipe.updates):
+        raise _bad_recipe(f"{len(recipe.rates)} pairs of learning rates for {len(recipe.updates)} layers")
+    if recipe.redraw and recipe.kept < 1:
+        raise _bad_recipe(f"channels are redrawn, and {recipe.kept:.0%} of the way is to be kept")
+
+
 def check_updates(network: Network, updates: tuple[Update, ...]) -> None:
     """Raise UsageError unless `updates` are in layer order and name channels that `network` has."""
     order = [u.layer for u in updates]
     if order != sorted(set(order)) or (order and not 0 <= order[0] <= order[-1] < len(network.layers)):
-        raise _bad_updates(f"layers {order} are not different layers of {network.name} in rising order")
+        raise _bad_recipe(f"layers {order} are not different layers of {network.name} in rising order")
     for u in updates:
         layer = network.layers[u.layer]
         for chosen, count in ((u.channels, layer.cout), (u.inputs or (), layer.cin)):
             if len(set(chosen)) < len(chosen) or any(not 0 <= c < count for c in chosen):
-                raise _bad_updates(f"{layer.name} is to train channels twice, or some it does not have")
+                raise _bad_recipe(f"{layer.name} is to train channels twice, or some it does not have")
         if not u.channels and not u.bias:
-            raise _bad_updates(f"nothing is to be trained of {layer.name}")
+            raise _bad_recipe(f"nothing is to be trained of {layer.name}")
         if u.inputs is not None and (layer.kind != "pointwise" or not u.channels or not u.inputs):
-            raise _bad_updates(
+            raise _bad_recipe(
                 f"{layer.name} ({layer.kind}) cannot be limited to {len(u.inputs)} input channels"
             )
 
 
-def _bad_updates(what: str) -> UsageError:
+def _bad_recipe(what: str) -> UsageError:
     return UsageError("bad-recipe", f"{what}; correct the policy")
 
 
@@ -73,6 +82,9 @@ class Recipe:
     gradient through prototypes and pseudo-queries, "constant" through the pseudo-queries only, of
     which the `hard_share` with the highest loss is back-propagated. `decay`: the learning rates fall
     linearly to 0. `kept`: share of the way from the first to the trained values at which the result lies.
+    `redraw`: before every epoch, that is a pass over all support pictures, each layer gets other input
+    channels, drawn at random, as many as `updates` name (where these limit output channels only, and in
+    depthwise layers: other output channels); the optimizer then starts anew. Not with `kept` below 1.
     `views` is the number of cached augmented views per support picture that the policy
     would like to have.
     """
@@ -85,6 +97,7 @@ class Recipe:
     hard_share: float = 1.0
     decay: bool = False
     kept: float = 1.0
+    redraw: bool = False
     steps: int = 40
     temperature: float = 10.0
     head: str = "lda"

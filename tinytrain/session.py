@@ -103,8 +103,10 @@ class Session:
         rng = rng_for(self.seed, "steps")
         trainer.start()
         self._first_prototypes()
-        losses = []
+        losses, epoch = [], -(-len(self.labels) // resources.step_support)
         for number in range(1, recipe.steps + 1):
+            if recipe.redraw and (number - 1) % epoch == 0:
+                trainer.redraw(rng_for(self.seed, "channels", number))
             if recipe.decay:
                 trainer.scale_rates(1 - (number - 1) / recipe.steps)
             support, queries = step_items(resources, self.labels, number, rng)

@@ -7,6 +7,7 @@ from tinytrain.policies import (
     sparse_update,
     tinytrain,
     tinytrain_published,
+    trady,
 )
 
 POLICIES = {
@@ -18,6 +19,7 @@ POLICIES = {
         baselines.LAST_LAYER,
         bias_only.POLICY,
         *sparse_update.ROWS,
+        trady.POLICY,
         ablations.L2,
         ablations.RANDOM,
         baselines.NONE,

@@ -71,6 +71,7 @@ def describe_resources(fit: Fit) -> dict:
         "step": recipe.step,
         "hard_share": recipe.hard_share,
         "optimizer": recipe.optimizer,
+        "redraw": recipe.redraw,
         "rates": [list(pair) for pair in recipe.rates],
         "head": recipe.head,
     }

@@ -1,0 +1,70 @@
+"""TraDy: input channels drawn anew at random in every epoch, in layers that the architecture names.
+
+Quelennec et al., "Study of Training Dynamics for Memory-Constrained Fine-Tuning", ICLR 2026 (arXiv
+2510.19675). Offline, layers are ranked by reweighted gradient norm, and those that hold 97 % of it are
+kept: in the paper 27 of 42 of MCUNet, 35 of MobileNetV2, 43 of ProxylessNASNet. Here the table below, by
+`tinytrain.meta.layerrank` on six episodes of caltech101. On the device, channels are drawn uniformly
+among them until the budget is full, and SGD has no momentum, so no state outlives a draw.
+
+Memory is planned before training, so every draw has as many channels of a layer as any other: the
+number that a uniform draw has on average. The paper limits memory alone; here the MAC budget also says
+how deep the gradient goes: as deep as every layer above still gets an eighth of its channels.
+"""
+
+from tinytrain.network import Network
+from tinytrain.plan import Budget, Recipe, TaskShape, Update, full_backward_macs
+from tinytrain.policies.common import Policy, all_channels, scaled
+from tinytrain.probe import Scores
+
+RATE = 0.05
+LEAST_SHARE = 1 / 8  # of a layer's channels, the smallest share that SparseUpdate's configurations know
+# By number of layers and weights, as `tinytrain.meta.layerrank` prints them.
+RANKED = {
+    (42, 463_216): (5, 11, 13, 14, 15, *range(17, 42)),  # mcunet-5fps
+}
+
+
+def ranked(network: Network) -> tuple[int, ...]:
+    """Layers to draw from; of a network that was not ranked, all but the first convolution."""
+    layers = range(1, len(network.layers))
+    return RANKED.get((len(network.layers), network.n_weights), tuple(layers))
+
+
+def select(network: Network, limit: float) -> tuple[Update, ...]:
+    """As many channels of each layer as `limit` backward MACs of one picture pay for; which ones is open."""
+    macs = [layer.macs for layer in network.layers]
+    for first in ranked(network):
+        layers = [i for i in ranked(network) if i >= first]
+        share = (limit - sum(macs[first + 1 :])) / sum(macs[i] for i in layers)
+        if share >= LEAST_SHARE:
+            return tuple(u for i in layers if (u := _update(network, i, min(1.0, share))))
+    last = len(macs) - 1
+    height, width = network.layers[last].out_hw
+    return (Update(last, all_channels(network, last)[: max(1, int(limit / (height * width)))], inputs=(0,)),)
+
+
+def _update(network: Network, i: int, share: float) -> Update | None:
+    layer = network.layers[i]
+    some = tuple(range(int(share * layer.cin)))
+    if not some:
+        return None
+    if layer.kind == "depthwise":
+        return Update(i, some)
+    return Update(i, all_channels(network, i), inputs=some if len(some) < layer.cin else None)
+
+
+def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:
+    updates = scaled(network, select(network, budget.macs * full_backward_macs(network)), share)
+    return Recipe(
+        "trady",
+        updates,
+        ((RATE, RATE),) * len(updates),
+        "sgd",
+        "both",
+        decay=True,
+        head="cosine",
+        redraw=True,
+    )
+
+
+POLICY = Policy("trady", recipe, "Quelennec et al., ICLR 2026")
