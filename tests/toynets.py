@@ -136,9 +136,10 @@ def calls_of(backend="auto"):
 def trainer(network, recipe, images, labels, sets=0, micro=1, partitions=1, lanes=1, table=None, **more):
     """A trainer whose step sees every picture once as support and once as pseudo-query.
 
-    `more` may give `augmentation(view, i)`, the `arena`, or sizes of a step (`step`).
+    `more` may give `augmentation(view, i)`, the `arena`, sizes of a step (`step`), or the number of
+    query pictures behind the support in `images` (`queries`).
     """
-    task = TaskShape(len(labels), int(labels.max()) + 1)
+    task = TaskShape(len(labels), int(labels.max()) + 1, more.get("queries", 0))
     step = more.get("step", len(labels))
     program = compile_training(network, recipe, Resources(sets, micro, partitions, step, step), task)
     arena = more.get("arena", Arena)(program.nbytes)

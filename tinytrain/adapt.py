@@ -98,7 +98,7 @@ def plan_adaptation(
     network, working, kernels, policy, episode, budget, seed, clock
 ) -> tuple[Scores | None, Fit]:
     """Fisher information for this task, and the plan that fits the budget. Raises BudgetError."""
-    task = TaskShape(len(episode.support), episode.n_way)
+    task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
     scores = run_probe(network, working, kernels, policy, episode, budget, task, seed)
     clock.lap("probe")
     fitted = fit(network, policy, scores, budget, task)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tinytrain.arena import Interval, Layout, place
 from tinytrain.network import Network
-from tinytrain.plan import Recipe, Resources, TaskShape, n_hard, n_trained
+from tinytrain.plan import Recipe, Resources, TaskShape, n_hard, n_trained, n_unlabelled
 from tinytrain.program import Buffer, Segment
 from tinytrain.segments import SegmentBank, embed_segment, externals_of, prefix_segment, tap_segment
 
@@ -78,13 +78,15 @@ def compile_training(
     """
     r, bank = resources, bank or SegmentBank(network, recipe)
     names = [] if bank.start == 0 else ["prefix"]
-    counts = {1} | _tails(r.step_support, r.micro) | _tails(r.step_queries, r.micro)
+    unlabelled = n_unlabelled(recipe, r, task)
+    counts = {1} | _tails(r.step_support, r.micro) | _tails(r.step_queries + unlabelled, r.micro)
     names += [f"embed {n}" for n in sorted(counts)]
-    names += [f"backward {n}" for n in sorted(_backward_counts(recipe, r))]
+    names += [f"backward {n}" for n in sorted(_backward_counts(recipe, r, unlabelled))]
     segments = {name: bank.get(name) for name in names}
     book = _Book()
-    _picture_buffers(book, bank.externals["input"].shape, r)
-    _workspaces(book, segments, r, bool(recipe.updates))
+    alive = unlabelled > 0 or not cached_whole(r)  # the frozen part, while training runs
+    _picture_buffers(book, bank.externals["input"].shape, r, alive)
+    _workspaces(book, segments, r, bool(recipe.updates), alive)
     _cache_buffers(book, bank.externals["features"], r, task, bank.start)
     _lane_buffers(book, bank.externals, r, bool(recipe.updates))
     _step_buffers(book, network, r, task, recipe)
@@ -105,17 +107,17 @@ def partition(count: int, partitions: int, micro: int) -> list[list[tuple[int, i
     return [batches[p * share : (p + 1) * share] for p in range(partitions)]
 
 
-def _backward_counts(recipe: Recipe, r: Resources) -> set[int]:
+def _backward_counts(recipe: Recipe, r: Resources, unlabelled: int) -> set[int]:
     if not recipe.updates:
         return set()
-    counts = _tails(n_hard(recipe.hard_share, r.step_queries), r.micro)
+    counts = _tails(n_hard(recipe.hard_share, r.step_queries) + unlabelled, r.micro)
     return counts | _tails(r.step_support, r.micro) if recipe.step == "both" else counts
 
 
-def _picture_buffers(book, shape, r: Resources) -> None:
+def _picture_buffers(book, shape, r: Resources, alive: bool) -> None:
     """A decoded picture and its augmented copy, wherever the frozen part runs."""
     units = [("fill", FILL, FILL)] if r.sets else []
-    if not cached_whole(r):
+    if alive:
         units += [(f"lane {k}", BEFORE, AFTER) for k in range(r.lanes)]
     for unit, first, last in [*units, ("queries", PREDICT, PREDICT)]:
         book.add(f"picture ({unit})", shape, first, last, "uint8")
@@ -134,7 +136,7 @@ def _cache_buffers(book, features: Buffer, r: Resources, task: TaskShape, start:
             book.add("cached feature ranges", (r.sets, task.n_support, 2), FILL, AFTER)
 
 
-def _workspaces(book, segments, r: Resources, trains: bool) -> None:
+def _workspaces(book, segments, r: Resources, trains: bool, alive: bool) -> None:
     """Room for inner values. The frozen part runs in the same bytes, before the rest: it leaves features."""
 
     def size(*kinds: str) -> int:
@@ -143,7 +145,7 @@ def _workspaces(book, segments, r: Resources, trains: bool) -> None:
     def add(unit: str, first: int, last: int, *kinds: str) -> None:
         book.add(f"workspace ({unit})", (size(*kinds),), first, last, "uint8")
 
-    frozen = () if cached_whole(r) else ("prefix",)
+    frozen = ("prefix",) if alive else ()
     if r.sets:
         add("fill", FILL, FILL, "prefix")
     for k in range(r.lanes):
@@ -165,22 +167,23 @@ def _lane_buffers(book, externals, r: Resources, trains: bool) -> None:
 
 def _step_buffers(book, network, r: Resources, task: TaskShape, recipe: Recipe) -> None:
     size, way = network.embedding_size, task.n_way
-    longest = max(r.step_support, r.step_queries)
+    queries = r.step_queries + n_unlabelled(recipe, r, task)
+    longest = max(r.step_support, queries)
     book.add("embeddings of support", (r.step_support, size), BEFORE, AFTER)
     book.add("class sums", (way, size), BEFORE, AFTER)
     book.add("class counts", (way,), BEFORE, AFTER)
     book.add("prototypes", (way, size), BEFORE, AFTER)
     if not recipe.updates:
         return
-    book.add("embeddings of queries", (r.step_queries, size), EMBED, BACKWARD)
+    book.add("embeddings of queries", (queries, size), EMBED, BACKWARD)
     book.add("gradient of embeddings", (longest, size), BACKWARD, BACKWARD)
     book.add("labels", (longest,), EMBED, BACKWARD, "int32")
-    book.add("loss", (r.step_queries,), EMBED, BACKWARD)
-    book.add("residual", (r.step_queries, way), EMBED, BACKWARD)
-    book.add("cosine", (r.step_queries, way), EMBED, BACKWARD)
+    book.add("loss", (queries,), EMBED, BACKWARD)
+    book.add("residual", (queries, way), EMBED, BACKWARD)
+    book.add("cosine", (queries, way), EMBED, BACKWARD)
     if recipe.step == "both":
-        book.add("residual transposed", (way, r.step_queries), BACKWARD, BACKWARD)
-        book.add("cosine transposed", (way, r.step_queries), BACKWARD, BACKWARD)
+        book.add("residual transposed", (way, queries), BACKWARD, BACKWARD)
+        book.add("cosine transposed", (way, queries), BACKWARD, BACKWARD)
         book.add("gradient of prototypes", (way, size), BACKWARD, BACKWARD)
 
 

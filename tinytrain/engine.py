@@ -25,7 +25,8 @@ Item = tuple[int, int]  # (view, picture): view 0 is the clean picture, others a
 class Trainer:
     """One training run in one arena.
 
-    `read(i)` returns support picture i as uint8 (size, size, 3); `augmentation(view, i)` the
+    `read(i)` returns support picture i as uint8 (size, size, 3), and behind the last of them the query
+    pictures, where the recipe looks at these; `augmentation(view, i)` the
     `Augmentation` of a view, None for view 0; `labels` is (n_support,) int32. `lanes` workers run
     at once, at most as many as the plan has lanes.
     """
@@ -142,7 +143,7 @@ class Trainer:
     def load(self, lane: Lane, row: int, item: Item) -> None:
         view, i = item
         target = lane.features[row].reshape(-1)
-        if view < self.resources.sets:
+        if view < self.resources.sets and i < len(self.labels):
             if self.ranges:
                 self.kernels.dequantize(target, self.cache[view][i], self.ranges[view][i])
             else:
@@ -256,21 +257,29 @@ class Trainer:
         """Learning rates of the next steps: `factor` times those of the recipe."""
         np.multiply(self.full_rates, np.float32(factor), out=self.rates)
 
-    def step(self, number: int, support: Sequence[Item], queries: Sequence[Item]) -> float:
-        """Step `number` (from 1) on clean support items and pseudo-queries; the mean loss before it."""
-        loss = self.compute_gradients(support, queries)
+    def step(
+        self, number: int, support: Sequence[Item], queries: Sequence[Item], unlabelled: Sequence[Item] = ()
+    ) -> float:
+        """Step `number` (from 1) on clean support items and pseudo-queries; the mean loss before it.
+
+        `unlabelled` are query pictures, for a recipe with `entropy`.
+        """
+        loss = self.compute_gradients(support, queries, unlabelled)
         self.update(number)
         return loss
 
-    def compute_gradients(self, support: Sequence[Item], queries: Sequence[Item]) -> float:
-        """Gradient of the loss into partition 0; the mean loss over all pseudo-queries."""
+    def compute_gradients(
+        self, support: Sequence[Item], queries: Sequence[Item], unlabelled: Sequence[Item] = ()
+    ) -> float:
+        """Gradient of the loss into partition 0; the loss: its mean over all pseudo-queries."""
         self._set_labels(support)
         self.embed(support, self.support)
         self.set_prototypes(self.step_labels[: len(support)])
-        self._set_labels(queries)
-        self.embed(queries, self.queries)
+        shown = [*queries, *unlabelled]
+        self._set_labels(shown)
+        self.embed(shown, self.queries)
         self.kernels.prototype_loss(
-            self.loss, self.residual, self.cosine, self.queries, self.step_labels[: len(queries)],
+            self.loss, self.residual, self.cosine, self.queries, self.step_labels[: len(shown)],
             self.prototypes, np.float32(self.temperature),
         )  # fmt: skip
         # From here on the gradients may use the bytes in which the embeddings were computed.
@@ -279,20 +288,33 @@ class Trainer:
         rows = self._hardest(len(queries))
         for k in set(range(len(queries))).difference(rows):
             self.residual[k].fill(0)
+        if unlabelled:
+            self._set_entropy(len(queries), len(rows))
         share = np.float32(self.temperature / len(rows))
         self.kernels.prototype_loss_grad(
-            self.grad[: len(queries)], self.residual, self.cosine, self.queries, self.prototypes, share
+            self.grad[: len(shown)], self.residual, self.cosine, self.queries, self.prototypes, share
         )
-        self.backward([queries[k] for k in rows], rows)
+        rows += range(len(queries), len(shown))
+        self.backward([shown[k] for k in rows], rows)
         if self.recipe.step == "both":
             self._backward_support(support, share)
         for gradient in self.gradients[1:]:
             self.kernels.accumulate(self.gradients[0], gradient)
-        return float(self.loss.mean())
+        loss = float(self.loss[: len(queries)].mean())
+        return loss + self.recipe.entropy * float(self.loss[len(queries) :].mean()) if unlabelled else loss
 
     def _set_labels(self, items: Sequence[Item]) -> None:
+        """Labels of support pictures; those of others are unknown, 0 holds their place."""
         for k, (_, i) in enumerate(items):
-            self.step_labels[k] = self.labels[i]
+            self.step_labels[k] = self.labels[i] if i < len(self.labels) else 0
+
+    def _set_entropy(self, first: int, chosen: int) -> None:
+        """Entropy instead of cross-entropy from row `first` on, in units of a mean over `chosen` rows."""
+        weight = np.float32(self.recipe.entropy * chosen / (len(self.loss) - first))
+        part = slice(first, None)
+        self.kernels.entropy(
+            self.loss[part], self.residual[part], self.cosine[part], np.float32(self.temperature), weight
+        )
 
     def _hardest(self, count: int) -> list[int]:
         """Positions of the pseudo-queries with the highest loss, in their own order."""

@@ -85,6 +85,8 @@ class Recipe:
     `redraw`: before every epoch, that is a pass over all support pictures, each layer gets other input
     channels, drawn at random, as many as `updates` name (where these limit output channels only, and in
     depthwise layers: other output channels); the optimizer then starts anew. Not with `kept` below 1.
+    `entropy`: weight in the loss of the mean Shannon entropy of what is predicted for query pictures,
+    whose labels stay unknown; every step then looks at as many of them as at pseudo-queries.
     `views` is the number of cached augmented views per support picture that the policy
     would like to have.
     """
@@ -98,6 +100,7 @@ class Recipe:
     decay: bool = False
     kept: float = 1.0
     redraw: bool = False
+    entropy: float = 0.0
     steps: int = 40
     temperature: float = 10.0
     head: str = "lda"
@@ -131,6 +134,7 @@ class TaskShape:
 
     n_support: int
     n_way: int
+    n_query: int = 0
 
 
 def cut_layer(network: Network, updates: tuple[Update, ...]) -> int:
@@ -156,12 +160,17 @@ def n_hard(share: float, n_queries: int) -> int:
     return max(1, min(n_queries, math.floor(share * n_queries + 1e-9)))
 
 
-def backward_macs_per_query(network: Network, recipe: Recipe, n_queries: int) -> float:
+def n_unlabelled(recipe: Recipe, resources: Resources, task: TaskShape) -> int:
+    """Query pictures that one step looks at without their labels."""
+    return min(task.n_query, resources.step_queries) if recipe.entropy and recipe.updates else 0
+
+
+def backward_macs_per_query(network: Network, recipe: Recipe, n_queries: int, n_unlabelled: int = 0) -> float:
     """Backward MACs of one step divided by its pseudo-queries.
 
-    Back-propagation through support pictures adds to the numerator, never to the denominator.
+    Back-propagation through other pictures adds to the numerator, never to the denominator.
     """
-    pictures = n_hard(recipe.hard_share, n_queries)
+    pictures = n_hard(recipe.hard_share, n_queries) + n_unlabelled
     if recipe.step == "both":
         pictures += n_queries
     return picture_macs(network, recipe.updates) * pictures / n_queries

@@ -7,11 +7,12 @@ import numpy as np
 from tinytrain.augment import Augmentation, draw
 from tinytrain.binding import WorkingCopy
 from tinytrain.compile import PREDICT
-from tinytrain.engine import Trainer
+from tinytrain.engine import Item, Trainer
 from tinytrain.episode import Episode, Pictures
 from tinytrain.fit import Fit
 from tinytrain.head import Head, HeadArrays, fit_head
 from tinytrain.lane import query_lane
+from tinytrain.plan import n_unlabelled
 from tinytrain.schedule import step_items
 from tinytrain.seeds import rng_for
 
@@ -45,13 +46,18 @@ class Session:
             arena,
             working,
             kernels,
-            lambda i: episode.support.read(i, self.size),
+            self._read,
             augmentation_of(episode, self.size, seed),
             self.labels,
             lanes,
         )
         self.array = self.trainer.bind.array
         self._predictor = query_lane(self.trainer.bind)
+
+    def _read(self, i: int) -> np.ndarray:
+        """Support picture i; behind the last of them come the query pictures."""
+        support, query = self.episode.support, self.episode.query
+        return support.read(i, self.size) if i < len(support) else query.read(i - len(support), self.size)
 
     def close(self) -> None:
         self.trainer.close()
@@ -110,12 +116,21 @@ class Session:
             if recipe.decay:
                 trainer.scale_rates(1 - (number - 1) / recipe.steps)
             support, queries = step_items(resources, self.labels, number, rng)
-            losses.append(trainer.step(number, support, queries))
+            losses.append(trainer.step(number, support, queries, self._unlabelled(number)))
             progress("training", number, recipe.steps, losses[-1])
         if recipe.kept < 1:
             trainer.blend(recipe.kept)
         trainer.finish()
         return losses
+
+    def _unlabelled(self, number: int) -> list[Item]:
+        """Query pictures that step `number` looks at without their labels: all, or some at random."""
+        first, task = len(self.labels), self.fit.program.detail["task"]
+        count = n_unlabelled(self.fit.recipe, self.fit.resources, task)
+        if not count:
+            return []
+        drawn = rng_for(self.seed, "unlabelled", number).permutation(task.n_query)[:count]
+        return [(0, first + int(i)) for i in sorted(drawn)]
 
     def _first_prototypes(self) -> None:
         """Prototypes of the whole support, where a step sees only a part of it."""

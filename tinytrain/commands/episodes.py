@@ -70,7 +70,7 @@ def open_episode(arguments, network, policy, progress):
         episode, warnings = _from_folder(arguments)
     else:
         episode, warnings = _from_dataset(arguments), []
-    task = TaskShape(len(episode.support), episode.n_way)
+    task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
     probe_inside(network, policy, budget_of(arguments), task)
     size = network.preprocessing.size
     support, broken = hold(episode.support, size, progress)

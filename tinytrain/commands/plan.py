@@ -41,7 +41,7 @@ def _facts(network, episode, budget, policy, scores, fitted) -> dict:
     from tinytrain.plan import TaskShape
     from tinytrain.report import content
 
-    task = TaskShape(len(episode.support), episode.n_way)
+    task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
     sizes = content.memory(network, episode, budget, fitted)
     sizes["smallest_budget"] = smallest_budget(network, policy, scores, budget, task)
     return {

@@ -26,6 +26,7 @@ NAMES = (
     "depthwise_grad_input",
     "depthwise_grad_weight",
     "dequantize",
+    "entropy",
     "gather_columns",
     "matmul",
     "momentum",

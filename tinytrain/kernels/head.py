@@ -48,6 +48,26 @@ def prototype_loss(loss, residual, cosine, f, labels, p, temperature):
 
 
 @kernel
+def entropy(loss, residual, cosine, temperature, weight):
+    """Shannon entropy of ``p = softmax(temperature * cosine)`` (n, k), in nats, into loss (n,).
+
+    residual (n, k) = weight times its gradient in the logits, ``-p_k (log p_k + entropy)``.
+    """
+    for n in range(cosine.shape[0]):
+        top, total, mean = -np.float32(np.inf), ZERO, ZERO
+        for k in range(cosine.shape[1]):
+            top = max(top, temperature * cosine[n, k])
+        for k in range(cosine.shape[1]):
+            total += math.exp(temperature * cosine[n, k] - top)
+        for k in range(cosine.shape[1]):
+            residual[n, k] = math.exp(temperature * cosine[n, k] - top) / total
+            mean += residual[n, k] * (temperature * cosine[n, k] - top)
+        loss[n] = math.log(total) - mean
+        for k in range(cosine.shape[1]):
+            residual[n, k] *= weight * (mean - temperature * cosine[n, k] + top)
+
+
+@kernel
 def prototype_loss_grad(gf, residual, cosine, f, p, temperature):
     """gf (n, d): gradient of the summed loss in the embeddings f, prototypes held constant.
 

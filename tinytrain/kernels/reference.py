@@ -121,6 +121,14 @@ def prototype_loss(loss, residual, cosine, f, labels, p, temperature):
     residual[rows, labels] -= 1
 
 
+def entropy(loss, residual, cosine, temperature, weight):
+    p = np.exp(temperature * (cosine - cosine.max(axis=1, keepdims=True)))
+    p /= p.sum(axis=1, keepdims=True)
+    logs = np.log(np.maximum(p, np.finfo(p.dtype).tiny))
+    loss[...] = -(p * logs).sum(axis=1)
+    residual[...] = -weight * p * (logs + loss[:, None])
+
+
 def prototype_loss_grad(gf, residual, cosine, f, p, temperature):
     along = (residual * cosine).sum(axis=1, keepdims=True)
     gf[...] = temperature / _norms(f) * (residual @ (p / _norms(p)) - along * f / _norms(f))

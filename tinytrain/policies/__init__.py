@@ -8,6 +8,7 @@ from tinytrain.policies import (
     tinytrain,
     tinytrain_published,
     trady,
+    transductive,
 )
 
 POLICIES = {
@@ -20,6 +21,7 @@ POLICIES = {
         bias_only.POLICY,
         *sparse_update.ROWS,
         trady.POLICY,
+        transductive.POLICY,
         ablations.L2,
         ablations.RANDOM,
         baselines.NONE,

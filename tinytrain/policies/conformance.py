@@ -61,7 +61,7 @@ def check_policy(
     Channels are judged by made-up Fisher information, drawn by `seed`. Two short adaptations are run at the
     smallest budget, the rest is planning. Raises ConformanceError.
     """
-    task, before = TaskShape(len(episode.support), episode.n_way), fingerprint(network)
+    before, task = fingerprint(network), TaskShape(len(episode.support), episode.n_way, len(episode.query))
     with _blamed(policy, "at its MAC budgets"):
         _check_recipes(policy, network, task, seed)
     _demand(fingerprint(network) == before, policy, "changes the network that it is given")

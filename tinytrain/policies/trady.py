@@ -20,7 +20,9 @@ RATE = 0.05
 LEAST_SHARE = 1 / 8  # of a layer's channels, the smallest share that SparseUpdate's configurations know
 # By number of layers and weights, as `tinytrain.meta.layerrank` prints them.
 RANKED = {
-    (42, 463_216): (5, 11, 13, 14, 15, *range(17, 42)),  # mcunet-5fps
+    (42, 463_216): (5, 11, 13, 14, 15, *range(17, 42)),  # mcunet-5fps, 30 layers
+    (51, 238_688): (11, 12, 14, 15, 17, 18, *range(20, 51)),  # mbv2-w0.35, 37
+    (60, 320_816): (5, 11, 12, 14, 15, 17, 18, *range(20, 28), *range(29, 60)),  # proxyless-w0.3, 46
 }
 
 

@@ -6,7 +6,7 @@ from tinytrain.accounting import full_backward_macs, paper_memory
 from tinytrain.episode import Episode
 from tinytrain.fit import Fit
 from tinytrain.network import Network
-from tinytrain.plan import Budget, backward_macs_per_query, n_trained, picture_macs
+from tinytrain.plan import Budget, backward_macs_per_query, n_trained, n_unlabelled, picture_macs
 from tinytrain.policies.common import Policy
 from tinytrain.probe import Scores
 from tinytrain.seeds import rng_for
@@ -104,13 +104,14 @@ def planned_macs(network: Network, policy: Policy, budget: Budget, fit: Fit) -> 
     """
     recipe, full = fit.recipe, full_backward_macs(network.layers)
     trains, queries = bool(recipe.updates), fit.resources.step_queries
+    others = n_unlabelled(recipe, fit.resources, fit.program.detail["task"])
     # Where the gradient also passes through the support, the limit is that of the publication: per picture.
     mean = budget.macs_mode == "mean" and recipe.step == "constant"
     limited = policy.macs_limited
     return {
         "limit": budget.macs * full if limited else None,
         "limits": ("backward_per_query" if mean else "dearest_picture") if limited else None,
-        "backward_per_query": backward_macs_per_query(network, recipe, queries) if trains else 0,
+        "backward_per_query": backward_macs_per_query(network, recipe, queries, others) if trains else 0,
         "dearest_picture": picture_macs(network, recipe.updates) if trains else 0,
         "full_backward": full,
     }

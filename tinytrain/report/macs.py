@@ -1,7 +1,7 @@
 """Multiply-accumulates that one adaptation executes, counted from the calls of its compiled segments."""
 
 from tinytrain.fit import Fit
-from tinytrain.plan import n_hard
+from tinytrain.plan import n_hard, n_unlabelled
 from tinytrain.probe import Scores
 from tinytrain.session import HEAD_PICTURES
 
@@ -59,6 +59,9 @@ def _training(cost: _Cost, n: int) -> int:
     fresh = cost.load(1) if r.sets < 2 else 0
     step = r.step_support * (cost.embed + cost.load(0)) + r.step_queries * (cost.embed + fresh)
     step += n_hard(recipe.hard_share, r.step_queries) * (cost.backward + fresh)
+    step += n_unlabelled(recipe, r, cost.fit.program.detail["task"]) * (
+        cost.embed + cost.backward + 2 * cost.prefix
+    )
     if recipe.step == "both":
         step += r.step_support * (cost.backward + cost.load(0))
     first_prototypes = n * (cost.embed + cost.load(0)) if r.step_support < n else 0
