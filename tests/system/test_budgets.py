@@ -22,7 +22,7 @@ from tinytrain.probe import Scores
 NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 TASKS = (TaskShape(25, 5), TaskShape(500, 43))
 BUDGETS = (256_000, 400_000, 512_000, 10**6, 2 * 10**6, 8 * 10**6)
-CHOSEN = ("tinytrain", "tinytrain_published", "last_layer", "full", "none")
+CHOSEN = ("tinytrain", "tinytrain_published", "sparse_update", "last_layer", "full", "none")
 
 
 @pytest.fixture(scope="module", params=NAMES)
