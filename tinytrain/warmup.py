@@ -27,8 +27,10 @@ def _is_compiled(kernel) -> bool:
 def _policy(first: int, optimizer: str, step: str, head: str) -> Policy:
     def recipe(network: Network, *_) -> Recipe:
         updates = tuple(_update(network, i) for i in range(first, len(network.layers)))
-        rates = ((1e-4, 1e-4),) * len(updates)
-        return Recipe("warmup", updates, rates, optimizer, step, 0.6, steps=2, head=head, views=3)
+        rates, entropy = ((1e-4, 1e-4),) * len(updates), float(step == "both")
+        return Recipe(
+            "warmup", updates, rates, optimizer, step, 0.6, steps=2, head=head, views=3, entropy=entropy
+        )
 
     def inspected(network: Network) -> tuple[int, ...]:
         return tuple(range(1, len(network.layers)))

@@ -170,6 +170,14 @@ def test_total_macs_are_those_of_every_call_that_ran(monkeypatch, chosen, memory
     assert report.to_json()["macs"]["total"] == executed.total > 0
 
 
+@pytest.mark.parametrize("chosen", ["transductive", "trady", policy()])
+def test_looking_at_queries_in_training_counts_and_judging_them_does_not(monkeypatch, chosen):
+    executed, network = Executed(monkeypatch), toy_network()
+    report = adapt(network, toy_episode(queries=2), Budget(2**22, macs=0.5), chosen, lanes=1)
+    judged = 2 * len(report.episode.query) * network.macs  # before and after
+    assert report.to_json()["macs"]["total"] == executed.total - judged > 0
+
+
 def test_a_plan_is_what_the_adaptation_then_does(report):
     scores, fitted = make_plan(report.network, report.episode, BIG, policy())
     assert fitted.recipe == report.fit.recipe and fitted.resources == report.fit.resources
