@@ -126,7 +126,7 @@ def main() -> None:
         working.restore()
         peak.look()
         session.close()
-    assert TaskShape(25, 5) == fitted.program.detail["task"]
+    assert TaskShape(25, 5, len(episode.query)) == fitted.program.detail["task"]
     result = {"growth": peak.growth, "arena": arena.nbytes, "lanes": fitted.resources.lanes}
     print(json.dumps(result | {"sets": fitted.resources.sets}))
 
