@@ -11,17 +11,20 @@ from tinytrain.datasets.leaves import leaves
 from tinytrain.datasets.packs import PACKS, load_pack
 from tinytrain.datasets.samplers import sample_episode, sample_meta_dataset_episode
 from tinytrain.datasets.signs import signs
+from tinytrain.datasets.targets import TARGETS, open_target
 from tinytrain.datasets.textures import textures
 from tinytrain.errors import InputError
 
 __all__ = [
     "DOMAINS",
     "PACKS",
+    "TARGETS",
     "Dataset",
     "folder_dataset",
     "folder_episode",
     "load_pack",
     "open_dataset",
+    "open_target",
     "sample_episode",
     "sample_meta_dataset_episode",
 ]
@@ -31,19 +34,24 @@ DOMAINS = {"signs": signs, "glyphs": glyphs, "textures": textures, "leaves": lea
 
 
 def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | None = None) -> Dataset:
-    """A generated domain by name, a pack by name or .npz file, or a folder with a folder per class.
+    """A generated domain or pack by name, an .npz file, a target set, or a folder with a folder per class.
 
-    Names come before paths; write ``./signs`` for a folder called like a domain. Raises InputError,
-    for an unknown name with the closest known one.
+    A target set is ``NAME:DIR``, ``gtsrb:downloads`` for example, or ``NAME/PART:DIR`` for other classes than
+    those that are tested on. Names come before paths; write ``./signs`` for a folder called like a domain.
+    Raises InputError, for an unknown name with the closest known one.
     """
     name = os.fspath(name_or_path)
     if name in DOMAINS:
         return DOMAINS[name]()
     if name in PACKS or name.endswith(".npz"):
         return load_pack(name, data_dir)
+    target, colon, folder = name.partition(":")
+    target, _, part = target.partition("/")
+    if colon and target in TARGETS:
+        return open_target(target, folder, part or "test")
     if os.sep in name or Path(name).is_dir():
         return folder_dataset(name)
-    known = [*DOMAINS, *PACKS]
+    known = [*DOMAINS, *PACKS, *(f"{target}:DIR" for target in TARGETS)]
     closest = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {closest[0]!r}? " if closest else ""
     raise InputError(

@@ -1,7 +1,7 @@
 """A labelled collection of pictures to draw episodes from."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -55,3 +55,34 @@ class Dataset:
             names=tuple(self.names[i] for i in indices),
             read=lambda i, size: self.read(indices[i], size),
         )
+
+
+class Made(Sequence):
+    """A sequence of `n` values that are made when they are asked for: names of millions of pictures."""
+
+    def __init__(self, n: int, make: Callable[[int], str]):
+        self.n, self.make = n, make
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, i: int) -> str:
+        if not 0 <= i < self.n:
+            raise IndexError(i)
+        return self.make(int(i))
+
+
+def subset(dataset: Dataset, classes: Sequence[int], name: str | None = None) -> Dataset:
+    """Only these classes of a dataset, numbered anew in the order given."""
+    rows = np.concatenate([dataset.by_class[c] for c in classes])
+    sizes = [len(dataset.by_class[c]) for c in classes]
+    return replace(
+        dataset,
+        name=name or dataset.name,
+        labels=np.repeat(np.arange(len(classes), dtype=np.int32), sizes),
+        class_names=tuple(dataset.class_names[c] for c in classes),
+        names=Made(len(rows), lambda i: dataset.names[int(rows[i])]),
+        read=lambda i, size: dataset.read(int(rows[i]), size),
+        groups=None if dataset.groups is None else dataset.groups[rows],
+        families=None if dataset.families is None else dataset.families[list(classes)],
+    )

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from tinytrain.datasets import DOMAINS, open_dataset, sample_episode, sample_meta_dataset_episode
-from tinytrain.datasets.dataset import Dataset
+from tinytrain.datasets.dataset import Dataset, subset
 from tinytrain.episode import Episode
 from tinytrain.errors import InputError
 from tinytrain.meta.recipe import EpisodeSettings, SourceSettings
@@ -27,22 +27,6 @@ class Store:
             grey = (picture == picture[..., :1]).all()
             self.held[i] = np.ascontiguousarray(picture[..., 0]) if grey else picture
         return self.held[i]
-
-
-def subset(dataset: Dataset, classes: Sequence[int], name: str | None = None) -> Dataset:
-    """Only these classes of a dataset, numbered anew in the order given."""
-    rows = np.concatenate([dataset.by_class[c] for c in classes])
-    sizes = [len(dataset.by_class[c]) for c in classes]
-    return replace(
-        dataset,
-        name=name or dataset.name,
-        labels=np.repeat(np.arange(len(classes), dtype=np.int32), sizes),
-        class_names=tuple(dataset.class_names[c] for c in classes),
-        names=[dataset.names[i] for i in rows],
-        read=lambda i, size: dataset.read(int(rows[i]), size),
-        groups=None if dataset.groups is None else dataset.groups[rows],
-        families=None if dataset.families is None else dataset.families[list(classes)],
-    )
 
 
 def open_source(settings: SourceSettings, data_dir=None) -> Dataset:

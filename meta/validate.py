@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tinytrain.datasets import sample_episode
-from tinytrain.datasets.dataset import Dataset
+from tinytrain.datasets.dataset import Dataset, subset
 from tinytrain.meta.losses import unit
 from tinytrain.meta.recipe import ValidationSettings
-from tinytrain.meta.sources import Source, open_source, subset
+from tinytrain.meta.sources import Source, open_source
 from tinytrain.seeds import rng_for
 
 Embed = Callable[[np.ndarray], np.ndarray]

@@ -32,17 +32,24 @@ UPRIGHT = {
 ORIENTATION = 0x0112
 
 
-def load_picture(source: str | os.PathLike | bytes, size: int, name: str | None = None) -> np.ndarray:
+def load_picture(
+    source: str | os.PathLike | bytes,
+    size: int,
+    name: str | None = None,
+    box: tuple[int, int, int, int] | None = None,
+) -> np.ndarray:
     """The picture in a file, or in the bytes of one, as uint8 (size, size, 3).
 
-    `name` stands for the picture in messages; a path names itself. Raises InputError with
+    `name` stands for the picture in messages; a path names itself. `box` (left, top, right, bottom) in stored
+    pixels is what counts as the picture; what reaches past the edges is ignored. Raises InputError with
     code ``picture-missing``, ``picture-broken`` or ``picture-too-large``.
     """
     with _named_errors(source, name), _opened(source) as image:
-        # A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where that still covers the square.
-        image.draft(None, (size, size))
+        if box is None:
+            # A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where that still covers the square.
+            image.draft(None, (size, size))
         image.load()
-        square = _square(_bilinear_mode(image), size)
+        square = _square(_bilinear_mode(_cut(image, box)), size)
         return np.array(_turned_upright(_on_white(square), image))
 
 
@@ -136,6 +143,17 @@ def _bilinear_mode(image):
     if image.mode == "1":
         return image.convert("L")
     return image if image.mode in ("L", "RGB", "RGBA", "CMYK") else image.convert("RGB")
+
+
+def _cut(image, box):
+    """The part of the picture inside `box`, or all of it without one."""
+    if box is None:
+        return image
+    left, top = max(box[0], 0), max(box[1], 0)
+    right, bottom = min(box[2], image.width), min(box[3], image.height)
+    if left >= right or top >= bottom:
+        raise InputError("picture-broken", f"has no pixel inside the box {box}; replace or remove it")
+    return image.crop((left, top, right, bottom))
 
 
 def _square(image, size: int):

@@ -143,6 +143,14 @@ CASES = {
     "export into a full folder": (
         lambda p, t: ("data", "export", "signs", p / "photos"), 2, "folder-not-empty"
     ),
+    "target set that is not there": (
+        lambda p, t: ("adapt", "--data", f"cub:{t}", *toy(p)), 3, "target-missing"
+    ),
+    "part of a target set that is none": (
+        lambda p, t: ("adapt", "--data", f"cub/tests:{t}", *toy(p)), 2, "parts: test"
+    ),
+    "check of an unknown set": (lambda p, t: ("data", "check", t, "--set", "birds"), 2, "unknown-target"),
+    "check of no folder": (lambda p, t: ("data", "check", t / "no"), 3, "folder-missing"),
 }  # fmt: skip
 
 

@@ -270,3 +270,16 @@ def test_decoding_leaves_the_warning_filters_alone():
     before = list(warnings.filters)
     load_picture(encoded(Image.fromarray(scene())), 8)
     assert list(warnings.filters) == before
+
+
+def test_a_box_is_cut_out_before_the_rule_of_the_square(tmp_path):
+    image = Image.new("RGB", (60, 40), "white")
+    image.paste((200, 0, 0), (10, 5, 30, 25))
+    image.save(tmp_path / "x.png")
+    assert (load_picture(tmp_path / "x.png", 8, box=(10, 5, 30, 25)) == [200, 0, 0]).all()
+    whole = load_picture(tmp_path / "x.png", 8, box=(-5, -5, 999, 999))
+    assert np.array_equal(whole, load_picture(tmp_path / "x.png", 8))
+    for box in ((60, 0, 70, 10), (5, 5, 5, 9), (0, -9, 9, 0)):
+        with pytest.raises(InputError, match=r"x\.png.*no pixel inside the box") as caught:
+            load_picture(tmp_path / "x.png", 8, box=box)
+        assert caught.value.code == "picture-broken"

@@ -254,3 +254,15 @@ def test_the_meta_dataset_sampler_refuses_what_is_too_small():
     with pytest.raises(InputError, match="1 picture") as caught:
         sample_meta_dataset_episode(dataset(*[1] * 6), 0)
     assert caught.value.code == "too-few-pictures"
+
+
+@pytest.mark.parametrize("shots, queries", [(5, 10), (1, 1), (20, 0), (10, 10)])
+def test_without_groups_the_draw_is_that_of_groups_of_one(shots, queries):
+    alone, grouped = dataset(20, 31, 25), dataset(20, 31, 25, groups=range(76))
+    for k in range(10):
+        a, b = (sample_episode(d, 3, shots, queries, 1, k) for d in (alone, grouped))
+        assert a.digest == b.digest
+        a, b = (
+            sample_meta_dataset_episode(dataset(20, 31, 25, 9, 2, groups=g), 1, k) for g in (None, range(87))
+        )
+        assert a.digest == b.digest

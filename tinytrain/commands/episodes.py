@@ -11,7 +11,10 @@ def add_arguments(parser) -> None:
     """Options that choose the pictures and the budget."""
     parser.add_argument("folder", metavar="DIR", nargs="?", help="folder with a folder of pictures per class")
     parser.add_argument(
-        "--data", metavar="NAME", help=f"pack or generated domain instead of DIR; default: {DEFAULT_DATA}"
+        "--data",
+        metavar="NAME",
+        help="pack, generated domain or target set (NAME:DIR, see tinytrain data) instead of DIR; default: "
+        f"{DEFAULT_DATA}",
     )
     parser.add_argument(
         "--way", type=at_least(2), metavar="N", help="classes; default: all of DIR, 5 of a pack or domain"
