@@ -33,6 +33,10 @@ def place(tmp_path_factory):
     return place
 
 
+def search(place, tmp_path, *more):
+    return ("search", *toy(place), "--data", place / "photos", "-o", tmp_path / "found.json", *more)
+
+
 def toy(place):
     return ("--backbone", place / "toy.safetensors")
 
@@ -150,6 +154,15 @@ CASES = {
         lambda p, t: ("adapt", "--data", f"cub/tests:{t}", *toy(p)), 2, "parts: test"
     ),
     "check of an unknown set": (lambda p, t: ("data", "check", t, "--set", "birds"), 2, "unknown-target"),
+    "search in a domain too small": (
+        lambda p, t: ("search", *toy(p), "--data", p / "photos", "-o", t / "x"), 3, "too-few-pictures"
+    ),
+    "search within nothing": (lambda p, t: search(p, t, "--budget", "1B"), 4, "give more"),
+    "search from no layer": (lambda p, t: search(p, t, "--first", 99), 2, "bad-layer"),
+    "search for shares that are none": (lambda p, t: search(p, t, "--ratios", "1,2/0"), 2, "bad-ratios"),
+    "search from another log": (
+        lambda p, t: search(p, t, "--log", written(t / "x.log", b"hello\n")), 3, "log-broken"
+    ),
     "check of no folder": (lambda p, t: ("data", "check", t / "no"), 3, "folder-missing"),
 }  # fmt: skip
 

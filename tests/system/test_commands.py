@@ -248,6 +248,32 @@ def test_adapt_takes_a_target_set_from_its_folder(place, downloads, answer):
     assert set(facts["episode"]["classes"]) == set(open_target("cub", downloads).class_names)
 
 
+def test_search_writes_what_it_found_and_goes_on_from_its_log(place, answer, tmp_path):
+    arguments = ["search", "--backbone", place / "toy.safetensors", "--data", place / "photos", "--first", 10]
+    arguments += [
+        "--budget",
+        "1kB",
+        "--episodes",
+        1,
+        "--way",
+        3,
+        "--shots",
+        2,
+        "--queries",
+        2,
+        "--ratios",
+        "1,1/2",
+    ]
+    facts = answer(*arguments, "-o", tmp_path / "found.json")
+    written = json.loads((tmp_path / "found.json").read_text())
+    assert {k: v for k, v in facts.items() if k not in ("out", "log")} == written
+    assert written["found"]["memory"] <= 1000 and len(written["contributions"]) == 5
+    log = (tmp_path / "found.json.log").read_bytes()
+    assert answer(*arguments, "-o", tmp_path / "found.json") == facts
+    assert (tmp_path / "found.json.log").read_bytes() == log
+    assert tt(*arguments, "--seed", 1, "-o", tmp_path / "found.json") == 3
+
+
 def test_warmup_says_how_many_kernels_are_ready(answer):
     result = answer("warmup")
     assert result["kernels"] in ("numba", "numpy") and (len(result["compiled"]) > 20) == (

@@ -1,0 +1,76 @@
+"""A whole search: contributions, evolution, and how published configurations fare by the same objective."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tinytrain.datasets.dataset import Dataset
+from tinytrain.errors import UsageError
+from tinytrain.meta.search.contribution import Draw, draw_episode, measure
+from tinytrain.meta.search.evolve import Found, check_limit, evolve
+from tinytrain.meta.search.log import SearchLog
+from tinytrain.meta.search.space import Contributions, Space
+from tinytrain.policies.sparse_update import Configuration, published
+
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """The outcome of `search`; `rivals` are published configurations of the network that fit the budget."""
+
+    table: Contributions
+    found: Found
+    rivals: tuple[Configuration, ...]
+
+    def json(self) -> dict:
+        space = self.table.space
+        return {
+            "network": space.network.name,
+            "digest": space.network.digest,
+            "found": self._facts(self.found.configuration),
+            "published": [self._facts(rival) for rival in self.rivals],
+            "contributions": {part.name: round(gain, 6) for part, gain in self.table.gains.items()},
+        }
+
+    def _facts(self, configuration: Configuration) -> dict:
+        return {
+            "biases": configuration.biases,
+            "shares": {str(i): share for i, share in sorted(configuration.shares.items())},
+            "gain": round(self.table.objective(configuration), 6),
+            "memory": round(self.table.space.memory(configuration)),
+        }
+
+
+def identity(space: Space, dataset: Dataset, draw: Draw) -> dict:
+    """What a contribution depends on, besides its part and the number of its episode."""
+    facts = {"network": space.network.digest, "data": dataset.name, **asdict(draw)}
+    del facts["episodes"]  # more of them continue a log
+    return facts
+
+
+def search(
+    space: Space, dataset: Dataset, draw: Draw, limit: float, log: Path, samples: int, lanes: int, progress
+) -> Searched:
+    """Measure, then evolve within `limit` bytes of extra memory; `progress` is a ProgressLine's callback.
+
+    Raises BudgetError, before anything is measured, and what the data and the log raise.
+    """
+    check_limit(space, limit)
+    draw_episode(dataset, draw, 0)
+    with SearchLog(log, identity(space, dataset, draw)) as held:
+        table = measure(space, dataset, draw, held, lanes, progress)
+    found = evolve(table, limit, draw.seed, samples)
+    return Searched(table, found, tuple(_inside(table, limit)))
+
+
+def _inside(table: Contributions, limit: float):
+    """Published configurations of the network that the space holds and that fit."""
+    try:
+        configurations = published(table.space.network)
+    except UsageError:
+        return
+    for configuration in configurations:
+        try:
+            table.objective(configuration)
+        except UsageError:
+            continue
+        if table.space.memory(configuration) <= limit:
+            yield configuration
