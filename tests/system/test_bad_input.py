@@ -34,7 +34,8 @@ def place(tmp_path_factory):
 
 
 def search(place, tmp_path, *more):
-    return ("search", *toy(place), "--data", place / "photos", "-o", tmp_path / "found.json", *more)
+    small = ("--data", place / "photos", "--way", 2, "--shots", 2, "--queries", 2)
+    return ("search", *toy(place), *small, "-o", tmp_path / "found.json", *more)
 
 
 def toy(place):
