@@ -246,6 +246,19 @@ def test_adapt_takes_a_target_set_from_its_folder(place, downloads, answer):
     facts = answer("adapt", "--backbone", place / "toy.safetensors", *options)
     assert facts["episode"]["source"] == "cub: 5-way 2-shot, 2 queries, seed 0, episode 0"
     assert set(facts["episode"]["classes"]) == set(open_target("cub", downloads).class_names)
+    assert facts["warnings"] == []
+
+
+def test_adapt_names_listed_pictures_of_a_target_set_that_are_not_there(place, tmp_path, answer):
+    root = FOLDERS["cub"](tmp_path)
+    next((root / "images" / "103.Sayornis").iterdir()).unlink()
+    options = ["--data", f"cub:{root}", "--shots", 1, "--queries", 1, "--policy", "none"]
+    facts = answer("adapt", "--backbone", place / "toy.safetensors", *options)
+    assert len(facts["warnings"]) == 1
+    assert (
+        facts["warnings"][0].startswith("skipped images/103.Sayornis/")
+        and "is missing" in facts["warnings"][0]
+    )
 
 
 def test_search_writes_what_it_found_and_goes_on_from_its_log(place, answer, tmp_path):

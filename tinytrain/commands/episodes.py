@@ -72,7 +72,7 @@ def open_episode(arguments, network, policy, progress):
     if arguments.folder:
         episode, warnings = _from_folder(arguments)
     else:
-        episode, warnings = _from_dataset(arguments), []
+        episode, warnings = _from_dataset(arguments)
     task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
     probe_inside(network, policy, budget_of(arguments), task)
     size = network.preprocessing.size
@@ -88,7 +88,8 @@ def _from_dataset(arguments):
     way, shots = arguments.way or 5, arguments.shots or 5
     queries = 10 if arguments.queries is None else arguments.queries
     dataset = open_dataset(arguments.data or DEFAULT_DATA)
-    return sample_episode(dataset, way, shots, queries, arguments.seed, arguments.episode)
+    episode = sample_episode(dataset, way, shots, queries, arguments.seed, arguments.episode)
+    return episode, skipped_files(dataset)
 
 
 def _from_folder(arguments):
