@@ -263,20 +263,8 @@ def test_adapt_names_listed_pictures_of_a_target_set_that_are_not_there(place, t
 
 def test_search_writes_what_it_found_and_goes_on_from_its_log(place, answer, tmp_path):
     arguments = ["search", "--backbone", place / "toy.safetensors", "--data", place / "photos", "--first", 10]
-    arguments += [
-        "--budget",
-        "1kB",
-        "--episodes",
-        1,
-        "--way",
-        3,
-        "--shots",
-        2,
-        "--queries",
-        2,
-        "--ratios",
-        "1,1/2",
-    ]
+    arguments += ["--budget", "1kB", "--episodes", 1, "--way", 3, "--shots", 2, "--queries", 2]
+    arguments += ["--ratios", "1,1/2"]
     facts = answer(*arguments, "-o", tmp_path / "found.json")
     written = json.loads((tmp_path / "found.json").read_text())
     assert {k: v for k, v in facts.items() if k not in ("out", "log")} == written
@@ -285,6 +273,12 @@ def test_search_writes_what_it_found_and_goes_on_from_its_log(place, answer, tmp
     assert answer(*arguments, "-o", tmp_path / "found.json") == facts
     assert (tmp_path / "found.json.log").read_bytes() == log
     assert tt(*arguments, "--seed", 1, "-o", tmp_path / "found.json") == 3
+    report = answer(
+        "adapt", place / "photos", "--backbone", place / "toy.safetensors", "--shots", 6,
+        "--policy", tmp_path / "found.json",
+    )  # fmt: skip
+    assert report["policy"] == "found"
+    assert len(report["selection"]) == max(written["found"]["biases"], len(written["found"]["shares"]))
 
 
 def test_warmup_says_how_many_kernels_are_ready(answer):

@@ -15,6 +15,7 @@ from tinytrain.meta.search import contribution
 from tinytrain.meta.search.contribution import Draw, gain_of, measure
 from tinytrain.meta.search.evolve import evolve
 from tinytrain.meta.search.log import SearchLog
+from tinytrain.meta.search.result import searched_policy
 from tinytrain.meta.search.run import search
 from tinytrain.meta.search.space import Contributions, Part, Space, default_first
 from tinytrain.plan import Budget
@@ -236,3 +237,41 @@ def test_the_result_says_how_published_configurations_fare(tmp_path, monkeypatch
     assert facts["published"][2]["shares"] == {"21": 1, "24": 1, "27": 1, "30": 1, "36": 0.125, "39": 0.25}
     assert facts["found"]["gain"] >= max(rival["gain"] for rival in facts["published"])
     assert json.loads(json.dumps(facts)) == facts
+
+
+def result(network, **found) -> bytes:
+    return json.dumps(
+        {"digest": network.digest, "found": {"biases": 3, "shares": {"9": 0.5}} | found}
+    ).encode()
+
+
+def test_a_result_is_a_policy_for_its_network_alone(tmp_path):
+    network, path = toy_network(), tmp_path / "found.json"
+    path.write_bytes(result(network))
+    made = searched_policy(path)
+    recipe = made.recipe(network, None, Budget(), None, 1.0)
+    assert made.name == "found" and recipe.updates == updates_of(network, Configuration(3, {9: 0.5}))
+    with pytest.raises(InputError, match="another network than other") as caught:
+        made.recipe(toy_network(1, "other"), None, Budget(), None, 1.0)
+    assert caught.value.code == "wrong-network"
+
+
+@pytest.mark.parametrize(
+    "found",
+    [{"biases": 13}, {"biases": "3"}, {"biases": True}, {"shares": {"12": 1}}, {"shares": {"9": 1.5}}],
+)
+def test_a_result_that_the_network_cannot_follow_is_refused(tmp_path, found):
+    path = tmp_path / "found.json"
+    path.write_bytes(result(toy_network(), **found))
+    with pytest.raises(InputError, match="layers or shares") as caught:
+        searched_policy(path).recipe(toy_network(), None, Budget(), None, 1.0)
+    assert caught.value.code == "search-broken"
+
+
+@pytest.mark.parametrize(
+    "content", [b"{", b"[]", b"{}", b'{"digest": "x", "found": {"biases": 1, "shares": [1]}}']
+)
+def test_another_file_is_no_result(tmp_path, content):
+    (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(InputError, match="is no result of 'tinytrain search'"):
+        searched_policy(tmp_path / "x.json")

@@ -9,6 +9,8 @@ from tinytrain.datasets import TARGETS, open_dataset, open_target, sample_episod
 from tinytrain.datasets.targets.check import check_target
 from tinytrain.datasets.targets.classes import TEST_CLASSES
 from tinytrain.errors import InputError, UsageError
+from tinytrain.meta.recipe import SourceSettings
+from tinytrain.meta.sources import Source
 
 CLASSES = {
     "omniglot": [f"{a}/character0{c}" for a, n in (("Angelic", 5), ("Tengwar", 6)) for c in range(1, n + 1)],
@@ -121,6 +123,12 @@ def test_open_dataset_takes_name_and_folder(folders):
     assert open_dataset(f"dtd/all:{folders}").n_classes == 7
     with pytest.raises(InputError, match="did you mean 'gtsrb:DIR'"):
         open_dataset("gtsrp:DIR")
+
+
+def test_a_recipe_can_name_a_part_of_a_set_as_its_source(folders):
+    source = Source(SourceSettings(data=f"mscoco/all:{folders}", classes=(1, 5)), seed=0)
+    assert source.train.class_names == ("bicycle", "car", "cup", "person")
+    assert source.train.groups is not None and source.store.read(0).shape[:2] == (source.settings.size,) * 2
 
 
 def test_a_splits_file_beside_the_data_replaces_the_list_and_adds_parts(tmp_path):

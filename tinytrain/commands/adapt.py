@@ -65,13 +65,13 @@ def _renderer(path: str | None):
 
 
 def _adapt(arguments, render) -> int:
-    from tinytrain.adapt import adapt, find_policy
+    from tinytrain.adapt import adapt
     from tinytrain.atomic import write_bytes
     from tinytrain.deltafile import save_delta
     from tinytrain.progress import ProgressLine
     from tinytrain.report.text import render_text
 
-    policy, network = find_policy(arguments.policy), open_backbone(arguments.backbone)
+    policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone)
     with ProgressLine() as progress:
         episode, warnings = episodes.open_episode(arguments, network, policy, progress)
         budget = episodes.budget_of(arguments)

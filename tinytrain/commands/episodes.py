@@ -50,7 +50,21 @@ def add_arguments(parser) -> None:
         default="mean",
         help="limit the mean or the dearest picture",
     )
-    parser.add_argument("--policy", default="tinytrain", metavar="NAME", help="how to choose what is trained")
+    parser.add_argument(
+        "--policy", default="tinytrain", metavar="NAME",
+        help="how to choose what is trained; or the FILE.json of a search",
+    )  # fmt: skip
+
+
+def policy_of(arguments):
+    """The policy of that name, or what a search found. Raises UsageError and InputError."""
+    if arguments.policy.endswith(".json"):
+        from tinytrain.meta.search.result import searched_policy
+
+        return searched_policy(arguments.policy)
+    from tinytrain.adapt import find_policy
+
+    return find_policy(arguments.policy)
 
 
 def budget_of(arguments):

@@ -20,11 +20,11 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from tinytrain.adapt import find_policy, make_plan
+    from tinytrain.adapt import make_plan
     from tinytrain.progress import ProgressLine
     from tinytrain.report.text import render_plan
 
-    policy, network = find_policy(arguments.policy), open_backbone(arguments.backbone)
+    policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone)
     with ProgressLine() as progress:
         episode, warnings = episodes.open_episode(arguments, network, policy, progress)
     budget = episodes.budget_of(arguments)
