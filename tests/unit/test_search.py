@@ -20,8 +20,9 @@ from tinytrain.meta.search.run import search
 from tinytrain.meta.search.space import Contributions, Part, Space, default_first
 from tinytrain.plan import Budget
 from tinytrain.policies.common import Policy
+from tinytrain.policies.conformance import check_policy
 from tinytrain.policies.sparse_update import Configuration, extra_memory, published, updates_of
-from tinytrain.toy import toy_network
+from tinytrain.toy import toy_episode, toy_network
 
 KIB = 1024
 
@@ -37,7 +38,7 @@ def table(space: Space, seed: int) -> Contributions:
     return Contributions(space, {part: gains[part] for part in space.parts()})
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_evolution_beats_the_published_configurations_by_their_own_objective_and_budget(seed):
     space = Space(published_network("mcunet-5fps"), 18)
     gains = table(space, seed)
@@ -254,6 +255,12 @@ def test_a_result_is_a_policy_for_its_network_alone(tmp_path):
     with pytest.raises(InputError, match="another network than other") as caught:
         made.recipe(toy_network(1, "other"), None, Budget(), None, 1.0)
     assert caught.value.code == "wrong-network"
+
+
+def test_a_result_passes_the_conformance_kit(tmp_path):
+    network, path = toy_network(), tmp_path / "found.json"
+    path.write_bytes(result(network, biases=6, shares={"6": 1.0, "9": 0.5}))
+    assert check_policy(searched_policy(path), network, toy_episode(), sizes=6).policy == "found"
 
 
 @pytest.mark.parametrize(
