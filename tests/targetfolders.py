@@ -73,7 +73,7 @@ def aircraft(root: Path) -> Path:
 def flowers(root: Path) -> Path:
     labels = np.array([5, 9, 90, 15, 19, 35, 9, 5] * 4, np.uint8)
     for k, label in enumerate(labels, 1):
-        plain(root / "jpg" / f"image_{k:05d}.jpg", f"{label:03d}.")
+        plain(root / "jpg" / f"image_{k:05d}.jpg", f"{label:03d}")
     (root / "imagelabels.mat").write_bytes(mat_bytes("labels", labels[None]))
     return root
 

@@ -59,11 +59,9 @@ TEST_CLASSES: dict[str, tuple[str | int, ...]] = {
 
 
 def key_of(name: str | int) -> str | int:
-    """What a class is known by: its leading number, as in ``008.Rhinoceros_Auklet``, or its whole name."""
-    if isinstance(name, int):
-        return name
-    number, dot, _ = name.partition(".")
-    return int(number) if dot and number.isdigit() else name.strip()
+    """What a class is known by: its number, as in ``008.Rhinoceros_Auklet`` or ``00014``, or its name."""
+    number = str(name).partition(".")[0]
+    return int(number) if number.isdigit() else name.strip()
 
 
 def classes_of(meta_name: str, root: Path, part: str, found: Sequence[str]) -> tuple[list[int], list[str]]:

@@ -37,7 +37,7 @@ def traffic_signs(root: Path) -> Listing:
     rows = []
     for sign in names_in(root / "Final_Training" / "Images"):
         for path in pictures_in(root, f"Final_Training/Images/{sign}"):
-            rows.append(Row(f"{sign}.", path, f"{sign} {Path(path).name.partition('_')[0]}"))
+            rows.append(Row(sign, path, f"{sign} {Path(path).name.partition('_')[0]}"))
     return listing_of(root, rows)
 
 

@@ -37,7 +37,7 @@ def aircraft(root: Path) -> Listing:
 def flowers(root: Path) -> Listing:
     """``imagelabels.mat``: label of ``jpg/image_00001.jpg`` and so on. Classes are ``001`` to ``102``."""
     labels = read_mat(root / "imagelabels.mat", "labels").ravel()
-    rows = (Row(f"{int(label):03d}.", f"jpg/image_{k:05d}.jpg") for k, label in enumerate(labels, 1))
+    rows = (Row(f"{int(label):03d}", f"jpg/image_{k:05d}.jpg") for k, label in enumerate(labels, 1))
     return listing_of(root, rows)
 
 

@@ -32,6 +32,7 @@ class Target:
 
 
 OXFORD = "https://www.robots.ox.ac.uk/~vgg/data"
+GBIF = "https://labs.gbif.org/fgvcx/2018"
 RESEARCH = "non-commercial research"
 
 TARGETS = {
@@ -76,7 +77,7 @@ TARGETS = {
     "fungi": Target(
         "fungi", photographs.fungi, "fungi", ("train.json",),
         "https://github.com/visipedia/fgvcx_fungi_comp",
-        ("fungi_train_val.tgz", "train_val_annotations.tgz"),
+        (f"{GBIF}/fungi_train_val.tgz", f"{GBIF}/train_val_annotations.tgz"),
         "13 GB", f"{RESEARCH} and education; not to be passed on", "Schroeder, Cui 2018, FGVCx fungi",
         (200, 13_116),
     ),

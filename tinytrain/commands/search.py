@@ -23,7 +23,7 @@ DESCRIPTION = (
 EXAMPLES = """\
   tinytrain search --backbone mcunet-5fps --data tiny_imagenet200 --budget 100KiB -o mcunet-100.json
   tinytrain search --backbone net.safetensors --data photos/ --episodes 4 --ratios 1,1/4 -o plan.json
-  tinytrain search --data cub:downloads/ --budget 64KiB --first 20 -o birds.json --json
+  tinytrain search --data caltech101 --budget 64KiB --first 10 -o small.json --json
 """
 
 
