@@ -10,13 +10,23 @@ import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tinytrain.atomic import read_bytes
-from tinytrain.errors import InputError
-from tinytrain.meta.schema import WrongError, choice, count, flag, list_of, number, of, pair, table, text
+from tinytrain.meta.schema import (
+    WrongError,
+    choice,
+    count,
+    flag,
+    list_of,
+    number,
+    of,
+    pair,
+    parsed,
+    read_yaml,
+    table,
+    text,
+)
 from tinytrain.meta.views import TRANSFORMS, Looks
 
 FOLDER = Path(__file__).parent / "recipes"
-MAX_BYTES = 100_000
 
 
 @dataclass(frozen=True)
@@ -190,15 +200,8 @@ KINDS = {"meta-train": MetaRecipe, "pretrain": PretrainRecipe}
 
 def load_recipe(path: str | os.PathLike, kind: str):
     """The recipe in the file `path`, or the shipped one of that name. Raises InputError."""
-    import yaml
-
     found = find_recipe(path)
-    try:
-        content = yaml.safe_load(read_bytes(found, MAX_BYTES).decode())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError("recipe", f"{found} is no YAML ({reason}); correct it") from error
-    return parse_recipe(content, kind, str(found))
+    return parse_recipe(read_yaml(found, "recipe"), kind, str(found))
 
 
 def find_recipe(path: str | os.PathLike) -> Path:
@@ -209,26 +212,22 @@ def find_recipe(path: str | os.PathLike) -> Path:
 
 def parse_recipe(content, kind: str, source: str = "recipe"):
     """A recipe from what YAML gave; `source` names it in messages."""
-    try:
+
+    def check(content, where):
         if isinstance(content, dict) and content.get("kind", kind) != kind:
             raise WrongError("kind", content["kind"], f"{kind}: this command runs no other recipes")
-        return table(KINDS[kind])(content, "")
-    except WrongError as wrong:
-        raise _refused(wrong, source) from None
+        return table(KINDS[kind])(content, where)
+
+    return parsed(check, content, source, "recipe")
 
 
 def changed(recipe, **changes):
     """`recipe` with other values in some fields. Raises InputError."""
-    try:
-        return replace(recipe, **changes)
-    except WrongError as wrong:
-        raise _refused(wrong, "the recipe with these options") from None
 
+    def check(values, where):
+        return replace(recipe, **values)
 
-def _refused(wrong: WrongError, source: str) -> InputError:
-    where, value, allowed = wrong.args
-    shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
-    return InputError("recipe", f"{source}: {where} is {shown}; allowed: {allowed}")
+    return parsed(check, changes, "the recipe with these options", "recipe")
 
 
 def digest_of(recipe, *more: str) -> str:

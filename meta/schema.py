@@ -5,9 +5,14 @@ may stand there are written down once.
 """
 
 import difflib
+import os
 import re
 from dataclasses import MISSING, field, fields
 
+from tinytrain.atomic import read_bytes
+from tinytrain.errors import InputError
+
+MAX_BYTES = 100_000
 NUMBER = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
 
 
@@ -75,6 +80,17 @@ def pair(check):
     return checked
 
 
+def named(check):
+    """Checks a mapping of names to values."""
+
+    def checked(value, where):
+        if not isinstance(value, dict):
+            raise WrongError(where, value, "a table of names")
+        return {text(name, where): check(inner, _at(where, name)) for name, inner in value.items()}
+
+    return checked
+
+
 def table(cls, checks=None):
     """Checks a mapping against the fields of dataclass `cls` and makes one."""
 
@@ -108,3 +124,24 @@ def of(check, default=MISSING):
     if isinstance(default, type):
         return field(default_factory=default, metadata={"check": check})
     return field(default=default, metadata={"check": check})
+
+
+def read_yaml(path: str | os.PathLike, code: str):
+    """What the YAML file `path` holds. Raises InputError `code`, or what `read_bytes` raises."""
+    import yaml
+
+    try:
+        return yaml.safe_load(read_bytes(path, MAX_BYTES).decode())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(code, f"{path} is no YAML ({reason}); correct it") from error
+
+
+def parsed(check, content, source: str, code: str):
+    """`content` as `check` makes it. Raises InputError `code` that names the place in `source`."""
+    try:
+        return check(content, "")
+    except WrongError as wrong:
+        where, value, allowed = wrong.args
+        shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
+        raise InputError(code, f"{source}: {where} is {shown}; allowed: {allowed}") from None

@@ -20,10 +20,11 @@ from tinytrain import cli
 from tinytrain.atomic import write_bytes
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.errors import StorageError, TinytrainError
-from tinytrain.meta.accuracy import PACKS, mean_interval, run_episode
+from tinytrain.meta.bench.entry import Entry
+from tinytrain.meta.bench.episode import run_episode
+from tinytrain.meta.bench.statistics import Interval, mean_interval
 from tinytrain.modelfile import load_network, save_network
 from tinytrain.network import Network
-from tinytrain.plan import Budget
 from tinytrain.zoo import SHIPPED
 
 TEACHER = "mcunet-5fps"
@@ -31,6 +32,7 @@ STAGES = (
     ("pretrain", "shipped-pretrain", ["--teacher", TEACHER]),
     ("meta-train", "shipped-meta", ["--backbone", "shipped-pretrain.safetensors"]),
 )
+PACKS = ("gtsrb", "omniglot", "flowers12", "dtd10", "pacs_sketch")
 EPISODES, SEED = 40, 7
 COLUMNS = {"before_cosine": "cosine prototypes", "before": "LDA head", "after": "adapted, 1 MB"}
 
@@ -55,14 +57,15 @@ def run_stage(kind: str, recipe: str, options: list[str], work: Path) -> Stage:
     return Stage(" ".join(["tinytrain", *typed]), json.loads(printed.buffer.getvalue()))
 
 
-def judge(network: Network, packs, episodes: int) -> dict[str, dict[str, tuple[float, float]]]:
-    """Accuracy in per cent with the half-width of its interval, by pack and column, on `episodes` each."""
+def judge(network: Network, packs, episodes: int) -> dict[str, dict[str, Interval]]:
+    """Accuracy in per cent by pack and column, on `episodes` each."""
     found = {}
     for pack in packs:
         dataset = open_dataset(pack)
         drawn = (sample_episode(dataset, 5, 5, 10, SEED, k) for k in range(episodes))
-        rows = [run_episode(network, e, "tinytrain", Budget().memory, k) for k, e in enumerate(drawn)]
-        found[pack] = {c: mean_interval([100 * r[c] for r in rows]) for c in COLUMNS}
+        adapted = Entry("tinytrain", "tinytrain")
+        rows = [run_episode(network, e, adapted, k)["accuracy"] for k, e in enumerate(drawn)]
+        found[pack] = {c: mean_interval([100 * row[c] for row in rows]) for c in COLUMNS}
     return found
 
 
@@ -110,7 +113,7 @@ def card(network: Network, file: bytes, stages: list[Stage], found, episodes: in
         "|---|---|---|---|",
     ]
     for pack, row in found.items():
-        lines.append(f"| {pack} | " + " | ".join(f"{m:.1f} ±{h:.1f}" for m, h in row.values()) + " |")
+        lines.append(f"| {pack} | " + " | ".join(f"{i.mean:.1f} ±{i.half:.1f}" for i in row.values()) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "doctor": ("doctor", "look at this machine and installation, with a remedy for what is wrong"),
     "meta-train": ("meta_train", "train a network on few-shot episodes of many domains"),
     "pretrain": ("pretrain", "train a network from random weights, or to follow a teacher"),
+    "bench": ("bench", "compare policies on paired episodes; tune their rates; report"),
     "search": ("search", "find what SparseUpdate should train of a network"),
     "data": ("data", "list, look at, check and export data packs, target sets and generated domains"),
 }

@@ -4,6 +4,8 @@ A message gives the fact, the number and the remedy, in that order. Bugs are not
 `TinytrainError`s and keep their traceback.
 """
 
+import copyreg
+
 
 class TinytrainError(Exception):
     """Base of all errors that end in one line on stderr.
@@ -17,6 +19,10 @@ class TinytrainError(Exception):
     def __init__(self, code: str, message: str):
         super().__init__(f"{code}: {message}")
         self.code = code
+
+    def __reduce__(self):
+        # Worker processes send errors home; the usual way would call __init__ with the message alone.
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__
 
 
 class UsageError(TinytrainError):

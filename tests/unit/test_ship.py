@@ -42,10 +42,13 @@ def test_the_network_is_named_after_its_file_and_the_card_holds_its_sha256(stage
 
 def test_every_pack_is_judged_as_it_is_and_adapted(stages, monkeypatch):
     rows = iter([(0.5, 0.6, 0.7), (0.7, 0.6, 0.9)])
-    monkeypatch.setattr(ship, "run_episode", lambda *a: dict(zip(ship.COLUMNS, next(rows), strict=True)))
+    monkeypatch.setattr(
+        ship, "run_episode", lambda *a: {"accuracy": dict(zip(ship.COLUMNS, next(rows), strict=True))}
+    )
     found = ship.judge(toynets.toy("blocks"), ["signs"], 2)
-    assert found["signs"]["before_cosine"][0] == pytest.approx(60)
-    assert found["signs"]["after"] == pytest.approx((80, 1.96 * 14.142 / 2**0.5), rel=1e-3)
+    assert found["signs"]["before_cosine"].mean == pytest.approx(60)
+    after = found["signs"]["after"]
+    assert (after.mean, after.half) == pytest.approx((80, 12.706 * 14.142 / 2**0.5), rel=1e-3)
 
 
 def test_a_missing_folder_is_refused_before_the_work(stages, tmp_path):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tinytrain.datasets import DOMAINS, open_dataset, sample_episode
-from tinytrain.meta.accuracy import run_episode
+from tinytrain.meta.bench.entry import Entry
+from tinytrain.meta.bench.episode import run_episode
 from tinytrain.meta.recipe import load_recipe
 from tinytrain.modelfile import load_backbone
 from tinytrain.zoo import SHIPPED
@@ -44,7 +45,9 @@ def test_the_unseen_domain_is_no_source_of_either_stage(name):
 def test_it_tells_leaves_apart_before_and_better_after_an_adaptation(shipped):
     leaves = open_dataset("leaves")
     rows = [
-        run_episode(shipped, sample_episode(leaves, 5, 5, 10, 3, k), "tinytrain", 1_000_000, k)
+        run_episode(shipped, sample_episode(leaves, 5, 5, 10, 3, k), Entry("tinytrain", "tinytrain"), k)[
+            "accuracy"
+        ]
         for k in range(3)
     ]
     assert np.mean([row["before"] for row in rows]) > 0.35, "chance is 0.2"

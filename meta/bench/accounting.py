@@ -1,0 +1,32 @@
+"""Memory of a method at equal batch sizes, beside the published formula and the measured arena.
+
+The published tables count sparse methods at batch 1 and without any saved activation, but FullTrain and
+TinyTL at batch 100 with all of them. Here every method is counted by one rule at both batch sizes.
+"""
+
+from collections.abc import Sequence
+
+from tinytrain.accounting import BYTES_PER_WEIGHT, peak_activation
+from tinytrain.network import Layer
+from tinytrain.plan import Update
+
+PUBLISHED_BATCH = 100
+
+
+def saved_activations(layers: Sequence[Layer], updates: Sequence[Update]) -> int:
+    """Bytes per picture that a framework keeps for the backward pass, float32.
+
+    Inputs of the convolutions whose weights are updated; from the shallowest update on also the inputs of
+    normalisation and of ReLU.
+    """
+    if not updates:
+        return 0
+    inputs = sum(layers[u.layer].in_size for u in updates if u.channels)
+    above = layers[min(u.layer for u in updates) :]
+    return 4 * (inputs + sum(layer.out_size * (2 if layer.relu6 else 1) for layer in above))
+
+
+def memory_at_batch(layers: Sequence[Layer], updates: Sequence[Update], n_numbers: int, batch: int) -> int:
+    """16 bytes per trained number, and saved activations of `batch` pictures or the peak of inference."""
+    saved = batch * saved_activations(layers, updates)
+    return BYTES_PER_WEIGHT * n_numbers + max(saved, peak_activation(layers))

@@ -1,0 +1,118 @@
+"""Axes, marks and labels of the plots as SVG text. Labels stand in the right margin and never overlap."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from tinytrain.meta.curve import COLOURS, GRID, INK
+
+WIDTH, PLOT, LEFT, RIGHT, TOP, BOTTOM = 780, 300, 64, 240, 20, 48
+LINE = 16  # pixels from one label to the next
+INNER = WIDTH - LEFT - RIGHT
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Values from `low` to `high` onto pixels `start` to `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def at(self, value: float) -> float:
+        low, high, value = (math.log(v) if self.log else v for v in (self.low, self.high, value))
+        return self.start + (self.end - self.start) * (value - low) / (high - low)
+
+    def ticks(self) -> list[float]:
+        """Round values inside the range, at most about eight."""
+        if not self.log:
+            return _round_steps(self.low, self.high)
+        decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        wide = math.log10(self.high / self.low) > 3
+        found = [m * 10.0**d for d in decades for m in ((1,) if wide else (1, 2, 5))]
+        return [value for value in found if self.low <= value <= self.high]
+
+
+def _round_steps(low: float, high: float) -> list[float]:
+    rough = (high - low) / 6
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * unit for m in (1, 2, 5, 10) if m * unit >= rough)
+    return [step * k for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def across(low: float, high: float, log: bool = False) -> Axis:
+    """The horizontal axis, with some room at both ends."""
+    if log:
+        return Axis(low / 1.3, high * 1.3, LEFT, LEFT + INNER, True)
+    room = 0.04 * (high - low) or 1.0
+    return Axis(low - room, high + room, LEFT, LEFT + INNER)
+
+
+def upwards(low: float, high: float) -> Axis:
+    room = 0.06 * (high - low) or 1.0
+    return Axis(low - room, high + room, TOP + PLOT, TOP)
+
+
+def spread(wanted: Sequence[float], low: float, high: float, gap: float = LINE) -> list[float]:
+    """Positions near `wanted`, at least `gap` apart, from `low` on; up to `high` as far as there is room."""
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    placed = [max(low, wanted[i]) for i in order]
+    for k in range(1, len(placed)):
+        placed[k] = max(placed[k], placed[k - 1] + gap)
+    if placed and placed[-1] > high:
+        placed[-1] = max(high, low + gap * (len(placed) - 1))
+        for k in range(len(placed) - 2, -1, -1):
+            placed[k] = min(placed[k], placed[k + 1] - gap)
+    at = [0.0] * len(wanted)
+    for place, i in zip(placed, order, strict=True):
+        at[i] = place
+    return at
+
+
+def text(x: float, y: float, content: str, anchor: str = "start", more: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(content)}</text>'
+
+
+def frame(x: Axis, y: Axis, x_title: str, y_title: str, x_ticks: Sequence[tuple[float, str]]) -> list[str]:
+    """Grid lines, numbers and titles of both axes."""
+    parts, bottom = [], TOP + PLOT
+    for value in y.ticks():
+        parts.append(f'<path d="M{LEFT} {y.at(value):.1f}H{LEFT + INNER}" stroke="{GRID}"/>')
+        parts.append(text(LEFT - 7, y.at(value) + 4, f"{value:g}", "end"))
+    for value, label in x_ticks:
+        parts.append(f'<path d="M{x.at(value):.1f} {bottom}v5" stroke="{INK}"/>')
+        parts.append(text(x.at(value), bottom + 18, label, "middle"))
+    parts.append(f'<path d="M{LEFT} {TOP}V{bottom}H{LEFT + INNER}" stroke="{INK}" fill="none"/>')
+    parts.append(text(LEFT + INNER / 2, bottom + 38, x_title, "middle"))
+    middle = TOP + PLOT / 2
+    parts.append(text(16, middle, y_title, "middle", f' transform="rotate(-90 16 {middle:.0f})"'))
+    return parts
+
+
+def labels(anchors: Sequence[tuple[float, float]], names: Sequence[str]) -> list[str]:
+    """Names in the right margin, each with a thin line to its point."""
+    at, parts, edge = spread([y for _, y in anchors], TOP + 6, TOP + PLOT), [], LEFT + INNER + 14
+    for k, ((x, y), name) in enumerate(zip(anchors, names, strict=True)):
+        colour = COLOURS[k % len(COLOURS)]
+        parts.append(
+            f'<path d="M{x:.1f} {y:.1f}L{edge - 3} {at[k]:.1f}" stroke="{colour}" stroke-width="0.7"/>'
+        )
+        parts.append(text(edge, at[k] + 4, name, more=f' fill="{colour}"'))
+    return parts
+
+
+def picture(parts: Sequence[str], title: str, height: float = TOP + PLOT + BOTTOM) -> str:
+    """The whole SVG."""
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}"'
+            f' height="{height:.0f}" font-family="sans-serif" font-size="12" fill="{INK}" role="img"'
+            f' aria-label="{escape(title, {chr(34): "&quot;"})}">',
+            f'<rect width="{WIDTH}" height="{height:.0f}" fill="#ffffff"/>',
+            *parts,
+            "</svg>\n",
+        ]
+    )

@@ -1,0 +1,98 @@
+"""One episode under one policy: accuracy, bytes, MACs and seconds as one record. Runs in any process."""
+
+import time
+from dataclasses import replace
+from functools import lru_cache
+
+from tinytrain.adapt import adapt
+from tinytrain.blas import one_thread
+from tinytrain.datasets import Dataset, open_dataset
+from tinytrain.episode import Episode, Pictures
+from tinytrain.errors import AdaptationRefusedError, InputError
+from tinytrain.meta.bench.accounting import PUBLISHED_BATCH, memory_at_batch
+from tinytrain.meta.bench.checks import require_apart
+from tinytrain.meta.bench.entry import Entry, policy_of
+from tinytrain.meta.bench.jobs import Job
+from tinytrain.modelfile import load_backbone
+from tinytrain.network import Network
+from tinytrain.plan import Update
+from tinytrain.report import Report
+
+ACCURACIES = ("before_cosine", "before", "after")
+UNADAPTED = Entry("none", "none")
+
+network_of = lru_cache(maxsize=8)(load_backbone)
+dataset_of = lru_cache(maxsize=16)(open_dataset)
+
+
+def run_job(job: Job) -> list[dict]:
+    """The records of a job, in the order of its entries. Raises what datasets, networks and `adapt` raise."""
+    network, dataset = network_of(job.backbone.file), dataset_of(job.pack, job.data)
+    if network.digest != job.backbone.digest:
+        raise InputError(
+            "backbone-changed",
+            f"{job.backbone.file} has digest {network.digest}, the run began with {job.backbone.digest}; "
+            "start it again",
+        )
+    with one_thread():
+        episode = drawn(dataset, job, network.preprocessing.size)
+        return [job.identity(entry) | run_episode(network, episode, entry, job.seed) for entry in job.entries]
+
+
+def drawn(dataset: Dataset, job: Job, size: int) -> Episode:
+    """The episode of a job, its pictures decoded once for all policies. Raises InputError for a leak."""
+    episode = job.sampler.draw(dataset, job.seed)
+    require_apart(dataset, episode)
+    return replace(episode, support=_decoded(episode.support, size), query=_decoded(episode.query, size))
+
+
+def _decoded(pictures: Pictures, size: int) -> Pictures:
+    held = [pictures.read(i, size) for i in range(len(pictures))]
+    return replace(pictures, read=lambda i, _size: held[i])
+
+
+def run_episode(network: Network, episode: Episode, entry: Entry, seed: int) -> dict:
+    """What one policy makes of one episode.
+
+    Where the adaptation is refused, the old weights stand: the accuracy is that of the unadapted network, and
+    there are no costs.
+    """
+    started = time.perf_counter()
+    facts = {"digest": episode.digest, "way": episode.n_way, "n_support": len(episode.support)}
+    try:
+        report = adapt(network, episode, entry.budget, policy_of(entry), seed=seed, lanes=1)
+    except AdaptationRefusedError as error:
+        plain = run_episode(network, episode, UNADAPTED, seed)["accuracy"]
+        accuracy = dict.fromkeys(ACCURACIES, plain["after"])
+        elapsed = {"seconds": {"wall": time.perf_counter() - started}}
+        return facts | {"refused": error.code, "accuracy": accuracy} | elapsed
+    wall = {"wall": time.perf_counter() - started}
+    found = report.to_json()
+    return facts | {
+        "head": found["resources"]["head"],
+        "accuracy": {name: found["accuracy"][name] for name in ACCURACIES},
+        "memory": _memory(network, report, found["memory"]),
+        "macs": {
+            "backward_per_sample": found["macs"]["dearest_picture"],
+            "backward_per_query": found["macs"]["backward_per_query"],
+            "full_backward": found["macs"]["full_backward"],
+            "total": found["macs"]["total"],
+            "stages": found["macs"]["stages"],
+        },
+        "selection": {
+            str(row["layer"]): row["n_channels"] for row in found["selection"] if row["n_channels"]
+        },
+        "seconds": found["seconds"] | wall,
+    }
+
+
+def _memory(network: Network, report: Report, memory: dict) -> dict:
+    updates: tuple[Update, ...] = report.fit.recipe.updates
+    numbers = memory["trained_numbers"]
+    return {
+        "arena": memory["arena"],
+        "paper": memory["paper"],
+        "batch_1": memory_at_batch(network.layers, updates, numbers, 1),
+        f"batch_{PUBLISHED_BATCH}": memory_at_batch(network.layers, updates, numbers, PUBLISHED_BATCH),
+        "trained_numbers": numbers,
+    }

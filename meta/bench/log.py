@@ -1,0 +1,93 @@
+"""The log of a comparison: one JSON line per finished run, only ever appended to."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tinytrain.atomic import write_failed
+from tinytrain.errors import InputError, StorageError
+
+KEY = (
+    "pack", "episode", "seed", "label", "policy", "rate_scale", "budget", "macs_share", "backbone_digest",
+    "sampler", "code",
+)  # fmt: skip
+
+
+def key_of(record: dict, any_code: bool = False) -> tuple:
+    """What tells runs apart; with `any_code` runs of different code are the same run."""
+    return tuple(record[name] for name in KEY if name != "code" or not any_code)
+
+
+def read_log(path: str | os.PathLike) -> list[dict]:
+    """All records. A last line that a kill tore off is left out; any other damage raises InputError."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(
+            "log-unreadable", f"{path}: {error.strerror}; check the name and its rights"
+        ) from error
+    return list(_records(path, data[: data.rfind(b"\n") + 1]))
+
+
+def _records(path, data: bytes) -> Iterator[dict]:
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            record = json.loads(line)
+            key_of(record)
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                "log-broken",
+                f"{path}: line {number} is no record of ours ({error}); remove it or take another log",
+            ) from None
+        yield record
+
+
+class Log:
+    """The log at `path`, read and appended to; see `opened`."""
+
+    def __init__(self, path: Path, file, any_code: bool):
+        self.path, self._file, self._any_code = path, file, any_code
+        self.records = read_log(path)
+        self._keys = {key_of(record, any_code) for record in self.records}
+
+    def holds(self, identity: dict) -> bool:
+        return key_of(identity, self._any_code) in self._keys
+
+    def append(self, records: Iterable[dict]) -> None:
+        """Add records, on disk before this returns. Raises StorageError."""
+        records = list(records)
+        lines = "".join(json.dumps(record, allow_nan=False) + "\n" for record in records)
+        try:
+            self._file.write(lines.encode())
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise write_failed(self.path, error) from error
+        self.records += records
+        self._keys |= {key_of(record, self._any_code) for record in records}
+
+
+@contextmanager
+def opened(path: str | os.PathLike, any_code: bool = False) -> Iterator[Log]:
+    """The log for one run at a time; a torn last line is cut off.
+
+    Raises StorageError ``log-in-use`` or ``write-failed``, and InputError for a file that is no log.
+    """
+    path = Path(path)
+    try:
+        file = open(path, "ab+")  # noqa: SIM115 - closed below, once the lock was tried
+    except OSError as error:
+        raise write_failed(path, error) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StorageError(
+                "log-in-use", f"another run is writing {path}; let it end or take another log"
+            ) from None
+        file.seek(0)
+        os.ftruncate(file.fileno(), file.read().rfind(b"\n") + 1)
+        yield Log(path, file, any_code)

@@ -1,0 +1,135 @@
+"""A matrix: which policies meet on which backbones, packs and episodes. Strict YAML into dataclasses."""
+# ruff: noqa: RUF009 - `of` makes a dataclass field
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tinytrain.errors import InputError, UsageError
+from tinytrain.meta.bench.entry import DEFAULT_MACS, DEFAULT_MEMORY, Entry
+from tinytrain.meta.bench.rates import load_rates
+from tinytrain.meta.bench.sampler import Sampler
+from tinytrain.meta.schema import (
+    WrongError,
+    count,
+    flag,
+    list_of,
+    named,
+    number,
+    of,
+    parsed,
+    read_yaml,
+    table,
+    text,
+)
+from tinytrain.units import parse_bytes, parse_share
+
+FOLDER = Path(__file__).parent / "matrices"
+NAMES = list_of(text, 1)
+
+
+def quantity(parse, example: str):
+    """A text that `parse` understands, or a plain number."""
+
+    def check(value, where):
+        try:
+            return parse(str(value))
+        except UsageError:
+            raise WrongError(where, value, f"for example {example}") from None
+
+    return check
+
+
+SIZE, SHARE = quantity(parse_bytes, "1MB"), quantity(parse_share, "15%")
+
+
+@dataclass(frozen=True)
+class PolicySettings:
+    """What a label stands for: by default the policy of that name, inside the limits of the matrix.
+
+    `tuned`: `tinytrain bench tune` looks for its learning rate.
+    """
+
+    policy: str | None = of(text, None)
+    memory: int | None = of(SIZE, None)
+    macs: float | None = of(SHARE, None)
+    tuned: bool = of(flag, True)
+
+
+@dataclass(frozen=True)
+class BackboneSettings:
+    """A network `file`, and the command that makes it."""
+
+    file: str = of(text)
+    made_by: str = of(text, "")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Every policy on every pack with every backbone, `episodes` of each."""
+
+    backbones: tuple[str, ...] = of(NAMES)
+    packs: tuple[str, ...] = of(NAMES)
+    policies: tuple[str, ...] = of(NAMES)
+    episodes: int = of(count(1, 10_000))
+    sampler: Sampler = of(table(Sampler), Sampler)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The same `grid` of rate scales and the same episodes for all, on a `pack` that is no target."""
+
+    backbone: str = of(text)
+    pack: str = of(text)
+    episodes: int = of(count(2, 10_000), 20)
+    grid: tuple[float, ...] = of(list_of(number(1e-6, 1e6), 4), (0.25, 0.5, 1.0, 2.0, 4.0))
+    sampler: Sampler = of(table(Sampler), Sampler)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """`rates`: file of tuned learning rates, beside the matrix; without it policies keep their own."""
+
+    name: str = of(text)
+    cells: tuple[Cell, ...] = of(list_of(table(Cell), 1))
+    policies: dict[str, PolicySettings] = field(
+        default_factory=dict, metadata={"check": named(table(PolicySettings))}
+    )
+    backbones: dict[str, BackboneSettings] = field(
+        default_factory=dict, metadata={"check": named(table(BackboneSettings))}
+    )
+    tuning: Tuning | None = of(table(Tuning), None)
+    rates: str | None = of(text, None)
+    memory: int = of(SIZE, DEFAULT_MEMORY)
+    macs: float = of(SHARE, DEFAULT_MACS)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Every label in use, in order of appearance."""
+        return tuple(dict.fromkeys(label for cell in self.cells for label in cell.policies))
+
+    def entry(self, label: str, scale: float = 1.0) -> Entry:
+        """The row called `label`, its learning rates times `scale`."""
+        row = self.policies.get(label, PolicySettings())
+        memory = self.memory if row.memory is None else row.memory
+        macs = self.macs if row.macs is None else row.macs
+        return Entry(label, row.policy or label, scale, memory, macs)
+
+
+def load_matrix(path: str | os.PathLike) -> tuple[Matrix, dict[str, float]]:
+    """The matrix in the file `path`, or the shipped one so called, and its rate scales. Raises InputError."""
+    shipped = FOLDER / f"{os.fspath(path)}.yaml"
+    found = shipped if os.sep not in os.fspath(path) and shipped.is_file() else Path(path)
+    matrix = parsed(table(Matrix), read_yaml(found, "matrix"), str(found), "matrix")
+    _check_targets(matrix, found)
+    rates = found.parent / matrix.rates if matrix.rates else None
+    return matrix, load_rates(rates) if rates and rates.is_file() else {}
+
+
+def _check_targets(matrix: Matrix, source: Path) -> None:
+    targets = {pack for cell in matrix.cells for pack in cell.packs}
+    if matrix.tuning and matrix.tuning.pack in targets:
+        raise InputError(
+            "matrix",
+            f"{source}: tuning.pack {matrix.tuning.pack} is one of the {len(targets)} targets; take another",
+        )

@@ -1,0 +1,44 @@
+"""A part of a matrix: some of its backbones, packs and policies, and fewer episodes."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from tinytrain.errors import UsageError
+from tinytrain.meta.bench.matrix import Matrix
+
+
+def narrowed(
+    matrix: Matrix,
+    backbones: Collection[str] | None = None,
+    packs: Collection[str] | None = None,
+    policies: Collection[str] | None = None,
+    episodes: int | None = None,
+) -> Matrix:
+    """`matrix` with only the rows named (None: all). Raises UsageError for a name that it does not have."""
+    cells = []
+    for cell in matrix.cells:
+        kept = replace(
+            cell,
+            backbones=_kept(cell.backbones, backbones),
+            packs=_kept(cell.packs, packs),
+            policies=_kept(cell.policies, policies),
+            episodes=min(cell.episodes, episodes or cell.episodes),
+        )
+        if kept.backbones and kept.packs and kept.policies:
+            cells.append(kept)
+    for what, asked in (("backbones", backbones), ("packs", packs), ("policies", policies)):
+        known = {name for cell in matrix.cells for name in getattr(cell, what)}
+        if unknown := [name for name in asked or () if name not in known]:
+            raise UsageError(
+                "not-in-matrix",
+                f"{matrix.name} has no {unknown[0]!r} in its {len(known)} {what}: {', '.join(sorted(known))}",
+            )
+    if not cells:
+        raise UsageError(
+            "not-in-matrix", f"none of the {len(matrix.cells)} cells of {matrix.name} has all of that"
+        )
+    return replace(matrix, cells=tuple(cells))
+
+
+def _kept(names: tuple[str, ...], wanted: Collection[str] | None) -> tuple[str, ...]:
+    return names if wanted is None else tuple(name for name in names if name in wanted)

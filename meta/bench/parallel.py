@@ -1,0 +1,79 @@
+"""Jobs on one process, on several, or on a cluster; each worker computes on one thread.
+
+Which process does a job never changes its records, so a log is the same whatever ran it, but for the order.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from tinytrain.errors import UsageError
+
+Item, Result = TypeVar("Item"), TypeVar("Result")
+BATCH = 25  # jobs per worker and call where a backend cannot hand back results one by one
+
+
+@contextmanager
+def _processes(joblib, jobs: int, address: str | None):
+    if address:
+        raise UsageError("usage", f"--scheduler {address} goes with --parallel dask or ray, not with loky")
+    with joblib.parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
+        yield True
+
+
+@contextmanager
+def _dask(joblib, jobs: int, address: str | None):
+    distributed = _imported("dask.distributed", "distributed")
+    local = {"n_workers": jobs, "threads_per_worker": 1, "dashboard_address": None}
+    client = distributed.Client(address) if address else distributed.Client(**local)
+    with client, joblib.parallel_config("dask", n_jobs=jobs):
+        yield False
+
+
+@contextmanager
+def _ray(joblib, jobs: int, address: str | None):
+    ray = _imported("ray", "ray")
+    _imported("ray.util.joblib", "ray").register_ray()
+    with (
+        ray.init(address=address, num_cpus=None if address else jobs),
+        joblib.parallel_config("ray", n_jobs=jobs),
+    ):
+        yield False
+
+
+# Name -> context of joblib, the number of jobs and an address; it yields whether results can be streamed.
+BACKENDS = {"loky": _processes, "dask": _dask, "ray": _ray}
+
+
+def _imported(module: str, package: str):
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "package-missing", f"{module} is not installed; run: pip install {package}, or give --jobs 1"
+        ) from error
+
+
+def map_jobs(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    jobs: int = 1,
+    backend: str = "loky",
+    address: str | None = None,
+) -> Iterator[Result]:
+    """`function` of every item, in any order, `jobs` at once. Raises what it raises, and UsageError."""
+    items = list(items)
+    if jobs == 1 and backend == "loky":
+        yield from map(function, items)
+        return
+    joblib = _imported("joblib", "'tinytrain[host]'")
+    with BACKENDS[backend](joblib, jobs, address) as streams:
+        if streams:
+            tasks = (joblib.delayed(function)(item) for item in items)
+            yield from joblib.Parallel(return_as="generator_unordered")(tasks)
+            return
+        for first in range(0, len(items), BATCH * jobs):
+            batch = items[first : first + BATCH * jobs]
+            yield from joblib.Parallel()(joblib.delayed(function)(item) for item in batch)

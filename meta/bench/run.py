@@ -1,0 +1,89 @@
+"""Runs what a log does not hold yet, and says beforehand how long that takes."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from tinytrain.meta.bench.entry import Entry
+from tinytrain.meta.bench.episode import run_job
+from tinytrain.meta.bench.jobs import Job, count_runs
+from tinytrain.meta.bench.log import Log
+from tinytrain.meta.bench.parallel import map_jobs
+
+Progress = Callable[[str, int, int, float | None], None]
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How many processes, and by which joblib backend at which address."""
+
+    jobs: int = 1
+    backend: str = "loky"
+    address: str | None = None
+
+
+def run_jobs(jobs: list[Job], log: Log, workers: Workers, progress: Progress) -> int:
+    """Run the jobs, appending to the log as they finish; returns the number of records."""
+    done, total = 0, count_runs(jobs)
+    for records in map_jobs(run_job, jobs, workers.jobs, workers.backend, workers.address):
+        log.append(records)
+        done += len(records)
+        progress("runs", done, total, None)
+    return done
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Runs that take about as long as each other."""
+
+    backbone: str
+    sampler: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """`runs` that are left of a kind, and seconds that one takes."""
+
+    kind: Kind
+    runs: int
+    seconds: float
+
+    @property
+    def total(self) -> float:
+        return self.runs * self.seconds
+
+
+def _kind(job: Job, entry: Entry) -> Kind:
+    return Kind(job.backbone.name, job.sampler.name, entry.label)
+
+
+def recorded_seconds(records: Iterable[dict]) -> dict[Kind, float]:
+    """Mean wall time of the records of each kind."""
+    seconds = defaultdict(list)
+    for record in records:
+        kind = Kind(record["backbone"], record["sampler"], record["label"])
+        seconds[kind].append(record["seconds"]["wall"])
+    return {kind: sum(walls) / len(walls) for kind, walls in seconds.items()}
+
+
+def estimate(jobs: list[Job], log: Log, progress: Progress) -> list[Estimate]:
+    """Seconds for every kind in `jobs`: as recorded in the log, else of one run, which then is in the log."""
+    known = recorded_seconds(log.records)
+    left: dict[Kind, int] = defaultdict(int)
+    missing: dict[Kind, Job] = {}
+    for job in jobs:
+        for entry in job.entries:
+            kind = _kind(job, entry)
+            left[kind] += 1
+            if kind not in known:
+                missing.setdefault(kind, replace(job, entries=(entry,)))
+    if missing:
+        # The first adaptation of a process also loads the compiled kernels: it is run twice and counted once.
+        run_job(next(iter(missing.values())))
+    for number, job in enumerate(missing.values(), 1):
+        log.append(run_job(job))
+        left[_kind(job, job.entries[0])] -= 1
+        progress("measuring", number, len(missing), None)
+    known = recorded_seconds(log.records)
+    return [Estimate(kind, runs, known[kind]) for kind, runs in left.items()]

@@ -1,0 +1,179 @@
+"""The sections of a report, from the figures of `tables` to blocks of a document."""
+
+import re
+
+from tinytrain.meta.bench.document import Block, Figure, Heading, Table, Text
+from tinytrain.meta.bench.plots import Point, against_macs, against_memory, against_shots, time_per_stage
+from tinytrain.meta.bench.published import published_blocks
+from tinytrain.units import format_count
+
+MIB = 2**20
+COUNTED = (
+    "Arena: the most bytes that were really held, on any episode. As published: 16 bytes per trained "
+    "weight + peak activation of inference at batch 1; full and tinytl with saved activations at batch "
+    "100. Equal batch 1: one rule for all, 16 bytes per trained number + what a framework saves for the "
+    "backward pass of one picture, or the peak of inference. Backward MACs: of one back-propagated "
+    "picture, as published; per pseudo-query, which is what a step costs, in per cent of a full backward "
+    "pass. Total MACs: all that an adaptation executes. Seconds on the machine of the run, one thread."
+)
+
+
+def report_blocks(facts: dict) -> list[Block]:
+    blocks: list[Block] = [Text(_opening(facts))]
+    for group in facts["groups"]:
+        blocks += _group(group)
+    for row in facts["between"]:
+        blocks += _between(row)
+    blocks += _shots(facts["groups"])
+    return blocks + published_blocks(facts["groups"])
+
+
+def _opening(facts: dict) -> str:
+    code = ", ".join(f"{name} ({count} runs)" for name, count in facts["code"].items())
+    text = (
+        f"{facts['runs']} runs. Top-1 accuracy in per cent. Every policy of a table saw the same episodes "
+        f"with the same seeds: numbers 1 to {facts['episodes']} of the list in meta/bench/seeds.txt. "
+        "Intervals are 95 %, from Student's t distribution over episodes; a mean weighs every pack alike."
+        f" Differences are paired, episode by episode; bold ones are clear of zero. Code: {code}."
+    )
+    if len(facts["code"]) > 1:
+        text += (
+            " The runs were made by different versions of the code: run the matrix again before citing them."
+        )
+    if facts["refused"]:
+        text += f" {facts['refused']} adaptations were refused and count as the unadapted network."
+    return text
+
+
+def figure(interval: list | None, signed: bool = False) -> str:
+    """``81.0 ±2.7``; without a half-width where there was a single value.
+
+    >>> figure([81.04, 2.71, 60]), figure([1.951, 0.57, 300], signed=True), figure(None)
+    ('81.0 ±2.7', '+1.95 ±0.57', '-')
+    """
+    if interval is None:
+        return "-"
+    mean, half, _ = interval
+    form = "{:+.2f}" if signed else "{:.1f}"
+    return form.format(mean) + ("" if half is None else " ±" + form.replace("+", "").format(half))
+
+
+def _clear(interval: list | None) -> bool:
+    return interval is not None and interval[1] is not None and abs(interval[0]) > interval[1]
+
+
+def _group(group: dict) -> list[Block]:
+    title = f"{group['backbone']}, {group['sampler']}"
+    return [
+        Heading(title),
+        _accuracy(group),
+        Heading("Paired differences, mean over packs: row minus column", 3),
+        _square(group),
+        Heading("Memory, MACs and time", 3),
+        Text(COUNTED),
+        _costs(group),
+        *_figures(group),
+    ]
+
+
+def _accuracy(group: dict) -> Table:
+    rows = []
+    for method in group["methods"]:
+        counts = [interval[2] for interval in method["accuracy"].values()]
+        cells = [figure(method["accuracy"].get(pack)) for pack in group["packs"]]
+        rate = f"x{method['rate_scale']:g}" if "rate_scale" in method else ""
+        rows.append((method["label"], *cells, figure(method["mean"]), f"{min(counts)}", rate))
+    return Table(("policy", *group["packs"], "mean", "episodes per pack", "rate"), tuple(rows))
+
+
+def _square(group: dict) -> Table:
+    names = [method["label"] for method in group["methods"] if "policy" in method]
+    found = {(row["a"], row["b"]): row["mean"] for row in group["differences"]}
+    rows, strong = [], set()
+    for r, a in enumerate(names):
+        rows.append((a, *(figure(found.get((a, b)), signed=True) if a != b else "" for b in names)))
+        strong |= {(r, c + 1) for c, b in enumerate(names) if _clear(found.get((a, b)))}
+    return Table(("", *names), tuple(rows), frozenset(strong))
+
+
+def _costs(group: dict) -> Table:
+    header = (
+        "policy", "budget, bytes", "arena, bytes", "as published, MiB", "equal batch 1, MiB",
+        "trained numbers", "backward MACs per picture", "per pseudo-query", "total MACs", "seconds",
+    )  # fmt: skip
+    rows = []
+    for method in group["methods"]:
+        cost = method.get("cost")
+        if cost:
+            rows.append(
+                (
+                    method["label"],
+                    f"{method['budget']:,}",
+                    f"{cost['arena']:,}",
+                    f"{cost['published'] / MIB:.3f}",
+                    f"{cost['batch_1'] / MIB:.3f}",
+                    f"{cost['trained_numbers']:,}",
+                    format_count(cost["backward_per_sample"]),
+                    f"{100 * cost['backward_per_query'] / cost['full_backward']:.1f} %",
+                    format_count(cost["total"]),
+                    f"{sum(cost['seconds'].values()):.2f}",
+                )
+            )
+    return Table(header, tuple(rows))
+
+
+def _figures(group: dict) -> list[Figure]:
+    methods = [m for m in group["methods"] if m.get("cost") and m["mean"]]
+    if not methods:
+        return []
+
+    def points(cost) -> list[Point]:
+        return [Point(m["label"], cost(m["cost"]), m["mean"][0], m["mean"][1] or 0.0) for m in methods]
+
+    of = f"{group['backbone']}, {group['sampler']}"
+    stem = _stem(of)
+    memory = against_memory(points(lambda cost: cost["arena"]))
+    macs = against_macs(points(lambda cost: 100 * cost["backward_per_query"] / cost["full_backward"]))
+    time = time_per_stage({m["label"]: m["cost"]["seconds"] for m in methods})
+    front = "Dashed: the Pareto front."
+    return [
+        Figure(f"{stem}-memory.svg", f"Mean accuracy against memory: {of}. {front}", memory),
+        Figure(f"{stem}-macs.svg", f"Mean accuracy against backward MACs: {of}. {front}", macs),
+        Figure(f"{stem}-time.svg", f"Seconds per stage, mean over episodes: {of}", time),
+    ]
+
+
+def _stem(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _between(row: dict) -> list[Block]:
+    rows, strong = [], set()
+    for r, method in enumerate(row["methods"]):
+        found = [*(method["packs"].get(pack) for pack in row["packs"]), method["mean"]]
+        rows.append((method["label"], *(figure(interval, signed=True) for interval in found)))
+        strong |= {(r, c + 1) for c, interval in enumerate(found) if _clear(interval)}
+    return [
+        Heading(f"{row['backbone']} minus {row['reference']}, {row['sampler']}"),
+        Text("The same policy on the same episodes with the other backbone, paired."),
+        Table(("policy", *row["packs"], "mean"), tuple(rows), frozenset(strong)),
+    ]
+
+
+def _shots(groups: list[dict]) -> list[Block]:
+    """Accuracy against shots for every backbone that has at least two numbers of them on the same packs."""
+    lines: dict[tuple, dict[str, list[Point]]] = {}
+    for group in groups:
+        match = re.fullmatch(r"(\d+-way) (\d+)-shot, .*", group["sampler"])
+        for method in group["methods"] if match else ():
+            if method["mean"] and method.get("cost"):
+                key = (group["backbone"], match[1], tuple(sorted(group["packs"])))
+                point = Point(method["label"], int(match[2]), method["mean"][0], method["mean"][1] or 0.0)
+                lines.setdefault(key, {}).setdefault(method["label"], []).append(point)
+    blocks: list[Block] = []
+    for (backbone, way, packs), found in lines.items():
+        kept = {label: sorted(line, key=lambda p: p.cost) for label, line in found.items() if len(line) > 1}
+        if kept:
+            title = f"Accuracy against shots: {backbone}, {way}, mean of {', '.join(packs)}"
+            blocks.append(Figure(f"{_stem(backbone + way)}-shots.svg", title, against_shots(kept)))
+    return [Heading("Accuracy against shots"), *blocks] if blocks else []

@@ -1,0 +1,113 @@
+"""The steps of ``tinytrain bench run`` and ``tune``, from the options of the command line to a result."""
+
+from collections.abc import Callable
+
+from tinytrain.adapt import find_policy
+from tinytrain.errors import UsageError
+from tinytrain.meta.bench import tuning
+from tinytrain.meta.bench.jobs import Job, count_runs, expand, open_backbones, pending
+from tinytrain.meta.bench.log import Log, opened
+from tinytrain.meta.bench.matrix import Matrix, load_matrix
+from tinytrain.meta.bench.narrow import narrowed
+from tinytrain.meta.bench.parallel import BACKENDS
+from tinytrain.meta.bench.rates import load_rates, save_rates
+from tinytrain.meta.bench.run import Estimate, Workers, estimate, run_jobs
+from tinytrain.progress import ProgressLine
+
+Say = Callable[[str], None]
+
+
+def run(options, say: Say) -> tuple[dict, str]:
+    """Run a matrix, or only estimate it; the result as JSON values and as text. Raises TinytrainErrors."""
+    matrix, rates = load_matrix(options.matrix)
+    matrix = narrowed(matrix, options.backbones, options.packs, options.policies, options.episodes)
+    if options.rates:
+        rates = load_rates(options.rates)
+    if untuned := [x for x in matrix.labels if x not in rates and matrix.entry(x).policy != "none"]:
+        say(f"learning rates as the policies have them, not tuned: {', '.join(untuned)}")
+    jobs = _jobs(matrix, rates, options)
+    out = options.out or f"{matrix.name}.jsonl"
+    with opened(out, options.any_code) as log, ProgressLine() as line:
+        left = pending(jobs, log.holds)
+        if getattr(options, "estimate", False):
+            return _estimated(estimate(left, log, line), workers(options).jobs)
+        done = _run(left, jobs, log, options, line, say)
+    result = {"log": out, "runs": count_runs(jobs), "new": done, "code": jobs[0].code}
+    text = f"{out}: {result['runs']} runs, {done} of them new; next: tinytrain bench report {out} -o report/"
+    return result, text
+
+
+def tune(options, say: Say) -> tuple[dict, str]:
+    """Run a grid of learning rates and write the best ones. Raises TinytrainErrors."""
+    matrix, _ = load_matrix(options.matrix)
+    if matrix.tuning is None:
+        raise UsageError(
+            "no-tuning", f"{matrix.name} has no tuning section; add one with a backbone and a pack"
+        )
+    grid = options.grid or matrix.tuning.grid
+    trial, labels = tuning.trials(
+        narrowed(matrix, policies=options.policies, episodes=None), grid, options.episodes
+    )
+    out = options.out or f"{matrix.name}-tuning.jsonl"
+    jobs = _jobs(trial, tuning.scales(labels, grid), options)
+    with opened(out, options.any_code) as log, ProgressLine() as line:
+        _run(pending(jobs, log.holds), jobs, log, options, line, say)
+        keys = {tuple(job.identity(entry).values()) for job in jobs for entry in job.entries}
+        mine = [r for r in log.records if tuple(r[k] for k in jobs[0].identity(jobs[0].entries[0])) in keys]
+    found = tuning.chosen(trial, mine, labels, grid, jobs[0].code)
+    save_rates(options.rates, found)
+    result = {"rates": options.rates, "log": out, **tuning.facts(found)}
+    return result, tuning.table(found) + f"\n\nwritten to {options.rates}"
+
+
+def workers(options) -> Workers:
+    """Raises UsageError for an unknown backend."""
+    if options.parallel not in BACKENDS:
+        raise UsageError("unknown-backend", f"no backend {options.parallel!r}; known: {', '.join(BACKENDS)}")
+    return Workers(options.jobs, options.parallel, options.scheduler)
+
+
+def _jobs(matrix: Matrix, rates: dict[str, float], options) -> list[Job]:
+    files = dict(options.backbone)
+    names = [name for cell in matrix.cells for name in cell.backbones]
+    if unknown := [name for name in files if name not in names]:
+        raise UsageError(
+            "not-in-matrix", f"--backbone {unknown[0]}: the matrix has {', '.join(dict.fromkeys(names))}"
+        )
+    for label in matrix.labels:  # before any work is done
+        find_policy(matrix.entry(label).policy)
+    return expand(matrix, rates, open_backbones(matrix, names, files), options.data)
+
+
+def _run(left: list[Job], jobs: list[Job], log: Log, options, line: ProgressLine, say: Say) -> int:
+    total, new = count_runs(jobs), count_runs(left)
+    if new < total:
+        say(f"goes on: {total - new} of {total} runs are in {log.path}")
+    told = 0
+
+    def progress(stage: str, done: int, count: int, loss: float | None) -> None:
+        nonlocal told
+        line(stage, done, count, loss)
+        if not line.shown and 10 * done // count > told:
+            told = 10 * done // count
+            say(f"{done} of {count} runs")
+
+    return run_jobs(left, log, workers(options), progress)
+
+
+def _estimated(found: list[Estimate], jobs: int) -> tuple[dict, str]:
+    total = sum(row.total for row in found) / jobs
+    rows = sorted(found, key=lambda row: -row.total)
+    lines = [
+        f"{row.total / 60:8.1f} min  {row.runs:>6} x {row.seconds:6.2f} s  {row.kind.label}, "
+        f"{row.kind.backbone}, {row.kind.sampler}"
+        for row in rows
+    ]
+    runs = sum(row.runs for row in found)
+    lines.append(f"{runs} runs are left: {total / 3600:.2f} h on {jobs} process{'es' if jobs > 1 else ''}")
+    kinds = [
+        {"label": r.kind.label, "backbone": r.kind.backbone, "sampler": r.kind.sampler, "runs": r.runs,
+         "seconds_each": r.seconds}
+        for r in rows
+    ]  # fmt: skip
+    return {"runs": runs, "seconds": total, "jobs": jobs, "kinds": kinds}, "\n".join(lines)

@@ -1,0 +1,143 @@
+"""From records to the figures of a report, as JSON values. Everything that a page shows is in here."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+
+from tinytrain.meta.bench.statistics import Interval, mean_interval, paired, stratified
+
+AT_BATCH_100 = ("full", "tinytl")  # what the published tables count at batch 100
+LDA_UNADAPTED = "none + LDA head"
+Values = dict[str, dict[tuple, float]]  # by pack, then by (episode, seed): accuracy in per cent
+
+
+def tables(records: Iterable[dict]) -> dict:
+    """All figures. Of runs that differ in nothing but the code, the last one counts."""
+    records = list({_run_of(record): record for record in records}.values())
+    groups = defaultdict(list)
+    for record in records:
+        groups[record["backbone"], record["sampler"]].append(record)
+    made = [_Group(name, sampler, rows) for (name, sampler), rows in groups.items()]
+    return {
+        "runs": len(records),
+        "refused": sum("refused" in record for record in records),
+        "code": dict(Counter(record["code"] for record in records)),
+        "episodes": max((record["episode"] + 1 for record in records), default=0),
+        "groups": [group.facts() for group in made],
+        "between": _between(made),
+    }
+
+
+def _run_of(record: dict) -> tuple:
+    names = ("backbone", "sampler", "label", "pack", "episode", "seed")
+    return tuple(record[name] for name in names)
+
+
+class _Group:
+    """Records of one backbone and one sampler: their methods can be compared episode by episode."""
+
+    def __init__(self, backbone: str, sampler: str, rows: list[dict]):
+        self.backbone, self.sampler = backbone, sampler
+        self.packs = list(dict.fromkeys(row["pack"] for row in rows))
+        self.rows: dict[str, list[dict]] = defaultdict(list)
+        for row in rows:
+            self.rows[row["label"]].append(row)
+        self.after = {label: _values(found, "after") for label, found in self.rows.items()}
+
+    def facts(self) -> dict:
+        methods = [self._method(label) for label in self.rows]
+        lda = [row for rows in self.rows.values() for row in rows if row.get("head") == "lda"]
+        if lda:
+            methods.insert(1, {"label": LDA_UNADAPTED, **self._accuracy(_values(lda, "before"))})
+        return {
+            "backbone": self.backbone,
+            "digest": next(iter(self.rows.values()))[0]["backbone_digest"],
+            "sampler": self.sampler,
+            "packs": self.packs,
+            "methods": methods,
+            "differences": [
+                {"a": a, "b": b, **self._difference(self.after[a], self.after[b])}
+                for a in self.after
+                for b in self.after
+                if a != b
+            ],
+        }
+
+    def _method(self, label: str) -> dict:
+        rows = self.rows[label]
+        first, costly = rows[0], [row for row in rows if "memory" in row]
+        return {
+            "label": label,
+            "policy": first["policy"],
+            "rate_scale": first["rate_scale"],
+            "budget": first["budget"],
+            **self._accuracy(self.after[label]),
+            "cost": _cost(costly) if costly else None,
+        }
+
+    def _accuracy(self, values: Values) -> dict:
+        means = {pack: _json(mean_interval(list(of.values()))) for pack, of in values.items()}
+        whole = set(values) == set(self.packs)
+        mean = _json(stratified([list(of.values()) for of in values.values()])) if whole else None
+        return {"accuracy": means, "mean": mean}
+
+    def _difference(self, a: Values, b: Values) -> dict:
+        return difference(a, b, self.packs)
+
+
+def difference(a: Values, b: Values, packs: Iterable[str]) -> dict:
+    """Paired differences by pack, and their mean where no pack is missing."""
+    pairs = {pack: paired(a.get(pack, {}), b.get(pack, {})) for pack in packs}
+    mean = _json(stratified(pairs.values())) if pairs and all(pairs.values()) else None
+    return {"packs": {pack: _json(mean_interval(p)) for pack, p in pairs.items() if p}, "mean": mean}
+
+
+def _values(rows: list[dict], name: str) -> Values:
+    values: Values = defaultdict(dict)
+    for row in rows:
+        values[row["pack"]][row["episode"], row["seed"]] = 100 * row["accuracy"][name]
+    return values
+
+
+def _cost(rows: list[dict]) -> dict:
+    """Bytes at their most over the episodes, MACs and seconds on average."""
+    memory, macs = [row["memory"] for row in rows], [row["macs"] for row in rows]
+    published = "batch_100" if rows[0]["policy"] in AT_BATCH_100 else "paper"
+    full = macs[0]["full_backward"]
+    per_sample = float(np.mean([m["backward_per_sample"] for m in macs]))
+    if rows[0]["policy"] == "full":
+        per_sample = full  # the published count charges the gradient of the first layer's input too
+    stages = [stage for stage in rows[0]["seconds"] if stage not in ("total", "wall")]
+    return {
+        "arena": max(m["arena"] for m in memory),
+        "published": max(m[published] for m in memory),
+        "batch_1": max(m["batch_1"] for m in memory),
+        "trained_numbers": max(m["trained_numbers"] for m in memory),
+        "backward_per_sample": per_sample,
+        "backward_per_query": float(np.mean([m["backward_per_query"] for m in macs])),
+        "full_backward": full,
+        "total": float(np.mean([m["total"] for m in macs])),
+        "seconds": {stage: float(np.mean([row["seconds"][stage] for row in rows])) for stage in stages},
+    }
+
+
+def _between(groups: list[_Group]) -> list[dict]:
+    """Every backbone against the first one that has the same sampler, method by method."""
+    rows, first = [], {}
+    for group in groups:
+        reference = first.setdefault(group.sampler, group)
+        packs = [pack for pack in group.packs if pack in reference.packs]
+        shared = [label for label in group.after if label in reference.after]
+        if group is not reference and packs and shared:
+            methods = [
+                {"label": label, **difference(group.after[label], reference.after[label], packs)}
+                for label in shared
+            ]
+            names = {"backbone": group.backbone, "reference": reference.backbone, "sampler": group.sampler}
+            rows.append({**names, "packs": packs, "methods": methods})
+    return rows
+
+
+def _json(interval: Interval) -> list:
+    return [interval.mean, interval.half, interval.n]
