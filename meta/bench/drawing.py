@@ -92,6 +92,14 @@ def frame(x: Axis, y: Axis, x_title: str, y_title: str, x_ticks: Sequence[tuple[
     return parts
 
 
+def mark(number: int, x: float, y: float) -> str:
+    """A point in the colour of method `number`: discs first, squares once the colours come round again."""
+    colour, turn = COLOURS[number % len(COLOURS)], number // len(COLOURS)
+    if turn % 2:
+        return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" fill="{colour}"/>'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="{colour}"/>'
+
+
 def labels(anchors: Sequence[tuple[float, float]], names: Sequence[str]) -> list[str]:
     """Names in the right margin, each with a thin line to its point."""
     at, parts, edge = spread([y for _, y in anchors], TOP + 6, TOP + PLOT), [], LEFT + INNER + 14
@@ -100,7 +108,7 @@ def labels(anchors: Sequence[tuple[float, float]], names: Sequence[str]) -> list
         parts.append(
             f'<path d="M{x:.1f} {y:.1f}L{edge - 3} {at[k]:.1f}" stroke="{colour}" stroke-width="0.7"/>'
         )
-        parts.append(text(edge, at[k] + 4, name, more=f' fill="{colour}"'))
+        parts += [mark(k, edge + 5, at[k]), text(edge + 14, at[k] + 4, name, more=f' fill="{colour}"')]
     return parts
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 from tinytrain.errors import UsageError
 
 Item, Result = TypeVar("Item"), TypeVar("Result")
+IDLE = 20  # seconds after which a worker whose run was killed goes away
 BATCH = 25  # jobs per worker and call where a backend cannot hand back results one by one
 
 
@@ -17,7 +18,7 @@ BATCH = 25  # jobs per worker and call where a backend cannot hand back results 
 def _processes(joblib, jobs: int, address: str | None):
     if address:
         raise UsageError("usage", f"--scheduler {address} goes with --parallel dask or ray, not with loky")
-    with joblib.parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
+    with joblib.parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1, idle_worker_timeout=IDLE):
         yield True
 
 

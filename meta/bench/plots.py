@@ -3,7 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tinytrain.meta.bench.drawing import LEFT, LINE, WIDTH, across, frame, labels, picture, text, upwards
+from tinytrain.meta.bench.drawing import (
+    LEFT,
+    LINE,
+    WIDTH,
+    across,
+    frame,
+    labels,
+    mark,
+    picture,
+    text,
+    upwards,
+)
 from tinytrain.meta.curve import COLOURS, INK
 from tinytrain.units import format_bytes
 
@@ -55,7 +66,7 @@ def _scatter(points: Sequence[Point], x, ticks, x_title: str) -> str:
         parts.append(
             f'<path d="M{at:.1f} {ends[0]:.1f}V{ends[1]:.1f}" stroke="{colour}" stroke-width="1.5"/>'
         )
-        parts.append(f'<circle cx="{at:.1f}" cy="{y.at(p.accuracy):.1f}" r="4.5" fill="{colour}"/>')
+        parts.append(mark(k, at, y.at(p.accuracy)))
     parts += labels([(x.at(p.cost), y.at(p.accuracy)) for p in points], [p.name for p in points])
     return picture(parts, f"accuracy against {x_title}")
 

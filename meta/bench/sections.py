@@ -175,5 +175,5 @@ def _shots(groups: list[dict]) -> list[Block]:
         kept = {label: sorted(line, key=lambda p: p.cost) for label, line in found.items() if len(line) > 1}
         if kept:
             title = f"Accuracy against shots: {backbone}, {way}, mean of {', '.join(packs)}"
-            blocks.append(Figure(f"{_stem(backbone + way)}-shots.svg", title, against_shots(kept)))
+            blocks.append(Figure(_stem(f"{backbone} {way} shots") + ".svg", title, against_shots(kept)))
     return [Heading("Accuracy against shots"), *blocks] if blocks else []

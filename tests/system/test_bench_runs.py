@@ -1,0 +1,184 @@
+"""Whole benchmark runs: however they are run, stopped and resumed, the log ends up the same."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import toybench
+
+from tinytrain.meta.bench import session
+from tinytrain.meta.bench.rates import read_rates
+
+TINYTRAIN = [sys.executable, "-m", "tinytrain", "bench"]
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory):
+    return toybench.write(tmp_path_factory.mktemp("bench"))
+
+
+def ran(matrix, log, **changes):
+    said = []
+    result, text = session.run(toybench.options(matrix, log, **changes), said.append)
+    return result, text, said
+
+
+@pytest.fixture(scope="module")
+def sequential(matrix, tmp_path_factory):
+    log = tmp_path_factory.mktemp("log") / "sequential.jsonl"
+    ran(matrix, log)
+    return toybench.lines(log)
+
+
+def command(matrix, log, *more):
+    return [*TINYTRAIN, "run", str(matrix), "-o", str(log), *more]
+
+
+def test_every_policy_gets_every_episode_with_all_that_a_report_needs(sequential):
+    records = [json.loads(line) for line in sequential]
+    assert len(records) == 2 * 3 * 3
+    assert len({record["digest"] for record in records}) == 2 * 3
+    for record in records:
+        assert set(record["accuracy"]) == {"before_cosine", "before", "after"}
+        assert set(record["memory"]) == {"arena", "paper", "batch_1", "batch_100", "trained_numbers"}
+        assert record["memory"]["arena"] <= record["budget"] and record["macs"]["total"] > 0
+        trains = record["policy"] != "none"
+        assert (
+            (record["macs"]["backward_per_sample"] > 0) == trains == bool(record["memory"]["trained_numbers"])
+        )
+
+
+def test_two_processes_write_the_same_records(matrix, sequential, tmp_path):
+    ran(matrix, tmp_path / "log", jobs=2)
+    assert toybench.lines(tmp_path / "log") == sequential
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_is_stopped_goes_on_and_ends_the_same(matrix, sequential, tmp_path, number):
+    log = tmp_path / "log"
+    run = command(matrix, log, "--jobs", "2")
+    # A group of its own: a terminal or a power cut stops the workers too.
+    with subprocess.Popen(run, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        while not log.exists() or log.read_bytes().count(b"\n") < 3:
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.01)
+        os.killpg(process.pid, number)
+        said = process.communicate()[1]
+    kept = log.read_bytes().count(b"\n")
+    assert 3 <= kept < len(sequential)
+    if number == signal.SIGINT:
+        assert process.returncode == 130 and "Traceback" not in said and "interrupted" in said
+    with log.open("a") as file:
+        file.write('{"backbone": "to')  # what a power cut may leave
+    result, _, said = ran(matrix, log)
+    assert result["new"] == len(sequential) - kept
+    assert any(f"{kept} of {len(sequential)} runs are in" in line for line in said)
+    assert toybench.lines(log) == sequential
+
+
+def test_a_finished_run_has_nothing_left_and_other_rates_are_other_runs(matrix, tmp_path):
+    small = {"policies": ("last_layer",), "packs": ("signs",), "episodes": 1}
+    assert ran(matrix, tmp_path / "log", **small)[0]["new"] == 1
+    assert ran(matrix, tmp_path / "log", **small)[0]["new"] == 0
+    (tmp_path / "rates.yaml").write_text(
+        "{backbone: toy, pack: glyphs, sampler: s, episodes: 1, code: c, grid: [1],"
+        " policies: {last_layer: {scale: 0.5, edge: false, accuracy: [1]}}}"
+    )
+    assert ran(matrix, tmp_path / "log", **small, rates=str(tmp_path / "rates.yaml"))[0]["new"] == 1
+
+
+def test_an_estimate_measures_what_the_log_lacks_and_counts_what_is_left(matrix, tmp_path):
+    result, text, _ = ran(matrix, tmp_path / "log", estimate=True)
+    assert result["runs"] == 18 - 3 and len(result["kinds"]) == 3
+    total = sum(kind["runs"] * kind["seconds_each"] for kind in result["kinds"])
+    assert result["seconds"] == pytest.approx(total) and "15 runs are left" in text
+    lines = (tmp_path / "log").read_bytes()
+    again, _, _ = ran(matrix, tmp_path / "log", estimate=True, jobs=2)
+    assert again["seconds"] == pytest.approx(total / 2) and (tmp_path / "log").read_bytes() == lines
+
+
+def test_tuning_gives_every_policy_the_same_trials_and_says_when_the_best_is_at_the_edge(matrix, tmp_path):
+    given = toybench.options(matrix, tmp_path / "log", rates=str(tmp_path / "rates.yaml"))
+    result, text = session.tune(given, print)
+    assert set(result["policies"]) == {"last_layer", "tinytrain"} and result["grid"] == [0.5, 1, 2, 4]
+    assert len(toybench.lines(tmp_path / "log")) == 2 * 4 * 2
+    rates = read_rates(tmp_path / "rates.yaml")
+    for row in rates.policies.values():
+        best = row.accuracy.index(max(row.accuracy))
+        assert row.scale == rates.grid[best] and row.edge == (best in (0, 3))
+    assert ("at the edge of the grid" in text) == any(row.edge for row in rates.policies.values())
+
+
+def test_the_command_line_runs_and_reports(matrix, tmp_path):
+    small = ["--episodes", "2", "--packs", "signs", "--policies", "none,last_layer", "--json"]
+    done = subprocess.run(
+        command(matrix, tmp_path / "log", *small), capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["runs"] == 4
+    report = [*TINYTRAIN, "report", str(tmp_path / "log"), "-o", str(tmp_path / "out"), "--json"]
+    found = json.loads(subprocess.run(report, capture_output=True, text=True, check=True).stdout)
+    assert found["runs"] == 4 and (tmp_path / "out" / "report.html").is_file()
+
+
+MISTAKES = {
+    "a policy that is not registered": (
+        ["run", "MATRIX", "--policies", "none", "--packs", "sings"],
+        2,
+        "no 'sings'",
+    ),
+    "an unknown matrix": (["run", "reslts"], 3, "does not exist"),
+    "an unknown joblib backend": (["run", "MATRIX", "--parallel", "loki"], 2, "known: loky, dask, ray"),
+    "a backbone that is not in the matrix": (["run", "MATRIX", "--backbone", "b=c"], 2, "the matrix has toy"),
+    "a backbone that is not there": (
+        ["run", "MATRIX", "--backbone", "toy=none.safetensors"],
+        3,
+        "none.safetensors",
+    ),
+    "a grid that is too small": (
+        ["tune", "MATRIX", "--rates", "r", "--grid", "1,2"],
+        2,
+        "at least 4 factors",
+    ),
+    "a log that is none": (["report", "MATRIX", "-o", "out"], 3, "line 1 is no record"),
+    "nothing to do": ([], 2, "give run, tune or report"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_end_in_one_line(name, matrix, tmp_path):
+    words, code, message = MISTAKES[name]
+    words = [str(matrix) if word == "MATRIX" else word for word in words]
+    done = subprocess.run([*TINYTRAIN, *words], capture_output=True, text=True, cwd=tmp_path)
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == code and message in last and "Traceback" not in done.stderr
+
+
+def test_an_unregistered_policy_is_refused_before_any_work(tmp_path):
+    cell = {**toybench.CELL, "policies": ["none", "not_yet"]}
+    path = toybench.write(tmp_path, cells=[cell])
+    done = subprocess.run(command(path, tmp_path / "log"), capture_output=True, text=True)
+    assert done.returncode == 2 and "no policy 'not_yet'" in done.stderr and not (tmp_path / "log").exists()
+
+
+def test_without_joblib_one_process_works_and_two_are_refused_in_one_line(matrix, tmp_path):
+    (tmp_path / "joblib.py").write_text("raise ModuleNotFoundError('none', name='joblib')\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    small = ["--episodes", "1", "--packs", "signs", "--policies", "none"]
+    for jobs, code in (("1", 0), ("2", 2)):
+        run = command(matrix, tmp_path / jobs, *small, "--jobs", jobs)
+        done = subprocess.run(run, env=environment, capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+    assert "joblib is not installed; run: pip install 'tinytrain[host]'" in done.stderr
+
+
+def test_a_local_dask_cluster_of_two_processes_gives_the_same_records(matrix, sequential, tmp_path):
+    pytest.importorskip("dask.distributed", reason="dask.distributed is not installed")
+    done = subprocess.run(
+        command(matrix, tmp_path / "log", "--jobs", "2", "--parallel", "dask"), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert toybench.lines(tmp_path / "log") == sequential

@@ -1,0 +1,62 @@
+"""The log: what a kill leaves, what damage is, and one run at a time."""
+
+import json
+
+import pytest
+
+from tinytrain.errors import InputError, StorageError
+from tinytrain.meta.bench.log import KEY, opened, read_log
+
+
+def record(**changes):
+    return dict.fromkeys(KEY, 0) | {"code": "abc", "accuracy": {}} | changes
+
+
+def written(path, *records, torn=""):
+    path.write_text("".join(json.dumps(r) + "\n" for r in records) + torn)
+    return path
+
+
+def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path):
+    path = written(tmp_path / "log", record(episode=0), record(episode=1), torn='{"pack": "sig')
+    assert len(read_log(path)) == 2
+    with opened(path) as log:
+        assert log.holds(record(episode=1)) and not log.holds(record(episode=2))
+        log.append([record(episode=2)])
+        assert log.holds(record(episode=2))
+    assert [r["episode"] for r in read_log(path)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("line", ["{", "[1]", '{"pack": "signs"}', "3"])
+def test_a_broken_line_in_the_middle_is_named(tmp_path, line):
+    path = tmp_path / "log"
+    path.write_text(json.dumps(record()) + "\n" + line + "\n" + json.dumps(record()) + "\n")
+    with pytest.raises(InputError, match="line 2 is no record") as caught:
+        read_log(path)
+    assert caught.value.code == "log-broken"
+
+
+def test_other_code_is_another_run_unless_any_code_will_do(tmp_path):
+    path = written(tmp_path / "log", record())
+    for any_code in (False, True):
+        with opened(path, any_code) as log:
+            assert log.holds(record(code="other")) == any_code
+
+
+@pytest.mark.parametrize("name", [name for name in KEY if name != "code"])
+def test_everything_that_decides_a_run_is_in_its_key(tmp_path, name):
+    with opened(written(tmp_path / "log", record())) as log:
+        assert not log.holds(record(**{name: 1}))
+
+
+def test_two_runs_do_not_write_the_same_log(tmp_path):
+    with opened(tmp_path / "log"), pytest.raises(StorageError, match="another run is writing") as caught:
+        opened(tmp_path / "log").__enter__()
+    assert caught.value.code == "log-in-use"
+
+
+def test_a_log_that_cannot_be_written_or_read_is_one_line(tmp_path):
+    with pytest.raises(StorageError, match="create the folder first"), opened(tmp_path / "no" / "log"):
+        pass
+    with pytest.raises(InputError, match="No such file"):
+        read_log(tmp_path / "none")

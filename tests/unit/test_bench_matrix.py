@@ -1,0 +1,140 @@
+"""Matrices: what is wrong in one is named; what they expand to; learning rates from a file."""
+
+import pickle
+
+import pytest
+import toybench
+
+from tinytrain.errors import BudgetError, InputError, UsageError
+from tinytrain.meta.bench.entry import Entry, policy_of
+from tinytrain.meta.bench.jobs import Backbone, expand, pending
+from tinytrain.meta.bench.matrix import FOLDER, load_matrix
+from tinytrain.meta.bench.narrow import narrowed
+from tinytrain.meta.bench.rates import Rates, TunedRate, load_rates, read_rates, save_rates
+from tinytrain.meta.bench.seeds import seeds
+from tinytrain.policies import POLICIES
+
+SHIPPED = sorted(path.stem for path in FOLDER.glob("*.yaml") if "." not in path.stem)
+SIX = {"none", "last_layer", "full", "sparse_update", "tinytrain_published", "tinytrain"}
+PACKS = {"gtsrb", "omniglot", "flowers12", "dtd10", "pacs_sketch"}
+
+
+def backbones(matrix):
+    names = {name for cell in matrix.cells for name in cell.backbones}
+    return {name: Backbone(name, name, f"digest of {name}") for name in names}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_matrices_are_read_and_never_tune_on_a_target(name):
+    matrix, _ = load_matrix(name)
+    assert matrix.name == name
+    assert matrix.tuning.pack not in {pack for cell in matrix.cells for pack in cell.packs}
+    assert len(matrix.tuning.grid) >= 4
+    assert expand(matrix, {}, backbones(matrix))
+
+
+def test_the_results_matrix_pairs_six_policies_on_100_episodes_of_five_packs_with_both_starts():
+    matrix, _ = load_matrix("results")
+    jobs = [j for j in expand(matrix, {}, backbones(matrix)) if j.sampler.name == "5-way 5-shot, 10 queries"]
+    for backbone in ("mcunet-5fps", "mcunet-meta"):
+        for pack in PACKS:
+            mine = [j for j in jobs if j.backbone.name == backbone and j.pack == pack]
+            assert sum({e.label for e in j.entries} >= SIX for j in mine) >= 100
+    assert {cell.sampler.shots for cell in matrix.cells} == {1, 5, 10}
+
+
+def test_what_is_wrong_is_named_with_what_is_allowed(tmp_path):
+    wrong = [
+        ({"cels": []}, "cels is"),
+        ({"cells": [{**toybench.CELL, "sampler": {"kind": "metadataset"}}]}, "one of fixed, meta-dataset"),
+        ({"memory": "much"}, "for example 1MB"),
+        ({"policies": {"tinytrain": {"mac": "30%"}}}, "did you mean macs"),
+        ({"cells": [{**toybench.CELL, "episodes": 0}]}, r"cells\[0\].episodes is 0"),
+    ]
+    for change, message in wrong:
+        with pytest.raises(InputError, match=message):
+            load_matrix(toybench.write(tmp_path, **change))
+
+
+def test_tuning_on_a_target_is_refused(tmp_path):
+    with pytest.raises(InputError, match="signs is one of the 2 targets"):
+        load_matrix(toybench.write(tmp_path, tuning={"backbone": "toy", "pack": "signs"}))
+
+
+def test_a_label_carries_a_policy_its_limits_and_its_rate(tmp_path):
+    policies = {"wide": {"policy": "tinytrain", "macs": "30%", "memory": "2MB"}}
+    matrix, _ = load_matrix(toybench.write(tmp_path, policies=policies, memory="500kB"))
+    assert matrix.entry("wide", 2.0) == Entry("wide", "tinytrain", 2.0, 2_000_000, 0.3)
+    assert matrix.entry("none") == Entry("none", "none", 1.0, 500_000, 0.15)
+
+
+def test_rates_are_multiplied_and_nothing_else_changes():
+    import toynets
+
+    from tinytrain.plan import Budget, TaskShape
+
+    network, arguments = toynets.toy(), (None, Budget(), TaskShape(4, 2), 1.0)
+    plain = POLICIES["last_layer"].recipe(network, *arguments)
+    scaled = policy_of(Entry("x", "last_layer", 3.0)).recipe(network, *arguments)
+    assert scaled.rates == tuple((3 * w, 3 * b) for w, b in plain.rates) != plain.rates
+    assert scaled.updates == plain.updates
+    assert policy_of(Entry("x", "last_layer")) is POLICIES["last_layer"]
+
+
+def test_a_policy_that_is_not_registered_is_a_usage_error():
+    with pytest.raises(UsageError, match="no policy 'nothing'"):
+        policy_of(Entry("x", "nothing"))
+
+
+def test_the_same_episode_in_two_cells_is_one_job_with_all_policies(tmp_path):
+    cells = [toybench.CELL, {**toybench.CELL, "policies": ["full", "none"], "episodes": 1}]
+    matrix, _ = load_matrix(toybench.write(tmp_path, cells=cells))
+    jobs = expand(matrix, {"full": 0.5}, backbones(matrix))
+    labels = [[entry.label for entry in job.entries] for job in jobs]
+    assert (
+        labels
+        == [["none", "last_layer", "tinytrain", "full"]] * 2 + [["none", "last_layer", "tinytrain"]] * 4
+    )
+    assert [job.episode for job in jobs] == [0, 0, 1, 1, 2, 2]
+    assert [job.seed for job in jobs[::2]] == list(seeds(3))
+    assert jobs[0].entries[-1].rate_scale == 0.5
+
+
+def test_what_is_done_is_not_pending(tmp_path):
+    matrix, _ = load_matrix(toybench.write(tmp_path))
+    jobs = expand(matrix, {}, backbones(matrix))
+    left = pending(jobs, lambda run: run["label"] == "none" or run["pack"] == "signs")
+    assert [(j.pack, [e.label for e in j.entries]) for j in left] == [
+        ("leaves", ["last_layer", "tinytrain"])
+    ] * 3
+
+
+def test_a_part_of_a_matrix_keeps_what_was_asked_for(tmp_path):
+    matrix, _ = load_matrix(toybench.write(tmp_path))
+    (cell,) = narrowed(matrix, packs=("leaves",), policies=("none",), episodes=2).cells
+    assert (cell.packs, cell.policies, cell.episodes) == (("leaves",), ("none",), 2)
+    with pytest.raises(UsageError, match="no 'leafs' in its 2 packs: leaves, signs"):
+        narrowed(matrix, packs=("leafs",))
+
+
+def test_the_seed_list_has_600_different_seeds_and_says_when_it_ends():
+    assert len(set(seeds(600))) == 600
+    with pytest.raises(UsageError, match="601 episodes asked for; the list has 600"):
+        seeds(601)
+
+
+def test_rates_are_read_as_they_were_written_and_found_beside_the_matrix(tmp_path):
+    rates = Rates("toy", "glyphs", "small", 5, "abc", (0.5, 1.0), {"full": TunedRate(0.5, True, (0.7, 0.6))})
+    save_rates(tmp_path / "toy.rates.yaml", rates)
+    assert read_rates(tmp_path / "toy.rates.yaml") == rates
+    assert load_matrix(toybench.write(tmp_path, rates="toy.rates.yaml"))[1] == {"full": 0.5}
+    assert load_matrix(toybench.write(tmp_path, rates="not-there.yaml"))[1] == {}
+    (tmp_path / "toy.rates.yaml").write_text("grid: 3")
+    with pytest.raises(InputError, match="backbone is 'missing'"):
+        load_rates(tmp_path / "toy.rates.yaml")
+
+
+@pytest.mark.parametrize("error", [UsageError("a", "b c"), BudgetError("d", "e", 7)])
+def test_errors_come_home_from_worker_processes(error):
+    back = pickle.loads(pickle.dumps(error))
+    assert (type(back), str(back), vars(back)) == (type(error), str(error), vars(error))

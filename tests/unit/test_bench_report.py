@@ -1,0 +1,285 @@
+"""Tables, pages and plots of a report, from records whose figures are known."""
+
+import itertools
+import json
+import os
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tinytrain.accounting import with_head
+from tinytrain.errors import InputError
+from tinytrain.importer import import_checkpoint
+from tinytrain.meta.bench.accounting import memory_at_batch
+from tinytrain.meta.bench.drawing import LINE, Axis, spread
+from tinytrain.meta.bench.pages import write_report
+from tinytrain.meta.bench.plots import (
+    Point,
+    against_macs,
+    against_memory,
+    against_shots,
+    pareto,
+    time_per_stage,
+)
+from tinytrain.meta.bench.published import published
+from tinytrain.meta.bench.sections import figure
+from tinytrain.meta.bench.tables import tables
+from tinytrain.plan import Update
+from tinytrain.policies import POLICIES
+
+MIB = 2**20
+
+
+def record(label="none", pack="gtsrb", episode=0, after=0.8, **changes):
+    costs = {"arena": 1000, "paper": 2000, "batch_1": 3000, "batch_100": 4000, "trained_numbers": 5}
+    macs = {"backward_per_sample": 30.0, "backward_per_query": 20.0, "full_backward": 100, "total": 500}
+    made = {
+        "backbone": "mcunet-5fps",
+        "backbone_digest": "d",
+        "pack": pack,
+        "sampler": "5-way 5-shot, 10 queries",
+        "episode": episode,
+        "seed": 100 + episode,
+        "label": label,
+        "policy": label,
+        "rate_scale": 1.0,
+        "budget": 10**6,
+        "macs_share": 0.15,
+        "code": "abc",
+        "head": "cosine",
+        "accuracy": {"before_cosine": 0.5, "before": 0.6, "after": after},
+        "memory": costs,
+        "macs": macs,
+        "seconds": {"probe": 0.5, "training": 1.5, "total": 2.0, "wall": 2.1},
+    }
+    return made | changes
+
+
+def group_of(records):
+    (group,) = tables(records)["groups"]
+    return group
+
+
+def test_accuracy_is_the_mean_by_pack_and_the_mean_of_the_packs():
+    values = {"gtsrb": (0.4, 0.6), "dtd10": (0.8, 0.8, 0.8)}
+    records = [record(pack=p, episode=k, after=v) for p, of in values.items() for k, v in enumerate(of)]
+    (method,) = group_of(records)["methods"]
+    assert method["accuracy"]["gtsrb"][0] == pytest.approx(50) and method["accuracy"]["dtd10"][2] == 3
+    assert method["mean"][0] == pytest.approx(65)
+
+
+def test_differences_are_paired_by_episode():
+    none = [record(episode=k, after=v) for k, v in enumerate((0.2, 0.5, 0.9))]
+    full = [record("full", episode=k, after=v) for k, v in enumerate((0.3, 0.6))]
+    rows = {(d["a"], d["b"]): d["mean"] for d in group_of([*none, *full])["differences"]}
+    assert rows["full", "none"][0] == pytest.approx(10) and rows["full", "none"][1:] == [
+        pytest.approx(0, abs=1e-6),
+        2,
+    ]
+    assert rows["none", "full"][0] == pytest.approx(-10)
+
+
+def test_a_policy_that_lacks_a_pack_has_no_mean_over_packs():
+    group = group_of([record(), record(pack="dtd10"), record("full")])
+    assert [m["mean"] is None for m in group["methods"]] == [False, True]
+    assert all(d["mean"] is None for d in group["differences"])
+
+
+def test_the_last_run_counts_and_mixed_code_is_told():
+    found = tables([record(after=0.1), record(after=0.9, code="new")])
+    assert found["runs"] == 1 and found["groups"][0]["methods"][0]["mean"][0] == pytest.approx(90)
+    assert found["code"] == {"new": 1}
+
+
+def test_backbones_are_compared_on_the_episodes_they_share():
+    better = [record(episode=k, after=0.9, backbone="mcunet-meta") for k in range(2)]
+    (row,) = tables([*(record(episode=k) for k in range(3)), *better])["between"]
+    assert (row["backbone"], row["reference"]) == ("mcunet-meta", "mcunet-5fps")
+    assert row["methods"][0]["mean"][0] == pytest.approx(10) and row["methods"][0]["mean"][2] == 2
+
+
+def test_the_unadapted_lda_head_is_a_row_of_its_own():
+    methods = group_of([record(), record("tinytrain", head="lda")])["methods"]
+    assert [(m["label"], round(m["mean"][0])) for m in methods][1] == ("none + LDA head", 60)
+
+
+def test_full_training_is_counted_at_batch_100_and_others_as_sparse_methods():
+    methods = {m["label"]: m for m in group_of([record(), record("full"), record("tinytrain")])["methods"]}
+    assert [methods[x]["cost"]["published"] for x in ("full", "tinytrain")] == [4000, 2000]
+    assert [methods[x]["cost"]["batch_1"] for x in ("full", "tinytrain")] == [3000, 3000]
+    assert [methods[x]["cost"]["backward_per_sample"] for x in ("full", "tinytrain")] == [100, 30]
+
+
+def test_refused_adaptations_are_counted_and_cost_nothing():
+    refused = {
+        k: v for k, v in record("full", refused="diverged").items() if k not in ("memory", "macs", "head")
+    }
+    found = tables([record(), refused | {"seconds": {"wall": 1.0}}])
+    assert found["refused"] == 1 and found["groups"][0]["methods"][1]["cost"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "mib"),
+    [("mcunet-5fps", None, 902.7), ("mbv2-w0.35", 448, 1045.3), ("proxyless-w0.3", 384, 854.5)],
+)
+def test_full_training_at_batch_100_is_the_published_figure(name, head, mib):
+    if "TINYTRAIN_SHARED" not in os.environ:
+        pytest.skip("set TINYTRAIN_SHARED to the folder with backbones/upstream/*.pkl")
+    folder = Path(os.environ["TINYTRAIN_SHARED"])
+    layers = import_checkpoint(folder / "backbones" / "upstream" / f"{name}.pkl").layers
+    layers = with_head(layers, head) if head else layers
+    updates = [Update(i, tuple(range(layer.cout)), bias=True) for i, layer in enumerate(layers)]
+    # The published count trains the scale and shift of every normalisation.
+    numbers = sum(layer.n_weights + 2 * layer.cout for layer in layers)
+    assert memory_at_batch(layers, updates, numbers, 100) / MIB == pytest.approx(mib, abs=0.06)
+    assert memory_at_batch(layers, updates, numbers, 1) / MIB < 17
+
+
+def test_nothing_trained_costs_the_peak_of_inference():
+    import toynets
+
+    from tinytrain.accounting import peak_activation
+
+    layers = toynets.toy().layers
+    assert memory_at_batch(layers, (), 0, 100) == peak_activation(layers)
+
+
+def test_published_rows_name_what_they_compare():
+    known = published()
+    assert set(known["sets"]) == {"gtsrb", "omniglot", "flowers12", "dtd10"}
+    for table in known["accuracy"].values():
+        assert all(len(row) == len(known["sets"]) + 1 for row in table.values())
+        assert set(known["methods"].values()) == set(table)
+    assert set(known["methods"]) & set(POLICIES)
+
+
+def rich_log(path):
+    rows = []
+    labels = (
+        "none",
+        "full",
+        "sparse_update",
+        "tinytrain",
+        "tinytrain@30",
+        "bias_only",
+        "tinytl",
+        "trady",
+        "random",
+    )
+    for backbone, shots in itertools.product(("mcunet-5fps", "mcunet-meta"), (1, 5, 10)):
+        for k, label in enumerate(labels):
+            for episode in range(3):
+                row = record(
+                    label, episode=episode, after=0.5 + 0.004 * k + 0.01 * episode, backbone=backbone
+                )
+                row["memory"] = row["memory"] | {"arena": 900_000 + 1000 * k}
+                row["sampler"] = f"5-way {shots}-shot, 10 queries"
+                rows.append(json.dumps(row))
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+class Links(HTMLParser):
+    """Everything that a page would load."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attributes):
+        self.found += [v for k, v in attributes if k in ("src", "href", "srcset")] + [tag] * (tag == "script")
+
+
+def test_the_report_is_one_page_that_loads_nothing_and_one_with_its_plots_beside_it(tmp_path):
+    result = write_report([rich_log(tmp_path / "log")], tmp_path / "out")
+    page = (tmp_path / "out" / "report.html").read_text()
+    links = Links()
+    links.feed(page)
+    assert not links.found and page.count("<svg") == 2 * (3 * 3 + 1)
+    text = (tmp_path / "out" / "report.md").read_text()
+    pictures = re.findall(r"\]\((\S+\.svg)\)", text)
+    assert len(set(pictures)) == page.count("<svg")
+    assert all((tmp_path / "out" / name).is_file() for name in pictures)
+    assert sorted(result["files"]) == sorted(str(path) for path in (tmp_path / "out").iterdir())
+    for wanted in ("What differs", "Traffic", "906", "mcunet-meta minus mcunet-5fps", "95 %", "Student's t"):
+        assert wanted in text and wanted.replace("'", "&#x27;") in page
+
+
+def test_an_empty_log_is_refused(tmp_path):
+    (tmp_path / "log").write_text("")
+    with pytest.raises(InputError, match="hold 0 records"):
+        write_report([tmp_path / "log"], tmp_path / "out")
+
+
+def test_figures_are_rounded_for_people():
+    assert figure([50.04, None, 1]) == "50.0" and figure([-0.123, 0.456, 9], signed=True) == "-0.12 ±0.46"
+
+
+def test_the_pareto_front_holds_what_nothing_beats():
+    points = [Point("a", 1, 70), Point("b", 2, 69), Point("c", 2, 75), Point("d", 3, 75), Point("e", 9, 80)]
+    assert [p.name for p in pareto(points)] == ["a", "c", "e"]
+
+
+def test_spread_labels_keep_their_distance_their_order_and_their_place_where_there_is_room():
+    at = spread([100, 101, 102, 300], 20, 320)
+    assert at == [100, 116, 132, 300]
+    crowded = spread([315, 316, 317], 20, 320)
+    assert crowded == [288, 304, 320]
+    assert spread([], 0, 1) == []
+
+
+def boxes(svg):
+    """(left, top, right, bottom) of every text that is not rotated, in pixels, generously."""
+    found = []
+    for node in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"):
+        if node.get("transform"):
+            continue
+        x, y, width = float(node.get("x")), float(node.get("y")), 7.0 * len(node.text)
+        left = x - {"start": 0, "middle": width / 2, "end": width}[node.get("text-anchor")]
+        found.append((left, y - 10, left + width, y + 3))
+    return found
+
+
+METHODS = ("none", "last_layer", "full", "sparse_update", "tinytrain_published", "tinytrain", "tinytrain@30",
+           "bias_only", "tinytl", "trady", "random", "l2", "transductive")  # fmt: skip
+
+
+def points_close_together():
+    return [Point(name, 1e6 + 10 * k, 80 + 0.01 * (k % 3), 1.2) for k, name in enumerate(METHODS)]
+
+
+PLOTS = {
+    "memory": lambda: against_memory([*points_close_together(), Point("far", 5e7, 81)]),
+    "memory, all the same": lambda: against_memory([Point(name, 1e6, 80.0) for name in METHODS]),
+    "macs": lambda: against_macs(
+        [Point(p.name, 14 + k / 9, p.accuracy) for k, p in enumerate(points_close_together())]
+    ),
+    "nothing trained": lambda: against_macs([Point("none", 0, 70.0)]),
+    "shots": lambda: against_shots({m: [Point(m, s, 70 + s / 9, 1) for s in (1, 5, 10)] for m in METHODS}),
+    "time": lambda: time_per_stage({m: {"probe": 0.1, "features": 0.2, "training": 9.0} for m in METHODS}),
+}
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_no_two_texts_of_a_plot_overlap_and_none_leaves_the_picture(name):
+    svg = PLOTS[name]()
+    root, found = ET.fromstring(svg), boxes(svg)
+    assert len(found) > 3 or name == "nothing trained"
+    for a, b in itertools.combinations(found, 2):
+        apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+        assert apart, (a, b)
+    width, height = float(root.get("width")), float(root.get("height"))
+    assert all(
+        left >= 0 and right <= width and top >= 0 and bottom <= height for left, top, right, bottom in found
+    )
+
+
+def test_axes_have_round_ticks_in_their_range():
+    assert Axis(0, 200, 0, 100).ticks() == [0, 50, 100, 150, 200]
+    assert [round(v) for v in Axis(8e5, 6e7, 0, 100, log=True).ticks()] == [
+        10**6, 2 * 10**6, 5 * 10**6, 10**7, 2 * 10**7, 5 * 10**7,
+    ]  # fmt: skip
+    assert LINE >= 14
