@@ -10,10 +10,11 @@ import numpy as np
 from tinytrain.datasets import Dataset
 from tinytrain.episode import Episode, Pictures
 from tinytrain.errors import InputError
+from tinytrain.meta.bench.sampler import Sampler
 from tinytrain.seeds import rng_for
 
-FRAMES, CLASSES = 40, 8  # of the set on which samplers are tried
-SIGMAS = 5  # a fair sampler is accused in fewer than one of a million checks
+FRAMES, CLASSES, EPISODES = 40, 8, 60  # on which samplers are tried
+SIGMAS = 6  # a fair sampler is accused in fewer than one of a million checks
 
 
 @lru_cache(maxsize=16)
@@ -44,33 +45,36 @@ def require_apart(dataset: Dataset, episode: Episode) -> None:
             )
 
 
-def frames() -> Dataset:
+def frames(classes: int = CLASSES, length: int = FRAMES) -> Dataset:
     """Classes that are films: neighbouring pictures are near-duplicates. A name is film/frame."""
-    labels = np.repeat(np.arange(CLASSES, dtype=np.int32), FRAMES)
+    labels = np.repeat(np.arange(classes, dtype=np.int32), length)
     return Dataset(
         name="frames",
         labels=labels,
-        class_names=tuple(f"film {c}" for c in range(CLASSES)),
-        names=tuple(f"{c}/{f}" for c in range(CLASSES) for f in range(FRAMES)),
-        read=lambda i, size: np.full((size, size, 3), 6 * (i % FRAMES), np.uint8),
+        class_names=tuple(f"film {c}" for c in range(classes)),
+        names=tuple(f"{c}/{f}" for c in range(classes) for f in range(length)),
+        read=lambda i, size: np.full((size, size, 3), 255 * (i % length) // length, np.uint8),
     )
 
 
-def order_in_the_draw(sample: Callable[[Dataset, int], Episode], episodes: int = 60) -> list[str]:
+def order_in_the_draw(
+    sample: Callable[[Dataset, int], Episode], dataset: Dataset | None = None, episodes: int = EPISODES
+) -> list[str]:
     """What gives away that ``sample(dataset, index)`` does not shuffle inside a class; empty if it does.
 
     Two counts over the classes of `episodes` draws: pictures next to each other in the file, of which m out
     of n drawn at random give m (m - 1) / n, and draws that contain a given place, m / n for every place.
     """
-    adjacent, expected, drawn, chances = 0, 0.0, np.zeros(FRAMES), 0.0
-    dataset = frames()
+    dataset = dataset or frames()
+    length = len(dataset) // dataset.n_classes
+    adjacent, expected, drawn, chances = 0, 0.0, np.zeros(length), 0.0
     for index in range(episodes):
         for places in _frames_by_class(sample(dataset, index)):
             m = len(places)
             adjacent += int((np.diff(np.sort(places)) == 1).sum())
-            expected += m * (m - 1) / FRAMES
+            expected += m * (m - 1) / length
             drawn[places] += 1
-            chances += m / FRAMES
+            chances += m / length
     findings = []
     if adjacent > expected + SIGMAS * math.sqrt(expected):
         findings.append(
@@ -81,6 +85,17 @@ def order_in_the_draw(sample: Callable[[Dataset, int], Episode], episodes: int =
         place = int(np.abs(drawn - chances).argmax())
         findings.append(f"place {place} was drawn {drawn[place]:.0f} times, {chances:.0f} by chance")
     return findings
+
+
+def require_shuffle(sampler: Sampler) -> None:
+    """Raise InputError ``ordered-draw`` for a sampler that does not shuffle inside a class."""
+    length = max(FRAMES, 4 * (sampler.shots + sampler.queries))
+    findings = order_in_the_draw(sampler.draw, frames(max(CLASSES, sampler.way), length))
+    if findings:
+        raise InputError(
+            "ordered-draw",
+            f"{sampler.name}: {findings[0]}; near-duplicates would be on both sides; correct the sampler",
+        )
 
 
 def _frames_by_class(episode: Episode) -> list[np.ndarray]:

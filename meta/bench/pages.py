@@ -8,28 +8,33 @@ from tinytrain.atomic import check_writable, write_bytes
 from tinytrain.errors import InputError, StorageError
 from tinytrain.meta.bench.document import Figure, html, markdown
 from tinytrain.meta.bench.log import read_log
+from tinytrain.meta.bench.rates import read_rates
 from tinytrain.meta.bench.sections import report_blocks
 from tinytrain.meta.bench.tables import tables
 
 TITLE = "Benchmark: policies on paired episodes"
 
 
-def write_report(logs: Sequence[str | os.PathLike], folder: str | os.PathLike) -> dict:
+def write_report(
+    logs: Sequence[str | os.PathLike], folder: str | os.PathLike, rates: str | os.PathLike | None = None
+) -> dict:
     """Write the report of the records in `logs` to `folder`; its figures and the files as JSON values.
+
+    `rates` is the file in which their tuned learning rates stand.
 
     Raises InputError for logs that are none or hold nothing, and StorageError.
     """
     records = [record for log in logs for record in read_log(log)]
     if not records:
         raise InputError("log-empty", f"{len(logs)} logs hold 0 records; run: tinytrain bench run")
-    folder = Path(folder)
+    tuned, folder = read_rates(rates) if rates else None, Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError("write-failed", f"{folder}: {error.strerror}; choose another folder") from error
     check_writable(folder / "report.md")
     facts = tables(records)
-    blocks = report_blocks(facts)
+    blocks = report_blocks(facts, tuned)
     files = {block.file: block.svg for block in blocks if isinstance(block, Figure)}
     files |= {"report.md": markdown(TITLE, blocks), "report.html": html(TITLE, blocks)}
     for name, content in files.items():

@@ -5,9 +5,11 @@ import re
 from tinytrain.meta.bench.document import Block, Figure, Heading, Table, Text
 from tinytrain.meta.bench.plots import Point, against_macs, against_memory, against_shots, time_per_stage
 from tinytrain.meta.bench.published import published_blocks
+from tinytrain.meta.bench.rates import Rates
 from tinytrain.units import format_count
 
 MIB = 2**20
+DEFAULT = "tinytrain"
 COUNTED = (
     "Arena: the most bytes that were really held, on any episode. As published: 16 bytes per trained "
     "weight + peak activation of inference at batch 1; full and tinytl with saved activations at batch "
@@ -18,8 +20,11 @@ COUNTED = (
 )
 
 
-def report_blocks(facts: dict) -> list[Block]:
+def report_blocks(facts: dict, rates: Rates | None = None) -> list[Block]:
+    """All blocks, with the trials of learning rates where they are given."""
     blocks: list[Block] = [Text(_opening(facts))]
+    if rates:
+        blocks += _rates(rates)
     for group in facts["groups"]:
         blocks += _group(group)
     for row in facts["between"]:
@@ -43,6 +48,22 @@ def _opening(facts: dict) -> str:
     if facts["refused"]:
         text += f" {facts['refused']} adaptations were refused and count as the unadapted network."
     return text
+
+
+def _rates(rates: Rates) -> list[Block]:
+    rows, strong, edge = [], set(), []
+    for r, (label, tuned) in enumerate(rates.policies.items()):
+        rows.append((label, *(f"{100 * mean:.1f}" for mean in tuned.accuracy)))
+        strong.add((r, rates.grid.index(tuned.scale) + 1))
+        edge += [label] * tuned.edge
+    text = (
+        f"The same factors on the learning rates of every policy, tried on {rates.episodes} episodes of "
+        f"{rates.pack} ({rates.sampler}, {rates.backbone}), which is no target; bold ones were taken. "
+    )
+    at_edge = f"At the edge of the grid, so that the optimum may lie beyond it: {', '.join(edge)}."
+    text += at_edge if edge else "Every optimum lies inside the grid."
+    header = ("policy", *(f"x{scale:g}" for scale in rates.grid))
+    return [Heading("Learning rates"), Text(text), Table(header, tuple(rows), frozenset(strong))]
 
 
 def figure(interval: list | None, signed: bool = False) -> str:
@@ -69,6 +90,7 @@ def _group(group: dict) -> list[Block]:
         _accuracy(group),
         Heading("Paired differences, mean over packs: row minus column", 3),
         _square(group),
+        *_by_pack(group),
         Heading("Memory, MACs and time", 3),
         Text(COUNTED),
         _costs(group),
@@ -94,6 +116,21 @@ def _square(group: dict) -> Table:
         rows.append((a, *(figure(found.get((a, b)), signed=True) if a != b else "" for b in names)))
         strong |= {(r, c + 1) for c, b in enumerate(names) if _clear(found.get((a, b)))}
     return Table(("", *names), tuple(rows), frozenset(strong))
+
+
+def _by_pack(group: dict) -> list[Block]:
+    """Every variant of the default policy against every other policy, pack by pack."""
+    ours = [m["label"] for m in group["methods"] if m.get("policy") == DEFAULT]
+    rows, strong = [], set()
+    for row in group["differences"]:
+        if row["a"] in ours and row["b"] not in ours:
+            found = [*(row["packs"].get(pack) for pack in group["packs"]), row["mean"]]
+            strong |= {(len(rows), c + 1) for c, interval in enumerate(found) if _clear(interval)}
+            rows.append((f"{row['a']} - {row['b']}", *(figure(i, signed=True) for i in found)))
+    if not rows:
+        return []
+    title = Heading(f"Paired differences of {DEFAULT}, by pack", 3)
+    return [title, Table(("", *group["packs"], "mean"), tuple(rows), frozenset(strong))]
 
 
 def _costs(group: dict) -> Table:

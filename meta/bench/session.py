@@ -5,6 +5,7 @@ from collections.abc import Callable
 from tinytrain.adapt import find_policy
 from tinytrain.errors import UsageError
 from tinytrain.meta.bench import tuning
+from tinytrain.meta.bench.checks import require_shuffle
 from tinytrain.meta.bench.jobs import Job, count_runs, expand, open_backbones, pending
 from tinytrain.meta.bench.log import Log, opened
 from tinytrain.meta.bench.matrix import Matrix, load_matrix
@@ -74,6 +75,8 @@ def _jobs(matrix: Matrix, rates: dict[str, float], options) -> list[Job]:
         raise UsageError(
             "not-in-matrix", f"--backbone {unknown[0]}: the matrix has {', '.join(dict.fromkeys(names))}"
         )
+    for sampler in {cell.sampler for cell in matrix.cells}:
+        require_shuffle(sampler)
     for label in matrix.labels:  # before any work is done
         find_policy(matrix.entry(label).policy)
     return expand(matrix, rates, open_backbones(matrix, names, files), options.data)

@@ -47,7 +47,8 @@ class _Group:
 
     def facts(self) -> dict:
         methods = [self._method(label) for label in self.rows]
-        lda = [row for rows in self.rows.values() for row in rows if row.get("head") == "lda"]
+        # Of one method: how many views the head was fitted to depends on the plan.
+        lda = next((rows for rows in self.rows.values() if rows[0].get("head") == "lda"), None)
         if lda:
             methods.insert(1, {"label": LDA_UNADAPTED, **self._accuracy(_values(lda, "before"))})
         return {

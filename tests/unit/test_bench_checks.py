@@ -7,9 +7,16 @@ import pytest
 
 from tinytrain.datasets import Dataset, sample_episode, sample_meta_dataset_episode, samplers
 from tinytrain.errors import InputError
-from tinytrain.meta.bench.checks import frames, order_in_the_draw, require_apart, with_random_labels
+from tinytrain.meta.bench.checks import (
+    frames,
+    order_in_the_draw,
+    require_apart,
+    require_shuffle,
+    with_random_labels,
+)
 from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.episode import run_episode
+from tinytrain.meta.bench.sampler import Sampler
 from tinytrain.meta.bench.statistics import mean_interval
 from tinytrain.toy import toy_network, toy_pictures
 
@@ -33,6 +40,15 @@ def test_a_sampler_that_does_not_shuffle_inside_a_class_is_caught(name, monkeypa
     )
     findings = order_in_the_draw(SAMPLERS[name])
     assert "neighbouring frames" in findings[0] and "was drawn" in findings[1]
+
+
+@pytest.mark.parametrize("sampler", [Sampler(), Sampler("meta-dataset"), Sampler("fixed", 20, 10, 15)])
+def test_a_run_refuses_to_start_with_a_sampler_that_does_not_shuffle(sampler, monkeypatch):
+    require_shuffle(sampler)
+    monkeypatch.setattr(samplers, "shuffled", lambda items, rng: items)
+    with pytest.raises(InputError, match="pairs of neighbouring frames") as caught:
+        require_shuffle(sampler)
+    assert caught.value.code == "ordered-draw"
 
 
 def test_a_sampler_that_takes_a_random_run_of_frames_is_caught(monkeypatch):

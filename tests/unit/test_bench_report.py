@@ -14,6 +14,7 @@ from tinytrain.accounting import with_head
 from tinytrain.errors import InputError
 from tinytrain.importer import import_checkpoint
 from tinytrain.meta.bench.accounting import memory_at_batch
+from tinytrain.meta.bench.document import Heading
 from tinytrain.meta.bench.drawing import LINE, Axis, spread
 from tinytrain.meta.bench.pages import write_report
 from tinytrain.meta.bench.plots import (
@@ -24,7 +25,8 @@ from tinytrain.meta.bench.plots import (
     pareto,
     time_per_stage,
 )
-from tinytrain.meta.bench.published import published
+from tinytrain.meta.bench.published import published, published_blocks
+from tinytrain.meta.bench.rates import Rates, TunedRate, save_rates
 from tinytrain.meta.bench.sections import figure
 from tinytrain.meta.bench.tables import tables
 from tinytrain.plan import Update
@@ -206,6 +208,34 @@ def test_the_report_is_one_page_that_loads_nothing_and_one_with_its_plots_beside
     assert sorted(result["files"]) == sorted(str(path) for path in (tmp_path / "out").iterdir())
     for wanted in ("What differs", "Traffic", "906", "mcunet-meta minus mcunet-5fps", "95 %", "Student's t"):
         assert wanted in text and wanted.replace("'", "&#x27;") in page
+
+
+def test_the_report_shows_the_trials_of_learning_rates_and_names_what_is_at_the_edge(tmp_path):
+    found = {"full": TunedRate(1.0, False, (0.5, 0.7, 0.6)), "l2": TunedRate(0.5, True, (0.9, 0.8, 0.7))}
+    save_rates(tmp_path / "rates", Rates("net", "caltech101", "s", 20, "c", (0.5, 1.0, 2.0), found))
+    write_report([rich_log(tmp_path / "log")], tmp_path / "out", tmp_path / "rates")
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "| full | 50.0 | **70.0** | 60.0 |" in text and "| l2 | **90.0** |" in text
+    assert "may lie beyond it: l2." in text and "caltech101" in text
+
+
+def test_differences_of_the_default_policy_are_shown_by_pack(tmp_path):
+    rows = [record(label, pack, k, after) for label, after in (("none", 0.5), ("tinytrain", 0.6))
+            for pack in ("gtsrb", "dtd10") for k in range(3)]  # fmt: skip
+    (tmp_path / "log").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_report([tmp_path / "log"], tmp_path / "out")
+    line = "| tinytrain - none | **+10.00 ±0.00** | **+10.00 ±0.00** | **+10.00 ±0.00** |"
+    assert line in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_only_what_is_like_the_published_protocol_stands_beside_it():
+    def headings(sampler):
+        return [
+            b.text for b in published_blocks([group_of([record(sampler=sampler)])]) if isinstance(b, Heading)
+        ]
+
+    assert "MCUNet / mcunet-5fps, 5-way 5-shot, 10 queries" in headings("5-way 5-shot, 10 queries")
+    assert headings("Meta-Dataset, support up to 100") and not headings("5-way 1-shot, 10 queries")
 
 
 def test_an_empty_log_is_refused(tmp_path):
