@@ -33,7 +33,8 @@ class Axis:
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         wide = math.log10(self.high / self.low) > 3
         found = [m * 10.0**d for d in decades for m in ((1,) if wide else (1, 2, 5))]
-        return [value for value in found if self.low <= value <= self.high]
+        inside = [value for value in found if self.low <= value <= self.high]
+        return inside if len(inside) > 2 else _round_steps(self.low, self.high)
 
 
 def _round_steps(low: float, high: float) -> list[float]:
@@ -106,7 +107,8 @@ def labels(anchors: Sequence[tuple[float, float]], names: Sequence[str]) -> list
     for k, ((x, y), name) in enumerate(zip(anchors, names, strict=True)):
         colour = COLOURS[k % len(COLOURS)]
         parts.append(
-            f'<path d="M{x:.1f} {y:.1f}L{edge - 3} {at[k]:.1f}" stroke="{colour}" stroke-width="0.7"/>'
+            f'<path d="M{x:.1f} {y:.1f}L{edge - 3} {at[k]:.1f}" stroke="{colour}" stroke-width="0.8"'
+            f' stroke-dasharray="1 3"/>'
         )
         parts += [mark(k, edge + 5, at[k]), text(edge + 14, at[k] + 4, name, more=f' fill="{colour}"')]
     return parts

@@ -16,7 +16,6 @@ from tinytrain.meta.bench.drawing import (
     upwards,
 )
 from tinytrain.meta.curve import COLOURS, INK
-from tinytrain.units import format_bytes
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def _accuracy_axis(points: Sequence[Point]):
 
 def against_memory(points: Sequence[Point]) -> str:
     x = across(min(p.cost for p in points), max(p.cost for p in points), log=True)
-    ticks = [(value, format_bytes(int(value))) for value in x.ticks()]
+    ticks = [(value, f"{value / 1e6:g} MB") for value in x.ticks()]
     return _scatter(points, x, ticks, "memory: measured arena (logarithmic)")
 
 
