@@ -2,13 +2,11 @@
 
 import difflib
 import os
-import time
 from dataclasses import replace
 
 import numpy as np
 
 from tinytrain import kernels as kernel_table
-from tinytrain.arena import Arena
 from tinytrain.augment import draw
 from tinytrain.binding import WorkingCopy
 from tinytrain.blas import one_thread
@@ -19,6 +17,7 @@ from tinytrain.errors import AdaptationRefusedError, UsageError
 from tinytrain.extend import packed
 from tinytrain.feasible import probe_inside
 from tinytrain.fit import Fit, fit
+from tinytrain.machine import Machine
 from tinytrain.modules import make_callable
 from tinytrain.network import Network
 from tinytrain.plan import Budget, TaskShape
@@ -46,23 +45,27 @@ def adapt(
     progress: Progress = silent,
     backend: str = "auto",
     rate_scale: float = 1.0,
+    machine: Machine | None = None,
 ) -> Report:
     """Adapt `network` to `episode` inside `budget`; the network itself is not changed.
 
     `lanes` is the most pictures worked on at once (default: the number of cores); it never changes
     the result, which is `report.delta`; ``report.to_json()`` is what the command line prints.
-    `rate_scale` times the learning rates of the policy are used.
+    `rate_scale` times the learning rates of the policy are used; `machine` (default: this computer with
+    the kernels of `backend`) is what it runs on.
     Raises BudgetError when nothing fits, InputError for unsuitable pictures, UsageError for an
     unknown policy or a `rate_scale` that is not above 0, AdaptationRefusedError when training diverges.
     """
     budget, policy = budget or Budget(), find_policy(policy).with_rates(rate_scale)
-    kernels = kernel_table.load(backend)
-    lanes, clock = lanes or os.cpu_count() or 1, Clock()
+    machine = machine or Machine(backend)
+    kernels, clock, lanes = machine.kernels(), machine.clock(), lanes or os.cpu_count() or 1
     with one_thread():
         working = WorkingCopy(network)
-        scores, fitted = plan_adaptation(network, working, kernels, policy, episode, budget, seed, clock)
-        arena = Arena(fitted.program.nbytes)
-        session = Session(fitted, arena, working, kernels, episode, seed, lanes)
+        scores, fitted = plan_adaptation(
+            network, working, kernels, policy, episode, budget, seed, clock, machine
+        )
+        program, arena = machine.memory(fitted.program)
+        session = Session(replace(fitted, program=program), arena, working, kernels, episode, seed, lanes)
         try:
             heads_before, losses, delta = _train(session, network, progress, clock)
             (after,) = session.predict(episode.query, delta.head)
@@ -88,18 +91,20 @@ def make_plan(
     backend: str = "auto",
 ) -> tuple[Scores | None, Fit]:
     """What `adapt` would train, without training it. Raises as `adapt` does."""
-    kernels, policy = kernel_table.load(backend), find_policy(policy)
+    machine, policy, budget = Machine(backend), find_policy(policy), budget or Budget()
     with one_thread():
         working = WorkingCopy(network)
-        return plan_adaptation(network, working, kernels, policy, episode, budget or Budget(), seed, Clock())
+        return plan_adaptation(
+            network, working, machine.kernels(), policy, episode, budget, seed, machine.clock(), machine
+        )
 
 
 def plan_adaptation(
-    network, working, kernels, policy, episode, budget, seed, clock
+    network, working, kernels, policy, episode, budget, seed, clock, machine: Machine | None = None
 ) -> tuple[Scores | None, Fit]:
     """Fisher information for this task, and the plan that fits the budget. Raises BudgetError."""
     task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
-    scores = run_probe(network, working, kernels, policy, episode, budget, task, seed)
+    scores = run_probe(network, working, kernels, policy, episode, budget, task, seed, machine)
     clock.lap("probe")
     fitted = fit(network, policy, scores, budget, task)
     clock.lap("plan")
@@ -160,7 +165,9 @@ def find_policy(policy: str | Policy) -> Policy:
     return POLICIES[policy]
 
 
-def run_probe(network, working, kernels, policy: Policy, episode, budget, task, seed) -> Scores | None:
+def run_probe(
+    network, working, kernels, policy: Policy, episode, budget, task, seed, machine: Machine | None = None
+) -> Scores | None:
     """Fisher information for this task, if the policy asks for it, inside the budget."""
     program, size = probe_inside(network, policy, budget, task), network.preprocessing.size
     if program is None:
@@ -172,17 +179,5 @@ def run_probe(network, working, kernels, policy: Policy, episode, budget, task, 
     return probe(
         network, working, kernels, program.detail["inspected"], episode.support.labels, episode.n_way,
         lambda i: episode.support.read(i, size), augmentation, program,
+        machine,
     )  # fmt: skip
-
-
-class Clock:
-    """Seconds by stage."""
-
-    def __init__(self):
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
-        self._last = now

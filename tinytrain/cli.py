@@ -16,6 +16,7 @@ from tinytrain.errors import TinytrainError, UsageError
 COMMANDS = {
     "adapt": ("adapt", "adapt a network to a few pictures per class"),
     "plan": ("plan", "say what would be trained and what it costs; train nothing"),
+    "simulate": ("simulate", "run an adaptation on a simulated board and say what it would cost there"),
     "predict": ("predict", "class and confidence of pictures"),
     "eval": ("evaluate", "accuracy and confusion matrix on a folder of pictures"),
     "export": ("export", "write the adapted network as a plain network file"),
@@ -56,6 +57,7 @@ exit codes:
   4    infeasible budget: nothing was started; the message names the smallest budget that works
   5    kept the old weights: the adaptation was refused
   6    storage failed: the result could not be written; no half-written file is left
+  7    does not fit the simulated board; the result says what is missing and what would fit
   130  interrupted
 """
 

@@ -14,6 +14,7 @@ from tinytrain.arena import Arena
 from tinytrain.augment import Augmentation
 from tinytrain.binding import Binder, WorkingCopy, run
 from tinytrain.compile import Program, compile_probe
+from tinytrain.machine import Machine
 from tinytrain.network import Network
 from tinytrain.plan import TaskShape
 
@@ -48,6 +49,7 @@ def probe(
     read: Callable[[int], np.ndarray],
     augmentation: Callable[[int], Augmentation | None],
     program: Program | None = None,
+    machine: Machine | None = None,
 ) -> Scores:
     """Scores of the inspected layers for the pictures `read(i)` with `labels` (n,).
 
@@ -55,7 +57,7 @@ def probe(
     is its own pseudo-query at temperature 10.
     """
     program = program or compile_probe(network, inspected, TaskShape(len(labels), n_way))
-    runner = _Runner(program, working, kernels, read)
+    runner = _Runner(*(machine or Machine()).memory(program), working, kernels, read)
     for i, label in enumerate(labels):
         runner.add_to_prototypes(i, label)
     runner.finish_prototypes()
@@ -69,8 +71,8 @@ def probe(
 
 
 class _Runner:
-    def __init__(self, program: Program, working: WorkingCopy, kernels, read):
-        bind = Binder(program, Arena(program.nbytes), working, kernels)
+    def __init__(self, program: Program, arena: Arena, working: WorkingCopy, kernels, read):
+        bind = Binder(program, arena, working, kernels)
         self.array, self.kernels, self.read = bind.array, kernels, read
         self.picture, self.augmented = self.array("picture (probe)"), self.array("augmented picture (probe)")
         self.features = self.array("features (probe)")

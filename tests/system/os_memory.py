@@ -27,6 +27,7 @@ from tinytrain.blas import one_thread
 from tinytrain.engine import Trainer
 from tinytrain.episode import Episode, Pictures
 from tinytrain.importer import import_checkpoint
+from tinytrain.machine import Clock
 from tinytrain.plan import Budget, TaskShape
 from tinytrain.policies import POLICIES
 from tinytrain.session import Session
@@ -106,7 +107,7 @@ def main() -> None:
     episode, policy = decoded_episode(network.preprocessing.size), POLICIES[task["policy"]]
     warm_up()
     with one_thread():
-        working, budget, clock = WorkingCopy(network), Budget(task["budget"]), adapt_module.Clock()
+        working, budget, clock = WorkingCopy(network), Budget(task["budget"]), Clock()
         _, fitted = adapt_module.plan_adaptation(network, working, kernels, policy, episode, budget, 0, clock)
         arena = Arena(fitted.program.nbytes)
         session = Session(fitted, arena, working, kernels, episode, 0, task["lanes"])

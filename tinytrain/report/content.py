@@ -77,12 +77,17 @@ def describe_resources(fit: Fit) -> dict:
     }
 
 
+def frozen_bytes(network: Network) -> int:
+    """Bytes of the network's arrays as they are kept: weights, their scales, biases."""
+    arrays = (*network.weights, *network.biases, *(s for s in network.scales if s is not None))
+    return sum(a.nbytes for a in arrays)
+
+
 def memory(network: Network, episode: Episode, budget: Budget, fit: Fit, result: int | None = None) -> dict:
     """Bytes: the limit, the arena that was placed, the published formula, and what no budget limits."""
     updated = sum(u.n_weights(network) for u in fit.recipe.updates)
-    arrays = (*network.weights, *network.biases, *(s for s in network.scales if s is not None))
     outside = {
-        "frozen_weights": sum(a.nbytes for a in arrays),
+        "frozen_weights": frozen_bytes(network),
         "working_copy": 4 * (network.n_weights + sum(layer.cout for layer in network.layers)),
         "support_pictures": 3 * network.preprocessing.size**2 * len(episode.support),
     }
