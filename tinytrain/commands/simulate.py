@@ -1,7 +1,7 @@
 """``tinytrain simulate``: an adaptation on a simulated board, and what it would cost there."""
 
 from tinytrain.commands import episodes
-from tinytrain.commands.common import add_backbone, add_json, open_backbone, print_result, say
+from tinytrain.commands.common import add_backbone, add_json, check_outputs, open_backbone, print_result, say
 from tinytrain.errors import UsageError
 
 DESCRIPTION = (
@@ -11,7 +11,7 @@ DESCRIPTION = (
 EXAMPLES = """\
   tinytrain simulate --boards
   tinytrain simulate --board stm32h743 --shots 5
-  tinytrain simulate photos/ --board raspberry-pi-zero-2w --backbone net.safetensors
+  tinytrain simulate photos/ --board raspberry-pi-zero-2w --backbone net.safetensors --plot arena.svg
   tinytrain simulate --board esp32-s3 --backbone mcunet-5fps --budget 300kB --json
 """
 DOES_NOT_FIT = 7
@@ -25,6 +25,7 @@ def add_arguments(parser) -> None:
         "--battery", type=_watt_hours, default="10", metavar="WH",
         help="battery to compare with, in watt-hours; default: 10, a cell of size 18650",
     )  # fmt: skip
+    parser.add_argument("--plot", metavar="FILE", help="also draw the arena over time (.svg)")
     episodes.add_arguments(parser)
     add_backbone(parser)
     add_json(parser)
@@ -45,6 +46,7 @@ def run(arguments) -> int:
         return _list(arguments)
     if arguments.board is None:
         raise UsageError("usage", "give --board NAME; tinytrain simulate --boards lists them")
+    _check_plot(arguments.plot)
     from tinytrain.adapt import find_policy
     from tinytrain.firmware_sim.board import find_board
     from tinytrain.firmware_sim.simulate import simulate
@@ -60,10 +62,30 @@ def run(arguments) -> int:
             progress,
         )  # fmt: skip
     facts = {**simulation.facts, "warnings": warnings + simulation.facts.get("warnings", [])}
+    if arguments.plot:
+        _plot(arguments.plot, board, simulation)
     for warning in facts["warnings"]:
         say(warning)
     print_result(facts, render_simulation(facts), arguments.json)
     return 0 if simulation.fits else DOES_NOT_FIT
+
+
+def _check_plot(path: str | None) -> None:
+    if path is not None and not path.lower().endswith(".svg"):
+        raise UsageError("plot-kind", f"{path!r} must end in .svg")
+    check_outputs(path)
+
+
+def _plot(path: str, board, simulation) -> None:
+    from tinytrain.atomic import write_bytes
+    from tinytrain.firmware_sim.plot import plot
+    from tinytrain.firmware_sim.timeline import timeline
+
+    if simulation.machine is None:
+        say(f"{path} was not written: nothing ran")
+        return
+    title = f"{simulation.facts['backbone']} on {board.title}"
+    write_bytes(path, plot(timeline(simulation.machine.programs), title, board.arena_bytes).encode())
 
 
 def _list(arguments) -> int:
