@@ -14,6 +14,10 @@ from tinytrain.firmware_sim.tally import Count, Tally
 from tinytrain.store.record import DELTA_NAME, RECORDS
 from tinytrain.store.slots import Slots
 
+MODEL = (
+    "cycles of one core = for every kernel the larger of MACs / rate and bytes / rate, plus the cost of each"
+    " call; energy = time x watts of the board"
+)
 BAND = 2.0
 ADAPTATION = ("probe", "plan", "features", "head", "training")  # stages; judging queries is no part of it
 ROUNDS = 4  # adaptations whose writes are counted, so that both slots have their turn

@@ -6,7 +6,7 @@ from tinytrain.adapt import adapt
 from tinytrain.deltafile import encode_delta
 from tinytrain.errors import BudgetError
 from tinytrain.firmware_sim.board import Board
-from tinytrain.firmware_sim.estimate import ADAPTATION, band, seconds_by_stage, wear
+from tinytrain.firmware_sim.estimate import ADAPTATION, MODEL, band, seconds_by_stage, wear
 from tinytrain.firmware_sim.machine import SimulatedMachine
 from tinytrain.firmware_sim.remedies import for_flash, for_ram
 from tinytrain.firmware_sim.tally import Count
@@ -100,6 +100,7 @@ def _costs(board: Board, machine: SimulatedMachine, report: Report, battery: flo
         "canaries": {"checked": machine.canaries, "changed": 0},
         "model": {
             "calibrated": False,
+            "statement": MODEL,
             "cores": 1,
             "assumed": [name for name, f in board.figures().items() if f.is_assumed],
         },

@@ -118,6 +118,7 @@ def _model(facts: dict) -> list[tuple[str, str]]:
     ).replace("and,", "and")
     return [
         ("model", "UNCALIBRATED: no board was measured; half to twice the estimate is the band to expect"),
+        ("model", facts["model"]["statement"]),
         ("model", f"{rates}; assumed, without a document: {', '.join(facts['model']['assumed'])}"),
     ]
 

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Unit tests and one adaptation on an emulated Raspberry Pi Zero 2 W, compared with this machine.
+#
+#   check.sh                          everything
+#   check.sh tests/unit/test_fit.py   only these tests, then the adaptation
+#   check.sh none                     the adaptation alone
+#
+# Exit code 0: all holds; 1: something does not; 77: skipped, because tools are missing.
+# TINYTRAIN_PI_CACHE names the folder that keeps root and packages between runs (0.5 GB).
+# TINYTRAIN_PI_QUERIES: pictures per class that judge the adaptation; 200 make 99.9 % one in 1,000.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+project=$(cd "$here/../.." && pwd)
+cache=${TINYTRAIN_PI_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tinytrain-pi}
+queries=${TINYTRAIN_PI_QUERIES:-200}
+MIB=1048576
+export PLUGIN=$cache/count.so
+
+missing=
+for tool in qemu-aarch64 mmdebstrap gcc git python3; do
+    command -v "$tool" >/dev/null || missing+=" $tool"
+done
+if [ -n "$missing" ]; then
+    echo "SKIPPED: the emulated Pi needs$missing; on Debian: apt-get install --no-install-recommends" \
+        "qemu-user mmdebstrap gcc libc6-dev git python3-venv" >&2
+    exit 77
+fi
+
+"$here/build.sh" "$project" "$cache"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+guest() { "$here/run.sh" "$cache/root" "$cache/packages" "$@"; }
+
+# Starting processes in the guest would need the kernel's help (binfmt_misc); such tests stay outside.
+tests=()
+if [ $# -eq 0 ]; then
+    for file in "$project"/tests/unit/test_*.py; do
+        if grep -qE 'subprocess|multiprocessing' "$file"; then
+            echo "not under emulation, because it starts processes: ${file#"$project/"}"
+        else
+            tests+=("$file")
+        fi
+    done
+elif [ "$1" != none ]; then
+    tests=("$@")
+fi
+if [ ${#tests[@]} -gt 0 ]; then
+    echo "unit tests in 512 MiB of address space"
+    (cd "$project" && TINYTRAIN_CACHE=$work/tests guest $((512 * MIB)) -m pytest -q -p no:cacheprovider \
+        "${tests[@]}")
+fi
+
+echo "one adaptation, in 384 MiB of address space: cold, with every kernel to compile, then warm"
+export TINYTRAIN_CACHE=$work/cache
+for state in cold warm; do
+    COUNT=$work/$state guest $((384 * MIB)) "$here/job.py" "$work/$state.npz" "$queries"
+done
+COUNT=$work/start guest $((384 * MIB)) -c 'import tinytrain.adapt, tinytrain.kernels; tinytrain.kernels.load()'
+TINYTRAIN_CACHE=$work/host OPENBLAS_NUM_THREADS=1 "$cache/host/bin/python" "$here/job.py" "$work/host.npz" \
+    "$queries"
+"$cache/host/bin/python" "$here/compare.py" "$work" 

@@ -1,0 +1,57 @@
+"""What the emulated Pi did against what this machine did: ``compare.py FOLDER``, exit code 1 if they differ.
+
+FOLDER holds ``cold.npz``, ``warm.npz`` and ``host.npz`` of `job.py`, and the numbers of instructions in
+``cold``, ``warm`` and ``start`` (a process that only loads the kernels).
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+PREDICTIONS, WEIGHTS = 0.999, 1e-4  # least share of equal predictions, most difference of a trained number
+CLOCK = 1e9  # of a Raspberry Pi Zero 2 W
+PER_CYCLE = (0.5, 0.8)  # instructions: assumed, no board was measured
+
+
+def trained(result) -> list[str]:
+    """Names of the trained arrays in a result."""
+    return [name for name in result.files if name.partition(".")[0].isdigit()]
+
+
+def largest_difference(a, b) -> float:
+    """Largest absolute difference of the trained numbers; infinite where other numbers were trained."""
+    if trained(a) != trained(b) or any(a[name].shape != b[name].shape for name in trained(a)):
+        return float("inf")
+    return max(float(np.abs(a[name] - b[name]).max()) for name in trained(a))
+
+
+def compare(pi, host) -> tuple[float, float]:
+    """Share of equal predictions before and after training, largest difference of a trained number."""
+    both = [(pi[name], host[name]) for name in ("before", "after")]
+    equal = np.concatenate([a == b for a, b in both]).mean()
+    return float(equal), largest_difference(pi, host)
+
+
+def main(folder: Path) -> int:
+    cold, warm, host = (np.load(folder / f"{name}.npz") for name in ("cold", "warm", "host"))
+    equal, apart = compare(warm, host)
+    count = len(host["labels"])
+    print(f"{equal:.2%} of 2 x {count} predictions are equal (at least {PREDICTIONS:.1%})")
+    print(f"trained numbers differ by {apart:.2e} at most (at most {WEIGHTS:g})")
+    same = largest_difference(cold, warm) == 0
+    print(f"cold and warm: {'the same bits' if same else 'DIFFERENT'}; kernels {warm['backend']}")
+    for name in ("start", "cold", "warm"):
+        instructions = int((folder / name).read_text())
+        low, high = (instructions / CLOCK / rate for rate in reversed(PER_CYCLE))
+        print(
+            f"{name:<6}{instructions:>16,} instructions: {low:.0f} to {high:.0f} s at 1 GHz and an assumed"
+            f" {PER_CYCLE[0]} to {PER_CYCLE[1]} per cycle (uncalibrated)"
+        )
+    good = equal >= PREDICTIONS and apart <= WEIGHTS and same and str(warm["backend"]) == "numba"
+    print("the emulated Pi agrees with this machine" if good else "FAILED: the emulated Pi does not agree")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

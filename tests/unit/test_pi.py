@@ -1,0 +1,82 @@
+"""The comparison of the emulated Pi with this machine, and that it is skipped for everybody to see."""
+
+import os
+import runpy
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COMPARE = runpy.run_path(str(ROOT / "firmware_sim/pi/compare.py"))
+
+
+def results(folder, **changes):
+    """The files of a run in which all three sides agree but for `changes`, arrays of the emulated ones."""
+    agreed = {
+        "labels": np.arange(1000) % 5,
+        "before": np.arange(1000) % 4,
+        "after": np.arange(1000) % 5,
+        "backend": np.array("numba"),
+        "7.weight": np.ones((3, 2), "f"),
+    }
+    for name in ("cold", "warm", "host"):
+        np.savez(folder / f"{name}.npz", **(agreed if name == "host" else agreed | changes))
+    for name, count in (("start", 10**9), ("cold", 10**11), ("warm", 4 * 10**10)):
+        (folder / name).write_text(f"{count}\n")
+
+
+def other(size, count):
+    """`size` predictions of which `count` are not what `results` has."""
+    after = np.arange(size) % 5
+    after[:count] += 1
+    return after
+
+
+def test_instructions_become_seconds_marked_uncalibrated(tmp_path, capsys):
+    results(tmp_path)
+    assert COMPARE["main"](tmp_path) == 0
+    out = capsys.readouterr().out
+    assert "40,000,000,000 instructions: 50 to 80 s at 1 GHz" in out and "uncalibrated" in out
+    assert "100.00% of 2 x 1000" in out
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"after": other(1000, 2)}, 0),
+        ({"after": other(1000, 3)}, 1),
+        ({"7.weight": np.full((3, 2), 1.001, "f")}, 1),
+        ({"7.weight": np.full((3, 2), np.nan, "f")}, 1),
+        ({"7.weight": np.ones((2, 3), "f")}, 1),
+        ({"8.weight": np.ones((3, 2), "f")}, 1),
+        ({"backend": np.array("numpy")}, 1),
+    ],
+    ids=["2 of 2000", "3 of 2000", "far weights", "NaN", "other shape", "other layer", "numpy"],
+)
+def test_what_differs_too_much_fails(tmp_path, changes, code):
+    results(tmp_path, **changes)
+    assert COMPARE["main"](tmp_path) == code
+
+
+def test_compiling_must_not_change_a_bit(tmp_path):
+    results(tmp_path)
+    np.savez(
+        tmp_path / "cold.npz", **{**np.load(tmp_path / "cold.npz"), "7.weight": np.full((3, 2), 1.00001)}
+    )
+    assert COMPARE["main"](tmp_path) == 1
+
+
+def test_without_its_tools_the_emulated_pi_is_skipped_with_a_code_of_its_own(tmp_path):
+    for tool in ("bash", "dirname"):
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    done = subprocess.run(
+        [ROOT / ".ci/emulated"],
+        capture_output=True,
+        text=True,
+        env={"PATH": str(tmp_path), "HOME": os.devnull},
+    )
+    assert done.returncode == 77
+    assert done.stderr.startswith("SKIPPED: the emulated Pi needs qemu-aarch64") and "apt-get" in done.stderr
