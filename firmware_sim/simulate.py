@@ -97,7 +97,7 @@ def _costs(board: Board, machine: SimulatedMachine, report: Report, battery: flo
             "bytes": total.bytes,
             "planned_network_macs": planned["macs"]["total"],
         },
-        "canaries": {"checked": machine.canaries, "changed": 0},
+        "canaries": machine.canaries,
         "model": {
             "calibrated": False,
             "statement": MODEL,

@@ -1,7 +1,8 @@
 """What an adaptation does to memory and arithmetic, counted call by call as its kernels run.
 
 Multiply-accumulates come from the shapes of the arrays that a kernel was given, not from the plan that is to
-be checked with them. Bytes are those of every array a call reads or writes, once each.
+be checked with them. Bytes are those of every array a call reads or writes, once each. What the engine does
+in numpy itself (copying features to a lane, averaging prototypes) is no kernel call and is not in it.
 """
 
 from collections.abc import Callable

