@@ -14,6 +14,7 @@ from tinytrain.plan import Budget, TaskShape
 from tinytrain.report import Report, content
 
 JOULES_PER_WATT_HOUR = 3600
+NETWORK_STAGES = ("probe", "features", "heads", "training")  # of a plan: where the network computes
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +96,7 @@ def _costs(board: Board, machine: SimulatedMachine, report: Report, battery: flo
             "network_macs": total.network_macs,
             "other_macs": total.other_macs,
             "bytes": total.bytes,
-            "planned_network_macs": planned["macs"]["total"],
+            "planned_network_macs": sum(planned["macs"]["stages"][k] for k in NETWORK_STAGES),
         },
         "canaries": machine.canaries,
         "model": {

@@ -8,6 +8,7 @@ from tinytrain.arena import check
 from tinytrain.binding import Binder, WorkingCopy, run
 from tinytrain.firmware_sim.canaries import MARGIN, CanaryError, GuardedArena, guarded_call, with_margins
 from tinytrain.firmware_sim.machine import SimulatedMachine
+from tinytrain.firmware_sim.simulate import NETWORK_STAGES
 from tinytrain.firmware_sim.tally import Tally
 from tinytrain.plan import Budget
 from tinytrain.program import Bias, View, Weight
@@ -32,9 +33,11 @@ def test_macs_counted_while_running_are_those_of_the_plan(policy, memory):
     machine = SimulatedMachine(2**22)
     report = adapt(toy_network(), toy_episode(), Budget(memory), policy, lanes=1, machine=machine)
     planned = executed(report.fit, report.scores, len(report.episode.support))
-    names = {"heads": "head"}
-    counted = {stage: machine.tally.total(names.get(stage, stage)).network_macs for stage in planned}
-    assert counted == planned
+    counted = {stage: machine.tally.total(stage).network_macs for stage in machine.tally.stages}
+    counted["heads"] = counted.pop("head")
+    assert {stage: counted.get(stage, 0) for stage in NETWORK_STAGES} == {
+        stage: planned[stage] for stage in NETWORK_STAGES
+    }
 
 
 def test_loss_and_head_are_counted_apart_because_no_plan_counts_them(ran):
