@@ -57,21 +57,19 @@ def adapt_arguments(place, *more):
     )
 
 
-def test_adapt_prints_the_report_that_the_delta_carries(place, answer, tmp_path):
+def test_adapt_prints_the_report_that_the_delta_carries_and_how_long_it_took(place, answer, tmp_path):
     facts = answer(*adapt_arguments(place, "--shots", 6, "--out", tmp_path / "x.safetensors"))
+    assert facts.pop("seconds")["total"] > 0 and facts.pop("threads")["lanes"] >= 1
     assert facts == load_delta(tmp_path / "x.safetensors").report
     assert facts["episode"]["shots"] == [6, 6, 6] and facts["accuracy"]["n_query"] == 6
     assert facts["episode"]["classes"] == ["ant", "bee", "cat"] and facts["warnings"] == []
 
 
-def test_the_same_command_writes_the_same_values_whatever_the_threads(place, tmp_path):
-    deltas = []
+def test_the_same_command_writes_the_same_file_whatever_the_threads(place, tmp_path):
     for threads in (1, 2):
         out = tmp_path / f"{threads}.safetensors"
         assert tt(*adapt_arguments(place, "--shots", 6, "--threads", threads, "--out", out)) == 0
-        deltas.append(load_delta(out))
-    for a, b in zip(deltas[0].slices, deltas[1].slices, strict=True):
-        assert a.values.tobytes() == b.values.tobytes()
+    assert (tmp_path / "1.safetensors").read_bytes() == (tmp_path / "2.safetensors").read_bytes()
 
 
 def test_adapt_says_when_its_result_is_lost_and_keeps_stdout_for_the_result(place, capsys):

@@ -15,6 +15,7 @@ import tinytrain.probe
 import tinytrain.session
 from tinytrain.accounting import paper_memory
 from tinytrain.adapt import adapt, make_plan
+from tinytrain.deltafile import encode_delta
 from tinytrain.errors import AdaptationRefusedError, BudgetError, UsageError
 from tinytrain.plan import Budget, Recipe, Update
 from tinytrain.policies.common import Policy
@@ -65,8 +66,11 @@ def test_the_report_is_json_with_every_promised_key(report):
     assert len(facts["losses"]) == 5
 
 
-def test_the_delta_carries_the_report(report):
-    assert report.delta.report == report.to_json()
+def test_the_delta_carries_all_of_the_report_that_the_same_seed_gives_again(report):
+    again = tinytrain.adapt(toy_network(), report.episode, BIG, report.policy, lanes=1)
+    assert encode_delta(again.delta) == encode_delta(report.delta)
+    assert report.to_json() == {**report.to_json(), **report.delta.report}
+    assert report.to_json().keys() - report.delta.report.keys() == {"seconds", "threads"}
     warned = report.with_warnings("mind the gap")
     assert warned.delta.report["warnings"] == ["mind the gap"] == warned.to_json()["warnings"]
 

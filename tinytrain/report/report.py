@@ -72,5 +72,9 @@ class Report:
         return replace(self, warnings=(*self.warnings, *warnings)).sealed()
 
     def sealed(self) -> "Report":
-        """The same report, its delta carrying it."""
-        return replace(self, delta=replace(self.delta, report=self.to_json()))
+        """The same report, its delta carrying all of it that the same seed gives again.
+
+        Times and threads differ from run to run and have no place in a file that should not.
+        """
+        lasting = {key: value for key, value in self.to_json().items() if key not in ("seconds", "threads")}
+        return replace(self, delta=replace(self.delta, report=lasting))
