@@ -1,0 +1,283 @@
+"""Random arguments for every kernel, and arrays that lie between canaries."""
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+
+EDGE = 64  # bytes of canary on each side of an array
+NOTHING = 0xFF  # what canaries consist of: read as float32 it is NaN, so that a stray read shows as well
+
+
+@dataclass(frozen=True)
+class Output:
+    """An argument that the kernel writes to. `fresh`: every element, so that it may start as NaN.
+
+    `compared` is "close", "codes" (integers that may differ by one), "moments" (bfloat16) or "no" (scratch).
+    """
+
+    start: np.ndarray
+    fresh: bool = False
+    compared: str = "close"
+
+
+def fresh(*shape, dtype=np.float32, compared="close") -> Output:
+    """An output of which nothing may be left as it was."""
+    return Output(np.frombuffer(bytes([NOTHING]) * (np.dtype(dtype).itemsize * int(np.prod(shape))), dtype)
+                  .reshape(shape), True, compared)  # fmt: skip
+
+
+class Guarded:
+    """A copy of `array`, `shift` elements from an even address, between two canaries."""
+
+    def __init__(self, array: np.ndarray, shift: int):
+        turned = array.ndim == 2 and not array.flags.c_contiguous
+        straight = array.T if turned else array
+        size = EDGE + 16 * array.itemsize + array.nbytes + EDGE
+        self.bytes = np.full(size + EDGE, NOTHING, np.uint8)
+        self.first = -ctypes.addressof(ctypes.c_char.from_buffer(self.bytes)) % EDGE + EDGE
+        self.first += shift * array.itemsize
+        self.last = self.first + array.nbytes
+        inner = self.bytes[self.first : self.last].view(array.dtype).reshape(straight.shape)
+        inner[...] = straight
+        self.array = inner.T if turned else inner
+
+    @property
+    def untouched(self) -> bool:
+        return bool(
+            (self.bytes[: self.first] == NOTHING).all() and (self.bytes[self.last :] == NOTHING).all()
+        )
+
+
+def _sizes(r, *limits) -> list[int]:
+    """A size from 1 to each limit; one in four is 1 or the limit."""
+    return [
+        int(r.choice([1, limit])) if r.random() < 0.25 else int(r.integers(1, limit + 1)) for limit in limits
+    ]
+
+
+def _normal(r, *shape) -> np.ndarray:
+    return r.standard_normal(shape).astype(np.float32)
+
+
+def _labels(r, count, ways) -> np.ndarray:
+    return r.integers(0, ways, count).astype(np.int32)
+
+
+def _convolution(r):
+    """(kernel size, stride, x, y shape, w) of a depthwise layer; narrow and wide ones take other loops."""
+    size, stride = int(r.choice([1, 3, 5, 7])), int(r.choice([1, 1, 2, 3]))
+    n, height, width = _sizes(r, 3, 14, 14)
+    (channels,) = _sizes(r, int(r.choice([15, 16, 63, 64, 90])))
+    out = (n, -(-height // stride), -(-width // stride), channels)
+    return size, stride, _normal(r, n, height, width, channels), out, _normal(r, size * size, channels)
+
+
+def depthwise_forward(r):
+    size, stride, x, out, w = _convolution(r)
+    return fresh(*out), x, w, _normal(r, out[3]), size, stride, (size - 1) // 2, bool(r.random() < 0.5)
+
+
+def depthwise_grad_input(r):
+    size, stride, x, out, w = _convolution(r)
+    return fresh(*x.shape), fresh(out[3], compared="no"), _normal(r, *out), w, size, stride
+
+
+def depthwise_grad_weight(r):
+    size, stride, x, out, w = _convolution(r)
+    return Output(w), x, _normal(r, *out), size, stride
+
+
+def matmul(r):
+    m, k, n = _sizes(r, 40, 40, 40)
+    x = _normal(r, m, k) if r.random() < 0.5 else _normal(r, k, m).T
+    w = _normal(r, k, n) if r.random() < 0.5 else _normal(r, n, k).T
+    return fresh(m, n), x, w
+
+
+def unfold(r):
+    size, stride = int(r.choice([3, 5, 7])), int(r.choice([1, 2]))
+    height, width = _sizes(r, 16, 16)
+    picture = r.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    rows, columns = -(-height // stride), -(-width // stride)
+    first = int(r.integers(rows))
+    (count,) = _sizes(r, rows - first)
+    out = fresh(count, columns, 3 * size * size)
+    return out, picture, size, stride, first, np.float32(127.5), np.float32(1 / 127.5)
+
+
+def _rows(r):
+    return _sizes(r, 50, 70)
+
+
+def add_bias(r):
+    m, n = _rows(r)
+    return Output(4 * _normal(r, m, n)), _normal(r, n)
+
+
+def add_bias_residual(r):
+    m, n = _rows(r)
+    return Output(_normal(r, m, n)), _normal(r, n), _normal(r, m, n)
+
+
+def pack_mask(r):
+    (m,) = _sizes(r, 300)
+    return fresh(-(-m // 8), dtype=np.uint8), 4 * _normal(r, m)
+
+
+def apply_mask(r):
+    (m,) = _sizes(r, 300)
+    return Output(_normal(r, m)), r.integers(0, 256, -(-m // 8), dtype=np.uint8)
+
+
+def accumulate(r):
+    (m,) = _sizes(r, 300)
+    return Output(_normal(r, m)), _normal(r, m)
+
+
+def copy(r):
+    (m,) = _sizes(r, 300)
+    return fresh(m), _normal(r, m)
+
+
+def _chosen(r, n) -> np.ndarray:
+    (count,) = _sizes(r, n)
+    return np.sort(r.permutation(n)[:count]).astype(np.int32)
+
+
+def gather_columns(r):
+    m, n = _rows(r)
+    columns = _chosen(r, n)
+    return fresh(m, len(columns)), _normal(r, m, n), columns
+
+
+def scatter_columns(r):
+    m, n = _rows(r)
+    columns = _chosen(r, n)
+    return Output(_normal(r, m, n)), columns, _normal(r, m, len(columns))
+
+
+def add_column_sums(r):
+    m, n = _rows(r)
+    return Output(_normal(r, n)), _normal(r, m, n)
+
+
+def pool(r):
+    n, positions, channels = _sizes(r, 4, 50, 70)
+    return fresh(n, channels), _normal(r, n, positions, channels)
+
+
+def pool_grad(r):
+    n, positions, channels = _sizes(r, 4, 50, 70)
+    return fresh(n, positions, channels), _normal(r, n, channels)
+
+
+def add_fisher(r):
+    m, n = _rows(r)
+    return Output(np.abs(_normal(r, n))), fresh(n, compared="no"), _normal(r, m, n), _normal(r, m, n)
+
+
+def prototype_loss(r):
+    n, ways, d = _sizes(r, 9, 8, 40)
+    f, p = _normal(r, n, d), _normal(r, ways, d)
+    return fresh(n), fresh(n, ways), fresh(n, ways), f, _labels(r, n, ways), p, np.float32(10)
+
+
+def prototype_loss_grad(r):
+    n, ways, d = _sizes(r, 9, 8, 40)
+    tables = _normal(r, n, ways), _normal(r, n, ways)
+    return fresh(n, d), *tables, _normal(r, n, d), _normal(r, ways, d), np.float32(10)
+
+
+def class_sums(r):
+    n, ways, d = _sizes(r, 9, 8, 40)
+    counts = r.integers(0, 3, ways).astype(np.float32)
+    return Output(_normal(r, ways, d)), Output(counts), _normal(r, n, d), _labels(r, n, ways)
+
+
+def _positive(r, d) -> np.ndarray:
+    """A symmetric matrix that is safely positive definite."""
+    x = _normal(r, d, d + 8)
+    return x @ x.T / d + np.eye(d, dtype=np.float32)
+
+
+def cholesky(r):
+    (d,) = _sizes(r, 24)
+    return (Output(_positive(r, d)),)
+
+
+def cholesky_solve(r):
+    k, d = _sizes(r, 6, 24)
+    return Output(_normal(r, k, d)), np.linalg.cholesky(_positive(r, d)).astype(np.float32)
+
+
+def add_outer(r):
+    n, d = _sizes(r, 9, 24)
+    return Output(np.tril(_normal(r, d, d))), _normal(r, n, d), np.float32(-0.5)
+
+
+def normalize_rows(r):
+    n, d = _sizes(r, 9, 40)
+    return (Output(_normal(r, n, d)),)
+
+
+def _trained(r):
+    """(numbers, start of each slice and the end, a rate per slice)."""
+    sizes = _sizes(r, 5, 60, 40)[int(r.integers(3)) :]
+    starts = np.cumsum([0, *sizes]).astype(np.int32)
+    return int(starts[-1]), starts, r.uniform(0.01, 0.3, len(sizes)).astype(np.float32)
+
+
+def _moments(r, count, positive=False) -> Output:
+    values = np.abs(_normal(r, count)) if positive else _normal(r, count)
+    return Output((values.view(np.uint32) >> 16).astype(np.uint16), compared="moments")
+
+
+def sgd(r):
+    m, starts, rates = _trained(r)
+    return Output(_normal(r, m)), _normal(r, m), starts, rates
+
+
+def momentum(r):
+    m, starts, rates = _trained(r)
+    work = Output(np.zeros(int(r.integers(1, 33)), np.float32), compared="no")
+    return Output(_normal(r, m)), _normal(r, m), _moments(r, m), work, starts, rates, np.float32(0.9)
+
+
+def adam(r):
+    m, starts, rates = _trained(r)
+    work = Output(np.zeros(2 * int(r.integers(1, 17)), np.float32), compared="no")
+    moments = _moments(r, m), _moments(r, m, positive=True)
+    betas = np.float32(0.9), np.float32(0.999)
+    return Output(_normal(r, m)), _normal(r, m), *moments, work, starts, rates, *betas, int(r.integers(1, 50))
+
+
+def augment(r):
+    height, width = _sizes(r, 20, 20)
+    picture = r.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    down, right = (int(r.integers(-limit - 1, limit + 2)) for limit in (height, width))
+    values = np.float32(r.uniform(-20, 20)), np.float32(r.uniform(0.5, 1.5)), np.float32(r.uniform(0.5, 1.5))
+    out = fresh(height, width, 3, dtype=np.uint8, compared="codes")
+    return out, picture, bool(r.random() < 0.5), down, right, *values, np.uint8(128)
+
+
+def quantize(r):
+    (m,) = _sizes(r, 300)
+    return fresh(m, dtype=np.uint8, compared="codes"), fresh(2), _normal(r, m)
+
+
+def dequantize(r):
+    (m,) = _sizes(r, 300)
+    codes = r.integers(0, 256, m, dtype=np.uint8)
+    return fresh(m), codes, _normal(r, 2)
+
+
+CASES = {
+    function.__name__: function
+    for function in (
+        accumulate, adam, add_bias, add_bias_residual, add_column_sums, add_fisher, add_outer, apply_mask,
+        augment, cholesky, cholesky_solve, class_sums, copy, depthwise_forward, depthwise_grad_input,
+        depthwise_grad_weight, dequantize, gather_columns, matmul, momentum, normalize_rows, pack_mask, pool,
+        pool_grad, prototype_loss, prototype_loss_grad, quantize, scatter_columns, sgd, unfold,
+    )
+} | {"add_bias_relu6": add_bias}  # fmt: skip
