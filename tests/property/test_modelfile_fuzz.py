@@ -12,6 +12,7 @@ import random
 import sys
 import time
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -137,7 +138,9 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize("evil", [lambda: os.listdir("."), lambda: open(os.devnull), lambda: exec("1")])
+@pytest.mark.parametrize(
+    "evil", [lambda: os.listdir("."), lambda: Path(os.devnull).read_bytes(), lambda: exec("1")]
+)
 def test_what_a_file_must_not_do_is_seen(evil):
     with pytest.raises(AssertionError, match="no more"):
         survives(evil)
