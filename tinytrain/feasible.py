@@ -39,7 +39,8 @@ def probe_inside(network: Network, policy: Policy, budget: Budget, task: TaskSha
         return None
     if trains and fits(0):
         return _widest(network, wanted, budget, task) or programs[0]
-    least = bisect_left(range(len(wanted) - 1), True, lo=1, key=fits) if wanted else 0
+    most = len(wanted) - 1  # one layer at the least is measured
+    least = bisect_left(range(most), True, lo=min(1, most), key=fits) if wanted else 0
     if wanted and fits(least) and trains:
         return programs[least]
     probe = programs[least].nbytes if wanted else 0

@@ -51,6 +51,14 @@ def test_a_plan_is_never_a_byte_over_the_budget_and_a_refusal_names_one_that_wor
         assert plan(name, memory, task).program.nbytes <= memory
 
 
+def test_a_policy_that_inspects_a_single_layer_is_refused_as_any_other():
+    """There is no layer that could be left out."""
+    policy = replace(POLICIES["tinytrain"], inspects=lambda network: (6,))
+    with pytest.raises(BudgetError) as caught:
+        probe_inside(NETWORK, policy, Budget(1), TASKS[0])
+    assert probe_inside(NETWORK, policy, Budget(caught.value.smallest), TASKS[0]).nbytes > 0
+
+
 @EVERY
 def test_the_smallest_budget_does_not_depend_on_what_is_measured(name):
     policy = POLICIES[name]
