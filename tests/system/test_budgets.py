@@ -6,18 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toyplans import plan_in
 
 import tinytrain
 from tinytrain.arena import lower_bound
 from tinytrain.episode import Episode, Pictures
 from tinytrain.errors import BudgetError
-from tinytrain.feasible import probe_inside
-from tinytrain.fit import fit
 from tinytrain.importer import import_checkpoint
 from tinytrain.plan import Budget, TaskShape
 from tinytrain.policies import POLICIES
 from tinytrain.policies.common import Policy
-from tinytrain.probe import Scores
 
 NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 TASKS = (TaskShape(25, 5), TaskShape(500, 43))
@@ -44,26 +42,13 @@ def episode(task):
     return Episode(support, support.take(range(task.n_way)), tuple(map(str, range(task.n_way))))
 
 
-def scores(network, inspected):
-    rng = np.random.default_rng(0)
-    return Scores({i: rng.random(network.layers[i].cout).astype("f") for i in inspected}, 1.0, 0, 0)
-
-
-def plan(network, policy, memory, task):
-    """(bytes of the probe, fitted plan), as `adapt` makes them before it trains, with made-up scores."""
-    budget = Budget(memory)
-    program = probe_inside(network, policy, budget, task)
-    found = program and scores(network, program.detail["inspected"])
-    return program.nbytes if program else 0, fit(network, policy, found, budget, task)
-
-
 @pytest.mark.parametrize("task", TASKS, ids=["25 pictures", "500 pictures"])
 @pytest.mark.parametrize("name", CHOSEN)
 def test_every_budget_holds_or_is_refused_with_one_that_holds(network, name, task):
     policy, named, waste = POLICIES[name], set(), []
     for memory in BUDGETS:
         try:
-            probe, found = plan(network, policy, memory, task)
+            probe, found = plan_in(network, policy, memory, task)
         except BudgetError as refusal:
             assert refusal.exit_code == 4 and refusal.smallest > memory
             named.add(refusal.smallest)
@@ -74,10 +59,10 @@ def test_every_budget_holds_or_is_refused_with_one_that_holds(network, name, tas
         waste += [x.nbytes / max(1, lower_bound(x.intervals)) for x in layouts]
     assert len(named) <= 1
     for least in named:
-        probe, found = plan(network, policy, least, task)
+        probe, found = plan_in(network, policy, least, task)
         assert max(probe, found.program.nbytes) <= least
         with pytest.raises(BudgetError):
-            plan(network, policy, least - 1, task)
+            plan_in(network, policy, least - 1, task)
     assert not waste or (np.median(waste) <= 1.05 and max(waste) <= 1.25)
 
 
