@@ -1,7 +1,8 @@
 """One adaptation in a fresh process, seen by the operating system; prints one JSON object.
 
-Arguments: JSON with `network` (file), `policy`, `budget`, `lanes` and `leak` (bytes of heap that
-are taken in the middle of training and kept, to see that the check sees them).
+Arguments: JSON with `network` (file), `policy`, `budget`, `lanes`, `leak` (bytes of heap that
+are taken in the middle of training and kept, to see that the check sees them) and `hard` (whether the
+system refuses any memory beyond the baseline, the budget and 1 MB).
 
 What happens before the baseline is outside the budget: pictures decoded, network loaded, plan
 made and bound, kernels and BLAS warmed with the plan's own shapes on every lane at the same time
@@ -14,6 +15,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import sys
 import threading
 from pathlib import Path
@@ -34,6 +36,7 @@ from tinytrain.session import Session
 from tinytrain.warmup import warm_up
 
 adapt_module = importlib.import_module("tinytrain.adapt")
+HARD_SLACK = 10**6
 REPEATS = 5  # of every segment while warming
 SIDE = 768  # of matrices whose product takes so long that all lanes are inside BLAS at the same time
 
@@ -86,6 +89,12 @@ def warm_lanes(lanes, pool) -> None:
         other.result()
 
 
+def refuse_more_than(nbytes: int) -> None:
+    """From now on the system refuses this process any memory beyond what it has and `nbytes`."""
+    for limit, line in ((resource.RLIMIT_DATA, b"VmData:"), (resource.RLIMIT_AS, b"VmSize:")):
+        resource.setrlimit(limit, (status(line) + nbytes,) * 2)
+
+
 class Peak:
     """The highest VmHWM seen since the baseline; asked often, because a release of pages may blur it."""
 
@@ -122,6 +131,8 @@ def main() -> None:
         release = session.release
         session.release = lambda *names: (peak.look(), release(*names))
         peak = Peak()
+        if task["hard"]:
+            refuse_more_than(budget.memory - arena.nbytes + HARD_SLACK)  # the arena is among what it has
         adapt_module._train(session, network, progress, clock)
         session.predict(episode.query)
         working.restore()

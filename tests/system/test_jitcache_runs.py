@@ -1,6 +1,7 @@
 """Real processes with damaged, missing, shared and forbidden caches: slower at worst, never wrong.
 
-TINYTRAIN_CACHE_RUNS=N adds N random damages and N kills to the few that are always tried.
+TINYTRAIN_CACHE_RUNS=N adds N random damages and N kills to the few that are always tried, and takes a
+real index and its machine code through every truncation in steps of 64 bytes and 10 N flipped bits each.
 """
 
 import json
@@ -173,6 +174,29 @@ def test_a_cold_process_that_is_killed_leaves_nothing_harmful(few_run, tmp_path,
     process.kill()
     process.communicate()
     assert run("few", tmp_path) == (few_run, []) and look(tmp_path).state == "verified"
+
+
+def damages(folder):
+    """Some truncations and flipped bits of the index and the machine code of one kernel in `folder`."""
+    draw, rows = random.Random(0), []
+    for path in sorted(Path(folder).rglob("*normalize_rows*.nb?")):
+        name, size = str(path.relative_to(folder)), path.stat().st_size
+        cuts = [[name, "cut", length] for length in range(0, size, 64)]
+        flips = [[name, "flip", draw.randrange(8 * size)] for _ in range(10 * MORE or 2)]
+        rows += [*(cuts if MORE else draw.sample(cuts, 2)), *flips]
+    return rows
+
+
+def test_every_damage_of_a_kernel_is_noticed_and_changes_no_bit_of_the_result(few_run, tmp_path):
+    assert run("few", tmp_path / "whole") == (few_run, [])
+    rows = damages(tmp_path / "whole")
+    command = [sys.executable, SCRIPT.with_name("jit_damage.py"), tmp_path / "whole", tmp_path / "scratch"]
+    done = subprocess.run(command, input=json.dumps(rows), capture_output=True, text=True)
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(results) == len(rows) >= 8, done.stderr
+    for row, result in zip(rows, results, strict=True):
+        assert result["digest"] == few_run["digest"], row
+        assert len(result["said"]) == 1 and result["said"][0].startswith(DAMAGED), row
 
 
 def test_a_full_disk_costs_only_the_keeping(few_run, tmp_path):

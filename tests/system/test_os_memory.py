@@ -1,6 +1,7 @@
 """The budget as the operating system sees it: high-water mark of fresh processes, one per run.
 
-Three runs of one plan by default; ``TINYTRAIN_OS_RUNS=20`` runs every plan that often.
+Three runs of one plan by default and one under a limit; ``TINYTRAIN_OS_RUNS=50`` runs each of
+the four plans that often, and a quarter as often under a limit.
 """
 
 import json
@@ -23,15 +24,21 @@ SLACK = 64 * 1024
 CALM = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 
 
-def measured(network, policy, budget, leak=0, lanes=2):
-    """What one run in a process of its own reports."""
+def started(network, policy, budget, leak=0, lanes=2, hard=False):
+    """One finished run in a process of its own."""
     if "TINYTRAIN_SHARED" not in os.environ:
         pytest.skip("set TINYTRAIN_SHARED to the folder with backbones/upstream/*.pkl")
     file = Path(os.environ["TINYTRAIN_SHARED"]) / f"backbones/upstream/{network}.pkl"
-    task = {"network": str(file), "policy": policy, "budget": budget, "lanes": lanes, "leak": leak}
+    task = {"network": str(file), "policy": policy, "budget": budget, "lanes": lanes}
+    task |= {"leak": leak, "hard": hard}
     script = Path(__file__).with_name("os_memory.py")
     command = [sys.executable, str(script), json.dumps(task)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | CALM, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | CALM, timeout=300)
+
+
+def measured(*plan, **options):
+    """What one run reports."""
+    done = started(*plan, **options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -42,6 +49,19 @@ def test_a_process_grows_by_its_arena_and_never_by_more_than_the_budget(network,
         run = measured(network, policy, budget)
         assert run["arena"] <= budget
         assert 0.9 * run["arena"] <= run["growth"] <= budget + SLACK
+
+
+@pytest.mark.parametrize("network, policy, budget", PLANS if RUNS else PLANS[:1])
+def test_an_adaptation_needs_no_more_than_budget_and_1_mb_where_the_system_refuses_more(
+    network, policy, budget
+):
+    for _ in range(-(-RUNS // 4) or 1):
+        assert measured(network, policy, budget, hard=True)["arena"] <= budget
+
+
+def test_a_leak_of_2_mb_does_not_pass_the_limit():
+    done = started(*PLANS[0], leak=2 * 10**6, hard=True)
+    assert done.returncode != 0 and "MemoryError" in done.stderr
 
 
 def test_a_leak_of_200_kb_is_seen():

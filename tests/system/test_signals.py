@@ -1,0 +1,79 @@
+"""An adaptation that is interrupted anywhere: one line, exit code 130, the store and the old file whole.
+
+The process interrupts itself at the n-th call of a Python function, so that the points are spread over all
+of it. Two points for each signal by default; ``TINYTRAIN_SIGNAL_POINTS=50`` takes that many.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from toyfiles import write_network, write_pictures
+
+from tinytrain.deltafile import encode_delta, load_delta
+from tinytrain.store import Store
+
+POINTS = int(os.environ.get("TINYTRAIN_SIGNAL_POINTS", "2"))
+INTERRUPT_ITSELF = """
+import os, sys, tinytrain.cli
+at, number, calls = int(sys.argv[1]), int(sys.argv[2]), 0
+def count(frame, event, argument):
+    global calls
+    calls += event == "call"
+    if event == "call" and calls == at:
+        os.kill(os.getpid(), number)
+sys.setprofile(count)
+code = tinytrain.cli.main(sys.argv[3:])
+sys.setprofile(None)
+if not at:
+    print(calls)
+sys.exit(code)
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    place = tmp_path_factory.mktemp("place")
+    write_network(place)
+    write_pictures(place / "photos", count=4)
+    return place
+
+
+def adapted(place, folder, at=0, number=0, seed=0):
+    """The finished process of an adaptation into `folder`, interrupted by signal `number` at call `at`."""
+    files = ("--out", folder / "delta.safetensors", "--store", folder / "store")
+    task = ("adapt", place / "photos", "--backbone", place / "toy.safetensors", "--seed", seed, *files)
+    command = [sys.executable, "-c", INTERRUPT_ITSELF, *map(str, (at, int(number), *task))]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def first(place):
+    """(folder, number of calls) of an adaptation that nobody interrupts; its delta is confirmed."""
+    done = adapted(place, place)
+    assert done.returncode == 0, done.stderr
+    Store(place / "store").confirm()
+    return place, int(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("point", range(POINTS))
+def test_an_interrupt_anywhere_leaves_the_old_delta_or_the_new_one(place, first, point, number):
+    folder, calls = first
+    old = encode_delta(in_use(folder))
+    done = adapted(place, folder, int(calls * (point + 0.5) / POINTS), number, seed=point)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.splitlines()[-1] == "tinytrain: interrupted before it was done"
+    assert "Traceback" not in done.stderr and done.stdout == ""
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"photos", "toy.safetensors", "delta.safetensors", "store"}, "no temporary file is left"
+    written = encode_delta(load_delta(folder / "delta.safetensors"))  # the old one or the new one, whole
+    assert encode_delta(in_use(folder)) in (old, written)
+
+
+def in_use(folder):
+    start = Store(folder / "store").peek()
+    assert start.warnings == ()
+    return start.delta
