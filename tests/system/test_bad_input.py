@@ -265,3 +265,17 @@ def test_an_interrupt_in_the_middle_leaves_the_old_delta(place, tmp_path, number
     assert (process.returncode, err) == (130, "tinytrain: interrupted before it was done\n")
     assert [p.name for p in tmp_path.iterdir()] == ["x.safetensors"]
     assert load_delta(out).class_names == ("ant", "bee", "cat")
+
+
+def test_pictures_to_judge_by_that_cannot_be_used_are_named_and_none_at_all_is_an_error(
+    place, tmp_path, capsys
+):
+    folder = write_pictures(tmp_path / "held", count=2)
+    written(folder / "ant" / "torn.png", b"torn")
+    judge = ["eval", str(place / "d.safetensors"), str(folder), *map(str, toy(place))]
+    assert main(judge) == 0
+    assert "torn.png" in capsys.readouterr().err
+    for path in folder.rglob("*.png"):
+        path.write_bytes(b"torn")
+    assert main(judge) == 3
+    assert capsys.readouterr().err.splitlines()[-1].startswith("tinytrain: ")

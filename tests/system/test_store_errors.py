@@ -131,3 +131,21 @@ def test_a_record_that_cannot_be_read_for_a_moment_is_not_skipped_by_a_change(er
         with pytest.raises(StorageError):
             run(layout, flash, steps(change))
         assert found(layout, flash) == seen(layout, files)
+
+
+@pytest.mark.parametrize("error", ERRNOS)
+def test_a_delta_that_cannot_be_read_for_a_moment_is_passed_over_by_a_start_and_by_no_change(error):
+    """To confirm or to go back is meant for the newest delta, not for the one that happens to be readable."""
+    layout = LAYOUTS["ordered-journal"]
+    files, _ = prepared(layout, "a commit over a trial")  # generation 2 on trial
+
+    def fail(number, operation):
+        return error if operation == "read tinytrain-2.delta" else None
+
+    state = Slots(Flash(layout, files, fail)).look()
+    assert state.record.current.generation == 1 and state.warnings == ("generation 2 is damaged",)
+    for change in ("confirm", "roll_back"):
+        flash = Flash(layout, files, fail)
+        with pytest.raises(StorageError):
+            run(layout, flash, steps(change))
+        assert found(layout, flash) == seen(layout, files)

@@ -20,6 +20,7 @@ from tinytrain import fetch, zoo
 from tinytrain.cachefolder import cache_folder
 from tinytrain.cli import main
 from tinytrain.commands.common import DEFAULT_BACKBONE
+from tinytrain.errors import InputError
 from tinytrain.modelfile import load_backbone, load_network
 
 NAMES = [row.name for row in zoo.PUBLISHED]
@@ -237,3 +238,11 @@ def test_listing_loads_neither_kernels_nor_pictures_nor_the_network_code():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr.strip() == "[]"
+
+
+def test_a_shipped_backbone_that_is_broken_cannot_be_mended_by_a_download(tmp_path, monkeypatch):
+    monkeypatch.setattr(zoo, "PACKAGE_FOLDER", tmp_path)
+    (tmp_path / zoo.SHIPPED.file).write_bytes(b"torn")
+    with pytest.raises(InputError, match="file-short") as caught:
+        load_backbone(zoo.SHIPPED.name)
+    assert "backbones get" not in str(caught.value)

@@ -1,6 +1,7 @@
 """Where numba cannot do its work: the numpy twins do it, and it is said once."""
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,3 +66,34 @@ def test_trouble_with_keeping_is_said_once_and_a_race_is_not(lines):
         keeper.saved()
         keeper.keep()
     assert len(lines) == 1 and "No space left" in lines[0]
+
+
+def test_what_cannot_be_loaded_is_compiled_and_what_cannot_be_saved_is_not_kept(lines):
+    """Neither may end a run, whatever numba and pickle raise."""
+    from tinytrain.kernels.jit import _never_raise
+
+    def fail(*arguments):
+        raise EOFError("Ran out of input")
+
+    cache = SimpleNamespace(load_overload=fail, save_overload=fail)
+    _never_raise(cache, fail)
+    assert cache.load_overload("signature", "context") is None
+    assert "could not be loaded (Ran out of input); it is compiled again" in lines[0]
+    cache.save_overload("signature", "code")
+    assert len(lines) == 1, "the same trouble is said once"
+
+
+def test_a_kernel_is_compiled_without_a_cache_where_numba_would_put_it_elsewhere(monkeypatch):
+    """A folder that is gone, or another one that numba prefers."""
+    from tinytrain.kernels import jit
+
+    def no_locator(**options):
+        raise RuntimeError("cannot cache function: no locator available")
+
+    elsewhere = SimpleNamespace(stats=SimpleNamespace(cache_path="/elsewhere/__pycache__"))
+    for njit in (no_locator, lambda **options: lambda function: elsewhere):
+        before = jit.numba.config.CACHE_DIR
+        with monkeypatch.context() as patch:
+            patch.setattr(jit.numba, "njit", njit)
+            assert jit._cached(len) is None
+        assert before == jit.numba.config.CACHE_DIR
