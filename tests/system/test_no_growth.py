@@ -34,7 +34,6 @@ def slope(memory):
 
 
 def test_memory_and_open_files_do_not_grow_with_the_number_of_adaptations():
-    holdings(SETTLING)
     rows = holdings(max(COUNT, SETTLING + 10))
     print(f"\n{len(rows)} adaptations: {slope(rows[:, 0]):.0f} bytes each, {rows[-1, 1]} files")
     assert slope(rows[:, 0]) <= SLOPE * max(1, 300 / len(rows))  # few adaptations tell less: pages are 4 kB
