@@ -151,10 +151,10 @@ def gather_columns(r):
     return fresh(m, len(columns)), _normal(r, m, n), columns
 
 
-def scatter_columns(r):
+def scatter_block(r):
     m, n = _rows(r)
-    columns = _chosen(r, n)
-    return Output(_normal(r, m, n)), columns, _normal(r, m, len(columns))
+    rows, columns = _chosen(r, m), _chosen(r, n)
+    return Output(_normal(r, m, n)), rows, columns, _normal(r, len(rows), len(columns))
 
 
 def add_column_sums(r):
@@ -181,6 +181,12 @@ def prototype_loss(r):
     n, ways, d = _sizes(r, 9, 8, 40)
     f, p = _normal(r, n, d), _normal(r, ways, d)
     return fresh(n), fresh(n, ways), fresh(n, ways), f, _labels(r, n, ways), p, np.float32(10)
+
+
+def entropy(r):
+    n, ways = _sizes(r, 9, 8)
+    cosine = np.tanh(_normal(r, n, ways))
+    return fresh(n), fresh(n, ways), cosine, np.float32(10), np.float32(r.uniform(0.1, 1))
 
 
 def prototype_loss_grad(r):
@@ -277,7 +283,7 @@ CASES = {
     for function in (
         accumulate, adam, add_bias, add_bias_residual, add_column_sums, add_fisher, add_outer, apply_mask,
         augment, cholesky, cholesky_solve, class_sums, copy, depthwise_forward, depthwise_grad_input,
-        depthwise_grad_weight, dequantize, gather_columns, matmul, momentum, normalize_rows, pack_mask, pool,
-        pool_grad, prototype_loss, prototype_loss_grad, quantize, scatter_columns, sgd, unfold,
+        depthwise_grad_weight, dequantize, entropy, gather_columns, matmul, momentum, normalize_rows,
+        pack_mask, pool, pool_grad, prototype_loss, prototype_loss_grad, quantize, scatter_block, sgd, unfold,
     )
 } | {"add_bias_relu6": add_bias}  # fmt: skip
