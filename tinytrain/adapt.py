@@ -17,6 +17,8 @@ from tinytrain.errors import AdaptationRefusedError, UsageError
 from tinytrain.extend import packed
 from tinytrain.feasible import probe_inside
 from tinytrain.fit import Fit, fit
+from tinytrain.guard import Evidence, judge
+from tinytrain.leftout import macs
 from tinytrain.machine import Machine
 from tinytrain.modules import make_callable
 from tinytrain.network import Network
@@ -46,6 +48,7 @@ def adapt(
     backend: str = "auto",
     rate_scale: float = 1.0,
     machine: Machine | None = None,
+    force: bool = False,
 ) -> Report:
     """Adapt `network` to `episode` inside `budget`; the network itself is not changed.
 
@@ -53,13 +56,17 @@ def adapt(
     the result, which is `report.delta`; ``report.to_json()`` is what the command line prints.
     `rate_scale` times the learning rates of the policy are used; `machine` (default: this computer with
     the kernels of `backend`) is what it runs on.
-    Raises BudgetError when nothing fits, InputError for unsuitable pictures, UsageError for an
-    unknown policy or a `rate_scale` that is not above 0, AdaptationRefusedError when training diverges.
+    `report.guard` says whether the adaptation was kept. Where it was not, the delta holds cosine prototypes
+    for the network as it was, and nothing else; `force` keeps all that can be kept.
+    Raises BudgetError when nothing fits, InputError for an unsuitable network or pictures, UsageError for an
+    unknown policy or a `rate_scale` that is not above 0, AdaptationRefusedError where even the network as it
+    is gives NaN or infinity.
     """
     budget, policy = budget or Budget(), find_policy(policy).with_rates(rate_scale)
     machine = machine or Machine(backend)
     kernels, clock, lanes = machine.kernels(), machine.clock(), lanes or os.cpu_count() or 1
-    with one_thread():
+    # Overflow is no news to be printed: the guard looks at every number.
+    with one_thread(), np.errstate(all="ignore"):
         working = WorkingCopy(network)
         scores, fitted = plan_adaptation(
             network, working, kernels, policy, episode, budget, seed, clock, machine
@@ -67,17 +74,21 @@ def adapt(
         program, arena = machine.memory(fitted.program)
         session = Session(replace(fitted, program=program), arena, working, kernels, episode, seed, lanes)
         try:
-            heads_before, losses, delta = _train(session, network, progress, clock)
-            (after,) = session.predict(episode.query, delta.head)
+            heads_before, delta, evidence = _train(session, network, progress, clock)
+            guard = judge(evidence, episode.support, episode.class_names, force)
+            adapted = session.predict(episode.query, delta.head)[0] if evidence.finite else None
             working.restore()
             before_cosine, before = session.predict(episode.query, *heads_before)
         finally:
             session.close()
             kernel_table.keep()
+    if not guard.accepted:
+        delta = replace(delta, slices=(), head=heads_before[0], views=1)
+    after, withheld = (adapted, None) if guard.accepted else (before_cosine, adapted)
     clock.lap("queries")
     return Report(
         network, episode, budget, policy, seed, lanes, kernels.backend,
-        fitted, scores, losses, before, before_cosine, after, clock.seconds, delta,
+        fitted, scores, evidence.losses, before, before_cosine, after, clock.seconds, delta, guard, withheld,
         _warnings(network, policy, scores, fitted),
     ).sealed()  # fmt: skip
 
@@ -102,7 +113,8 @@ def make_plan(
 def plan_adaptation(
     network, working, kernels, policy, episode, budget, seed, clock, machine: Machine | None = None
 ) -> tuple[Scores | None, Fit]:
-    """Fisher information for this task, and the plan that fits the budget. Raises BudgetError."""
+    """Fisher information for this task, and the plan that fits the budget. Raises BudgetError, InputError."""
+    network.check_finite()
     task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
     scores = run_probe(network, working, kernels, policy, episode, budget, task, seed, machine)
     clock.lap("probe")
@@ -112,20 +124,33 @@ def plan_adaptation(
 
 
 def _train(session: Session, network: Network, progress, clock) -> tuple:
-    """Cosine head and the recipe's head before training, losses of the steps, and the delta."""
+    """Cosine head and the recipe's head before training, the delta, and the evidence for the guard."""
     session.fill(progress)
     clock.lap("features")
-    cosine = session.fit_head("head before", BEFORE, "cosine")
+    cosine = session.fit_head("head before", BEFORE, "cosine", "left out (before)")
     head_before = head = session.fit_head("head before", BEFORE)
     clock.lap("head")
-    tick, slices = BEFORE, ()
-    losses = session.train(progress) if session.fit.recipe.updates else []
+    if not (cosine.is_finite() and head_before.is_finite()):
+        raise AdaptationRefusedError(
+            "not-finite",
+            f"{network.name} as it is gives NaN or infinity for {len(session.labels)} support pictures; "
+            "take another backbone",
+        )
+    tick, slices, after = BEFORE, (), None
+    recipe, before = session.fit.recipe, session.array("left out (before)").copy()
+    losses = session.train(progress) if recipe.updates else []
     clock.lap("training")
-    if losses:
-        tick, head = AFTER, session.fit_head("head after", AFTER)
+    finite = bool(np.isfinite(losses).all())
+    if losses and finite:
+        session.fit_head("head after", AFTER, "cosine", "left out (after)")
+        tick, head, after = (
+            AFTER,
+            session.fit_head("head after", AFTER),
+            session.array("left out (after)").copy(),
+        )
     # The result is copied out while most of the arena is given back, so that both fit the budget.
     session.release(f"scatter matrix ({tick})")
-    if losses:
+    if losses and finite:
         slices = trained_slices(session.trainer.changed, session.trainer.working)
     if head.kind == "lda":
         head = replace(head, factor=packed(session.array(f"scatter matrix ({tick})")))
@@ -134,13 +159,10 @@ def _train(session: Session, network: Network, progress, clock) -> tuple:
     views = sum(head.counts.tolist()) // len(session.labels)
     names = session.episode.class_names
     delta = Delta(network.digest, network.name, slices, head, names, {}, views)
-    if not (np.isfinite(losses).all() and delta.is_finite()):
-        raise AdaptationRefusedError(
-            "diverged",
-            f"training ended in NaN or infinity after {len(losses)} steps; the old weights stand; "
-            "check the pictures and the backbone, or take another policy",
-        )
-    return (cosine, head_before), losses, delta
+    batch = session.fit.resources.step_support
+    measured = macs(len(before), batch, len(names), network.embedding_size) * (2 if after is not None else 1)
+    finite = finite and delta.is_finite()
+    return (cosine, head_before), delta, Evidence(losses, recipe.steps, finite, before, after, measured)
 
 
 def _warnings(network: Network, policy: Policy, scores: Scores | None, fitted: Fit) -> tuple[str, ...]:
@@ -178,6 +200,6 @@ def run_probe(
 
     return probe(
         network, working, kernels, program.detail["inspected"], episode.support.labels, episode.n_way,
-        lambda i: episode.support.read(i, size), augmentation, program,
+        lambda i: episode.support.picture(i, size), augmentation, program,
         machine,
     )  # fmt: skip

@@ -8,6 +8,7 @@ happens in that lane's workspace.
 from dataclasses import dataclass, field
 
 from tinytrain.arena import Interval, Layout, place
+from tinytrain.leftout import COLUMNS as LEFT_OUT_COLUMNS
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, Resources, TaskShape, n_hard, n_trained, n_unlabelled
 from tinytrain.program import Buffer, Segment
@@ -80,6 +81,8 @@ def compile_training(
     names = [] if bank.start == 0 else ["prefix"]
     unlabelled = n_unlabelled(recipe, r, task)
     counts = {1} | _tails(r.step_support, r.micro) | _tails(r.step_queries + unlabelled, r.micro)
+    # Heads see all pictures, a step's worth at a time.
+    counts |= _tails(task.n_support % r.step_support, r.micro)
     names += [f"embed {n}" for n in sorted(counts)]
     names += [f"backward {n}" for n in sorted(_backward_counts(recipe, r, unlabelled))]
     segments = {name: bank.get(name) for name in names}
@@ -173,8 +176,10 @@ def _step_buffers(book, network, r: Resources, task: TaskShape, recipe: Recipe) 
     book.add("class sums", (way, size), BEFORE, AFTER)
     book.add("class counts", (way,), BEFORE, AFTER)
     book.add("prototypes", (way, size), BEFORE, AFTER)
+    book.add("left out (before)", (task.n_support, LEFT_OUT_COLUMNS), BEFORE, AFTER)
     if not recipe.updates:
         return
+    book.add("left out (after)", (task.n_support, LEFT_OUT_COLUMNS), AFTER, AFTER)
     book.add("embeddings of queries", (queries, size), EMBED, BACKWARD)
     book.add("gradient of embeddings", (longest, size), BACKWARD, BACKWARD)
     book.add("labels", (longest,), EMBED, BACKWARD, "int32")

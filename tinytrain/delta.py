@@ -43,9 +43,8 @@ class Delta:
 
     def arrays(self) -> list[np.ndarray]:
         """All values and indices."""
-        head = (self.head.weights, self.head.offsets, self.head.means, self.head.counts, self.head.factor)
         slices = (a for s in self.slices for a in (s.channels, s.inputs, s.values))
-        return [a for a in (*head, *slices) if a is not None]
+        return [*self.head.arrays(), *(a for a in slices if a is not None)]
 
     @property
     def nbytes(self) -> int:

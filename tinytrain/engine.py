@@ -52,7 +52,10 @@ class Trainer:
         self.bind = Binder(program, arena, working, kernels, columns_of(self.slots))
         self._bind_lanes()
         self.workers = min(lanes, self.resources.lanes)
-        self.pool = ThreadPoolExecutor(self.workers - 1) if self.workers > 1 else None
+        # Lanes do not warn of overflow: the guard looks at every number.
+        self.pool = (
+            ThreadPoolExecutor(self.workers - 1, "lane", np.seterr, ("ignore",)) if self.workers > 1 else None
+        )
         self._bind_cache()
         self._bind_step()
 

@@ -30,6 +30,17 @@ class Pictures:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def picture(self, i: int, size: int) -> np.ndarray:
+        """Picture i as `read` returns it. Raises InputError unless it is what `read` promises."""
+        picture = np.asarray(self.read(i, size))
+        if picture.dtype != np.uint8 or picture.shape != (size, size, 3):
+            shape = " x ".join(map(str, picture.shape))
+            raise InputError(
+                "bad-picture",
+                f"picture {self.names[i]} is {shape} {picture.dtype}; it must be {size} x {size} x 3 uint8",
+            )
+        return picture
+
     def take(self, indices: Sequence[int]) -> "Pictures":
         """The pictures at `indices`, in that order, still read one at a time."""
         chosen = [int(i) for i in indices]
@@ -60,6 +71,10 @@ class Episode:
             given = f"{self.n_way} class" + ("es" if self.n_way == 0 else "")
             raise InputError("one-class", f"{given} given; at least 2 are needed to tell apart")
         for pictures in (self.support, self.query):
+            if pictures.labels.dtype.kind not in "iu":
+                raise InputError(
+                    "bad-label", f"labels are {pictures.labels.dtype}; they must be whole numbers"
+                )
             if len(pictures) and not 0 <= pictures.labels.min() <= pictures.labels.max() < self.n_way:
                 worst = pictures.labels[np.abs(pictures.labels - (self.n_way - 1) / 2).argmax()]
                 raise InputError(

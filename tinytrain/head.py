@@ -38,6 +38,15 @@ class Head:
         unit = embeddings / np.sqrt((embeddings**2).sum(axis=1, keepdims=True) + 1e-12)
         return unit @ self.weights.T + self.offsets
 
+    def arrays(self) -> list[np.ndarray]:
+        """All values."""
+        found = (self.weights, self.offsets, self.means, self.counts, self.factor)
+        return [a for a in found if a is not None]
+
+    def is_finite(self) -> bool:
+        """Whether no value is NaN or infinite."""
+        return all(np.isfinite(a).all() for a in self.arrays())
+
     def probabilities(self, embeddings: np.ndarray) -> np.ndarray:
         """(n, way) calibrated class probabilities."""
         return softmax(self.logits(embeddings) / self.temperature)

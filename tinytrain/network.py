@@ -13,6 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
+from tinytrain.errors import InputError
+
 KINDS = ("conv", "pointwise", "depthwise")
 
 
@@ -107,6 +109,19 @@ class Network:
     def macs(self) -> int:
         """Forward multiply-accumulates for one picture."""
         return sum(layer.macs for layer in self.layers)
+
+    def check_finite(self) -> None:
+        """Raise InputError for a weight, scale or bias that is NaN or infinite."""
+        for i, layer in enumerate(self.layers):
+            parts = {"weight": self.weights[i], "scale": self.scales[i], "bias": self.biases[i]}
+            for part, array in parts.items():
+                bad = 0 if array is None else int(array.size - np.isfinite(array).sum())
+                if bad:
+                    raise InputError(
+                        "network-not-finite",
+                        f"{self.name}: {bad} of {array.size} numbers of {layer.name}.{part} are NaN or "
+                        "infinite; take another backbone",
+                    )
 
     def float_weight(self, index: int, out: np.ndarray | None = None) -> np.ndarray:
         """Float32 weight (fan_in, cout) of layer `index`: a new array, or written to `out`."""

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 from tinytrain.errors import UsageError
 from tinytrain.network import Network
@@ -13,12 +14,21 @@ class Budget:
 
     `memory`: bytes of the arena, at its peak. `macs`: backward multiply-accumulates per pseudo-query
     as a share of the full backward pass (2 x forward MACs). `macs_mode`: "mean" limits the mean over
-    a step's pseudo-queries, "sample" the dearest single picture.
+    a step's pseudo-queries, "sample" the dearest single picture. Raises UsageError for what
+    is no number of bytes or no share.
     """
 
     memory: int = 1_000_000
     macs: float = 0.15
     macs_mode: str = "mean"
+
+    def __post_init__(self):
+        if not isinstance(self.memory, Integral) or self.memory < 0:
+            raise UsageError(
+                "bad-budget", f"{self.memory!r} is no number of bytes; give a whole number from 0 on"
+            )
+        if not isinstance(self.macs, Real) or not 0 <= self.macs < math.inf:
+            raise UsageError("bad-budget", f"{self.macs!r} is no share of the MACs; give a number from 0 on")
 
 
 @dataclass(frozen=True)

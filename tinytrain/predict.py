@@ -43,7 +43,7 @@ class Predictor:
         out = np.empty((len(pictures), self.embedding_size), np.float32)
         with one_thread():
             for i in range(len(pictures)):
-                np.copyto(self._lane.prefix.picture, pictures.read(i, self.size))
+                np.copyto(self._lane.prefix.picture, pictures.picture(i, self.size))
                 out[i] = self._lane.embed(augmentation(i))
         return out
 

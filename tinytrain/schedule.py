@@ -37,3 +37,11 @@ def balanced_subset(labels: np.ndarray, size: int, rng: np.random.Generator) -> 
         rank[members] = np.arange(len(members))
     turn = np.lexsort((rng.permutation(len(labels)), rank))
     return sorted(int(i) for i in turn[:size])
+
+
+def dealt(labels: np.ndarray) -> np.ndarray:
+    """Picture indices class by class in turn, so that every stretch of them holds all classes alike."""
+    rank = np.empty(len(labels), int)
+    for label in np.unique(labels):
+        rank[labels == label] = np.arange((labels == label).sum())
+    return np.lexsort((labels, rank))

@@ -12,8 +12,9 @@ from tinytrain.episode import Episode, Pictures
 from tinytrain.fit import Fit
 from tinytrain.head import Head, HeadArrays, fit_head
 from tinytrain.lane import query_lane
+from tinytrain.leftout import COLUMNS, measure
 from tinytrain.plan import n_unlabelled
-from tinytrain.schedule import step_items
+from tinytrain.schedule import dealt, step_items
 from tinytrain.seeds import rng_for
 
 HEAD_PICTURES = 250  # embeddings a head is fitted to, where they must be computed for it alone
@@ -41,6 +42,7 @@ class Session:
         self.fit, self.episode, self.seed, self.kernels = fit, episode, seed, kernels
         self.size = working.network.preprocessing.size
         self.labels = episode.support.labels
+        self.dealt = dealt(self.labels)
         self.trainer = Trainer(
             fit.program,
             arena,
@@ -57,7 +59,8 @@ class Session:
     def _read(self, i: int) -> np.ndarray:
         """Support picture i; behind the last of them come the query pictures."""
         support, query = self.episode.support, self.episode.query
-        return support.read(i, self.size) if i < len(support) else query.read(i - len(support), self.size)
+        side, k = (support, i) if i < len(support) else (query, i - len(support))
+        return side.picture(k, self.size)
 
     def close(self) -> None:
         self.trainer.close()
@@ -67,10 +70,11 @@ class Session:
 
     # ---- heads -----------------------------------------------------------------------------
 
-    def fit_head(self, name: str, tick: int, kind: str | None = None) -> Head:
+    def fit_head(self, name: str, tick: int, kind: str | None = None, left_out: str | None = None) -> Head:
         """Fit a head (the recipe's, or `kind`) to the support as the network is now.
 
         `name` is "head before" or "head after", `tick` the time at which the arena holds its arrays.
+        `left_out` names a buffer that takes what `leftout.measure` finds on the way, for a cosine head.
         """
         kind = kind or self.fit.recipe.head
         arrays = HeadArrays(
@@ -83,8 +87,20 @@ class Session:
         every_view = range(self._head_views() + 1) if kind == "lda" else (0,)
         return fit_head(
             kind, self.kernels, arrays, lambda: self._embeddings(every_view),
-            lambda: self._embeddings((0,)), self.trainer.class_sizes,
+            lambda: self._measured(left_out), self.trainer.class_sizes,
         )  # fmt: skip
+
+    def _measured(self, left_out: str | None):
+        """Batches of the clean pictures, measured once the head has scaled them to length 1."""
+        first, trainer = 0, self.trainer
+        for embeddings, labels in self._embeddings((0,), self.dealt):
+            yield embeddings, labels
+            if left_out:
+                rows = np.empty((len(labels), COLUMNS), np.float32)
+                # Prototypes are free before training and after it.
+                measure(rows, embeddings, labels, trainer.sums, trainer.class_sizes, trainer.prototypes)
+                self.array(left_out)[self.dealt[first : first + len(labels)]] = rows
+                first += len(labels)
 
     def _head_views(self) -> int:
         sets = self.fit.resources.sets
@@ -92,19 +108,20 @@ class Session:
             sets - 1 if sets >= 2 else max(1, min(self.fit.recipe.views, HEAD_PICTURES // len(self.labels)))
         )
 
-    def _embeddings(self, which):
-        """(embeddings, labels) batches of every support picture in the views `which`."""
+    def _embeddings(self, which, order=None):
+        """(embeddings, labels) batches of the support in the views `which`, by index or in `order`."""
         out = self.trainer.support
+        order = np.arange(len(self.labels)) if order is None else order
         for view in which:
             for first in range(0, len(self.labels), len(out)):
-                items = [(view, i) for i in range(first, min(first + len(out), len(self.labels)))]
-                self.trainer.embed(items, out[: len(items)])
-                yield out[: len(items)], self.labels[first : first + len(items)]
+                chosen = order[first : first + len(out)]
+                self.trainer.embed([(view, i) for i in chosen], out[: len(chosen)])
+                yield out[: len(chosen)], self.labels[chosen]
 
     # ---- training --------------------------------------------------------------------------
 
     def train(self, progress: Progress) -> list[float]:
-        """All steps of the recipe; the mean loss of each."""
+        """All steps of the recipe, or those up to the first loss that is no number; the mean loss of each."""
         trainer, recipe, resources = self.trainer, self.fit.recipe, self.fit.resources
         rng = rng_for(self.seed, "steps")
         trainer.start()
@@ -118,6 +135,8 @@ class Session:
             support, queries = step_items(resources, self.labels, number, rng)
             losses.append(trainer.step(number, support, queries, self._unlabelled(number)))
             progress("training", number, recipe.steps, losses[-1])
+            if not np.isfinite(losses[-1]):
+                return losses
         if recipe.kept < 1:
             trainer.blend(recipe.kept)
         trainer.finish()
@@ -158,7 +177,7 @@ class Session:
         """Labels (n,) that each head gives to pictures embedded by the network as it is now."""
         labels = [np.empty(len(pictures), np.int64) for _ in heads]
         for i in range(len(pictures)):
-            np.copyto(self._predictor.prefix.picture, pictures.read(i, self.size))
+            np.copyto(self._predictor.prefix.picture, pictures.picture(i, self.size))
             embedding = self._predictor.embed()
             for head, found in zip(heads, labels, strict=True):
                 found[i] = head.logits(embedding[None]).argmax()

@@ -14,13 +14,14 @@ from tinytrain.commands.common import (
     say,
     skipped_files,
 )
-from tinytrain.errors import UsageError
+from tinytrain.errors import AdaptationRefusedError, UsageError
 
 DESCRIPTION = "Adapt a network to a few labelled pictures per class, inside a hard memory budget."
 EXAMPLES = """\
   tinytrain adapt --shots 5 --budget 1MB
   tinytrain adapt photos/ --backbone net.safetensors --out mine.safetensors
   tinytrain adapt photos/ --backbone net.safetensors --store state/
+  tinytrain adapt photos/ --out mine.safetensors --force
   tinytrain adapt photos/ --shots 5 --budget 512kB --macs 30% --report mine.html
   tinytrain adapt --data gtsrb --way 5 --shots 5 --policy tinytrain_published --json
   tinytrain adapt --from mine.safetensors --add more/ --out more.safetensors
@@ -33,6 +34,9 @@ def add_arguments(parser) -> None:
     add_threads(parser)
     parser.add_argument("--out", metavar="FILE", help="where to write the delta; without it nothing is kept")
     parser.add_argument("--store", metavar="DIR", help="put the delta into use in this store, on trial")
+    parser.add_argument(
+        "--force", action="store_true", help="keep an adaptation that the guard takes for harmful"
+    )
     parser.add_argument("--report", metavar="FILE", help="also write the report: .html, .json or .txt")
     parser.add_argument(
         "--from", dest="source", metavar="DELTA", help="extend this delta instead of training"
@@ -75,12 +79,21 @@ def _adapt(arguments, render) -> int:
     with ProgressLine() as progress:
         episode, warnings = episodes.open_episode(arguments, network, policy, progress)
         budget = episodes.budget_of(arguments)
-        report = adapt(network, episode, budget, policy, arguments.seed, arguments.threads, progress)
+        report = adapt(
+            network,
+            episode,
+            budget,
+            policy,
+            arguments.seed,
+            arguments.threads,
+            progress,
+            force=arguments.force,
+        )
     report = report.with_warnings(*warnings)
-    result = report.to_json()
-    if arguments.out:
+    result, kept = report.to_json(), report.guard.accepted
+    if arguments.out and kept:
         save_delta(arguments.out, report.delta)
-    if arguments.store:
+    if arguments.store and kept:
         _commit(arguments.store, report.delta)
     if arguments.report:
         write_bytes(arguments.report, render(result).encode())
@@ -89,7 +102,20 @@ def _adapt(arguments, render) -> int:
     print_result(result, render_text(result), arguments.json)
     if not (arguments.out or arguments.store):
         say("the adaptation was not kept; give --out FILE to keep it")
+    elif not kept:
+        raise _withheld(report.guard)
     return 0
+
+
+def _withheld(guard) -> AdaptationRefusedError:
+    """The error for a delta that was asked for and not written."""
+    reason = guard.reasons[0]
+    remedy = "check the suspects" if guard.suspects else "check the pictures and the backbone"
+    if reason.code != "not-finite":
+        remedy += ", or keep it all the same with --force"
+    return AdaptationRefusedError(
+        reason.code, f"{reason.text}; the old weights stand and nothing was written; {remedy}"
+    )
 
 
 def _commit(folder: str, delta) -> None:
@@ -105,9 +131,17 @@ def _extend(arguments) -> int:
     from tinytrain.extend import extend
     from tinytrain.progress import ProgressLine
 
-    if not arguments.out or arguments.folder or arguments.data or arguments.report or arguments.store:
+    if (
+        not arguments.out
+        or arguments.folder
+        or arguments.data
+        or arguments.report
+        or arguments.store
+        or arguments.force
+    ):
         raise UsageError(
-            "usage", "--from DELTA --add DIR needs --out FILE and takes no pictures, --report or --store"
+            "usage",
+            "--from DELTA --add DIR needs --out FILE and takes no pictures, --report, --store or --force",
         )
     delta, network = open_delta(arguments.source), open_backbone(arguments.backbone)
     delta.check_backbone(network)

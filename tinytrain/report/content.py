@@ -17,13 +17,18 @@ RESAMPLES = 10_000
 
 def accuracy(labels: np.ndarray, before, before_cosine, after, left_out: float | None) -> dict:
     """Shares of the queries that each prediction (n,) got right; None without queries."""
-    right = {"before": before == labels, "before_cosine": before_cosine == labels, "after": after == labels}
+    predicted = {"before": before, "before_cosine": before_cosine, "after": after}
     return {
-        **{name: float(r.mean()) if len(r) else None for name, r in right.items()},
-        "difference": paired_difference(right["before"], right["after"]),
+        **{name: share_right(labels, p) for name, p in predicted.items()},
+        "difference": paired_difference(before == labels, after == labels),
         "n_query": len(labels),
         "left_out": left_out,
     }
+
+
+def share_right(labels: np.ndarray, predicted: np.ndarray | None) -> float | None:
+    """Share of the queries that were got right; None without queries or predictions."""
+    return float((predicted == labels).mean()) if predicted is not None and len(labels) else None
 
 
 def paired_difference(before: np.ndarray, after: np.ndarray) -> list[float] | None:

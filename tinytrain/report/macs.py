@@ -40,8 +40,8 @@ def _macs(segment) -> int:
 
 
 def _heads(fit: Fit) -> list[str]:
-    """Heads that are fitted: cosine prototypes to compare with, the policy's before and after training."""
-    return ["cosine", *[fit.recipe.head] * (2 if fit.recipe.updates else 1)]
+    """Heads that are fitted, before training and after: cosine prototypes for the guard, and the policy's."""
+    return ["cosine", fit.recipe.head] * (2 if fit.recipe.updates else 1)
 
 
 def _head(cost: _Cost, n: int, kind: str) -> int:

@@ -7,6 +7,7 @@ import numpy as np
 from tinytrain.delta import Delta
 from tinytrain.episode import Episode
 from tinytrain.fit import Fit
+from tinytrain.guard import Verdict
 from tinytrain.network import Network
 from tinytrain.plan import Budget
 from tinytrain.policies.common import Policy
@@ -19,7 +20,8 @@ from tinytrain.report.macs import executed
 class Report:
     """Everything an adaptation found out. `to_json()` is what ``--json`` prints, `delta` the result itself.
 
-    `before`, `before_cosine` and `after` are predicted labels of the query pictures.
+    `before`, `before_cosine` and `after` are predicted labels of the query pictures. Where the guard kept the
+    old weights, `after` is `before_cosine`, and `withheld` what the adapted network would have said.
     """
 
     network: Network
@@ -37,6 +39,8 @@ class Report:
     after: np.ndarray
     seconds: dict[str, float]
     delta: Delta
+    guard: Verdict
+    withheld: np.ndarray | None = None
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict:
@@ -50,7 +54,11 @@ class Report:
             "seed": self.seed,
             "episode": content.describe_episode(self.episode),
             "unseen_domain": content.is_unseen(self.network, self.episode),
-            "accuracy": content.accuracy(labels, self.before, self.before_cosine, self.after, left_out),
+            "accuracy": {
+                **content.accuracy(labels, self.before, self.before_cosine, self.after, left_out),
+                "withheld": content.share_right(labels, self.withheld),
+            },
+            "guard": self.guard.to_json(),
             "memory": content.memory(self.network, self.episode, self.budget, self.fit, self.delta.nbytes),
             "macs": {
                 **content.planned_macs(self.network, self.policy, self.budget, self.fit),
@@ -62,7 +70,7 @@ class Report:
             "threads": {"lanes": min(self.lanes, self.fit.resources.lanes), "blas": 1},
             "kernels": self.backend,
             "resources": content.describe_resources(self.fit),
-            "losses": [float(loss) for loss in self.losses],
+            "losses": [float(x) if np.isfinite(x) else None for x in self.losses],
             "arena_table": self.fit.program.table(),
             "warnings": list(self.warnings),
         }

@@ -3,6 +3,7 @@
 from tinytrain.units import format_bytes, format_count
 
 LABEL = 12  # width of the column of labels
+SHOWN = 5  # suspects that are named
 UNSEEN = "of a generated domain that no stage of this backbone's training saw"
 
 
@@ -11,6 +12,7 @@ def render_text(facts: dict) -> str:
     blocks = [
         _header(facts),
         [_line("accuracy", text) for text in _accuracy(facts["accuracy"])],
+        [_line("guard", text) for text in _guard(facts)],
         _selection(facts["selection"]),
         _memory(facts),
         _macs(facts["macs"]),
@@ -75,6 +77,33 @@ def _accuracy(a: dict) -> list[str]:
         # The head leaves each picture out, the trained weights have seen it: an upper estimate.
         lines.append(f"{a['left_out']:.1%} at most, from leaving each support picture out of the head")
     return lines or ["unknown: no pictures left to judge by"]
+
+
+def _guard(facts: dict) -> list[str]:
+    g, withheld = facts["guard"], facts["accuracy"]["withheld"]
+    reasons = "; ".join(r["text"] for r in g["reasons"])
+    if g["forced"]:
+        lines = [f"kept because it was forced, although {reasons}"]
+    elif g["accepted"]:
+        lines = ["kept the adaptation"]
+    else:
+        lines = [f"kept the old weights: {reasons}", "predictions are those of cosine prototypes, unadapted"]
+    if withheld is not None:
+        lines.append(f"{withheld:.1%} would have been right with the adaptation that was withheld")
+    return lines + [_suspect(s) for s in g["suspects"][:SHOWN]] + _more(len(g["suspects"]) - SHOWN)
+
+
+def _suspect(s: dict) -> str:
+    what = (
+        f"looks more like {s['looks_like']}"
+        if s["reason"] == "mislabelled"
+        else "unlike the others of its class"
+    )
+    return f"suspect: {s['name']} ({s['given']}) {what}, score {s['score']:.1f}"
+
+
+def _more(count: int) -> list[str]:
+    return [f"and {count} more suspects"] if count > 0 else []
 
 
 def _selection(rows: list[dict]) -> list:

@@ -1,0 +1,81 @@
+"""``tinytrain adapt`` when the guard refuses: an exit code, nothing written but the report; ``--force``."""
+
+import json
+import shutil
+
+import pytest
+from toyfiles import write_network, write_pictures
+
+from tinytrain.cli import main
+from tinytrain.deltafile import load_delta
+
+CLASSES = ("ant", "bee", "cat")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A network, and pictures of which every third lies in the folder of another class."""
+    place = tmp_path_factory.mktemp("guard")
+    write_network(place)
+    write_pictures(place / "photos", CLASSES, count=6)
+    folders = [place / "photos" / name for name in CLASSES]
+    moved = [sorted(folder.iterdir())[:2] for folder in folders]
+    for k, pictures in enumerate(moved):
+        for picture in pictures:
+            shutil.move(picture, folders[(k + 1) % 3] / f"wrong-{picture.name}")
+    return place
+
+
+@pytest.fixture
+def adapt(place, capsys):
+    """Runs it with --json: exit code, its object, stderr."""
+
+    def run(*more):
+        capsys.readouterr()
+        backbone = ("--backbone", place / "toy.safetensors")
+        arguments = ("adapt", place / "photos", "--policy", "last_layer", *backbone, *more, "--json")
+        code = main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return code, json.loads(out), err
+
+    return run
+
+
+def test_a_refused_delta_is_not_written_and_the_report_is(adapt, tmp_path):
+    out, store, report = (tmp_path / name for name in ("d.safetensors", "store", "r.json"))
+    for target in (("--out", out), ("--store", store)):
+        code, facts, err = adapt(*target, "--report", report)
+        assert code == 5 and facts["guard"]["reasons"][0]["code"] == "labels"
+        assert "labels: " in err and "nothing was written" in err and "--force" in err
+        assert len([line for line in err.splitlines() if line]) == 1
+        assert json.loads(report.read_text()) == facts
+        assert not out.exists() and not store.exists()
+
+
+def test_suspects_are_pictures_with_their_names_and_what_they_look_like(adapt):
+    _, facts, _ = adapt()
+    suspects = facts["guard"]["suspects"]
+    assert any("wrong-" in s["name"] for s in suspects[:3])
+    assert {s["given"] for s in suspects} <= set(CLASSES) and {s["looks_like"] for s in suspects} <= set(
+        CLASSES
+    )
+    assert all(s["given"] != s["looks_like"] for s in suspects)
+
+
+def test_where_nothing_would_have_been_kept_a_refusal_is_no_failure(adapt):
+    code, facts, err = adapt()
+    assert code == 0 and not facts["guard"]["accepted"] and "give --out FILE" in err
+
+
+def test_force_keeps_it_and_the_delta_says_so(adapt, tmp_path):
+    code, facts, _ = adapt("--out", tmp_path / "d.safetensors", "--force")
+    assert code == 0 and facts["guard"]["forced"] and facts["guard"]["reasons"]
+    delta = load_delta(tmp_path / "d.safetensors")
+    assert delta.slices and delta.report["guard"] == facts["guard"]
+
+
+def test_a_store_keeps_the_delta_that_it_has_when_a_new_one_is_refused(adapt, tmp_path):
+    assert adapt("--store", tmp_path / "store", "--force")[0] == 0
+    before = {p.name: p.read_bytes() for p in (tmp_path / "store").iterdir()}
+    assert adapt("--store", tmp_path / "store")[0] == 5
+    assert {p.name: p.read_bytes() for p in (tmp_path / "store").iterdir()} == before

@@ -1,0 +1,53 @@
+"""How well each support picture fits its class, judged without it: what the guard sees of the pictures.
+
+Similarities are cosines of embeddings of length 1. But for NEAR, the mean of the whole support is subtracted
+first: what all pictures share says nothing about their classes.
+"""
+
+import numpy as np
+
+OWN, OTHER, LIKE, NEAR, CHANCE = range(5)  # columns of a row
+COLUMNS = 5
+TINY = np.float32(1e-6)
+
+
+def measure(rows, embeddings, labels, means, pictures, centred) -> None:
+    """Write a row for each of some pictures: (n, 5) float32.
+
+    OWN: similarity to the class it was given, itself left out, nan where it is the only one. OTHER: to the
+    closest other class, LIKE: which one. NEAR: OWN without the mean subtracted. CHANCE: mean square of its
+    similarities to the other pictures given, nan for a single one.
+    `embeddings` (n, d) have length 1, `means` (way, d) are class means of such embeddings over
+    `pictures` (way,) pictures each, these among them. `centred` (way, d) is overwritten.
+    """
+    centre = pictures @ means / pictures.sum()
+    np.subtract(means, centre, out=centred)
+    lengths, along, square = _norms(centred), embeddings @ centre, centre @ centre
+    own_lengths = np.sqrt(np.maximum(1 - 2 * along + square, TINY))
+    for i, (row, e, label) in enumerate(zip(rows, embeddings, labels, strict=True)):
+        pairs = (embeddings @ e - along - along[i] + square) / (own_lengths * own_lengths[i])
+        row[CHANCE] = (pairs @ pairs - pairs[i] ** 2) / (len(pairs) - 1) if len(pairs) > 1 else np.nan
+        similar = (centred @ e - centred @ centre) / (lengths * own_lengths[i])
+        similar[label] = -np.inf
+        row[LIKE] = similar.argmax()
+        row[OTHER] = similar[int(row[LIKE])]
+        count = pictures[label]
+        if count < 2:
+            row[OWN] = row[NEAR] = np.nan
+            continue
+        others = (means[label] * count - e) / (count - 1)
+        row[OWN] = _cosine(e - centre, others - centre)
+        row[NEAR] = _cosine(e, others)
+
+
+def macs(n: int, batch: int, way: int, size: int) -> int:
+    """Multiply-accumulates to `measure` `n` embeddings of `size` numbers, `batch` at a time: dot products."""
+    return (n * (batch + 2 * way + 7) + 2 * way * -(-n // batch)) * size
+
+
+def _norms(x: np.ndarray):
+    return np.sqrt(np.maximum((x * x).sum(axis=-1), TINY))
+
+
+def _cosine(a: np.ndarray, b: np.ndarray) -> float:
+    return float(a @ b / (_norms(a) * _norms(b)))
