@@ -47,7 +47,10 @@ def simulate(
     }
     machine = SimulatedMachine(board.arena_bytes)
     try:
-        report = adapt(network, episode, capped, policy, seed, lanes=1, progress=progress, machine=machine)
+        # Forced: what is asked is whether a delta of this size can be made and kept on the board.
+        report = adapt(
+            network, episode, capped, policy, seed, lanes=1, progress=progress, machine=machine, force=True
+        )
     except BudgetError as error:
         if error.smallest is None or error.smallest <= board.arena_bytes:
             raise

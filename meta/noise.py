@@ -21,7 +21,7 @@ import numpy as np
 from tinytrain.adapt import adapt
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode import Episode, Pictures
-from tinytrain.meta.accuracy import mean_interval, read_log
+from tinytrain.meta.bench.statistics import mean_interval
 from tinytrain.modelfile import load_backbone
 from tinytrain.plan import Budget
 from tinytrain.seeds import rng_for
@@ -132,6 +132,17 @@ def run_job(network, dataset, args, case: str, index: int) -> dict:
     return run_noise(network, dataset, args, float(case.split()[1]), index)
 
 
+def read_log(path: Path | None) -> list[dict]:
+    """Finished rows; a line cut off by a kill is dropped."""
+    rows = []
+    for line in path.read_text().splitlines() if path and path.exists() else ():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return rows
+
+
 def summary(rows: list[dict]) -> list[str]:
     """Lines of figures: by pack and case, and over all packs."""
     columns = ["pack", "wrong labels", "episodes", "refused", *ACCURACIES.values(), *CHANGES.values()]
@@ -161,8 +172,9 @@ def _noise_line(pack: str, case: str, rows: list[dict]) -> str:
 
     def change(key: str, base: str) -> str:
         difference = points(key) - points(base)
-        mean, half = mean_interval(difference) if len(rows) > 1 else (float(difference[0]), 0.0)
-        return f"{mean:+.1f} ±{half:.1f}, {np.percentile(difference, WORST):+.1f}"
+        found = mean_interval(difference)
+        interval = "" if found.half is None else f" ±{found.half:.1f}"
+        return f"{found.mean:+.1f}{interval}, {np.percentile(difference, WORST):+.1f}"
 
     refused = np.mean([not r["accepted"] for r in rows])
     means = [f"{points(key).mean():.1f}" for key in ACCURACIES]

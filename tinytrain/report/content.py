@@ -26,6 +26,11 @@ def accuracy(labels: np.ndarray, before, before_cosine, after, left_out: float |
     }
 
 
+def finite_or_none(value: float) -> float | None:
+    """What JSON can say of a number."""
+    return float(value) if np.isfinite(value) else None
+
+
 def share_right(labels: np.ndarray, predicted: np.ndarray | None) -> float | None:
     """Share of the queries that were got right; None without queries or predictions."""
     return float((predicted == labels).mean()) if predicted is not None and len(labels) else None
@@ -77,7 +82,7 @@ def describe_resources(fit: Fit) -> dict:
         "hard_share": recipe.hard_share,
         "optimizer": recipe.optimizer,
         "redraw": recipe.redraw,
-        "rates": [list(pair) for pair in recipe.rates],
+        "rates": [[finite_or_none(rate) for rate in pair] for pair in recipe.rates],
         "head": recipe.head,
     }
 

@@ -70,7 +70,7 @@ class Report:
             "threads": {"lanes": min(self.lanes, self.fit.resources.lanes), "blas": 1},
             "kernels": self.backend,
             "resources": content.describe_resources(self.fit),
-            "losses": [float(x) if np.isfinite(x) else None for x in self.losses],
+            "losses": [content.finite_or_none(x) for x in self.losses],
             "arena_table": self.fit.program.table(),
             "warnings": list(self.warnings),
         }
