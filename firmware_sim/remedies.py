@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tinytrain.errors import BudgetError
+from tinytrain.errors import BudgetError, UsageError
 from tinytrain.feasible import probe_inside
 from tinytrain.firmware_sim.board import Board, load_boards
 from tinytrain.modelfile import load_network
@@ -16,11 +16,16 @@ from tinytrain.zoo import BACKBONES
 
 
 def least_arena(network: Network, policy: Policy, task: TaskShape) -> int | None:
-    """Bytes of the smallest arena in which `policy` works; None where another limit is in the way."""
+    """Bytes of the smallest arena in which `policy` works; None where another limit is in the way.
+
+    Another limit is a policy that does not know this network, SparseUpdate's for example.
+    """
     try:
         probe_inside(network, policy, Budget(memory=0), task)
     except BudgetError as error:
         return error.smallest
+    except UsageError:
+        return None
     return 0
 
 

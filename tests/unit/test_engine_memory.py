@@ -1,6 +1,5 @@
 """Training allocates nothing while it runs, and writes to nothing but the arena and the working copy."""
 
-import importlib
 import tracemalloc
 
 import numpy as np
@@ -9,13 +8,11 @@ from toynets import calls_of
 from toypolicies import POLICIES
 
 import tinytrain
+from tinytrain import machine
 from tinytrain.arena import Arena
 from tinytrain.engine import Trainer
 from tinytrain.plan import Budget
 from tinytrain.toy import toy_episode, toy_network
-
-adapt_module = importlib.import_module("tinytrain.adapt")
-probe_module = importlib.import_module("tinytrain.probe")
 
 PLANS = pytest.mark.parametrize(
     "policy, memory",
@@ -45,8 +42,7 @@ def test_what_the_arena_held_before_changes_nothing(monkeypatch, policy, memory)
             super().__init__(nbytes)
             self.view(0, (nbytes,), "uint8")[:] = 0xFF  # NaN in every float
 
-    monkeypatch.setattr(adapt_module, "Arena", Dirty)
-    monkeypatch.setattr(probe_module, "Arena", Dirty)
+    monkeypatch.setattr(machine, "Arena", Dirty)
     assert outcome(run(policy, memory)) == outcome(clean)
 
 
@@ -54,7 +50,7 @@ def test_what_the_arena_held_before_changes_nothing(monkeypatch, policy, memory)
 def test_every_array_of_an_adaptation_lies_in_the_arena_or_in_the_working_copy(monkeypatch, policy, memory):
     """Every array that a kernel is given to write to; pictures may be read from anywhere."""
     table, calls = calls_of()
-    monkeypatch.setattr(adapt_module.kernel_table, "load", lambda backend: table)
+    monkeypatch.setattr(machine.kernel_table, "load", lambda backend: table)
     arenas, trainers = [], []
 
     class Watched(Arena):
@@ -62,8 +58,7 @@ def test_every_array_of_an_adaptation_lies_in_the_arena_or_in_the_working_copy(m
             super().__init__(nbytes)
             arenas.append(self.view(0, (nbytes,), "uint8"))
 
-    monkeypatch.setattr(adapt_module, "Arena", Watched)
-    monkeypatch.setattr(probe_module, "Arena", Watched)
+    monkeypatch.setattr(machine, "Arena", Watched)
     keep = Trainer.__init__
     monkeypatch.setattr(Trainer, "__init__", lambda self, *a: (keep(self, *a), trainers.append(self))[0])
     report = run(policy, memory)

@@ -6,8 +6,7 @@ from oracle import Oracle, fisher, prototype_loss
 from toynets import ROWS, relative, toy
 from toysteps import IMAGES, LABELS, augmentation, augmented
 
-from tinytrain import kernels
-from tinytrain import probe as probe_module
+from tinytrain import kernels, machine
 from tinytrain.arena import Arena
 from tinytrain.binding import WorkingCopy
 from tinytrain.compile import compile_probe
@@ -89,7 +88,7 @@ def test_the_weights_stay_and_the_arena_may_hold_anything_before(name, monkeypat
             super().__init__(nbytes)
             self.view(0, (nbytes,), "uint8")[:] = 0xFF  # NaN in every float
 
-    monkeypatch.setattr(probe_module, "Arena", Dirty)
+    monkeypatch.setattr(machine, "Arena", Dirty)
     dirty = scores(network, last_blocks(network, 3))
     assert all(clean.fisher[i].tobytes() == dirty.fisher[i].tobytes() for i in clean.fisher)
     assert all(a.tobytes() == network.float_weight(i).tobytes() for i, a in enumerate(working.weights))
