@@ -51,7 +51,7 @@ def test_the_commands_from_adaptation_to_roll_back(tt, tmp_path):
 
     assert tt("status", *store)[0] == 3
     code, _, err = tt(*adapt_it, *store)
-    assert code == 0 and "generation 1 is on trial" in err and "was not kept" not in err
+    assert code == 0 and "generation 1 is on trial" in err and "nothing was written" not in err
     assert tt("status", *store)[1]["starts_left"] == 2
     code, result, err = tt("predict", tmp_path / "store", picture, *backbone)
     assert code == 0 and len(result["pictures"]) == 1 and "on trial, 1 of 2 starts used" in err

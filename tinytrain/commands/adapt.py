@@ -101,7 +101,7 @@ def _adapt(arguments, render) -> int:
         say(warning)
     print_result(result, render_text(result), arguments.json)
     if not (arguments.out or arguments.store):
-        say("the adaptation was not kept; give --out FILE to keep it")
+        say("nothing was written; give --out FILE to keep the result")
     elif not kept:
         raise _withheld(report.guard)
     return 0

@@ -85,7 +85,7 @@ def _guard(facts: dict) -> list[str]:
     if g["forced"]:
         lines = [f"kept because it was forced, although {reasons}"]
     elif g["accepted"]:
-        lines = ["kept the adaptation"]
+        lines = ["found nothing against the adaptation"]
     else:
         lines = [f"kept the old weights: {reasons}", "predictions are those of cosine prototypes, unadapted"]
     if withheld is not None:
