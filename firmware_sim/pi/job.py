@@ -10,15 +10,21 @@ import time
 import numpy as np
 
 import tinytrain
-from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.datasets import sample_episode
+from tinytrain.datasets.leaves import leaves
+from tinytrain.episode import Episode
 from tinytrain.zoo import SHIPPED
 
 WAY, SHOTS, SEED = 5, 5, 0
 
 
+def job(queries: int) -> Episode:
+    """The pictures of the job; pictures are drawn when they are read, so there are as many as wanted."""
+    return sample_episode(leaves(per_class=SHOTS + queries), WAY, SHOTS, queries, SEED, 0)
+
+
 def main(out: str, queries: int) -> None:
-    network = tinytrain.load_backbone(SHIPPED.name)
-    episode = sample_episode(open_dataset("leaves"), WAY, SHOTS, queries, SEED, 0)
+    network, episode = tinytrain.load_backbone(SHIPPED.name), job(queries)
     start = time.perf_counter()
     report = tinytrain.adapt(network, episode, tinytrain.Budget(memory=1_000_000), lanes=1)
     seconds = time.perf_counter() - start

@@ -80,3 +80,9 @@ def test_without_its_tools_the_emulated_pi_is_skipped_with_a_code_of_its_own(tmp
     )
     assert done.returncode == 77
     assert done.stderr.startswith("SKIPPED: the emulated Pi needs qemu-aarch64") and "apt-get" in done.stderr
+
+
+@pytest.mark.parametrize("queries", [20, 200])
+def test_the_job_has_as_many_pictures_as_judge_it(queries):
+    episode = runpy.run_path(str(ROOT / "firmware_sim/pi/job.py"))["job"](queries)
+    assert (len(episode.support), len(episode.query)) == (25, 5 * queries)
