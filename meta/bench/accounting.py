@@ -13,6 +13,21 @@ from tinytrain.plan import Update
 PUBLISHED_BATCH = 100
 
 
+def saved_inputs(layers: Sequence[Layer], updates: Sequence[Update]) -> int:
+    """Values per picture that the gradients of the updated weights read, only the channels they read.
+
+    Output-channel slices of a pointwise layer read every input channel, those of a depthwise layer their own.
+    """
+
+    def read(update: Update) -> int:
+        layer = layers[update.layer]
+        own = update.channels if layer.kind == "depthwise" else update.inputs
+        return layer.cin if own is None else len(own)
+
+    planes = ((read(u), layers[u.layer].in_hw) for u in updates if u.channels)
+    return sum(channels * height * width for channels, (height, width) in planes)
+
+
 def saved_activations(layers: Sequence[Layer], updates: Sequence[Update]) -> int:
     """Bytes per picture that a framework keeps for the backward pass, float32.
 
@@ -21,9 +36,10 @@ def saved_activations(layers: Sequence[Layer], updates: Sequence[Update]) -> int
     """
     if not updates:
         return 0
-    inputs = sum(layers[u.layer].in_size for u in updates if u.channels)
     above = layers[min(u.layer for u in updates) :]
-    return 4 * (inputs + sum(layer.out_size * (2 if layer.relu6 else 1) for layer in above))
+    return 4 * (
+        saved_inputs(layers, updates) + sum(layer.out_size * (2 if layer.relu6 else 1) for layer in above)
+    )
 
 
 def memory_at_batch(layers: Sequence[Layer], updates: Sequence[Update], n_numbers: int, batch: int) -> int:

@@ -11,7 +11,7 @@ from tinytrain.episode import Episode, Pictures
 from tinytrain.errors import AdaptationRefusedError, InputError
 from tinytrain.meta.bench.accounting import PUBLISHED_BATCH, memory_at_batch
 from tinytrain.meta.bench.checks import require_apart
-from tinytrain.meta.bench.entry import Entry, policy_of
+from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.jobs import Job
 from tinytrain.modelfile import load_backbone
 from tinytrain.network import Network
@@ -61,7 +61,10 @@ def run_episode(network: Network, episode: Episode, entry: Entry, seed: int) -> 
     facts = {"digest": episode.digest, "way": episode.n_way, "n_support": len(episode.support)}
     try:
         # Forced: methods are compared, not the guard; what is not finite is refused all the same.
-        report = adapt(network, episode, entry.budget, policy_of(entry), seed=seed, lanes=1, force=True)
+        report = adapt(
+            network, episode, entry.budget, entry.policy, seed=seed, lanes=1,
+            rate_scale=entry.rate_scale, force=True,
+        )  # fmt: skip
         refused = "" if report.guard.accepted else report.guard.reasons[0].code
     except AdaptationRefusedError as error:
         refused = error.code

@@ -114,3 +114,12 @@ def test_random_labels_give_chance_and_true_labels_more(policy):
     chance, learned = mean_interval(rows["random"]), mean_interval(rows["true"])
     assert abs(chance.mean - 0.2) <= 1.5 * chance.half < 0.08
     assert learned.mean - learned.half > 0.4
+
+
+def test_the_rate_of_an_entry_is_the_rate_of_its_run():
+    network, episode = toy_network(), sample_episode(toy_dataset(), 5, 3, 8, 0, 0)
+    still, usual, far_too_high = (
+        run_episode(network, episode, Entry("x", "full", scale), 0)["accuracy"] for scale in (1e-9, 1, 1e3)
+    )
+    assert still["after"] == still["before_cosine"] < usual["after"]
+    assert far_too_high["after"] < usual["after"]

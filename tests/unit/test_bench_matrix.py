@@ -6,13 +6,12 @@ import pytest
 import toybench
 
 from tinytrain.errors import BudgetError, InputError, UsageError
-from tinytrain.meta.bench.entry import Entry, policy_of
+from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.jobs import Backbone, expand, pending
 from tinytrain.meta.bench.matrix import FOLDER, load_matrix
 from tinytrain.meta.bench.narrow import narrowed
 from tinytrain.meta.bench.rates import Rates, TunedRate, load_rates, read_rates, save_rates
 from tinytrain.meta.bench.seeds import seeds
-from tinytrain.policies import POLICIES
 
 SHIPPED = sorted(path.stem for path in FOLDER.glob("*.yaml") if "." not in path.stem)
 SIX = {"none", "last_layer", "full", "sparse_update", "tinytrain_published", "tinytrain"}
@@ -66,24 +65,6 @@ def test_a_label_carries_a_policy_its_limits_and_its_rate(tmp_path):
     matrix, _ = load_matrix(toybench.write(tmp_path, policies=policies, memory="500kB"))
     assert matrix.entry("wide", 2.0) == Entry("wide", "tinytrain", 2.0, 2_000_000, 0.3)
     assert matrix.entry("none") == Entry("none", "none", 1.0, 500_000, 0.15)
-
-
-def test_rates_are_multiplied_and_nothing_else_changes():
-    import toynets
-
-    from tinytrain.plan import Budget, TaskShape
-
-    network, arguments = toynets.toy(), (None, Budget(), TaskShape(4, 2), 1.0)
-    plain = POLICIES["last_layer"].recipe(network, *arguments)
-    scaled = policy_of(Entry("x", "last_layer", 3.0)).recipe(network, *arguments)
-    assert scaled.rates == tuple((3 * w, 3 * b) for w, b in plain.rates) != plain.rates
-    assert scaled.updates == plain.updates
-    assert policy_of(Entry("x", "last_layer")) is POLICIES["last_layer"]
-
-
-def test_a_policy_that_is_not_registered_is_a_usage_error():
-    with pytest.raises(UsageError, match="no policy 'nothing'"):
-        policy_of(Entry("x", "nothing"))
 
 
 def test_the_same_episode_in_two_cells_is_one_job_with_all_policies(tmp_path):

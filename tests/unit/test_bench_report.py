@@ -9,11 +9,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import toynets
+from toypolicies import published_network
 
-from tinytrain.accounting import with_head
+from tinytrain.accounting import peak_activation, with_head
 from tinytrain.errors import InputError
 from tinytrain.importer import import_checkpoint
-from tinytrain.meta.bench.accounting import memory_at_batch
+from tinytrain.meta.bench.accounting import memory_at_batch, saved_inputs
 from tinytrain.meta.bench.document import Heading
 from tinytrain.meta.bench.drawing import LINE, Axis, spread
 from tinytrain.meta.bench.pages import write_report
@@ -30,7 +32,7 @@ from tinytrain.meta.bench.rates import Rates, TunedRate, save_rates
 from tinytrain.meta.bench.sections import figure
 from tinytrain.meta.bench.tables import tables
 from tinytrain.plan import Update
-from tinytrain.policies import POLICIES
+from tinytrain.policies import POLICIES, sparse_update
 
 MIB = 2**20
 
@@ -140,11 +142,31 @@ def test_full_training_at_batch_100_is_the_published_figure(name, head, mib):
     assert memory_at_batch(layers, updates, numbers, 1) / MIB < 17
 
 
+@pytest.mark.parametrize("size, kilobytes", list(enumerate((49.8, 74.8, 99.8, 125.0, 148.4))))
+def test_saved_input_slices_are_those_of_sparse_updates_published_sizes(size, kilobytes):
+    """Saved inputs in 8 bits are the largest part of the published memory of MCUNet's configurations."""
+    network = published_network("mcunet-5fps")
+    updates = sparse_update.updates_of(network, sparse_update.published(network)[size])
+    biased = [network.layers[u.layer] for u in updates if u.bias]
+    bits = 8 * (saved_inputs(network.layers, updates) + sum(u.n_weights(network) for u in updates))
+    bits += sum(layer.out_size + 32 * layer.cout for layer in biased) + 8 * network.layers[-1].cout
+    assert round(bits / 8 / 1024, 1) == kilobytes
+
+
+def test_slices_save_the_channels_that_their_gradients_read():
+    layers = toynets.toy("blocks").layers
+    kinds = {layer.kind: i for i, layer in enumerate(layers)}
+    i, j = kinds["pointwise"], kinds["depthwise"]
+    for layer, update, channels in (
+        (layers[i], Update(i, (0,)), layers[i].cin),
+        (layers[i], Update(i, (0,), inputs=(1, 2)), 2),
+        (layers[j], Update(j, (0, 3, 4)), 3),
+        (layers[j], Update(j, bias=True), 0),
+    ):
+        assert saved_inputs(layers, [update]) == channels * layer.in_hw[0] * layer.in_hw[1]
+
+
 def test_nothing_trained_costs_the_peak_of_inference():
-    import toynets
-
-    from tinytrain.accounting import peak_activation
-
     layers = toynets.toy().layers
     assert memory_at_batch(layers, (), 0, 100) == peak_activation(layers)
 
