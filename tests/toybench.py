@@ -25,7 +25,7 @@ def content(folder, **changes) -> dict:
     backbones = {"toy": {"file": str(file)}}
     tuning = {
         "backbone": "toy",
-        "pack": "glyphs",
+        "packs": ["glyphs"],
         "episodes": 2,
         "grid": [0.5, 1, 2, 4],
         "sampler": CELL["sampler"],

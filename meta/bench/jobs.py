@@ -75,7 +75,7 @@ def expand(
     """All jobs, episode by episode, so that a log which was stopped has about as many of everything."""
     merged: dict[tuple, Job] = {}
     for cell in matrix.cells:
-        entries = tuple(matrix.entry(label, rates.get(label, 1.0)) for label in cell.policies)
+        entries = tuple(matrix.entry(label, matrix.scale(label, rates) or 1.0) for label in cell.policies)
         for job in _of_cell(cell, entries, backbones, data):
             key = (job.backbone.name, job.pack, job.sampler, job.episode)
             known = merged.get(key)

@@ -2,6 +2,7 @@
 # ruff: noqa: RUF009 - `of` makes a dataclass field
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,13 +48,15 @@ SIZE, SHARE = quantity(parse_bytes, "1MB"), quantity(parse_share, "15%")
 class PolicySettings:
     """What a label stands for: by default the policy of that name, inside the limits of the matrix.
 
-    `tuned`: `tinytrain bench tune` looks for its learning rate.
+    `rate_of`: it takes the learning rates that `tinytrain bench tune` finds for that label, and is not tuned.
+    `optional`: it is left out where no policy of that name is registered.
     """
 
     policy: str | None = of(text, None)
     memory: int | None = of(SIZE, None)
     macs: float | None = of(SHARE, None)
-    tuned: bool = of(flag, True)
+    rate_of: str | None = of(text, None)
+    optional: bool = of(flag, False)
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The same `grid` of rate scales and the same episodes for all, on a `pack` that is no target."""
+    """The same `grid` of rate scales and as many `episodes` of each of the `packs`, no targets, for all."""
 
     backbone: str = of(text)
-    pack: str = of(text)
+    packs: tuple[str, ...] = of(NAMES)
     episodes: int = of(count(2, 10_000), 20)
     grid: tuple[float, ...] = of(list_of(number(1e-6, 1e6), 4), (0.25, 0.5, 1.0, 2.0, 4.0))
     sampler: Sampler = of(table(Sampler), Sampler)
@@ -108,9 +111,16 @@ class Matrix:
         """Every label in use, in order of appearance."""
         return tuple(dict.fromkeys(label for cell in self.cells for label in cell.policies))
 
+    def settings(self, label: str) -> PolicySettings:
+        return self.policies.get(label, PolicySettings())
+
+    def scale(self, label: str, rates: Mapping[str, float]) -> float | None:
+        """The rate scale in `rates` of `label`, or of the label whose rates it takes; None if not tuned."""
+        return rates.get(self.settings(label).rate_of or label)
+
     def entry(self, label: str, scale: float = 1.0) -> Entry:
         """The row called `label`, its learning rates times `scale`."""
-        row = self.policies.get(label, PolicySettings())
+        row = self.settings(label)
         memory = self.memory if row.memory is None else row.memory
         macs = self.macs if row.macs is None else row.macs
         return Entry(label, row.policy or label, scale, memory, macs)
@@ -122,14 +132,26 @@ def load_matrix(path: str | os.PathLike) -> tuple[Matrix, dict[str, float]]:
     found = shipped if os.sep not in os.fspath(path) and shipped.is_file() else Path(path)
     matrix = parsed(table(Matrix), read_yaml(found, "matrix"), str(found), "matrix")
     _check_targets(matrix, found)
+    _check_rates(matrix, found)
     rates = found.parent / matrix.rates if matrix.rates else None
     return matrix, load_rates(rates) if rates and rates.is_file() else {}
 
 
 def _check_targets(matrix: Matrix, source: Path) -> None:
     targets = {pack for cell in matrix.cells for pack in cell.packs}
-    if matrix.tuning and matrix.tuning.pack in targets:
+    if both := targets.intersection(matrix.tuning.packs if matrix.tuning else ()):
         raise InputError(
             "matrix",
-            f"{source}: tuning.pack {matrix.tuning.pack} is one of the {len(targets)} targets; take another",
+            f"{source}: {min(both)} of tuning.packs is one of the {len(targets)} targets; take another",
         )
+
+
+def _check_rates(matrix: Matrix, source: Path) -> None:
+    """A label takes its rates from one that has its own."""
+    for label, row in matrix.policies.items():
+        if row.rate_of and (row.rate_of not in matrix.labels or matrix.settings(row.rate_of).rate_of):
+            raise InputError(
+                "matrix",
+                f"{source}: policies.{label}.rate_of is {row.rate_of!r}; "
+                f"take one of the {len(matrix.labels)} labels that is tuned itself",
+            )

@@ -8,6 +8,8 @@ from tinytrain.atomic import check_writable, write_bytes
 from tinytrain.errors import InputError, StorageError
 from tinytrain.meta.bench.document import Figure, html, markdown
 from tinytrain.meta.bench.log import read_log
+from tinytrain.meta.bench.matrix import load_matrix
+from tinytrain.meta.bench.missing import missing, missing_blocks
 from tinytrain.meta.bench.rates import read_rates
 from tinytrain.meta.bench.sections import report_blocks
 from tinytrain.meta.bench.tables import tables
@@ -16,11 +18,14 @@ TITLE = "Benchmark: policies on paired episodes"
 
 
 def write_report(
-    logs: Sequence[str | os.PathLike], folder: str | os.PathLike, rates: str | os.PathLike | None = None
+    logs: Sequence[str | os.PathLike],
+    folder: str | os.PathLike,
+    rates: str | os.PathLike | None = None,
+    matrix: str | os.PathLike | None = None,
 ) -> dict:
     """Write the report of the records in `logs` to `folder`; its figures and the files as JSON values.
 
-    `rates` is the file in which their tuned learning rates stand.
+    `rates` is the file in which their tuned learning rates stand; of `matrix` it is said what the logs lack.
 
     Raises InputError for logs that are none or hold nothing, and StorageError.
     """
@@ -35,6 +40,10 @@ def write_report(
     check_writable(folder / "report.md")
     facts = tables(records)
     blocks = report_blocks(facts, tuned)
+    if matrix:
+        planned, _ = load_matrix(matrix)
+        facts["missing"] = missing(planned, records)
+        blocks += missing_blocks(planned.name, facts["missing"])
     files = {block.file: block.svg for block in blocks if isinstance(block, Figure)}
     files |= {"report.md": markdown(TITLE, blocks), "report.html": html(TITLE, blocks)}
     for name, content in files.items():

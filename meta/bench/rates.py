@@ -11,21 +11,29 @@ from tinytrain.meta.schema import count, flag, list_of, named, number, of, parse
 SHARE = number(0, 1)
 
 
+def tried(value, where):
+    """A mean accuracy, or None for a factor that was not tried."""
+    return None if value is None else SHARE(value, where)
+
+
 @dataclass(frozen=True)
 class TunedRate:
-    """`scale` of the grid with the best mean; `edge`: it is the first or the last; `accuracy` of each."""
+    """`scale` with the best mean; `edge`: it is the first or the last that was tried; `accuracy` by factor.
+
+    None stands for a factor of the grid that only other policies tried.
+    """
 
     scale: float = of(number(1e-6, 1e6))
     edge: bool = of(flag)
-    accuracy: tuple[float, ...] = of(list_of(SHARE, 1))
+    accuracy: tuple[float | None, ...] = of(list_of(tried, 1))
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What `tinytrain bench tune` found, and with which effort."""
+    """What `tinytrain bench tune` found: `episodes` of each pack, and every factor in rising order."""
 
     backbone: str = of(text)
-    pack: str = of(text)
+    packs: tuple[str, ...] = of(list_of(text, 1))
     sampler: str = of(text)
     episodes: int = of(count(1, 10_000))
     code: str = of(text)

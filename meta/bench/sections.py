@@ -53,12 +53,13 @@ def _opening(facts: dict) -> str:
 def _rates(rates: Rates) -> list[Block]:
     rows, strong, edge = [], set(), []
     for r, (label, tuned) in enumerate(rates.policies.items()):
-        rows.append((label, *(f"{100 * mean:.1f}" for mean in tuned.accuracy)))
+        rows.append((label, *("" if mean is None else f"{100 * mean:.1f}" for mean in tuned.accuracy)))
         strong.add((r, rates.grid.index(tuned.scale) + 1))
         edge += [label] * tuned.edge
     text = (
-        f"The same factors on the learning rates of every policy, tried on {rates.episodes} episodes of "
-        f"{rates.pack} ({rates.sampler}, {rates.backbone}), which is no target; bold ones were taken. "
+        f"The same factors on the learning rates of every policy, tried on {rates.episodes} episodes each of "
+        f"{' and '.join(rates.packs)} ({rates.sampler}, {rates.backbone}), no targets; bold ones were taken. "
+        "Where the best was at an end of the grid, the policy also got the next factor beyond. "
     )
     at_edge = f"At the edge of the grid, so that the optimum may lie beyond it: {', '.join(edge)}."
     text += at_edge if edge else "Every optimum lies inside the grid."

@@ -7,11 +7,11 @@ from tinytrain.errors import UsageError
 from tinytrain.meta.bench import tuning
 from tinytrain.meta.bench.checks import require_shuffle
 from tinytrain.meta.bench.jobs import Job, count_runs, expand, open_backbones, pending
-from tinytrain.meta.bench.log import Log, opened
+from tinytrain.meta.bench.log import Log, key_of, opened
 from tinytrain.meta.bench.matrix import Matrix, load_matrix
-from tinytrain.meta.bench.narrow import narrowed
+from tinytrain.meta.bench.narrow import narrowed, registered
 from tinytrain.meta.bench.parallel import BACKENDS
-from tinytrain.meta.bench.rates import load_rates, save_rates
+from tinytrain.meta.bench.rates import Rates, load_rates, save_rates
 from tinytrain.meta.bench.run import Estimate, Workers, estimate, run_jobs
 from tinytrain.progress import ProgressLine
 
@@ -24,7 +24,10 @@ def run(options, say: Say) -> tuple[dict, str]:
     matrix = narrowed(matrix, options.backbones, options.packs, options.policies, options.episodes)
     if options.rates:
         rates = load_rates(options.rates)
-    if untuned := [x for x in matrix.labels if x not in rates and matrix.entry(x).policy != "none"]:
+    matrix = _registered(matrix, say)
+    if untuned := [
+        x for x in matrix.labels if matrix.scale(x, rates) is None and matrix.entry(x).policy != "none"
+    ]:
         say(f"learning rates as the policies have them, not tuned: {', '.join(untuned)}")
     jobs = _jobs(matrix, rates, options)
     out = options.out or f"{matrix.name}.jsonl"
@@ -45,20 +48,36 @@ def tune(options, say: Say) -> tuple[dict, str]:
         raise UsageError(
             "no-tuning", f"{matrix.name} has no tuning section; add one with a backbone and a pack"
         )
-    grid = options.grid or matrix.tuning.grid
-    trial, labels = tuning.trials(
-        narrowed(matrix, policies=options.policies, episodes=None), grid, options.episodes
-    )
+    matrix = _registered(narrowed(matrix, policies=options.policies), say)
+    grids = tuning.same_grid(matrix, options.grid or matrix.tuning.grid)
     out = options.out or f"{matrix.name}-tuning.jsonl"
-    jobs = _jobs(trial, tuning.scales(labels, grid), options)
     with opened(out, options.any_code) as log, ProgressLine() as line:
-        _run(pending(jobs, log.holds), jobs, log, options, line, say)
-        keys = {tuple(job.identity(entry).values()) for job in jobs for entry in job.entries}
-        mine = [r for r in log.records if tuple(r[k] for k in jobs[0].identity(jobs[0].entries[0])) in keys]
-    found = tuning.chosen(trial, mine, labels, grid, jobs[0].code)
+        found = _tried(matrix, grids, log, options, line, say)
+        for _ in range(tuning.EXTENSIONS):
+            if not any(row.edge for row in found.policies.values()):
+                break
+            grids = tuning.extended(grids, found)
+            found = _tried(matrix, grids, log, options, line, say)
     save_rates(options.rates, found)
     result = {"rates": options.rates, "log": out, **tuning.facts(found)}
     return result, tuning.table(found) + f"\n\nwritten to {options.rates}"
+
+
+def _tried(matrix: Matrix, grids, log: Log, options, line: ProgressLine, say: Say) -> Rates:
+    """The best of `grids`, once what `log` lacks has been run."""
+    trial = tuning.trials(matrix, grids, options.episodes)
+    jobs = _jobs(trial, tuning.scales(grids), options)
+    _run(pending(jobs, log.holds), jobs, log, options, line, say)
+    keys = {key_of(job.identity(entry), options.any_code) for job in jobs for entry in job.entries}
+    mine = [record for record in log.records if key_of(record, options.any_code) in keys]
+    return tuning.chosen(trial, mine, grids, jobs[0].code)
+
+
+def _registered(matrix: Matrix, say: Say) -> Matrix:
+    kept, lacking = registered(matrix)
+    if lacking:
+        say(f"left out, because no such policy is registered: {', '.join(lacking)}")
+    return kept
 
 
 def workers(options) -> Workers:

@@ -1,60 +1,83 @@
-"""Learning rates with equal effort: the same factors and the same episodes for every policy, on one pack.
+"""Learning rates with equal effort: the same factors and the same episodes for every policy.
 
-The pack is no target of the matrix. A policy gets the factor with the best mean accuracy; where that is the
-first or the last of the grid, the optimum may lie beyond it, and the file of rates says so.
+The packs are no targets of the matrix. A policy gets the factor with the best mean accuracy. Where that is
+the first or the last, the grid of this policy goes on by one factor, at most `EXTENSIONS` times: a poor grid
+must not decide a comparison. If the best is at the edge even then, the file of rates says so.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tinytrain.meta.bench.matrix import Cell, Matrix, PolicySettings
+from tinytrain.errors import UsageError
+from tinytrain.meta.bench.matrix import Cell, Matrix
 from tinytrain.meta.bench.rates import Rates, TunedRate
+
+EXTENSIONS = 2
+Grids = Mapping[str, Sequence[float]]  # factors of every label, rising
 
 
 def trial_label(label: str, scale: float) -> str:
     return f"{label} x{scale:g}"
 
 
-def scales(labels: Iterable[str], grid: Iterable[float]) -> dict[str, float]:
+def scales(grids: Grids) -> dict[str, float]:
     """Rate scale of every trial."""
-    grid = tuple(grid)
-    return {trial_label(label, scale): scale for label in labels for scale in grid}
+    return {trial_label(label, scale): scale for label, grid in grids.items() for scale in grid}
 
 
-def trials(
-    matrix: Matrix, grid: Sequence[float], episodes: int | None = None
-) -> tuple[Matrix, tuple[str, ...]]:
-    """The matrix of all trials, and the labels that are tuned: those that train anything."""
-    rows = {label: matrix.policies.get(label, PolicySettings()) for label in matrix.labels}
-    labels = tuple(label for label, row in rows.items() if row.tuned and (row.policy or label) != "none")
+def same_grid(matrix: Matrix, grid: Iterable[float]) -> dict[str, tuple[float, ...]]:
+    """The grid for every label that trains anything and has rates of its own. Raises UsageError for none."""
+    labels = [x for x in matrix.labels if matrix.entry(x).policy != "none" and not matrix.settings(x).rate_of]
+    if not labels:
+        raise UsageError(
+            "nothing-to-tune",
+            f"none of the {len(matrix.labels)} policies has learning rates of its own; name another",
+        )
+    return dict.fromkeys(labels, tuple(sorted(grid)))
+
+
+def trials(matrix: Matrix, grids: Grids, episodes: int | None = None) -> Matrix:
+    """The matrix of all trials."""
     settings = {
-        trial_label(label, scale): replace(rows[label], policy=rows[label].policy or label)
-        for label in labels
+        trial_label(label, scale): replace(
+            matrix.settings(label), policy=matrix.entry(label).policy, optional=False
+        )
+        for label, grid in grids.items()
         for scale in grid
     }
     t = matrix.tuning
-    cell = Cell((t.backbone,), (t.pack,), tuple(settings), min(t.episodes, episodes or t.episodes), t.sampler)
-    return replace(matrix, name=f"{matrix.name} tuning", cells=(cell,), policies=settings), labels
+    count = min(t.episodes, episodes or t.episodes)
+    cell = Cell((t.backbone,), t.packs, tuple(settings), count, t.sampler)
+    return replace(matrix, name=f"{matrix.name} tuning", cells=(cell,), policies=settings)
 
 
-def chosen(
-    trial: Matrix, records: Iterable[dict], labels: Iterable[str], grid: Sequence[float], code: str
-) -> Rates:
+def chosen(trial: Matrix, records: Iterable[dict], grids: Grids, code: str) -> Rates:
     """The best factor of every policy; the smaller one of equals."""
-    grid, accuracy = sorted(grid), {}
+    everything, accuracy = tuple(sorted({scale for grid in grids.values() for scale in grid})), {}
     for record in records:
         accuracy.setdefault(record["label"], []).append(record["accuracy"]["after"])
     policies = {}
-    for label in labels:
-        means = [float(np.mean(accuracy[trial_label(label, scale)])) for scale in grid]
-        best = int(np.argmax(means))
-        policies[label] = TunedRate(grid[best], best in (0, len(grid) - 1), tuple(round(m, 4) for m in means))
+    for label, grid in grids.items():
+        means = {scale: float(np.mean(accuracy[trial_label(label, scale)])) for scale in grid}
+        best = max(grid, key=means.__getitem__)
+        shown = tuple(round(means[scale], 4) if scale in means else None for scale in everything)
+        policies[label] = TunedRate(best, best in (grid[0], grid[-1]), shown)
     (cell,) = trial.cells
-    return Rates(
-        cell.backbones[0], cell.packs[0], cell.sampler.name, cell.episodes, code, tuple(grid), policies
-    )
+    return Rates(cell.backbones[0], cell.packs, cell.sampler.name, cell.episodes, code, everything, policies)
+
+
+def extended(grids: Grids, found: Rates) -> dict[str, tuple[float, ...]]:
+    """The grids with one factor more beyond every optimum at an edge, in the ratio of the last two there."""
+    wider = {}
+    for label, grid in grids.items():
+        wider[label] = tuple(grid)
+        if found.policies[label].edge and found.policies[label].scale == grid[0]:
+            wider[label] = (grid[0] * grid[0] / grid[1], *grid)
+        elif found.policies[label].edge:
+            wider[label] = (*grid, grid[-1] * grid[-1] / grid[-2])
+    return wider
 
 
 def facts(rates: Rates) -> dict:
@@ -71,12 +94,13 @@ def facts(rates: Rates) -> dict:
 def table(rates: Rates) -> str:
     """Accuracy in per cent by policy and factor; the chosen one is starred, one at the edge twice."""
     width = max(len(label) for label in ("policy", *rates.policies))
-    lines = [f"{rates.backbone} on {rates.pack}, {rates.sampler}, {rates.episodes} episodes each", ""]
+    packs = " and ".join(rates.packs)
+    lines = [f"{rates.backbone} on {packs}, {rates.sampler}, {rates.episodes} episodes each", ""]
     lines.append(f"{'policy':<{width}}" + "".join(f"{'x' + format(scale, 'g'):>9}" for scale in rates.grid))
     for label, row in rates.policies.items():
         star = "**" if row.edge else "*"
         cells = (
-            f"{100 * mean:.1f}{star if scale == row.scale else ''}"
+            "" if mean is None else f"{100 * mean:.1f}{star if scale == row.scale else ''}"
             for scale, mean in zip(rates.grid, row.accuracy, strict=True)
         )
         lines.append(f"{label:<{width}}" + "".join(f"{cell:>9}" for cell in cells))

@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 
 import pytest
 import toybench
 
-from tinytrain.meta.bench import session
+from tinytrain.meta.bench import session, tuning
 from tinytrain.meta.bench.rates import read_rates
 
+NEEDS_JOBLIB = pytest.mark.skipif(find_spec("joblib") is None, reason="joblib is not installed")
 TINYTRAIN = [sys.executable, "-m", "tinytrain", "bench"]
 
 
@@ -52,11 +54,13 @@ def test_every_policy_gets_every_episode_with_all_that_a_report_needs(sequential
         )
 
 
+@NEEDS_JOBLIB
 def test_two_processes_write_the_same_records(matrix, sequential, tmp_path):
     ran(matrix, tmp_path / "log", jobs=2)
     assert toybench.lines(tmp_path / "log") == sequential
 
 
+@NEEDS_JOBLIB
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_stopped_goes_on_and_ends_the_same(matrix, sequential, tmp_path, number):
     log = tmp_path / "log"
@@ -85,7 +89,7 @@ def test_a_finished_run_has_nothing_left_and_other_rates_are_other_runs(matrix, 
     assert ran(matrix, tmp_path / "log", **small)[0]["new"] == 1
     assert ran(matrix, tmp_path / "log", **small)[0]["new"] == 0
     (tmp_path / "rates.yaml").write_text(
-        "{backbone: toy, pack: glyphs, sampler: s, episodes: 1, code: c, grid: [1],"
+        "{backbone: toy, packs: [glyphs], sampler: s, episodes: 1, code: c, grid: [1],"
         " policies: {last_layer: {scale: 0.5, edge: false, accuracy: [1]}}}"
     )
     assert ran(matrix, tmp_path / "log", **small, rates=str(tmp_path / "rates.yaml"))[0]["new"] == 1
@@ -104,13 +108,23 @@ def test_an_estimate_measures_what_the_log_lacks_and_counts_what_is_left(matrix,
 def test_tuning_gives_every_policy_the_same_trials_and_says_when_the_best_is_at_the_edge(matrix, tmp_path):
     given = toybench.options(matrix, tmp_path / "log", rates=str(tmp_path / "rates.yaml"))
     result, text = session.tune(given, print)
-    assert set(result["policies"]) == {"last_layer", "tinytrain"} and result["grid"] == [0.5, 1, 2, 4]
-    assert len(toybench.lines(tmp_path / "log")) == 2 * 4 * 2
+    assert set(result["policies"]) == {"last_layer", "tinytrain"}
+    assert set(result["grid"]) >= {0.5, 1, 2, 4}
     rates = read_rates(tmp_path / "rates.yaml")
-    for row in rates.policies.values():
-        best = row.accuracy.index(max(row.accuracy))
-        assert row.scale == rates.grid[best] and row.edge == (best in (0, 3))
+    tried = {label: [a for a in row.accuracy if a is not None] for label, row in rates.policies.items()}
+    assert all(4 <= len(row) <= 4 + tuning.EXTENSIONS for row in tried.values())
+    assert len(toybench.lines(tmp_path / "log")) == 2 * sum(len(row) for row in tried.values())
+    for label, row in rates.policies.items():
+        assert row.accuracy[rates.grid.index(row.scale)] == max(tried[label])
+        assert not row.edge or len(tried[label]) == 4 + tuning.EXTENSIONS
     assert ("at the edge of the grid" in text) == any(row.edge for row in rates.policies.values())
+
+
+def test_an_optional_policy_that_is_not_registered_is_left_out_with_a_word(tmp_path):
+    cell = {**toybench.CELL, "policies": ["none", "not_yet"], "packs": ["signs"], "episodes": 1}
+    path = toybench.write(tmp_path, cells=[cell], policies={"not_yet": {"optional": True}})
+    result, _, said = ran(path, tmp_path / "log")
+    assert result["runs"] == 1 and any("no such policy is registered: not_yet" in line for line in said)
 
 
 def test_the_command_line_runs_and_reports(matrix, tmp_path):

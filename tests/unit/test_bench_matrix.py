@@ -1,5 +1,6 @@
 """Matrices: what is wrong in one is named; what they expand to; learning rates from a file."""
 
+import math
 import pickle
 
 import pytest
@@ -9,9 +10,11 @@ from tinytrain.errors import BudgetError, InputError, UsageError
 from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.jobs import Backbone, expand, pending
 from tinytrain.meta.bench.matrix import FOLDER, load_matrix
-from tinytrain.meta.bench.narrow import narrowed
+from tinytrain.meta.bench.narrow import narrowed, registered
 from tinytrain.meta.bench.rates import Rates, TunedRate, load_rates, read_rates, save_rates
 from tinytrain.meta.bench.seeds import seeds
+from tinytrain.meta.bench.tuning import chosen, extended, same_grid, table, trial_label, trials
+from tinytrain.policies import POLICIES
 
 SHIPPED = sorted(path.stem for path in FOLDER.glob("*.yaml") if "." not in path.stem)
 SIX = {"none", "last_layer", "full", "sparse_update", "tinytrain_published", "tinytrain"}
@@ -27,7 +30,7 @@ def backbones(matrix):
 def test_shipped_matrices_are_read_and_never_tune_on_a_target(name):
     matrix, _ = load_matrix(name)
     assert matrix.name == name
-    assert matrix.tuning.pack not in {pack for cell in matrix.cells for pack in cell.packs}
+    assert not set(matrix.tuning.packs) & {pack for cell in matrix.cells for pack in cell.packs}
     assert len(matrix.tuning.grid) >= 4
     assert expand(matrix, {}, backbones(matrix))
 
@@ -39,7 +42,6 @@ def test_the_results_matrix_pairs_six_policies_on_100_episodes_of_five_packs_wit
         for pack in PACKS:
             mine = [j for j in jobs if j.backbone.name == backbone and j.pack == pack]
             assert sum({e.label for e in j.entries} >= SIX for j in mine) >= 100
-    assert {cell.sampler.shots for cell in matrix.cells} == {1, 5, 10}
 
 
 def test_what_is_wrong_is_named_with_what_is_allowed(tmp_path):
@@ -56,8 +58,8 @@ def test_what_is_wrong_is_named_with_what_is_allowed(tmp_path):
 
 
 def test_tuning_on_a_target_is_refused(tmp_path):
-    with pytest.raises(InputError, match="signs is one of the 2 targets"):
-        load_matrix(toybench.write(tmp_path, tuning={"backbone": "toy", "pack": "signs"}))
+    with pytest.raises(InputError, match=r"signs of tuning\.packs is one of the 2 targets"):
+        load_matrix(toybench.write(tmp_path, tuning={"backbone": "toy", "packs": ["glyphs", "signs"]}))
 
 
 def test_a_label_carries_a_policy_its_limits_and_its_rate(tmp_path):
@@ -79,6 +81,69 @@ def test_the_same_episode_in_two_cells_is_one_job_with_all_policies(tmp_path):
     assert [job.episode for job in jobs] == [0, 0, 1, 1, 2, 2]
     assert [job.seed for job in jobs[::2]] == list(seeds(3))
     assert jobs[0].entries[-1].rate_scale == 0.5
+
+
+def test_a_label_takes_the_rate_of_another_and_only_of_one_that_is_tuned(tmp_path):
+    policies = {"l2": {"rate_of": "full"}}
+    cells = [{**toybench.CELL, "policies": ["l2", "full", "last_layer"]}]
+    matrix, _ = load_matrix(toybench.write(tmp_path, policies=policies, cells=cells))
+    jobs = expand(matrix, {"full": 0.5, "last_layer": 2.0}, backbones(matrix))
+    assert [entry.rate_scale for entry in jobs[0].entries] == [0.5, 0.5, 2.0]
+    assert list(same_grid(matrix, (2, 1))) == ["full", "last_layer"]
+    for wrong in ({"l2": {"rate_of": "ful"}}, policies | {"full": {"rate_of": "l2"}}):
+        with pytest.raises(InputError, match="rate_of is"):
+            load_matrix(toybench.write(tmp_path, policies=wrong, cells=cells))
+
+
+def test_an_optional_policy_is_left_out_until_it_is_registered(tmp_path, monkeypatch):
+    cells = [{**toybench.CELL, "policies": ["none", "not_yet"]}]
+    policies = {"not_yet": {"optional": True}}
+    matrix, _ = load_matrix(toybench.write(tmp_path, policies=policies, cells=cells))
+    left, lacking = registered(matrix)
+    assert (left.labels, lacking) == (("none",), ("not_yet",))
+    monkeypatch.setitem(POLICIES, "not_yet", POLICIES["full"])
+    assert registered(matrix) == (matrix, ())
+
+
+def test_the_results_matrix_tunes_every_policy_with_rates_of_its_own_on_at_least_four():
+    matrix, _ = load_matrix("results")
+    tuned = set(same_grid(matrix, matrix.tuning.grid))
+    assert tuned == SIX - {"none"} | {"bias_only", "tinytl", "trady", "transductive"}
+
+
+def with_best(best, grids):
+    """Rates as found when accuracy falls with the distance from `best` of each label, in factors."""
+    trial = trials(load_matrix("results")[0], grids)
+    records = [
+        {"label": trial_label(label, s), "accuracy": {"after": 1 / (1 + abs(math.log2(s / best[label])))}}
+        for label, grid in grids.items()
+        for s in grid
+    ]
+    return chosen(trial, records, grids, "code")
+
+
+def test_the_grid_of_a_policy_goes_on_where_its_optimum_is_at_an_edge():
+    best = {"full": 0.25, "sparse_update": 1, "trady": 4}
+    grids = dict.fromkeys(best, (0.5, 1, 2))
+    found = with_best(best, grids)
+    assert {label: row.edge for label, row in found.policies.items()} == {
+        "full": True, "sparse_update": False, "trady": True,
+    }  # fmt: skip
+    grids = extended(extended(grids, found), with_best(best, extended(grids, found)))
+    assert grids == {
+        "full": (0.125, 0.25, 0.5, 1, 2),
+        "sparse_update": (0.5, 1, 2),
+        "trady": (0.5, 1, 2, 4, 8),
+    }
+    found = with_best(best, grids)
+    assert {label: (row.scale, row.edge) for label, row in found.policies.items()} == {
+        label: (scale, False) for label, scale in best.items()
+    }
+    assert found.grid == (0.125, 0.25, 0.5, 1, 2, 4, 8)
+    assert [mean is None for mean in found.policies["sparse_update"].accuracy] == [True] * 2 + [False] * 3 + [
+        True
+    ] * 2
+    assert "100.0*" in table(found) and "**" not in table(found)
 
 
 def test_what_is_done_is_not_pending(tmp_path):
@@ -105,7 +170,9 @@ def test_the_seed_list_has_600_different_seeds_and_says_when_it_ends():
 
 
 def test_rates_are_read_as_they_were_written_and_found_beside_the_matrix(tmp_path):
-    rates = Rates("toy", "glyphs", "small", 5, "abc", (0.5, 1.0), {"full": TunedRate(0.5, True, (0.7, 0.6))})
+    rates = Rates(
+        "toy", ("glyphs",), "small", 5, "abc", (0.5, 1.0), {"full": TunedRate(0.5, True, (0.7, None))}
+    )
     save_rates(tmp_path / "toy.rates.yaml", rates)
     assert read_rates(tmp_path / "toy.rates.yaml") == rates
     assert load_matrix(toybench.write(tmp_path, rates="toy.rates.yaml"))[1] == {"full": 0.5}

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import toybench
 import toynets
 from toypolicies import published_network
 
@@ -234,7 +235,7 @@ def test_the_report_is_one_page_that_loads_nothing_and_one_with_its_plots_beside
 
 def test_the_report_shows_the_trials_of_learning_rates_and_names_what_is_at_the_edge(tmp_path):
     found = {"full": TunedRate(1.0, False, (0.5, 0.7, 0.6)), "l2": TunedRate(0.5, True, (0.9, 0.8, 0.7))}
-    save_rates(tmp_path / "rates", Rates("net", "caltech101", "s", 20, "c", (0.5, 1.0, 2.0), found))
+    save_rates(tmp_path / "rates", Rates("net", ("caltech101",), "s", 20, "c", (0.5, 1.0, 2.0), found))
     write_report([rich_log(tmp_path / "log")], tmp_path / "out", tmp_path / "rates")
     text = (tmp_path / "out" / "report.md").read_text()
     assert "| full | 50.0 | **70.0** | 60.0 |" in text and "| l2 | **90.0** |" in text
@@ -335,3 +336,19 @@ def test_axes_have_round_ticks_in_their_range():
         10**6, 2 * 10**6, 5 * 10**6, 10**7, 2 * 10**7, 5 * 10**7,
     ]  # fmt: skip
     assert LINE >= 14
+
+
+def test_what_a_matrix_plans_and_the_logs_lack_is_in_the_report(tmp_path):
+    cell = {"backbones": ["toy"], "packs": ["signs"], "policies": ["none", "full"], "episodes": 2}
+    matrix = toybench.write(tmp_path, cells=[cell])
+    made = [record("none", "signs", k, backbone="toy") for k in range(2)]
+    log = tmp_path / "log"
+    log.write_text("".join(json.dumps(r) + "\n" for r in made))
+    found = write_report([log], tmp_path / "out", matrix=matrix)["missing"]
+    assert [(r["label"], r["missing"], r["planned"]) for r in found] == [("full", 2, 2)]
+    assert "| full | toy | 5-way 5-shot, 10 queries | 2 | 2 |" in (tmp_path / "out/report.md").read_text()
+    log.write_text(
+        "".join(json.dumps(r | {"label": label}) + "\n" for r in made for label in ("none", "full"))
+    )
+    assert write_report([log], tmp_path / "out", matrix=matrix)["missing"] == []
+    assert "Missing of the matrix toy\n\nNothing." in (tmp_path / "out/report.md").read_text()

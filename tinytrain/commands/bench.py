@@ -17,7 +17,7 @@ EXAMPLES = """\
   tinytrain bench run results -o results.jsonl --jobs 2
   tinytrain bench run complete -o complete.jsonl --jobs 8 --parallel dask --scheduler tcp://host:8786
   tinytrain bench tune results -o tuning.jsonl --rates rates.yaml
-  tinytrain bench report results.jsonl -o report/ --rates rates.yaml
+  tinytrain bench report results.jsonl -o report/ --rates rates.yaml --matrix results
 """
 DEFAULT_MATRIX = "results"
 
@@ -46,6 +46,7 @@ def add_arguments(parser) -> None:
         "-o", "--out", metavar="DIR", required=True, help="folder for report.md, report.html, plots"
     )
     report.add_argument("--rates", metavar="FILE", help="also show the trials that 'bench tune' wrote there")
+    report.add_argument("--matrix", metavar="MATRIX", help="also say which of its runs the logs lack")
     add_json(report)
 
 
@@ -126,7 +127,7 @@ def _parsed(words: list[str]):
 def _report(arguments) -> int:
     from tinytrain.meta.bench.pages import write_report
 
-    result = write_report(arguments.logs, arguments.out, arguments.rates)
+    result = write_report(arguments.logs, arguments.out, arguments.rates, arguments.matrix)
     text = "\n".join(result["files"])
     print_result(result, text, arguments.json)
     return 0
