@@ -5,6 +5,9 @@ from toynets import ROWS, everything, items, random_updates, recipe, relative, t
 from toysteps import IMAGES, LABELS, augmentation, bits, step_gradients
 
 from tinytrain import kernels
+from tinytrain.adapt import adapt
+from tinytrain.plan import Budget
+from tinytrain.toy import toy_episode, toy_network
 from tinytrain.warmup import warm_up
 
 NETWORKS = pytest.mark.parametrize("name", list(ROWS))
@@ -78,3 +81,12 @@ def test_no_arrangement_makes_a_kernel_compile_a_second_time():
                 plan = recipe(updates, optimizer="adam", step=("both", "constant")[micro % 2])
                 step_gradients(toy(name), plan, micro=micro, partitions=partitions, sets=sets)
     assert {name: len(kernel.signatures) for name, kernel in compiled.items()} == before
+
+
+@pytest.mark.parametrize("shots", [17, 18, 21])
+def test_a_support_that_is_no_multiple_of_a_step_is_embedded_to_its_last_picture(shots):
+    """Steps of 50 pictures, five at a time: the rest of 51, 54 or 63 pictures is another size of call."""
+    report = adapt(toy_network(), toy_episode(shots=shots), Budget(10**8), "last_layer", lanes=1)
+    resources = report.fit.resources
+    assert (resources.step_support, resources.micro) == (50, 5)
+    assert sum(report.delta.head.counts.tolist()) == 3 * shots
