@@ -26,7 +26,7 @@ def job(queries: int) -> Episode:
 def main(out: str, queries: int) -> None:
     network, episode = tinytrain.load_backbone(SHIPPED.name), job(queries)
     start = time.perf_counter()
-    report = tinytrain.adapt(network, episode, tinytrain.Budget(memory=1_000_000), lanes=1)
+    report = tinytrain.adapt(network, episode, tinytrain.Budget(memory=1_000_000), lanes=1, force=True)
     seconds = time.perf_counter() - start
     arrays = {f"{s.layer}.{s.part}": s.values for s in report.delta.slices}
     np.savez(

@@ -57,7 +57,9 @@ def measure(
 def gain_of(network: Network, part: Part, episode: Episode, seed: int, lanes: int) -> float:
     """Accuracy after training `part` alone minus that of the unadapted network; both by cosine prototypes."""
     alone = policy(part.name, lambda network: (part.configuration,))
-    accuracy = adapt(network, episode, BUDGET, alone, seed=seed, lanes=lanes).to_json()["accuracy"]
+    accuracy = adapt(network, episode, BUDGET, alone, seed=seed, lanes=lanes, force=True).to_json()[
+        "accuracy"
+    ]
     return accuracy["after"] - accuracy["before_cosine"]
 
 

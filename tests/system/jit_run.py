@@ -28,7 +28,9 @@ def adapt() -> list[np.ndarray]:
     from tinytrain.warmup import RUNS, _policy
 
     network, episode = toy.toy_network(), toy.toy_episode(way=2, shots=2, queries=1)
-    report = tinytrain.adapt(network, episode, tinytrain.Budget(memory=2**24), _policy(*RUNS[1]), lanes=1)
+    report = tinytrain.adapt(
+        network, episode, tinytrain.Budget(memory=2**24), _policy(*RUNS[1]), lanes=1, force=True
+    )
     return [*(piece.values for piece in report.delta.slices), report.delta.head.weights]
 
 

@@ -25,7 +25,7 @@ PICTURES = toy_episode().query
 def pattern():
     """A delta whose values are replaced by random ones."""
     policy = find_policy("tinytrain")
-    return tinytrain.adapt(NETWORK, toy_episode(), Budget(2**22), policy).delta
+    return tinytrain.adapt(NETWORK, toy_episode(), Budget(2**22), policy, force=True).delta
 
 
 def random_delta(pattern, number):

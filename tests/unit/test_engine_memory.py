@@ -23,7 +23,9 @@ TRAINING = [name for name, policy in POLICIES.items() if name != "none"]
 
 def run(policy, memory, episode=None):
     episode = episode or toy_episode()
-    return tinytrain.adapt(toy_network(), episode, Budget(memory, macs=0.5), POLICIES[policy], lanes=1)
+    return tinytrain.adapt(
+        toy_network(), episode, Budget(memory, macs=0.5), POLICIES[policy], lanes=1, force=True
+    )
 
 
 def outcome(report):

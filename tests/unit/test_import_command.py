@@ -70,7 +70,9 @@ def test_the_import_says_what_it_did_and_the_network_adapts(model, tmp_path, cap
     assert (network.name, network.preprocessing.size) == ("mine", 16)
     assert (network.preprocessing.mean, network.preprocessing.scale) == (0.0, 1 / 255)
     photos = write_pictures(tmp_path / "photos", count=4)
-    assert tt("adapt", photos, "--backbone", out, "--out", tmp_path / "d.safetensors", "--json") == 0
+    assert (
+        tt("adapt", photos, "--backbone", out, "--out", tmp_path / "d.safetensors", "--force", "--json") == 0
+    )
     assert json.loads(capsys.readouterr().out)["backbone_digest"] == network.digest
 
 

@@ -50,7 +50,7 @@ def network():
 
 @pytest.fixture(scope="module")
 def delta(network):
-    return adapt(network, toy_episode(), Budget(2**22), POLICY).delta
+    return adapt(network, toy_episode(), Budget(2**22), POLICY, force=True).delta
 
 
 @pytest.mark.parametrize("step", ["both", "constant"])
@@ -137,7 +137,7 @@ def test_a_delta_of_slices_survives_the_file_and_changes_nothing_else(network, d
 
 def test_predictions_with_the_file_are_those_of_the_adaptation(network):
     episode = toy_episode()
-    report = adapt(network, episode, Budget(2**22), POLICY)
+    report = adapt(network, episode, Budget(2**22), POLICY, force=True)
     predictor = Predictor(network, decode_delta(*decode(encode_delta(report.delta))))
     assert (predictor.probabilities(episode.query).argmax(axis=1) == report.after).all()
 

@@ -92,7 +92,7 @@ def test_the_delta_holds_every_channel_that_was_ever_drawn_as_the_network_ended_
 
     monkeypatch.setattr(Trainer, "update", update)
     network = toy_network()
-    report = adapt(network, toy_episode(), Budget(2**22), POLICY, seed=3)
+    report = adapt(network, toy_episode(), Budget(2**22), POLICY, seed=3, force=True)
     delta = decode_delta(*decode(encode_delta(report.delta)))
     sliced = {s.layer: s for s in delta.slices if s.part == "weight"}
     assert len(sliced[6].inputs) > 2 and len(sliced[7].channels) > 3
@@ -105,7 +105,7 @@ def test_the_delta_holds_every_channel_that_was_ever_drawn_as_the_network_ended_
 
 
 def test_draws_follow_the_seed():
-    runs = [adapt(toy_network(), toy_episode(), Budget(2**22), POLICY, seed=s) for s in (1, 1, 2)]
+    runs = [adapt(toy_network(), toy_episode(), Budget(2**22), POLICY, seed=s, force=True) for s in (1, 1, 2)]
     inputs = [r.delta.slices[0].inputs.tolist() for r in runs]
     values = [r.delta.slices[0].values.tobytes() for r in runs]
     assert values[0] == values[1] != values[2] and inputs[0] == inputs[1]
@@ -114,7 +114,7 @@ def test_draws_follow_the_seed():
 def test_an_epoch_of_several_steps_draws_once(monkeypatch):
     draws, keep = [], Trainer.redraw
     monkeypatch.setattr(Trainer, "redraw", lambda self, rng: (draws.append(1), keep(self, rng)))
-    report = adapt(toy_network(), toy_episode(shots=30), Budget(2**22), POLICY)
+    report = adapt(toy_network(), toy_episode(shots=30), Budget(2**22), POLICY, force=True)
     steps_per_epoch = -(-90 // report.fit.resources.step_support)
     assert steps_per_epoch > 1 and len(draws) == -(-6 // steps_per_epoch)
 

@@ -21,7 +21,7 @@ ROOMY = Budget(memory=2**22)
 @pytest.fixture(scope="module")
 def ran():
     machine = SimulatedMachine(2**22)
-    return machine, adapt(toy_network(), toy_episode(), ROOMY, lanes=1, machine=machine)
+    return machine, adapt(toy_network(), toy_episode(), ROOMY, lanes=1, machine=machine, force=True)
 
 
 # ---- counting ------------------------------------------------------------------------------------
@@ -31,7 +31,7 @@ def ran():
 @pytest.mark.parametrize("policy", ["tinytrain", "tinytrain_published", "last_layer", "full", "none"])
 def test_macs_counted_while_running_are_those_of_the_plan(policy, memory):
     machine = SimulatedMachine(2**22)
-    report = adapt(toy_network(), toy_episode(), Budget(memory), policy, lanes=1, machine=machine)
+    report = adapt(toy_network(), toy_episode(), Budget(memory), policy, lanes=1, machine=machine, force=True)
     planned = executed(report.fit, report.scores, len(report.episode.support))
     counted = {stage: machine.tally.total(stage).network_macs for stage in machine.tally.stages}
     counted["heads"] = counted.pop("head")
@@ -69,7 +69,7 @@ def test_bytes_counted_are_those_of_the_arguments_of_the_calls(ran):
 
 def test_a_simulated_board_changes_no_bit_of_the_result(ran):
     _, report = ran
-    plain = adapt(toy_network(), toy_episode(), ROOMY, lanes=1)
+    plain = adapt(toy_network(), toy_episode(), ROOMY, lanes=1, force=True)
     assert plain.losses == report.losses and len(plain.delta.slices) == len(report.delta.slices) > 0
     for a, b in zip(plain.delta.slices, report.delta.slices, strict=True):
         np.testing.assert_array_equal(a.values, b.values)

@@ -108,7 +108,7 @@ def test_a_network_without_a_published_configuration_is_refused_by_name():
 def test_a_configuration_of_your_own_trains_its_slices_and_nothing_else():
     network = toy_network()
     policy = sparse_update.policy("mine", configurations)
-    delta = adapt(network, toy_episode(), Budget(2**22), policy).delta
+    delta = adapt(network, toy_episode(), Budget(2**22), policy, force=True).delta
     found = {(s.layer, s.part): None if s.inputs is None else len(s.inputs) for s in delta.slices}
     last = len(network.layers) - 1
     assert {k: v for k, v in found.items() if k[1] == "weight"} == {
@@ -133,7 +133,7 @@ def test_rates_are_scaled_as_asked_and_only_by_a_number_above_0():
 
 def test_a_report_says_by_how_much_rates_were_scaled_and_training_follows():
     network, episode, policy = toy_network(), toy_episode(), POLICIES["last_layer"]
-    slow, fast = (adapt(network, episode, policy=policy, rate_scale=s) for s in (0.01, 1))
+    slow, fast = (adapt(network, episode, policy=policy, rate_scale=s, force=True) for s in (0.01, 1))
     assert slow.to_json()["resources"]["rates"][0] == pytest.approx(
         [0.01 * r for r in fast.to_json()["resources"]["rates"][0]]
     )

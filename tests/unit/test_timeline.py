@@ -18,7 +18,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def programs(policy="tinytrain", memory=2**22):
     machine = SimulatedMachine(memory)
-    adapt(toy_network(), toy_episode(), Budget(memory), policy, lanes=1, machine=machine)
+    adapt(toy_network(), toy_episode(), Budget(memory), policy, lanes=1, machine=machine, force=True)
     return machine.programs
 
 
