@@ -7,6 +7,7 @@ sum over its taps; the gradient of each line stands next to it.
 from dataclasses import dataclass
 
 import numpy as np
+import oraclemodule
 
 
 def _taps(layer, padded):
@@ -78,6 +79,11 @@ class Oracle:
         self.network = network
         self.weights = [network.float_weight(i).astype(float) for i in range(len(network.layers))]
         self.biases = [b.astype(float) for b in network.biases]
+        self.modules = {module.last: module for module in network.modules}
+        for i in range(len(network.layers), max(network.added, default=-2) + 1):
+            has = i in network.added
+            self.weights.append(network.float_weight(i).astype(float) if has else None)
+            self.biases.append(network.bias(i).astype(float) if has else None)
 
     def pixels(self, pictures):
         contract = self.network.preprocessing
@@ -87,7 +93,7 @@ class Oracle:
         """Layers [first, last) of uint8 pictures, or of features where `first` is above 0."""
         x = self.pixels(pictures) if first == 0 else np.asarray(pictures, float)
         layers = self.network.layers
-        run = Forward([None] * len(layers), [None] * len(layers), [None] * len(layers))
+        run = Forward(*([None] * len(self.weights) for _ in range(3)))
         for i in range(first, len(layers) if last is None else last):
             if i == self.network.block_start(i):
                 skip = x
@@ -95,6 +101,8 @@ class Oracle:
             x = run.plain[i] = convolve(layers[i], x, self.weights[i]) + self.biases[i]
             if layers[i].residual:
                 x = x + skip
+            if i in self.modules:
+                x = x + oraclemodule.forward(self, self.modules[i], skip, x.shape, run)
             if layers[i].relu6:
                 run.masks[i] = (x > 0) & (x < 6)
                 x = np.clip(x, 0, 6)
@@ -108,13 +116,17 @@ class Oracle:
         height, width = layers[-1].out_hw
         shape = (len(grad_embeddings), height, width, layers[-1].cout)
         g = np.broadcast_to(grad_embeddings[:, None, None] / (height * width), shape)
-        found = Gradients([None] * len(layers), [None] * len(layers), [None] * len(layers))
+        found = Gradients(*([None] * len(self.weights) for _ in range(3)))
         skips = {}
         for i in range(len(layers) - 1, first - 1, -1):
             if layers[i].relu6:
                 g = g * masks[i]
+            start = self.network.block_start(i)
             if layers[i].residual:
-                skips[self.network.block_start(i)] = g
+                skips[start] = g
+            if i in self.modules:
+                through = oraclemodule.backward(self, self.modules[i], run, g, found, masks)
+                skips[start] = skips.get(start, 0) + through
             found.plain[i], found.biases[i] = g, g.sum(axis=(0, 1, 2))
             g, found.weights[i] = convolve_gradients(layers[i], run.inputs[i], self.weights[i], g)
             g = g + skips.get(i, 0)
@@ -193,5 +205,7 @@ def fisher(oracle, pictures, labels, queries=None, masks=None, run=None):
     clean = run.embeddings if queries is None else oracle.forward(pictures).embeddings
     loss = prototype_loss(clean, labels, run.embeddings, labels)
     found = oracle.backward(run, loss.grad_queries * len(labels), masks=masks)
-    dots = [(a * g).sum(axis=(1, 2)) for a, g in zip(run.plain, found.plain, strict=True)]
+    layers = slice(len(oracle.network.layers))
+    pairs = zip(run.plain[layers], found.plain[layers], strict=True)
+    dots = [(a * g).sum(axis=(1, 2)) for a, g in pairs]
     return [(d * d).sum(axis=0) / (2 * len(labels)) for d in dots], loss.mean

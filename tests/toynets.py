@@ -1,6 +1,7 @@
 """Small networks, pictures and trainers for tests of the engine."""
 
 import zlib
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -145,8 +146,8 @@ def trainer(network, recipe, images, labels, sets=0, micro=1, partitions=1, lane
     arena = more.get("arena", Arena)(program.nbytes)
     augmentation = more.get("augmentation", lambda view, i: None)
     return Trainer(
-        program, arena, WorkingCopy(network), table or kernels.load(), lambda i: images[i], augmentation,
-        labels.astype(np.int32), lanes,
+        program, arena, WorkingCopy(program.network), table or kernels.load(), lambda i: images[i],
+        augmentation, labels.astype(np.int32), lanes,
     )  # fmt: skip
 
 
@@ -169,3 +170,22 @@ def gradient_of(made, layer, part):
 def relative(a, b):
     """Norm of the difference as a share of the norm of b."""
     return float(np.linalg.norm(np.asarray(a, float) - b) / max(np.linalg.norm(b), 1e-30))
+
+
+def modules_of(network, chosen=None, seed=0):
+    """`network` with the modules number `chosen` (None: all it can have), their values at random."""
+    r, possible = rng("modules", seed), network.possible_modules
+    added = {}
+    for k in range(len(possible)) if chosen is None else chosen:
+        for index, layer in enumerate(possible[k].layers, possible[k].index):
+            weight = (r.standard_normal((layer.fan_in, layer.cout)) * (2 / layer.fan_in) ** 0.5).astype("f")
+            added[index] = weight, (0.5 * r.standard_normal(layer.cout)).astype("f")
+    return replace(network, added=added)
+
+
+def module_updates(network, chosen=None) -> tuple[Update, ...]:
+    """Updates that train the modules number `chosen` (None: all the network can have)."""
+    possible = network.possible_modules
+    picked = possible if chosen is None else [possible[k] for k in chosen]
+    layers = [(i, layer) for m in picked for i, layer in enumerate(m.layers, m.index)]
+    return tuple(Update(i, tuple(range(layer.cout)), bias=True) for i, layer in layers)

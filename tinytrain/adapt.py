@@ -71,6 +71,8 @@ def adapt(
         scores, fitted = plan_adaptation(
             network, working, kernels, policy, episode, budget, seed, clock, machine
         )
+        if fitted.program.network is not network:  # the plan adds lite residual modules
+            working = WorkingCopy(fitted.program.network)
         program, arena = machine.memory(fitted.program)
         session = Session(replace(fitted, program=program), arena, working, kernels, episode, seed, lanes)
         try:

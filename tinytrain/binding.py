@@ -9,25 +9,36 @@ from tinytrain.program import Bias, Buffer, Columns, Segment, View, Weight
 
 
 class WorkingCopy:
-    """Float32 weights and biases of a network that training may write to; the network stays as it is."""
+    """Float32 weights and biases of a network that training may write to; the network stays as it is.
+
+    `added` are those of its lite residual modules, (weight, bias) by index.
+    """
 
     def __init__(self, network: Network):
         self.network = network
         self.weights = [network.float_weight(i) for i in range(len(network.layers))]
         self.biases = [b.copy() for b in network.biases]
+        self.added = {i: (network.float_weight(i), network.bias(i).copy()) for i in network.added}
 
     @property
     def nbytes(self) -> int:
-        return sum(a.nbytes for a in (*self.weights, *self.biases))
+        added = (a for pair in self.added.values() for a in pair)
+        return sum(a.nbytes for a in (*self.weights, *self.biases, *added))
+
+    def weight(self, layer: int) -> np.ndarray:
+        return self.added[layer][0] if layer in self.added else self.weights[layer]
+
+    def bias(self, layer: int) -> np.ndarray:
+        return self.added[layer][1] if layer in self.added else self.biases[layer]
 
     def restore(self) -> None:
         """The network's own values again."""
-        for i, bias in enumerate(self.network.biases):
-            self.network.float_weight(i, out=self.weights[i])
-            np.copyto(self.biases[i], bias)
+        for i in (*range(len(self.weights)), *self.added):
+            self.network.float_weight(i, out=self.weight(i))
+            np.copyto(self.bias(i), self.network.bias(i))
 
     def part(self, layer: int, part: str) -> np.ndarray:
-        return self.weights[layer] if part == "weight" else self.biases[layer][None]
+        return self.weight(layer) if part == "weight" else self.bias(layer)[None]
 
 
 class Binder:
@@ -61,10 +72,10 @@ class Binder:
                 array = array[:, slice(*arg.column_range)]
             return array.T if arg.transposed else array
         if isinstance(arg, Weight):
-            weight = self.working.weights[arg.layer]
+            weight = self.working.weight(arg.layer)
             return weight.T if arg.transposed else weight
         if isinstance(arg, Bias):
-            return self.working.biases[arg.layer]
+            return self.working.bias(arg.layer)
         if isinstance(arg, Columns):
             return self.columns[arg]
         return arg

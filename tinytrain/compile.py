@@ -78,6 +78,7 @@ def compile_training(
     A `bank` of the same network and recipe saves emitting the same segments for other resources.
     """
     r, bank = resources, bank or SegmentBank(network, recipe)
+    network = bank.network
     names = [] if bank.start == 0 else ["prefix"]
     unlabelled = n_unlabelled(recipe, r, task)
     counts = {1} | _tails(r.step_support, r.micro) | _tails(r.step_queries + unlabelled, r.micro)

@@ -6,13 +6,15 @@ import numpy as np
 
 from tinytrain.errors import InputError
 from tinytrain.head import Head
+from tinytrain.lite import Module
 from tinytrain.network import Network
 
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """New values of some output channels of one layer.
+    """New values of some output channels of one layer, by its number in `Network.all_layers`.
 
+    A lite residual module that the backbone does not have is in a delta with all its values.
     `part` is "weight" with `values` (fan_in, k), or "bias" with `values` (k,); `channels` is (k,), rising.
     Where only the weights of some input channels of a pointwise layer changed, `inputs` (j,), rising,
     names them and `values` is (j, k).
@@ -70,12 +72,19 @@ class Delta:
             )
         for s in self.slices:
             _check_slice(network, s)
+        for module in self.modules(network):
+            _check_module(network, self.slices, module)
+
+    def modules(self, network: Network) -> tuple[Module, ...]:
+        """The lite residual modules that the delta changes or adds."""
+        changed = {s.layer for s in self.slices}
+        return tuple(m for m in network.possible_modules if changed & {m.index, m.index + 1})
 
 
 def _check_slice(network: Network, s: Slice) -> None:
-    if s.layer >= len(network.layers):
+    if s.layer >= len(network.all_layers):
         raise InputError("delta-shape", f"layer {s.layer} is changed, {network.name} ends before it")
-    layer = network.layers[s.layer]
+    layer = network.all_layers[s.layer]
     if s.inputs is not None and (layer.kind != "pointwise" or s.inputs[-1] >= layer.cin):
         raise InputError(
             "delta-shape",
@@ -92,6 +101,18 @@ def _check_slice(network: Network, s: Slice) -> None:
         )
 
 
+def _check_module(network: Network, slices: tuple[Slice, ...], module: Module) -> None:
+    """Every value of a module must be there: what it started from is in no file."""
+    for index, layer in enumerate(module.layers, module.index):
+        found = {s.part: len(s.channels) if s.inputs is None else 0 for s in slices if s.layer == index}
+        if found != {"weight": layer.cout, "bias": layer.cout}:
+            raise InputError(
+                "delta-shape",
+                f"weights and biases of all {layer.cout} channels of {layer.name} must be in the delta;"
+                " make it again",
+            )
+
+
 def apply(network: Network, delta: Delta) -> Network:
     """A network with the delta's values written over the backbone's; changed layers become float32.
 
@@ -100,7 +121,14 @@ def apply(network: Network, delta: Delta) -> Network:
     """
     delta.check_backbone(network)
     weights, scales, biases = list(network.weights), list(network.scales), list(network.biases)
+    added = dict(network.added)
+    for module in delta.modules(network):
+        for index in (module.index, module.index + 1):
+            part = {s.part: s.values for s in delta.slices if s.layer == index}
+            added[index] = part["weight"].copy(), part["bias"].copy()
     for s in delta.slices:
+        if s.layer >= len(network.layers):
+            continue
         if s.part == "weight":
             weight = network.float_weight(s.layer) if scales[s.layer] is not None else weights[s.layer].copy()
             rows = np.arange(len(weight)) if s.inputs is None else s.inputs
@@ -110,7 +138,7 @@ def apply(network: Network, delta: Delta) -> Network:
             bias = biases[s.layer].copy()
             bias[s.channels] = s.values
             biases[s.layer] = bias
-    return replace(network, weights=tuple(weights), scales=tuple(scales), biases=tuple(biases))
+    return replace(network, weights=tuple(weights), scales=tuple(scales), biases=tuple(biases), added=added)
 
 
 def trained_slices(slots, working) -> tuple[Slice, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tinytrain.emitmodule import add_module, backward_module
 from tinytrain.network import Layer, Network
 from tinytrain.program import Bias, Columns, Segment, View, Weight
 
@@ -62,6 +63,7 @@ class Emitter:
 
     def __init__(self, segment: Segment, network: Network, band: int | None = None):
         self.segment, self.network, self.n, self.band = segment, network, segment.n, band or BAND_BYTES
+        self.layers, self.modules = network.all_layers, {m.last: m for m in network.modules}
 
     # ---- forward -------------------------------------------------------------------------
 
@@ -75,7 +77,7 @@ class Emitter:
         i = first
         while i < last:
             end = self._group_end(i, last)
-            streams = self.n == 1 and tuple(k.kind for k in self.network.layers[i:end]) in STREAMED
+            streams = self.n == 1 and tuple(k.kind for k in self.layers[i:end]) in STREAMED
             x = self._streamed(x, i, end) if streams else self._whole(x, i, end)
             i = end
         return x
@@ -102,13 +104,15 @@ class Emitter:
             else:
                 y = self._layer(x, i, skip)
             if tape is not None and i >= tape.cut:
-                self._save(tape, i, x, y)
+                self.save(tape, i, x, y)
+            if i in self.modules:
+                add_module(self, y, skip, self.modules[i], tape)
             x = y
         return x
 
     def _tapped_layer(self, x: View, i: int, skip: View, tape: Tape) -> View:
-        layer = self.network.layers[i]
-        if not layer.residual:
+        layer = self.layers[i]
+        if not layer.residual and i not in self.modules:
             tape.output[i] = self._layer(x, i, skip)
             return tape.output[i]
         plain = self.segment.new(f"{layer.name} before addition", self.n, *layer.out_hw, layer.cout)
@@ -117,31 +121,33 @@ class Emitter:
         self.segment.call("matmul", rows, _matrix(x, layer.cin), Weight(i), macs=y.size * layer.fan_in)
         self.segment.call("add_bias", rows, Bias(i))
         self.segment.call("copy", y.flat, plain.flat)
-        self.segment.call("accumulate", y.flat, skip.flat)
+        if layer.residual:
+            self.segment.call("accumulate", y.flat, skip.flat)
         tape.output[i] = plain
         return y
 
     def _layer(self, x: View, i: int, skip: View) -> View:
-        layer = self.network.layers[i]
+        layer = self.layers[i]
         y = self.segment.new(layer.name, self.n, *layer.out_hw, layer.cout)
         if layer.kind == "depthwise":
             self._depthwise(y, x, i, layer.pad)
         elif layer.kind == "pointwise":
-            self._pointwise(y, x, i, skip)
+            self.pointwise(y, x, i, skip)
         else:
             for k in range(self.n):
                 self._dense_conv(y.rows(k, k + 1).reshape(*y.shape[1:]), x.rows(k, k + 1), i)
         return y
 
     def _depthwise(self, y: View, x: View, i: int, top: int) -> None:
-        layer = self.network.layers[i]
+        layer = self.layers[i]
         self.segment.call(
             "depthwise_forward", y, x, Weight(i), Bias(i), layer.kernel, layer.stride, top, layer.relu6,
             macs=y.size * layer.fan_in,
         )  # fmt: skip
 
-    def _pointwise(self, y: View, x: View, i: int, skip: View | None) -> None:
-        layer = self.network.layers[i]
+    def pointwise(self, y: View, x: View, i: int, skip: View | None) -> None:
+        """y = output of pointwise layer i from its input x, of any rows of any pictures."""
+        layer = self.layers[i]
         rows = _matrix(y, layer.cout)
         self.segment.call("matmul", rows, _matrix(x, layer.cin), Weight(i), macs=y.size * layer.fan_in)
         if layer.relu6:
@@ -153,7 +159,7 @@ class Emitter:
 
     def _dense_conv(self, y: View, picture: View, i: int) -> None:
         """Rows of one picture by bands: unfold some rows, multiply, next band."""
-        layer = self.network.layers[i]
+        layer = self.layers[i]
         rows = self._dense_rows(layer)
         patches = self.segment.new(f"{layer.name} patches", rows, layer.out_hw[1], layer.fan_in)
         for first in range(0, layer.out_hw[0], rows):
@@ -161,7 +167,7 @@ class Emitter:
             self._dense_band(y.rows(first, last), patches.rows(0, last - first), picture, i, first)
 
     def _dense_band(self, y: View, patches: View, picture: View, i: int, first: int) -> None:
-        layer = self.network.layers[i]
+        layer = self.layers[i]
         self._unfold(patches, picture, layer, first)
         rows = _matrix(y, layer.cout)
         self.segment.call(
@@ -187,8 +193,8 @@ class Emitter:
         Only the rows of the producer that the depthwise filter still needs are alive: the rows
         two bands share move to the front of the buffer, the rest is computed once.
         """
-        depthwise = next(k for k in range(first, last) if self.network.layers[k].kind == "depthwise")
-        dw, out = self.network.layers[depthwise], self.network.layers[last - 1]
+        depthwise = next(k for k in range(first, last) if self.layers[k].kind == "depthwise")
+        dw, out = self.layers[depthwise], self.layers[last - 1]
         y = self.segment.new(out.name, 1, *out.out_hw, out.cout)
         bands = self._bands(first, depthwise)
         held = max(high - low for _, _, low, high in bands)
@@ -196,7 +202,7 @@ class Emitter:
         mid = self.segment.new(f"{dw.name} input rows", held, width, channels) if depthwise > first else None
         rows = max(b - a for a, b, _, _ in bands)
         filtered = self.segment.new(f"{dw.name} rows", rows, dw.out_hw[1], dw.cout)
-        picture_rows = x.reshape(*self.network.layers[first].in_hw, self.network.layers[first].cin)
+        picture_rows = x.reshape(*self.layers[first].in_hw, self.layers[first].cin)
         before = (0, 0)
         for a, b, low, high in bands:
             if mid is None:
@@ -209,12 +215,14 @@ class Emitter:
             top = low - (a * dw.stride - dw.pad)
             self._depthwise(part.reshape(1, *part.shape), source.reshape(1, *source.shape), depthwise, top)
             skip = picture_rows.rows(a, b) if out.residual else None
-            self._pointwise(y.reshape(*y.shape[1:]).rows(a, b), part, last - 1, skip)
+            self.pointwise(y.reshape(*y.shape[1:]).rows(a, b), part, last - 1, skip)
+        if last - 1 in self.modules:
+            add_module(self, y, x, self.modules[last - 1], None)
         return y
 
     def _bands(self, first: int, depthwise: int) -> list[tuple[int, int, int, int]]:
         """(first, last) output rows and the (first, last) input rows of the depthwise layer they need."""
-        dw = self.network.layers[depthwise]
+        dw = self.layers[depthwise]
         count, height = dw.out_hw[0], dw.in_hw[0]
         in_row = 4 * dw.in_hw[1] * dw.cin if depthwise > first else 0
         out_row = 4 * dw.out_hw[1] * dw.cout
@@ -240,7 +248,7 @@ class Emitter:
         if kept and moved:
             self.segment.call("copy", mid.rows(0, kept).flat, mid.rows(moved, moved + kept).flat)
         new = mid.rows(kept, high - low)
-        layer = self.network.layers[i]
+        layer = self.layers[i]
         if layer.kind == "conv":
             step = self._dense_rows(layer)
             patches = self.segment.new(f"{layer.name} patches", step, layer.out_hw[1], layer.fan_in)
@@ -248,10 +256,11 @@ class Emitter:
                 part = new.rows(start, min(start + step, new.shape[0]))
                 self._dense_band(part, patches.rows(0, part.shape[0]), x, i, low + kept + start)
         else:
-            self._pointwise(new, x.rows(low + kept, high), i, None)
+            self.pointwise(new, x.rows(low + kept, high), i, None)
 
-    def _save(self, tape: Tape, i: int, x: View, y: View) -> None:
-        layer, trained = self.network.layers[i], tape.trained.get(i)
+    def save(self, tape: Tape, i: int, x: View, y: View) -> None:
+        """Note on the tape what the backward pass of layer i needs of its input x and output y."""
+        layer, trained = self.layers[i], tape.trained.get(i)
         if layer.relu6:
             bits = self.segment.new(f"{layer.name} mask", -(-y.size // 8), dtype="uint8")
             self.segment.call("pack_mask", bits, y.flat)
@@ -264,13 +273,13 @@ class Emitter:
 
     def _trained_input(self, i: int, x: View, trained: Trained) -> View:
         """The channels of layer i's input that its weight gradient reads: a copy where they are some."""
-        if self.network.layers[i].kind == "depthwise":
+        if self.layers[i].kind == "depthwise":
             count, columns = trained.channels, Columns(i)
         else:
             count, columns = trained.inputs, Columns(i, "inputs")
         if count is None or count == x.shape[-1]:
             return x
-        return self._some_channels(x, f"{self.network.layers[i].name} saved input", count, columns)
+        return self._some_channels(x, f"{self.layers[i].name} saved input", count, columns)
 
     def _some_channels(self, x: View, name: str, count: int, columns: Columns) -> View:
         """A copy of the `count` channels of x that `columns` names."""
@@ -300,8 +309,9 @@ class Emitter:
         `tap(i, g)` is called with the gradient of each layer's convolution output while it is alive.
         """
         skip_grads: dict[int, View] = {}
+        module_grads: dict[int, View | None] = {}
         for i in range(last - 1, max(first, tape.cut) - 1, -1):
-            layer = self.network.layers[i]
+            layer = self.layers[i]
             start = self.network.block_start(i)
             if layer.residual:
                 skip_grads[start] = g
@@ -309,23 +319,33 @@ class Emitter:
                 self.segment.call("apply_mask", g.flat, tape.mask[i])
             if tap is not None:
                 tap(i, g)
+            if i in self.modules:
+                module_grads[start] = backward_module(self, g, self.modules[i], tape)
             if i in tape.trained:
-                self._parameter_gradients(i, g, tape.trained[i], tape.saved_input.get(i))
+                self.parameter_gradients(i, g, tape.trained[i], tape.saved_input.get(i))
             if i == tape.cut:
                 return None
-            g = self._grad_input(i, g)
+            g = self.grad_input(i, g)
             if i == start and start in skip_grads:
                 self.segment.call("accumulate", g.flat, skip_grads[start].flat)
+            if i == start and start in module_grads:
+                self.segment.call("pool2_grad", g, module_grads[start])
         return g
 
-    def _grad_input(self, i: int, g: View) -> View:
-        layer = self.network.layers[i]
+    def grad_input(self, i: int, g: View) -> View:
+        """Gradient of the input of layer i from that of its convolution's output."""
+        layer = self.layers[i]
         gx = self.segment.new(f"{layer.name} gradient", self.n, *layer.in_hw, layer.cin)
         macs = self.n * layer.macs
         if layer.kind == "depthwise":
             zeros = self.segment.new(f"{layer.name} zeros", layer.cout)
             self.segment.call(
                 "depthwise_grad_input", gx, zeros, g, Weight(i), layer.kernel, layer.stride,
+                macs=macs, part="grad_input",
+            )  # fmt: skip
+        elif layer.kind == "grouped":
+            self.segment.call(
+                "grouped_grad_input", gx, g, Weight(i), layer.kernel, layer.stride, layer.groups,
                 macs=macs, part="grad_input",
             )  # fmt: skip
         else:
@@ -335,8 +355,9 @@ class Emitter:
             )  # fmt: skip
         return gx
 
-    def _parameter_gradients(self, i: int, g: View, trained: Trained, x: View | None) -> None:
-        layer = self.network.layers[i]
+    def parameter_gradients(self, i: int, g: View, trained: Trained, x: View | None) -> None:
+        """Add to the gradients of layer i, from its input x and the gradient g of its convolution's output."""
+        layer = self.layers[i]
         if trained.bias is not None:
             self.segment.call("add_column_sums", trained.bias, _matrix(g, layer.cout))
         if trained.weight is None:
@@ -348,6 +369,11 @@ class Emitter:
             self.segment.call(
                 "depthwise_grad_weight", trained.weight, x, g, layer.kernel, layer.stride,
                 macs=g.size * layer.fan_in, part="grad_weight",
+            )  # fmt: skip
+        elif layer.kind == "grouped":
+            self.segment.call(
+                "grouped_grad_weight", trained.weight, x, g, layer.kernel, layer.stride, layer.groups,
+                macs=self.n * layer.macs, part="grad_weight",
             )  # fmt: skip
         elif layer.kind == "pointwise":
             self._grad_matrix(trained.weight, _matrix(x, x.shape[-1]), _matrix(g, g.shape[-1]))
@@ -369,7 +395,7 @@ class Emitter:
             self.segment.call("accumulate", gw.rows(first, last).flat, part.flat)
 
     def _grad_dense(self, i: int, gw: View, x: View, g: View) -> None:
-        layer = self.network.layers[i]
+        layer = self.layers[i]
         rows = self._dense_rows(layer)
         patches = self.segment.new(f"{layer.name} patches", rows, layer.out_hw[1], layer.fan_in)
         for k in range(self.n):

@@ -78,8 +78,18 @@ def load_network(path: str | os.PathLike) -> Network:
 
 
 def encode_network(network: Network) -> bytes:
-    """Bytes of the file of `network`; the same network always gives the same bytes. Raises InputError."""
+    """Bytes of the file of `network`; the same network always gives the same bytes.
+
+    Raises InputError, also for a network with lite residual modules (``network-modules``): they cannot be
+    folded into its layers.
+    """
     check_network(network)
+    if network.added:
+        raise InputError(
+            "network-modules",
+            f"{network.name} has {len(network.modules)} lite residual modules, which no layer of a plain network "
+            "can stand for; keep backbone and delta, or adapt with another policy than tinytl",
+        )
     tensors = {}
     for layer, weight, scale, bias in zip(
         network.layers, network.weights, network.scales, network.biases, strict=True

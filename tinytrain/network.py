@@ -4,67 +4,21 @@ Weights are kept the way the kernels use them: a matrix of shape (fan_in, cout),
 column per output channel, where fan_in runs over (kernel row, kernel column, input
 channel) for dense convolutions, (input channel) for pointwise ones and (kernel row,
 kernel column) for depthwise ones. A trained slice is then always a set of columns.
+
+A block may have a lite residual module (TinyTL) beside it. Its two convolutions have numbers
+behind those of the layers, so that updates, gradients and deltas name them like any other.
 """
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from tinytrain.errors import InputError
-
-KINDS = ("conv", "pointwise", "depthwise")
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One convolution with its bias; ReLU6 and the residual addition that follow belong to it.
-
-    `block` counts the blocks of the network (the stem is block 0); `residual` says that
-    the input of the layer's block is added to its output. Padding is (kernel - 1) // 2.
-    """
-
-    name: str
-    kind: str
-    cin: int
-    cout: int
-    kernel: int
-    stride: int
-    in_hw: tuple[int, int]
-    out_hw: tuple[int, int]
-    relu6: bool
-    block: int
-    residual: bool = False
-
-    @property
-    def pad(self) -> int:
-        return (self.kernel - 1) // 2
-
-    @property
-    def fan_in(self) -> int:
-        """Rows of the weight matrix: weights per output channel."""
-        return self.kernel**2 * (1 if self.kind == "depthwise" else self.cin)
-
-    @property
-    def n_weights(self) -> int:
-        return self.fan_in * self.cout
-
-    @property
-    def macs(self) -> int:
-        """Multiply-accumulates of the forward pass for one picture."""
-        return self.out_hw[0] * self.out_hw[1] * self.n_weights
-
-    @property
-    def in_size(self) -> int:
-        """Numbers in the input of one picture."""
-        return self.in_hw[0] * self.in_hw[1] * self.cin
-
-    @property
-    def out_size(self) -> int:
-        """Numbers in the output of one picture."""
-        return self.out_hw[0] * self.out_hw[1] * self.cout
+from tinytrain.layer import Layer
+from tinytrain.lite import Module, possible_modules
 
 
 @dataclass(frozen=True)
@@ -83,7 +37,8 @@ class Network:
     """Frozen backbone. Its embedding is the global average of the last layer's output.
 
     `weights[i]` is (fan_in, cout), int8 with `scales[i]` (cout,) float32, or float32 with
-    `scales[i]` None; `biases[i]` is (cout,) float32. All arrays are read-only.
+    `scales[i]` None; `biases[i]` is (cout,) float32. `added` holds float32 (weight, bias) by index in
+    `all_layers` of those modules that the network has. All arrays are read-only.
     """
 
     name: str
@@ -92,10 +47,27 @@ class Network:
     scales: tuple[np.ndarray | None, ...]
     biases: tuple[np.ndarray, ...]
     preprocessing: Preprocessing = Preprocessing()
+    added: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     def __post_init__(self):
-        for array in (*self.weights, *self.biases, *(s for s in self.scales if s is not None)):
+        added = (array for pair in self.added.values() for array in pair)
+        for array in (*self.weights, *self.biases, *(s for s in self.scales if s is not None), *added):
             array.flags.writeable = False
+
+    @cached_property
+    def possible_modules(self) -> tuple[Module, ...]:
+        """The module that each block can be given, if it can be given one."""
+        return possible_modules(self.layers)
+
+    @property
+    def modules(self) -> tuple[Module, ...]:
+        """The modules that the network has."""
+        return tuple(m for m in self.possible_modules if m.index in self.added)
+
+    @cached_property
+    def all_layers(self) -> tuple[Layer, ...]:
+        """The layers, and behind them the two of each possible module, whether the network has it or not."""
+        return (*self.layers, *(layer for m in self.possible_modules for layer in m.layers))
 
     @property
     def embedding_size(self) -> int:
@@ -112,20 +84,26 @@ class Network:
 
     def check_finite(self) -> None:
         """Raise InputError for a weight, scale or bias that is NaN or infinite."""
-        for i, layer in enumerate(self.layers):
-            parts = {"weight": self.weights[i], "scale": self.scales[i], "bias": self.biases[i]}
+        for i in (*range(len(self.layers)), *self.added):
+            if i in self.added:
+                parts = dict(zip(("weight", "bias"), self.added[i], strict=True))
+            else:
+                parts = {"weight": self.weights[i], "scale": self.scales[i], "bias": self.biases[i]}
             for part, array in parts.items():
                 bad = 0 if array is None else int(array.size - np.isfinite(array).sum())
                 if bad:
                     raise InputError(
                         "network-not-finite",
-                        f"{self.name}: {bad} of {array.size} numbers of {layer.name}.{part} are NaN or "
+                        f"{self.name}: {bad} of {array.size} numbers of {self.all_layers[i].name}.{part} are NaN or "
                         "infinite; take another backbone",
                     )
 
     def float_weight(self, index: int, out: np.ndarray | None = None) -> np.ndarray:
         """Float32 weight (fan_in, cout) of layer `index`: a new array, or written to `out`."""
-        weight, scale = self.weights[index], self.scales[index]
+        if index in self.added:
+            weight, scale = self.added[index][0], None
+        else:
+            weight, scale = self.weights[index], self.scales[index]
         if out is None:
             return weight.astype(np.float32) if scale is None else weight * scale
         np.copyto(out, weight)
@@ -133,6 +111,10 @@ class Network:
             for row in out:  # row by row: numpy takes a buffer to broadcast over the whole
                 row *= scale
         return out
+
+    def bias(self, index: int) -> np.ndarray:
+        """Float32 bias (cout,) of layer `index`."""
+        return self.added[index][1] if index in self.added else self.biases[index]
 
     def block_start(self, index: int) -> int:
         """Index of the first layer of the block that layer `index` belongs to."""
@@ -150,8 +132,11 @@ class Network:
             "layers": [asdict(layer) for layer in self.layers],
             "preprocessing": asdict(self.preprocessing),
         }
+        if self.added:
+            topology["added"] = sorted(self.added)
         sha = hashlib.sha256(json.dumps(topology, sort_keys=True, separators=(",", ":")).encode())
-        for parts in zip(self.weights, self.scales, self.biases, strict=True):
+        added = (self.added[index] for index in sorted(self.added))
+        for parts in (*zip(self.weights, self.scales, self.biases, strict=True), *added):
             for array in parts:
                 if array is not None:
                     sha.update(array.dtype.str.encode() + str(array.shape).encode())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 
 from tinytrain.errors import UsageError
-from tinytrain.network import Network
+from tinytrain.network import Module, Network
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,9 @@ class Budget:
 class Update:
     """What is trained of one layer: the weights of some output channels, the bias of all, or both.
 
+    `layer` counts in `Network.all_layers`: beyond the layers lie the lite residual modules. One that is
+    trained is trained whole, and where the network does not have it yet it is added.
+
     `inputs` limits the weights of a pointwise layer further, to those that read these input channels
     (None: all of them); only these channels of its input are then saved. A depthwise layer reads one
     input channel per output channel, so `channels` says it all.
@@ -46,11 +49,11 @@ class Update:
     inputs: tuple[int, ...] | None = None
 
     def n_weights(self, network: Network) -> int:
-        fan_in = network.layers[self.layer].fan_in
+        fan_in = network.all_layers[self.layer].fan_in
         return len(self.channels) * (fan_in if self.inputs is None else len(self.inputs))
 
     def n_biases(self, network: Network) -> int:
-        return network.layers[self.layer].cout if self.bias else 0
+        return network.all_layers[self.layer].cout if self.bias else 0
 
 
 def check_recipe(network: Network, recipe: "Recipe") -> None:
@@ -65,10 +68,10 @@ def check_recipe(network: Network, recipe: "Recipe") -> None:
 def check_updates(network: Network, updates: tuple[Update, ...]) -> None:
     """Raise UsageError unless `updates` are in layer order and name channels that `network` has."""
     order = [u.layer for u in updates]
-    if order != sorted(set(order)) or (order and not 0 <= order[0] <= order[-1] < len(network.layers)):
+    if order != sorted(set(order)) or (order and not 0 <= order[0] <= order[-1] < len(network.all_layers)):
         raise _bad_recipe(f"layers {order} are not different layers of {network.name} in rising order")
     for u in updates:
-        layer = network.layers[u.layer]
+        layer = network.all_layers[u.layer]
         for chosen, count in ((u.channels, layer.cout), (u.inputs or (), layer.cin)):
             if len(set(chosen)) < len(chosen) or any(not 0 <= c < count for c in chosen):
                 raise _bad_recipe(f"{layer.name} is to train channels twice, or some it does not have")
@@ -78,6 +81,18 @@ def check_updates(network: Network, updates: tuple[Update, ...]) -> None:
             raise _bad_recipe(
                 f"{layer.name} ({layer.kind}) cannot be limited to {len(u.inputs)} input channels"
             )
+        if u.layer >= len(network.layers) and not _whole_module(network, u, order):
+            raise _bad_recipe(
+                f"of the lite residual module that {layer.name} belongs to only a part is trained"
+            )
+
+
+def _whole_module(network: Network, update: Update, order: list[int]) -> bool:
+    """Whether an update is one of two that train all of a module: it starts as nothing that a file holds."""
+    layer = network.all_layers[update.layer]
+    module = trained_modules(network, (update,))[0]
+    whole = len(update.channels) == layer.cout and update.inputs is None and update.bias
+    return whole and {module.index, module.index + 1} <= set(order)
 
 
 def _bad_recipe(what: str) -> UsageError:
@@ -147,21 +162,39 @@ class TaskShape:
     n_query: int = 0
 
 
+def trained_modules(network: Network, updates: tuple[Update, ...]) -> tuple[Module, ...]:
+    """The lite residual modules that are trained."""
+    trained = {u.layer for u in updates}
+    return tuple(m for m in network.possible_modules if trained & {m.index, m.index + 1})
+
+
 def cut_layer(network: Network, updates: tuple[Update, ...]) -> int:
-    """Index of the shallowest layer that is trained; the number of layers if none is."""
-    return min((u.layer for u in updates), default=len(network.layers))
+    """Index of the shallowest layer that is trained; the number of layers if none is.
+
+    A module stands where its result is added: at the last layer of its block.
+    """
+    layers = [u.layer for u in updates if u.layer < len(network.layers)]
+    modules = [module.last for module in trained_modules(network, updates)]
+    return min([*layers, *modules], default=len(network.layers))
 
 
 def picture_macs(network: Network, updates: tuple[Update, ...]) -> int:
     """Backward MACs of one back-propagated picture: dX above the cut, dW of what is trained."""
     cut = cut_layer(network, updates)
     grad_input = sum(layer.macs for layer in network.layers[cut + 1 :])
+    trained = trained_modules(network, updates)
+    for module in dict.fromkeys((*trained, *network.modules)):
+        filtered, projected = (layer.macs for layer in module.layers)
+        if module.first > cut:  # the gradient goes on through the module to what lies before it
+            grad_input += filtered
+        if module.first > cut or module in trained:
+            grad_input += projected
     return grad_input + sum(weight_macs(network, u) for u in updates)
 
 
 def weight_macs(network: Network, update: Update) -> int:
     """MACs of the gradient of an update's weights, for one picture: one per weight and output position."""
-    height, width = network.layers[update.layer].out_hw
+    height, width = network.all_layers[update.layer].out_hw
     return height * width * update.n_weights(network)
 
 

@@ -30,8 +30,8 @@ class Predictor:
     def __init__(self, network: Network, delta: Delta, backend: str = "auto"):
         self.delta, self.size = delta, network.preprocessing.size
         shape = TaskShape(1, len(delta.class_names))
-        program = compile_training(network, FORWARD_ONLY, ONE_PICTURE, shape)
         working = WorkingCopy(apply(network, delta))
+        program = compile_training(working.network, FORWARD_ONLY, ONE_PICTURE, shape)
         bind = Binder(program, Arena(program.nbytes), working, kernel_table.load(backend))
         self.arena, self.embedding_size = program.nbytes, network.embedding_size
         self._lane = query_lane(bind)

@@ -12,7 +12,7 @@ def redrawn(slot: Slot, network: Network, rng: np.random.Generator) -> Slot:
     """`slot` with as many other channels: inputs where it is limited to some, else output channels."""
     if slot.part == "bias":
         return slot
-    layer = network.layers[slot.layer]
+    layer = network.all_layers[slot.layer]
     if slot.inputs is not None:
         return replace(slot, inputs=_drawn(layer.cin, len(slot.inputs), rng))
     return replace(slot, channels=_drawn(layer.cout, len(slot.channels), rng))

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinytrain.added import with_modules
 from tinytrain.emit import Emitter, Tape, Trained
 from tinytrain.network import Network
-from tinytrain.plan import Recipe, cut_layer, n_trained
+from tinytrain.plan import Recipe, cut_layer, n_trained, trained_modules
 from tinytrain.program import Buffer, Columns, Segment, View
 
 TEMPERATURE = np.float32(10)  # of the probe's loss
@@ -37,7 +38,7 @@ def slots(network: Network, recipe: Recipe) -> tuple[Slot, ...]:
     """Slots of a recipe's trained arrays, in layer order, weights before biases, channels in rising order."""
     found, start = [], 0
     for update in recipe.updates:
-        layer = network.layers[update.layer]
+        layer = network.all_layers[update.layer]
         if update.channels:
             inputs = None if update.inputs is None else tuple(sorted(update.inputs))
             shape = (layer.fan_in if inputs is None else len(inputs), len(update.channels))
@@ -83,9 +84,13 @@ def _whole(buffer: Buffer) -> View:
 
 
 class SegmentBank:
-    """The segments of one recipe, emitted when first asked for and shared by all candidate programs."""
+    """The segments of one recipe, emitted when first asked for and shared by all candidate programs.
+
+    `network` is the given one with the lite residual modules that the recipe trains.
+    """
 
     def __init__(self, network: Network, recipe: Recipe, band: int | None = None):
+        network = with_modules(network, trained_modules(network, recipe.updates))
         self.network, self.recipe, self.band = network, recipe, band
         self.cut = min(cut_layer(network, recipe.updates), len(network.layers) - 1)
         self.start = network.block_start(self.cut)
@@ -139,7 +144,7 @@ def trained_parts(network: Network, recipe: Recipe, gradients: Buffer) -> dict[i
     for slot in slots(network, recipe):
         row = parts.setdefault(slot.layer, dict.fromkeys(("weight", "bias", "channels", "inputs")))
         row[slot.part] = View(gradients, slot.shape, slot.start)
-        if slot.part == "weight" and len(slot.channels) < network.layers[slot.layer].cout:
+        if slot.part == "weight" and len(slot.channels) < network.all_layers[slot.layer].cout:
             row["channels"] = len(slot.channels)
         if slot.inputs is not None:
             row["inputs"] = len(slot.inputs)

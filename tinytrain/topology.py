@@ -6,7 +6,8 @@ import re
 import numpy as np
 
 from tinytrain.errors import InputError
-from tinytrain.network import KINDS, Layer, Network, Preprocessing
+from tinytrain.layer import KINDS, Layer
+from tinytrain.network import Network, Preprocessing
 
 MAX_LAYERS = 1024
 MAX_CHANNELS = 2**16

@@ -26,7 +26,8 @@ def _is_compiled(kernel) -> bool:
 
 def _policy(first: int, optimizer: str, step: str, head: str) -> Policy:
     def recipe(network: Network, *_) -> Recipe:
-        updates = tuple(_update(network, i) for i in range(first, len(network.layers)))
+        layers = [*range(first, len(network.layers)), *_modules(network, first)]
+        updates = tuple(_update(network, i) for i in layers)
         rates, entropy = ((1e-4, 1e-4),) * len(updates), float(step == "both")
         return Recipe(
             "warmup", updates, rates, optimizer, step, 0.6, steps=2, head=head, views=3, entropy=entropy
@@ -38,7 +39,12 @@ def _policy(first: int, optimizer: str, step: str, head: str) -> Policy:
     return Policy("warmup", recipe, "no method", inspects=inspected, macs_limited=False)
 
 
+def _modules(network: Network, first: int) -> list[int]:
+    """The layers of the lite residual modules behind layer `first`."""
+    return [i for m in network.possible_modules if m.first >= first for i in (m.index, m.index + 1)]
+
+
 def _update(network: Network, layer: int) -> Update:
-    """Every other layer whole, the others partly: both ways to write back are taken."""
-    count = network.layers[layer].cout
-    return Update(layer, tuple(range(count if layer % 2 else count // 2)), bias=True)
+    """Modules and every other layer whole, the others partly: both ways to write back are taken."""
+    count, module = network.all_layers[layer].cout, layer >= len(network.layers)
+    return Update(layer, tuple(range(count if module or layer % 2 else count // 2)), bias=True)

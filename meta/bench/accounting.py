@@ -7,7 +7,8 @@ TinyTL at batch 100 with all of them. Here every method is counted by one rule a
 from collections.abc import Sequence
 
 from tinytrain.accounting import BYTES_PER_WEIGHT, peak_activation
-from tinytrain.network import Layer
+from tinytrain.layer import Layer
+from tinytrain.lite import possible_modules
 from tinytrain.plan import Update
 
 PUBLISHED_BATCH = 100
@@ -32,13 +33,17 @@ def saved_activations(layers: Sequence[Layer], updates: Sequence[Update]) -> int
     """Bytes per picture that a framework keeps for the backward pass, float32.
 
     Inputs of the convolutions whose weights are updated; from the shallowest update on also the inputs of
-    normalisation and of ReLU.
+    normalisation and of ReLU. Numbers beyond `layers` are those of their lite residual modules.
     """
     if not updates:
         return 0
-    above = layers[min(u.layer for u in updates) :]
+    modules = possible_modules(layers)
+    every = (*layers, *(layer for module in modules for layer in module.layers))
+    trained = {u.layer for u in updates}
+    firsts = [i for i in trained if i < len(layers)] + [m.last for m in modules if m.index in trained]
+    above = [*layers[min(firsts) :], *(every[i] for i in trained if i >= len(layers))]
     return 4 * (
-        saved_inputs(layers, updates) + sum(layer.out_size * (2 if layer.relu6 else 1) for layer in above)
+        saved_inputs(every, updates) + sum(layer.out_size * (2 if layer.relu6 else 1) for layer in above)
     )
 
 

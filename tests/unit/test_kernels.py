@@ -272,3 +272,68 @@ def test_eight_bit_storage_is_off_by_at_most_half_a_step(compiled):
 def test_each_kernel_keeps_one_compiled_signature(compiled):
     for name in kernels.NAMES:
         assert len(getattr(getattr(compiled, name), "signatures", [1])) <= 1, name
+
+
+PLANES = [
+    (4, 4, 6, 2, 1, 3),
+    (5, 7, 8, 2, 2, 5),
+    (1, 1, 5, 1, 1, 1),
+    (2, 3, 16, 2, 2, 1),
+    (9, 1, 40, 2, 1, 5),
+]
+
+
+@pytest.mark.parametrize("height,width,channels,groups,stride,size", PLANES)
+class TestModules:
+    """Pooling, grouped convolution and interpolation of lite residual modules."""
+
+    def shapes(self, height, width, channels, stride):
+        whole = (2, height, width, channels)
+        half = (2, max(1, height // 2), max(1, width // 2), channels)
+        return whole, half, (2, *out_hw(height, width, stride), channels)
+
+    def test_kernels_agree_with_their_twins(self, compiled, height, width, channels, groups, stride, size):
+        whole, half, out = self.shapes(height, width, channels, stride)
+        r = rng(height, width, channels)
+        x, small, g = normal(r, *whole), normal(r, *half), normal(r, *out)
+        w = normal(r, size * size * channels // groups, channels)
+        same_as_twin(compiled, "pool2", [np.full_like(small, np.nan)], x)
+        same_as_twin(compiled, "pool2_grad", [x], small)
+        same_as_twin(compiled, "upsample_add", [x], small)
+        same_as_twin(compiled, "upsample_grad", [np.full_like(small, np.nan)], x)
+        how = size, stride, groups
+        same_as_twin(compiled, "grouped_forward", [np.full_like(g, np.nan)], x, w, *how, atol=1e-4)
+        same_as_twin(compiled, "grouped_grad_input", [np.full_like(x, np.nan)], g, w, *how, atol=1e-4)
+        same_as_twin(compiled, "grouped_grad_weight", [np.ones_like(w)], x, g, *how, rtol=1e-4, atol=1e-4)
+
+    def test_twin_gradients_agree_with_finite_differences(
+        self, height, width, channels, groups, stride, size
+    ):
+        """All of them are linear, so differences are exact."""
+        whole, half, out = self.shapes(height, width, channels, stride)
+        r, double = rng("direction", height, width), np.float64
+        x, small = normal(r, *whole, dtype=double), normal(r, *half, dtype=double)
+        w, g = (
+            normal(r, size * size * channels // groups, channels, dtype=double),
+            normal(r, *out, dtype=double),
+        )
+        y, gx, gsmall, gw, pooled = (np.zeros_like(a) for a in (g, x, small, w, small))
+        reference.grouped_forward(y, x, w, size, stride, groups)
+        reference.grouped_grad_input(gx, g, w, size, stride, groups)
+        reference.grouped_grad_weight(gw, x, g, size, stride, groups)
+        np.testing.assert_allclose([(gx * x).sum(), (gw * w).sum()], (y * g).sum(), rtol=1e-9)
+        reference.pool2(pooled, x)
+        gx[...] = 0
+        reference.pool2_grad(gx, small)
+        np.testing.assert_allclose((gx * x).sum(), (pooled * small).sum(), rtol=1e-9)
+        up = np.zeros_like(x)
+        reference.upsample_add(up, small)
+        reference.upsample_grad(gsmall, x)
+        np.testing.assert_allclose((gsmall * small).sum(), (up * x).sum(), rtol=1e-9)
+
+    def test_a_plane_of_one_value_stays_one(self, compiled, height, width, channels, groups, stride, size):
+        whole, half, _ = self.shapes(height, width, channels, stride)
+        small, up = np.empty(half, np.float32), np.zeros(whole, np.float32)
+        compiled.pool2(small, np.full(whole, 3, np.float32))
+        compiled.upsample_add(up, small)
+        np.testing.assert_allclose(up, 3, rtol=1e-6)

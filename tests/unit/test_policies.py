@@ -39,7 +39,7 @@ def test_a_selection_is_in_layer_order_with_distinct_channels_and_a_rate_for_eac
     assert layers == sorted(set(layers)) and len(recipe.rates) == len(layers)
     for update in recipe.updates:
         assert len(set(update.channels)) == len(update.channels)
-        assert all(0 <= c < NETWORK.layers[update.layer].cout for c in update.channels)
+        assert all(0 <= c < NETWORK.all_layers[update.layer].cout for c in update.channels)
         assert update.channels or update.bias
     assert recipe.policy == name and all(rate > 0 for pair in recipe.rates for rate in pair)
 

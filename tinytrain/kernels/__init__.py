@@ -28,11 +28,16 @@ NAMES = (
     "dequantize",
     "entropy",
     "gather_columns",
+    "grouped_forward",
+    "grouped_grad_input",
+    "grouped_grad_weight",
     "matmul",
     "momentum",
     "normalize_rows",
     "pack_mask",
     "pool",
+    "pool2",
+    "pool2_grad",
     "pool_grad",
     "prototype_loss",
     "prototype_loss_grad",
@@ -40,6 +45,8 @@ NAMES = (
     "scatter_block",
     "sgd",
     "unfold",
+    "upsample_add",
+    "upsample_grad",
 )
 
 
@@ -70,9 +77,9 @@ def keep() -> None:
 
 
 def _compiled_modules() -> tuple:
-    from tinytrain.kernels import dense, depthwise, depthwise_weight, head, optimizer, picture
+    from tinytrain.kernels import dense, depthwise, depthwise_weight, head, lite, optimizer, picture
 
-    return dense, depthwise, depthwise_weight, head, optimizer, picture
+    return dense, depthwise, depthwise_weight, head, lite, optimizer, picture
 
 
 def _namespace(modules, backend):

@@ -43,6 +43,40 @@ def depthwise_grad_weight(gw, x, g, size, stride):
         gw[tap] += (_window(padded, tap // size, tap % size, g.shape, stride) * g).sum(axis=(0, 1, 2))
 
 
+def _dense(w, cin, groups):
+    """(taps, cin, cout): the weights of a grouped convolution as those of one whole, zero between groups."""
+    reads, writes = cin // groups, w.shape[1] // groups
+    dense = np.zeros((len(w) // reads, cin, w.shape[1]), w.dtype)
+    for k in range(groups):
+        columns = slice(k * writes, (k + 1) * writes)
+        dense[:, k * reads : (k + 1) * reads, columns] = w.reshape(-1, reads, w.shape[1])[:, :, columns]
+    return dense
+
+
+def grouped_forward(y, x, w, size, stride, groups):
+    pad, dense = (size - 1) // 2, _dense(w, x.shape[3], groups)
+    padded = _padded(x, pad, pad, pad)
+    y[...] = sum(_window(padded, t // size, t % size, y.shape, stride) @ dense[t] for t in range(size**2))
+
+
+def grouped_grad_input(gx, g, w, size, stride, groups):
+    pad, dense = (size - 1) // 2, _dense(w, gx.shape[3], groups)
+    padded = np.zeros_like(_padded(gx, pad, pad, pad))
+    for tap in range(size * size):
+        _window(padded, tap // size, tap % size, g.shape, stride)[...] += g @ dense[tap].T
+    gx[...] = padded[:, pad : pad + gx.shape[1], pad : pad + gx.shape[2]]
+
+
+def grouped_grad_weight(gw, x, g, size, stride, groups):
+    pad, reads, writes = (size - 1) // 2, x.shape[3] // groups, g.shape[3] // groups
+    padded = _padded(x, pad, pad, pad)
+    for tap in range(size * size):
+        whole = np.tensordot(_window(padded, tap // size, tap % size, g.shape, stride), g, ((0, 1, 2),) * 2)
+        for k in range(groups):
+            rows, columns = slice(k * reads, (k + 1) * reads), slice(k * writes, (k + 1) * writes)
+            gw[tap * reads : (tap + 1) * reads, columns] += whole[rows, columns]
+
+
 def matmul(y, x, w):
     np.matmul(x, w, out=y)
 
@@ -100,6 +134,43 @@ def pool(y, x):
 
 def pool_grad(gx, g):
     gx[...] = g[:, None] / gx.shape[1]
+
+
+def _windows(x, shape):
+    """The pixels of each window of `pool2`: four, two or one array of `shape`."""
+    down, across = min(2, x.shape[1]), min(2, x.shape[2])
+    ends = shape[1] * down, shape[2] * across
+    return [x[:, i : ends[0] : down, j : ends[1] : across] for i in range(down) for j in range(across)]
+
+
+def pool2(y, x):
+    y[...] = np.mean(_windows(x, y.shape), axis=0)
+
+
+def pool2_grad(gx, g):
+    windows = _windows(gx, g.shape)
+    for part in windows:
+        part += g / len(windows)
+
+
+def _interpolation(count, size, dtype):
+    """(count, size): what each of `count` outputs takes of `size` inputs whose values stand at their centres."""
+    at = np.clip((np.arange(count) + 0.5) * size / count - 0.5, 0, size - 1)
+    low = at.astype(int)
+    matrix = np.zeros((count, size), dtype)
+    np.add.at(matrix, (np.arange(count), low), 1 - (at - low))
+    np.add.at(matrix, (np.arange(count), np.minimum(low + 1, size - 1)), at - low)
+    return matrix
+
+
+def upsample_add(y, x):
+    rows, columns = (_interpolation(y.shape[k], x.shape[k], y.dtype) for k in (1, 2))
+    y += np.einsum("ip,jq,npqc->nijc", rows, columns, x)
+
+
+def upsample_grad(gx, g):
+    rows, columns = (_interpolation(g.shape[k], gx.shape[k], g.dtype) for k in (1, 2))
+    gx[...] = np.einsum("ip,jq,nijc->npqc", rows, columns, g)
 
 
 def add_fisher(total, dots, a, g):

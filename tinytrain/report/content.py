@@ -96,9 +96,11 @@ def frozen_bytes(network: Network) -> int:
 def memory(network: Network, episode: Episode, budget: Budget, fit: Fit, result: int | None = None) -> dict:
     """Bytes: the limit, the arena that was placed, the published formula, and what no budget limits."""
     updated = sum(u.n_weights(network) for u in fit.recipe.updates)
+    added = fit.program.network.added.values()
+    numbers = network.n_weights + sum(layer.cout for layer in network.layers)
     outside = {
         "frozen_weights": frozen_bytes(network),
-        "working_copy": 4 * (network.n_weights + sum(layer.cout for layer in network.layers)),
+        "working_copy": 4 * (numbers + sum(a.size for pair in added for a in pair)),
         "support_pictures": 3 * network.preprocessing.size**2 * len(episode.support),
     }
     if result is not None:
@@ -139,7 +141,7 @@ def selection(network: Network, fit: Fit, scores: Scores | None) -> list[dict]:
     """
     rows = []
     for u in fit.recipe.updates:
-        layer, channels = network.layers[u.layer], sorted(u.channels)
+        layer, channels = network.all_layers[u.layer], sorted(u.channels)
         fisher = scores.fisher.get(u.layer) if scores else None
         share = None
         if fisher is not None and channels and fisher.sum() > 0:
