@@ -278,12 +278,70 @@ def dequantize(r):
     return fresh(m), codes, _normal(r, 2)
 
 
+def _grouped(r):
+    """(kernel size, stride, groups), shape of x, shape of y, w of a grouped convolution."""
+    n, height, width, channels, stride = _sizes(r, 2, 8, 8, 12, 2)
+    size, groups = 2 * int(r.integers(0, 3)) + 1, int(r.integers(1, 3))
+    y = (n, -(-height // stride), -(-width // stride), groups * int(r.integers(1, 9)))
+    w = _normal(r, size * size * channels, y[3])
+    return (size, stride, groups), (n, height, width, channels * groups), y, w
+
+
+def grouped_forward(r):
+    how, x, y, w = _grouped(r)
+    return fresh(*y), _normal(r, *x), w, *how
+
+
+def grouped_grad_input(r):
+    how, x, y, w = _grouped(r)
+    return fresh(*x), _normal(r, *y), w, *how
+
+
+def grouped_grad_weight(r):
+    how, x, y, w = _grouped(r)
+    return Output(w), _normal(r, *x), _normal(r, *y), *how
+
+
+def _halves(r):
+    """Shapes of a plane and of the one that `pool2` makes of it."""
+    n, height, width, channels = _sizes(r, 3, 9, 9, 40)
+    return (n, height, width, channels), (n, max(1, height // 2), max(1, width // 2), channels)
+
+
+def pool2(r):
+    whole, half = _halves(r)
+    return fresh(*half), _normal(r, *whole)
+
+
+def pool2_grad(r):
+    whole, half = _halves(r)
+    return Output(_normal(r, *whole)), _normal(r, *half)
+
+
+def _sampled(r):
+    """Shapes of a plane and of a smaller or larger one."""
+    n, height, width, channels, down, across = _sizes(r, 3, 9, 9, 40, 9, 9)
+    return (n, height, width, channels), (n, down, across, channels)
+
+
+def upsample_add(r):
+    y, x = _sampled(r)
+    return Output(_normal(r, *y)), _normal(r, *x)
+
+
+def upsample_grad(r):
+    g, gx = _sampled(r)
+    return fresh(*gx), _normal(r, *g)
+
+
 CASES = {
     function.__name__: function
     for function in (
         accumulate, adam, add_bias, add_bias_residual, add_column_sums, add_fisher, add_outer, apply_mask,
         augment, cholesky, cholesky_solve, class_sums, copy, depthwise_forward, depthwise_grad_input,
-        depthwise_grad_weight, dequantize, entropy, gather_columns, matmul, momentum, normalize_rows,
-        pack_mask, pool, pool_grad, prototype_loss, prototype_loss_grad, quantize, scatter_block, sgd, unfold,
+        depthwise_grad_weight, dequantize, entropy, gather_columns, grouped_forward, grouped_grad_input,
+        grouped_grad_weight, matmul, momentum, normalize_rows, pack_mask, pool, pool2, pool2_grad, pool_grad,
+        prototype_loss, prototype_loss_grad, quantize, scatter_block, sgd, unfold, upsample_add,
+        upsample_grad,
     )
 } | {"add_bias_relu6": add_bias}  # fmt: skip

@@ -15,8 +15,8 @@ SEED = 0  # of the first filters: the same for every task
 def with_modules(network: Network, modules: Iterable[Module]) -> Network:
     """`network` with these modules too; one that it has already keeps its values.
 
-    The filter is drawn (He et al., ICCV 2015), the convolution that adds its result to the block is zero: a new
-    module leaves every embedding as it is.
+    The filter is drawn (He et al., ICCV 2015), the convolution behind it is zero: a new module leaves every
+    embedding as it is.
     """
     new = [module for module in modules if module.index not in network.added]
     if not new:

@@ -1,10 +1,12 @@
 """Deltas in files: changed values, head and report in the safetensors layout, bound to one backbone.
 
-Layers are numbered as in `Network.all_layers`: lite residual modules lie behind those of the backbone, and
-readers that do not know them refuse the number. Tensors are ``<layer>.<weight|bias>.channels`` (int32) with ``<layer>.<weight|bias>.values``, for weights
+Tensors are ``<layer>.<weight|bias>.channels`` (int32) with ``<layer>.<weight|bias>.values``, for weights
 of some input channels alone ``<layer>.weight.inputs`` (int32), and
 ``head.weights``, ``head.offsets``, ``head.means``, ``head.counts`` and, for LDA, ``head.factor``;
 metadata holds kind, schema, digest and name of the backbone, classes, head and report (JSON).
+
+Layers are numbered as in `Network.all_layers`: lite residual modules lie behind the layers of the backbone,
+and a reader that does not know them refuses the number.
 """
 
 import json

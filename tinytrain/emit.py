@@ -356,7 +356,7 @@ class Emitter:
         return gx
 
     def parameter_gradients(self, i: int, g: View, trained: Trained, x: View | None) -> None:
-        """Add to the gradients of layer i, from its input x and the gradient g of its convolution's output."""
+        """Add to the gradients of layer i, from its input x and its convolution's output gradient g."""
         layer = self.layers[i]
         if trained.bias is not None:
             self.segment.call("add_column_sums", trained.bias, _matrix(g, layer.cout))

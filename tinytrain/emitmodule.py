@@ -28,9 +28,9 @@ def add_module(emitter, y: View, x: View, module: Module, tape) -> None:
 
 
 def backward_module(emitter, g: View, module: Module, tape) -> View | None:
-    """Gradient of the module's pooled input from that of the block's output; None where nothing before trains.
+    """Gradient of the module's pooled input from that of the block's output.
 
-    Accumulates the gradients of the module, if it is trained.
+    None where nothing before the block is trained. Accumulates the gradients of the module, if it is trained.
     """
     index, segment = module.index, emitter.segment
     wanted, projected = module.first > tape.cut, module.layers[1]

@@ -87,8 +87,8 @@ def encode_network(network: Network) -> bytes:
     if network.added:
         raise InputError(
             "network-modules",
-            f"{network.name} has {len(network.modules)} lite residual modules, which no layer of a plain network "
-            "can stand for; keep backbone and delta, or adapt with another policy than tinytl",
+            f"{network.name} has {len(network.modules)} lite residual modules, which no layer of a plain "
+            "network can stand for; keep backbone and delta, or adapt with another policy than tinytl",
         )
     tensors = {}
     for layer, weight, scale, bias in zip(

@@ -92,10 +92,11 @@ class Network:
             for part, array in parts.items():
                 bad = 0 if array is None else int(array.size - np.isfinite(array).sum())
                 if bad:
+                    name = f"{self.all_layers[i].name}.{part}"
                     raise InputError(
                         "network-not-finite",
-                        f"{self.name}: {bad} of {array.size} numbers of {self.all_layers[i].name}.{part} are NaN or "
-                        "infinite; take another backbone",
+                        f"{self.name}: {bad} of {array.size} numbers of {name} are NaN or infinite; take another"
+                        " backbone",
                     )
 
     def float_weight(self, index: int, out: np.ndarray | None = None) -> np.ndarray:

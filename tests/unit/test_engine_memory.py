@@ -64,7 +64,8 @@ def test_every_array_of_an_adaptation_lies_in_the_arena_or_in_the_working_copy(m
     keep = Trainer.__init__
     monkeypatch.setattr(Trainer, "__init__", lambda self, *a: (keep(self, *a), trainers.append(self))[0])
     report = run(policy, memory)
-    working = [*trainers[0].working.weights, *trainers[0].working.biases]
+    copy = trainers[0].working
+    working = [*copy.weights, *copy.biases, *(a for pair in copy.added.values() for a in pair)]
     inside = [bounds(a) for a in (*arenas, *working)]
     outside = {
         name

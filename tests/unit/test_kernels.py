@@ -274,7 +274,7 @@ def test_each_kernel_keeps_one_compiled_signature(compiled):
         assert len(getattr(getattr(compiled, name), "signatures", [1])) <= 1, name
 
 
-PLANES = [
+PLANES = [  # height, width, channels, groups, stride, kernel
     (4, 4, 6, 2, 1, 3),
     (5, 7, 8, 2, 2, 5),
     (1, 1, 5, 1, 1, 1),
@@ -306,10 +306,8 @@ class TestModules:
         same_as_twin(compiled, "grouped_grad_input", [np.full_like(x, np.nan)], g, w, *how, atol=1e-4)
         same_as_twin(compiled, "grouped_grad_weight", [np.ones_like(w)], x, g, *how, rtol=1e-4, atol=1e-4)
 
-    def test_twin_gradients_agree_with_finite_differences(
-        self, height, width, channels, groups, stride, size
-    ):
-        """All of them are linear, so differences are exact."""
+    def test_twin_gradients_are_transposes(self, height, width, channels, groups, stride, size):
+        """Each kernel is linear in either argument: <f(x), g> must equal <x, gradient of x>."""
         whole, half, out = self.shapes(height, width, channels, stride)
         r, double = rng("direction", height, width), np.float64
         x, small = normal(r, *whole, dtype=double), normal(r, *half, dtype=double)

@@ -154,7 +154,7 @@ def pool2_grad(gx, g):
 
 
 def _interpolation(count, size, dtype):
-    """(count, size): what each of `count` outputs takes of `size` inputs whose values stand at their centres."""
+    """(count, size): what each output takes of the inputs, whose values stand at their centres."""
     at = np.clip((np.arange(count) + 0.5) * size / count - 0.5, 0, size - 1)
     low = at.astype(int)
     matrix = np.zeros((count, size), dtype)
