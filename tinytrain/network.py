@@ -95,8 +95,8 @@ class Network:
                     name = f"{self.all_layers[i].name}.{part}"
                     raise InputError(
                         "network-not-finite",
-                        f"{self.name}: {bad} of {array.size} numbers of {name} are NaN or infinite; take another"
-                        " backbone",
+                        f"{self.name}: {bad} of {array.size} numbers of {name} are NaN or infinite; "
+                        "take another backbone",
                     )
 
     def float_weight(self, index: int, out: np.ndarray | None = None) -> np.ndarray:

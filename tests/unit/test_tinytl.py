@@ -77,9 +77,8 @@ def test_the_file_gives_back_a_network_that_predicts_what_the_report_says(report
     again = load_delta(tmp_path / "d.safetensors")
     adapted = apply(NETWORK, again)
     assert len(adapted.modules) == 3 and not NETWORK.modules
-    assert {index for index in adapted.added} == {
-        s.layer for s in again.slices if s.layer >= len(NETWORK.layers)
-    }
+    beyond = {s.layer for s in again.slices if s.layer >= len(NETWORK.layers)}
+    assert set(adapted.added) == beyond
     logits = Predictor(NETWORK, again).logits(report.episode.query)
     np.testing.assert_array_equal(logits.argmax(axis=1), report.after)
 
@@ -92,7 +91,7 @@ def test_a_delta_with_a_part_of_a_module_is_refused(report, part, layer):
     assert len(kept) == len(report.delta.slices) - 1
     with pytest.raises(InputError, match=r"delta-shape: .* of all 8 channels of block3.lite"):
         apply(NETWORK, replace(report.delta, slices=kept))
-    some = [s for s in report.delta.slices if (s.layer, s.part) == (index, part)][0]
+    some = next(s for s in report.delta.slices if (s.layer, s.part) == (index, part))
     fewer = replace(some, channels=some.channels[1:], values=some.values[..., 1:])
     with pytest.raises(InputError, match="delta-shape"):
         apply(NETWORK, replace(report.delta, slices=(*kept, fewer)))

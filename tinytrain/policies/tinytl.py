@@ -5,11 +5,12 @@ Cai et al., "TinyTL: Reduce Memory, Not Parameters for Efficient On-Device Learn
 What differs: there is no group normalisation in the modules, ReLU6 stands for ReLU, blocks that do not
 expand (one in each published network) have none, and the loss is that of prototypes.
 
-TinyTrain's table 2 gives it 26.4 M backward MACs a picture for MCUNet, 16.4 M for MobileNetV2, 17.8 M for
-ProxylessNASNet. Counted as for the other rows it is 26.5 M, but 18.6 M and 22.8 M for the other two; its
-542, 587 and 541 MB at batch 100 are not reproduced by any count that was tried.
+TinyTrain's table 2 gives it 26.4, 16.4 and 17.8 M backward MACs a picture on MCUNet, MobileNetV2 and
+ProxylessNASNet; counted as in the other rows it is 26.5, 18.6 and 22.8 M. Its memory at batch 100, there
+542, 587 and 541 MB, is 605, 692 and 572 MiB by the rule of `tinytrain.meta.bench.accounting`.
 
-Where the memory budget does not reach for the whole, the first layers and their modules stay frozen.
+It obeys no MAC budget. Where memory does not reach for everything, the first layers stay frozen, and the
+modules of the blocks that they belong to are not there.
 """
 
 from tinytrain.network import Network
