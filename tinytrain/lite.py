@@ -47,7 +47,7 @@ def _module_layers(expand: Layer, depthwise: Layer, project: Layer) -> tuple[Lay
     kernel = min(5, min(half) - 1 + min(half) % 2)
     pad, stride, block, cin = (kernel - 1) // 2, depthwise.stride, project.block, expand.cin
     out = tuple((side + 2 * pad - kernel) // stride + 1 for side in half)
-    name = f"block{block}.lite"
+    name = f"{expand.name.rpartition('.')[0] or block}.lite"
     return (
         Layer(f"{name}.filter", "grouped", cin, cin, kernel, stride, half, out, True, block),
         Layer(f"{name}.project", "pointwise", cin, project.cout, 1, 1, out, out, False, block),

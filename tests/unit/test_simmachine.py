@@ -28,7 +28,9 @@ def ran():
 
 
 @pytest.mark.parametrize("memory", [2**22, 60_000], ids=["cached", "nothing cached"])
-@pytest.mark.parametrize("policy", ["tinytrain", "tinytrain_published", "last_layer", "full", "none"])
+@pytest.mark.parametrize(
+    "policy", ["tinytrain", "tinytrain_published", "last_layer", "full", "tinytl", "none"]
+)
 def test_macs_counted_while_running_are_those_of_the_plan(policy, memory):
     machine = SimulatedMachine(2**22)
     report = adapt(toy_network(), toy_episode(), Budget(memory), policy, lanes=1, machine=machine, force=True)
