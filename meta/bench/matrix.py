@@ -13,7 +13,6 @@ from tinytrain.meta.bench.sampler import Sampler
 from tinytrain.meta.schema import (
     WrongError,
     count,
-    flag,
     list_of,
     named,
     number,
@@ -49,14 +48,12 @@ class PolicySettings:
     """What a label stands for: by default the policy of that name, inside the limits of the matrix.
 
     `rate_of`: it takes the learning rates that `tinytrain bench tune` finds for that label, and is not tuned.
-    `optional`: it is left out where no policy of that name is registered.
     """
 
     policy: str | None = of(text, None)
     memory: int | None = of(SIZE, None)
     macs: float | None = of(SHARE, None)
     rate_of: str | None = of(text, None)
-    optional: bool = of(flag, False)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from tinytrain.errors import UsageError
 from tinytrain.meta.bench.matrix import Matrix
-from tinytrain.policies import POLICIES
 
 
 def narrowed(
@@ -39,17 +38,6 @@ def narrowed(
             "not-in-matrix", f"none of the {len(matrix.cells)} cells of {matrix.name} has all of that"
         )
     return replace(matrix, cells=tuple(cells))
-
-
-def registered(matrix: Matrix) -> tuple[Matrix, tuple[str, ...]]:
-    """`matrix` without the optional labels whose policy nobody registered, and these labels."""
-    lacking = tuple(
-        label
-        for label in matrix.labels
-        if matrix.settings(label).optional and matrix.entry(label).policy not in POLICIES
-    )
-    present = [label for label in matrix.labels if label not in lacking]
-    return narrowed(matrix, policies=present) if lacking else matrix, lacking
 
 
 def _kept(names: tuple[str, ...], wanted: Collection[str] | None) -> tuple[str, ...]:

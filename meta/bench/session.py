@@ -9,7 +9,7 @@ from tinytrain.meta.bench.checks import require_shuffle
 from tinytrain.meta.bench.jobs import Job, count_runs, expand, open_backbones, pending
 from tinytrain.meta.bench.log import Log, key_of, opened
 from tinytrain.meta.bench.matrix import Matrix, load_matrix
-from tinytrain.meta.bench.narrow import narrowed, registered
+from tinytrain.meta.bench.narrow import narrowed
 from tinytrain.meta.bench.parallel import BACKENDS
 from tinytrain.meta.bench.rates import Rates, load_rates, save_rates
 from tinytrain.meta.bench.run import Estimate, Workers, estimate, run_jobs
@@ -24,7 +24,6 @@ def run(options, say: Say) -> tuple[dict, str]:
     matrix = narrowed(matrix, options.backbones, options.packs, options.policies, options.episodes)
     if options.rates:
         rates = load_rates(options.rates)
-    matrix = _registered(matrix, say)
     if untuned := [
         x for x in matrix.labels if matrix.scale(x, rates) is None and matrix.entry(x).policy != "none"
     ]:
@@ -48,7 +47,7 @@ def tune(options, say: Say) -> tuple[dict, str]:
         raise UsageError(
             "no-tuning", f"{matrix.name} has no tuning section; add one with a backbone and a pack"
         )
-    matrix = _registered(narrowed(matrix, policies=options.policies), say)
+    matrix = narrowed(matrix, policies=options.policies)
     grids = tuning.same_grid(matrix, options.grid or matrix.tuning.grid)
     out = options.out or f"{matrix.name}-tuning.jsonl"
     with opened(out, options.any_code) as log, ProgressLine() as line:
@@ -71,13 +70,6 @@ def _tried(matrix: Matrix, grids, log: Log, options, line: ProgressLine, say: Sa
     keys = {key_of(job.identity(entry), options.any_code) for job in jobs for entry in job.entries}
     mine = [record for record in log.records if key_of(record, options.any_code) in keys]
     return tuning.chosen(trial, mine, grids, jobs[0].code)
-
-
-def _registered(matrix: Matrix, say: Say) -> Matrix:
-    kept, lacking = registered(matrix)
-    if lacking:
-        say(f"left out, because no such policy is registered: {', '.join(lacking)}")
-    return kept
 
 
 def workers(options) -> Workers:

@@ -41,9 +41,7 @@ def same_grid(matrix: Matrix, grid: Iterable[float]) -> dict[str, tuple[float, .
 def trials(matrix: Matrix, grids: Grids, episodes: int | None = None) -> Matrix:
     """The matrix of all trials."""
     settings = {
-        trial_label(label, scale): replace(
-            matrix.settings(label), policy=matrix.entry(label).policy, optional=False
-        )
+        trial_label(label, scale): replace(matrix.settings(label), policy=matrix.entry(label).policy)
         for label, grid in grids.items()
         for scale in grid
     }

@@ -120,13 +120,6 @@ def test_tuning_gives_every_policy_the_same_trials_and_says_when_the_best_is_at_
     assert ("at the edge of the grid" in text) == any(row.edge for row in rates.policies.values())
 
 
-def test_an_optional_policy_that_is_not_registered_is_left_out_with_a_word(tmp_path):
-    cell = {**toybench.CELL, "policies": ["none", "not_yet"], "packs": ["signs"], "episodes": 1}
-    path = toybench.write(tmp_path, cells=[cell], policies={"not_yet": {"optional": True}})
-    result, _, said = ran(path, tmp_path / "log")
-    assert result["runs"] == 1 and any("no such policy is registered: not_yet" in line for line in said)
-
-
 def test_the_command_line_runs_and_reports(matrix, tmp_path):
     small = ["--episodes", "2", "--packs", "signs", "--policies", "none,last_layer", "--json"]
     done = subprocess.run(

@@ -10,11 +10,10 @@ from tinytrain.errors import BudgetError, InputError, UsageError
 from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.jobs import Backbone, expand, pending
 from tinytrain.meta.bench.matrix import FOLDER, load_matrix
-from tinytrain.meta.bench.narrow import narrowed, registered
+from tinytrain.meta.bench.narrow import narrowed
 from tinytrain.meta.bench.rates import Rates, TunedRate, load_rates, read_rates, save_rates
 from tinytrain.meta.bench.seeds import seeds
 from tinytrain.meta.bench.tuning import chosen, extended, same_grid, table, trial_label, trials
-from tinytrain.policies import POLICIES
 
 SHIPPED = sorted(path.stem for path in FOLDER.glob("*.yaml") if "." not in path.stem)
 SIX = {"none", "last_layer", "full", "sparse_update", "tinytrain_published", "tinytrain"}
@@ -93,16 +92,6 @@ def test_a_label_takes_the_rate_of_another_and_only_of_one_that_is_tuned(tmp_pat
     for wrong in ({"l2": {"rate_of": "ful"}}, policies | {"full": {"rate_of": "l2"}}):
         with pytest.raises(InputError, match="rate_of is"):
             load_matrix(toybench.write(tmp_path, policies=wrong, cells=cells))
-
-
-def test_an_optional_policy_is_left_out_until_it_is_registered(tmp_path, monkeypatch):
-    cells = [{**toybench.CELL, "policies": ["none", "not_yet"]}]
-    policies = {"not_yet": {"optional": True}}
-    matrix, _ = load_matrix(toybench.write(tmp_path, policies=policies, cells=cells))
-    left, lacking = registered(matrix)
-    assert (left.labels, lacking) == (("none",), ("not_yet",))
-    monkeypatch.setitem(POLICIES, "not_yet", POLICIES["full"])
-    assert registered(matrix) == (matrix, ())
 
 
 def test_the_results_matrix_tunes_every_policy_with_rates_of_its_own_on_at_least_four():
