@@ -1,3 +1,5 @@
+import signal
+
 import pytest
 from threadpoolctl import threadpool_limits
 
@@ -10,6 +12,12 @@ def one_blas_thread():
     on a busy machine take ten times as long as one."""
     with threadpool_limits(1):
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interrupts_arrive():
+    """A shell starts what it leaves in the background with interrupts ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 Which process does a job never changes its records, so a log is the same whatever ran it, but for the order.
 """
 
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -18,8 +19,15 @@ BATCH = 25  # jobs per worker and call where a backend cannot hand back results 
 def _processes(joblib, jobs: int, address: str | None):
     if address:
         raise UsageError("usage", f"--scheduler {address} goes with --parallel dask or ray, not with loky")
-    with joblib.parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1, idle_worker_timeout=IDLE):
+    with joblib.parallel_config(
+        "loky", n_jobs=jobs, inner_max_num_threads=1, idle_worker_timeout=IDLE, initializer=_leave_interrupts
+    ):
         yield True
+
+
+def _leave_interrupts() -> None:
+    """A terminal interrupts every process of a run; the one that started the workers also stops them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
