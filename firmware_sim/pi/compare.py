@@ -26,6 +26,15 @@ def largest_difference(a, b) -> float:
     return max(float(np.abs(a[name] - b[name]).max()) for name in trained(a))
 
 
+def other_channels(a, b) -> int:
+    """How many trained channels one result has and the other has not."""
+    chosen = [
+        {(name, int(c)) for name in result.files if name.startswith("channels of ") for c in result[name]}
+        for result in (a, b)
+    ]
+    return len(chosen[0] ^ chosen[1])
+
+
 def compare(pi, host) -> tuple[float, float]:
     """Share of equal predictions before and after training, largest difference of a trained number."""
     both = [(pi[name], host[name]) for name in ("before", "after")]
@@ -39,8 +48,11 @@ def main(folder: Path) -> int:
     count = len(host["labels"])
     print(f"{equal:.2%} of 2 x {count} predictions are equal (at least {PREDICTIONS:.1%})")
     print(f"trained numbers differ by {apart:.2e} at most (at most {WEIGHTS:g})")
-    same = largest_difference(cold, warm) == 0
-    print(f"cold and warm: {'the same bits' if same else 'DIFFERENT'}; kernels {warm['backend']}")
+    print(f"channels trained by one side alone: {other_channels(warm, host)}")
+    unlike = largest_difference(cold, warm)
+    same = unlike == 0
+    told = "the same bits" if same else f"DIFFERENT by {unlike:.2e}, {other_channels(cold, warm)} channels"
+    print(f"cold and warm: {told}; kernels {warm['backend']}")
     for name in ("start", "cold", "warm"):
         instructions = int((folder / name).read_text())
         low, high = (instructions / CLOCK / rate for rate in reversed(PER_CYCLE))

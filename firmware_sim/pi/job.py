@@ -29,6 +29,7 @@ def main(out: str, queries: int) -> None:
     report = tinytrain.adapt(network, episode, tinytrain.Budget(memory=1_000_000), lanes=1, force=True)
     seconds = time.perf_counter() - start
     arrays = {f"{s.layer}.{s.part}": s.values for s in report.delta.slices}
+    arrays |= {f"channels of {s.layer}.{s.part}": s.channels for s in report.delta.slices}
     np.savez(
         out, labels=episode.query.labels, before=report.before, after=report.after, losses=report.losses,
         head=report.delta.head.weights, backend=report.backend, **arrays,

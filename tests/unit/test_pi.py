@@ -86,3 +86,10 @@ def test_without_its_tools_the_emulated_pi_is_skipped_with_a_code_of_its_own(tmp
 def test_the_job_has_as_many_pictures_as_judge_it(queries):
     episode = runpy.run_path(str(ROOT / "firmware_sim/pi/job.py"))["job"](queries)
     assert (len(episode.support), len(episode.query)) == (25, 5 * queries)
+
+
+def test_channels_that_one_side_alone_trained_are_counted(tmp_path, capsys):
+    results(tmp_path, **{"channels of 7.weight": np.array([3, 5])})
+    np.savez(tmp_path / "host.npz", **dict(np.load(tmp_path / "warm.npz")) | {"channels of 7.weight": [3, 4]})
+    COMPARE["main"](tmp_path)
+    assert "trained by one side alone: 2\n" in capsys.readouterr().out
