@@ -32,15 +32,17 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 guest() { "$here/run.sh" "$cache/root" "$cache/packages" "$@"; }
 
+"$cache/host/bin/tinytrain" data export leaves "$work/photos" --classes 5 --per-class $((5 + queries))
+job=("$queries" "$work/photos")
 export TINYTRAIN_CACHE=$work/cache
 # Compiling runs out of 384 MiB: LLVM alone takes 176 MB of addresses, and numba frees nothing.
 echo "one adaptation, cold, with every kernel to compile, in 512 MiB of address space"
-COUNT=$work/cold guest $((512 * MIB)) "$here/job.py" "$work/cold.npz" "$queries"
+COUNT=$work/cold guest $((512 * MIB)) "$here/job.py" "$work/cold.npz" "${job[@]}"
 echo "the same again, warm, in 384 MiB"
-COUNT=$work/warm guest $((384 * MIB)) "$here/job.py" "$work/warm.npz" "$queries"
+COUNT=$work/warm guest $((384 * MIB)) "$here/job.py" "$work/warm.npz" "${job[@]}"
 COUNT=$work/start guest $((384 * MIB)) -c 'import tinytrain.adapt, tinytrain.kernels; tinytrain.kernels.load()'
 TINYTRAIN_CACHE=$work/host OPENBLAS_NUM_THREADS=1 "$cache/host/bin/python" "$here/job.py" "$work/host.npz" \
-    "$queries"
+    "${job[@]}"
 "$cache/host/bin/python" "$here/compare.py" "$work"
 
 # Starting processes in the guest would need the kernel's help (binfmt_misc); such tests stay outside.

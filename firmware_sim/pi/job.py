@@ -1,7 +1,8 @@
-"""One whole adaptation, written down so that two machines can be compared: ``job.py OUT.npz [QUERIES]``.
+"""One whole adaptation, written down so that two machines can be compared: ``job.py OUT.npz QUERIES PHOTOS``.
 
-The default job of the README (five kinds of leaves, five pictures each, 1 MB) on the shipped backbone, judged
-by QUERIES pictures per class. It is the same on every machine up to the rounding of floating point.
+The default job of the README (five classes, five pictures each, 1 MB) on the shipped backbone, judged by
+QUERIES pictures per class, all from the folder PHOTOS: drawing them anew would give other pictures on another
+machine. The job is the same on every machine up to the rounding of floating point.
 """
 
 import sys
@@ -10,21 +11,20 @@ import time
 import numpy as np
 
 import tinytrain
-from tinytrain.datasets import sample_episode
-from tinytrain.datasets.leaves import leaves
+from tinytrain.datasets import folder_dataset, sample_episode
 from tinytrain.episode import Episode
 from tinytrain.zoo import SHIPPED
 
 WAY, SHOTS, SEED = 5, 5, 0
 
 
-def job(queries: int) -> Episode:
-    """The pictures of the job; pictures are drawn when they are read, so there are as many as wanted."""
-    return sample_episode(leaves(per_class=SHOTS + queries), WAY, SHOTS, queries, SEED, 0)
+def job(queries: int, photos: str) -> Episode:
+    """The pictures of the job, from a folder with a folder per class."""
+    return sample_episode(folder_dataset(photos), WAY, SHOTS, queries, SEED, 0)
 
 
-def main(out: str, queries: int) -> None:
-    network, episode = tinytrain.load_backbone(SHIPPED.name), job(queries)
+def main(out: str, queries: int, photos: str) -> None:
+    network, episode = tinytrain.load_backbone(SHIPPED.name), job(queries, photos)
     start = time.perf_counter()
     report = tinytrain.adapt(network, episode, tinytrain.Budget(memory=1_000_000), lanes=1, force=True)
     seconds = time.perf_counter() - start
@@ -39,4 +39,4 @@ def main(out: str, queries: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 20)
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

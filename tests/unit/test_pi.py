@@ -9,6 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tinytrain import cli
+from tinytrain.datasets.leaves import leaves
+
 ROOT = Path(__file__).parents[2]
 COMPARE = runpy.run_path(str(ROOT / "firmware_sim/pi/compare.py"))
 
@@ -82,10 +85,15 @@ def test_without_its_tools_the_emulated_pi_is_skipped_with_a_code_of_its_own(tmp
     assert done.stderr.startswith("SKIPPED: the emulated Pi needs qemu-aarch64") and "apt-get" in done.stderr
 
 
-@pytest.mark.parametrize("queries", [20, 200])
-def test_the_job_has_as_many_pictures_as_judge_it(queries):
-    episode = runpy.run_path(str(ROOT / "firmware_sim/pi/job.py"))["job"](queries)
+def test_the_job_adapts_to_the_pictures_that_were_exported(tmp_path):
+    """Exported once and read on both machines: the very pictures, and as many as are asked for."""
+    queries, photos = 2, tmp_path / "photos"
+    assert cli.main(["data", "export", "leaves", str(photos), "--classes", "5", "--per-class", "7"]) == 0
+    episode = runpy.run_path(str(ROOT / "firmware_sim/pi/job.py"))["job"](queries, str(photos))
     assert (len(episode.support), len(episode.query)) == (25, 5 * queries)
+    dataset = leaves(range(5), per_class=7)
+    drawn = {dataset.read(i, 128).tobytes() for i in range(5 * 7)}
+    assert all(episode.support.read(i, 128).tobytes() in drawn for i in range(25))
 
 
 def test_channels_that_one_side_alone_trained_are_counted(tmp_path, capsys):
