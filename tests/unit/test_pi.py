@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tinytrain import cli
 from tinytrain.datasets.leaves import leaves
 
 ROOT = Path(__file__).parents[2]
@@ -85,15 +84,18 @@ def test_without_its_tools_the_emulated_pi_is_skipped_with_a_code_of_its_own(tmp
     assert done.stderr.startswith("SKIPPED: the emulated Pi needs qemu-aarch64") and "apt-get" in done.stderr
 
 
-def test_the_job_adapts_to_the_pictures_that_were_exported(tmp_path):
-    """Exported once and read on both machines: the very pictures, and as many as are asked for."""
-    queries, photos = 2, tmp_path / "photos"
-    assert cli.main(["data", "export", "leaves", str(photos), "--classes", "5", "--per-class", "7"]) == 0
-    episode = runpy.run_path(str(ROOT / "firmware_sim/pi/job.py"))["job"](queries, str(photos))
+@pytest.mark.parametrize("queries", [2, 57])
+def test_the_job_adapts_to_the_pictures_that_were_drawn(tmp_path, queries):
+    """Drawn once, read on both machines; as many as are asked for, also more than the usual 60."""
+    script = {name: runpy.run_path(str(ROOT / f"firmware_sim/pi/{name}.py")) for name in ("photos", "job")}
+    photos, per_class = str(tmp_path / "photos"), 5 + queries
+    assert script["photos"]["main"](photos, per_class) == 5 * per_class
+    episode = script["job"]["job"](queries, photos)
     assert (len(episode.support), len(episode.query)) == (25, 5 * queries)
-    dataset = leaves(range(5), per_class=7)
-    drawn = {dataset.read(i, 128).tobytes() for i in range(5 * 7)}
-    assert all(episode.support.read(i, 128).tobytes() in drawn for i in range(25))
+    if queries == 2:
+        dataset = leaves(range(5), per_class)
+        drawn = {dataset.read(i, 128).tobytes() for i in range(5 * per_class)}
+        assert all(episode.support.read(i, 128).tobytes() in drawn for i in range(25))
 
 
 def test_channels_that_one_side_alone_trained_are_counted(tmp_path, capsys):
