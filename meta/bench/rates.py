@@ -1,4 +1,4 @@
-"""Tuned learning rates in a small file: the best factor of every policy, and what the others gave."""
+"""Tuned learning rates in a small file: what every policy takes, and what every factor gave."""
 
 import os
 from dataclasses import asdict, dataclass, field
@@ -18,12 +18,13 @@ def tried(value, where):
 
 @dataclass(frozen=True)
 class TunedRate:
-    """`scale` with the best mean; `edge`: it is the first or the last that was tried; `accuracy` by factor.
+    """`scale` is taken; `best` has the best mean, `edge`: at an end of what was tried; `accuracy` by factor.
 
     None stands for a factor of the grid that only other policies tried.
     """
 
     scale: float = of(number(1e-6, 1e6))
+    best: float = of(number(1e-6, 1e6))
     edge: bool = of(flag)
     accuracy: tuple[float | None, ...] = of(list_of(tried, 1))
 

@@ -58,7 +58,8 @@ def _rates(rates: Rates) -> list[Block]:
         edge += [label] * tuned.edge
     text = (
         f"The same factors on the learning rates of every policy, tried on {rates.episodes} episodes each of "
-        f"{' and '.join(rates.packs)} ({rates.sampler}, {rates.backbone}), no targets; bold ones were taken. "
+        f"{' and '.join(rates.packs)} ({rates.sampler}, {rates.backbone}), no targets; bold ones were taken: "
+        "a policy leaves its own rates (x1) only for a factor whose paired lead over them is clear of zero. "
         "Where the best was at an end of the grid, the policy also got the next factor beyond. "
     )
     at_edge = f"At the edge of the grid, so that the optimum may lie beyond it: {', '.join(edge)}."

@@ -1,18 +1,20 @@
 """Learning rates with equal effort: the same factors and the same episodes for every policy.
 
-The packs are no targets of the matrix. A policy gets the factor with the best mean accuracy. Where that is
-the first or the last, the grid of this policy goes on by one factor, at most `EXTENSIONS` times: a poor grid
-must not decide a comparison. If the best is at the edge even then, the file of rates says so.
+The packs are no targets of the matrix. Where the factor with the best mean accuracy is the first or the last,
+the grid of this policy goes on by one factor, at most `EXTENSIONS` times: a poor grid must not decide a
+comparison. If the best is at the edge even then, the file of rates says so.
+
+A policy leaves the rates that it has (factor 1) only for a factor whose lead over them, paired by episode, is
+clear of zero: with few episodes the highest of several means is mostly luck.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from tinytrain.errors import UsageError
 from tinytrain.meta.bench.matrix import Cell, Matrix
 from tinytrain.meta.bench.rates import Rates, TunedRate
+from tinytrain.meta.bench.statistics import paired, stratified
 
 EXTENSIONS = 2
 Grids = Mapping[str, Sequence[float]]  # factors of every label, rising
@@ -52,18 +54,38 @@ def trials(matrix: Matrix, grids: Grids, episodes: int | None = None) -> Matrix:
 
 
 def chosen(trial: Matrix, records: Iterable[dict], grids: Grids, code: str) -> Rates:
-    """The best factor of every policy; the smaller one of equals."""
+    """What every policy takes, and its best factor; the smaller one of equals."""
     everything, accuracy = tuple(sorted({scale for grid in grids.values() for scale in grid})), {}
     for record in records:
-        accuracy.setdefault(record["label"], []).append(record["accuracy"]["after"])
+        by_pack = accuracy.setdefault(record["label"], {}).setdefault(record["pack"], {})
+        by_pack[record["episode"]] = record["accuracy"]["after"]
     policies = {}
     for label, grid in grids.items():
-        means = {scale: float(np.mean(accuracy[trial_label(label, scale)])) for scale in grid}
+        found = {scale: accuracy[trial_label(label, scale)] for scale in grid}
+        means = {
+            scale: stratified([list(p.values()) for p in packs.values()]).mean
+            for scale, packs in found.items()
+        }
         best = max(grid, key=means.__getitem__)
         shown = tuple(round(means[scale], 4) if scale in means else None for scale in everything)
-        policies[label] = TunedRate(best, best in (grid[0], grid[-1]), shown)
+        policies[label] = TunedRate(taken(found, means), best, best in (grid[0], grid[-1]), shown)
     (cell,) = trial.cells
     return Rates(cell.backbones[0], cell.packs, cell.sampler.name, cell.episodes, code, everything, policies)
+
+
+def taken(found: Mapping[float, Mapping[str, Mapping[int, float]]], means: Mapping[float, float]) -> float:
+    """The factor that a policy takes, from the accuracy by factor, pack and episode, and its means.
+
+    The best of those clear above 1; 1 where there is none; the best of all where 1 was not tried.
+    """
+    if 1 not in found:
+        return max(means, key=means.__getitem__)
+    ahead = {}
+    for scale, packs in found.items():
+        lead = stratified([paired(episodes, found[1][pack]) for pack, episodes in packs.items()])
+        if lead.mean > 0 and lead.clear_of_zero():
+            ahead[scale] = means[scale]
+    return max(ahead, key=ahead.__getitem__) if ahead else 1.0
 
 
 def extended(grids: Grids, found: Rates) -> dict[str, tuple[float, ...]]:
@@ -71,7 +93,7 @@ def extended(grids: Grids, found: Rates) -> dict[str, tuple[float, ...]]:
     wider = {}
     for label, grid in grids.items():
         wider[label] = tuple(grid)
-        if found.policies[label].edge and found.policies[label].scale == grid[0]:
+        if found.policies[label].edge and found.policies[label].best == grid[0]:
             wider[label] = (grid[0] * grid[0] / grid[1], *grid)
         elif found.policies[label].edge:
             wider[label] = (*grid, grid[-1] * grid[-1] / grid[-2])
@@ -83,14 +105,14 @@ def facts(rates: Rates) -> dict:
     return {
         "grid": list(rates.grid),
         "policies": {
-            label: {"scale": row.scale, "edge": row.edge, "accuracy": list(row.accuracy)}
+            label: {"scale": row.scale, "best": row.best, "edge": row.edge, "accuracy": list(row.accuracy)}
             for label, row in rates.policies.items()
         },
     }
 
 
 def table(rates: Rates) -> str:
-    """Accuracy in per cent by policy and factor; the chosen one is starred, one at the edge twice."""
+    """Accuracy in per cent by policy and factor; the best starred, twice at the edge; > is taken."""
     width = max(len(label) for label in ("policy", *rates.policies))
     packs = " and ".join(rates.packs)
     lines = [f"{rates.backbone} on {packs}, {rates.sampler}, {rates.episodes} episodes each", ""]
@@ -98,7 +120,9 @@ def table(rates: Rates) -> str:
     for label, row in rates.policies.items():
         star = "**" if row.edge else "*"
         cells = (
-            "" if mean is None else f"{100 * mean:.1f}{star if scale == row.scale else ''}"
+            ""
+            if mean is None
+            else f"{'>' if scale == row.scale else ''}{100 * mean:.1f}{star if scale == row.best else ''}"
             for scale, mean in zip(rates.grid, row.accuracy, strict=True)
         )
         lines.append(f"{label:<{width}}" + "".join(f"{cell:>9}" for cell in cells))

@@ -90,7 +90,7 @@ def test_a_finished_run_has_nothing_left_and_other_rates_are_other_runs(matrix, 
     assert ran(matrix, tmp_path / "log", **small)[0]["new"] == 0
     (tmp_path / "rates.yaml").write_text(
         "{backbone: toy, packs: [glyphs], sampler: s, episodes: 1, code: c, grid: [1],"
-        " policies: {last_layer: {scale: 0.5, edge: false, accuracy: [1]}}}"
+        " policies: {last_layer: {scale: 0.5, best: 0.5, edge: false, accuracy: [1]}}}"
     )
     assert ran(matrix, tmp_path / "log", **small, rates=str(tmp_path / "rates.yaml"))[0]["new"] == 1
 
@@ -115,7 +115,8 @@ def test_tuning_gives_every_policy_the_same_trials_and_says_when_the_best_is_at_
     assert all(4 <= len(row) <= 4 + tuning.EXTENSIONS for row in tried.values())
     assert len(toybench.lines(tmp_path / "log")) == 2 * sum(len(row) for row in tried.values())
     for label, row in rates.policies.items():
-        assert row.accuracy[rates.grid.index(row.scale)] == max(tried[label])
+        assert row.accuracy[rates.grid.index(row.best)] == max(tried[label])
+        assert row.accuracy[rates.grid.index(row.scale)] is not None
         assert not row.edge or len(tried[label]) == 4 + tuning.EXTENSIONS
     assert ("at the edge of the grid" in text) == any(row.edge for row in rates.policies.values())
 

@@ -104,9 +104,15 @@ def with_best(best, grids):
     """Rates as found when accuracy falls with the distance from `best` of each label, in factors."""
     trial = trials(load_matrix("results")[0], grids)
     records = [
-        {"label": trial_label(label, s), "accuracy": {"after": 1 / (1 + abs(math.log2(s / best[label])))}}
+        {
+            "label": trial_label(label, s),
+            "pack": "leaves",
+            "episode": k,
+            "accuracy": {"after": 1 / (1 + abs(math.log2(s / best[label])))},
+        }
         for label, grid in grids.items()
         for s in grid
+        for k in range(2)
     ]
     return chosen(trial, records, grids, "code")
 
@@ -125,14 +131,34 @@ def test_the_grid_of_a_policy_goes_on_where_its_optimum_is_at_an_edge():
         "trady": (0.5, 1, 2, 4, 8),
     }
     found = with_best(best, grids)
-    assert {label: (row.scale, row.edge) for label, row in found.policies.items()} == {
-        label: (scale, False) for label, scale in best.items()
+    assert {label: (row.scale, row.best, row.edge) for label, row in found.policies.items()} == {
+        label: (scale, scale, False) for label, scale in best.items()
     }
     assert found.grid == (0.125, 0.25, 0.5, 1, 2, 4, 8)
     assert [mean is None for mean in found.policies["sparse_update"].accuracy] == [True] * 2 + [False] * 3 + [
         True
     ] * 2
     assert "100.0*" in table(found) and "**" not in table(found)
+
+
+@pytest.mark.parametrize(
+    ("leads", "scale"),
+    [
+        ([0.2, -0.1, 0.1, 0.0], 1),  # +5 points of luck
+        ([0.05, 0.06, 0.05, 0.06], 2),
+        ([-0.05, -0.06, -0.05, -0.06], 1),
+    ],
+)
+def test_a_policy_leaves_its_own_rates_only_for_a_lead_clear_of_zero(leads, scale):
+    grids = {"full": (0.5, 1, 2)}
+    records = [
+        {"label": trial_label("full", s), "pack": pack, "episode": k,
+         "accuracy": {"after": 0.5 + (lead if s == 2 else -0.2 if s == 0.5 else 0)}}
+        for s in grids["full"] for pack in ("caltech101", "fsdd_logmel") for k, lead in enumerate(leads)
+    ]  # fmt: skip
+    found = chosen(trials(load_matrix("results")[0], grids), records, grids, "code").policies["full"]
+    assert found.scale == scale
+    assert (found.best, found.edge) == ((2, True) if sum(leads) > 0 else (1, False))
 
 
 def test_what_is_done_is_not_pending(tmp_path):
@@ -160,7 +186,7 @@ def test_the_seed_list_has_600_different_seeds_and_says_when_it_ends():
 
 def test_rates_are_read_as_they_were_written_and_found_beside_the_matrix(tmp_path):
     rates = Rates(
-        "toy", ("glyphs",), "small", 5, "abc", (0.5, 1.0), {"full": TunedRate(0.5, True, (0.7, None))}
+        "toy", ("glyphs",), "small", 5, "abc", (0.5, 1.0), {"full": TunedRate(0.5, 0.5, True, (0.7, None))}
     )
     save_rates(tmp_path / "toy.rates.yaml", rates)
     assert read_rates(tmp_path / "toy.rates.yaml") == rates

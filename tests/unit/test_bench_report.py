@@ -234,7 +234,10 @@ def test_the_report_is_one_page_that_loads_nothing_and_one_with_its_plots_beside
 
 
 def test_the_report_shows_the_trials_of_learning_rates_and_names_what_is_at_the_edge(tmp_path):
-    found = {"full": TunedRate(1.0, False, (0.5, 0.7, 0.6)), "l2": TunedRate(0.5, True, (0.9, 0.8, 0.7))}
+    found = {
+        "full": TunedRate(1.0, 1.0, False, (0.5, 0.7, 0.6)),
+        "l2": TunedRate(0.5, 0.5, True, (0.9, 0.8, 0.7)),
+    }
     save_rates(tmp_path / "rates", Rates("net", ("caltech101",), "s", 20, "c", (0.5, 1.0, 2.0), found))
     write_report([rich_log(tmp_path / "log")], tmp_path / "out", tmp_path / "rates")
     text = (tmp_path / "out" / "report.md").read_text()
