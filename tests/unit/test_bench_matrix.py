@@ -29,8 +29,10 @@ def backbones(matrix):
 def test_shipped_matrices_are_read_and_never_tune_on_a_target(name):
     matrix, _ = load_matrix(name)
     assert matrix.name == name
-    assert not set(matrix.tuning.packs) & {pack for cell in matrix.cells for pack in cell.packs}
-    assert len(matrix.tuning.grid) >= 4
+    # A matrix without trials of its own takes the rates that those of another one gave.
+    trials = matrix.tuning or load_matrix(matrix.rates.removesuffix(".rates.yaml"))[0].tuning
+    assert not set(trials.packs) & {pack for cell in matrix.cells for pack in cell.packs}
+    assert len(trials.grid) >= 4
     assert expand(matrix, {}, backbones(matrix))
 
 
