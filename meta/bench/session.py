@@ -21,6 +21,7 @@ Say = Callable[[str], None]
 def run(options, say: Say) -> tuple[dict, str]:
     """Run a matrix, or only estimate it; the result as JSON values and as text. Raises TinytrainErrors."""
     matrix, rates = load_matrix(options.matrix)
+    crew = _checked(matrix, options)
     matrix = narrowed(matrix, options.backbones, options.packs, options.policies, options.episodes)
     if options.rates:
         rates = load_rates(options.rates)
@@ -33,8 +34,8 @@ def run(options, say: Say) -> tuple[dict, str]:
     with opened(out, options.any_code) as log, ProgressLine() as line:
         left = pending(jobs, log.holds)
         if getattr(options, "estimate", False):
-            return _estimated(estimate(left, log, line), workers(options).jobs)
-        done = _run(left, jobs, log, options, line, say)
+            return _estimated(estimate(left, log, line), crew.jobs)
+        done = _run(left, jobs, log, crew, line, say)
     result = {"log": out, "runs": count_runs(jobs), "new": done, "code": jobs[0].code}
     text = f"{out}: {result['runs']} runs, {done} of them new; next: tinytrain bench report {out} -o report/"
     return result, text
@@ -47,53 +48,58 @@ def tune(options, say: Say) -> tuple[dict, str]:
         raise UsageError(
             "no-tuning", f"{matrix.name} has no tuning section; add one with a backbone and a pack"
         )
+    crew = _checked(matrix, options)
     matrix = narrowed(matrix, policies=options.policies)
     grids = tuning.same_grid(matrix, options.grid or matrix.tuning.grid)
     out = options.out or f"{matrix.name}-tuning.jsonl"
     with opened(out, options.any_code) as log, ProgressLine() as line:
-        found = _tried(matrix, grids, log, options, line, say)
+        found = _tried(matrix, grids, log, options, crew, line, say)
         for _ in range(tuning.EXTENSIONS):
             if not any(row.edge for row in found.policies.values()):
                 break
             grids = tuning.extended(grids, found)
-            found = _tried(matrix, grids, log, options, line, say)
+            found = _tried(matrix, grids, log, options, crew, line, say)
     save_rates(options.rates, found)
     result = {"rates": options.rates, "log": out, **tuning.facts(found)}
     return result, tuning.table(found) + f"\n\nwritten to {options.rates}"
 
 
-def _tried(matrix: Matrix, grids, log: Log, options, line: ProgressLine, say: Say) -> Rates:
+def _tried(matrix: Matrix, grids, log: Log, options, crew: Workers, line: ProgressLine, say: Say) -> Rates:
     """The best of `grids`, once what `log` lacks has been run."""
     trial = tuning.trials(matrix, grids, options.episodes)
     jobs = _jobs(trial, tuning.scales(grids), options)
-    _run(pending(jobs, log.holds), jobs, log, options, line, say)
+    _run(pending(jobs, log.holds), jobs, log, crew, line, say)
     keys = {key_of(job.identity(entry), options.any_code) for job in jobs for entry in job.entries}
     mine = [record for record in log.records if key_of(record, options.any_code) in keys]
     return tuning.chosen(trial, mine, grids, jobs[0].code)
 
 
-def workers(options) -> Workers:
-    """Raises UsageError for an unknown backend."""
+def _checked(matrix: Matrix, options) -> Workers:
+    """The workers asked for. Raises UsageError for an unknown backend or the file of an unknown backbone.
+
+    `matrix` is the whole one: the same files serve every part of it.
+    """
     if options.parallel not in BACKENDS:
         raise UsageError("unknown-backend", f"no backend {options.parallel!r}; known: {', '.join(BACKENDS)}")
+    known = [name for cell in matrix.cells for name in cell.backbones]
+    known += [matrix.tuning.backbone] if matrix.tuning else []
+    if unknown := [name for name, _ in options.backbone if name not in known]:
+        raise UsageError(
+            "not-in-matrix", f"--backbone {unknown[0]}: the matrix has {', '.join(dict.fromkeys(known))}"
+        )
     return Workers(options.jobs, options.parallel, options.scheduler)
 
 
 def _jobs(matrix: Matrix, rates: dict[str, float], options) -> list[Job]:
-    files = dict(options.backbone)
-    names = [name for cell in matrix.cells for name in cell.backbones]
-    if unknown := [name for name in files if name not in names]:
-        raise UsageError(
-            "not-in-matrix", f"--backbone {unknown[0]}: the matrix has {', '.join(dict.fromkeys(names))}"
-        )
     for sampler in {cell.sampler for cell in matrix.cells}:
         require_shuffle(sampler)
     for label in matrix.labels:  # before any work is done
         find_policy(matrix.entry(label).policy)
-    return expand(matrix, rates, open_backbones(matrix, names, files), options.data)
+    names = [name for cell in matrix.cells for name in cell.backbones]
+    return expand(matrix, rates, open_backbones(matrix, names, dict(options.backbone)), options.data)
 
 
-def _run(left: list[Job], jobs: list[Job], log: Log, options, line: ProgressLine, say: Say) -> int:
+def _run(left: list[Job], jobs: list[Job], log: Log, crew: Workers, line: ProgressLine, say: Say) -> int:
     total, new = count_runs(jobs), count_runs(left)
     if new < total:
         say(f"goes on: {total - new} of {total} runs are in {log.path}")
@@ -106,7 +112,7 @@ def _run(left: list[Job], jobs: list[Job], log: Log, options, line: ProgressLine
             told = 10 * done // count
             say(f"{done} of {count} runs")
 
-    return run_jobs(left, log, workers(options), progress)
+    return run_jobs(left, log, crew, progress)
 
 
 def _estimated(found: list[Estimate], jobs: int) -> tuple[dict, str]:

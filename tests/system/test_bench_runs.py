@@ -11,6 +11,7 @@ from importlib.util import find_spec
 import pytest
 import toybench
 
+from tinytrain.errors import UsageError
 from tinytrain.meta.bench import session, tuning
 from tinytrain.meta.bench.rates import read_rates
 
@@ -93,6 +94,23 @@ def test_a_finished_run_has_nothing_left_and_other_rates_are_other_runs(matrix, 
         " policies: {last_layer: {scale: 0.5, best: 0.5, edge: false, accuracy: [1]}}}"
     )
     assert ran(matrix, tmp_path / "log", **small, rates=str(tmp_path / "rates.yaml"))[0]["new"] == 1
+
+
+def test_the_file_of_a_backbone_serves_any_part_of_a_matrix(matrix, tmp_path):
+    """A part without the backbone and the tuning of another one take the same options as the whole."""
+    file = toybench.content(matrix.parent)["backbones"]["toy"]["file"]
+    cell = {**toybench.CELL, "packs": ["signs"], "episodes": 1, "policies": ["none"]}
+    cells = [{**cell, "backbones": [name]} for name in ("toy", "far")]
+    tuning = toybench.content(matrix.parent)["tuning"] | {"backbone": "tuned"}
+    path = toybench.write(tmp_path, cells=cells, tuning=tuning)
+    given = [("toy", file), ("far", file), ("tuned", file)]
+    result, _, _ = ran(path, tmp_path / "log", backbones=("toy",), backbone=given)
+    assert result["runs"] == result["new"] == 1
+    with pytest.raises(UsageError, match="the matrix has toy, far, tuned"):
+        ran(path, tmp_path / "other", backbones=("toy",), backbone=[("fra", file)])
+    with pytest.raises(UsageError, match="known: loky"):
+        ran(path, tmp_path / "other", parallel="loki")
+    assert not (tmp_path / "other").exists()
 
 
 def test_an_estimate_measures_what_the_log_lacks_and_counts_what_is_left(matrix, tmp_path):
