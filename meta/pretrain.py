@@ -12,6 +12,8 @@ be converted at the end. Scaled weight standardisation would add a second set of
 for the same effect.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tinytrain.errors import InputError
@@ -23,7 +25,7 @@ from tinytrain.meta.sources import Source
 from tinytrain.meta.task import Task
 from tinytrain.meta.validate import Validator
 from tinytrain.meta.whole import Whole
-from tinytrain.network import Network
+from tinytrain.network import Layer, Network
 from tinytrain.pictures import fit
 from tinytrain.seeds import rng_for
 from tinytrain.topology import check_layers
@@ -53,18 +55,15 @@ def block_ends(layers) -> tuple[int, ...]:
     return tuple(i for i in n if i + 1 == len(layers) or layers[i + 1].block != layers[i].block)
 
 
-def followed_blocks(recipe: PretrainRecipe, teacher: Network | None) -> tuple[tuple[int, ...], ...]:
-    """Last layers of the blocks of the student and of its teacher; none where the recipe wants none.
+def followed_blocks(layers: Sequence[Layer], teacher: Sequence[Layer]) -> tuple[tuple[int, ...], ...]:
+    """Last layers of the blocks of a student of `layers` and of its teacher.
 
     Raises InputError ``teacher-blocks`` where they do not match one to one in number and shape.
     """
-    if not (teacher and recipe.inner):
-        return (), ()
-    shape = recipe.architecture
-    both = architecture(shape.size, shape.stem, shape.blocks), teacher.layers
-    ends = tuple(block_ends(layers) for layers in both)
+    both = layers, teacher
+    ends = tuple(block_ends(side) for side in both)
     shapes = [
-        [(*layers[i].out_hw, layers[i].cout) for i in found] for layers, found in zip(both, ends, strict=True)
+        [(*side[i].out_hw, side[i].cout) for i in found] for side, found in zip(both, ends, strict=True)
     ]
     if shapes[0] != shapes[1]:
         raise InputError(
@@ -117,7 +116,7 @@ class PretrainTask(Task):
         shape = recipe.architecture
         layers = architecture(shape.size, shape.stem, shape.blocks)
         check_layers(layers)
-        inner, taught = followed_blocks(recipe, teacher)
+        inner, taught = followed_blocks(layers, teacher.layers) if teacher and recipe.inner else ((), ())
         self.teacher = Teacher(teacher, recipe, sources, lanes, taught) if teacher else None
         spreads = dict(zip(inner, self.teacher.spreads, strict=True)) if inner else {}
         sample = sample_batch(recipe, sources, SAMPLE, 0)
