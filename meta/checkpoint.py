@@ -1,6 +1,5 @@
 """The complete state of a run in one file, written all or not at all, and the log that belongs to it."""
 
-import fcntl
 import glob
 import json
 import os
@@ -13,6 +12,7 @@ import numpy as np
 
 from tinytrain.atomic import write_bytes
 from tinytrain.errors import InputError, StorageError
+from tinytrain.jit.folder import lock
 from tinytrain.tensorfile import encode, parse_json, read_file
 
 KIND = "tinytrain-checkpoint"
@@ -44,12 +44,10 @@ class Paths:
         """Keeps other runs away from these files. Raises StorageError ``run-in-use``."""
         path = self.beside(".lock")
         with open(path, "w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not lock(file.fileno()):
                 raise StorageError(
                     "run-in-use", f"another run is writing {self.checkpoint}; let it end or give another -o"
-                ) from None
+                )
             try:
                 yield
             finally:

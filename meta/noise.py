@@ -13,6 +13,7 @@ fitted to the same network.
 import argparse
 import json
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,9 @@ import numpy as np
 from tinytrain.adapt import adapt
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode import Episode, Pictures
+from tinytrain.errors import StorageError
 from tinytrain.meta.bench.statistics import mean_interval
+from tinytrain.meta.jsonlines import JsonLines, whole_lines
 from tinytrain.modelfile import load_backbone
 from tinytrain.plan import Budget
 from tinytrain.seeds import rng_for
@@ -134,13 +137,8 @@ def run_job(network, dataset, args, case: str, index: int) -> dict:
 
 def read_log(path: Path | None) -> list[dict]:
     """Finished rows; a line cut off by a kill is dropped."""
-    rows = []
-    for line in path.read_text().splitlines() if path and path.exists() else ():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return rows
+    found = whole_lines(path.read_bytes()) if path and path.exists() else []
+    return [json.loads(line) for line in found]
 
 
 def summary(rows: list[dict]) -> list[str]:
@@ -219,13 +217,14 @@ def main(argv: list[str] | None = None) -> None:
         datasets = {pack: open_dataset(pack, args.data) for pack in args.packs.split(",")}
         done = {(r["pack"], r["case"], r["episode"]) for r in rows}
         left = [job for job in jobs(args) if job not in done]
-        for number, (pack, case, k) in enumerate(left, 1):
-            row = {"pack": pack, "case": case, "episode": k}
-            rows.append(row | run_job(network, datasets[pack], args, case, k))
-            if args.out:
-                with args.out.open("a") as log:
-                    log.write(json.dumps(rows[-1]) + "\n")
-            print(f"\r{number}/{len(left)} adaptations", end="", file=sys.stderr, flush=True)
+        busy = StorageError("log-in-use", f"another run is writing {args.out}; let it end or name another")
+        with JsonLines(args.out, busy) if args.out else nullcontext() as log:
+            for number, (pack, case, k) in enumerate(left, 1):
+                row = {"pack": pack, "case": case, "episode": k}
+                rows.append(row | run_job(network, datasets[pack], args, case, k))
+                if log:
+                    log.append(rows[-1:])
+                print(f"\r{number}/{len(left)} adaptations", end="", file=sys.stderr, flush=True)
         print(file=sys.stderr)
     print("\n".join(summary(rows)))
 

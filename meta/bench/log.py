@@ -1,14 +1,13 @@
 """The log of a comparison: one JSON line per finished run, only ever appended to."""
 
-import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tinytrain.atomic import write_failed
 from tinytrain.errors import InputError, StorageError
+from tinytrain.meta.jsonlines import JsonLines, whole_lines
 
 KEY = (
     "pack", "episode", "seed", "label", "policy", "rate_scale", "budget", "macs_share", "backbone_digest",
@@ -29,11 +28,11 @@ def read_log(path: str | os.PathLike) -> list[dict]:
         raise InputError(
             "log-unreadable", f"{path}: {error.strerror}; check the name and its rights"
         ) from error
-    return list(_records(path, data[: data.rfind(b"\n") + 1]))
+    return list(_records(path, whole_lines(data)))
 
 
-def _records(path, data: bytes) -> Iterator[dict]:
-    for number, line in enumerate(data.splitlines(), 1):
+def _records(path, lines: list[bytes]) -> Iterator[dict]:
+    for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
             key_of(record)
@@ -48,9 +47,9 @@ def _records(path, data: bytes) -> Iterator[dict]:
 class Log:
     """The log at `path`, read and appended to; see `opened`."""
 
-    def __init__(self, path: Path, file, any_code: bool):
-        self.path, self._file, self._any_code = path, file, any_code
-        self.records = read_log(path)
+    def __init__(self, file: JsonLines, any_code: bool):
+        self.path, self._file, self._any_code = file.path, file, any_code
+        self.records = list(_records(file.path, file.lines))
         self._keys = {key_of(record, any_code) for record in self.records}
 
     def holds(self, identity: dict) -> bool:
@@ -59,35 +58,17 @@ class Log:
     def append(self, records: Iterable[dict]) -> None:
         """Add records, on disk before this returns. Raises StorageError."""
         records = list(records)
-        lines = "".join(json.dumps(record, allow_nan=False) + "\n" for record in records)
-        try:
-            self._file.write(lines.encode())
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            raise write_failed(self.path, error) from error
+        self._file.append(records)
         self.records += records
         self._keys |= {key_of(record, self._any_code) for record in records}
 
 
 @contextmanager
 def opened(path: str | os.PathLike, any_code: bool = False) -> Iterator[Log]:
-    """The log for one run at a time; a torn last line is cut off.
+    """The log for one run at a time; the first record takes the place of a torn last line.
 
     Raises StorageError ``log-in-use`` or ``write-failed``, and InputError for a file that is no log.
     """
-    path = Path(path)
-    try:
-        file = open(path, "ab+")  # noqa: SIM115 - closed below, once the lock was tried
-    except OSError as error:
-        raise write_failed(path, error) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StorageError(
-                "log-in-use", f"another run is writing {path}; let it end or take another log"
-            ) from None
-        file.seek(0)
-        os.ftruncate(file.fileno(), file.read().rfind(b"\n") + 1)
-        yield Log(path, file, any_code)
+    busy = StorageError("log-in-use", f"another run is writing {path}; let it end or take another log")
+    with JsonLines(path, busy) as file:
+        yield Log(file, any_code)

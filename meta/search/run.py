@@ -7,7 +7,7 @@ from tinytrain.datasets.dataset import Dataset
 from tinytrain.errors import UsageError
 from tinytrain.meta.search.contribution import Draw, draw_episode, measure
 from tinytrain.meta.search.evolve import Found, check_limit, evolve
-from tinytrain.meta.search.log import SearchLog
+from tinytrain.meta.search.log import opened
 from tinytrain.meta.search.space import Contributions, Space
 from tinytrain.policies.sparse_update import Configuration, published
 
@@ -56,7 +56,7 @@ def search(
     """
     check_limit(space, limit)
     draw_episode(dataset, draw, 0)
-    with SearchLog(log, identity(space, dataset, draw)) as held:
+    with opened(log, identity(space, dataset, draw)) as held:
         table = measure(space, dataset, draw, held, lanes, progress)
     found = evolve(table, limit, draw.seed, samples)
     return Searched(table, found, tuple(_inside(table, limit)))

@@ -27,6 +27,14 @@ def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path):
     assert [r["episode"] for r in read_log(path)] == [0, 1, 2]
 
 
+def test_a_file_that_is_no_log_is_refused_and_left_as_it_is(tmp_path):
+    path = tmp_path / "notes"
+    path.write_text("notes\nwithout an end")
+    with pytest.raises(InputError, match="line 1 is no record"):
+        opened(path).__enter__()
+    assert path.read_text() == "notes\nwithout an end"
+
+
 @pytest.mark.parametrize("line", ["{", "[1]", '{"pack": "signs"}', "3"])
 def test_a_broken_line_in_the_middle_is_named(tmp_path, line):
     path = tmp_path / "log"

@@ -56,6 +56,8 @@ def test_every_case_is_a_line_and_a_stopped_run_goes_on_where_it_was(arguments, 
     assert [r["case"] for r in first] == [*(f"symmetric {rate}" for rate in noise.RATES), *noise.OUTLIERS]
     for row in first[:4]:
         assert row["result"] == (row["adapted"] if row["accepted"] else row["unadapted"])
+    with open(arguments[5], "a") as log:
+        log.write('{"pack": "sig')  # a kill in the middle of a line
     noise.main([*arguments, "--episodes", "2"])
     assert rows(arguments)[:6] == first and len(rows(arguments)) == 12
     printed = capsys.readouterr().out

@@ -14,7 +14,7 @@ from tinytrain.errors import BudgetError, InputError, StorageError, UsageError
 from tinytrain.meta.search import contribution
 from tinytrain.meta.search.contribution import Draw, gain_of, measure
 from tinytrain.meta.search.evolve import evolve
-from tinytrain.meta.search.log import SearchLog
+from tinytrain.meta.search.log import opened
 from tinytrain.meta.search.result import searched_policy
 from tinytrain.meta.search.run import search
 from tinytrain.meta.search.space import Contributions, Part, Space, default_first
@@ -190,7 +190,7 @@ def test_more_episodes_continue_a_log_and_gains_are_means(dataset, tmp_path):
 
     def measured(episodes):
         draw = Draw(episodes, 3, 3, 4, 0)
-        with SearchLog(tmp_path / "x.log", {"network": "toy"}) as log:
+        with opened(tmp_path / "x.log", {"network": "toy"}) as log:
             found = measure(space, dataset, draw, log, 1, lambda *stage: asked.append(stage))
             return found, dict(log.gains)
 
@@ -204,26 +204,26 @@ def test_more_episodes_continue_a_log_and_gains_are_means(dataset, tmp_path):
 
 def test_a_log_of_another_analysis_or_of_nothing_is_refused_and_left_as_it_is(tmp_path):
     path = tmp_path / "x.log"
-    with SearchLog(path, {"network": "a", "data": "d"}) as log:
+    with opened(path, {"network": "a", "data": "d"}) as log:
         log.append("biases 3", 0, 0.5)
     before = path.read_bytes()
     with pytest.raises(InputError, match="measured with another data") as caught:
-        SearchLog(path, {"network": "a", "data": "e"})
+        opened(path, {"network": "a", "data": "e"}).__enter__()
     assert caught.value.code == "log-mismatch" and path.read_bytes() == before
     for content in (b"no json\n", b"[]\n[]\n", b'{"network": "a"}\n{"part": 3}\n'):
         path.write_bytes(content)
         with pytest.raises(InputError) as caught:
-            SearchLog(path, {"network": "a"})
+            opened(path, {"network": "a"}).__enter__()
         assert caught.value.code == "log-broken" and path.read_bytes() == content
 
 
 def test_two_searches_never_write_one_log(tmp_path):
-    with SearchLog(tmp_path / "x.log", {}), pytest.raises(StorageError, match="another search is writing"):
-        SearchLog(tmp_path / "x.log", {})
-    with SearchLog(tmp_path / "x.log", {}) as log:
+    with opened(tmp_path / "x.log", {}), pytest.raises(StorageError, match="another search is writing"):
+        opened(tmp_path / "x.log", {}).__enter__()
+    with opened(tmp_path / "x.log", {}) as log:
         assert log.gains == {}
     with pytest.raises(StorageError, match="create the folder first"):
-        SearchLog(tmp_path / "no" / "x.log", {})
+        opened(tmp_path / "no" / "x.log", {}).__enter__()
 
 
 def test_the_result_says_how_published_configurations_fare(tmp_path, monkeypatch):

@@ -52,21 +52,21 @@ def locked(folder: Path):
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         end = time.monotonic() + LOCK_SECONDS
-        while not _lock(descriptor) and time.monotonic() < end:
+        while not lock(descriptor) and time.monotonic() < end:
             time.sleep(0.05)
         yield
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int) -> bool:
-    """False while another process has it."""
+def lock(descriptor: int) -> bool:
+    """False while another process has it; True, without a lock, where the file system has none."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
-        pass  # a file system without locks
+        pass
     return True
 
 
