@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tinytrain.atomic import check_writable, write_bytes
-from tinytrain.errors import InputError, StorageError
+from tinytrain.atomic import check_writable, write_bytes, write_failed
+from tinytrain.errors import InputError
 from tinytrain.meta.bench.document import Figure, html, markdown
 from tinytrain.meta.bench.log import read_log
 from tinytrain.meta.bench.matrix import load_matrix
@@ -36,7 +36,7 @@ def write_report(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError("write-failed", f"{folder}: {error.strerror}; choose another folder") from error
+        raise write_failed(folder, error) from error
     check_writable(folder / "report.md")
     facts = tables(records)
     blocks = report_blocks(facts, tuned)

@@ -6,6 +6,7 @@ from tinytrain.meta.bench.document import Block, Figure, Heading, Table, Text
 from tinytrain.meta.bench.plots import Point, against_macs, against_memory, against_shots, time_per_stage
 from tinytrain.meta.bench.published import published_blocks
 from tinytrain.meta.bench.rates import Rates
+from tinytrain.meta.bench.statistics import Interval
 from tinytrain.units import format_count
 
 MIB = 2**20
@@ -82,7 +83,7 @@ def figure(interval: list | None, signed: bool = False) -> str:
 
 
 def _clear(interval: list | None) -> bool:
-    return interval is not None and interval[1] is not None and abs(interval[0]) > interval[1]
+    return interval is not None and Interval(*interval).clear_of_zero()
 
 
 def _group(group: dict) -> list[Block]:

@@ -13,7 +13,7 @@ Values = dict[str, dict[tuple, float]]  # by pack, then by (episode, seed): accu
 
 
 def tables(records: Iterable[dict]) -> dict:
-    """All figures. Of runs that differ in nothing but the code, the last one counts."""
+    """All figures. Of the runs of a label on an episode the last one counts."""
     records = list({_run_of(record): record for record in records}.values())
     groups = defaultdict(list)
     for record in records:
@@ -58,7 +58,7 @@ class _Group:
             "packs": self.packs,
             "methods": methods,
             "differences": [
-                {"a": a, "b": b, **self._difference(self.after[a], self.after[b])}
+                {"a": a, "b": b, **difference(self.after[a], self.after[b], self.packs)}
                 for a in self.after
                 for b in self.after
                 if a != b
@@ -82,9 +82,6 @@ class _Group:
         whole = set(values) == set(self.packs)
         mean = _json(stratified([list(of.values()) for of in values.values()])) if whole else None
         return {"accuracy": means, "mean": mean}
-
-    def _difference(self, a: Values, b: Values) -> dict:
-        return difference(a, b, self.packs)
 
 
 def difference(a: Values, b: Values, packs: Iterable[str]) -> dict:

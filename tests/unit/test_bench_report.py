@@ -34,6 +34,7 @@ from tinytrain.meta.bench.sections import figure
 from tinytrain.meta.bench.tables import tables
 from tinytrain.plan import Update
 from tinytrain.policies import POLICIES, sparse_update
+from tinytrain.units import format_count
 
 MIB = 2**20
 
@@ -116,6 +117,19 @@ def test_full_training_is_counted_at_batch_100_and_others_as_sparse_methods():
     assert [methods[x]["cost"]["published"] for x in ("full", "tinytrain")] == [4000, 2000]
     assert [methods[x]["cost"]["batch_1"] for x in ("full", "tinytrain")] == [3000, 3000]
     assert [methods[x]["cost"]["backward_per_sample"] for x in ("full", "tinytrain")] == [100, 30]
+
+
+def test_costs_are_the_most_bytes_and_the_mean_macs_and_seconds_of_the_episodes():
+    first, second = record("tinytrain"), record("tinytrain", episode=1)
+    for name in ("memory", "macs", "seconds"):
+        second[name] = {k: v if k == "full_backward" else 3 * v for k, v in first[name].items()}
+    for records in ([first, second], [second, first]):
+        (method,) = group_of(records)["methods"]
+        assert method["cost"] == {
+            "arena": 3000, "published": 6000, "batch_1": 9000, "trained_numbers": 15,
+            "backward_per_sample": 60, "backward_per_query": 40, "full_backward": 100, "total": 1000,
+            "seconds": {"probe": 1.0, "training": 3.0},
+        }  # fmt: skip
 
 
 def test_refused_adaptations_are_counted_and_cost_nothing():
@@ -233,6 +247,44 @@ def test_the_report_is_one_page_that_loads_nothing_and_one_with_its_plots_beside
         assert wanted in text and wanted.replace("'", "&#x27;") in page
 
 
+def lines_of(tmp_path, records):
+    """Lines of the Markdown page about `records`."""
+    (tmp_path / "log").write_text("".join(json.dumps(row) + "\n" for row in records))
+    write_report([tmp_path / "log"], tmp_path / "out")
+    return (tmp_path / "out" / "report.md").read_text().splitlines()
+
+
+def test_costs_stand_under_their_headings_with_their_units(tmp_path):
+    made = record("full", budget=7_000_000)
+    made["memory"] = {"arena": 1234567, "paper": 1, "batch_1": 2 * MIB, "batch_100": 3 * MIB,
+                      "trained_numbers": 4321}  # fmt: skip
+    made["macs"] = {"backward_per_sample": 1, "backward_per_query": 2.5e6, "full_backward": 10**7,
+                    "total": 6 * 10**9}  # fmt: skip
+    lines = lines_of(tmp_path, [made])
+    at = next(i for i, line in enumerate(lines) if line.startswith("| policy | budget, bytes"))
+    row = dict(zip(*([c.strip() for c in lines[k].strip("|").split("|")] for k in (at, at + 2)), strict=True))
+    assert row == {
+        "policy": "full", "budget, bytes": "7,000,000", "arena, bytes": "1,234,567",
+        "as published, MiB": "3.000", "equal batch 1, MiB": "2.000", "trained numbers": "4,321",
+        "backward MACs per picture": format_count(10**7), "per pseudo-query": "25.0 %",
+        "total MACs": format_count(6 * 10**9), "seconds": "2.00",
+    }  # fmt: skip
+    assert "| mcunet-5fps: FullTrain / full | 906 | 3.00 | 44.9 | 10.00 |" in lines
+
+
+def test_published_accuracies_stand_beside_those_of_the_same_pack(tmp_path):
+    lines = lines_of(tmp_path, [record("full", "gtsrb", after=0.25), record("full", "dtd10", after=0.5)])
+    assert "| FullTrain / full | 82.0 | 25.0 | 74.6 | 50.0 |" in lines
+
+
+def test_mixed_code_and_refused_adaptations_are_told_and_only_they(tmp_path):
+    told = ("different versions of the code", "1 adaptations were refused")
+    plain, mixed = record(), record(episode=1, code="new", refused="diverged")
+    for records, wanted in (([plain], False), ([plain, mixed], True)):
+        text = "\n".join(lines_of(tmp_path, records))
+        assert [words in text for words in told] == [wanted] * 2
+
+
 def test_the_report_shows_the_trials_of_learning_rates_and_names_what_is_at_the_edge(tmp_path):
     found = {
         "full": TunedRate(1.0, 1.0, False, (0.5, 0.7, 0.6)),
@@ -245,13 +297,14 @@ def test_the_report_shows_the_trials_of_learning_rates_and_names_what_is_at_the_
     assert "may lie beyond it: l2." in text and "caltech101" in text
 
 
-def test_differences_of_the_default_policy_are_shown_by_pack(tmp_path):
+def test_differences_of_the_default_policy_are_shown_by_pack_and_bold_where_clear_of_zero(tmp_path):
     rows = [record(label, pack, k, after) for label, after in (("none", 0.5), ("tinytrain", 0.6))
             for pack in ("gtsrb", "dtd10") for k in range(3)]  # fmt: skip
-    (tmp_path / "log").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    write_report([tmp_path / "log"], tmp_path / "out")
     line = "| tinytrain - none | **+10.00 ±0.00** | **+10.00 ±0.00** | **+10.00 ±0.00** |"
-    assert line in (tmp_path / "out" / "report.md").read_text()
+    assert line in lines_of(tmp_path, rows)
+    rows[-1]["accuracy"]["after"] = 0.4  # differences of 10, 10 and -10 points
+    line = "| tinytrain - none | **+10.00 ±0.00** | +3.33 ±28.68 | +6.67 ±14.34 |"
+    assert line in lines_of(tmp_path, rows)
 
 
 def test_only_what_is_like_the_published_protocol_stands_beside_it():
