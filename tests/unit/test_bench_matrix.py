@@ -176,6 +176,9 @@ def test_a_part_of_a_matrix_keeps_what_was_asked_for(tmp_path):
     matrix, _ = load_matrix(toybench.write(tmp_path))
     (cell,) = narrowed(matrix, packs=("leaves",), policies=("none",), episodes=2).cells
     assert (cell.packs, cell.policies, cell.episodes) == (("leaves",), ("none",), 2)
+    assert narrowed(matrix, episodes=100).cells == matrix.cells  # at most: never more than were planned
+    two = load_matrix(toybench.write(tmp_path, cells=[{**toybench.CELL, "backbones": ["toy", "far"]}]))[0]
+    assert [cell.backbones for cell in narrowed(two, backbones=("far",)).cells] == [("far",)]
     with pytest.raises(UsageError, match="no 'leafs' in its 2 packs: leaves, signs"):
         narrowed(matrix, packs=("leafs",))
 
