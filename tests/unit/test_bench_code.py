@@ -1,0 +1,36 @@
+"""The hash of the code: no module that makes a number is left out."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import toybench
+
+from tinytrain.meta.bench.codehash import sources
+
+# What an episode imports besides: packages that only hold others, stored kernels, pages, checks, the matrix.
+CHANGE_NOTHING = (
+    "tinytrain/jit/", "report/__init__.py", "report/html.py", "report/text.py", "meta/schema.py",
+    "meta/__init__.py", "bench/__init__.py", "bench/checks.py", "bench/codehash.py", "bench/jobs.py",
+    "bench/matrix.py", "bench/rates.py", "bench/seeds.py",
+)  # fmt: skip
+RUN = """
+import sys
+from tinytrain.meta.bench.episode import run_job
+from tinytrain.meta.bench.jobs import expand, open_backbones
+from tinytrain.meta.bench.matrix import load_matrix
+matrix, _ = load_matrix(sys.argv[1])
+run_job(expand(matrix, {}, open_backbones(matrix, ["toy"], {}))[0])
+for name, module in sys.modules.items():
+    if name.split(".")[0] == "tinytrain" and getattr(module, "__file__", None):
+        print(module.__file__)
+"""
+
+
+def test_every_module_that_an_episode_runs_is_in_the_hash_or_changes_no_number(tmp_path):
+    command = [sys.executable, "-c", RUN, str(toybench.write(tmp_path))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = {Path(line) for line in done.stdout.splitlines()}
+    assert len(loaded) > 50
+    left = loaded - {path for _, path in sources()}
+    assert not [str(path) for path in left if not any(part in str(path) for part in CHANGE_NOTHING)]
