@@ -15,11 +15,12 @@ from tinytrain import kernels as kernel_table
 from tinytrain.arena import Arena, Interval, place
 from tinytrain.binding import Binder, WorkingCopy, run
 from tinytrain.compile import Program
-from tinytrain.emit import Emitter, Tape
+from tinytrain.emit import Emitter
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, Update
 from tinytrain.program import Buffer, Segment, View
 from tinytrain.segments import Slot, externals_of, slots, trained_parts
+from tinytrain.tape import Tape
 
 PARTITIONS = 2  # gradient accumulators: part of the result, unlike the number of lanes that fill them
 
@@ -199,7 +200,7 @@ def _forward(emitter: Emitter, x: View, inner: tuple[int, ...], tape: Tape | Non
 
 def _embed_segment(network: Network, externals, micro: int, inner: tuple[int, ...]) -> Segment:
     segment = Segment("embed", micro, external=set(externals.values()))
-    features = _pictures(externals["features"], micro)
+    features = externals["features"].pictures(micro)
     segment.outputs = _forward(Emitter(segment, network), features, inner, None)
     return segment.finish(keep=segment.outputs)
 
@@ -211,12 +212,12 @@ def _train_segment(
     segment = Segment("train", micro, external=set(externals.values()))
     emitter = Emitter(segment, network)
     tape = Tape(0, trained_parts(network, recipe, externals["gradients"]))
-    segment.outputs = _forward(emitter, _pictures(externals["features"], micro), inner, tape)
+    segment.outputs = _forward(emitter, externals["features"].pictures(micro), inner, tape)
     split = len(segment.calls)
-    g = emitter.pool_grad(_pictures(externals["grad embedding"], micro))
+    g = emitter.pool_grad(externals["grad embedding"].pictures(micro))
     for a, b in reversed(_parts(network, inner)):
         if b - 1 in inner:
-            added = _pictures(externals[f"grad {network.layers[b - 1].name}"], micro)
+            added = externals[f"grad {network.layers[b - 1].name}"].pictures(micro)
             segment.call("accumulate", g.flat, added.flat)
         g = emitter.backward(g, a, b, tape)
     return segment.finish(keep=segment.outputs), split
@@ -232,21 +233,17 @@ def _apart_segment(
     tapes, found = [Tape(a, trained) for a, _ in parts], []
     for (a, b), tape in zip(parts, tapes, strict=True):
         x = externals[f"into {network.layers[a].name}" if a else "features"]
-        found.append(emitter.forward(_pictures(x, micro), a, b, tape))
+        found.append(emitter.forward(x.pictures(micro), a, b, tape))
     segment.outputs = emitter.pool(found[-1]), *found[: len(inner)]
     split = len(segment.calls)
-    pooled = emitter.pool_grad(_pictures(externals["grad embedding"], micro))
+    pooled = emitter.pool_grad(externals["grad embedding"].pictures(micro))
     for (a, b), tape in zip(parts, tapes, strict=True):
         last = b == len(network.layers)
-        g = _pictures(externals[f"grad {network.layers[b - 1].name}"], micro) if b - 1 in inner else pooled
+        g = externals[f"grad {network.layers[b - 1].name}"].pictures(micro) if b - 1 in inner else pooled
         if last and g is not pooled:
             segment.call("accumulate", g.flat, pooled.flat)
         emitter.backward(g, a, b, tape)
     return segment.finish(keep=segment.outputs), split
-
-
-def _pictures(buffer: Buffer, micro: int) -> View:
-    return View(buffer, (micro, *buffer.shape))
 
 
 def _program(

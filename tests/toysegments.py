@@ -8,10 +8,11 @@ from toynets import features_of, recipe
 from tinytrain import kernels
 from tinytrain.arena import Arena
 from tinytrain.binding import Binder, WorkingCopy
-from tinytrain.emit import Emitter, Tape
+from tinytrain.emit import Emitter
 from tinytrain.plan import cut_layer, n_trained
-from tinytrain.program import Buffer, Segment, View
+from tinytrain.program import Buffer, Segment
 from tinytrain.segments import columns_of, slots, trained_parts
+from tinytrain.tape import Tape
 
 
 def bound(segment, network, arrays, updates=()):
@@ -29,7 +30,7 @@ def forward_segment(network, first, last, n):
     layer = network.layers[first]
     source = Buffer("source", (n, *layer.in_hw, layer.cin), "uint8" if first == 0 else "float32")
     segment = Segment("forward", n, external={source})
-    segment.outputs = (Emitter(segment, network).forward(View(source, source.shape), first, last),)
+    segment.outputs = (Emitter(segment, network).forward(source.whole, first, last),)
     return segment.finish(keep=segment.outputs), source
 
 
@@ -42,8 +43,8 @@ def backward_segment(network, updates, first=0, n=1):
     segment = Segment("backward", n, external={source, g, gradients})
     emitter = Emitter(segment, network)
     tape = Tape(cut_layer(network, updates), trained_parts(network, recipe(updates), gradients))
-    emitter.forward(View(source, source.shape), first, len(network.layers), tape)
-    emitter.backward(emitter.pool_grad(View(g, g.shape)), first, len(network.layers), tape)
+    emitter.forward(source.whole, first, len(network.layers), tape)
+    emitter.backward(emitter.pool_grad(g.whole), first, len(network.layers), tape)
     return segment.finish(), source, g, gradients
 
 

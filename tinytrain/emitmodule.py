@@ -1,10 +1,12 @@
 """Kernel calls of a lite residual module, forward and backward, emitted among those of its block."""
 
+from tinytrain.emitgradient import grad_input, parameter_gradients
 from tinytrain.lite import Module
 from tinytrain.program import Bias, View, Weight
+from tinytrain.tape import Tape
 
 
-def add_module(emitter, y: View, x: View, module: Module, tape) -> None:
+def add_module(emitter, y: View, x: View, module: Module, tape: Tape | None) -> None:
     """Add to the output y of a block what its module makes of the input x of the block.
 
     `emitter` is the `Emitter` of the pass; with a `tape` it notes what the backward pass needs.
@@ -19,7 +21,7 @@ def add_module(emitter, y: View, x: View, module: Module, tape) -> None:
         "grouped_forward", hidden, pooled, Weight(module.index), filtered.kernel, filtered.stride,
         filtered.groups, macs=n * filtered.macs,
     )  # fmt: skip
-    segment.call("add_bias_relu6", hidden.reshape(-1, filtered.cout), Bias(module.index))
+    segment.call("add_bias_relu6", hidden.matrix, Bias(module.index))
     emitter.pointwise(low, hidden, module.index + 1, None)
     segment.call("upsample_add", y, low)
     if tape is not None and module.last >= tape.cut:
@@ -27,7 +29,7 @@ def add_module(emitter, y: View, x: View, module: Module, tape) -> None:
         emitter.save(tape, module.index + 1, hidden, low)
 
 
-def backward_module(emitter, g: View, module: Module, tape) -> View | None:
+def backward_module(emitter, g: View, module: Module, tape: Tape) -> View | None:
     """Gradient of the module's pooled input from that of the block's output.
 
     None where nothing before the block is trained. Accumulates the gradients of the module, if it is trained.
@@ -39,9 +41,9 @@ def backward_module(emitter, g: View, module: Module, tape) -> View | None:
     low = segment.new(f"{projected.name} output gradient", emitter.n, *projected.out_hw, projected.cout)
     segment.call("upsample_grad", low, g)
     if index in tape.trained:
-        emitter.parameter_gradients(index + 1, low, tape.trained[index + 1], tape.saved_input[index + 1])
-    hidden = emitter.grad_input(index + 1, low)
+        parameter_gradients(emitter, index + 1, low, tape.trained[index + 1], tape.saved_input[index + 1])
+    hidden = grad_input(emitter, index + 1, low)
     segment.call("apply_mask", hidden.flat, tape.mask[index])
     if index in tape.trained:
-        emitter.parameter_gradients(index, hidden, tape.trained[index], tape.saved_input[index])
-    return emitter.grad_input(index, hidden) if wanted else None
+        parameter_gradients(emitter, index, hidden, tape.trained[index], tape.saved_input[index])
+    return grad_input(emitter, index, hidden) if wanted else None

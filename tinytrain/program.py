@@ -25,6 +25,14 @@ class Buffer:
     def nbytes(self) -> int:
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
+    @property
+    def whole(self) -> "View":
+        return View(self, self.shape)
+
+    def pictures(self, n: int) -> "View":
+        """One such array for each of n pictures; whoever places the buffer makes it that large."""
+        return View(self, (n, *self.shape))
+
 
 @dataclass(frozen=True, eq=False)
 class View:
@@ -57,6 +65,11 @@ class View:
     @property
     def flat(self) -> "View":
         return self.reshape(self.size)
+
+    @property
+    def matrix(self) -> "View":
+        """A row per pixel, a column per channel."""
+        return self.reshape(-1, self.shape[-1])
 
     @property
     def T(self) -> "View":  # noqa: N802 - the name numpy gives it

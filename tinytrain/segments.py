@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tinytrain.added import with_modules
-from tinytrain.emit import Emitter, Tape, Trained
+from tinytrain.emit import Emitter
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, cut_layer, n_trained, trained_modules
 from tinytrain.program import Buffer, Columns, Segment, View
+from tinytrain.tape import Tape, Trained
 
 TEMPERATURE = np.float32(10)  # of the probe's loss
 
@@ -75,14 +76,6 @@ def externals_of(network: Network, start: int, trained: int) -> dict[str, Buffer
     }
 
 
-def _pictures(buffer: Buffer, n: int) -> View:
-    return View(buffer, (n, *buffer.shape))
-
-
-def _whole(buffer: Buffer) -> View:
-    return View(buffer, buffer.shape)
-
-
 class SegmentBank:
     """The segments of one recipe, emitted when first asked for and shared by all candidate programs.
 
@@ -114,8 +107,8 @@ class SegmentBank:
         segment = Segment(f"backward {n}", n, external=set(external.values()))
         emitter = Emitter(segment, network)
         tape = Tape(self.cut, trained_parts(network, self.recipe, external["gradients"]))
-        emitter.forward(_pictures(external["features"], n), self.start, len(network.layers), tape)
-        g = emitter.pool_grad(_pictures(external["grad embedding"], n))
+        emitter.forward(external["features"].pictures(n), self.start, len(network.layers), tape)
+        g = emitter.pool_grad(external["grad embedding"].pictures(n))
         emitter.backward(g, self.start, len(network.layers), tape)
         return segment.finish()
 
@@ -123,7 +116,7 @@ class SegmentBank:
 def prefix_segment(network: Network, start: int, externals, band: int | None = None) -> Segment:
     """Features (the input of layer `start`) of one picture; wider bands are faster and take more bytes."""
     segment = Segment("prefix", 1, external=set(externals.values()))
-    segment.outputs = (Emitter(segment, network, band).forward(_pictures(externals["input"], 1), 0, start),)
+    segment.outputs = (Emitter(segment, network, band).forward(externals["input"].pictures(1), 0, start),)
     return segment.finish(keep=segment.outputs)
 
 
@@ -133,7 +126,7 @@ def embed_segment(
     """Embeddings (n, d) from features."""
     segment = Segment(f"embed {n}", n, external=set(externals.values()))
     emitter = Emitter(segment, network, band)
-    y = emitter.forward(_pictures(externals["features"], n), start, len(network.layers))
+    y = emitter.forward(externals["features"].pictures(n), start, len(network.layers))
     segment.outputs = (emitter.pool(y),)
     return segment.finish(keep=segment.outputs)
 
@@ -157,7 +150,7 @@ def tap_segment(network: Network, start: int, inspected, way: int, externals) ->
     emitter = Emitter(segment, network)
     last = len(network.layers)
     starts = [i for i in range(start, last) if network.block_start(i) == i]
-    inputs = [_pictures(externals["features"], 1)]
+    inputs = [externals["features"].pictures(1)]
     for a, b in zip(starts, [*starts[1:], last], strict=True):
         inputs.append(emitter.forward(inputs[-1], a, b))
     embedding = emitter.pool(inputs.pop())
@@ -171,9 +164,8 @@ def tap_segment(network: Network, start: int, inspected, way: int, externals) ->
             if i in tape.output:
                 channels = network.layers[i].cout
                 dots = segment.new("fisher dots", channels)
-                total = _whole(externals[f"fisher {i}"])
-                a, g = tape.output[i].reshape(-1, channels), gradient.reshape(-1, channels)
-                segment.call("add_fisher", total, dots, a, g)
+                total = externals[f"fisher {i}"].whole
+                segment.call("add_fisher", total, dots, tape.output[i].matrix, gradient.matrix)
 
         g = emitter.backward(g, a, b, tape, tap)
     return segment.finish(keep=segment.outputs)
@@ -184,7 +176,7 @@ def _loss_calls(segment: Segment, embedding: View, way: int, externals) -> View:
     loss = segment.new("loss", 1)
     residual, cosine = segment.new("residual", 1, way), segment.new("cosine", 1, way)
     g = segment.new("gradient of embedding", *embedding.shape)
-    label, prototypes = _whole(externals["label"]), _whole(externals["prototypes"])
+    label, prototypes = externals["label"].whole, externals["prototypes"].whole
     segment.call("prototype_loss", loss, residual, cosine, embedding, label, prototypes, TEMPERATURE)
     segment.call("prototype_loss_grad", g, residual, cosine, embedding, prototypes, TEMPERATURE)
     segment.outputs = (loss,)

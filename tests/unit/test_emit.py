@@ -6,7 +6,7 @@ from oracle import Oracle
 from toynets import ROWS, everything, features_of, random_updates, recipe, relative, selected, toy
 from toysegments import backward_case, backward_segment, bound, forward_segment
 
-from tinytrain import emit
+from tinytrain import emit, emitstream
 from tinytrain.plan import Update, picture_macs
 from tinytrain.program import Bias, View, Weight
 from tinytrain.segments import slots
@@ -18,7 +18,7 @@ CANARY = 0xA5
 def limit_bands(monkeypatch, nbytes):
     """Every block streams in bands of `nbytes`."""
     monkeypatch.setattr(emit, "BAND_BYTES", nbytes)
-    monkeypatch.setattr(emit, "WHOLE_BYTES", nbytes)
+    monkeypatch.setattr(emitstream, "WHOLE_BYTES", nbytes)
 
 
 @NETWORKS

@@ -27,7 +27,7 @@ from toysteps import (
     step_gradients,
 )
 
-from tinytrain import emit, kernels
+from tinytrain import emit, emitstream, kernels
 from tinytrain.added import with_modules
 from tinytrain.binding import WorkingCopy
 from tinytrain.errors import UsageError
@@ -147,7 +147,7 @@ def test_backward_macs_with_modules_are_those_of_the_plan(name, key):
 @pytest.mark.parametrize("band_bytes", [1, 700, 56_000])
 def test_a_streamed_pass_with_modules_equals_the_whole_one_and_the_oracle(monkeypatch, name, band_bytes):
     monkeypatch.setattr(emit, "BAND_BYTES", band_bytes)
-    monkeypatch.setattr(emit, "WHOLE_BYTES", band_bytes)
+    monkeypatch.setattr(emitstream, "WHOLE_BYTES", band_bytes)
     network = made(name)
     for first in sorted({network.block_start(i) for i in range(len(network.layers))}):
         x = features_of(network, first, 2)
