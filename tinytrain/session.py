@@ -33,6 +33,14 @@ def augmentation_of(episode: Episode, size: int, seed: int) -> Callable[[int, in
     return augmentation
 
 
+def head_views(fit: Fit, kind: str, n_support: int) -> int:
+    """Augmented views of every support picture that a head of this kind is fitted to."""
+    if kind != "lda":
+        return 0
+    sets = fit.resources.sets
+    return sets - 1 if sets >= 2 else max(1, min(fit.recipe.views, HEAD_PICTURES // n_support))
+
+
 class Session:
     """One adaptation of `working` to `episode` by the program of `fit`; `adapt` has the order of calls."""
 
@@ -84,9 +92,9 @@ class Session:
             self.array("class counts"),
             self.array(f"scatter matrix ({tick})") if kind == "lda" else None,
         )
-        every_view = range(self._head_views() + 1) if kind == "lda" else (0,)
+        views = range(head_views(self.fit, kind, len(self.labels)) + 1)
         return fit_head(
-            kind, self.kernels, arrays, lambda: self._embeddings(every_view),
+            kind, self.kernels, arrays, lambda: self._embeddings(views),
             lambda: self._measured(left_out), self.trainer.class_sizes,
         )  # fmt: skip
 
@@ -101,12 +109,6 @@ class Session:
                 measure(rows, embeddings, labels, trainer.sums, trainer.class_sizes, trainer.prototypes)
                 self.array(left_out)[self.dealt[first : first + len(labels)]] = rows
                 first += len(labels)
-
-    def _head_views(self) -> int:
-        sets = self.fit.resources.sets
-        return (
-            sets - 1 if sets >= 2 else max(1, min(self.fit.recipe.views, HEAD_PICTURES // len(self.labels)))
-        )
 
     def _embeddings(self, which, order=None):
         """(embeddings, labels) batches of the support in the views `which`, by index or in `order`."""

@@ -3,7 +3,7 @@
 from tinytrain.fit import Fit
 from tinytrain.plan import n_hard, n_unlabelled
 from tinytrain.probe import Scores
-from tinytrain.session import HEAD_PICTURES
+from tinytrain.session import head_views
 
 
 def executed(fit: Fit, scores: Scores | None, n_support: int) -> dict[str, int]:
@@ -46,10 +46,7 @@ def _heads(fit: Fit) -> list[str]:
 
 def _head(cost: _Cost, n: int, kind: str) -> int:
     """One head: every view of every picture, then the clean ones again to leave each out in turn."""
-    sets, views = cost.fit.resources.sets, 0
-    if kind == "lda":
-        views = sets - 1 if sets >= 2 else max(1, min(cost.fit.recipe.views, HEAD_PICTURES // n))
-    shown = [*range(views + 1), 0]
+    shown = [*range(head_views(cost.fit, kind, n) + 1), 0]
     return n * sum(cost.embed + cost.load(view) for view in shown)
 
 
