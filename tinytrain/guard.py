@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tinytrain.suspects import Suspect, chance, find_suspects, margins
+from tinytrain.units import finite_or_none
 
 WORST_SHARE = 0.1  # of the support pictures: those that fit their class worst
 # Labels are believed where the mean margin of these is above LEAST_FIT, in units of the similarity that
@@ -26,8 +27,8 @@ class Evidence:
     """What an adaptation leaves behind for the guard.
 
     `losses` of the steps that were run, out of `steps`; `finite`: whether every number of the result is;
-    `before` and `after` (n, 4) are what `leftout.measure` found, `after` None where training broke off.
-    `macs` is what measuring cost.
+    `before` and `after` (n, leftout.COLUMNS) are what `leftout.measure` found, `after` None where training
+    broke off. `macs` is what measuring cost.
     """
 
     losses: list[float]
@@ -75,8 +76,8 @@ def judge(evidence: Evidence, pictures, class_names: tuple[str, ...], force: boo
     """
     trained = bool(evidence.losses)
     measures = {
-        "loss_before": _number(evidence.losses[0]) if trained else None,
-        "loss_after": _number(final_loss(evidence.losses)) if trained else None,
+        "loss_before": finite_or_none(evidence.losses[0]) if trained else None,
+        "loss_after": finite_or_none(final_loss(evidence.losses)) if trained else None,
         "label_fit": label_fit(evidence.before),
         "guessing": 1 / len(class_names),
         "left_out_before": left_out_accuracy(evidence.before),
@@ -147,7 +148,3 @@ def _left_out(measures: dict) -> list[Reason]:
     else:
         what = f"is {after:.1%} after training, where guessing gives {measures['guessing']:.1%}"
     return [Reason("left-out", f"leave-one-out accuracy on the support {what}")]
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -41,7 +41,7 @@ def chance(rows: np.ndarray) -> float:
 
 
 def find_suspects(rows: np.ndarray, pictures, class_names: tuple[str, ...]) -> tuple[Suspect, ...]:
-    """Suspects by falling score. `rows` (n, 4) belong to the labelled `pictures`.
+    """Suspects by falling score. `rows` (n, leftout.COLUMNS) belong to the labelled `pictures`.
 
     A picture that is the only one of its class cannot be judged and never becomes a suspect.
     """

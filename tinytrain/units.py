@@ -1,5 +1,6 @@
 """Sizes and shares as people write them: ``1MB``, ``256 KiB``, ``15%``; MB = 10^6, MiB = 2^20."""
 
+import math
 import re
 
 from tinytrain.errors import UsageError
@@ -49,3 +50,8 @@ def format_count(count: float) -> str:
         if count >= factor:
             return f"{count / factor:.2f} {unit}"
     return f"{count:.0f}"
+
+
+def finite_or_none(value: float) -> float | None:
+    """What JSON can say of a number: None for NaN and infinity."""
+    return float(value) if math.isfinite(value) else None

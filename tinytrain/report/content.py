@@ -10,6 +10,7 @@ from tinytrain.plan import Budget, backward_macs_per_query, n_trained, n_unlabel
 from tinytrain.policies.common import Policy
 from tinytrain.probe import Scores
 from tinytrain.seeds import rng_for
+from tinytrain.units import finite_or_none
 from tinytrain.zoo import SHIPPED
 
 RESAMPLES = 10_000
@@ -24,11 +25,6 @@ def accuracy(labels: np.ndarray, before, before_cosine, after, left_out: float |
         "n_query": len(labels),
         "left_out": left_out,
     }
-
-
-def finite_or_none(value: float) -> float | None:
-    """What JSON can say of a number."""
-    return float(value) if np.isfinite(value) else None
 
 
 def share_right(labels: np.ndarray, predicted: np.ndarray | None) -> float | None:

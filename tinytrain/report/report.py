@@ -14,6 +14,7 @@ from tinytrain.policies.common import Policy
 from tinytrain.probe import Scores
 from tinytrain.report import content
 from tinytrain.report.macs import executed
+from tinytrain.units import finite_or_none
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ class Report:
             "threads": {"lanes": min(self.lanes, self.fit.resources.lanes), "blas": 1},
             "kernels": self.backend,
             "resources": content.describe_resources(self.fit),
-            "losses": [content.finite_or_none(x) for x in self.losses],
+            "losses": [finite_or_none(x) for x in self.losses],
             "arena_table": self.fit.program.table(),
             "warnings": list(self.warnings),
         }
