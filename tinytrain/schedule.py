@@ -30,18 +30,20 @@ def step_items(
 
 def balanced_subset(labels: np.ndarray, size: int, rng: np.random.Generator) -> list[int]:
     """`size` picture indices in rising order, dealt out class by class in random order."""
-    order = rng.permutation(len(labels))
-    rank = np.empty(len(labels), int)
-    for label in np.unique(labels):
-        members = order[labels[order] == label]
-        rank[members] = np.arange(len(members))
+    rank = _rank(labels, rng.permutation(len(labels)))
     turn = np.lexsort((rng.permutation(len(labels)), rank))
     return sorted(int(i) for i in turn[:size])
 
 
 def dealt(labels: np.ndarray) -> np.ndarray:
     """Picture indices class by class in turn, so that every stretch of them holds all classes alike."""
+    return np.lexsort((labels, _rank(labels, np.arange(len(labels)))))
+
+
+def _rank(labels: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """How many pictures of its class come before each picture in `order`."""
     rank = np.empty(len(labels), int)
     for label in np.unique(labels):
-        rank[labels == label] = np.arange((labels == label).sum())
-    return np.lexsort((labels, rank))
+        members = order[labels[order] == label]
+        rank[members] = np.arange(len(members))
+    return rank

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tinytrain.plan import Resources
-from tinytrain.schedule import balanced_subset, step_items
+from tinytrain.schedule import balanced_subset, dealt, step_items
 
 LABELS = np.repeat(np.arange(5), (1, 2, 3, 20, 30))
 
@@ -35,6 +35,16 @@ def test_a_subset_holds_every_class_and_as_many_of_each_as_possible(size):
         assert chosen == sorted(set(chosen)) and len(chosen) == size and counts.min() >= 1
         has_more = counts < np.bincount(LABELS)
         assert (counts[has_more] >= counts.max() - 1).all()
+
+
+def test_classes_take_turns_in_what_is_dealt_and_each_keeps_its_own_order():
+    labels = np.random.default_rng(0).permutation(LABELS)
+    order = dealt(labels)
+    assert sorted(order) == list(range(len(labels)))
+    assert labels[order[:11]].tolist() == [0, 1, 2, 3, 4, 1, 2, 3, 4, 2, 3]
+    assert labels[order[12:48]].tolist() == [3, 4] * 17 + [4, 4]
+    for label in range(5):
+        assert order[labels[order] == label].tolist() == np.flatnonzero(labels == label).tolist()
 
 
 def test_a_subset_step_uses_the_same_pictures_as_support_and_as_queries():
