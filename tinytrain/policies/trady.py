@@ -19,7 +19,7 @@ from tinytrain.plan import Budget, Recipe, TaskShape, Update, full_backward_macs
 from tinytrain.policies.common import Policy, all_channels, scaled
 from tinytrain.probe import Scores
 
-RATE = 0.25  # the best of 0.01, 0.05, 0.25 and 1.25 on two episodes each of pacs_photo and fsdd_logmel
+RATE = 0.25  # of plain SGD; where `tinytrain bench tune` starts from
 LEAST_SHARE = 1 / 8  # of a layer's channels, the smallest share that SparseUpdate's configurations know
 # By number of layers and weights, as `tinytrain.meta.layerrank` prints them.
 RANKED = {
