@@ -77,8 +77,7 @@ class Delta:
 
     def modules(self, network: Network) -> tuple[Module, ...]:
         """The lite residual modules that the delta changes or adds."""
-        changed = {s.layer for s in self.slices}
-        return tuple(m for m in network.possible_modules if changed & {m.index, m.index + 1})
+        return network.modules_of(s.layer for s in self.slices)
 
 
 def _check_slice(network: Network, s: Slice) -> None:
@@ -123,7 +122,7 @@ def apply(network: Network, delta: Delta) -> Network:
     weights, scales, biases = list(network.weights), list(network.scales), list(network.biases)
     added = dict(network.added)
     for module in delta.modules(network):
-        for index in (module.index, module.index + 1):
+        for index in module.indices:
             part = {s.part: s.values for s in delta.slices if s.layer == index}
             added[index] = part["weight"].copy(), part["bias"].copy()
     for s in delta.slices:

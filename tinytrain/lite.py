@@ -26,6 +26,11 @@ class Module:
     last: int
     layers: tuple[Layer, Layer]
 
+    @property
+    def indices(self) -> tuple[int, int]:
+        """The numbers of both of its layers."""
+        return self.index, self.index + 1
+
 
 def possible_modules(layers: tuple[Layer, ...]) -> tuple[Module, ...]:
     """A module for each block that expands, filters and projects; its size follows from the block's.

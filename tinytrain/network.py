@@ -11,6 +11,7 @@ behind those of the layers, so that updates, gradients and deltas name them like
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
@@ -63,6 +64,11 @@ class Network:
     def modules(self) -> tuple[Module, ...]:
         """The modules that the network has."""
         return tuple(m for m in self.possible_modules if m.index in self.added)
+
+    def modules_of(self, layers: Iterable[int]) -> tuple[Module, ...]:
+        """The modules, had or possible, that any of these `layers` belong to."""
+        named = set(layers)
+        return tuple(m for m in self.possible_modules if not named.isdisjoint(m.indices))
 
     @cached_property
     def all_layers(self) -> tuple[Layer, ...]:

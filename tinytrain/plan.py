@@ -92,7 +92,7 @@ def _whole_module(network: Network, update: Update, order: list[int]) -> bool:
     layer = network.all_layers[update.layer]
     module = trained_modules(network, (update,))[0]
     whole = len(update.channels) == layer.cout and update.inputs is None and update.bias
-    return whole and {module.index, module.index + 1} <= set(order)
+    return whole and set(module.indices) <= set(order)
 
 
 def _bad_recipe(what: str) -> UsageError:
@@ -164,8 +164,7 @@ class TaskShape:
 
 def trained_modules(network: Network, updates: tuple[Update, ...]) -> tuple[Module, ...]:
     """The lite residual modules that are trained."""
-    trained = {u.layer for u in updates}
-    return tuple(m for m in network.possible_modules if trained & {m.index, m.index + 1})
+    return network.modules_of(u.layer for u in updates)
 
 
 def cut_layer(network: Network, updates: tuple[Update, ...]) -> int:

@@ -5,6 +5,7 @@ from tinytrain.adapt import adapt
 from tinytrain.network import Network
 from tinytrain.plan import Budget, Recipe, Update
 from tinytrain.policies.common import Policy
+from tinytrain.policies.tinytl import modules_from
 from tinytrain.toy import toy_episode, toy_network
 
 # Between them these pass through every kernel: (first trained layer, optimizer, kind of step, head).
@@ -26,8 +27,8 @@ def _is_compiled(kernel) -> bool:
 
 def _policy(first: int, optimizer: str, step: str, head: str) -> Policy:
     def recipe(network: Network, *_) -> Recipe:
-        layers = [*range(first, len(network.layers)), *_modules(network, first)]
-        updates = tuple(_update(network, i) for i in layers)
+        layers = range(first, len(network.layers))
+        updates = (*(_update(network, i) for i in layers), *modules_from(network, first))
         rates, entropy = ((1e-4, 1e-4),) * len(updates), float(step == "both")
         return Recipe(
             "warmup", updates, rates, optimizer, step, 0.6, steps=2, head=head, views=3, entropy=entropy
@@ -39,12 +40,7 @@ def _policy(first: int, optimizer: str, step: str, head: str) -> Policy:
     return Policy("warmup", recipe, "no method", inspects=inspected, macs_limited=False)
 
 
-def _modules(network: Network, first: int) -> list[int]:
-    """The layers of the lite residual modules behind layer `first`."""
-    return [i for m in network.possible_modules if m.first >= first for i in (m.index, m.index + 1)]
-
-
 def _update(network: Network, layer: int) -> Update:
-    """Modules and every other layer whole, the others partly: both ways to write back are taken."""
-    count, module = network.all_layers[layer].cout, layer >= len(network.layers)
-    return Update(layer, tuple(range(count if module or layer % 2 else count // 2)), bias=True)
+    """Every other layer whole, the others partly: both ways to write back are taken."""
+    count = network.layers[layer].cout
+    return Update(layer, tuple(range(count if layer % 2 else count // 2)), bias=True)
