@@ -39,6 +39,11 @@ def add_threads(parser) -> None:
     )
 
 
+def lanes(arguments) -> int:
+    """Pictures to work on at once: ``--threads``, by default the number of cores."""
+    return arguments.threads or os.cpu_count() or 1
+
+
 def at_least(least: int):
     """An argparse type: a whole number not below `least`."""
 

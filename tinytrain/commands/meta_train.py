@@ -1,7 +1,7 @@
 """``tinytrain meta-train``: few-shot episodes for a whole network, so that few examples suffice it later."""
 
 from tinytrain.commands import offline
-from tinytrain.commands.common import add_backbone, open_backbone
+from tinytrain.commands.common import add_backbone, lanes, open_backbone
 
 DESCRIPTION = (
     "Train a network on few-shot episodes of many domains. RECIPE is a YAML file or the name of a shipped"
@@ -31,6 +31,6 @@ def run(arguments) -> int:
 
     sources = open_sources(recipe.sources, recipe.seed)
     validator = Validator(recipe.validate, sources, network.preprocessing.size)
-    task = MetaTask(network, recipe, sources, validator, offline.lanes(arguments))
+    task = MetaTask(network, recipe, sources, validator, lanes(arguments))
     digest = digest_of(recipe, network.digest)
     return offline.execute(task, recipe, paths, digest, arguments, "meta-training")

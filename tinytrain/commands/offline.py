@@ -41,12 +41,6 @@ def opened_recipe(arguments, kind: str):
     return recipe, paths
 
 
-def lanes(arguments) -> int:
-    import os
-
-    return arguments.threads or os.cpu_count() or 1
-
-
 def execute(task, recipe, paths, digest: str, arguments, stage: str) -> int:
     """Train, write the network, print the result."""
     from tinytrain.meta.loop import Run

@@ -1,7 +1,7 @@
 """``tinytrain pretrain``: a network from random weights, by classes or by a teacher's embeddings."""
 
 from tinytrain.commands import offline
-from tinytrain.commands.common import open_backbone
+from tinytrain.commands.common import lanes, open_backbone
 
 DESCRIPTION = (
     "Train a network from random weights: on the classes of the recipe's sources or, with a teacher, on its"
@@ -33,7 +33,7 @@ def run(arguments) -> int:
     teacher = open_backbone(recipe.teacher) if recipe.teacher else None
     sources = open_sources(recipe.sources, recipe.seed)
     validator = Validator(recipe.validate, sources, recipe.architecture.size)
-    task = PretrainTask(recipe, sources, validator, teacher, offline.lanes(arguments))
+    task = PretrainTask(recipe, sources, validator, teacher, lanes(arguments))
     name = recipe.teacher and "given"  # its digest counts, not where it lies
     digest = digest_of(replace(recipe, teacher=name), teacher.digest if teacher else "")
     return offline.execute(task, recipe, paths, digest, arguments, "pre-training")

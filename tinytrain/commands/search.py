@@ -7,6 +7,7 @@ from tinytrain.commands.common import (
     add_threads,
     at_least,
     check_outputs,
+    lanes,
     open_backbone,
     print_result,
 )
@@ -75,7 +76,6 @@ def ratios(text: str) -> tuple[float, ...]:
 
 def run(arguments) -> int:
     import json
-    import os
     from pathlib import Path
 
     from tinytrain.atomic import write_bytes
@@ -91,7 +91,6 @@ def run(arguments) -> int:
     space = Space(network, first, arguments.ratios)
     draw = Draw(arguments.episodes, arguments.way, arguments.shots, arguments.queries, arguments.seed)
     log = Path(arguments.log or f"{arguments.out}.log")
-    lanes = arguments.threads or os.cpu_count() or 1
     with ProgressLine() as progress:
         searched = search(
             space,
@@ -100,7 +99,7 @@ def run(arguments) -> int:
             arguments.budget,
             log,
             arguments.samples,
-            lanes,
+            lanes(arguments),
             progress,
         )
     result = searched.json()
