@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from tinytrain.adapt import adapt
-from tinytrain.deltafile import encode_delta, load_delta, save_delta
+from tinytrain.deltafile import load_delta, save_delta
 from tinytrain.episode import Pictures
 from tinytrain.errors import AdaptationRefusedError, InputError
 from tinytrain.guard import LEAST_FIT, Evidence, final_loss, judge, label_fit, left_out_accuracy
-from tinytrain.leftout import COLUMNS
+from tinytrain.leftout import COLUMNS, NEAR, OTHER, OWN, measure
 from tinytrain.plan import Budget, Recipe, Update
 from tinytrain.policies.common import Policy
 from tinytrain.predict import Predictor
@@ -75,6 +75,10 @@ def test_force_keeps_all_but_what_is_not_finite(case):
     assert [r.code for r in found.reasons] == codes
 
 
+def test_a_loss_that_stayed_is_no_reason():
+    assert verdict(losses=[1.0, 0.5, 0.5, 1.0]).accepted
+
+
 def test_what_is_good_is_accepted_and_force_is_no_news_then():
     for force in (False, True):
         found = verdict(force=force)
@@ -100,7 +104,9 @@ def test_label_fit_is_the_worst_tenth_less_half_of_the_median_on_the_scale_of_ch
     assert label_fit(rows([-0.6] * 10)) == pytest.approx(-0.6 / 0.2, rel=1e-4), (
         "a negative median does not count"
     )
+    assert label_fit(BAD[5:]) == pytest.approx(label_fit(BAD)), "of a few pictures, one is the worst tenth"
     assert left_out_accuracy(BAD) == 0.9
+    assert left_out_accuracy(rows([0.0] * 10)) == 0, "as close to another class is not closer to its own"
 
 
 def test_the_final_loss_is_the_mean_of_the_last_quarter():
@@ -137,7 +143,7 @@ def refused():
 def test_what_is_refused_predicts_like_the_unadapted_network(refused):
     assert (refused.after == refused.before_cosine).all()
     unadapted = adapt(toy_network(), refused.episode, BIG, "none")
-    assert refused.delta.slices == () and refused.delta.head.kind == "cosine"
+    assert refused.delta.slices == () and refused.delta.head.kind == "cosine" and refused.delta.views == 1
     # The features of the refused one were cached in 8 bits.
     np.testing.assert_allclose(refused.delta.head.weights, unadapted.delta.head.weights, atol=0.02)
     logits = Predictor(refused.network, refused.delta).logits(refused.episode.query)
@@ -215,7 +221,18 @@ def test_wrong_labels_lower_the_fit_of_labels():
     assert np.mean(fits[1::2]) < np.mean(fits[::2])
 
 
-def test_more_support_than_a_step_sees_is_measured_class_by_class_in_turn():
-    report = adapt(toy_network(), toy_episode(3, 20, 0), BIG, policy(steps=2))
-    assert report.fit.resources.step_support < 60 and report.guard.measures["left_out_before"] > 0.5
-    assert encode_delta(report.delta)
+def test_more_support_than_a_step_sees_is_measured_class_by_class_in_turn(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "tinytrain.adapt.judge", lambda evidence, *rest: seen.append(evidence) or judge(evidence, *rest)
+    )
+    report = adapt(toy_network(), toy_episode(3, 20, 0), BIG, "none")
+    assert report.fit.resources.step_support < 60
+    support = report.episode.support
+    embedded = Predictor(report.network, report.delta).embed(support)
+    embedded /= np.linalg.norm(embedded, axis=1, keepdims=True)
+    means = np.stack([embedded[support.labels == k].mean(axis=0) for k in range(3)])
+    want = np.empty((60, COLUMNS), np.float32)
+    measure(want, embedded, support.labels, means, np.full(3, 20, "f"), np.empty_like(means))
+    # Features were cached in 8 bits.
+    np.testing.assert_allclose(seen[0].before[:, [OWN, OTHER, NEAR]], want[:, [OWN, OTHER, NEAR]], atol=0.05)

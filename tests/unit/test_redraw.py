@@ -104,11 +104,28 @@ def test_the_delta_holds_every_channel_that_was_ever_drawn_as_the_network_ended_
     assert all(captured[i].tobytes() == network.float_weight(i).tobytes() for i in untouched)
 
 
-def test_draws_follow_the_seed():
+def test_draws_follow_the_seed_and_differ_from_epoch_to_epoch(monkeypatch):
+    draws, keep = [], Trainer.redraw
+
+    def redraw(self, rng):
+        keep(self, rng)
+        draws.append(tuple((s.channels, s.inputs) for s in self.slots))
+
+    monkeypatch.setattr(Trainer, "redraw", redraw)
     runs = [adapt(toy_network(), toy_episode(), Budget(2**22), POLICY, seed=s, force=True) for s in (1, 1, 2)]
-    inputs = [r.delta.slices[0].inputs.tolist() for r in runs]
     values = [r.delta.slices[0].values.tobytes() for r in runs]
-    assert values[0] == values[1] != values[2] and inputs[0] == inputs[1]
+    assert values[0] == values[1] != values[2]
+    assert draws[:6] == draws[6:12] != draws[12:] and len(draws) == 18 and len(set(draws[:6])) > 3
+
+
+def test_the_optimizer_starts_anew_with_every_draw():
+    plan = recipe(UPDATES, optimizer="adam")
+    made = trainer(toy("blocks"), plan, IMAGES, LABELS, augmentation=augmentation)
+    made.start()
+    made.step(1, items(len(LABELS)), items(len(LABELS), 1))
+    assert all(state.any() for state in made.states)
+    made.redraw(np.random.default_rng(0))
+    assert len(made.states) == 2 and not any(state.any() for state in made.states)
 
 
 def test_an_epoch_of_several_steps_draws_once(monkeypatch):
@@ -138,4 +155,8 @@ def test_trady_goes_as_deep_as_every_layer_above_still_gets_an_eighth_of_its_cha
         ]
         if len(updates) > 1:
             assert min(shares) >= 1 / 8
+        costs = [layer.macs for layer in network.layers]
+        for deeper in range(1, updates[0].layer):  # no draw from there on leaves an eighth for each
+            left = macs * full - sum(costs[deeper + 1 :])
+            assert left < sum(costs[deeper:]) / 8
     assert [u.layer for u in updates] == list(range(1, len(network.layers)))

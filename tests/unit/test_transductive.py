@@ -10,9 +10,9 @@ from toysteps import IMAGES, LABELS, assert_equals_oracle, augmentation, augment
 
 from tinytrain import kernels
 from tinytrain.adapt import adapt
-from tinytrain.deltafile import encode_delta
+from tinytrain.engine import Trainer
 from tinytrain.plan import Budget, Resources, TaskShape, backward_macs_per_query, n_unlabelled, picture_macs
-from tinytrain.policies import transductive
+from tinytrain.policies import POLICIES, transductive
 from tinytrain.toy import toy_episode, toy_network
 
 QUERIES = pictures(5, seed=9)
@@ -104,7 +104,29 @@ def test_what_is_learned_does_not_depend_on_the_labels_of_the_queries_but_on_the
     ]
     values = [b"".join(s.values.tobytes() for s in r.delta.slices) for r in runs]
     assert values[0] == values[1] != values[2]
-    assert len(encode_delta(runs[0].delta)) > 0
+
+
+def test_where_queries_are_many_every_step_draws_some_and_all_get_their_turn(monkeypatch):
+    seen, keep = [], Trainer.step
+
+    def step(self, number, support, queries, unlabelled):
+        seen.append(unlabelled)
+        return keep(self, number, support, queries, unlabelled)
+
+    monkeypatch.setattr(Trainer, "step", step)
+    episode = toy_episode(queries=6)
+    runs = [adapt(toy_network(), episode, Budget(2**22), transductive.POLICY, seed) for seed in (0, 0, 1)]
+    count = runs[0].fit.resources.step_queries
+    assert count < len(episode.query) and all(len(set(u)) == len(u) == count for u in seen)
+    behind = range(len(episode.support), len(episode.support) + len(episode.query))
+    assert {item for u in seen[:40] for item in u} == {(0, i) for i in behind}
+    assert seen[:40] == seen[40:80] != seen[80:] and len(set(map(tuple, seen[:40]))) > 30
+
+
+def test_entropy_and_cross_entropy_are_equally_weighted():
+    arguments = toy_network(), None, Budget(), TaskShape(12, 3, 12), 1.0
+    ours, full = (p.recipe(*arguments) for p in (transductive.POLICY, POLICIES["full"]))
+    assert ours == replace(full, policy="transductive", entropy=1.0)
 
 
 def test_without_queries_it_is_full_fine_tuning():
