@@ -3,9 +3,10 @@
 from types import SimpleNamespace
 
 import numpy as np
+from oracle import Oracle
 from toynets import features_of, recipe
 
-from tinytrain import kernels
+from tinytrain import emit, emitstream, kernels
 from tinytrain.arena import Arena
 from tinytrain.binding import Binder, WorkingCopy
 from tinytrain.emit import Emitter
@@ -57,3 +58,23 @@ def backward_case(network, updates, first=0, n=1):
         gradients: np.zeros(gradients.shape, "f"),
     }
     return segment, arrays
+
+
+def limit_bands(monkeypatch, nbytes):
+    """Every block streams in bands of `nbytes`."""
+    monkeypatch.setattr(emit, "BAND_BYTES", nbytes)
+    monkeypatch.setattr(emitstream, "WHOLE_BYTES", nbytes)
+
+
+def assert_forward_equals_oracle(network):
+    """From the start of every block to the end of the network, streamed and whole."""
+    last = len(network.layers)
+    for first in sorted({network.block_start(i) for i in range(last)}):
+        x = features_of(network, first, 2)
+        want = Oracle(network).forward(x, first).output
+        for n in (1, 2):  # one picture is streamed, two are computed whole
+            segment, source = forward_segment(network, first, last, n)
+            calls, (out,), _ = bound(segment, network, {source: x[:n]})
+            for kernel, args in calls:
+                kernel(*args)
+            np.testing.assert_allclose(out, want[:n], rtol=1e-5, atol=1e-5)

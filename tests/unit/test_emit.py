@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 from oracle import Oracle
 from toynets import ROWS, everything, features_of, random_updates, recipe, relative, selected, toy
-from toysegments import backward_case, backward_segment, bound, forward_segment
+from toysegments import (
+    assert_forward_equals_oracle,
+    backward_case,
+    backward_segment,
+    bound,
+    forward_segment,
+    limit_bands,
+)
 
-from tinytrain import emit, emitstream
 from tinytrain.plan import Update, picture_macs
 from tinytrain.program import Bias, View, Weight
 from tinytrain.segments import slots
@@ -15,27 +21,11 @@ NETWORKS = pytest.mark.parametrize("name", list(ROWS))
 CANARY = 0xA5
 
 
-def limit_bands(monkeypatch, nbytes):
-    """Every block streams in bands of `nbytes`."""
-    monkeypatch.setattr(emit, "BAND_BYTES", nbytes)
-    monkeypatch.setattr(emitstream, "WHOLE_BYTES", nbytes)
-
-
 @NETWORKS
 @pytest.mark.parametrize("band_bytes", [1, 700, 3000, 56_000])
 def test_streamed_rows_equal_the_whole_and_the_oracle(monkeypatch, name, band_bytes):
     limit_bands(monkeypatch, band_bytes)
-    network = toy(name)
-    last = len(network.layers)
-    for first in sorted({network.block_start(i) for i in range(last)}):
-        x = features_of(network, first, 2)
-        want = Oracle(network).forward(x, first).output
-        for n in (1, 2):  # one picture is streamed, two are computed whole
-            segment, source = forward_segment(network, first, last, n)
-            calls, (out,), _ = bound(segment, network, {source: x[:n]})
-            for kernel, args in calls:
-                kernel(*args)
-            np.testing.assert_allclose(out, want[:n], rtol=1e-5, atol=1e-5)
+    assert_forward_equals_oracle(toy(name))
 
 
 @NETWORKS

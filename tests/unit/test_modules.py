@@ -6,7 +6,6 @@ from oracle import Oracle, fisher, gradients
 from toynets import (
     SIZE,
     everything,
-    features_of,
     items,
     module_updates,
     modules_of,
@@ -16,7 +15,13 @@ from toynets import (
     relative,
     toy,
 )
-from toysegments import backward_segment, bound, forward_segment
+from toysegments import (
+    assert_forward_equals_oracle,
+    backward_segment,
+    bound,
+    forward_segment,
+    limit_bands,
+)
 from toysteps import (
     IMAGES,
     LABELS,
@@ -27,7 +32,7 @@ from toysteps import (
     step_gradients,
 )
 
-from tinytrain import emit, emitstream, kernels
+from tinytrain import kernels
 from tinytrain.added import with_modules
 from tinytrain.binding import WorkingCopy
 from tinytrain.errors import UsageError
@@ -146,18 +151,8 @@ def test_backward_macs_with_modules_are_those_of_the_plan(name, key):
 @NETWORKS
 @pytest.mark.parametrize("band_bytes", [1, 700, 56_000])
 def test_a_streamed_pass_with_modules_equals_the_whole_one_and_the_oracle(monkeypatch, name, band_bytes):
-    monkeypatch.setattr(emit, "BAND_BYTES", band_bytes)
-    monkeypatch.setattr(emitstream, "WHOLE_BYTES", band_bytes)
-    network = made(name)
-    for first in sorted({network.block_start(i) for i in range(len(network.layers))}):
-        x = features_of(network, first, 2)
-        want = Oracle(network).forward(x, first).output
-        for n in (1, 2):
-            segment, source = forward_segment(network, first, len(network.layers), n)
-            calls, (out,), _ = bound(segment, network, {source: x[:n]})
-            for kernel, args in calls:
-                kernel(*args)
-            np.testing.assert_allclose(out, want[:n], rtol=1e-5, atol=1e-5)
+    limit_bands(monkeypatch, band_bytes)
+    assert_forward_equals_oracle(made(name))
 
 
 @NETWORKS
