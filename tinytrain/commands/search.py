@@ -18,7 +18,7 @@ DESCRIPTION = (
     "Find what SparseUpdate (Lin et al., NeurIPS 2022) should train of a network: measure what each layer or "
     "number of last biases gains alone on episodes of a source domain, then search for the largest sum of "
     "gains within a memory budget by evolution. Memory is counted by the authors' formula. Measured gains go "
-    "to a log, from which a stopped search goes on. Takes about an hour for a published network on a PC; "
+    "to a log, from which a stopped search goes on; "
     "--first, --ratios and --episodes make it shorter."
 )
 EXAMPLES = """\
