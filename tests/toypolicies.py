@@ -1,12 +1,6 @@
 """Every registered policy as it can run on the toy network; other sizes of the same policy are left out."""
 
-import os
-from pathlib import Path
-
-import pytest
-
 from tinytrain import policies
-from tinytrain.importer import import_checkpoint
 from tinytrain.policies import sparse_update
 from tinytrain.policies.sparse_update import Configuration
 
@@ -25,10 +19,3 @@ POLICIES = {
     for name, policy in policies.POLICIES.items()
     if not name.startswith("sparse_update_")
 }
-
-
-def published_network(name):
-    """A published network, if its file is at hand."""
-    if "TINYTRAIN_SHARED" not in os.environ:
-        pytest.skip("set TINYTRAIN_SHARED to the folder with backbones/upstream/*.pkl")
-    return import_checkpoint(Path(os.environ["TINYTRAIN_SHARED"]) / f"backbones/upstream/{name}.pkl")

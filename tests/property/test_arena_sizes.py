@@ -6,11 +6,11 @@ take a tenth of a second each, in steps of 1 kB; all of them byte by byte within
 """
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 import toynets
+from published import published_network
 from toyplans import plan_in
 
 import tinytrain
@@ -18,7 +18,6 @@ from tinytrain.arena import lower_bound
 from tinytrain.compile import compile_training
 from tinytrain.errors import BudgetError
 from tinytrain.fit import ladder, smallest
-from tinytrain.importer import import_checkpoint
 from tinytrain.modelfile import load_network
 from tinytrain.plan import Budget, TaskShape
 from tinytrain.policies import POLICIES
@@ -37,9 +36,7 @@ def network_of(name):
         return TOYS[name]()
     if name == SHIPPED.name:
         return load_network(SHIPPED.path)
-    if "TINYTRAIN_SHARED" not in os.environ:
-        pytest.skip("set TINYTRAIN_SHARED to the folder with backbones/upstream/*.pkl")
-    return import_checkpoint(Path(os.environ["TINYTRAIN_SHARED"]) / f"backbones/upstream/{name}.pkl")
+    return published_network(name)
 
 
 EVERY = [

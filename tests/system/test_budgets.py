@@ -1,18 +1,16 @@
 """The published networks in budgets of 256 kB to 8 MB: inside to the byte, or refused with one that works."""
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from published import published_network
 from toyplans import plan_in
 
 import tinytrain
 from tinytrain.arena import lower_bound
 from tinytrain.episode import Episode, Pictures
 from tinytrain.errors import BudgetError
-from tinytrain.importer import import_checkpoint
 from tinytrain.plan import Budget, TaskShape
 from tinytrain.policies import POLICIES
 from tinytrain.policies.common import Policy
@@ -25,9 +23,7 @@ CHOSEN = ("tinytrain", "tinytrain_published", "sparse_update", "last_layer", "fu
 
 @pytest.fixture(scope="module", params=NAMES)
 def network(request):
-    if "TINYTRAIN_SHARED" not in os.environ:
-        pytest.skip("set TINYTRAIN_SHARED to the folder with backbones/upstream/*.pkl")
-    return import_checkpoint(Path(os.environ["TINYTRAIN_SHARED"]) / f"backbones/upstream/{request.param}.pkl")
+    return published_network(request.param)
 
 
 def episode(task):

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from published import published_file
 
 RUNS = int(os.environ.get("TINYTRAIN_OS_RUNS", "0"))
 PLANS = [
@@ -26,10 +27,7 @@ CALM = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": 
 
 def started(network, policy, budget, leak=0, lanes=2, hard=False):
     """One finished run in a process of its own."""
-    if "TINYTRAIN_SHARED" not in os.environ:
-        pytest.skip("set TINYTRAIN_SHARED to the folder with backbones/upstream/*.pkl")
-    file = Path(os.environ["TINYTRAIN_SHARED"]) / f"backbones/upstream/{network}.pkl"
-    task = {"network": str(file), "policy": policy, "budget": budget, "lanes": lanes}
+    task = {"network": str(published_file(network)), "policy": policy, "budget": budget, "lanes": lanes}
     task |= {"leak": leak, "hard": hard}
     script = Path(__file__).with_name("os_memory.py")
     command = [sys.executable, str(script), json.dumps(task)]

@@ -1,10 +1,9 @@
 """The published tables come out of the accounting to the digit."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
+from published import published_network
 
 from tinytrain.accounting import (
     backward_macs,
@@ -17,7 +16,6 @@ from tinytrain.accounting import (
     updated_weights,
     with_head,
 )
-from tinytrain.importer import import_checkpoint
 from tinytrain.network import Layer
 
 MIB = 2**20
@@ -32,10 +30,7 @@ LAYERS = (
 
 def published(name: str):
     """Network `name` and its layers as the published tables count them."""
-    if "TINYTRAIN_SHARED" not in os.environ:
-        pytest.skip("set TINYTRAIN_SHARED to the folder with backbones/upstream/*.pkl")
-    folder = Path(os.environ["TINYTRAIN_SHARED"])
-    network = import_checkpoint(folder / "backbones" / "upstream" / f"{name}.pkl")
+    network = published_network(name)
     return network, network.layers if HEADS[name] is None else with_head(network.layers, HEADS[name])
 
 

@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from published import published_file
 from toycheckpoint import archive, checkpoint
 from toyfiles import write_network
 from toyserver import toy_server
@@ -87,9 +88,7 @@ def test_the_table_tells_the_truth_about_the_shipped_backbone():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_published_files_are_fetched_imported_and_used_by_name(name, server, capsys, cache):
-    if "TINYTRAIN_SHARED" not in os.environ:
-        pytest.skip("set TINYTRAIN_SHARED to the folder with backbones/upstream/*.pkl")
-    upstream = Path(os.environ["TINYTRAIN_SHARED"]) / "backbones" / "upstream" / f"{name}.pkl"
+    upstream = published_file(name)
     row, data = zoo.BACKBONES[name], upstream.read_bytes()
     server.answer = lambda handler: handler.send(data)
     code, out, err = get(capsys, name)

@@ -2,20 +2,17 @@
 
 import itertools
 import json
-import os
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 import toybench
 import toynets
-from toypolicies import published_network
+from published import published_network
 
 from tinytrain.accounting import peak_activation, with_head
 from tinytrain.errors import InputError
-from tinytrain.importer import import_checkpoint
 from tinytrain.meta.bench.accounting import memory_at_batch, saved_inputs
 from tinytrain.meta.bench.document import Heading
 from tinytrain.meta.bench.drawing import LINE, Axis, spread
@@ -145,10 +142,7 @@ def test_refused_adaptations_are_counted_and_cost_nothing():
     [("mcunet-5fps", None, 902.7), ("mbv2-w0.35", 448, 1045.3), ("proxyless-w0.3", 384, 854.5)],
 )
 def test_full_training_at_batch_100_is_the_published_figure(name, head, mib):
-    if "TINYTRAIN_SHARED" not in os.environ:
-        pytest.skip("set TINYTRAIN_SHARED to the folder with backbones/upstream/*.pkl")
-    folder = Path(os.environ["TINYTRAIN_SHARED"])
-    layers = import_checkpoint(folder / "backbones" / "upstream" / f"{name}.pkl").layers
+    layers = published_network(name).layers
     layers = with_head(layers, head) if head else layers
     updates = [Update(i, tuple(range(layer.cout)), bias=True) for i, layer in enumerate(layers)]
     # The published count trains the scale and shift of every normalisation.

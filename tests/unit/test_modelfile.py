@@ -2,11 +2,11 @@
 
 import json
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.numpy
+from published import published_file
 
 from tinytrain.errors import InputError, StorageError
 from tinytrain.modelfile import (
@@ -182,9 +182,7 @@ def test_load_backbone_says_what_it_supports(tmp_path):
 
 @pytest.mark.parametrize("name", ["mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3"])
 def test_published_networks_survive_the_file_and_load_in_the_library(tmp_path, name):
-    if "TINYTRAIN_SHARED" not in os.environ:
-        pytest.skip("set TINYTRAIN_SHARED to the folder with backbones/upstream/*.pkl")
-    network = load_backbone(Path(os.environ["TINYTRAIN_SHARED"]) / "backbones" / "upstream" / f"{name}.pkl")
+    network = load_backbone(published_file(name))
     path = tmp_path / f"{name}.safetensors"
     save_network(network, path)
     assert load_backbone(path).digest == network.digest

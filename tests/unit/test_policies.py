@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from toypolicies import POLICIES, published_network
+from published import published_network
+from toypolicies import POLICIES
 
 from tinytrain.accounting import peak_activation
 from tinytrain.network import Layer

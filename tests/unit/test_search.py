@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from toypolicies import published_network
+from published import published_network
 from toyruns import folder
 
 from tinytrain.adapt import adapt

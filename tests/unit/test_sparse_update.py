@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from toypolicies import configurations, published_network
+from published import published_network
+from toypolicies import configurations
 
 from tinytrain.accounting import backward_macs, paper_memory
 from tinytrain.adapt import adapt, make_plan

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from toypolicies import published_network
+from published import published_network
 
 from tinytrain.adapt import adapt
 from tinytrain.delta import apply
