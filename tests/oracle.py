@@ -8,27 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import oraclemodule
-
-
-def _taps(layer, padded):
-    """(tap, inputs that it meets) for every tap of the filter."""
-    height, width = layer.out_hw
-    for tap in range(layer.kernel**2):
-        dy, dx = divmod(tap, layer.kernel)
-        rows = slice(dy, dy + (height - 1) * layer.stride + 1, layer.stride)
-        columns = slice(dx, dx + (width - 1) * layer.stride + 1, layer.stride)
-        yield tap, padded[:, rows, columns]
-
-
-def _padded(layer, x):
-    p = layer.pad
-    return np.pad(x, ((0, 0), (p, p), (p, p), (0, 0)))
+from oraclemodule import padded, taps
 
 
 def convolve(layer, x, w):
     """(n, out height, out width, cout) of x (n, height, width, cin), w (fan_in, cout)."""
     total = 0.0
-    for tap, part in _taps(layer, _padded(layer, x)):
+    for tap, part in taps(layer, padded(layer, x)):
         if layer.kind == "depthwise":
             total = total + part * w[tap]
         else:
@@ -38,9 +24,9 @@ def convolve(layer, x, w):
 
 def convolve_gradients(layer, x, w, g):
     """(gradient of x, gradient of w) from the gradient g of the output."""
-    padded = _padded(layer, x)
-    gx, gw = np.zeros_like(padded), np.zeros_like(w)
-    for (tap, part), (_, target) in zip(_taps(layer, padded), _taps(layer, gx), strict=True):
+    wide = padded(layer, x)
+    gx, gw = np.zeros_like(wide), np.zeros_like(w)
+    for (tap, part), (_, target) in zip(taps(layer, wide), taps(layer, gx), strict=True):
         if layer.kind == "depthwise":
             gw[tap] = (part * g).sum(axis=(0, 1, 2))
             target += g * w[tap]

@@ -24,12 +24,17 @@ def _pool(x):
     return _planes(*(_halving(side) for side in x.shape[1:3]), x)
 
 
-def _taps(layer, padded):
-    """The inputs that each tap of the filter meets."""
+def padded(layer, x):
+    p = layer.pad
+    return np.pad(x, ((0, 0), (p, p), (p, p), (0, 0)))
+
+
+def taps(layer, wide):
+    """(tap, inputs that it meets) for every tap of the filter; `wide` is padded."""
     height, width = ((side - 1) * layer.stride + 1 for side in layer.out_hw)
     for tap in range(layer.kernel**2):
         dy, dx = divmod(tap, layer.kernel)
-        yield padded[:, dy : dy + height : layer.stride, dx : dx + width : layer.stride]
+        yield tap, wide[:, dy : dy + height : layer.stride, dx : dx + width : layer.stride]
 
 
 def _groups(layer):
@@ -40,25 +45,23 @@ def _groups(layer):
 
 
 def _grouped(layer, x, w):
-    pad, total = layer.pad, np.zeros((len(x), *layer.out_hw, layer.cout))
-    reads = layer.cin // layer.groups
-    for tap, part in enumerate(_taps(layer, np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0))))):
+    total, reads = np.zeros((len(x), *layer.out_hw, layer.cout)), layer.cin // layer.groups
+    for tap, part in taps(layer, padded(layer, x)):
         for some, out in _groups(layer):
             total[..., out] += part[..., some] @ w[tap * reads : (tap + 1) * reads, out]
     return total
 
 
 def _grouped_gradients(layer, x, w, g):
-    pad, gw = layer.pad, np.zeros_like(w)
-    padded = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
-    gx, reads = np.zeros_like(padded), layer.cin // layer.groups
-    for tap, (part, target) in enumerate(zip(_taps(layer, padded), _taps(layer, gx), strict=True)):
+    wide = padded(layer, x)
+    gx, gw, reads = np.zeros_like(wide), np.zeros_like(w), layer.cin // layer.groups
+    for (tap, part), (_, target) in zip(taps(layer, wide), taps(layer, gx), strict=True):
         rows = slice(tap * reads, (tap + 1) * reads)
         for some, out in _groups(layer):
             gw[rows, out] = np.tensordot(part[..., some], g[..., out], ((0, 1, 2), (0, 1, 2)))
             target[..., some] += g[..., out] @ w[rows, out].T
-    height, width = x.shape[1:3]
-    return gx[:, pad : pad + height, pad : pad + width], gw
+    p = layer.pad
+    return gx[:, p : gx.shape[1] - p, p : gx.shape[2] - p], gw
 
 
 def forward(oracle, module, x, shape, run):

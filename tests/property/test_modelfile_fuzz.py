@@ -4,14 +4,12 @@ No other exception, nothing slow, no memory beyond the file and 8 MB, no file op
 TINYTRAIN_FUZZ sets the number of mutants of each kind (default 5,000); every mutant follows from its number.
 """
 
-import io
 import json
 import os
 import pickle
 import random
 import sys
 import time
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ import pytest
 import safetensors.numpy
 from mutants import mutate_bytes, mutate_content, mutate_file, mutate_tokens
 from osview import settled, status
+from toycheckpoint import archive
 
 from tinytrain.delta import Delta, Slice, apply
 from tinytrain.deltafile import decode_delta, encode_delta
@@ -84,13 +83,6 @@ def make_checkpoint() -> dict:
     block = {"pointwise1": None, "depthwise": convolution(2, 2, 3, 1, 2, 2), "residual": None, "se": None}
     block["pointwise2"] = convolution(2, 2, 1, 1, 1, 2)
     return {"first_conv": convolution(3, 2, 3, 2, 1, 4), "blocks": [block], "feature_mix": None}
-
-
-def archive(pickled: bytes) -> bytes:
-    memory = io.BytesIO()
-    with zipfile.ZipFile(memory, "w") as file:
-        file.writestr(zipfile.ZipInfo("archive/data.pkl"), pickled)
-    return memory.getvalue()
 
 
 def make_delta() -> Delta:

@@ -1,9 +1,8 @@
 """Compiled kernels against their numpy twins, and the twins against finite differences in float64."""
 
-import zlib
-
 import numpy as np
 import pytest
+from toynets import rng
 
 from tinytrain import kernels
 from tinytrain.kernels import reference
@@ -26,10 +25,6 @@ SHAPES = [  # height, width, channels, kernel, stride
     (3, 4, 16, 1, 2),
     (13, 14, 17, 3, 3),
 ]
-
-
-def rng(*key):
-    return np.random.default_rng([zlib.crc32(str(k).encode()) for k in key])
 
 
 def normal(random, *shape, dtype=np.float32):
