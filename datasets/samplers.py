@@ -114,10 +114,13 @@ def _one_family(dataset: Dataset, rng) -> np.ndarray:
 
 
 def _draw(dataset: Dataset, classes, shots: np.ndarray, queries: int, at_least: np.ndarray, rng):
-    """Support and query indices per class. `shots` (n_way,) is a maximum, `at_least` what must be reached."""
-    if dataset.groups is None:
+    """Support and query indices per class. `shots` (n_way,) is a maximum, `at_least` what must be reached.
+
+    Every class has `queries` pictures beside its `shots`.
+    """
+    if dataset.groups is None:  # what `_split` gives where every picture is a group of its own
         drawn = [
-            _split_alone(shuffled(dataset.by_class[c], rng), shot, queries)
+            np.split(shuffled(dataset.by_class[c], rng)[: shot + queries], [shot])
             for c, shot in zip(classes, shots, strict=True)
         ]
         return tuple(zip(*drawn, strict=True))
@@ -141,12 +144,6 @@ def _draw(dataset: Dataset, classes, shots: np.ndarray, queries: int, at_least: 
         f"{len(np.unique(groups[dataset.by_class[short[0]]]))} groups, too few to keep support and "
         f"{queries} query pictures apart; ask for fewer shots or queries",
     )
-
-
-def _split_alone(members: np.ndarray, shots: int, queries: int):
-    """What `_split` gives where every picture is a group of its own, without looking at each of them."""
-    support = members[: max(min(shots, len(members) - queries), 0)]
-    return support, members[len(support) : len(support) + queries]
 
 
 def _split(members: list[int], groups: np.ndarray, shots: int, queries: int, in_query: dict[int, bool]):
