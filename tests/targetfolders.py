@@ -171,15 +171,20 @@ FOLDERS = {
 }  # fmt: skip
 
 
-def mat_bytes(name: str, array: np.ndarray, order: str = "<", compressed: bool = True) -> bytes:
-    """A MATLAB 5 file with one uint8 array, made by the format's description alone."""
+def mat_bytes(name: str, array: np.ndarray, order="<", compressed=True, small=False, flags=9) -> bytes:
+    """A MATLAB 5 file with one uint8 array, made by the format's description alone.
+
+    `small` packs what has four bytes at most into the tag. `flags` are the array's class (9: uint8) and bits.
+    """
 
     def element(kind: int, content: bytes) -> bytes:
+        if small and len(content) <= 4:
+            return struct.pack(order + "I", len(content) << 16 | kind) + content.ljust(4, b"\0")
         return struct.pack(order + "II", kind, len(content)) + content + b"\0" * (-len(content) % 8)
 
     matrix = element(
         14,
-        element(6, struct.pack(order + "II", 9, 0))
+        element(6, struct.pack(order + "II", flags, 0))
         + element(5, struct.pack(order + "ii", *array.shape))
         + element(1, name.encode())
         + element(2, array.tobytes("F")),

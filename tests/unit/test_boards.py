@@ -47,6 +47,10 @@ CHANGES = {
     "half a byte": (lambda row: row["ram_bytes"].update(value=0.5), "ram_bytes.value is 0.5"),
     "not a number": (lambda row: row["watts"].update(value=float("nan")), "watts.value is nan"),
     "other kind": (lambda row: row.update(kind="toaster"), "kind is 'toaster'"),
+    "no flash left": (
+        lambda row: row["flash_reserved_bytes"].update(value=1048576),
+        "less than the 1048576 of flash_bytes",
+    ),
     "no RAM left": (lambda row: row["ram_reserved_bytes"].update(value=327680), "less than the 327680"),
 }
 

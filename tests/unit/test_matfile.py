@@ -40,6 +40,36 @@ def test_both_byte_orders_and_columns_first(tmp_path, order, compressed):
     assert read_mat(path, "labels").tolist() == array.tolist()
 
 
+@pytest.mark.parametrize("order", "<>")
+def test_elements_of_four_bytes_at_most_share_their_tag(tmp_path, order):
+    array = np.array([[3, 1, 2]], np.uint8)
+    path = written(tmp_path, mat_bytes("id", array, order, small=True))
+    assert path.stat().st_size != len(mat_bytes("id", array, order))
+    assert read_mat(path, "id").tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("flags", [0x0809, 1, 4], ids=["complex", "cells", "letters"])
+def test_what_is_not_real_and_numeric_is_refused(tmp_path, flags):
+    path = written(tmp_path, mat_bytes("labels", np.ones((1, 3), np.uint8), flags=flags))
+    with pytest.raises(InputError, match="not real and numeric"):
+        read_mat(path, "labels")
+
+
+def test_a_compressed_part_that_is_cut_off_or_unpacks_to_too_much_is_refused(tmp_path):
+    whole = mat_bytes("labels", np.ones((1, 2**24), np.uint8))
+    assert len(whole) < 2**16
+    with pytest.raises(InputError, match="cut off or too large"):
+        read_mat(written(tmp_path, whole), "labels")
+
+
+def test_negative_dimensions_are_refused(tmp_path):
+    data = bytearray(mat_bytes("labels", np.ones((2, 4), np.uint8), compressed=False))
+    at = data.index(np.array([2, 4], "<i4").tobytes())
+    data[at : at + 8] = np.array([-2, -4], "<i4").tobytes()
+    with pytest.raises(InputError, match=r"\(-2, -4\)"):
+        read_mat(written(tmp_path, bytes(data)), "labels")
+
+
 def test_an_array_of_another_name_is_not_taken(tmp_path):
     with pytest.raises(InputError, match=r"labels\.mat.*'labels'.*not in there"):
         read_mat(written(tmp_path, mat_bytes("setid", np.ones((1, 2), np.uint8))), "labels")
