@@ -123,6 +123,12 @@ def test_unlisted_and_foreign_files_are_removed_and_links_are_not_followed(folde
     assert (precious / "file").read_text() == "mine"
 
 
+def test_an_unlisted_file_of_a_listed_kernel_takes_the_kernel_along(folder):
+    (folder / SUB / "dense.pool-129.py311.2.nbc").write_bytes(b"of a process that was killed")
+    health = clean(folder)
+    assert health.good.keys() == HEAD and files(folder) == HEAD | {MANIFEST} and not health.damaged
+
+
 def test_a_listed_file_that_became_a_link_or_a_pipe_is_rejected(folder, tmp_path):
     (folder / CODE).rename(tmp_path / "elsewhere")
     (folder / CODE).symlink_to(tmp_path / "elsewhere")
@@ -217,6 +223,7 @@ def test_without_a_manifest_nothing_is_used(folder):
 def test_names_in_a_manifest_lead_nowhere(folder, tmp_path):
     outside = tmp_path / "x"
     outside.write_bytes(b"not ours")
+    (folder / "dense.x").write_bytes(b"not ours")
     entry = [hashlib.sha256(b"not ours").hexdigest(), 8, SOURCES["dense"]]
     names = (
         "../../x",
@@ -242,6 +249,34 @@ def test_two_that_seal_keep_what_the_other_listed(folder):
         (folder / SUB / name).write_bytes(name.encode())
         jitcache.seal(folder, FACTS, SOURCES, known)
     assert len(look(folder).good) == len(SIZES) + 3
+
+
+def test_what_one_listed_and_then_was_damaged_is_not_listed_anew_by_another(folder):
+    known, name = true_entries(folder), f"{SUB}/dense.copy-1.py311.nbi"
+    (folder / name).write_bytes(b"as it was compiled")
+    jitcache.seal(folder, FACTS, SOURCES, known)
+    (folder / name).write_bytes(b"as the medium lost it")
+    jitcache.seal(folder, FACTS, SOURCES, known)
+    assert look(folder).damaged == {name}
+
+
+def test_a_kernel_that_another_process_has_compiled_meanwhile_is_not_written_again(folder):
+    cache = jitcache.Cache(folder, True, None, FACTS, SOURCES, true_entries(folder))
+    written = []
+
+    def save(kernel):
+        def write():
+            written.append(kernel)
+            (folder / SUB / f"{kernel}.1.nbc").write_bytes(b"mine")
+
+        cache.save(kernel, write)
+
+    (folder / SUB / "dense.copy-1.py311.1.nbc").write_bytes(b"theirs")
+    save("dense.copy-1.py311")
+    assert written == []
+    save("dense.add-2.py311")
+    save("dense.add-2.py311")
+    assert written == ["dense.add-2.py311"] * 2, "a second signature of its own"
 
 
 def test_a_manifest_lost_while_running_is_made_from_what_was_verified(folder):

@@ -57,6 +57,7 @@ def test_a_confirmed_delta_stays(slots):
     slots.commit(b"one")
     slots.start()
     assert slots.confirm().confirmed and slots.confirm().confirmed
+    assert slots.look().record.starts == 0, "starts are those of a trial"
     assert [slots.start().data for _ in range(5)] == [b"one"] * 5
 
 
