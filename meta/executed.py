@@ -2,7 +2,7 @@
 
 from tinytrain.compile import Program, partition
 from tinytrain.network import Network
-from tinytrain.plan import Recipe, n_hard
+from tinytrain.plan import Recipe, n_hard, n_through
 
 
 def _segment(program: Program, name: str) -> int:
@@ -30,8 +30,9 @@ def torch_plain(network: Network, recipe: Recipe, n_support: int) -> int:
 
 
 def torch_cached(network: Network, recipe: Recipe, n_support: int, start: int) -> int:
-    """Every step: the layers from `start` on for all, once more and backward for the hardest."""
+    """Every step: the layers from `start` on for all, once more and backward for those that are chosen."""
     trained = {u.layer: bool(u.channels) for u in recipe.updates}
     suffix = sum(layer.macs for layer in network.layers[start:])
-    hard = n_hard(recipe.hard_share, n_support) * (suffix + torch_backward(network, trained, min(trained)))
-    return recipe.steps * (2 * n_support * suffix + hard)
+    chosen = n_hard(recipe.hard_share, n_support) + n_through(recipe, n_support)
+    backward = chosen * (suffix + torch_backward(network, trained, min(trained)))
+    return recipe.steps * (2 * n_support * suffix + backward)

@@ -15,7 +15,7 @@ from tinytrain.fit import WIDE_BANDS
 from tinytrain.meta.timing import KernelRow, kernel_table
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, Resources, TaskShape, Update
-from tinytrain.schedule import step_items
+from tinytrain.schedule import step_items, through_items
 from tinytrain.seeds import rng_for
 from tinytrain.segments import SegmentBank
 from tinytrain.session import augmentation_of
@@ -100,11 +100,17 @@ class Whole:
         }
 
 
-def views_of_steps(fit, labels: np.ndarray, seed: int = 0) -> list[list[int]]:
-    """The view of every support picture in each step of an adaptation by `fit`."""
-    rng = rng_for(seed, "steps")
-    steps = range(1, fit.recipe.steps + 1)
-    return [[view for view, _ in step_items(fit.resources, labels, n, rng)[1]] for n in steps]
+def schedule_of(fit, labels: np.ndarray, seed: int = 0) -> list[tuple[list[int], list[int]]]:
+    """For each step of an adaptation by `fit` the view of every support picture, and which ones the gradient
+
+    of the prototypes goes through. For supports that a step sees whole.
+    """
+    rng, found = rng_for(seed, "steps"), []
+    for number in range(1, fit.recipe.steps + 1):
+        support, queries = step_items(fit.resources, labels, number, rng)
+        through = through_items(fit.recipe, labels, support, seed, number)
+        found.append(([view for view, _ in queries], through))
+    return found
 
 
 def variants(network: Network, episode: Episode, lanes: int) -> dict[str, Whole]:

@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 from tinytrain.augment import draw
 from tinytrain.episode import Episode
 from tinytrain.fit import Fit
-from tinytrain.meta.sides import views_of_steps
+from tinytrain.meta.sides import schedule_of
 from tinytrain.meta.torch_twin import TorchNetwork, augmented, losses, planes, prototypes
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, n_hard
@@ -41,8 +41,13 @@ class Masked:
                 inputs = slice(None) if slot.inputs is None else torch.tensor(slot.inputs)
                 mask[(torch.tensor(slot.channels)[:, None], inputs)[: tensor.dim()]] = 1
                 self.masks.append((tensor, mask))
-        rows = [{"params": tensors, "lr": rate} for rate, tensors in groups.items()]
+        rows = [{"params": tensors, "lr": rate, "rate": rate} for rate, tensors in groups.items()]
         self.optimizer = OPTIMIZERS[recipe.optimizer](rows)
+
+    def scale_rates(self, factor: float) -> None:
+        """Learning rates of the next steps: `factor` times those of the recipe."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["rate"] * factor
 
     def step(self, loss: torch.Tensor) -> None:
         self.optimizer.zero_grad()
@@ -78,23 +83,41 @@ def cached_features(twin, cut: int, pictures, augmentations) -> list[torch.Tenso
     return [twin.layers(twin.inputs(values), 0, cut) for values in views]
 
 
-def adapt_cached(twin, recipe, slots, cut: int, features, labels, schedule) -> list[float]:
-    """Our own algorithm: cached features, constant prototypes, only the hardest pseudo-queries backward.
+def moved(embeddings, one_hot, through: list[int]):
+    """Zeros with the gradient of the prototypes: those at `through` stand for the others of their class.
 
-    `features` is one (n, ...) tensor per view, `schedule` the view of every picture for each step.
+    And for the classes that none of them is of.
+    """
+    if not through:
+        return torch.zeros(())
+    here = one_hot[through]
+    counts = here.sum(dim=0)
+    share = len(counts) / torch.count_nonzero(counts) / counts.clamp(min=1)
+    means = (here.T @ embeddings) * share[:, None]
+    return means - means.detach()
+
+
+def adapt_cached(twin, recipe, slots, cut: int, features, labels, schedule) -> list[float]:
+    """Our own algorithm: cached features, only the hardest pseudo-queries and some of the support backward.
+
+    `features` is one (n, ...) tensor per view, `schedule` for each step the view of every picture, and which
+    support pictures the gradient goes through.
     """
     target, trained = torch.from_numpy(labels).long(), Masked(twin, recipe, slots)
     one_hot, everything, found = F.one_hot(target).float(), torch.stack(features), []
     pictures, hard = torch.arange(len(labels)), n_hard(recipe.hard_share, len(labels))
-    for views in schedule:
+    for step, (views, through) in enumerate(schedule):
+        trained.scale_rates(1 - step / recipe.steps if recipe.decay else 1.0)
         queries = everything[torch.tensor(views), pictures].contiguous(memory_format=twin.format)
         with torch.no_grad():
             embeddings = twin.embed(torch.cat([features[0], queries]), cut)
             means = prototypes(embeddings[: len(labels)], one_hot)
             every = losses(embeddings[len(labels) :], means, target, recipe.temperature)
             hardest = every.topk(hard).indices
-        chosen = queries[hardest].contiguous(memory_format=twin.format)
-        trained.step(losses(twin.embed(chosen, cut), means, target[hardest], recipe.temperature).mean())
+        chosen = torch.cat([queries[hardest], features[0][through]]).contiguous(memory_format=twin.format)
+        found_embeddings = twin.embed(chosen, cut)
+        moving = means + moved(found_embeddings[hard:], one_hot, through)
+        trained.step(losses(found_embeddings[:hard], moving, target[hardest], recipe.temperature).mean())
         found.append(every.mean().item())
     return found
 
@@ -109,7 +132,7 @@ class Task:
         augmentation = augmentation_of(episode, network.preprocessing.size, 0)
         pictures_of_view = range(len(self.labels))
         self.draws = [[augmentation(v, i) for i in pictures_of_view] for v in range(1, fit.resources.sets)]
-        self.schedule = views_of_steps(fit, self.labels)
+        self.schedule = schedule_of(fit, self.labels)
 
     def plainly(self, memory_format: str) -> dict[str, float]:
         """The adaptation as people write it; its parts are not told apart."""

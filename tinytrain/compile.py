@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tinytrain.arena import Interval, Layout, place
 from tinytrain.leftout import COLUMNS as LEFT_OUT_COLUMNS
 from tinytrain.network import Network
-from tinytrain.plan import Recipe, Resources, TaskShape, n_hard, n_trained, n_unlabelled
+from tinytrain.plan import Recipe, Resources, TaskShape, n_hard, n_through, n_trained, n_unlabelled
 from tinytrain.program import Buffer, Segment
 from tinytrain.segments import SegmentBank, embed_segment, externals_of, prefix_segment, tap_segment
 
@@ -115,7 +115,7 @@ def _backward_counts(recipe: Recipe, r: Resources, unlabelled: int) -> set[int]:
     if not recipe.updates:
         return set()
     counts = _tails(n_hard(recipe.hard_share, r.step_queries) + unlabelled, r.micro)
-    return counts | _tails(r.step_support, r.micro) if recipe.step == "both" else counts
+    return counts | _tails(n_through(recipe, r.step_support), r.micro)
 
 
 def _picture_buffers(book, shape, r: Resources, alive: bool) -> None:

@@ -218,15 +218,15 @@ class Trainer:
 
     def start(self) -> None:
         """Trained numbers from the working copy, optimizer state zero."""
-        self._gather(self.trained)
+        self._gather()
         for state in self.states:
             state.fill(0)
 
-    def _gather(self, numbers: np.ndarray) -> None:
-        """What is trained of the working copy into the flat vector `numbers`."""
+    def _gather(self) -> None:
+        """What is trained of the working copy into the flat vector of trained numbers."""
         for slot in self.slots:
             part = self.working.part(slot.layer, slot.part)
-            values = numbers[slot.start : slot.start + slot.size].reshape(-1, len(slot.channels))
+            values = self.trained[slot.start : slot.start + slot.size].reshape(-1, len(slot.channels))
             channels = np.array(slot.channels, np.int32)
             for k, row in enumerate(range(len(part)) if slot.inputs is None else slot.inputs):
                 self.kernels.gather_columns(values[k : k + 1], part[row : row + 1], channels)
@@ -242,16 +242,6 @@ class Trainer:
             np.copyto(self.bind.columns[columns], drawn)  # the arrays that the bound calls read
         self.start()
 
-    def blend(self, share: float) -> None:
-        """Every trained number goes back to `share` of its way from where the network has it."""
-        start = self.gradients[0]
-        self.working.restore()
-        self._gather(start)
-        self.trained -= start
-        self.trained *= np.float32(share)
-        self.trained += start
-        run(self.write_back)
-
     def finish(self) -> None:
         """Training is over: its bytes are free for others, and embeddings are computed elsewhere."""
         self.lanes = self.lanes_after
@@ -261,18 +251,29 @@ class Trainer:
         np.multiply(self.full_rates, np.float32(factor), out=self.rates)
 
     def step(
-        self, number: int, support: Sequence[Item], queries: Sequence[Item], unlabelled: Sequence[Item] = ()
+        self,
+        number: int,
+        support: Sequence[Item],
+        queries: Sequence[Item],
+        unlabelled: Sequence[Item] = (),
+        through: Sequence[int] | None = None,
     ) -> float:
         """Step `number` (from 1) on clean support items and pseudo-queries; the mean loss before it.
 
-        `unlabelled` are query pictures, for a recipe with `entropy`.
+        `unlabelled` are query pictures, for a recipe with `entropy`. `through`: positions in `support` of the
+        pictures through which the gradient of the prototypes goes; None for all. Without effect on a recipe
+        whose prototypes are constant.
         """
-        loss = self.compute_gradients(support, queries, unlabelled)
+        loss = self.compute_gradients(support, queries, unlabelled, through)
         self.update(number)
         return loss
 
     def compute_gradients(
-        self, support: Sequence[Item], queries: Sequence[Item], unlabelled: Sequence[Item] = ()
+        self,
+        support: Sequence[Item],
+        queries: Sequence[Item],
+        unlabelled: Sequence[Item] = (),
+        through: Sequence[int] | None = None,
     ) -> float:
         """Gradient of the loss into partition 0; the loss: its mean over all pseudo-queries."""
         self._set_labels(support)
@@ -300,7 +301,7 @@ class Trainer:
         rows += range(len(queries), len(shown))
         self.backward([shown[k] for k in rows], rows)
         if self.recipe.step == "both":
-            self._backward_support(support, share)
+            self._backward_support(support, range(len(support)) if through is None else through, share)
         for gradient in self.gradients[1:]:
             self.kernels.accumulate(self.gradients[0], gradient)
         loss = float(self.loss[: len(queries)].mean())
@@ -324,17 +325,37 @@ class Trainer:
         keep = n_hard(self.recipe.hard_share, count)
         return sorted(sorted(range(count), key=self.loss.__getitem__, reverse=True)[:keep])
 
-    def _backward_support(self, support: Sequence[Item], share: float) -> None:
-        """The gradient that reaches the support pictures through the prototypes."""
+    def _backward_support(self, support: Sequence[Item], through: Sequence[int], share: float) -> None:
+        """The gradient that reaches the support pictures through the prototypes.
+
+        Those at the positions `through` also stand for the others of their class, and their classes for
+        those of which none is among them.
+        """
         np.copyto(self.residual_t, self.residual.T)
         np.copyto(self.cosine_t, self.cosine.T)
         self.kernels.prototype_loss_grad(
             self.grad_prototypes, self.residual_t, self.cosine_t, self.prototypes, self.queries, share
         )
-        np.divide(self.grad_prototypes, self.class_sizes[:, None], out=self.grad_prototypes)
-        for k, (_, i) in enumerate(support):
+        chosen = [support[k] for k in through]
+        if not chosen:
+            return
+        divisor = self.class_sizes * self._stood_for(support, chosen)
+        np.divide(self.grad_prototypes, divisor[:, None], out=self.grad_prototypes)
+        for k, (_, i) in enumerate(chosen):
             np.copyto(self.grad[k], self.grad_prototypes[self.labels[i]])
-        self.backward(support, range(len(support)))
+        self.backward(chosen, range(len(chosen)))
+
+    def _stood_for(self, support: Sequence[Item], chosen: Sequence[Item]) -> np.ndarray:
+        """float32 (way,): by class, the share of the pictures of `support` that each of `chosen` is.
+
+        Times the share of the classes that are among them. 1 for a class that is not: nothing uses it.
+        """
+        way = len(self.class_sizes)
+        seen, taken = (
+            np.bincount(self.labels[[i for _, i in items]], minlength=way) for items in (support, chosen)
+        )
+        share = np.where(taken > 0, taken / np.maximum(seen, 1), 1)
+        return (share * np.count_nonzero(taken) / np.count_nonzero(seen)).astype(np.float32)
 
     def update(self, number: int) -> None:
         """One optimizer step, then the new values into the working copy."""

@@ -150,7 +150,7 @@ def check_macs(network: Network, policy: Policy, recipe: Recipe, budget: Budget,
     limit = budget.macs * full_backward_macs(network)
     queries = step_sizes(task)[0]
     cost = picture_macs(network, recipe.updates)
-    if budget.macs_mode == "mean" and recipe.step == "constant":
+    if budget.macs_mode == "mean" and not policy.macs_of_picture:
         cost = backward_macs_per_query(network, recipe, queries)
     if cost > limit * (1 + 1e-9):
         needed = cost / full_backward_macs(network) + 0.005

@@ -61,8 +61,6 @@ def check_recipe(network: Network, recipe: "Recipe") -> None:
     check_updates(network, recipe.updates)
     if len(recipe.rates) != len(recipe.updates):
         raise _bad_recipe(f"{len(recipe.rates)} pairs of learning rates for {len(recipe.updates)} layers")
-    if recipe.redraw and recipe.kept < 1:
-        raise _bad_recipe(f"channels are redrawn, and {recipe.kept:.0%} of the way is to be kept")
 
 
 def check_updates(network: Network, updates: tuple[Update, ...]) -> None:
@@ -105,11 +103,13 @@ class Recipe:
 
     `updates` in layer order, `rates` their (weight, bias) learning rates. `step`: "both" sends the
     gradient through prototypes and pseudo-queries, "constant" through the pseudo-queries only, of
-    which the `hard_share` with the highest loss is back-propagated. `decay`: the learning rates fall
-    linearly to 0. `kept`: share of the way from the first to the trained values at which the result lies.
+    which the `hard_share` with the highest loss is back-propagated. `through_share`: share of the support
+    pictures through which "both" sends it, drawn anew for every step; they stand for the others of their
+    class, so that the mean over draws is the whole gradient. `decay`: the learning rates fall
+    linearly to 0.
     `redraw`: before every epoch, that is a pass over all support pictures, each layer gets other input
     channels, drawn at random, as many as `updates` name (where these limit output channels only, and in
-    depthwise layers: other output channels); the optimizer then starts anew. Not with `kept` below 1.
+    depthwise layers: other output channels); the optimizer then starts anew.
     `entropy`: weight in the loss of the mean Shannon entropy of what is predicted for query pictures,
     whose labels stay unknown; every step then looks at as many of them as at pseudo-queries.
     `views` is the number of cached augmented views per support picture that the policy
@@ -122,8 +122,8 @@ class Recipe:
     optimizer: str = "adam"
     step: str = "constant"
     hard_share: float = 1.0
+    through_share: float = 1.0
     decay: bool = False
-    kept: float = 1.0
     redraw: bool = False
     entropy: float = 0.0
     steps: int = 40
@@ -202,6 +202,13 @@ def n_hard(share: float, n_queries: int) -> int:
     return max(1, min(n_queries, math.floor(share * n_queries + 1e-9)))
 
 
+def n_through(recipe: Recipe, n_support: int) -> int:
+    """Support pictures through which the gradient goes, of the `n_support` of one step."""
+    if recipe.step != "both":
+        return 0
+    return min(n_support, math.floor(recipe.through_share * n_support + 1e-9))
+
+
 def n_unlabelled(recipe: Recipe, resources: Resources, task: TaskShape) -> int:
     """Query pictures that one step looks at without their labels."""
     return min(task.n_query, resources.step_queries) if recipe.entropy and recipe.updates else 0
@@ -212,9 +219,7 @@ def backward_macs_per_query(network: Network, recipe: Recipe, n_queries: int, n_
 
     Back-propagation through other pictures adds to the numerator, never to the denominator.
     """
-    pictures = n_hard(recipe.hard_share, n_queries) + n_unlabelled
-    if recipe.step == "both":
-        pictures += n_queries
+    pictures = n_hard(recipe.hard_share, n_queries) + n_unlabelled + n_through(recipe, n_queries)
     return picture_macs(network, recipe.updates) * pictures / n_queries
 
 

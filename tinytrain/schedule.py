@@ -3,7 +3,8 @@
 import numpy as np
 
 from tinytrain.engine import Item
-from tinytrain.plan import Resources
+from tinytrain.plan import Recipe, Resources, n_through
+from tinytrain.seeds import rng_for
 
 
 def views(resources: Resources, number: int, count: int, rng: np.random.Generator) -> list[int]:
@@ -26,6 +27,19 @@ def step_items(
         pictures = balanced_subset(labels, resources.step_support, rng)
     drawn = views(resources, number, len(pictures), rng)
     return [(0, i) for i in pictures], list(zip(drawn, pictures, strict=True))
+
+
+def through_items(
+    recipe: Recipe, labels: np.ndarray, support: list[Item], seed: int, number: int
+) -> list[int]:
+    """Positions in `support` of the pictures through which step `number` sends the gradient.
+
+    As many of each class as possible.
+    """
+    count = n_through(recipe, len(support))
+    if count == len(support):
+        return list(range(count))
+    return balanced_subset(labels[[i for _, i in support]], count, rng_for(seed, "through", number))
 
 
 def balanced_subset(labels: np.ndarray, size: int, rng: np.random.Generator) -> list[int]:

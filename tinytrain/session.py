@@ -14,7 +14,7 @@ from tinytrain.head import Head, HeadArrays, fit_head
 from tinytrain.lane import query_lane
 from tinytrain.leftout import COLUMNS, measure
 from tinytrain.plan import n_unlabelled
-from tinytrain.schedule import dealt, step_items
+from tinytrain.schedule import dealt, step_items, through_items
 from tinytrain.seeds import rng_for
 
 HEAD_PICTURES = 250  # embeddings a head is fitted to, where they must be computed for it alone
@@ -135,12 +135,11 @@ class Session:
             if recipe.decay:
                 trainer.scale_rates(1 - (number - 1) / recipe.steps)
             support, queries = step_items(resources, self.labels, number, rng)
-            losses.append(trainer.step(number, support, queries, self._unlabelled(number)))
+            through = through_items(recipe, self.labels, support, self.seed, number)
+            losses.append(trainer.step(number, support, queries, self._unlabelled(number), through))
             progress("training", number, recipe.steps, losses[-1])
             if not np.isfinite(losses[-1]):
                 return losses
-        if recipe.kept < 1:
-            trainer.blend(recipe.kept)
         trainer.finish()
         return losses
 

@@ -13,7 +13,6 @@ from tinytrain.episode import Episode, Pictures
 from tinytrain.errors import BudgetError
 from tinytrain.plan import Budget, TaskShape
 from tinytrain.policies import POLICIES
-from tinytrain.policies.common import Policy
 
 NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 TASKS = (TaskShape(25, 5), TaskShape(500, 43))
@@ -66,7 +65,7 @@ def short(name, steps):
     """The policy of that name with fewer steps."""
     whole = POLICIES[name]
     recipe = lambda *arguments: replace(whole.recipe(*arguments), steps=steps)  # noqa: E731
-    return Policy(name, recipe, "", whole.inspects, whole.shrinks, whole.macs_limited)
+    return replace(whole, recipe=recipe)
 
 
 RUNS = [*((n, p, TASKS[0]) for n in NAMES for p in CHOSEN[:3]), (NAMES[1], "last_layer", TASKS[1])]

@@ -44,7 +44,9 @@ def place(tmp_path_factory):
 def adapted(place, folder, at=0, number=0, seed=0):
     """The finished process of an adaptation into `folder`, interrupted by signal `number` at call `at`."""
     files = ("--out", folder / "delta.safetensors", "--store", folder / "store")
-    task = ("adapt", place / "photos", "--backbone", place / "toy.safetensors", "--seed", seed, *files)
+    # Forced: a network of random weights learns nothing, and this is not about the guard.
+    options = ("--seed", seed, "--force", *files)
+    task = ("adapt", place / "photos", "--backbone", place / "toy.safetensors", *options)
     command = [sys.executable, "-c", INTERRUPT_ITSELF, *map(str, (at, int(number), *task))]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 

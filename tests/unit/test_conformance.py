@@ -77,7 +77,7 @@ BROKEN = {
     ),
     "spends more MACs than it may": (
         limited(lambda *a: plain(whole(1, LAST)), macs_limited=True),
-        "spends .* backward MACs a picture where .* are allowed",
+        "spends .* backward MACs where .* are allowed",
     ),
     "grows as its share falls": (limited(grows, shrinks=True), "less share, more numbers"),
     "cannot use a large budget": (

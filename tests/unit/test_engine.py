@@ -27,6 +27,7 @@ from toysteps import (
 )
 
 from tinytrain.plan import Update, backward_macs_per_query, n_hard
+from tinytrain.schedule import through_items
 
 NETWORKS = pytest.mark.parametrize("name", list(ROWS))
 
@@ -103,6 +104,41 @@ def test_a_hard_share_runs_backward_the_pictures_of_highest_loss_only(share, ste
     assert_equals_oracle(made, exact_gradients(network, step, hardest)[1])
     passes = sum(kernel == "pool_grad" for kernel, _ in calls)
     assert passes == count + (len(LABELS) if step == "both" else 0)
+
+
+@pytest.mark.parametrize("through", [[0], [3, 6], [1, 4, 8], [0, 2, 3, 4, 5, 6, 7]])
+def test_some_support_pictures_stand_for_the_others_of_their_class_and_for_the_other_classes(through):
+    network = toy("blocks")
+    made = trainer(
+        network, recipe(everything(network), step="both"), IMAGES, LABELS, augmentation=augmentation
+    )
+    made.start()
+    made.compute_gradients(items(len(LABELS)), items(len(LABELS), 1), through=through)
+    oracle = Oracle(network)
+    run = oracle.forward(np.concatenate([IMAGES, augmented(1)]))
+    n, taken = len(LABELS), LABELS[through]
+    loss = prototype_loss(run.embeddings[:n], LABELS, run.embeddings[n:], LABELS)
+    weight = np.zeros(n)
+    for i in through:
+        label = LABELS[i]
+        weight[i] = (label == LABELS).sum() / (label == taken).sum() * 3 / len(set(taken))
+    grad = np.concatenate([loss.grad_support * weight[:, None], loss.grad_queries])
+    assert_equals_oracle(made, oracle.backward(run, grad))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
+def test_the_mean_over_draws_of_support_pictures_is_the_gradient_through_all_of_them(count):
+    """The weights that pictures get, averaged over many draws, are 1 for every picture."""
+    network = toy("blocks")
+    made = trainer(network, recipe(everything(network), step="both"), IMAGES, LABELS)
+    support, draws, weight = items(len(LABELS)), 4000, np.zeros(len(LABELS))
+    some = recipe((), step="both", through_share=count / len(LABELS))
+    for number in range(draws):
+        chosen = through_items(some, LABELS, support, 0, number)
+        assert len(chosen) == count
+        share = made._stood_for(support, [support[k] for k in chosen])
+        weight[chosen] += 1 / share[LABELS[chosen]]
+    np.testing.assert_allclose(weight / draws, 1, atol=0.12)
 
 
 @pytest.mark.parametrize("sets", [0, 1, 2])
@@ -199,10 +235,19 @@ def test_trained_numbers_are_what_the_network_then_uses_and_the_rest_keeps_every
 
 
 @NETWORKS
-@pytest.mark.parametrize("step, share", [("both", 1.0), ("constant", 1.0), ("constant", 0.5)])
-def test_macs_that_are_executed_are_those_of_the_plan(name, step, share):
+@pytest.mark.parametrize(
+    "step, share, through",
+    [
+        ("both", 1.0, 1.0),
+        ("constant", 1.0, 1.0),
+        ("constant", 0.5, 1.0),
+        ("both", 0.4, 0.25),
+        ("both", 1.0, 0.1),
+    ],
+)
+def test_macs_that_are_executed_are_those_of_the_plan(name, step, share, through):
     network = toy(name)
-    plan = recipe(random_updates(network, 5), step=step, hard_share=share)
+    plan = recipe(random_updates(network, 5), step=step, hard_share=share, through_share=through)
     made = trainer(network, plan, IMAGES, LABELS, micro=2)
     ran = []
     for lane in (*made.lanes, *made.backward_lanes):
@@ -210,7 +255,9 @@ def test_macs_that_are_executed_are_those_of_the_plan(name, step, share):
             macs = made.program.segments[segment].backward_macs
             calls.insert(0, (lambda macs=macs: ran.append(macs), ()))
     made.start()
-    made.step(1, items(len(LABELS)), items(len(LABELS)))
+    support = items(len(LABELS))
+    chosen = through_items(plan, LABELS, support, 0, 1)
+    made.step(1, support, support, through=chosen)
     assert sum(ran) / len(LABELS) == pytest.approx(backward_macs_per_query(network, plan, len(LABELS)))
 
 
@@ -234,22 +281,3 @@ def test_a_step_that_sees_a_part_of_a_class_replaces_that_share_of_its_prototype
         share = len(members) / (k == LABELS).sum()
         want = (1 - share) * old[k] + share * embeddings[members].mean(axis=0)
         assert relative(made.prototypes[k], want) < 1e-5
-
-
-@NETWORKS
-def test_blending_takes_trained_numbers_back_along_a_straight_line(name):
-    network = toy(name)
-    plan = recipe(random_updates(network, 5))
-    made = trainer(network, plan, IMAGES, LABELS)
-    made.start()
-    first = made.trained.copy()
-    for number in (1, 2, 3):
-        made.step(number, items(len(LABELS)), items(len(LABELS)))
-    last = made.trained.copy()
-    made.blend(0.25)
-    np.testing.assert_allclose(made.trained, 0.75 * first + 0.25 * last, rtol=1e-5, atol=1e-7)
-    made.blend(0)
-    for got, want in zip(made.working.biases, network.biases, strict=True):
-        assert got.tobytes() == want.tobytes()
-    for i, got in enumerate(made.working.weights):
-        assert got.tobytes() == network.float_weight(i).tobytes()

@@ -67,11 +67,27 @@ def test_smaller_shares_train_less_down_to_one_channel_or_bias(name):
 
 @pytest.mark.parametrize("name", [n for n, p in POLICIES.items() if p.macs_limited])
 @pytest.mark.parametrize("macs", [0.02, 0.1, 0.3, 0.6])
-def test_the_mac_budget_limits_a_picture(name, macs):
-    """Of the pictures that are run backward, where only some are."""
+def test_the_mac_budget_limits_a_picture_or_all_that_are_run_backward(name, macs):
     recipe = chosen(name, macs=macs)
-    limit = macs * full_backward_macs(NETWORK) / recipe.hard_share
-    assert picture_macs(NETWORK, recipe.updates) <= limit * (1 + 1e-9)
+    through = recipe.through_share if recipe.step == "both" else 0
+    pictures = 1 if POLICIES[name].macs_of_picture else recipe.hard_share + through
+    assert pictures * picture_macs(NETWORK, recipe.updates) <= macs * full_backward_macs(NETWORK) * (1 + 1e-9)
+
+
+def test_more_macs_buy_more_pictures_and_no_deeper_cut():
+    small, middle, large = (chosen("tinytrain", macs=macs) for macs in (0.15, 0.3, 2.0))
+    assert small.updates == middle.updates == large.updates
+    assert small.hard_share < middle.hard_share <= large.hard_share == 1
+    assert small.through_share < middle.through_share < large.through_share == 1
+    assert small.through_share == pytest.approx(small.hard_share / 2)
+
+
+def test_a_limit_on_the_dearest_picture_leaves_their_number_free():
+    recipe = POLICIES["tinytrain"].recipe(
+        NETWORK, measured(POLICIES["tinytrain"], 0), Budget(10**6, 0.15, "sample"), TASK, 1.0
+    )
+    assert recipe.hard_share == recipe.through_share == 1
+    assert picture_macs(NETWORK, recipe.updates) <= 0.15 * full_backward_macs(NETWORK)
 
 
 @pytest.mark.parametrize("name", ["tinytrain", "tinytrain_published"])
@@ -122,7 +138,7 @@ def test_the_default_policy_prefers_the_cut_that_holds_most_information():
     inspected = tinytrain.inspected(NETWORK)
     for favourite in inspected:
         fisher = {i: np.full(NETWORK.layers[i].cout, 1.0 if i == favourite else 1e-3, "f") for i in inspected}
-        recipe = tinytrain.recipe(NETWORK, Scores(fisher, 1.0, 0, 0), Budget(10**6, 0.9), TASK, 1.0)
+        recipe = tinytrain.recipe(NETWORK, Scores(fisher, 1.0, 0, 0), Budget(10**6, 0.9, "sample"), TASK, 1.0)
         assert {u.layer for u in recipe.updates if u.channels} >= {favourite}
 
 

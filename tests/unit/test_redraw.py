@@ -10,8 +10,7 @@ from tinytrain.adapt import adapt
 from tinytrain.delta import apply
 from tinytrain.deltafile import decode_delta, encode_delta
 from tinytrain.engine import Trainer
-from tinytrain.errors import UsageError
-from tinytrain.plan import Budget, Recipe, Update, check_recipe, full_backward_macs, picture_macs
+from tinytrain.plan import Budget, Recipe, Update, full_backward_macs, picture_macs
 from tinytrain.policies import trady
 from tinytrain.policies.common import Policy
 from tinytrain.tensorfile import decode
@@ -134,13 +133,6 @@ def test_an_epoch_of_several_steps_draws_once(monkeypatch):
     report = adapt(toy_network(), toy_episode(shots=30), Budget(2**22), POLICY, force=True)
     steps_per_epoch = -(-90 // report.fit.resources.step_support)
     assert steps_per_epoch > 1 and len(draws) == -(-6 // steps_per_epoch)
-
-
-def test_redrawing_and_going_back_a_part_of_the_way_exclude_each_other():
-    network = toy("blocks")
-    check_recipe(network, recipe(UPDATES, redraw=True))
-    with pytest.raises(UsageError, match="bad-recipe"):
-        check_recipe(network, recipe(UPDATES, redraw=True, kept=0.5))
 
 
 def test_trady_goes_as_deep_as_every_layer_above_still_gets_an_eighth_of_its_channels():

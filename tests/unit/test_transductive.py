@@ -109,9 +109,9 @@ def test_what_is_learned_does_not_depend_on_the_labels_of_the_queries_but_on_the
 def test_where_queries_are_many_every_step_draws_some_and_all_get_their_turn(monkeypatch):
     seen, keep = [], Trainer.step
 
-    def step(self, number, support, queries, unlabelled):
+    def step(self, number, support, queries, unlabelled, *more):
         seen.append(unlabelled)
-        return keep(self, number, support, queries, unlabelled)
+        return keep(self, number, support, queries, unlabelled, *more)
 
     monkeypatch.setattr(Trainer, "step", step)
     episode = toy_episode(queries=6)

@@ -43,7 +43,9 @@ def ablation(name: str, order: Order) -> Policy:
         )
         return replace(published, policy=name, updates=updates)
 
-    return Policy(name, recipe, "ablation of Kwon et al., ICML 2024", inspects=tinytrain_published.inspected)
+    return replace(
+        tinytrain_published.POLICY, name=name, recipe=recipe, citation="ablation of Kwon et al., ICML 2024"
+    )
 
 
 L2 = ablation("l2", by_norm)

@@ -27,4 +27,4 @@ def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskSh
     return Recipe("bias_only", updates, ((RATE, RATE),) * len(updates), step="both", head="cosine")
 
 
-POLICY = Policy("bias_only", recipe, "Cai et al., NeurIPS 2020 (TinyTL-B)")
+POLICY = Policy("bias_only", recipe, "Cai et al., NeurIPS 2020 (TinyTL-B)", macs_of_picture=True)

@@ -139,11 +139,19 @@ def _check_one(policy: Policy, network: Network, recipe: Recipe, macs: float) ->
     check_recipe(network, recipe)
     _demand(recipe.policy == policy.name, policy, f"calls its recipe {recipe.policy}")
     limit = macs * full_backward_macs(network)
-    cost = recipe.hard_share * picture_macs(network, recipe.updates) if recipe.updates else 0
+    cost = _macs_of(policy, network, recipe) if recipe.updates else 0
     _demand(
         not policy.macs_limited or cost <= limit * (1 + 1e-9), policy,
-        f"spends {cost:.0f} backward MACs a picture where {limit:.0f} ({macs:.0%}) are allowed",
+        f"spends {cost:.0f} backward MACs where {limit:.0f} ({macs:.0%}) are allowed",
     )  # fmt: skip
+
+
+def _macs_of(policy: Policy, network: Network, recipe: Recipe) -> float:
+    """Backward MACs that the budget limits: of one picture, or per pseudo-query of as many as one likes."""
+    picture = picture_macs(network, recipe.updates)
+    if policy.macs_of_picture:
+        return picture
+    return picture * (recipe.hard_share + (recipe.through_share if recipe.step == "both" else 0))
 
 
 def _plan(policy: Policy, network: Network, budget: Budget, task: TaskShape, seed: int) -> Fit:

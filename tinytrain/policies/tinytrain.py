@@ -8,11 +8,11 @@ What it does differently from the published method:
 * Every possible cut is tried: its gradient costs what it costs, the rest of the MAC and byte budget
   goes to the channels with the most Fisher information for this task, and the cut whose channels
   hold most of it wins.
-* Prototypes are constant inside a step, and only the hardest pseudo-queries are back-propagated, as
-  many as the MAC budget pays for.
-* Learning rates follow the size of a layer's weights and fall to 0, and a quarter of the way is taken
-  back in the end, because a handful of cached views is soon learned by heart; an LDA head reads the
-  embeddings.
+* Only some pictures are back-propagated, as many as the MAC budget pays for: the hardest pseudo-queries,
+  and for every two of them one picture of the support, drawn at random, so that the prototypes move on
+  purpose as well.
+* Learning rates follow the size of a layer's weights and fall to 0, because a handful of cached views is
+  soon learned by heart; an LDA head reads the embeddings.
 """
 
 from dataclasses import dataclass
@@ -25,13 +25,14 @@ from tinytrain.policies.common import Policy, rates_by_size, scaled
 from tinytrain.probe import Scores
 
 LAYERS = 5  # inspected layers
-HARD_SHARE = 0.6  # least share of the pseudo-queries that is back-propagated: the hardest
+# Back-propagated pictures per pseudo-query, at the least, and how many of them are of the support.
+PICTURES, THROUGH = 0.6, 1 / 3
+# A picture costs no more than this share of a full backward pass: a larger budget buys more pictures.
+DEAREST = 0.25
 NUMBER_SHARE = 0.35  # of the memory budget for trained numbers, at BYTES_EACH
 BYTES_EACH = 12  # value, gradient and two 16-bit moments
 RELATIVE_RATE = 0.01
 BIAS_RATE = 5e-4
-# The result lies on the line from the unadapted to the trained weights (WiSE-FT; Wortsman et al., CVPR 2022).
-KEPT = 0.75
 # A cut is not deeper than that this many sets of features (the clean pictures and some views) fit
 # this share of the memory budget in 8 bits: without a cache the frozen part runs in every step.
 CACHED_SETS, CACHE_SHARE = 4, 0.6
@@ -109,8 +110,9 @@ def select(network: Network, scores: Scores, macs: float, numbers: float, cached
 
 
 def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:
-    limit = budget.macs * full_backward_macs(network)
-    one_picture = limit / HARD_SHARE if budget.macs_mode == "mean" else limit
+    mean, full = budget.macs_mode == "mean", full_backward_macs(network)
+    limit = budget.macs * full
+    one_picture = min(limit / PICTURES, DEAREST * full) if mean else limit
     numbers = NUMBER_SHARE * budget.memory / BYTES_EACH
     cached_set = CACHE_SHARE * budget.memory / CACHED_SETS / task.n_support
     choice = scores and select(network, scores, one_picture, numbers, cached_set)
@@ -122,10 +124,12 @@ def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskSh
     updates = scaled(network, updates, share)
     rates = tuple((rate, BIAS_RATE) for rate, _ in rates_by_size(network, updates, RELATIVE_RATE))
     # What the byte limit leaves of the MACs goes to more pictures.
-    hard_share = 1.0
-    if budget.macs_mode == "mean":
-        hard_share = min(1.0, limit / max(1, picture_macs(network, updates)))
-    return Recipe("tinytrain", updates, rates, hard_share=hard_share, decay=True, kept=KEPT)
+    pictures = limit / max(1, picture_macs(network, updates)) if mean else 2.0
+    hard = min(1.0, (1 - THROUGH) * pictures)
+    through = min(1.0, pictures - hard)
+    return Recipe(
+        "tinytrain", updates, rates, step="both", hard_share=hard, through_share=through, decay=True
+    )
 
 
 POLICY = Policy("tinytrain", recipe, "this project", inspects=inspected)

@@ -69,4 +69,6 @@ def recipe(network: Network, scores: Scores, budget: Budget, task: TaskShape, sh
     return Recipe("tinytrain_published", updates, ((RATE, RATE),) * len(updates), step="both", head="cosine")
 
 
-POLICY = Policy("tinytrain_published", recipe, "Kwon et al., ICML 2024", inspects=inspected)
+POLICY = Policy(
+    "tinytrain_published", recipe, "Kwon et al., ICML 2024", inspects=inspected, macs_of_picture=True
+)

@@ -72,4 +72,4 @@ def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskSh
     )
 
 
-POLICY = Policy("trady", recipe, "Quelennec et al., ICLR 2026")
+POLICY = Policy("trady", recipe, "Quelennec et al., ICLR 2026", macs_of_picture=True)

@@ -76,6 +76,7 @@ def describe_resources(fit: Fit) -> dict:
         "steps": recipe.steps if recipe.updates else 0,
         "step": recipe.step,
         "hard_share": recipe.hard_share,
+        "through_share": recipe.through_share if recipe.step == "both" else 0.0,
         "optimizer": recipe.optimizer,
         "redraw": recipe.redraw,
         "rates": [[finite_or_none(rate) for rate in pair] for pair in recipe.rates],
@@ -118,8 +119,7 @@ def planned_macs(network: Network, policy: Policy, budget: Budget, fit: Fit) -> 
     recipe, full = fit.recipe, full_backward_macs(network.layers)
     trains, queries = bool(recipe.updates), fit.resources.step_queries
     others = n_unlabelled(recipe, fit.resources, fit.program.detail["task"])
-    # Where the gradient also passes through the support, the limit is that of the publication: per picture.
-    mean = budget.macs_mode == "mean" and recipe.step == "constant"
+    mean = budget.macs_mode == "mean" and not policy.macs_of_picture
     limited = policy.macs_limited
     return {
         "limit": budget.macs * full if limited else None,

@@ -1,7 +1,7 @@
 """Multiply-accumulates that one adaptation executes, counted from the calls of its compiled segments."""
 
 from tinytrain.fit import Fit
-from tinytrain.plan import n_hard, n_unlabelled
+from tinytrain.plan import n_hard, n_through, n_unlabelled
 from tinytrain.probe import Scores
 from tinytrain.session import head_views
 
@@ -59,7 +59,6 @@ def _training(cost: _Cost, n: int) -> int:
     step += n_unlabelled(recipe, r, cost.fit.program.detail["task"]) * (
         cost.embed + cost.backward + 2 * cost.prefix
     )
-    if recipe.step == "both":
-        step += r.step_support * (cost.backward + cost.load(0))
+    step += n_through(recipe, r.step_support) * (cost.backward + cost.load(0))
     first_prototypes = n * (cost.embed + cost.load(0)) if r.step_support < n else 0
     return recipe.steps * step + first_prototypes
