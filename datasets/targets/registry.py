@@ -14,7 +14,8 @@ class Target:
 
     `meta_name` is Meta-Dataset's name. `files` are the downloads and `folder` is what they unpack to or what
     Meta-Dataset calls their folder; `mark` are patterns of which the root of the set holds one. `test` counts
-    the classes and pictures that are tested on, as in Meta-Dataset's own specification of the set.
+    the classes and pictures that are tested on, as in Meta-Dataset's own specification of the set. `size` is
+    roughly what there is to download; nothing depends on it.
     """
 
     meta_name: str
