@@ -1,5 +1,6 @@
 """Damaged files of a store: noticed by their checksum, and the other copy used."""
 
+import errno
 import hashlib
 import json
 import os
@@ -57,6 +58,26 @@ def test_a_damaged_record_gives_way_to_the_other(slots, name, kind):
     slots.commit(b"three")
     slots.confirm()
     assert slots.start().data == b"three" and len(slots.look().warnings) == 0
+
+
+def test_a_start_that_cannot_read_the_newest_record_for_a_moment_removes_nothing_that_it_names(
+    slots, monkeypatch
+):
+    for data in (b"one", b"two"):
+        slots.commit(data)
+        slots.confirm()
+    newest, read = slots.commit(b"three").name, slots.folder.read
+
+    def failing(name, limit):
+        if name == newest:
+            raise OSError(errno.EIO, "Input/output error")
+        return read(name, limit)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(slots.folder, "read", failing)
+        state = slots.start()
+    assert state.data == b"two" and state.warnings == (f"{newest} is damaged",)
+    assert slots.start().data == b"three"
 
 
 def test_nothing_whole_is_an_error_that_a_commit_mends(slots):
