@@ -2,10 +2,11 @@
 
     python -m tinytrain.meta.noise --packs gtsrb,flowers12,caltech101 --episodes 60 --out noise.jsonl
 
-Every adaptation is a line of the log; a run that was stopped goes on where it stopped, and --summary prints
-the figures of a log. Labels are wrong at several rates in the same episodes ("symmetric": any other class,
-"pairs": the next class); an outlier is one support picture with another class's label, or one of a class that
-is not in the episode. The guard sees the support alone; its verdict is compared with queries it never saw.
+Every adaptation is a line of the log, with the options and the code that made it; a run that was stopped goes
+on where it stopped, and --summary prints the figures of a log, those of every set of options apart. Labels
+are wrong at several rates in the same episodes ("symmetric": any other class, "pairs": the next class); an
+outlier is one support picture with another class's label, or one of a class that is not in the episode. The
+guard sees the support alone; its verdict is compared with queries it never saw.
 "Unadapted" are cosine prototypes of the network as it is, which the guard goes back to; the policy's head is
 fitted to the same network.
 """
@@ -23,6 +24,7 @@ from tinytrain.adapt import adapt
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode import Episode, Pictures
 from tinytrain.errors import StorageError
+from tinytrain.meta.bench.codehash import code_hash
 from tinytrain.meta.bench.statistics import mean_interval
 from tinytrain.meta.jsonlines import JsonLines, whole_lines
 from tinytrain.modelfile import load_backbone
@@ -135,6 +137,20 @@ def run_job(network, dataset, args, case: str, index: int) -> dict:
     return run_noise(network, dataset, args, float(case.split()[1]), index)
 
 
+def settings(args, network) -> dict:
+    """What every row of a run has in common: rows that differ in it are of different runs."""
+    given = {name: getattr(args, name) for name in ("policy", "way", "shots", "queries", "budget", "seed")}
+    return given | {"backbone": network.digest, "code": code_hash()}
+
+
+def by_settings(rows: list[dict]) -> dict[tuple, list[dict]]:
+    """Rows of a log by the settings they have in common, in the order in which those came up."""
+    found: dict[tuple, list[dict]] = {}
+    for row in rows:
+        found.setdefault(tuple(row["settings"].items()), []).append(row)
+    return found
+
+
 def read_log(path: Path | None) -> list[dict]:
     """Finished rows; a line cut off by a kill is dropped."""
     found = whole_lines(path.read_bytes()) if path and path.exists() else []
@@ -215,18 +231,21 @@ def main(argv: list[str] | None = None) -> None:
     if not args.summary:
         network = load_backbone(args.backbone)
         datasets = {pack: open_dataset(pack, args.data) for pack in args.packs.split(",")}
-        done = {(r["pack"], r["case"], r["episode"]) for r in rows}
+        mine = settings(args, network)
+        done = {(r["pack"], r["case"], r["episode"]) for r in rows if r["settings"] == mine}
         left = [job for job in jobs(args) if job not in done]
         busy = StorageError("log-in-use", f"another run is writing {args.out}; let it end or name another")
         with JsonLines(args.out, busy) if args.out else nullcontext() as log:
             for number, (pack, case, k) in enumerate(left, 1):
-                row = {"pack": pack, "case": case, "episode": k}
+                row = {"pack": pack, "case": case, "episode": k, "settings": mine}
                 rows.append(row | run_job(network, datasets[pack], args, case, k))
                 if log:
                     log.append(rows[-1:])
                 print(f"\r{number}/{len(left)} adaptations", end="", file=sys.stderr, flush=True)
         print(file=sys.stderr)
-    print("\n".join(summary(rows)))
+    for found in by_settings(rows).values():
+        print(", ".join(f"{name} {value}" for name, value in found[0]["settings"].items()), "", sep="\n")
+        print("\n".join(summary(found)), "", sep="\n")
 
 
 if __name__ == "__main__":

@@ -64,6 +64,17 @@ def test_every_case_is_a_line_and_a_stopped_run_goes_on_where_it_was(arguments, 
     assert "| all | symmetric 0.4 | 2 |" in printed and "| signs | off-topic | 2 |" in printed
 
 
+def test_rows_of_other_options_neither_count_as_done_nor_get_into_the_same_figures(arguments, capsys):
+    outliers = [*arguments, "--episodes", "1", "--parts", "outliers"]
+    for options in ([], ["--seed", "2"], ["--budget", "2MB"], []):
+        capsys.readouterr()
+        noise.main([*outliers, *options])
+    assert len(rows(arguments)) == 3 * len(noise.OUTLIERS)
+    printed = capsys.readouterr().out
+    assert printed.count("| all | off-topic | 1 |") == 3
+    assert "budget 2MB, seed 1" in printed and "budget 1MB, seed 2" in printed
+
+
 def test_outliers_alone_need_no_training(arguments):
     noise.main([*arguments, "--episodes", "2", "--parts", "outliers"])
     assert [r["case"] for r in rows(arguments)] == [*noise.OUTLIERS] * 2
@@ -92,7 +103,10 @@ def test_figures_are_those_of_the_rows():
 def test_only_the_figures_are_printed_when_only_they_are_asked_for(arguments, capsys):
     log = noise.parser().parse_args(arguments).out
     log.write_text(
-        json.dumps({"pack": "x", "case": "off-topic", "episode": 0, "place": 1, "suspects": 2}) + "\n"
+        json.dumps(
+            {"pack": "x", "case": "off-topic", "episode": 0, "settings": {}, "place": 1, "suspects": 2}
+        )
+        + "\n"
     )
     noise.main([*arguments, "--summary"])
     assert "| x | off-topic | 1 | 100.0% | 0.0% | 100.0% | 1.0 |" in capsys.readouterr().out
