@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from toypolicies import POLICIES
 
-from tinytrain.plan import Recipe, Update
+from tinytrain.plan import Recipe, Update, full_backward_macs, picture_macs
 from tinytrain.policies import conformance
 from tinytrain.policies.common import Policy, all_channels
 from tinytrain.policies.conformance import ConformanceError, check_policy
@@ -64,6 +64,12 @@ def divides_by_zero(network, scores, budget, task, share):
     return plain((Update(LAST, (int(1 / share),)),)) if share < 0.05 else plain((Update(LAST, (0,)),))
 
 
+def affordable(network, scores, budget, task, share):
+    """Two layers, for as many pseudo-queries as the MAC budget pays for and no more."""
+    recipe, limit = plain(whole(1, LAST)), budget.macs * full_backward_macs(network)
+    return replace(recipe, hard_share=min(1.0, limit / picture_macs(network, recipe.updates)))
+
+
 def limited(recipe, **changes):
     return Policy("broken", recipe, "", **{"shrinks": False, "macs_limited": False, **changes})
 
@@ -77,6 +83,10 @@ BROKEN = {
     ),
     "spends more MACs than it may": (
         limited(lambda *a: plain(whole(1, LAST)), macs_limited=True),
+        "spends .* backward MACs where .* are allowed",
+    ),
+    "sends the gradient through more of the support than it may": (
+        limited(lambda *a: replace(affordable(*a), step="both", through_share=0.5), macs_limited=True),
         "spends .* backward MACs where .* are allowed",
     ),
     "grows as its share falls": (limited(grows, shrinks=True), "less share, more numbers"),

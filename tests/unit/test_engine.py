@@ -141,6 +141,48 @@ def test_the_mean_over_draws_of_support_pictures_is_the_gradient_through_all_of_
     np.testing.assert_allclose(weight / draws, 1, atol=0.12)
 
 
+@pytest.mark.parametrize("some", [[0, 1, 2, 3, 6], [1, 2, 3, 5, 6]])
+def test_in_a_step_that_sees_a_part_of_the_support_each_picture_stands_for_those_it_sees(some):
+    """A picture that stands alone gets its part of the whole gradient, times those that it stands for."""
+    network = toy("blocks")
+    made = trainer(network, recipe(everything(network)), IMAGES, LABELS, step=len(some))
+    made.start()
+    old = np.random.default_rng(0).standard_normal(made.prototypes.shape).astype("f")
+    support = [(0, i) for i in some]
+
+    def gradient(through):
+        made.prototypes[:] = old
+        made.compute_gradients(support, support, through=through)
+        return made.gradients[0].astype(np.float64)
+
+    none, labels = gradient([]), LABELS[some]
+    whole = gradient(None) - none
+    parts = [
+        (gradient([k]) - none) / (labels == labels[k]).sum() / len(set(labels.tolist()))
+        for k in range(len(some))
+    ]
+    assert relative(np.sum(parts, axis=0), whole) < 1e-4
+    assert relative(gradient(range(len(some))) - none, whole) < 1e-6
+
+
+def test_a_step_that_sees_a_part_of_a_class_moves_that_share_of_its_prototype():
+    """The gradient by the oracle: a picture is one of all of its class in a prototype, not of those seen."""
+    network, some = toy("blocks"), [0, 1, 3, 5, 6]
+    made = trainer(network, recipe(everything(network)), IMAGES, LABELS, step=len(some))
+    made.start()
+    oracle = Oracle(network)
+    run, labels = oracle.forward(IMAGES[some]), LABELS[some]
+    sizes, seen = np.bincount(LABELS), np.bincount(labels)
+    rest = np.random.default_rng(0).standard_normal(made.prototypes.shape).astype("f")
+    made.prototypes[:] = rest
+    made.compute_gradients([(0, i) for i in some], [(0, i) for i in some], through=range(len(some)))
+    # The same prototypes from a support whose unseen pictures all have the embedding `rest`.
+    unseen = np.repeat(np.arange(3), sizes - seen)
+    support, of = np.concatenate([run.embeddings, rest[unseen]]), np.concatenate([labels, unseen])
+    loss = prototype_loss(support, of, run.embeddings, labels)
+    assert_equals_oracle(made, oracle.backward(run, loss.grad_support[: len(some)] + loss.grad_queries))
+
+
 @pytest.mark.parametrize("sets", [0, 1, 2])
 def test_cached_features_are_those_of_the_frozen_part_in_8_bits(sets):
     """With one set the clean pictures are cached, with two also view 1; the rest is computed again."""

@@ -27,7 +27,9 @@ from tinytrain.toy import toy_episode, toy_network
 BIG = Budget(memory=2**22)
 
 
-def policy(optimizer="adam", step="constant", head="lda", first=6, hard=0.6, rate=1e-3, steps=5, views=3):
+def policy(
+    optimizer="adam", step="constant", head="lda", first=6, hard=0.6, rate=1e-3, steps=5, views=3, through=1.0
+):
     """A policy that trains half of the channels and all biases of a toy network from layer `first` on."""
 
     def recipe(network, *_):
@@ -36,7 +38,9 @@ def policy(optimizer="adam", step="constant", head="lda", first=6, hard=0.6, rat
             for i in range(first, len(network.layers))
         )
         rates = ((rate, rate),) * len(updates)
-        return Recipe("test", updates, rates, optimizer, step, hard, steps=steps, head=head, views=views)
+        return Recipe(
+            "test", updates, rates, optimizer, step, hard, through, steps=steps, head=head, views=views
+        )
 
     return Policy("test", recipe, "none", inspects=lambda n: (3, 6, 9), macs_limited=False)
 
@@ -163,6 +167,8 @@ class Executed:
         (policy(), 2**22, 3, 4),
         (policy(step="both", head="cosine", first=0), 2**22, 3, 4),
         (policy(step="both", hard=1.0), 40_000, 3, 4),
+        (policy(step="both", through=0.4), 2**22, 3, 4),
+        (policy(step="both", through=0.4, steps=2), 45_000, 3, 20),
         (policy(), 2**22, 3, 20),
         (policy(steps=2), 45_000, 3, 20),
         ("none", 2**22, 3, 4),

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -47,6 +48,8 @@ def test_torch_trains_whole_layers_where_we_train_channels():
     suffix = sum(layer.macs for layer in NETWORK.layers[4:])
     hard = 6 * (suffix + picture_macs(NETWORK, whole))
     assert executed.torch_cached(NETWORK, recipe, 10, start=4) == 3 * (20 * suffix + hard)
+    both = replace(recipe, step="both", through_share=0.3)
+    assert executed.torch_cached(NETWORK, both, 10, start=4) == 3 * (20 * suffix + hard * 9 // 6)
 
 
 def test_without_torch_it_says_so_and_times_this_engine_alone(no_torch, backbone, tmp_path, capsys):
