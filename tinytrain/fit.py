@@ -82,11 +82,13 @@ def fit(network: Network, policy: Policy, scores: Scores | None, budget: Budget,
     for share in SHARES if policy.shrinks else (1.0,):
         wanted = policy.recipe(network, scores, budget, task, share)
         check_recipe(network, wanted)
-        check_macs(network, policy, wanted, budget, task)
+        check_macs(network, policy, wanted, budget, step_sizes(task)[0])
         for optimizer in CHEAPER[wanted.optimizer]:
             recipe = replace(wanted, optimizer=optimizer)
             found = _fit_recipe(network, recipe, budget.memory, task)
             if found:
+                # A small step rounds its share of the pictures up to one.
+                check_macs(network, policy, recipe, budget, found.resources.step_queries)
                 return found
             if optimizer == wanted.optimizer and share > 0 and policy.shrinks:
                 break  # a smaller selection is tried before a poorer optimizer
@@ -143,12 +145,11 @@ def infeasible(
     )
 
 
-def check_macs(network: Network, policy: Policy, recipe: Recipe, budget: Budget, task: TaskShape) -> None:
-    """Raise BudgetError if a policy that promises to obey the MAC budget does not."""
+def check_macs(network: Network, policy: Policy, recipe: Recipe, budget: Budget, queries: int) -> None:
+    """Raise BudgetError if a policy that promises to obey the MAC budget does not, at `queries` in a step."""
     if not policy.macs_limited or not recipe.updates:
         return
     limit = budget.macs * full_backward_macs(network)
-    queries = step_sizes(task)[0]
     cost = picture_macs(network, recipe.updates)
     if budget.macs_mode == "mean" and not policy.macs_of_picture:
         cost = backward_macs_per_query(network, recipe, queries)

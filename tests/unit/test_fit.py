@@ -13,6 +13,7 @@ from tinytrain.fit import check_macs, fit, ladder, smallest, smallest_budget, st
 from tinytrain.plan import (
     Budget,
     Recipe,
+    Resources,
     TaskShape,
     Update,
     backward_macs_per_query,
@@ -157,7 +158,19 @@ def test_a_policy_that_breaks_its_mac_budget_is_refused_with_the_figure_that_wor
         fit(NETWORK, policy, None, Budget(10**7), TASKS[0])
     assert caught.value.code == "macs-budget"
     percent = int(str(caught.value).split("--macs ")[1].split("%")[0])
-    check_macs(NETWORK, policy, greedy, Budget(10**7, percent / 100), TASKS[0])
+    check_macs(NETWORK, policy, greedy, Budget(10**7, percent / 100), step_sizes(TASKS[0])[0])
+
+
+def test_the_mac_budget_is_kept_by_the_steps_of_a_plan_too_small_for_the_share_of_pictures(monkeypatch):
+    """A tenth of two pictures is none, and one is run backward."""
+    rare = Recipe("rare", (Update(len(NETWORK.layers) - 1, (0,)),), ((0.1, 0.1),), hard_share=0.1)
+    policy = Policy("rare", lambda *a: rare, "", shrinks=False)
+    share = 0.2 * picture_macs(NETWORK, rare.updates) / full_backward_macs(NETWORK)
+    budget = Budget(10**7, share)
+    assert fit(NETWORK, policy, None, budget, TaskShape(60, 2)).resources.step_queries == 50
+    monkeypatch.setattr("tinytrain.fit.ladder", lambda *a: [Resources(0, 1, 1, 2, 2)])
+    with pytest.raises(BudgetError, match="macs-budget"):
+        fit(NETWORK, policy, None, budget, TaskShape(60, 2))
 
 
 @EVERY
