@@ -35,6 +35,15 @@ def other_channels(a, b) -> int:
     return len(chosen[0] ^ chosen[1])
 
 
+def parting(a, b) -> str:
+    """From which training step on the losses differ: where two runs that should be one part."""
+    apart = np.flatnonzero(a["losses"] != b["losses"])
+    if not len(apart):
+        return "losses are equal in all steps"
+    k = apart[0]
+    return f"losses differ from step {k + 1} on, there by {abs(a['losses'][k] - b['losses'][k]):.1e}"
+
+
 def compare(pi, host) -> tuple[float, float]:
     """Share of equal predictions before and after training, largest difference of a trained number."""
     both = [(pi[name], host[name]) for name in ("before", "after")]
@@ -48,11 +57,11 @@ def main(folder: Path) -> int:
     count = len(host["labels"])
     print(f"{equal:.2%} of 2 x {count} predictions are equal (at least {PREDICTIONS:.1%})")
     print(f"trained numbers differ by {apart:.2e} at most (at most {WEIGHTS:g})")
-    print(f"channels trained by one side alone: {other_channels(warm, host)}")
+    print(f"channels trained by one side alone: {other_channels(warm, host)}; {parting(warm, host)}")
     unlike = largest_difference(cold, warm)
     same = unlike == 0
     told = "the same bits" if same else f"DIFFERENT by {unlike:.2e}, {other_channels(cold, warm)} channels"
-    print(f"cold and warm: {told}; kernels {warm['backend']}")
+    print(f"cold and warm: {told}; {parting(cold, warm)}; kernels {warm['backend']}")
     for name in ("start", "cold", "warm"):
         instructions = int((folder / name).read_text())
         low, high = (instructions / CLOCK / rate for rate in reversed(PER_CYCLE))

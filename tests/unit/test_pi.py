@@ -23,6 +23,7 @@ def results(folder, **changes):
         "after": np.arange(1000) % 5,
         "backend": np.array("numba"),
         "7.weight": np.ones((3, 2), "f"),
+        "losses": np.array([0.5, 0.25, 0.125]),
     }
     for name in ("cold", "warm", "host"):
         np.savez(folder / f"{name}.npz", **(agreed if name == "host" else agreed | changes))
@@ -71,6 +72,15 @@ def test_compiling_must_not_change_a_bit(tmp_path):
     assert COMPARE["main"](tmp_path) == 1
 
 
+def test_the_step_is_named_from_which_two_runs_differ(tmp_path, capsys):
+    results(tmp_path)
+    COMPARE["main"](tmp_path)
+    assert capsys.readouterr().out.count("losses are equal in all steps") == 2
+    results(tmp_path, losses=np.array([0.5, 0.375, 0.0]))
+    COMPARE["main"](tmp_path)
+    assert "one side alone: 0; losses differ from step 2 on, there by 1.2e-01" in capsys.readouterr().out
+
+
 def test_without_its_tools_the_emulated_pi_is_skipped_with_a_code_of_its_own(tmp_path):
     for tool in ("bash", "dirname"):
         (tmp_path / tool).symlink_to(shutil.which(tool))
@@ -102,4 +112,4 @@ def test_channels_that_one_side_alone_trained_are_counted(tmp_path, capsys):
     results(tmp_path, **{"channels of 7.weight": np.array([3, 5])})
     np.savez(tmp_path / "host.npz", **dict(np.load(tmp_path / "warm.npz")) | {"channels of 7.weight": [3, 4]})
     COMPARE["main"](tmp_path)
-    assert "trained by one side alone: 2\n" in capsys.readouterr().out
+    assert "trained by one side alone: 2; losses" in capsys.readouterr().out
