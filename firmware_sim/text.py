@@ -82,7 +82,7 @@ def _counted(facts: dict) -> list[tuple[str, str]]:
 
 
 def _costs(facts: dict) -> list[tuple[str, str]]:
-    stages = ", ".join(f"{name} {value:.3g}" for name, value in facts["seconds"]["stages"].items())
+    stages = ", ".join(f"{name} {three_digits(value)}" for name, value in facts["seconds"]["stages"].items())
     w, share = facts["wear"], facts["battery"]["share"]
     return [
         ("time", f"{_band(facts['seconds'], 's')}: {stages}"),
@@ -102,7 +102,17 @@ def _costs(facts: dict) -> list[tuple[str, str]]:
 
 
 def _band(value: dict, unit: str) -> str:
-    return f"{value['estimate']:.3g} {unit} ({value['low']:.3g} to {value['high']:.3g})"
+    estimate, low, high = (three_digits(value[key]) for key in ("estimate", "low", "high"))
+    return f"{estimate} {unit} ({low} to {high})"
+
+
+def three_digits(value: float) -> str:
+    """Three significant digits, without an exponent up to a million.
+
+    >>> three_digits(0.08333), three_digits(130.6), three_digits(1499.7)
+    ('0.0833', '131', '1,500')
+    """
+    return f"{float(f'{value:.3g}'):,g}"
 
 
 def _model(facts: dict) -> list[tuple[str, str]]:
