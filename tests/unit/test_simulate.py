@@ -12,7 +12,7 @@ from tinytrain.firmware_sim.board import Figure, find_board
 from tinytrain.firmware_sim.estimate import band, seconds, store_writes, wear
 from tinytrain.firmware_sim.simulate import simulate
 from tinytrain.firmware_sim.tally import Count
-from tinytrain.firmware_sim.text import render_simulation
+from tinytrain.firmware_sim.text import render_simulation, three_digits
 from tinytrain.plan import Budget
 from tinytrain.toy import toy_episode, toy_network
 
@@ -131,3 +131,12 @@ def test_a_misfit_has_an_exit_code_of_its_own(capsys):
     assert cli.main(["simulate", "--board", "rp2040", "--shots", "2", "--json"]) == 7
     facts = json.loads(capsys.readouterr().out)
     assert facts["fits"] is False and facts["ram"]["missing"] > 0 and facts["remedies"]
+
+
+def test_times_have_three_digits_and_no_exponent():
+    assert [three_digits(x) for x in (0.08333, 130.6, 1499.7, 123_456)] == [
+        "0.0833",
+        "131",
+        "1,500",
+        "123,000",
+    ]
