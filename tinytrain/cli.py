@@ -119,6 +119,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
         signal.signal(signal.SIGTERM, _interrupt)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell ignores it
+            signal.signal(signal.SIGINT, _interrupt)
         # A class name that the terminal's encoding lacks must not end a run.
         sys.stdout.reconfigure(errors="backslashreplace")
         code = run(sys.argv[1:] if arguments is None else arguments)
@@ -143,6 +145,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _interrupt(number, frame):
+    # What an interrupt leaves half-made, such as an object of the compiler, may fail to be unmade: no news.
+    sys.unraisablehook = lambda unraisable: None
     raise KeyboardInterrupt
 
 

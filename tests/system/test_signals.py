@@ -79,3 +79,23 @@ def in_use(folder):
     start = Store(folder / "store").peek()
     assert start.warnings == ()
     return start.delta
+
+
+HALF_MADE = """
+import os, signal, sys, tinytrain.cli as cli
+class HalfMade:
+    def __del__(self):
+        raise AttributeError("never finished")
+def run(arguments):
+    half = HalfMade()
+    os.kill(os.getpid(), int(sys.argv[1]))
+cli.run = run
+sys.exit(cli.main([]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_an_interrupt_leaves_half_made_prints_nothing(number):
+    command = [sys.executable, "-c", HALF_MADE, str(int(number))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 130 and done.stderr == "tinytrain: interrupted before it was done\n"
