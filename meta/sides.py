@@ -101,9 +101,9 @@ class Whole:
 
 
 def schedule_of(fit, labels: np.ndarray, seed: int = 0) -> list[tuple[list[int], list[int]]]:
-    """For each step of an adaptation by `fit` the view of every support picture, and which ones the gradient
+    """For each step of an adaptation by `fit` the views, and the positions that the gradient goes through.
 
-    of the prototypes goes through. For supports that a step sees whole.
+    One view for every support picture; positions in the support. For supports that a step sees whole.
     """
     rng, found = rng_for(seed, "steps"), []
     for number in range(1, fit.recipe.steps + 1):

@@ -37,7 +37,7 @@ def through_items(
     As many of each class as possible.
     """
     count = n_through(recipe, len(support))
-    if count == len(support):
+    if count in (0, len(support)):
         return list(range(count))
     return balanced_subset(labels[[i for _, i in support]], count, rng_for(seed, "through", number))
 
