@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from kernelcases import CASES, Output
 from toynets import rng
 
 from tinytrain import kernels
@@ -267,6 +268,20 @@ def test_eight_bit_storage_is_off_by_at_most_half_a_step(compiled):
 def test_each_kernel_keeps_one_compiled_signature(compiled):
     for name in kernels.NAMES:
         assert len(getattr(getattr(compiled, name), "signatures", [1])) <= 1, name
+
+
+def test_a_kernel_is_compiled_with_all_that_it_calls():
+    """What it calls would exist twice until it comes from the cache, and the two may round differently."""
+    jit, modules = pytest.importorskip("tinytrain.kernels.jit"), kernels._compiled_modules()
+    functions = {k: v for m in modules for k, v in vars(m).items() if hasattr(v, "py_func")}
+    parts = [v for name, v in functions.items() if name not in kernels.NAMES]
+    assert parts and all(part.targetoptions.get("forceinline") for part in parts)
+    fresh = jit.numba.njit(**jit.OPTIONS)(functions["depthwise_grad_input"].py_func)
+    arguments = CASES["depthwise_grad_input"](rng("calls"))
+    fresh(*(a.start.copy() if isinstance(a, Output) else a for a in arguments))
+    (code,) = fresh.inspect_asm().values()
+    defined = [line for line in code.splitlines() if line.startswith("_ZN") and line.endswith(":")]
+    assert defined and all("depthwise_grad_input" in line for line in defined)
 
 
 PLANES = [  # height, width, channels, groups, stride, kernel

@@ -20,7 +20,7 @@ from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
-from tinytrain.kernels.jit import kernel
+from tinytrain.kernels.jit import inlined, kernel
 
 ZERO, SIX, INFINITY = np.float32(0), np.float32(6), np.float32(np.inf)
 NONE, FOUR, LANES, SUMS = np.uint64(0), np.uint64(4), np.uint64(16), np.uint64(64)
@@ -43,7 +43,7 @@ def _place(context):
     return types.CPointer(types.float32)(), emit
 
 
-@kernel
+@inlined
 def _line(arrays, y, y_step, count, x, x_step, w, steps, taps, channels, bounds):
     """`count` >= 4 pixels of at least 16 channels that all meet the same taps.
 
@@ -117,7 +117,7 @@ def _line(arrays, y, y_step, count, x, x_step, w, steps, taps, channels, bounds)
         k += FOUR
 
 
-@kernel
+@inlined
 def _wide_pixel(arrays, y, x, w, steps, taps, channels, bounds):
     """One pixel of at least 64 channels, for the corners that no line of four reaches."""
     yf, b, xf, wf = arrays
@@ -151,7 +151,7 @@ def _wide_pixel(arrays, y, x, w, steps, taps, channels, bounds):
         at += SUMS
 
 
-@kernel
+@inlined
 def _narrow_pixel(arrays, y, x, w, steps, taps, channels, bounds):
     """One pixel of less than 64 channels."""
     yf, b, xf, wf = arrays
@@ -173,7 +173,7 @@ def _narrow_pixel(arrays, y, x, w, steps, taps, channels, bounds):
         yf[y + c] = min(max(sums[c] + b[c], low), high)
 
 
-@kernel
+@inlined
 def _inner(count, size, stride, before, taps, channels):
     """Outputs [first, last) of `count` that meet all taps; none where `_line` could not take them."""
     first = max(0, (before + stride - 1) // stride)
@@ -181,7 +181,7 @@ def _inner(count, size, stride, before, taps, channels):
     return (first, last) if last - first >= 4 and channels >= LANES else (0, 0)
 
 
-@kernel
+@inlined
 def _plane(arrays, y, y_steps, y_shape, x, x_shape, stride, pads, w, w_steps, taps, channels, bounds):
     """One picture: `y_shape` pixels from offset y on, `y_steps` apart, from x of `x_shape` at offset x.
 
@@ -241,7 +241,7 @@ def depthwise_forward(y, x, w, b, size, stride, top, relu6):
         )  # fmt: skip
 
 
-@kernel
+@inlined
 def _phase(first, size, stride):
     """Which taps the input positions first, first + stride, ... meet: (how many, padding, highest tap).
 

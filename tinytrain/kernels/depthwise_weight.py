@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tinytrain.kernels.jit import kernel
+from tinytrain.kernels.jit import inlined, kernel
 
 
-@kernel
+@inlined
 def _add_taps(yf, y, xf, x, x_step, wf, w, w_step, count, channels):
     """yf[y + c] += sum over taps t of xf[x + t * x_step + c] * wf[w + t * w_step + c].
 

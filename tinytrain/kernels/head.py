@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from tinytrain.kernels.jit import kernel
+from tinytrain.kernels.jit import inlined, kernel
 
 ZERO, ONE, TINY = np.float32(0), np.float32(1), np.float32(1e-12)
 
 
-@kernel
+@inlined
 def _norm(x):
     total = ZERO
     for d in range(x.shape[0]):

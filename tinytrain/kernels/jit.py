@@ -68,6 +68,15 @@ def kernel(function):
     return compiled or numba.njit(**OPTIONS)(function)
 
 
+def inlined(function):
+    """Compile `function` into every kernel that calls it, not for itself.
+
+    A function of its own would be optimised alone and once more inside each kernel, and which of the two runs
+    would depend on whether the kernel was just compiled or read from the cache: on arm64 their bits differ.
+    """
+    return numba.njit(forceinline=True, **OPTIONS)(function)
+
+
 def _cached(function):
     """The kernel with its cache in our folder; None if numba would put it anywhere else."""
     config = numba.config

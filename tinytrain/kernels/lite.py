@@ -9,7 +9,7 @@ channels at once. Arrays are flat there and offsets unsigned, as in `depthwise`.
 
 import numpy as np
 
-from tinytrain.kernels.jit import kernel
+from tinytrain.kernels.jit import inlined, kernel
 
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 ONE_U, TWO_U, THREE_U = np.uint64(1), np.uint64(2), np.uint64(3)
@@ -52,7 +52,7 @@ def pool2_grad(gx, g):
                         out[c] += row[c] * share
 
 
-@kernel
+@inlined
 def _source(k, count, size):
     """Where output k of `count` lies among `size` inputs: (lower neighbour, upper one, share of the upper).
 
@@ -98,7 +98,7 @@ def upsample_grad(gx, g):
                         out[k] += share * row[k]
 
 
-@kernel
+@inlined
 def _met(tap, stride, pad, count, size):
     """Outputs [first, last) of `count` along one axis whose tap lies on one of `size` inputs."""
     first = max(0, (pad - tap + stride - 1) // stride)

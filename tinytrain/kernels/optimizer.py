@@ -8,12 +8,12 @@ import math
 
 import numpy as np
 
-from tinytrain.kernels.jit import kernel
+from tinytrain.kernels.jit import inlined, kernel
 
 ONE = np.float32(1)
 
 
-@kernel
+@inlined
 def _to_bfloat16(values, bits):
     """bits (m,) uint16 of the float32 values seen as uint32 (m,), rounded to nearest even."""
     for i in range(bits.shape[0]):
@@ -21,7 +21,7 @@ def _to_bfloat16(values, bits):
         bits[i] = np.uint16((v + np.uint32(0x7FFF) + ((v >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16))
 
 
-@kernel
+@inlined
 def _from_bfloat16(values, bits):
     for i in range(bits.shape[0]):
         values[i] = np.uint32(bits[i]) << np.uint32(16)
