@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from tinytrain.errors import InputError
 from tinytrain.meta.bench.statistics import Interval, mean_interval, paired, stratified
 
 AT_BATCH_100 = ("full", "tinytl")  # what the published tables count at batch 100
@@ -12,9 +13,17 @@ LDA_UNADAPTED = "none + LDA head"
 Values = dict[str, dict[tuple, float]]  # by pack, then by (episode, seed): accuracy in per cent
 
 
+# What one label of one backbone is run with; a mean over runs with different settings is a mean of nothing.
+SETTINGS = ("policy", "rate_scale", "budget", "macs_share", "backbone_digest")
+
+
 def tables(records: Iterable[dict]) -> dict:
-    """All figures. Of the runs of a label on an episode the last one counts."""
+    """All figures. Of the runs of a label on an episode the last one counts.
+
+    Raises InputError where those of a label were not all run with the same settings.
+    """
     records = list({_run_of(record): record for record in records}.values())
+    _check_settings(records)
     groups = defaultdict(list)
     for record in records:
         groups[record["backbone"], record["sampler"]].append(record)
@@ -32,6 +41,20 @@ def tables(records: Iterable[dict]) -> dict:
 def _run_of(record: dict) -> tuple:
     names = ("backbone", "sampler", "label", "pack", "episode", "seed")
     return tuple(record[name] for name in names)
+
+
+def _check_settings(records: Iterable[dict]) -> None:
+    first: dict[tuple, dict] = {}
+    for record in records:
+        group = record["backbone"], record["sampler"], record["label"]
+        other = first.setdefault(group, record)
+        for name in SETTINGS:
+            if record[name] != other[name]:
+                raise InputError(
+                    "log-mixed",
+                    f"{record['label']} on {record['backbone']} was run with {name} {other[name]} and with "
+                    f"{record[name]}; run all its episodes with one of them, or report from another log",
+                )
 
 
 class _Group:

@@ -97,6 +97,18 @@ def test_the_last_run_counts_and_mixed_code_is_told():
     assert found["code"] == {"new": 1}
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("rate_scale", 2.0), ("budget", 2 * 10**6), ("macs_share", 0.3), ("backbone_digest", "e")],
+)
+def test_a_label_that_was_run_with_two_settings_has_no_mean(name, value):
+    records = [record(episode=0), record(episode=1, **{name: value})]
+    with pytest.raises(InputError, match=f"none on mcunet-5fps was run with {name} .* and with {value}"):
+        tables(records)
+    again = record(episode=0, **{name: value})
+    assert tables([*records, again])["runs"] == 2, "what was run again takes the place of what was there"
+
+
 def test_backbones_are_compared_on_the_episodes_they_share():
     better = [record(episode=k, after=0.9, backbone="mcunet-meta") for k in range(2)]
     (row,) = tables([*(record(episode=k) for k in range(3)), *better])["between"]
