@@ -22,7 +22,7 @@ import numpy as np
 
 from tinytrain.adapt import adapt
 from tinytrain.datasets import open_dataset, sample_episode
-from tinytrain.episode import Episode, Pictures
+from tinytrain.episode import Episode
 from tinytrain.errors import StorageError
 from tinytrain.meta.bench.codehash import code_hash
 from tinytrain.meta.bench.statistics import mean_interval
@@ -49,18 +49,6 @@ CHANGES = {
 }
 
 
-def relabelled(pictures: Pictures, labels: np.ndarray) -> Pictures:
-    """The same pictures with other labels, decoded once."""
-    decoded: dict[tuple[int, int], np.ndarray] = {}
-
-    def read(i: int, size: int) -> np.ndarray:
-        if (i, size) not in decoded:
-            decoded[i, size] = pictures.read(i, size)
-        return decoded[i, size]
-
-    return Pictures(np.asarray(labels, np.int32), pictures.names, read)
-
-
 def wrong_labels(labels: np.ndarray, way: int, rate: float, pattern: str, rng) -> np.ndarray:
     """A copy of `labels` of which the share `rate` is wrong; every class keeps a picture that is its own."""
     count = round(rate * len(labels))
@@ -84,7 +72,7 @@ def with_outlier(dataset, args, kind: str, index: int) -> tuple[Episode, int]:
         chosen[planted] = rng.choice(np.flatnonzero(support.labels == way))
     else:
         labels[planted] = (labels[planted] + rng.integers(1, way)) % way
-    support = relabelled(support.take(chosen), labels)
+    support = replace(support.take(chosen), labels=labels)
     return replace(
         drawn, support=support, query=support.take([]), class_names=drawn.class_names[:way]
     ), planted
@@ -96,8 +84,9 @@ def run_noise(network, dataset, args, rate: float, index: int) -> dict:
     rng = rng_for(args.seed, "wrong labels", dataset.name, args.pattern, str(rate), index)
     labels = wrong_labels(episode.support.labels, args.way, rate, args.pattern, rng)
     wrong = np.flatnonzero(labels != episode.support.labels)
-    query = relabelled(episode.query, episode.query.labels)
-    episode = replace(episode, support=relabelled(episode.support, labels), query=query)
+    size = network.preprocessing.size
+    support = replace(episode.support.held(size), labels=labels)
+    episode = replace(episode, support=support, query=episode.query.held(size))
     facts = adapt(network, episode, Budget(parse_bytes(args.budget)), args.policy, index, lanes=1).to_json()
     guard, a = facts["guard"], facts["accuracy"]
     suspects = [s["index"] for s in guard["suspects"]]
@@ -118,6 +107,7 @@ def run_noise(network, dataset, args, rate: float, index: int) -> dict:
 def run_outlier(network, dataset, args, kind: str, index: int) -> dict:
     """Whether one wrong picture is among the suspects, and at which place of the list."""
     episode, planted = with_outlier(dataset, args, kind, index)
+    episode = replace(episode, support=episode.support.held(network.preprocessing.size))
     report = adapt(network, episode, Budget(parse_bytes(args.budget)), "none", index, lanes=1)
     found = [s.index for s in report.guard.suspects]
     place = found.index(planted) if planted in found else None

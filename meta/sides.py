@@ -10,7 +10,7 @@ from tinytrain.binding import WorkingCopy
 from tinytrain.compile import compile_training
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.engine import Trainer
-from tinytrain.episode import Episode, Pictures
+from tinytrain.episode import Episode
 from tinytrain.fit import WIDE_BANDS
 from tinytrain.meta.timing import KernelRow, kernel_table
 from tinytrain.network import Network
@@ -28,10 +28,7 @@ MICRO = (1, 5, COUNT)
 def support_episode(network: Network) -> Episode:
     """A 5-way 5-shot episode of the generated domain without queries, its pictures held in memory."""
     drawn = sample_episode(open_dataset("signs"), WAY, SHOTS, 0, seed=0)
-    size = network.preprocessing.size
-    held = np.stack([drawn.support.read(i, size) for i in range(COUNT)])
-    support = Pictures(drawn.support.labels, drawn.support.names, lambda i, _: held[i])
-    return replace(drawn, support=support)
+    return replace(drawn, support=drawn.support.held(network.preprocessing.size))
 
 
 def pictures_of(network: Network, episode: Episode) -> np.ndarray:

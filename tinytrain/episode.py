@@ -1,13 +1,13 @@
 """An episode: labelled support pictures to adapt to, query pictures to judge by.
 
-Pictures are handed over one at a time and are never kept here: the source behind
+Pictures are handed over one at a time and are not kept here unless they are `held`: the source behind
 `read` decides whether they lie in memory, in a pack or in files on disk.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,6 +40,11 @@ class Pictures:
                 f"picture {self.names[i]} is {shape} {picture.dtype}; it must be {size} x {size} x 3 uint8",
             )
         return picture
+
+    def held(self, size: int) -> "Pictures":
+        """The same pictures, decoded once and kept in memory, 3 * size**2 bytes each; for this size only."""
+        decoded = [self.picture(i, size) for i in range(len(self))]
+        return replace(self, read=lambda i, _size: decoded[i])
 
     def take(self, indices: Sequence[int]) -> "Pictures":
         """The pictures at `indices`, in that order, still read one at a time."""

@@ -7,7 +7,7 @@ from functools import lru_cache
 from tinytrain.adapt import adapt
 from tinytrain.blas import one_thread
 from tinytrain.datasets import Dataset, open_dataset
-from tinytrain.episode import Episode, Pictures
+from tinytrain.episode import Episode
 from tinytrain.errors import AdaptationRefusedError, InputError
 from tinytrain.meta.bench.accounting import PUBLISHED_BATCH, memory_at_batch
 from tinytrain.meta.bench.checks import require_apart
@@ -43,12 +43,7 @@ def drawn(dataset: Dataset, job: Job, size: int) -> Episode:
     """The episode of a job, its pictures decoded once for all policies. Raises InputError for a leak."""
     episode = job.sampler.draw(dataset, job.seed)
     require_apart(dataset, episode)
-    return replace(episode, support=_decoded(episode.support, size), query=_decoded(episode.query, size))
-
-
-def _decoded(pictures: Pictures, size: int) -> Pictures:
-    held = [pictures.read(i, size) for i in range(len(pictures))]
-    return replace(pictures, read=lambda i, _size: held[i])
+    return replace(episode, support=episode.support.held(size), query=episode.query.held(size))
 
 
 def run_episode(network: Network, episode: Episode, entry: Entry, seed: int) -> dict:

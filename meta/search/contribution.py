@@ -1,7 +1,6 @@
 """Contribution analysis: the accuracy that training one part of a network alone gains, over episodes."""
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -46,7 +45,7 @@ def measure(
         episode = None
         for part in parts:
             if (part.name, k) not in log.gains:
-                episode = episode or draw_episode(dataset, draw, k)
+                episode = episode or draw_episode(dataset, draw, space.network, k)
                 log.append(part.name, k, gain_of(space.network, part, episode, draw.seed, lanes))
             done += 1
             progress("contributions", done, total, None)
@@ -63,7 +62,8 @@ def gain_of(network: Network, part: Part, episode: Episode, seed: int, lanes: in
     return accuracy["after"] - accuracy["before_cosine"]
 
 
-def draw_episode(dataset: Dataset, draw: Draw, k: int) -> Episode:
+def draw_episode(dataset: Dataset, draw: Draw, network: Network, k: int) -> Episode:
     """Episode k, whose pictures are decoded once for all parts. Raises InputError."""
-    held = replace(dataset, read=lru_cache(maxsize=None)(dataset.read))
-    return sample_episode(held, draw.way, draw.shots, draw.queries, draw.seed, k)
+    episode = sample_episode(dataset, draw.way, draw.shots, draw.queries, draw.seed, k)
+    size = network.preprocessing.size
+    return replace(episode, support=episode.support.held(size), query=episode.query.held(size))

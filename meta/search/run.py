@@ -55,7 +55,7 @@ def search(
     Raises BudgetError, before anything is measured, and what the data and the log raise.
     """
     check_limit(space, limit)
-    draw_episode(dataset, draw, 0)
+    draw_episode(dataset, draw, space.network, 0)
     with opened(log, identity(space, dataset, draw)) as held:
         table = measure(space, dataset, draw, held, lanes, progress)
     found = evolve(table, limit, draw.seed, samples)

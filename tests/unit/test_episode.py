@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,15 @@ def test_the_digest_tells_episodes_apart_and_nothing_else():
         digest((0, 1), prefix="q"),
     ]
     assert len({digest((0, 1)), *others}) == 5
+
+
+def test_held_pictures_are_decoded_once_each_and_another_size_of_them_is_refused():
+    asked = []
+    some = replace(
+        pictures(0, 1, 1), read=lambda i, size: asked.append(i) or np.full((size, size, 3), i, np.uint8)
+    )
+    held = some.held(4)
+    assert [held.picture(i, 4)[0, 0, 0] for i in (2, 0, 1, 2)] == [2, 0, 1, 2] and asked == [0, 1, 2]
+    assert held.labels is some.labels and held.names is some.names
+    with pytest.raises(InputError, match="it must be 8 x 8"):
+        held.picture(0, 8)
