@@ -41,8 +41,11 @@ COUNT=$work/cold guest $((512 * MIB)) "$here/job.py" "$work/cold.npz" "${job[@]}
 echo "the same again, warm, in 384 MiB"
 COUNT=$work/warm guest $((384 * MIB)) "$here/job.py" "$work/warm.npz" "${job[@]}"
 COUNT=$work/start guest $((384 * MIB)) -c 'import tinytrain.adapt, tinytrain.kernels; tinytrain.kernels.load()'
-TINYTRAIN_CACHE=$work/host OPENBLAS_NUM_THREADS=1 "$cache/host/bin/python" "$here/job.py" "$work/host.npz" \
-    "${job[@]}"
+host() { OPENBLAS_NUM_THREADS=1 "$cache/host/bin/python" "$here/job.py" "$@" "${job[@]}"; }
+TINYTRAIN_CACHE=$work/host host "$work/host.npz"
+echo "and here with the kernels of an older processor, for what rounding alone makes of the job"
+TINYTRAIN_CACHE=$work/older OPENBLAS_CORETYPE=Nehalem NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES='' \
+    host "$work/older.npz"
 "$cache/host/bin/python" "$here/compare.py" "$work"
 
 # Starting processes in the guest would need the kernel's help (binfmt_misc); such tests stay outside.

@@ -15,8 +15,15 @@ ROOT = Path(__file__).parents[2]
 COMPARE = runpy.run_path(str(ROOT / "firmware_sim/pi/compare.py"))
 
 
-def results(folder, **changes):
-    """The files of a run in which all three sides agree but for `changes`, arrays of the emulated ones."""
+ROUNDING = 2.0**-10
+
+
+def results(folder, older=None, **changes):
+    """The files of a run in which all sides agree but for `changes`, arrays of the emulated ones.
+
+    This machine with older kernels differs from itself by ROUNDING, unless `older` says otherwise.
+    """
+    older = older or {}
     agreed = {
         "labels": np.arange(1000) % 5,
         "before": np.arange(1000) % 4,
@@ -27,6 +34,7 @@ def results(folder, **changes):
     }
     for name in ("cold", "warm", "host"):
         np.savez(folder / f"{name}.npz", **(agreed if name == "host" else agreed | changes))
+    np.savez(folder / "older.npz", **agreed | {"7.weight": np.full((3, 2), 1 + ROUNDING, "f")} | older)
     for name, count in (("start", 10**9), ("cold", 10**11), ("warm", 4 * 10**10)):
         (folder / name).write_text(f"{count}\n")
 
@@ -51,13 +59,33 @@ def test_instructions_become_seconds_marked_uncalibrated(tmp_path, capsys):
     [
         ({"after": other(1000, 2)}, 0),
         ({"after": other(1000, 3)}, 1),
-        ({"7.weight": np.full((3, 2), 1.001, "f")}, 1),
+        ({"7.weight": np.full((3, 2), 1 + 2 * ROUNDING, "f")}, 0),
+        ({"7.weight": np.full((3, 2), 1 + 2.1 * ROUNDING, "f")}, 1),
+        ({"older": {"7.weight": np.ones((2, 3), "f")}}, 1),
+        ({"older": {"7.weight": np.full((3, 2), np.nan, "f")}}, 1),
+        ({"losses": np.array([0.5 + 0.9e-4, 0.5, 0.5])}, 0),
+        ({"losses": np.array([0.5 + 1.1e-4, 0.25, 0.125])}, 1),
+        ({"losses": np.array([np.nan, 0.25, 0.125])}, 1),
         ({"7.weight": np.full((3, 2), np.nan, "f")}, 1),
         ({"7.weight": np.ones((2, 3), "f")}, 1),
         ({"8.weight": np.ones((3, 2), "f")}, 1),
         ({"backend": np.array("numpy")}, 1),
     ],
-    ids=["2 of 2000", "3 of 2000", "far weights", "NaN", "other shape", "other layer", "numpy"],
+    ids=[
+        "2 of 2000",
+        "3 of 2000",
+        "weights as far as twice rounding",
+        "farther",
+        "rounding trains other shapes",
+        "rounding is NaN",
+        "first loss near",
+        "first loss far",
+        "first loss NaN",
+        "NaN",
+        "other shape",
+        "other layer",
+        "numpy",
+    ],
 )
 def test_what_differs_too_much_fails(tmp_path, changes, code):
     results(tmp_path, **changes)
