@@ -20,7 +20,7 @@ from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
-from tinytrain.kernels.jit import inlined, kernel
+from tinytrain.kernels.jit import inlined, kernel, ordered
 
 ZERO, SIX, INFINITY = np.float32(0), np.float32(6), np.float32(np.inf)
 NONE, FOUR, LANES, SUMS = np.uint64(0), np.uint64(4), np.uint64(16), np.uint64(64)
@@ -43,7 +43,7 @@ def _place(context):
     return types.CPointer(types.float32)(), emit
 
 
-@inlined
+@ordered
 def _line(arrays, y, y_step, count, x, x_step, w, steps, taps, channels, bounds):
     """`count` >= 4 pixels of at least 16 channels that all meet the same taps.
 
@@ -117,7 +117,7 @@ def _line(arrays, y, y_step, count, x, x_step, w, steps, taps, channels, bounds)
         k += FOUR
 
 
-@inlined
+@ordered
 def _wide_pixel(arrays, y, x, w, steps, taps, channels, bounds):
     """One pixel of at least 64 channels, for the corners that no line of four reaches."""
     yf, b, xf, wf = arrays
@@ -151,7 +151,7 @@ def _wide_pixel(arrays, y, x, w, steps, taps, channels, bounds):
         at += SUMS
 
 
-@inlined
+@ordered
 def _narrow_pixel(arrays, y, x, w, steps, taps, channels, bounds):
     """One pixel of less than 64 channels."""
     yf, b, xf, wf = arrays

@@ -69,12 +69,20 @@ def kernel(function):
 
 
 def inlined(function):
-    """Compile `function` into every kernel that calls it, not for itself.
+    """Compile `function` into every kernel that calls it.
 
-    A function of its own would be optimised alone and once more inside each kernel, and which of the two runs
-    would depend on whether the kernel was just compiled or read from the cache: on arm64 their bits differ.
+    What is called instead is optimised twice, alone and inside the kernel, and which of the two runs depends
+    on whether the kernel was just compiled or read from the cache. On arm64 they added in different orders.
     """
     return numba.njit(forceinline=True, **OPTIONS)(function)
+
+
+def ordered(function):
+    """Compile `function` to be called by kernels, where inlining it makes them slower.
+
+    Its sums are added in the order in which they are written, however often it is optimised.
+    """
+    return numba.njit(**OPTIONS | {"fastmath": MATH - {"reassoc"}})(function)
 
 
 def _cached(function):
