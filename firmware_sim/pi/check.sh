@@ -63,6 +63,6 @@ elif [ "$1" != none ]; then
 fi
 if [ ${#tests[@]} -gt 0 ]; then
     echo "unit tests in 512 MiB of address space"
-    (cd "$project" && guest $((512 * MIB)) -m pytest -q -p no:cacheprovider \
+    (cd "$project" && guest $((512 * MIB)) -m pytest -q -n 0 -p no:cacheprovider \
         "${tests[@]}")
 fi
