@@ -103,12 +103,15 @@ def test_release_gives_back_whole_pages_and_keeps_every_byte_that_is_named():
     before = resident_pages(whole)
     keep = [(40 * page + 10, 2 * page), (3 * page, 1), (5 * page - 1, 2), (63 * page, page)]
     made.release(keep)
-    assert before - resident_pages(whole) >= 50 * page
+    after = resident_pages(whole)
     for offset, length in keep:
         assert (whole[offset : offset + length] == 7).all()
     assert not whole[8 * page : 40 * page].any()
     whole[:] = 1
     assert whole.all()
+    if not before:
+        pytest.skip("an emulated system that tells no resident pages")
+    assert before - after >= 50 * page
 
 
 def test_an_arena_that_is_no_multiple_of_a_page_is_released_to_its_end():
