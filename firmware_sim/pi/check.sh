@@ -61,11 +61,12 @@ if [ $# -eq 0 ]; then
 elif [ "$1" != none ]; then
     tests=("$@")
 fi
-# A process for every file: compiled kernels are never freed, and 512 MiB of addresses hold those of a few.
+# A process for every file, because compiled kernels are never freed and 512 MiB of addresses hold those of a few.
+# -P: the installed package is tested, not the folder of that name.
 failed=
 for file in "${tests[@]}"; do
     echo "in 512 MiB of address space: ${file#"$project/"}"
-    (cd "$project" && guest $((512 * MIB)) -m pytest -q -n 0 -p no:cacheprovider "$file") || failed+=" $file"
+    (cd "$project" && guest $((512 * MIB)) -P -m pytest -q -n 0 -p no:cacheprovider "$file") || failed+=" $file"
 done
 if [ -n "$failed" ]; then
     echo "FAILED:$failed" >&2
