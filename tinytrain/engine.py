@@ -5,7 +5,7 @@ so the number of lanes changes the time and never a bit of the result.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from tinytrain.plan import n_hard
 from tinytrain.program import Columns
 from tinytrain.redraw import redrawn, union
 from tinytrain.segments import columns_of, slots
+from tinytrain.workers import Workers
 
 Item = tuple[int, int]  # (view, picture): view 0 is the clean picture, others are augmented
 
@@ -52,16 +53,12 @@ class Trainer:
         self.bind = Binder(program, arena, working, kernels, columns_of(self.slots))
         self._bind_lanes()
         self.workers = min(lanes, self.resources.lanes)
-        # Lanes do not warn of overflow: the guard looks at every number.
-        self.pool = (
-            ThreadPoolExecutor(self.workers - 1, "lane", np.seterr, ("ignore",)) if self.workers > 1 else None
-        )
+        self.others = Workers(self.workers - 1)
         self._bind_cache()
         self._bind_step()
 
     def close(self) -> None:
-        if self.pool:
-            self.pool.shutdown()
+        self.others.close()
 
     # ---- binding -------------------------------------------------------------------------
 
@@ -165,10 +162,9 @@ class Trainer:
             for lane, batches in shares[worker :: self.workers]:
                 work(lane, batches)
 
-        others = [self.pool.submit(serve, w) for w in range(1, self.workers)] if self.pool else []
+        self.others.start([partial(serve, w) for w in range(1, self.workers)])
         serve(0)
-        for other in others:
-            other.result()
+        self.others.finish(self.workers - 1)
 
     def embed(self, items: Sequence[Item], out: np.ndarray) -> None:
         """Embeddings of `items` into the rows of `out`."""

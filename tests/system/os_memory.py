@@ -18,6 +18,7 @@ import os
 import resource
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -68,11 +69,11 @@ def warm(session: Session, network, kernels) -> None:
     )  # fmt: skip
     trainer.fill()
     for lanes in (trainer.lanes, trainer.backward_lanes):
-        warm_lanes(lanes, session.trainer.pool)
+        warm_lanes(lanes[: trainer.workers], trainer.others)
 
 
-def warm_lanes(lanes, pool) -> None:
-    meet = threading.Barrier(len(lanes) if pool else 1)
+def warm_lanes(lanes, others) -> None:
+    meet = threading.Barrier(len(lanes))
 
     def work(lane):
         square = Arena(3 * 4 * SIDE**2).view(0, (3, SIDE, SIDE), np.float32)
@@ -83,10 +84,9 @@ def warm_lanes(lanes, pool) -> None:
                 meet.wait()
                 run(calls)
 
-    others = [pool.submit(work, lane) for lane in lanes[1:]] if pool else []
+    others.start([partial(work, lane) for lane in lanes[1:]])
     work(lanes[0])
-    for other in others:
-        other.result()
+    others.finish(len(lanes) - 1)
 
 
 def refuse_more_than(nbytes: int) -> None:
