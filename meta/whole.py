@@ -7,7 +7,7 @@ engine's own optimizer keeps bfloat16 moments, which suit 40 steps and not thous
 """
 
 import math
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from tinytrain.plan import Recipe, Update
 from tinytrain.program import Buffer, Segment, View
 from tinytrain.segments import Slot, externals_of, slots, trained_parts
 from tinytrain.tape import Tape
+from tinytrain.workers import Workers
 
 PARTITIONS = 2  # gradient accumulators: part of the result, unlike the number of lanes that fill them
 
@@ -56,11 +57,10 @@ class Whole:
             self.gradients = [bind.array(f"gradients {p}") for p in range(PARTITIONS)]
             count = math.ceil(capacity / micro)
             self.batches = [_Batch(bind, "train", f"batch {b}", b % PARTITIONS) for b in range(count)]
-        self.pool = ThreadPoolExecutor(PARTITIONS) if lanes > 1 else None
+        self.others = Workers(PARTITIONS - 1 if lanes > 1 else 0)
 
     def close(self) -> None:
-        if self.pool:
-            self.pool.shutdown()
+        self.others.close()
 
     @property
     def values(self) -> np.ndarray:
@@ -143,9 +143,7 @@ class Whole:
         return [(b, b * self.micro) for b in range(p, count, PARTITIONS)]
 
     def _on_lanes(self, work) -> None:
-        run_all = self.pool.map if self.pool else map
-        for _ in run_all(work, range(PARTITIONS)):
-            pass
+        self.others.run([partial(work, p) for p in range(PARTITIONS)])
 
 
 class _Batch:

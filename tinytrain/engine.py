@@ -156,15 +156,8 @@ class Trainer:
 
     def _on_lanes(self, lanes: list[Lane], work: Callable[[Lane, list], None], count: int) -> None:
         """work(lane, micro-batches) for every lane's partition of `count` pictures."""
-        shares = list(zip(lanes, partition(count, len(lanes), self.resources.micro), strict=True))
-
-        def serve(worker: int) -> None:
-            for lane, batches in shares[worker :: self.workers]:
-                work(lane, batches)
-
-        self.others.start([partial(serve, w) for w in range(1, self.workers)])
-        serve(0)
-        self.others.finish(self.workers - 1)
+        shares = zip(lanes, partition(count, len(lanes), self.resources.micro), strict=True)
+        self.others.run([partial(work, lane, batches) for lane, batches in shares])
 
     def embed(self, items: Sequence[Item], out: np.ndarray) -> None:
         """Embeddings of `items` into the rows of `out`."""

@@ -1,5 +1,6 @@
 """Threads that do a part of the work of each step beside the caller."""
 
+import weakref
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from threading import Thread
@@ -8,7 +9,7 @@ import numpy as np
 
 
 class Workers:
-    """`count` threads that wait for work.
+    """`count` threads that wait for work, until they are closed or nobody holds them any more.
 
     Between them and their caller lie only queues and locks written in C. Those that Python itself handles, as
     in `concurrent.futures`, stay locked for ever where an interrupt meets the caller while it lets go of one.
@@ -17,36 +18,51 @@ class Workers:
     def __init__(self, count: int):
         self._given = [SimpleQueue() for _ in range(count)]
         self._done: SimpleQueue = SimpleQueue()
+        self._end = weakref.finalize(self, _end, self._given)
         self._threads = [
-            Thread(target=self._serve, args=(given,), name="lane", daemon=True) for given in self._given
+            Thread(target=_serve, args=(given, self._done), name="lane", daemon=True) for given in self._given
         ]
         for thread in self._threads:
             thread.start()
 
-    def _serve(self, given: SimpleQueue) -> None:
-        # Lanes do not warn of overflow: the guard looks at every number.
-        np.seterr(all="ignore")
-        for work in iter(given.get, None):
-            try:
+    def run(self, works: Sequence[Callable[[], None]]) -> None:
+        """Do all of `works`, dealt out in turn to caller and threads; raises what one of them raised."""
+        hands = len(self._given) + 1
+        for k, given in enumerate(self._given, 1):
+            given.put(works[k::hands])
+        try:
+            for work in works[::hands]:
                 work()
-                self._done.put(None)
-            except BaseException as error:  # it is the caller's to see
-                self._done.put(error)
-
-    def start(self, works: Sequence[Callable[[], None]]) -> None:
-        """Give each thread one of `works`, at most as many as there are threads."""
-        for given, work in zip(self._given, works, strict=False):
-            given.put(work)
-
-    def finish(self, count: int) -> None:
-        """Wait for `count` of them; raises what one of them raised."""
-        for error in [self._done.get() for _ in range(count)]:
+        finally:
+            errors = [self._done.get() for _ in self._given]
+        for error in errors:
             if error is not None:
                 raise error
 
     def close(self) -> None:
         """Let the threads end, after what they are at."""
-        for given in self._given:
-            given.put(None)
+        self._end()
         for thread in self._threads:
             thread.join()
+
+
+def _serve(given: SimpleQueue, done: SimpleQueue) -> None:
+    # Lanes do not warn of overflow: the guard looks at every number.
+    np.seterr(all="ignore")
+    while (works := given.get()) is not None:
+        done.put(_error_of(works))
+        del works  # what waits for more work holds nobody
+
+
+def _error_of(works: Sequence[Callable[[], None]]) -> BaseException | None:
+    try:
+        for work in works:
+            work()
+    except BaseException as error:  # it is the caller's to see
+        return error
+    return None
+
+
+def _end(given: list[SimpleQueue]) -> None:
+    for queue in given:
+        queue.put(None)

@@ -84,9 +84,7 @@ def warm_lanes(lanes, others) -> None:
                 meet.wait()
                 run(calls)
 
-    others.start([partial(work, lane) for lane in lanes[1:]])
-    work(lanes[0])
-    others.finish(len(lanes) - 1)
+    others.run([partial(work, lane) for lane in lanes])
 
 
 def refuse_more_than(nbytes: int) -> None:
