@@ -3,9 +3,10 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tinytrain.datasets import sample_episode
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.errors import UsageError
-from tinytrain.meta.search.contribution import Draw, draw_episode, measure
+from tinytrain.meta.search.contribution import Draw, measure
 from tinytrain.meta.search.evolve import Found, check_limit, evolve
 from tinytrain.meta.search.log import opened
 from tinytrain.meta.search.space import Contributions, Space
@@ -55,7 +56,7 @@ def search(
     Raises BudgetError, before anything is measured, and what the data and the log raise.
     """
     check_limit(space, limit)
-    draw_episode(dataset, draw, space.network, 0)
+    sample_episode(dataset, draw.way, draw.shots, draw.queries, draw.seed, 0)
     with opened(log, identity(space, dataset, draw)) as held:
         table = measure(space, dataset, draw, held, lanes, progress)
     found = evolve(table, limit, draw.seed, samples)

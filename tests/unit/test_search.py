@@ -232,7 +232,7 @@ def test_the_result_says_how_published_configurations_fare(tmp_path, monkeypatch
     gains = table(space, 1)
     monkeypatch.setattr("tinytrain.meta.search.run.measure", lambda *arguments: gains)
     monkeypatch.setattr("tinytrain.meta.search.run.identity", lambda *arguments: {})
-    monkeypatch.setattr("tinytrain.meta.search.run.draw_episode", lambda *arguments: None)
+    monkeypatch.setattr("tinytrain.meta.search.run.sample_episode", lambda *arguments: None)
     facts = search(space, None, SMALL, 100 * KIB, tmp_path / "x", 3_000, 1, None).json()
     assert [rival["memory"] for rival in facts["published"]] == [50944, 76608, 102240]
     assert facts["published"][2]["shares"] == {"21": 1, "24": 1, "27": 1, "30": 1, "36": 0.125, "39": 0.25}
