@@ -1,5 +1,7 @@
 """One training step on toy networks, by the engine and by the float64 oracle."""
 
+import platform
+
 import numpy as np
 from oracle import Oracle, gradients
 from toynets import gradient_of, items, pictures, selected, trainer
@@ -7,6 +9,8 @@ from toynets import gradient_of, items, pictures, selected, trainer
 from tinytrain import kernels
 from tinytrain.augment import Augmentation
 
+# 1.4e-7 was seen on an emulated Cortex-A53.
+SLACK = 2e-7 if platform.machine() == "aarch64" else 1e-7
 LABELS = np.array([0, 1, 2, 0, 1, 2, 0, 1, 0])
 IMAGES = pictures(len(LABELS))
 
@@ -44,8 +48,8 @@ def assert_equals_oracle(made, want, tolerance=1e-5):
         exact = {"weight": want.weights, "bias": want.biases}[slot.part][slot.layer]
         got = gradient_of(made, slot.layer, slot.part)
         exact = selected(exact, slot)
-        # The gradient of the last bias is a small difference of large numbers: 1.4e-7 off on arm64.
-        assert np.linalg.norm(got - exact) < tolerance * np.linalg.norm(exact) + 2e-7
+        # The gradient of the last bias is a small difference of large numbers.
+        assert np.linalg.norm(got - exact) < tolerance * np.linalg.norm(exact) + SLACK
 
 
 def bits(made):
