@@ -1,8 +1,9 @@
 """What one step trains on, made from its number alone, and a thread that works ahead."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
 
 import numpy as np
 
@@ -73,24 +74,42 @@ def mixed_batch(
 
 
 class Prefetch:
-    """Batches `start`, start + 1, ... of `make(number)`, made in a thread while the engine works."""
+    """Batches `start` to `stop` (excluded) of `make(number)`, made in a thread while the engine works.
+
+    Between the two lie only queues written in C, which an interrupt cannot leave locked.
+    """
 
     def __init__(self, make: Callable[[int], Batch], start: int, stop: int):
-        self.make, self.stop, self.next = make, stop, start
-        self.pool = ThreadPoolExecutor(1)
-        self.waiting = []
-        self._fill()
+        self.make, self.closed = make, False
+        self.ordered, self.made = SimpleQueue(), SimpleQueue()
+        self.numbers = iter(range(start, stop))
+        self.thread = Thread(target=self._serve, name="batches", daemon=True)
+        self.thread.start()
+        for _ in range(1 + AHEAD):
+            self._order()
 
-    def _fill(self) -> None:
-        while len(self.waiting) <= AHEAD and self.next < self.stop:
-            self.waiting.append(self.pool.submit(self.make, self.next))
-            self.next += 1
+    def _order(self) -> None:
+        for number in self.numbers:
+            self.ordered.put(number)
+            break
 
     def get(self) -> Batch:
         """The next batch; raises what making it raised."""
-        batch = self.waiting.pop(0).result()
-        self._fill()
+        batch = self.made.get()
+        self._order()
+        if isinstance(batch, BaseException):
+            raise batch
         return batch
 
     def close(self) -> None:
-        self.pool.shutdown(cancel_futures=True)
+        """Let the thread end, after the batch that it is at."""
+        self.closed = True
+        self.ordered.put(None)
+        self.thread.join()
+
+    def _serve(self) -> None:
+        while (number := self.ordered.get()) is not None and not self.closed:
+            try:
+                self.made.put(self.make(number))
+            except BaseException as error:  # it is the caller's to see
+                self.made.put(error)
