@@ -63,6 +63,7 @@ exit codes:
 
 STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 INTERRUPTED = 130
+AGAIN_SECONDS = 0.01
 
 
 class Parser(argparse.ArgumentParser):
@@ -130,7 +131,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _failed(str(error), error.exit_code)
     except KeyboardInterrupt:
         # A second one, while the first is being dealt with, must not bring up a traceback.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+            signal.signal(number, signal.SIG_IGN)
         return _failed("interrupted before it was done", INTERRUPTED)
     except BrokenPipeError:
         _discard_stdout()  # the reader has seen enough
@@ -145,9 +147,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _interrupt(number, frame):
-    # What an interrupt leaves half-made, such as an object of the compiler, may fail to be unmade: no news.
-    sys.unraisablehook = lambda unraisable: None
+    sys.unraisablehook = _unheard
     raise KeyboardInterrupt
+
+
+def _unheard(unraisable) -> None:
+    """What Python ignores from the first interrupt on.
+
+    What an interrupt leaves half-made, such as an object of the compiler, may fail to be unmade: no news. But an
+    interrupt that meets a finalizer is itself ignored: it comes again, a moment later.
+    """
+    if unraisable.exc_type is KeyboardInterrupt:
+        signal.signal(signal.SIGALRM, _interrupt)
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
 
 
 def _failed(message: str, code: int) -> int:

@@ -65,7 +65,7 @@ def warm(session: Session, network, kernels) -> None:
     program = session.fit.program
     trainer = Trainer(
         program, Arena(program.nbytes), WorkingCopy(network), kernels, session.trainer.read,
-        lambda view, i: None, session.labels,
+        lambda view, i: None, session.labels, session.trainer.workers,
     )  # fmt: skip
     trainer.fill()
     for lanes in (trainer.lanes, trainer.backward_lanes):

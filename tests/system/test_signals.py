@@ -99,3 +99,26 @@ def test_what_an_interrupt_leaves_half_made_prints_nothing(number):
     command = [sys.executable, "-c", HALF_MADE, str(int(number))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 130 and done.stderr == "tinytrain: interrupted before it was done\n"
+
+
+IN_A_FINALIZER = """
+import os, sys, time, tinytrain.cli as cli
+class Gone:
+    def __del__(self):
+        for _ in range(int(sys.argv[2])):
+            os.kill(os.getpid(), int(sys.argv[1]))
+def run(arguments):
+    Gone()
+    time.sleep(100)
+cli.run = run
+sys.exit(cli.main([]))
+"""
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_meets_a_finalizer_is_not_lost(number, times):
+    """Python ignores what a finalizer raises; llvmlite's are many while kernels are loaded."""
+    command = [sys.executable, "-c", IN_A_FINALIZER, str(int(number)), str(times)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 130 and done.stderr == "tinytrain: interrupted before it was done\n"
