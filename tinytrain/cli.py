@@ -154,8 +154,8 @@ def _interrupt(number, frame):
 def _unheard(unraisable) -> None:
     """What Python ignores from the first interrupt on.
 
-    What an interrupt leaves half-made, such as an object of the compiler, may fail to be unmade: no news. But an
-    interrupt that meets a finalizer is itself ignored: it comes again, a moment later.
+    What an interrupt leaves half-made, such as an object of the compiler, may fail to be unmade: no news. But
+    an interrupt that meets a finalizer is itself ignored: it comes again, a moment later.
     """
     if unraisable.exc_type is KeyboardInterrupt:
         signal.signal(signal.SIGALRM, _interrupt)

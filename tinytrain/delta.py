@@ -130,8 +130,8 @@ def apply(network: Network, delta: Delta) -> Network:
             continue
         if s.part == "weight":
             weight = network.float_weight(s.layer) if scales[s.layer] is not None else weights[s.layer].copy()
-            rows = np.arange(len(weight)) if s.inputs is None else s.inputs
-            weight[np.ix_(rows, s.channels)] = s.values
+            rows = slice(None) if s.inputs is None else s.inputs[:, None]
+            weight[rows, s.channels] = s.values
             weights[s.layer], scales[s.layer] = weight, None
         else:
             bias = biases[s.layer].copy()
@@ -150,5 +150,6 @@ def _slice_of(slot, working) -> Slice:
     if slot.part == "bias":
         return Slice(slot.layer, slot.part, channels, values[0, channels])
     inputs = None if slot.inputs is None else np.array(slot.inputs, np.int32)
-    rows = np.arange(len(values)) if inputs is None else inputs
-    return Slice(slot.layer, slot.part, channels, values[np.ix_(rows, channels)], inputs)
+    rows = values if inputs is None else values.take(inputs, axis=0)
+    # Indexing with two arrays takes 2.7 times the memory of the result.
+    return Slice(slot.layer, slot.part, channels, rows.take(channels, axis=1), inputs)

@@ -29,18 +29,18 @@ def test_what_making_a_batch_raised_is_raised_where_it_is_asked_for():
 
 
 def test_closing_waits_for_the_batch_at_work_and_for_no_other():
-    begin, made = threading.Event(), []
+    begin, at_work, made = threading.Event(), threading.Event(), []
 
     def make(number):
         begin.wait(10)
+        at_work.set()
         while not ahead.closed:
             time.sleep(0.001)
         made.append(number)
 
     ahead = Prefetch(make, 0, 100)
     begin.set()
-    while ahead.ordered.qsize() > AHEAD:
-        time.sleep(0.001)  # until the first is taken
+    at_work.wait(10)
     ahead.close()
     assert made == [0] and not ahead.thread.is_alive()
 
