@@ -96,6 +96,8 @@ def packed(factor: np.ndarray) -> np.ndarray:
 def unpacked(values: np.ndarray) -> np.ndarray:
     """The (d, d) array that `packed` took the lower triangle of; zero above the diagonal."""
     size = int((np.sqrt(8 * len(values) + 1) - 1) / 2)
-    factor = np.zeros((size, size), np.float32)
-    factor[np.tril_indices(size)] = values
+    factor, start = np.zeros((size, size), np.float32), 0
+    for i, row in enumerate(factor):  # row by row: the indices of a triangle take four times its memory
+        row[: i + 1] = values[start : start + i + 1]
+        start += i + 1
     return factor
