@@ -89,12 +89,10 @@ class Prefetch:
             self._order()
 
     def _order(self) -> None:
-        for number in self.numbers:
-            self.ordered.put(number)
-            break
+        self.ordered.put(next(self.numbers, None))
 
     def get(self) -> Batch:
-        """The next batch; raises what making it raised."""
+        """The next batch, of which there are `stop` - `start`; raises what making it raised."""
         batch = self.made.get()
         self._order()
         if isinstance(batch, BaseException):

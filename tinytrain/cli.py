@@ -120,6 +120,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
         signal.signal(signal.SIGTERM, _interrupt)
+        signal.signal(signal.SIGALRM, _interrupt)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell ignores it
             signal.signal(signal.SIGINT, _interrupt)
         # A class name that the terminal's encoding lacks must not end a run.
@@ -131,7 +132,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _failed(str(error), error.exit_code)
     except KeyboardInterrupt:
         # A second one, while the first is being dealt with, must not bring up a traceback.
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+        for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         return _failed("interrupted before it was done", INTERRUPTED)
     except BrokenPipeError:
@@ -144,9 +145,14 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         _discard_stdout()
         return _failed(f"write-failed: {error.strerror}; free some space and run again", 6)
+    finally:
+        # An interrupt that is still to come again is too late.
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
 
 def _interrupt(number, frame):
+    if frame is not None and frame.f_code is _unheard.__code__:
+        return  # it comes again anyway
     sys.unraisablehook = _unheard
     raise KeyboardInterrupt
 
@@ -155,10 +161,9 @@ def _unheard(unraisable) -> None:
     """What Python ignores from the first interrupt on.
 
     What an interrupt leaves half-made, such as an object of the compiler, may fail to be unmade: no news. But
-    an interrupt that meets a finalizer is itself ignored: it comes again, a moment later.
+    an interrupt that meets a finalizer is itself ignored: it comes again, as SIGALRM, a moment later.
     """
     if unraisable.exc_type is KeyboardInterrupt:
-        signal.signal(signal.SIGALRM, _interrupt)
         signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
 
 

@@ -150,6 +150,8 @@ def _slice_of(slot, working) -> Slice:
     if slot.part == "bias":
         return Slice(slot.layer, slot.part, channels, values[0, channels])
     inputs = None if slot.inputs is None else np.array(slot.inputs, np.int32)
-    rows = values if inputs is None else values.take(inputs, axis=0)
-    # Indexing with two arrays takes 2.7 times the memory of the result.
-    return Slice(slot.layer, slot.part, channels, rows.take(channels, axis=1), inputs)
+    rows = range(len(values)) if inputs is None else inputs
+    picked = np.empty((len(rows), len(channels)), np.float32)
+    for row, i in zip(picked, rows, strict=True):  # indexing with two arrays takes several times the memory
+        row[:] = values[i, channels]
+    return Slice(slot.layer, slot.part, channels, picked, inputs)

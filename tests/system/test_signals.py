@@ -105,20 +105,36 @@ IN_A_FINALIZER = """
 import os, sys, time, tinytrain.cli as cli
 class Gone:
     def __del__(self):
-        for _ in range(int(sys.argv[2])):
-            os.kill(os.getpid(), int(sys.argv[1]))
+        os.kill(os.getpid(), int(sys.argv[1]))
 def run(arguments):
-    Gone()
-    time.sleep(100)
+    for _ in range(int(sys.argv[2])):
+        Gone()
+    time.sleep(int(sys.argv[3]))
+    return 0
 cli.run = run
-sys.exit(cli.main([]))
+code = cli.main([])
+if not int(sys.argv[2]):
+    Gone()
+sys.exit(code)
 """
+
+
+def with_finalizers(number, times, seconds):
+    """What becomes of a command that loses `times` interrupts to finalizers, and one once it is done if 0."""
+    command = [sys.executable, "-c", IN_A_FINALIZER, *map(str, (int(number), times, seconds))]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_that_meets_a_finalizer_is_not_lost(number, times):
     """Python ignores what a finalizer raises; llvmlite's are many while kernels are loaded."""
-    command = [sys.executable, "-c", IN_A_FINALIZER, str(int(number)), str(times)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = with_finalizers(number, times, seconds=100)
     assert done.returncode == 130 and done.stderr == "tinytrain: interrupted before it was done\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_meets_a_finalizer_at_the_end_or_after_it_harms_nothing(number):
+    assert with_finalizers(number, 1, seconds=0).returncode in (0, 130)
+    done = with_finalizers(number, 0, seconds=0)
+    assert done.returncode == 0 and done.stderr == ""
