@@ -5,6 +5,7 @@ picture left is an error. Hidden files and folders inside class folders are pass
 """
 
 import os
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset
     """All usable pictures below `folder`, classes in the order of their sorted names.
 
     `skipped` of the result lists the files that cannot be used. Raises InputError with code
-    ``folder-missing``, ``no-classes`` or ``empty-class``.
+    ``folder-missing``, ``no-classes``, ``same-class`` or ``empty-class``.
     """
     root = Path(folder)
     classes = _class_folders(root)
@@ -30,7 +31,7 @@ def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset
         good, bad = _pictures_in(class_folder)
         if not good:
             reason = f"; {len(bad)} were skipped, the first: {bad[0][1]}" if bad else ""
-            name = printable(class_folder.name)
+            name = _class_name(class_folder)
             raise InputError(
                 "empty-class", f"class {name!r} has 0 usable pictures{reason}; add some or remove it"
             )
@@ -40,7 +41,7 @@ def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset
     return Dataset(
         name=printable(root.resolve().name),
         labels=np.array(labels, dtype=np.int32),
-        class_names=tuple(printable(c.name) for c in classes),
+        class_names=tuple(map(_class_name, classes)),
         names=tuple(printable(p.relative_to(root)) for p in paths),
         read=lambda i, size: load_picture(paths[i], size),
         may_flip=may_flip,
@@ -91,6 +92,11 @@ def printable(path: str | os.PathLike) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
+def _class_name(folder: Path) -> str:
+    """The name of a class in composed letters, which file systems of other computers take apart."""
+    return unicodedata.normalize("NFC", printable(folder.name))
+
+
 def _class_folders(root: Path) -> list[Path]:
     try:
         entries = sorted(p for p in root.iterdir() if not p.name.startswith("."))
@@ -99,6 +105,14 @@ def _class_folders(root: Path) -> list[Path]:
             "folder-missing", f"{str(root)!r} cannot be listed ({error.strerror}); check the path"
         ) from error
     classes = [p for p in entries if p.is_dir()]
+    named = {}
+    for folder in classes:
+        if named.setdefault(_class_name(folder), folder) is not folder:
+            raise InputError(
+                "same-class",
+                f"{str(root)!r} has two folders for class {_class_name(folder)!r}, which differ only in how"
+                " letters are encoded; put their pictures together",
+            )
     if not classes:
         pictures = sum(p.suffix.lower() in SUFFIXES for p in entries)
         raise InputError(

@@ -80,6 +80,7 @@ def write_bytes(path: str | os.PathLike, data: bytes) -> None:
     temporary file stays behind. Raises StorageError ``write-failed``.
     """
     path = Path(path)
+    _check_kind(path)
     temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
     try:
         _write_synced(temporary, data)
@@ -100,13 +101,24 @@ def check_writable(path: str | os.PathLike) -> None:
     """
     path = Path(path)
     probe = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
+    _check_kind(path)
     try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         _write_synced(probe, b"")
         probe.unlink()
     except (OSError, ValueError) as error:
         raise write_failed(path, error) from error
+
+
+def _check_kind(path: Path) -> None:
+    """Raise StorageError for a folder, a device, a pipe or a link to one: a file would take its place."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return  # nothing is there, or writing will tell
+    if stat.S_ISDIR(mode):
+        raise write_failed(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
+    if not stat.S_ISREG(mode):
+        raise StorageError("write-failed", f"{path} is a device or a pipe; choose the name of a file")
 
 
 def write_failed(path: Path, error: OSError | ValueError) -> StorageError:

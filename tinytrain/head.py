@@ -6,22 +6,25 @@ Wolf 2004 give the form; the fixed share suits a few pictures per class).
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 SHRINKAGE = 0.7
-# Temperatures that calibration chooses from: logits are divided by them.
-TEMPERATURES = np.geomspace(0.01, 10, 31)
+# Temperature as a share of how far the logit of a support picture's own class lies above the others. Pictures
+# that training has learnt by heart cannot tell how sure of others one may be, nor can single ones. This share
+# was the best for pictures never seen: in 52 episodes of six domains that are no targets, with 1 to 20 shots
+# and 2 to 10 ways, of two networks, adapted or not, the best ones lay close to it, most from 0.07 to 0.15.
+TEMPERATURE_SHARE, SMALLEST = 0.1, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Head:
     """`weights` (way, d), `offsets` (way,), class `means` (way, d) of unit embeddings with `counts` (way,).
 
-    `temperature` divides the logits; `left_out` is the leave-one-out accuracy on the support, None if
-    every class has a single picture. `factor`, for LDA, is the packed lower Cholesky factor of the
-    covariance, (d * (d + 1) / 2,): what adding classes later needs.
+    `temperature` divides the logits, so that probabilities are about as often right as they say; `left_out`
+    is the leave-one-out accuracy on the support, None if every class has a single picture. `factor`, for
+    LDA, is the packed lower Cholesky factor of the covariance, (d * (d + 1) / 2,): what adding classes needs.
     """
 
     kind: str
@@ -74,7 +77,7 @@ Batches = Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]]
 def fit_head(
     kind: str, kernels, arrays: HeadArrays, every_view: Batches, clean: Batches, pictures: np.ndarray
 ) -> Head:
-    """Fit a head to (embeddings, labels) batches of all views, calibrate it on those of the clean pictures.
+    """Fit a head to (embeddings, labels) batches of all views, and judge it by those of the clean pictures.
 
     `pictures` is the number of clean pictures per class, (way,). Batches may be overwritten by the
     next one; embeddings are scaled to length 1 in place. The returned head's weights and means are
@@ -96,14 +99,13 @@ def fit_head(
         _solve_lda(kernels, arrays)
     else:
         kernels.normalize_rows(arrays.weights)
-    calibration = _leave_one_out(kind, kernels, arrays, clean, pictures)
     return Head(
         kind,
         arrays.weights.copy(),
         arrays.offsets.copy(),
         arrays.sums.copy(),
         arrays.counts.astype(np.int32),
-        *calibration.result(),
+        *_judged(kind, kernels, arrays, clean, pictures),
     )
 
 
@@ -123,46 +125,35 @@ def _solve_lda(kernels, arrays: HeadArrays) -> None:
         arrays.offsets[k] = -0.5 * float(arrays.weights[k] @ means[k])
 
 
-@dataclass
-class _Calibration:
-    """Log-likelihood of left-out pictures at every candidate temperature, as running sums."""
-
-    loss: np.ndarray = field(default_factory=lambda: np.zeros(len(TEMPERATURES)))
-    right: int = 0
-    count: int = 0
-
-    def add(self, logits: np.ndarray, label: int) -> None:
-        scaled = logits[None].astype(np.float64) / TEMPERATURES[:, None]
-        top = scaled.max(axis=1)
-        self.loss += np.log(np.exp(scaled - top[:, None]).sum(axis=1)) + top - scaled[:, label]
-        self.right += int(logits.argmax() == label)
-        self.count += 1
-
-    def result(self) -> tuple[float, float | None]:
-        if not self.count:
-            return 1.0, None
-        return float(TEMPERATURES[self.loss.argmin()]), self.right / self.count
-
-
-def _leave_one_out(kind: str, kernels, arrays: HeadArrays, clean: Batches, pictures) -> _Calibration:
-    """Logits of every clean support picture with its own share taken out of its class mean.
+def _judged(kind: str, kernels, arrays: HeadArrays, clean: Batches, pictures) -> tuple[float, float | None]:
+    """Temperature, and leave-one-out accuracy: every clean picture with its own share taken out of its mean.
 
     All views of a picture are taken to lie where its clean picture lies; the covariance stays.
     """
-    calibration = _Calibration()
+    lead, seen, right, judged = 0.0, 0, 0, 0
     for embeddings, labels in clean():
         kernels.normalize_rows(embeddings)
         for e, label in zip(embeddings, labels, strict=True):
+            logits = arrays.weights @ e + arrays.offsets
+            others = (float(logits.sum()) - float(logits[label])) / (len(logits) - 1)
+            lead += float(logits[label]) - others
+            seen += 1
             if pictures[label] < 2:
                 continue
-            share = pictures[label] / (pictures[label] - 1)
-            mean = arrays.sums[label] * share - e * (share - 1)
-            logits = arrays.weights @ e + arrays.offsets
-            if kind == "lda":
-                solved = mean[None].astype(np.float32)
-                kernels.cholesky_solve(solved, arrays.scatter)
-                logits[label] = solved[0] @ e - 0.5 * solved[0] @ mean
-            else:
-                logits[label] = mean @ e / np.sqrt(mean @ mean + 1e-12)
-            calibration.add(logits, label)
-    return calibration
+            logits[label] = _left_out_logit(kind, kernels, arrays, e, label, pictures[label])
+            right += int(logits.argmax() == label)
+            judged += 1
+    temperature = TEMPERATURE_SHARE * lead / seen
+    # Without a lead there is nothing to be sure of, and no number that says how unsure.
+    return temperature if temperature > SMALLEST else 1.0, right / judged if judged else None
+
+
+def _left_out_logit(kind: str, kernels, arrays: HeadArrays, e: np.ndarray, label: int, count: int) -> float:
+    """Logit of unit embedding `e` for its own class of `count` pictures, if it were not one of them."""
+    share = count / (count - 1)
+    mean = arrays.sums[label] * share - e * (share - 1)
+    if kind == "lda":
+        solved = mean[None].astype(np.float32)
+        kernels.cholesky_solve(solved, arrays.scatter)
+        return solved[0] @ e - 0.5 * solved[0] @ mean
+    return mean @ e / np.sqrt(mean @ mean + 1e-12)

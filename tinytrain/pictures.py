@@ -17,7 +17,12 @@ from tinytrain.errors import InputError
 
 FORMATS = ("JPEG", "PNG", "PPM", "BMP")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".bmp")
-MAX_PIXELS = 64_000_000  # 192 MB once decoded to RGB: about what a board with 512 MB can spare
+MAX_PIXELS = 64_000_000  # of a picture that takes COST bytes for each while it is decoded, and of any other
+COST = 4  # 256 MB in all: about what a board with 512 MB can spare
+# Other modes take more, those not named are 16-bit grey.
+COSTS = {"1": 2, "L": 1, "P": 5, "RGB": COST, "CMYK": COST, "YCbCr": COST, "RGBA": 8, "LA": 12, "PA": 12}
+DEEP_COST, TRANSPARENCY_COST = 8, 8
+ROWS = 256  # of 16-bit grey, made 8 bits at once
 
 # EXIF orientation -> name in PIL.Image.Transpose that undoes it.
 UPRIGHT = {
@@ -113,15 +118,21 @@ def _opened(source):
     try:
         image = Image.open(source, formats=FORMATS)
     except Image.DecompressionBombError:
-        raise InputError("picture-too-large", _too_large("far more")) from None
+        raise InputError("picture-too-large", _too_large("far more", MAX_PIXELS)) from None
     with image:
-        if image.width * image.height > MAX_PIXELS:
-            raise InputError("picture-too-large", _too_large(f"{image.width} x {image.height}"))
+        if image.width * image.height > (limit := _most_pixels(image)):
+            raise InputError("picture-too-large", _too_large(f"{image.width} x {image.height}", limit))
         yield image
 
 
-def _too_large(claimed: str) -> str:
-    return f"claims {claimed} pixels, the limit is {MAX_PIXELS // 10**6} million; scale it down"
+def _most_pixels(image) -> int:
+    """How many pixels a picture of its mode may have."""
+    cost = COSTS.get(image.mode, DEEP_COST) + TRANSPARENCY_COST * ("transparency" in image.info)
+    return MAX_PIXELS * COST // max(cost, COST)
+
+
+def _too_large(claimed: str, limit: int) -> str:
+    return f"claims {claimed} pixels, the limit is {limit // 10**6} million for its kind; scale it down"
 
 
 def _ends_as_jpeg(path) -> bool:
@@ -136,8 +147,12 @@ def _bilinear_mode(image):
     from PIL import Image
 
     if image.mode == "I" or image.mode.startswith("I;16"):  # 16-bit grey, 0..65535
-        deep = np.clip(np.asarray(image), 0, 65535).astype(np.uint32)
-        return Image.fromarray(((deep + 128) // 257).astype(np.uint8))
+        deep = np.asarray(image)
+        grey = np.empty(deep.shape, np.uint8)
+        for top in range(0, len(deep), ROWS):
+            part = np.clip(deep[top : top + ROWS], 0, 65535).astype(np.uint32)
+            grey[top : top + ROWS] = (part + 128) // 257
+        return Image.fromarray(grey)
     if "transparency" in image.info or image.mode in ("LA", "PA"):
         return image.convert("RGBA")
     if image.mode == "1":

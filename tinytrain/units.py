@@ -6,6 +6,7 @@ import re
 from tinytrain.errors import UsageError
 
 FACTORS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+LARGEST = 10**18 - 1  # what a report can say
 
 
 def parse_bytes(text: str) -> int:
@@ -14,12 +15,15 @@ def parse_bytes(text: str) -> int:
     >>> parse_bytes("256kB"), parse_bytes("1.5 MiB")
     (256000, 1572864)
 
-    Raises UsageError when the text is no size.
+    Raises UsageError when the text is no size, or one beyond all memories.
     """
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
     if not match or match[2].lower() not in FACTORS:
         raise UsageError("bad-size", f"{text!r} is not a size; write for example 1MB, 400kB or 1MiB")
-    return int(float(match[1]) * FACTORS[match[2].lower()])
+    size = float(match[1]) * FACTORS[match[2].lower()]
+    if size > LARGEST:
+        raise UsageError("bad-size", f"{text!r} is more than any memory; write for example 1MB or 64MB")
+    return int(size)
 
 
 def parse_share(text: str) -> float:
@@ -28,11 +32,13 @@ def parse_share(text: str) -> float:
     >>> parse_share("15%"), parse_share("0.3")
     (0.15, 0.3)
 
-    Raises UsageError when the text is no share above 0.
+    Raises UsageError when the text is no share above 0, and for a number above 1 that lacks its ``%``.
     """
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%?)\s*", text)
     if not match or float(match[1]) == 0:
         raise UsageError("bad-share", f"{text!r} is not a share above 0; write for example 15% or 0.15")
+    if float(match[1]) > 1 and not match[2]:
+        raise UsageError("bad-share", f"{text!r} is above 1; write {match[1]}% for that many per cent")
     return float(match[1]) / (100 if match[2] else 1)
 
 

@@ -143,7 +143,29 @@ CASES = {
     "output nobody can write": (lambda p, t: adapt(p, "--out", "/proc/x"), 6, "write-failed"),
     "report nobody can write": (lambda p, t: adapt(p, "--report", t / "no" / "r.html"), 6, "write-failed"),
     "export nobody can write": (
-        lambda p, t: ("export", p / "d.safetensors", "-o", t / "no" / "x", *toy(p)), 6, "write-failed"
+        lambda p, t: ("export", p / "d.safetensors", "-o", t / "no" / "x.safetensors", *toy(p)),
+        6, "write-failed",
+    ),
+    "export under a name that no command reads": (
+        lambda p, t: ("export", p / "d.safetensors", "-o", t / "adapted", *toy(p)), 2, "end in .safetensors"
+    ),
+    "output that is a device": (lambda p, t: adapt(p, "--out", "/dev/null"), 6, "is a device or a pipe"),
+    "two outputs in one file": (
+        lambda p, t: adapt(p, "--out", t / "x.json", "--report", t / "x.json"), 2, "two results"
+    ),
+    "a seed of nanoseconds": (lambda p, t: adapt(p, "--seed", 1763780000123456789), 2, "the largest number"),
+    "a budget beyond all memories": (lambda p, t: adapt(p, "--budget", "9" * 310), 2, "more than any memory"),
+    "a share without its sign": (lambda p, t: adapt(p, "--macs", 15), 2, "write 15%"),
+    "a confidence above all": (
+        lambda p, t: predict(p / "d.safetensors", "x.png", "--reject", "101%"), 2, "above 100 %"
+    ),
+    "training options for added pictures": (
+        lambda p, t: ("adapt", "--from", p / "d.safetensors", "--add", p / "photos", *toy(p),
+                      "--out", t / "x", "--shots", 1, "--policy", "full"),
+        2, "--shots, --policy would mean nothing",
+    ),
+    "search result that is none, on a board": (
+        lambda p, t: ("simulate", "--board", "stm32h743", "--policy", t / "x.json"), 3, "file-missing"
     ),
     "export into a full folder": (
         lambda p, t: ("data", "export", "signs", p / "photos"), 2, "folder-not-empty"

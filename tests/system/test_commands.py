@@ -1,5 +1,6 @@
 """Every command from files to files, as a user runs it; toy networks and pictures."""
 
+import io
 import json
 from xml.etree import ElementTree
 
@@ -15,6 +16,7 @@ from tinytrain.datasets.targets.classes import TEST_CLASSES
 from tinytrain.delta import apply
 from tinytrain.deltafile import load_delta
 from tinytrain.modelfile import encode_network, load_network
+from tinytrain.pictures import check_picture
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +88,34 @@ def test_without_shots_every_picture_is_support_and_left_out_estimates(place, an
 
 def test_queries_limits_the_pictures_to_judge_by(place, answer):
     assert answer(*adapt_arguments(place, "--shots", 3, "--queries", 2))["accuracy"]["n_query"] == 6
+
+
+def breaking(path):
+    """A JPEG that looks whole until it is decoded."""
+    whole = io.BytesIO()
+    Image.new("RGB", (16, 16)).save(whole, "JPEG")
+    header = whole.getvalue().partition(b"\xff\xda")[0]
+    path.write_bytes(header + b"\xff\xd9")
+    return path
+
+
+def test_a_drawn_picture_that_breaks_when_it_is_decoded_gives_way_to_another(place, answer, tmp_path, capsys):
+    photos = write_pictures(tmp_path / "photos", count=3)
+    for k in range(6):
+        check_picture(breaking(photos / "ant" / f"{k}.jpg"))
+    report = answer(
+        "adapt", photos, "--backbone", place / "toy.safetensors", "--policy", "none", "--shots", 3
+    )
+    assert report["episode"]["shots"] == [3, 3, 3]
+    assert sum("cannot be decoded" in line for line in report["warnings"]) >= 1
+
+
+def test_a_class_of_pictures_that_all_break_is_an_error(place, tmp_path, capsys):
+    photos = write_pictures(tmp_path / "photos", count=3)
+    (photos / "dog").mkdir()
+    breaking(photos / "dog" / "x.jpg")
+    assert tt("adapt", photos, "--backbone", place / "toy.safetensors", "--shots", 2) == 3
+    assert "class 'dog' has 0 usable pictures" in capsys.readouterr().err
 
 
 def test_adapt_to_the_generated_domain_needs_no_files_of_ones_own(place, answer):

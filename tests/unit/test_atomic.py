@@ -118,6 +118,20 @@ def test_a_name_that_cannot_be_written_is_a_storage_error(tmp_path, name):
     assert os.listdir(tmp_path) == ["file"] and (tmp_path / "file").read_bytes() == b"old"
 
 
+@pytest.mark.parametrize("target", ["/dev/null", None])
+def test_devices_pipes_and_links_to_them_are_not_replaced_by_files(tmp_path, target):
+    path = tmp_path / "x"
+    if target:
+        path.symlink_to(target)
+    else:
+        os.mkfifo(path)
+    before = path.lstat()
+    for attempt in (lambda: atomic.check_writable(path), lambda: atomic.write_bytes(path, b"x")):
+        with pytest.raises(StorageError, match="is a device or a pipe"):
+            attempt()
+    assert path.lstat() == before and os.listdir(tmp_path) == ["x"]
+
+
 def fifo(path):
     os.mkfifo(path)
 

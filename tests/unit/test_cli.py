@@ -189,7 +189,7 @@ def test_progress_is_silent_where_nobody_looks():
     assert stream.getvalue() == ""
 
 
-def test_pictures_are_decoded_once_and_broken_ones_left_out(monkeypatch):
+def test_pictures_are_decoded_once_and_broken_ones_left_out_however_many_there_are(monkeypatch):
     pictures, reads = toy_pictures([0, 1, 1]), []
 
     def read(i, size):
@@ -200,10 +200,14 @@ def test_pictures_are_decoded_once_and_broken_ones_left_out(monkeypatch):
 
     source = type(pictures)(pictures.labels, pictures.names, read)
     held, broken = common.hold(source, 8, lambda *_: None)
-    assert held.labels.tolist() == [0, 1] and broken == ["picture-broken: 'x.png' cannot be decoded"]
+    assert held.labels.tolist() == [0, 1] and list(broken.values()) == [
+        "picture-broken: 'x.png' cannot be decoded"
+    ]
     assert (held.read(1, 8) == pictures.read(2, 8)).all() and reads == [0, 1, 2]
     monkeypatch.setattr(common, "HELD_BYTES", 100)
-    assert common.hold(source, 8, lambda *_: None) == (source, [])
+    left, found = common.hold(source, 8, lambda *_: None)
+    assert found == broken and left.labels.tolist() == [0, 1]
+    assert (left.read(1, 8) == pictures.read(2, 8)).all() and reads == [0, 1, 2, 0, 1, 2, 2], "and not kept"
 
 
 def test_many_skipped_files_are_counted():

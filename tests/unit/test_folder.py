@@ -1,4 +1,5 @@
 import os
+import unicodedata
 
 import numpy as np
 import pytest
@@ -115,6 +116,14 @@ def test_names_with_odd_characters_are_fine(tmp_path):
     assert set(made.class_names) == {*odd, "\\xff\\xfe"}
     "".join((*made.class_names, *made.names)).encode()  # all of it can be stored
     assert all(made.read(i, 4).shape == (4, 4, 3) for i in range(len(made)))
+
+
+def test_a_name_that_another_system_wrote_in_parts_is_the_same_name(tmp_path):
+    composed, apart = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
+    assert folder_dataset(fill(tmp_path / "mac", **{apart: 1})).class_names == (composed,)
+    with pytest.raises(InputError, match="two folders for class 'café'") as caught:
+        folder_dataset(fill(tmp_path / "both", **{apart: 1, composed: 1}))
+    assert caught.value.code == "same-class"
 
 
 def test_shots_are_a_maximum_and_the_rest_are_queries(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tinytrain import kernels
-from tinytrain.head import SHRINKAGE, TEMPERATURES, Head, HeadArrays, fit_head, softmax
+from tinytrain.head import SHRINKAGE, TEMPERATURE_SHARE, Head, HeadArrays, fit_head, softmax
 
 WAY, SIZE = 4, 12
 LABELS = np.array([0, 1, 2, 3, 0, 1, 2, 0, 1, 0], np.int32)
@@ -78,7 +78,7 @@ def test_the_lda_head_is_the_shrunk_discriminant_of_all_views(backend, views):
 def test_leave_one_out_takes_each_picture_out_of_its_own_class_mean(kind):
     x = unit(embeddings().astype(float))
     inverse = np.linalg.inv(covariance(x, LABELS))
-    right, losses = [], np.zeros(len(TEMPERATURES))
+    right = []
     for i, label in enumerate(LABELS):
         if (label == LABELS).sum() < 2:
             continue
@@ -89,10 +89,15 @@ def test_leave_one_out_takes_each_picture_out_of_its_own_class_mean(kind):
         else:
             logits = unit(m) @ x[i]
         right.append(logits.argmax() == label)
-        losses -= np.log(softmax(logits / TEMPERATURES[:, None])[:, label])
+    assert fitted(kind).left_out == pytest.approx(np.mean(right))
+
+
+@KINDS
+def test_the_temperature_is_a_share_of_the_lead_of_the_own_class_over_the_mean_of_the_others(kind):
     head = fitted(kind)
-    assert head.left_out == pytest.approx(np.mean(right))
-    assert head.temperature == pytest.approx(TEMPERATURES[losses.argmin()])
+    logits, own = head.logits(embeddings()), np.eye(WAY, dtype=bool)[LABELS]
+    lead = logits[own].mean() - logits[~own].mean()
+    assert head.temperature == pytest.approx(TEMPERATURE_SHARE * lead, rel=1e-4)
 
 
 @KINDS
@@ -127,7 +132,17 @@ def test_single_pictures_cannot_be_left_out():
 
     arrays = HeadArrays(*(np.zeros(s, "f") for s in ((WAY, SIZE), WAY, (WAY, SIZE), WAY)), None)
     head = fit_head("cosine", kernels.load(), arrays, stream, stream, np.ones(WAY))
-    assert head.left_out is None and head.temperature == 1
+    assert head.left_out is None and 0 < head.temperature < 1
+
+
+def test_pictures_that_all_look_alike_give_no_confidence():
+    def stream():
+        yield np.ones((WAY, SIZE), np.float32), np.arange(WAY, dtype=np.int32)
+
+    arrays = HeadArrays(*(np.zeros(s, "f") for s in ((WAY, SIZE), WAY, (WAY, SIZE), WAY)), None)
+    head = fit_head("cosine", kernels.load(), arrays, stream, stream, np.ones(WAY))
+    assert head.temperature == 1
+    np.testing.assert_allclose(head.probabilities(np.ones((1, SIZE), "f")), 1 / WAY, rtol=1e-5)
 
 
 def test_probabilities_are_a_softmax_at_the_fitted_temperature():

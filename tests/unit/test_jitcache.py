@@ -314,6 +314,19 @@ def test_a_folder_that_others_can_write_is_emptied_and_closed(folder):
     assert files(folder) == set() and folder.stat().st_mode & 0o777 == 0o700
 
 
+def test_what_lies_beside_our_folders_is_left_alone(tmp_path):
+    base = tmp_path / "jit"
+    for name in ("project", "0123456789abcdef"):
+        (base / name).mkdir(parents=True)
+        (base / name / "thesis.tex").write_text("precious")
+    base.chmod(0o775)
+    cache = jitcache.open_cache(base)
+    assert cache.folder is not None and base.stat().st_mode & 0o777 == 0o700
+    assert (base / "project/thesis.tex").read_text() == "precious" and not (
+        base / "0123456789abcdef"
+    ).exists()
+
+
 def test_a_folder_of_somebody_else_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 12345)
     with pytest.raises(StorageError, match="not to 12345"):
@@ -336,7 +349,7 @@ def test_a_verified_folder_that_cannot_be_written_is_used_from_a_copy(folder, mo
     finally:
         shutil.rmtree(cache.folder)
     folder.parent.chmod(0o777)
-    monkeypatch.setattr(jitcache, "make_private", lambda folder: (folder / "no").stat())
+    monkeypatch.setattr(jitcache, "make_private", lambda folder, ours=None: (folder / "no").stat())
     assert jitcache.open_cache(folder.parent).folder is None, "somebody else may have put it there"
 
 

@@ -26,11 +26,11 @@ def scene(width=60, height=40):
     return np.stack([red, green, (red + green) // 3], axis=-1).astype(np.uint8)
 
 
-def png_header(width, height):
+def png_header(width, height, depth=8, colour_type=2):
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour_type, 0, 0, 0))
     return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
 
 
@@ -193,6 +193,19 @@ def test_a_header_that_claims_too_many_pixels_is_refused_before_anything_is_allo
             attempt()
         assert caught.value.code == "picture-too-large"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kB
+
+
+@pytest.mark.parametrize("mode, limit", [("LA", 21), ("RGBA", 32), ("I;16", 32), ("RGB", 64), ("L", 64)])
+def test_kinds_that_take_more_memory_to_decode_may_have_fewer_pixels(tmp_path, mode, limit):
+    colour_type = {"LA": 4, "RGBA": 6, "I;16": 0, "RGB": 2, "L": 0}[mode]
+    side = int((limit * 1e6) ** 0.5) + 400
+    path = tmp_path / "x.png"
+    path.write_bytes(png_header(side, side, 16 if mode == "I;16" else 8, colour_type))
+    with pytest.raises(InputError, match=f"limit is {limit} million for its kind") as caught:
+        check_picture(path)
+    assert caught.value.code == "picture-too-large"
+    path.write_bytes(png_header(side - 500, side - 500, 16 if mode == "I;16" else 8, colour_type))
+    check_picture(path)  # which decodes nothing of a PNG
 
 
 BROKEN = {

@@ -248,6 +248,17 @@ def test_html_is_one_small_well_formed_file_that_loads_nothing(report):
     assert "http" not in page and "src=" not in page and len(page.encode()) < 300_000
 
 
+def test_html_says_at_which_step_training_broke_off():
+    network = toy_network()
+    for rate_scale in (1e5, 1e30):
+        facts = adapt(network, toy_episode(), BIG, rate_scale=rate_scale).to_json()
+        broke = None in facts["losses"]
+        page = RENDERERS[".html"](facts)
+        assert not Tags(page).open
+        assert (f"the loss of step {len(facts['losses'])} is no number" in page) == broke
+    assert broke
+
+
 def test_html_without_queries_or_training_is_well_formed():
     facts = adapt(toy_network(), toy_episode(queries=0), BIG, "none").to_json()
     assert not Tags(RENDERERS[".html"](facts)).open

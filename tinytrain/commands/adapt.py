@@ -26,6 +26,8 @@ EXAMPLES = """\
   tinytrain adapt --data gtsrb --way 5 --shots 5 --policy tinytrain_published --json
   tinytrain adapt --from mine.safetensors --add more/ --out more.safetensors
 """
+# Options of `episodes` that are about drawing and training, which adding pictures does not do.
+TRAINING = ("way", "shots", "queries", "episode", "budget", "macs", "macs_mode", "policy")
 
 
 def add_arguments(parser) -> None:
@@ -143,12 +145,14 @@ def _extend(arguments) -> int:
             "usage",
             "--from DELTA --add DIR needs --out FILE and takes no pictures, --report, --store or --force",
         )
+    if ignored := episodes.given(arguments, TRAINING):
+        raise UsageError("usage", f"--from DELTA trains nothing, so {', '.join(ignored)} would mean nothing")
     delta, network = open_delta(arguments.source), open_backbone(arguments.backbone)
     delta.check_backbone(network)
     dataset = folder_dataset(arguments.add, arguments.flip)
     with ProgressLine() as progress:
         pictures, broken = hold(dataset.pictures(dataset.by_class), network.preprocessing.size, progress)
-    for line in (*skipped_files(dataset), *(f"skipped {reason}" for reason in broken)):
+    for line in (*skipped_files(dataset), *(f"skipped {reason}" for reason in broken.values())):
         say(line)
     extended = extend(network, delta, pictures, dataset.class_names, arguments.seed, dataset.may_flip)
     save_delta(arguments.out, extended)

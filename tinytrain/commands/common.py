@@ -3,8 +3,10 @@
 import json
 import os
 import sys
+from dataclasses import replace
 
 from tinytrain.errors import InputError, UsageError
+from tinytrain.units import LARGEST
 from tinytrain.zoo import SHIPPED
 
 DEFAULT_BACKBONE = SHIPPED.path
@@ -50,6 +52,8 @@ def at_least(least: int):
     def whole_number(text: str) -> int:
         if not text.isascii() or not text.isdigit() or int(text) < least:
             raise UsageError("bad-number", f"{text!r} is no whole number of at least {least}")
+        if int(text) > LARGEST:
+            raise UsageError("bad-number", f"{text!r} is above {LARGEST:,}, the largest number that is kept")
         return int(text)
 
     return whole_number
@@ -98,33 +102,44 @@ def check_store(path: str | None) -> None:
 
 
 def check_outputs(*paths: str | None) -> None:
-    """Raise StorageError for a file that could not be written, before any work is done for it."""
+    """Raise StorageError for a file that could not be written, before any work is done for it.
+
+    Raises UsageError where one would be written over another.
+    """
     from tinytrain.atomic import check_writable
 
-    for path in paths:
-        if path is not None:
-            check_writable(path)
+    given = [path for path in paths if path is not None]
+    for path in given:
+        check_writable(path)
+    if len({os.path.realpath(path) for path in given}) < len(given):
+        raise UsageError("usage", f"two results would be written to {given[-1]}; give each its own file")
 
 
-def hold(pictures, size: int, progress) -> tuple[object, list[str]]:
-    """`pictures` decoded once and kept, without the broken ones, and what is wrong with those.
+def check_network_output(path: str) -> None:
+    """`check_outputs` for a network file, whose name tells later what it is."""
+    if not path.endswith(".safetensors"):
+        raise UsageError("network-kind", f"{path!r} must end in .safetensors, or no command would read it")
+    check_outputs(path)
 
-    Pictures that would take more than HELD_BYTES are left to be decoded whenever they are asked for.
+
+def hold(pictures, size: int, progress) -> tuple[object, dict[str, str]]:
+    """`pictures` without the broken ones, and what is wrong with those, by name. All are decoded once for it.
+
+    They are kept decoded, unless that takes more than HELD_BYTES: then they are decoded again when asked for.
     """
-    if len(pictures) * 3 * size**2 > HELD_BYTES:
-        return pictures, []
-    decoded, good, broken = [], [], []
+    keep = len(pictures) * 3 * size**2 <= HELD_BYTES
+    decoded, good, broken = [], [], {}
     for i in range(len(pictures)):
         try:
-            decoded.append(pictures.read(i, size))
-            good.append(i)
+            picture = pictures.read(i, size)
         except InputError as error:
-            broken.append(str(error))
+            broken[pictures.names[i]] = str(error)
+        else:
+            good.append(i)
+            decoded += [picture] * keep
         progress("pictures", i + 1, len(pictures), None)
-    kept = type(pictures)(
-        pictures.labels[good], tuple(pictures.names[i] for i in good), lambda i, _size: decoded[i]
-    )
-    return kept, broken
+    held = pictures.take(good)
+    return replace(held, read=lambda i, _size: decoded[i]) if keep else held, broken
 
 
 def skipped_files(dataset) -> list[str]:

@@ -1,9 +1,10 @@
 """Which pictures an adaptation sees: a folder of one's own, a pack, or a generated domain."""
 
+import argparse
 from dataclasses import replace
 
 from tinytrain.commands.common import DEFAULT_DATA, at_least, hold, skipped_files
-from tinytrain.errors import UsageError
+from tinytrain.errors import InputError, UsageError
 from tinytrain.units import parse_bytes, parse_share
 
 
@@ -56,6 +57,14 @@ def add_arguments(parser) -> None:
     )  # fmt: skip
 
 
+def given(arguments, names) -> list[str]:
+    """Which of the options `names` of `add_arguments` are not at their defaults."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    defaults = parser.parse_args([])
+    return [f"--{n.replace('_', '-')}" for n in names if getattr(arguments, n) != getattr(defaults, n)]
+
+
 def policy_of(arguments):
     """The policy of that name, or what a search found. Raises UsageError and InputError."""
     if arguments.policy.endswith(".json"):
@@ -78,46 +87,76 @@ def open_episode(arguments, network, policy, progress):
 
     Raises BudgetError, before any picture is decoded, for a budget that cannot work.
     """
+    from tinytrain.datasets import folder_dataset, open_dataset
     from tinytrain.feasible import probe_inside
     from tinytrain.plan import TaskShape
 
     if arguments.folder and arguments.data:
         raise UsageError("usage", "give a folder or --data, not both")
     if arguments.folder:
-        episode, warnings = _from_folder(arguments)
+        dataset, draw = folder_dataset(arguments.folder, arguments.flip), _from_folder
     else:
-        episode, warnings = _from_dataset(arguments)
+        dataset, draw = open_dataset(arguments.data or DEFAULT_DATA), _from_dataset
+    episode = draw(arguments, dataset)
     task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
     probe_inside(network, policy, budget_of(arguments), task)
-    size = network.preprocessing.size
-    support, broken = hold(episode.support, size, progress)
-    query, more_broken = hold(episode.query, size, progress)
-    warnings += [f"skipped {reason}" for reason in (*broken, *more_broken)]
+    size, broken = network.preprocessing.size, {}
+    support, found = hold(episode.support, size, progress)
+    while found:  # what looked whole was not: others are drawn to adapt to
+        broken |= found
+        episode = draw(arguments, without(dataset, broken))
+        support, found = hold(episode.support, size, progress)
+    query, more = hold(episode.query, size, progress)
+    warnings = skipped_files(dataset) + _too_few(arguments, episode)
+    warnings += [f"skipped {reason}" for reason in (broken | more).values()]
     return replace(episode, support=support, query=query), warnings
 
 
-def _from_dataset(arguments):
-    from tinytrain.datasets import open_dataset, sample_episode
+def without(dataset, broken):
+    """`dataset` without the pictures of these names. Raises InputError for a class that has no others."""
+    import numpy as np
+
+    kept = np.array([i for i, name in enumerate(dataset.names) if name not in broken], np.int64)
+    left = np.bincount(dataset.labels[kept], minlength=dataset.n_classes)
+    if not left.all():
+        name = dataset.class_names[int(left.argmin())]
+        reason = next(iter(broken.values()))
+        raise InputError("empty-class", f"class {name!r} has 0 usable pictures, the last broken: {reason}")
+    return replace(
+        dataset,
+        labels=dataset.labels[kept],
+        names=tuple(dataset.names[i] for i in kept),
+        read=lambda i, size: dataset.read(int(kept[i]), size),
+        groups=None if dataset.groups is None else dataset.groups[kept],
+    )
+
+
+def _from_dataset(arguments, dataset):
+    from tinytrain.datasets import sample_episode
 
     way, shots = arguments.way or 5, arguments.shots or 5
     queries = 10 if arguments.queries is None else arguments.queries
-    dataset = open_dataset(arguments.data or DEFAULT_DATA)
-    episode = sample_episode(dataset, way, shots, queries, arguments.seed, arguments.episode)
-    return episode, skipped_files(dataset)
+    return sample_episode(dataset, way, shots, queries, arguments.seed, arguments.episode)
 
 
-def _from_folder(arguments):
-    from tinytrain.datasets import folder_dataset, folder_episode
+def _from_folder(arguments, dataset):
+    from tinytrain.datasets import folder_episode
 
-    dataset = folder_dataset(arguments.folder, arguments.flip)
     episode = folder_episode(dataset, arguments.shots, arguments.way, arguments.seed)
-    warnings = skipped_files(dataset)
-    for name, count in zip(episode.class_names, episode.shots.tolist(), strict=True):
-        if arguments.shots and count < arguments.shots:
-            warnings.append(f"class {name!r} has {count} of {arguments.shots} pictures")
-    if arguments.queries is not None:
-        episode = replace(episode, query=_first_of_each_class(episode, arguments.queries))
-    return episode, warnings
+    if arguments.queries is None:
+        return episode
+    return replace(episode, query=_first_of_each_class(episode, arguments.queries))
+
+
+def _too_few(arguments, episode) -> list[str]:
+    """A sentence for each class of a folder with fewer pictures than were asked for."""
+    if not (arguments.folder and arguments.shots):
+        return []
+    return [
+        f"class {name!r} has {count} of {arguments.shots} pictures"
+        for name, count in zip(episode.class_names, episode.shots.tolist(), strict=True)
+        if count < arguments.shots
+    ]
 
 
 def _first_of_each_class(episode, count: int):

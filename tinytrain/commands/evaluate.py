@@ -46,7 +46,7 @@ def run(arguments) -> int:
         )
     with ProgressLine() as progress:
         pictures, broken = hold(dataset.pictures(dataset.by_class), predictor.size, progress)
-    for line in (*skipped_files(dataset), *(f"skipped {reason}" for reason in broken)):
+    for line in (*skipped_files(dataset), *(f"skipped {reason}" for reason in broken.values())):
         say(line)
     if not len(pictures):
         raise InputError("no-pictures", f"{arguments.folder} has 0 usable pictures; give some to judge by")

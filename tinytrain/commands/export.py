@@ -3,7 +3,7 @@
 from tinytrain.commands.common import (
     add_backbone,
     add_json,
-    check_outputs,
+    check_network_output,
     open_backbone,
     open_delta,
     print_result,
@@ -29,7 +29,7 @@ def run(arguments) -> int:
     from tinytrain.delta import apply
     from tinytrain.modelfile import save_network
 
-    check_outputs(arguments.out)
+    check_network_output(arguments.out)
     delta = open_delta(arguments.delta)
     network = apply(open_backbone(arguments.backbone), delta)
     save_network(network, arguments.out)

@@ -1,6 +1,6 @@
 """``tinytrain import``: a published checkpoint or an ONNX model as a network file."""
 
-from tinytrain.commands.common import add_json, at_least, check_outputs, print_result, say
+from tinytrain.commands.common import add_json, at_least, check_network_output, print_result, say
 from tinytrain.errors import UsageError
 
 DESCRIPTION = (
@@ -48,7 +48,7 @@ def run(arguments) -> int:
     given = {key: value for key, value in options.items() if value is not None}
     if given.get("scale", 1) <= 0:
         raise UsageError("bad-number", f"--scale is {given['scale']}; it must be above 0")
-    check_outputs(arguments.out)
+    check_network_output(arguments.out)
     if arguments.checkpoint.lower().endswith(".onnx"):
         return _import_onnx(arguments, given)
     if given:

@@ -1,10 +1,12 @@
 """``tinytrain predict``: class and calibrated confidence of pictures."""
 
+import os
+
 from tinytrain.commands.common import add_backbone, add_json, open_backbone, open_delta, print_result, say
-from tinytrain.errors import InputError
+from tinytrain.errors import InputError, UsageError
 from tinytrain.units import parse_share
 
-DESCRIPTION = "Say which class each picture shows and how sure that is (temperature fitted to the support)."
+DESCRIPTION = "Say which class each picture shows and how sure that is."
 EXAMPLES = """\
   tinytrain predict mine.safetensors new.jpg --backbone net.safetensors
   tinytrain predict mine.safetensors *.jpg --backbone net.safetensors --reject 60% --json
@@ -17,11 +19,18 @@ DELTA_HELP = (
 )
 
 
+def confidence(text: str) -> float:
+    """An argparse type: a share of at most 1."""
+    if (share := parse_share(text)) > 1:
+        raise UsageError("bad-share", f"{text!r} is above 100 %, as no confidence is; write for example 60%")
+    return share
+
+
 def add_arguments(parser) -> None:
     parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
     parser.add_argument("pictures", metavar="PICTURE", nargs="+", help="picture files")
     parser.add_argument(
-        "--reject", type=parse_share, metavar="P", help=f"answer {NONE!r} below this confidence, such as 60%%"
+        "--reject", type=confidence, metavar="P", help=f"answer {NONE!r} below this confidence, such as 60%%"
     )
     add_backbone(parser)
     add_json(parser)
@@ -30,8 +39,10 @@ def add_arguments(parser) -> None:
 def run(arguments) -> int:
     from tinytrain.predict import Predictor
 
-    delta = open_delta(arguments.delta, counted=True)
-    predictor = Predictor(open_backbone(arguments.backbone), delta)
+    network = open_backbone(arguments.backbone)
+    # A mistyped name is no start of the device.
+    delta = open_delta(arguments.delta, counted=any(map(os.path.isfile, arguments.pictures)))
+    predictor = Predictor(network, delta)
     rows, broken = [], 0
     for path in arguments.pictures:
         try:

@@ -47,13 +47,12 @@ def run(arguments) -> int:
     if arguments.board is None:
         raise UsageError("usage", "give --board NAME; tinytrain simulate --boards lists them")
     _check_plot(arguments.plot)
-    from tinytrain.adapt import find_policy
     from tinytrain.firmware_sim.board import find_board
     from tinytrain.firmware_sim.simulate import simulate
     from tinytrain.firmware_sim.text import render_simulation
     from tinytrain.progress import ProgressLine
 
-    board, policy = find_board(arguments.board), find_policy(arguments.policy)
+    board, policy = find_board(arguments.board), episodes.policy_of(arguments)
     network = open_backbone(arguments.backbone)
     with ProgressLine() as progress:
         episode, warnings = episodes.open_episode(arguments, network, policy, progress)

@@ -17,6 +17,7 @@ from pathlib import Path
 from tinytrain.errors import InputError, StorageError
 from tinytrain.jit.facts import made_for, source_digests
 from tinytrain.jit.folder import (
+    OURS,
     contents,
     forget_others,
     is_being_written,
@@ -99,7 +100,7 @@ def open_cache(base: Path) -> Cache:
     facts, sources = made_for(), source_digests()
     folder = base / folder_of(facts)
     try:
-        make_private(base)
+        make_private(base, OURS)
         make_private(folder)
         health = clean(folder, facts, sources)
     except (OSError, StorageError) as error:

@@ -17,9 +17,13 @@ LOCK_SECONDS = 5.0
 OTHERS_MAY_WRITE = 0o022
 
 
-def make_private(folder: Path) -> None:
+OURS = "[0-9a-f]{16}"  # names of the folders in the folder of all caches
+
+
+def make_private(folder: Path, ours: str = ".*") -> None:
     """Create `folder` and see to it that only its owner can write there.
 
+    Where others could write, everything whose name is `ours` is removed; what else lies there is not used.
     Raises StorageError where it belongs to somebody else or cannot be written, OSError where it cannot
     be made.
     """
@@ -30,7 +34,7 @@ def make_private(folder: Path) -> None:
     if status.st_mode & OTHERS_MAY_WRITE:
         # Others may have put files here, a manifest included; compiled code is not worth the doubt.
         folder.chmod(0o700)
-        for path in list(folder.iterdir()):
+        for path in [path for path in folder.iterdir() if re.fullmatch(ours, path.name)]:
             remove(path)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise StorageError("jit-cache", f"{folder} cannot be written")
@@ -125,6 +129,6 @@ def remove(path: Path) -> None:
 
 def forget_others(folder: Path, kept: int) -> None:
     """Remove the oldest folders beside `folder` but `kept`; whoever still uses one compiles again."""
-    others = [p for p in folder.parent.iterdir() if p != folder and re.fullmatch("[0-9a-f]{16}", p.name)]
+    others = [p for p in folder.parent.iterdir() if p != folder and re.fullmatch(OURS, p.name)]
     for path in sorted(others, key=lambda path: path.lstat().st_mtime)[:-kept]:
         shutil.rmtree(path, ignore_errors=True)

@@ -79,7 +79,13 @@ def _arena(table: list[dict], memory: dict) -> str:
     return _svg(HEIGHT + 22, "the arena by stage and address", "".join(body))
 
 
-def _losses(losses: list[float]) -> str:
+def _losses(losses: list[float | None]) -> str:
+    """None stands for the loss that is no number, at which training broke off."""
+    finite = [loss for loss in losses if loss is not None]
+    if len(finite) < len(losses):
+        return f"<p>Training broke off: the loss of step {len(losses)} is no number.</p>" + (
+            _losses(finite) if len(finite) > 1 else ""
+        )
     if len(losses) < 2:
         return "<p>Nothing was trained.</p>"
     top = max(max(losses), 1e-9)
