@@ -5,11 +5,13 @@ import hashlib
 import numpy as np
 import pytest
 
+from tinytrain.adapt import adapt
 from tinytrain.datasets import DOMAINS, open_dataset, sample_episode
 from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.episode import run_episode
 from tinytrain.meta.recipe import load_recipe
 from tinytrain.modelfile import load_backbone
+from tinytrain.predict import Predictor
 from tinytrain.zoo import SHIPPED
 
 STAGES = {"shipped-pretrain": "pretrain", "shipped-meta": "meta-train"}
@@ -52,3 +54,18 @@ def test_it_tells_leaves_apart_before_and_better_after_an_adaptation(shipped):
     ]
     assert np.mean([row["before"] for row in rows]) > 0.35, "chance is 0.2"
     assert np.mean([row["after"] for row in rows]) > np.mean([row["before"] for row in rows])
+
+
+@pytest.mark.parametrize("shots, far", [(1, 0.25), (5, 0.12)])
+def test_its_confidence_is_near_its_accuracy_and_what_it_is_unsure_of_is_oftener_wrong(shipped, shots, far):
+    """Training learns its pictures by heart: a scale that is fitted to them would be sure of everything."""
+    leaves = open_dataset("leaves")
+    sure, right = [], []
+    for k in range(3):
+        episode = sample_episode(leaves, 5, shots, 10, 3, k)
+        probabilities = Predictor(shipped, adapt(shipped, episode).delta).probabilities(episode.query)
+        sure += probabilities.max(axis=1).tolist()
+        right += (probabilities.argmax(axis=1) == episode.query.labels).tolist()
+    unsure = np.array(sure) < 0.6
+    assert abs(np.mean(sure) - np.mean(right)) < far and 0.05 < unsure.mean() < 0.9
+    assert np.mean(np.array(right)[unsure]) < np.mean(np.array(right)[~unsure]) - 0.1

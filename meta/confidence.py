@@ -1,0 +1,112 @@
+"""How sure predictions are and how often they are right, on pictures that an adaptation never saw.
+
+    python -m tinytrain.meta.confidence --packs gtsrb,omniglot,flowers12,dtd10,pacs_sketch --episodes 10
+
+For each policy and number of shots: accuracy, mean confidence, the expected calibration error (mean distance
+of the two in ten bins of equal width, weighted by their predictions; Guo et al., ICML 2017), and what is left
+by rejecting answers below a confidence. Adaptations that the guard refused count with the head that stands.
+"""
+
+import argparse
+import itertools
+import json
+import sys
+
+import numpy as np
+
+from tinytrain.adapt import adapt
+from tinytrain.commands.common import at_least
+from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.modelfile import load_backbone
+from tinytrain.plan import Budget
+from tinytrain.predict import Predictor
+from tinytrain.units import parse_bytes, parse_share
+
+BINS = 10
+HEADINGS = ("policy", "shots", "predictions", "accuracy", "confidence", "calibration error", "answered",
+            "right of these", "right of the others")  # fmt: skip
+
+
+def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
+    """Expected calibration error of predictions with `confidence` (n,) that are `right` (n,) or not."""
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    distances = [confidence[bins == b].sum() - right[bins == b].sum() for b in range(BINS)]
+    return float(np.abs(distances).sum() / len(confidence))
+
+
+def predictions(network, dataset, args, policy: str, shots: int, index: int) -> tuple[np.ndarray, np.ndarray]:
+    """Confidence (n,) of the predictions of one episode's queries, and whether they are right (n,)."""
+    episode = sample_episode(dataset, args.way, shots, args.queries, args.seed, index)
+    report = adapt(network, episode, Budget(args.budget), policy, index, lanes=1)
+    probabilities = Predictor(network, report.delta).probabilities(episode.query)
+    return probabilities.max(axis=1), probabilities.argmax(axis=1) == episode.query.labels
+
+
+def figures(policy: str, shots: int, confidence: np.ndarray, right: np.ndarray, reject: float) -> dict:
+    """One row of the table; None for the accuracy of no predictions."""
+    sure = confidence >= reject
+    accuracies = [float(right[part].mean()) if part.any() else None for part in (sure, ~sure)]
+    error = calibration_error(confidence, right)
+    values = (
+        len(right),
+        float(right.mean()),
+        float(confidence.mean()),
+        error,
+        float(sure.mean()),
+        *accuracies,
+    )
+    return dict(zip(HEADINGS, (policy, shots, *values), strict=True))
+
+
+def table(rows: list[dict]) -> str:
+    def cell(value) -> str:
+        return f"{100 * value:.1f} %" if isinstance(value, float) else "" if value is None else str(value)
+
+    lines = [HEADINGS, ["---"] * len(HEADINGS), *([cell(row[h]) for h in HEADINGS] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog="python -m tinytrain.meta.confidence", description=__doc__.split("\n")[0]
+    )
+    p.add_argument("--backbone", default="mcunet-5fps", help="model file, published checkpoint or name")
+    p.add_argument("--data", default=None, help="folder of the packs (default: $TINYTRAIN_DATA)")
+    p.add_argument(
+        "--packs",
+        default="gtsrb,omniglot,flowers12,dtd10,pacs_sketch",
+        help="comma-separated packs or domains",
+    )
+    p.add_argument("--policies", default="none,tinytrain", help="comma-separated")
+    p.add_argument("--shots", default="1,5", help="comma-separated")
+    p.add_argument("--episodes", type=at_least(1), default=10, help="per pack, policy and number of shots")
+    p.add_argument("--way", type=at_least(2), default=5)
+    p.add_argument("--queries", type=at_least(1), default=10, help="per class")
+    p.add_argument("--budget", type=parse_bytes, default="1MB")
+    p.add_argument(
+        "--reject", type=parse_share, default="60%", help="the confidence below which no answer is given"
+    )
+    p.add_argument("--seed", type=at_least(0), default=3)
+    p.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    return p
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = parser().parse_args(argv)
+    network = load_backbone(args.backbone)
+    datasets = [open_dataset(pack, args.data) for pack in args.packs.split(",")]
+    cells = [(policy, int(shots)) for policy in args.policies.split(",") for shots in args.shots.split(",")]
+    total, done, rows = len(cells) * len(datasets) * args.episodes, 0, []
+    for policy, shots in cells:
+        parts = []
+        for dataset, index in itertools.product(datasets, range(args.episodes)):
+            parts.append(predictions(network, dataset, args, policy, shots, index))
+            done += 1
+            print(f"\r{done}/{total} adaptations", end="", file=sys.stderr, flush=True)
+        rows.append(figures(policy, shots, *map(np.concatenate, zip(*parts, strict=True)), args.reject))
+    print(file=sys.stderr)
+    print(json.dumps({"reject": args.reject, "rows": rows}) if args.json else table(rows))
+
+
+if __name__ == "__main__":
+    main()

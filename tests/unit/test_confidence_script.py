@@ -1,0 +1,60 @@
+"""Confidence against accuracy: the figures of known predictions, and the table of a small run."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tinytrain.meta import confidence
+from tinytrain.modelfile import save_network
+from tinytrain.toy import toy_network
+
+
+def test_the_calibration_error_is_the_weighted_distance_of_confidence_and_accuracy_in_bins():
+    sure = np.array([0.95, 0.95, 0.55, 0.55, 1.0])
+    assert confidence.calibration_error(sure, np.array([1, 1, 1, 0, 1], bool)) == pytest.approx(
+        (0.1 + 0.1) / 5  # of 0.95, 0.95 and 1.0 all are right, of 0.55 half
+    )
+    assert confidence.calibration_error(np.ones(4), np.zeros(4, bool)) == 1
+
+
+def test_predictions_that_are_right_as_often_as_they_say_have_next_to_no_error():
+    rng = np.random.default_rng(0)
+    sure = rng.uniform(0.2, 1, 100_000)
+    right = rng.uniform(size=len(sure)) < sure
+    assert confidence.calibration_error(sure, right) < 0.01
+    assert confidence.calibration_error(np.sqrt(sure), right) > 0.05
+
+
+def test_rejecting_splits_accuracy_into_that_of_the_answered_and_of_the_others():
+    row = confidence.figures("none", 5, np.array([0.9, 0.7, 0.6, 0.3]), np.array([1, 0, 1, 0], bool), 0.6)
+    assert (row["predictions"], row["accuracy"], row["confidence"]) == (4, 0.5, pytest.approx(0.625))
+    assert (row["answered"], row["right of these"], row["right of the others"]) == (
+        0.75,
+        pytest.approx(2 / 3),
+        0,
+    )
+    assert confidence.figures("none", 5, np.ones(2), np.ones(2, bool), 0.6)["right of the others"] is None
+
+
+def test_every_policy_and_number_of_shots_is_a_row(tmp_path, capsys):
+    save_network(toy_network(), tmp_path / "net.safetensors")
+    fixed = [
+        "--backbone",
+        tmp_path / "net.safetensors",
+        "--packs",
+        "signs,leaves",
+        "--episodes",
+        1,
+        "--way",
+        3,
+    ]
+    arguments = [str(a) for a in (*fixed, "--queries", 2, "--policies", "none,last_layer", "--shots", "1,3")]
+    confidence.main(arguments)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" | ")[:3] for line in lines[2:]] == [
+        [f"| {policy}", shots, "12"] for policy in ("none", "last_layer") for shots in ("1", "3")
+    ]
+    confidence.main([*arguments, "--json"])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert len(rows) == 4 and all(0 < row["confidence"] <= 1 for row in rows)
