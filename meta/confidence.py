@@ -4,19 +4,22 @@
 
 For each policy and number of shots: accuracy, mean confidence, the expected calibration error (mean distance
 of the two in ten bins of equal width, weighted by their predictions; Guo et al., ICML 2017), and what is left
-by rejecting answers below a confidence. Adaptations that the guard refused count with the head that stands.
+by rejecting answers below a confidence, which strangers should be too: pictures of a class that is not in the
+episode. Adaptations that the guard refused count with the head that stands.
 """
 
 import argparse
 import itertools
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 
 from tinytrain.adapt import adapt
 from tinytrain.commands.common import at_least
 from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.episode import Episode, Pictures
 from tinytrain.modelfile import load_backbone
 from tinytrain.plan import Budget
 from tinytrain.predict import Predictor
@@ -24,7 +27,7 @@ from tinytrain.units import parse_bytes, parse_share
 
 BINS = 10
 HEADINGS = ("policy", "shots", "predictions", "accuracy", "confidence", "calibration error", "answered",
-            "right of these", "right of the others")  # fmt: skip
+            "right of these", "right of the others", "strangers rejected")  # fmt: skip
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
@@ -34,28 +37,33 @@ def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
     return float(np.abs(distances).sum() / len(confidence))
 
 
-def predictions(network, dataset, args, policy: str, shots: int, index: int) -> tuple[np.ndarray, np.ndarray]:
-    """Confidence (n,) of the predictions of one episode's queries, and whether they are right (n,)."""
-    episode = sample_episode(dataset, args.way, shots, args.queries, args.seed, index)
+def with_strangers(dataset, args, shots: int, index: int) -> tuple[Episode, Pictures]:
+    """An episode, and query pictures of a class that is not in it."""
+    drawn = sample_episode(dataset, args.way + 1, shots, args.queries, args.seed, index)
+    support, known = (p.take(np.flatnonzero(p.labels < args.way)) for p in (drawn.support, drawn.query))
+    strangers = drawn.query.take(np.flatnonzero(drawn.query.labels == args.way))
+    names = drawn.class_names[: args.way]
+    return replace(drawn, support=support, query=known, class_names=names), strangers
+
+
+def predictions(network, dataset, args, policy: str, shots: int, index: int) -> tuple[np.ndarray, ...]:
+    """Confidence for queries (n,), whether the answers are right (n,), confidence for strangers (m,)."""
+    episode, strangers = with_strangers(dataset, args, shots, index)
     report = adapt(network, episode, Budget(args.budget), policy, index, lanes=1)
-    probabilities = Predictor(network, report.delta).probabilities(episode.query)
-    return probabilities.max(axis=1), probabilities.argmax(axis=1) == episode.query.labels
+    predictor = Predictor(network, report.delta)
+    probabilities = predictor.probabilities(episode.query)
+    right = probabilities.argmax(axis=1) == episode.query.labels
+    return probabilities.max(axis=1), right, predictor.probabilities(strangers).max(axis=1)
 
 
-def figures(policy: str, shots: int, confidence: np.ndarray, right: np.ndarray, reject: float) -> dict:
+def figures(policy: str, shots: int, confidence, right, strangers, reject: float) -> dict:
     """One row of the table; None for the accuracy of no predictions."""
     sure = confidence >= reject
-    accuracies = [float(right[part].mean()) if part.any() else None for part in (sure, ~sure)]
+    accuracies = [right[part].mean() if part.any() else None for part in (sure, ~sure)]
     error = calibration_error(confidence, right)
-    values = (
-        len(right),
-        float(right.mean()),
-        float(confidence.mean()),
-        error,
-        float(sure.mean()),
-        *accuracies,
-    )
-    return dict(zip(HEADINGS, (policy, shots, *values), strict=True))
+    shares = (right.mean(), confidence.mean(), error, sure.mean(), *accuracies, (strangers < reject).mean())
+    values = (None if share is None else float(share) for share in shares)
+    return dict(zip(HEADINGS, (policy, shots, len(right), *values), strict=True))
 
 
 def table(rows: list[dict]) -> str:

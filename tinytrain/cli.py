@@ -123,6 +123,9 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(signal.SIGALRM, _interrupt)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell ignores it
             signal.signal(signal.SIGINT, _interrupt)
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:  # whoever started this has closed it
+                setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the end
         # A class name that the terminal's encoding lacks must not end a run.
         sys.stdout.reconfigure(errors="backslashreplace")
         code = run(sys.argv[1:] if arguments is None else arguments)

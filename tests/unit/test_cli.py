@@ -117,6 +117,14 @@ def test_a_full_disk_behind_stdout_is_exit_code_6():
     )
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("arguments, code", [("--version", 0), ("nonsense", 2)])
+def test_streams_that_are_closed_are_no_error(closed, arguments, code):
+    command = f"exec {sys.executable} -m tinytrain {arguments} {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert done.returncode == code and "Traceback" not in done.stderr
+
+
 def test_a_reader_that_has_seen_enough_is_no_error():
     command = [sys.executable, "-m", "tinytrain", "--help"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
