@@ -104,7 +104,7 @@ def _class_folders(root: Path) -> list[Path]:
         raise InputError(
             "folder-missing", f"{str(root)!r} cannot be listed ({error.strerror}); check the path"
         ) from error
-    classes = [p for p in entries if p.is_dir()]
+    classes = sorted((p for p in entries if p.is_dir()), key=_class_name)
     named = {}
     for folder in classes:
         if named.setdefault(_class_name(folder), folder) is not folder:

@@ -123,9 +123,7 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(signal.SIGALRM, _interrupt)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell ignores it
             signal.signal(signal.SIGINT, _interrupt)
-        for name in ("stdout", "stderr"):
-            if getattr(sys, name) is None:  # whoever started this has closed it
-                setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the end
+        _open_closed_streams()
         # A class name that the terminal's encoding lacks must not end a run.
         sys.stdout.reconfigure(errors="backslashreplace")
         code = run(sys.argv[1:] if arguments is None else arguments)
@@ -153,9 +151,20 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
 
+def _open_closed_streams() -> None:
+    """What whoever started this process has closed leads nowhere, and no other file takes its place."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", errors="backslashreplace"))  # noqa: SIM115 - until the end
+
+
 def _interrupt(number, frame):
     if frame is not None and frame.f_code is _unheard.__code__:
-        return  # it comes again anyway
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
+        return
     sys.unraisablehook = _unheard
     raise KeyboardInterrupt
 
@@ -171,6 +180,7 @@ def _unheard(unraisable) -> None:
 
 
 def _failed(message: str, code: int) -> int:
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)  # an interrupt that is to come again is too late
     line = re.sub(r"\s+", " ", message)
     # File names in a message must not be able to steer the terminal.
     print("tinytrain: " + "".join(c if c.isprintable() else repr(c)[1:-1] for c in line), file=sys.stderr)

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import unicodedata
 
 import numpy as np
 
@@ -151,7 +152,11 @@ def _classes(text: str, source: str) -> tuple[str, ...]:
     good = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
     if not good or not 2 <= len(names) <= MAX_CLASSES or len(set(names)) != len(names):
         raise InputError("delta-classes", f"{source}: classes must be 2 to {MAX_CLASSES} different names")
-    return tuple(names)
+    # As names of folders are read: letters that another system took apart are put together.
+    composed = tuple(unicodedata.normalize("NFC", name) for name in names)
+    if len(set(composed)) < len(composed):
+        raise InputError("delta-classes", f"{source}: two classes differ only in how letters are encoded")
+    return composed
 
 
 def _head_facts(text: str, source: str) -> dict:

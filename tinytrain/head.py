@@ -16,7 +16,10 @@ SHRINKAGE = 0.7
 # shares tried, this one has the least log loss on pictures never seen: 52 episodes of six domains that are no
 # targets, two networks, adapted or not, with 1, 2 and more shots weighed alike. What suits one episode is
 # mostly between 0.07 and 0.18, whatever its shots, ways and head.
-TEMPERATURE_SHARE, SMALLEST = 0.12, 1e-6
+TEMPERATURE_SHARE = 0.12
+# Temperatures to choose from where pictures that are left out are not as often right as that share implies.
+TEMPERATURES = np.geomspace(1e-4, 1e8, 61, dtype=np.float32)
+NO_LEAD = 1e-4  # of the largest logit: less is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,22 +134,28 @@ def _judged(kind: str, kernels, arrays: HeadArrays, clean: Batches, pictures) ->
 
     All views of a picture are taken to lie where its clean picture lies; the covariance stays.
     """
-    lead, seen, right, judged = 0.0, 0, 0, 0
+    lead, largest, seen, right, judged = 0.0, 0.0, 0, 0, 0
+    confidence = np.zeros(len(TEMPERATURES))
     for embeddings, labels in clean():
         kernels.normalize_rows(embeddings)
         for e, label in zip(embeddings, labels, strict=True):
             logits = arrays.weights @ e + arrays.offsets
             others = (float(logits.sum()) - float(logits[label])) / (len(logits) - 1)
-            lead += float(logits[label]) - others
-            seen += 1
+            lead, seen = lead + float(logits[label]) - others, seen + 1
+            largest = max(largest, float(np.abs(logits).max()))
             if pictures[label] < 2:
                 continue
             logits[label] = _left_out_logit(kind, kernels, arrays, e, label, pictures[label])
-            right += int(logits.argmax() == label)
-            judged += 1
+            right, judged = right + int(logits.argmax() == label), judged + 1
+            confidence += softmax(logits / TEMPERATURES[:, None]).max(axis=1)
+    left_out = right / judged if judged else None
+    if not lead / seen > NO_LEAD * largest:
+        return float(TEMPERATURES[-1]), left_out  # nothing tells the classes apart
     temperature = TEMPERATURE_SHARE * lead / seen
-    # Without a lead there is nothing to be sure of, and no number that says how unsure.
-    return temperature if temperature > SMALLEST else 1.0, right / judged if judged else None
+    if judged:
+        modest = TEMPERATURES[confidence <= max(right, judged / len(arrays.counts)) * (1 + 1e-6)]
+        temperature = max(temperature, float(modest[0]) if len(modest) else float(TEMPERATURES[-1]))
+    return temperature, left_out
 
 
 def _left_out_logit(kind: str, kernels, arrays: HeadArrays, e: np.ndarray, label: int, count: int) -> float:

@@ -54,7 +54,7 @@ tests=()
 if [ $# -eq 0 ]; then
     for file in "$project"/tests/unit/test_*.py; do
         case ${file##*/} in
-        test_bench_* | test_metatrain_* | test_noise_* | test_onnx* | test_pretrain* | test_search* | test_ship.py | test_speed_*)
+        test_bench_* | test_confidence_* | test_metatrain_* | test_noise_* | test_onnx* | test_pretrain* | test_search* | test_ship.py | test_speed_*)
             echo "not under emulation, because it is about the work of a PC: ${file#"$project/"}" ;;
         *)
             if grep -qE 'subprocess|multiprocessing' "$file"; then

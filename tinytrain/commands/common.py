@@ -117,7 +117,7 @@ def check_outputs(*paths: str | None) -> None:
 
 def check_network_output(path: str) -> None:
     """`check_outputs` for a network file, whose name tells later what it is."""
-    if not path.endswith(".safetensors"):
+    if os.path.splitext(path)[1].lower() != ".safetensors":
         raise UsageError("network-kind", f"{path!r} must end in .safetensors, or no command would read it")
     check_outputs(path)
 

@@ -104,7 +104,10 @@ def open_episode(arguments, network, policy, progress):
     support, found = hold(episode.support, size, progress)
     while found:  # what looked whole was not: others are drawn to adapt to
         broken |= found
-        episode = draw(arguments, without(dataset, broken))
+        whole = without(dataset, broken)
+        if arguments.folder and arguments.shots is None:
+            break  # all were drawn, there are no others
+        episode, support = draw(arguments, whole), None
         support, found = hold(episode.support, size, progress)
     query, more = hold(episode.query, size, progress)
     warnings = skipped_files(dataset) + _too_few(arguments, episode)
@@ -116,12 +119,14 @@ def without(dataset, broken):
     """`dataset` without the pictures of these names. Raises InputError for a class that has no others."""
     import numpy as np
 
-    kept = np.array([i for i, name in enumerate(dataset.names) if name not in broken], np.int64)
-    left = np.bincount(dataset.labels[kept], minlength=dataset.n_classes)
-    if not left.all():
-        name = dataset.class_names[int(left.argmin())]
-        reason = next(iter(broken.values()))
-        raise InputError("empty-class", f"class {name!r} has 0 usable pictures, the last broken: {reason}")
+    good = np.array([name not in broken for name in dataset.names])
+    kept = np.flatnonzero(good)
+    for c, indices in enumerate(dataset.by_class):
+        if len(indices) and not good[indices].any():
+            reason = broken[dataset.names[indices[0]]]
+            raise InputError(
+                "empty-class", f"class {dataset.class_names[c]!r} has 0 usable pictures: {reason}"
+            )
     return replace(
         dataset,
         labels=dataset.labels[kept],
