@@ -6,6 +6,7 @@ picture left is an error. Hidden files and folders inside class folders are pass
 
 import os
 import unicodedata
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -105,12 +106,11 @@ def _class_folders(root: Path) -> list[Path]:
             "folder-missing", f"{str(root)!r} cannot be listed ({error.strerror}); check the path"
         ) from error
     classes = sorted((p for p in entries if p.is_dir()), key=_class_name)
-    named = {}
-    for folder in classes:
-        if named.setdefault(_class_name(folder), folder) is not folder:
+    for name, next_name in pairwise(map(_class_name, classes)):
+        if name == next_name:
             raise InputError(
                 "same-class",
-                f"{str(root)!r} has two folders for class {_class_name(folder)!r}, which differ only in how"
+                f"{str(root)!r} has two folders for class {name!r}, which differ only in how"
                 " letters are encoded; put their pictures together",
             )
     if not classes:

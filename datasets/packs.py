@@ -127,7 +127,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     except _BrokenPackError:
         raise
     except Exception as error:
-        # Not a list of classes: a damaged archive raises anything from BadZipFile to NotImplementedError.
+        # Not a list of classes: a damaged archive raises anything.
         reason = " ".join(str(error).split()) or type(error).__name__
         raise _BrokenPackError(f"cannot be read ({reason})") from error
 

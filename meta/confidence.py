@@ -18,12 +18,13 @@ import numpy as np
 
 from tinytrain.adapt import adapt
 from tinytrain.commands.common import at_least
+from tinytrain.commands.predict import confidence as at_most_all
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode import Episode, Pictures
 from tinytrain.modelfile import load_backbone
 from tinytrain.plan import Budget
 from tinytrain.predict import Predictor
-from tinytrain.units import parse_bytes, parse_share
+from tinytrain.units import parse_bytes
 
 BINS = 10
 HEADINGS = ("policy", "shots", "predictions", "accuracy", "confidence", "calibration error", "answered",
@@ -92,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--queries", type=at_least(1), default=10, help="per class")
     p.add_argument("--budget", type=parse_bytes, default="1MB")
     p.add_argument(
-        "--reject", type=parse_share, default="60%", help="the confidence below which no answer is given"
+        "--reject", type=at_most_all, default="60%", help="the confidence below which no answer is given"
     )
     p.add_argument("--seed", type=at_least(0), default=3)
     p.add_argument("--json", action="store_true", help="print one JSON object instead of a table")

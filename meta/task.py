@@ -1,5 +1,7 @@
 """What both kinds of training share: a network and some more numbers as one vector that is trained."""
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from tinytrain.meta.architecture import int8_scales, quantised
@@ -11,7 +13,7 @@ from tinytrain.network import Network
 from tinytrain.segments import Slot
 
 
-class Task:
+class Task(ABC):
     """A network in training, as a vector (m,) float32: its weights and biases, then `more` numbers.
 
     `first` (m,) is where it starts, `rates` and `decays` (m,) what the optimizer does with each number.
@@ -34,17 +36,17 @@ class Task:
     def close(self) -> None:
         self.whole.close()
 
+    @abstractmethod
     def batch(self, number: int) -> Batch:
         """What step `number` (from 0) trains on: depends on the recipe and the number alone."""
-        raise NotImplementedError
 
     def phase(self, number: int) -> tuple[int, int]:
         """Place of step `number` in its schedule of rates, and the length of that."""
         return number, self.recipe.steps
 
+    @abstractmethod
     def step(self, values: np.ndarray, batch: Batch) -> tuple[float, float, np.ndarray]:
         """Loss, accuracy and gradient (m,) at `values` (m,)."""
-        raise NotImplementedError
 
     def constrain(self, values: np.ndarray) -> dict:
         """Put `values` back into their range, in place; figures for the log."""

@@ -136,7 +136,8 @@ def hold(pictures, size: int, progress) -> tuple[object, dict[str, str]]:
             broken[pictures.names[i]] = str(error)
         else:
             good.append(i)
-            decoded += [picture] * keep
+            if keep:
+                decoded.append(picture)
         progress("pictures", i + 1, len(pictures), None)
     held = pictures.take(good)
     return replace(held, read=lambda i, _size: decoded[i]) if keep else held, broken

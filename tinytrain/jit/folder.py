@@ -15,8 +15,6 @@ from tinytrain.errors import StorageError
 WRITING, WRITING_SECONDS = ".tmp.", 3600  # a file that numba has not finished yet; for how long it may be
 LOCK_SECONDS = 5.0
 OTHERS_MAY_WRITE = 0o022
-
-
 OURS = "[0-9a-f]{16}"  # names of the folders in the folder of all caches
 
 
