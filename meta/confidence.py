@@ -21,6 +21,7 @@ from tinytrain.commands.common import at_least
 from tinytrain.commands.predict import confidence as at_most_all
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode import Episode, Pictures
+from tinytrain.meta.bench.document import Table, table_lines
 from tinytrain.modelfile import load_backbone
 from tinytrain.plan import Budget
 from tinytrain.predict import Predictor
@@ -71,8 +72,7 @@ def table(rows: list[dict]) -> str:
     def cell(value) -> str:
         return f"{100 * value:.1f} %" if isinstance(value, float) else "" if value is None else str(value)
 
-    lines = [HEADINGS, ["---"] * len(HEADINGS), *([cell(row[h]) for h in HEADINGS] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return table_lines(Table(HEADINGS, tuple(tuple(cell(row[h]) for h in HEADINGS) for row in rows)))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -44,7 +44,9 @@ def markdown(title: str, blocks: Iterable[Block]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _table_lines(table: Table) -> str:
+def table_lines(table: Table) -> str:
+    """The table in Markdown."""
+
     def line(cells):
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
@@ -58,7 +60,7 @@ def _table_lines(table: Table) -> str:
 _MARKDOWN = {
     Heading: lambda block: "#" * block.level + " " + block.text,
     Text: lambda block: block.text,
-    Table: _table_lines,
+    Table: table_lines,
     Figure: lambda block: f"![{block.title}]({block.file})",
 }
 
