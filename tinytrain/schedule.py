@@ -1,4 +1,4 @@
-"""Which support pictures and which views of them each training step looks at."""
+"""Which support pictures and which views of them each training step looks at, and how far it goes."""
 
 import numpy as np
 
@@ -27,6 +27,12 @@ def step_items(
         pictures = balanced_subset(labels, resources.step_support, rng)
     drawn = views(resources, number, len(pictures), rng)
     return [(0, i) for i in pictures], list(zip(drawn, pictures, strict=True))
+
+
+def rate_factor(recipe: Recipe, number: int) -> float:
+    """What the learning rates are multiplied by in step `number` (from 1) of a recipe with `decay`."""
+    left = 1 - (number - 1) / recipe.steps
+    return min(1.0, left / recipe.decay)
 
 
 def through_items(

@@ -14,7 +14,7 @@ from tinytrain.head import Head, HeadArrays, fit_head
 from tinytrain.lane import query_lane
 from tinytrain.leftout import COLUMNS, measure
 from tinytrain.plan import n_unlabelled
-from tinytrain.schedule import dealt, step_items, through_items
+from tinytrain.schedule import dealt, rate_factor, step_items, through_items
 from tinytrain.seeds import rng_for
 
 HEAD_PICTURES = 250  # embeddings a head is fitted to, where they must be computed for it alone
@@ -133,7 +133,7 @@ class Session:
             if recipe.redraw and (number - 1) % epoch == 0:
                 trainer.redraw(rng_for(self.seed, "channels", number))
             if recipe.decay:
-                trainer.scale_rates(1 - (number - 1) / recipe.steps)
+                trainer.scale_rates(rate_factor(recipe, number))
             support, queries = step_items(resources, self.labels, number, rng)
             through = through_items(recipe, self.labels, support, self.seed, number)
             losses.append(trainer.step(number, support, queries, self._unlabelled(number), through))

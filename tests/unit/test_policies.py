@@ -142,11 +142,23 @@ def test_the_default_policy_prefers_the_cut_that_holds_most_information():
         assert {u.layer for u in recipe.updates if u.channels} >= {favourite}
 
 
-def test_the_default_policy_trains_no_more_numbers_than_its_share_of_the_memory():
+@pytest.mark.parametrize("macs, share", [(0.249, 0.35), (0.25, 0.55), (0.9, 0.55)])
+def test_the_default_policy_trains_no_more_numbers_than_its_share_of_the_memory(macs, share):
     for memory in (10_000, 30_000, 10**6):
-        updates = chosen("tinytrain", memory=memory, macs=0.9).updates
-        numbers = sum(u.n_weights(NETWORK) + u.n_biases(NETWORK) for u in updates)
-        assert numbers <= max(memory * tinytrain.NUMBER_SHARE / tinytrain.BYTES_EACH, NETWORK.layers[-1].cout)
+        numbers = n_trained(NETWORK, chosen("tinytrain", memory=memory, macs=macs).updates)
+        assert numbers <= max(memory * share / tinytrain.BYTES_EACH, NETWORK.layers[-1].cout)
+
+
+def test_from_a_quarter_of_the_macs_on_the_default_policy_trains_more_numbers_and_at_full_rates_for_longer():
+    less, more = (chosen("tinytrain", memory=10_000, macs=macs) for macs in (0.249, 0.25))
+    assert n_trained(NETWORK, more.updates) > 1.3 * n_trained(NETWORK, less.updates)
+    assert less.decay == 1 and more.decay == 0.5
+
+
+def test_a_larger_mac_budget_pays_for_dearer_pictures_up_to_three_tenths_of_a_full_pass():
+    for macs, limit in ((0.2, 0.25), (0.3, 0.3), (2.0, 0.3)):
+        cost = picture_macs(NETWORK, chosen("tinytrain", macs=macs).updates) / full_backward_macs(NETWORK)
+        assert cost <= limit
 
 
 def test_full_trains_everything_and_last_layer_the_last():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tinytrain.plan import Recipe, Resources
-from tinytrain.schedule import balanced_subset, dealt, step_items, through_items
+from tinytrain.schedule import balanced_subset, dealt, rate_factor, step_items, through_items
 
 LABELS = np.repeat(np.arange(5), (1, 2, 3, 20, 30))
 
@@ -25,6 +25,14 @@ def test_without_cached_views_every_step_has_a_fresh_one(sets):
     for number in (1, 7):
         _, queries = step_items(resources(sets, 56), LABELS, number, np.random.default_rng(0))
         assert {v for v, _ in queries} == {number}
+
+
+def test_rates_fall_linearly_to_0_over_the_share_of_the_steps_that_a_recipe_names():
+    def factors(decay):
+        return [rate_factor(Recipe("x", (), (), decay=decay, steps=4), number) for number in (1, 2, 3, 4)]
+
+    assert factors(1.0) == [1, 0.75, 0.5, 0.25]
+    assert factors(0.5) == [1, 1, 1, 0.5]
 
 
 @pytest.mark.parametrize("size", [5, 6, 11, 25, 40])

@@ -13,6 +13,8 @@ What it does differently from the published method:
   purpose as well.
 * Learning rates follow the size of a layer's weights and fall to 0, because a handful of cached views is
   soon learned by heart; an LDA head reads the embeddings.
+* A MAC budget of a quarter and more buys numbers: they take the bytes of the cache where both do not fit, and
+  every step then looks at views of its own.
 """
 
 from dataclasses import dataclass
@@ -27,10 +29,7 @@ from tinytrain.probe import Scores
 LAYERS = 5  # inspected layers
 # Back-propagated pictures per pseudo-query, at the least, and how many of them are of the support.
 PICTURES, THROUGH = 0.6, 1 / 3
-# A picture costs no more than this share of a full backward pass: a larger budget buys more pictures.
-DEAREST = 0.25
-NUMBER_SHARE = 0.35  # of the memory budget for trained numbers, at BYTES_EACH
-BYTES_EACH = 12  # value, gradient and two 16-bit moments
+BYTES_EACH = 12  # of a trained number: value, gradient and two 16-bit moments
 RELATIVE_RATE = 0.01
 BIAS_RATE = 5e-4
 # A cut is not deeper than that this many sets of features (the clean pictures and some views) fit
@@ -57,6 +56,23 @@ def inspected(network: Network) -> tuple[int, ...]:
     found = expand_layers(network)
     middle = [i for i in found if network.layers[i].out_hw != smallest]
     return tuple(middle[-LAYERS:] or found[-LAYERS:])
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a budget is used: `dearest` share of a full backward pass that a picture may cost (a larger budget
+    buys more pictures), `number_share` of the memory for trained numbers, `decay` as in `Recipe`.
+    """
+
+    dearest: float
+    number_share: float
+    decay: float
+
+
+SPARING = Style(dearest=0.25, number_share=0.35, decay=1.0)
+# For MAC budgets of this share and more. What is trained is nearly whole layers, one more of them.
+GENEROUS_FROM = 0.25
+GENEROUS = Style(dearest=0.3, number_share=0.55, decay=0.5)
 
 
 @dataclass(frozen=True)
@@ -111,9 +127,10 @@ def select(network: Network, scores: Scores, macs: float, numbers: float, cached
 
 def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:
     mean, full = budget.macs_mode == "mean", full_backward_macs(network)
+    style = GENEROUS if mean and budget.macs >= GENEROUS_FROM else SPARING
     limit = budget.macs * full
-    one_picture = min(limit / PICTURES, DEAREST * full) if mean else limit
-    numbers = NUMBER_SHARE * budget.memory / BYTES_EACH
+    one_picture = min(limit / PICTURES, style.dearest * full) if mean else limit
+    numbers = style.number_share * budget.memory / BYTES_EACH
     cached_set = CACHE_SHARE * budget.memory / CACHED_SETS / task.n_support
     choice = scores and select(network, scores, one_picture, numbers, cached_set)
     last = len(network.layers) - 1
@@ -128,7 +145,7 @@ def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskSh
     hard = min(1.0, (1 - THROUGH) * pictures)
     through = min(1.0, pictures - hard)
     return Recipe(
-        "tinytrain", updates, rates, step="both", hard_share=hard, through_share=through, decay=True
+        "tinytrain", updates, rates, step="both", hard_share=hard, through_share=through, decay=style.decay
     )
 
 
