@@ -1,6 +1,6 @@
 """One adaptation in a fresh process, seen by the operating system; prints one JSON object.
 
-Arguments: JSON with `network` (file), `policy`, `budget`, `lanes`, `leak` (bytes of heap that
+Arguments: JSON with `network` (file), `policy`, `budget`, `macs`, `lanes`, `leak` (bytes of heap that
 are taken in the middle of training and kept, to see that the check sees them) and `hard` (whether the
 system refuses any memory beyond the baseline, the budget and 1 MB).
 
@@ -114,7 +114,7 @@ def main() -> None:
     episode, policy = decoded_episode(network.preprocessing.size), POLICIES[task["policy"]]
     warm_up()
     with one_thread():
-        working, budget, clock = WorkingCopy(network), Budget(task["budget"]), Clock()
+        working, budget, clock = WorkingCopy(network), Budget(task["budget"], task["macs"]), Clock()
         _, fitted = adapt_module.plan_adaptation(network, working, kernels, policy, episode, budget, 0, clock)
         arena = Arena(fitted.program.nbytes)
         session = Session(fitted, arena, working, kernels, episode, 0, task["lanes"])
