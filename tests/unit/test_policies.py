@@ -155,6 +155,13 @@ def test_from_a_quarter_of_the_macs_on_the_default_policy_trains_more_numbers_an
     assert less.decay == 1 and more.decay == 0.5
 
 
+def test_a_generous_plan_that_does_not_fit_gives_way_to_the_whole_sparing_one_and_then_to_less_of_it():
+    sparing = chosen("tinytrain", memory=10_000, macs=0.249)
+    whole, half = (chosen("tinytrain", share, memory=10_000, macs=0.25) for share in (0.7, 0.35))
+    assert whole.updates == sparing.updates and whole.decay == sparing.decay == 1
+    assert half.updates == chosen("tinytrain", 0.5, memory=10_000, macs=0.249).updates
+
+
 def test_a_larger_mac_budget_pays_for_dearer_pictures_up_to_three_tenths_of_a_full_pass():
     network = published_network("mcunet-5fps")
     fisher = {i: np.ones(network.layers[i].cout, "f") for i in tinytrain.inspected(network)}

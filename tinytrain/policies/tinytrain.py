@@ -73,6 +73,9 @@ SPARING = Style(dearest=0.25, number_share=0.35, decay=1.0)
 # For MAC budgets of this share and more. What is trained is nearly whole layers, one more of them.
 GENEROUS_FROM = 0.25
 GENEROUS = Style(dearest=0.3, number_share=0.55, decay=0.5)
+# Where the bytes do not hold a generous plan, so that less than all of it is asked for, the sparing one takes
+# its place: at this share the whole of it.
+WHOLE_SPARING = 0.7
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,10 @@ def select(network: Network, scores: Scores, macs: float, numbers: float, cached
 
 def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:
     mean, full = budget.macs_mode == "mean", full_backward_macs(network)
-    style = GENEROUS if mean and budget.macs >= GENEROUS_FROM else SPARING
+    style = SPARING
+    if mean and budget.macs >= GENEROUS_FROM:
+        style = GENEROUS if share >= 1 else SPARING
+        share = min(1.0, share / WHOLE_SPARING)
     limit = budget.macs * full
     one_picture = min(limit / PICTURES, style.dearest * full) if mean else limit
     numbers = style.number_share * budget.memory / BYTES_EACH
