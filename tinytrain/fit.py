@@ -22,7 +22,7 @@ from tinytrain.plan import (
     full_backward_macs,
     picture_macs,
 )
-from tinytrain.policies.common import Policy
+from tinytrain.policies.common import SHARES, Policy
 from tinytrain.probe import Scores
 from tinytrain.segments import SegmentBank
 from tinytrain.units import format_bytes
@@ -33,7 +33,6 @@ WORKERS = ((2, 2, 5), (2, 2, 2), (2, 2, 1), (1, 2, 1), (1, 1, 2), (1, 1, 1))
 LEAST_VIEWS = 3  # with fewer cached views, fresh ones are computed in every step
 # Bytes of the bands in which the frozen part streams, where there is room for more than the usual ones.
 WIDE_BANDS = (224_000, 112_000)
-SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
 CHEAPER = {"adam": ("adam", "momentum", "sgd"), "momentum": ("momentum", "sgd"), "sgd": ("sgd",)}
 
 

@@ -18,9 +18,8 @@ from tinytrain.errors import InputError
 FORMATS = ("JPEG", "PNG", "PPM", "BMP")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".bmp")
 COST = 4  # bytes per pixel of an RGB picture while it is decoded
-MAX_PIXELS = (
-    64_000_000  # at that cost 256 MB: about what a board with 512 MB can spare. Dearer ones get fewer.
-)
+# At that cost 256 MB, about what a board with 512 MB can spare; pictures that cost more may have fewer.
+MAX_PIXELS = 64_000_000
 # By Pillow's mode; those not named are 16-bit grey.
 COSTS = {"1": 2, "L": 1, "P": 5, "RGB": COST, "CMYK": COST, "YCbCr": COST, "RGBA": 8, "LA": 12, "PA": 12}
 DEEP_COST, TRANSPARENCY_COST = 8, 8

@@ -12,6 +12,8 @@ from tinytrain.plan import Budget, Recipe, TaskShape, Update
 from tinytrain.probe import Scores
 
 RELATIVE_RATE = 0.02  # learning rate of a weight as a share of the rms of its layer's weights
+# Of its usual selection a policy is asked for these parts, one after the other, until one fits the memory.
+SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import numpy as np
 
 from tinytrain.network import Network
 from tinytrain.plan import Budget, Recipe, TaskShape, Update, full_backward_macs, picture_macs
-from tinytrain.policies.common import Policy, rates_by_size, scaled
+from tinytrain.policies.common import SHARES, Policy, rates_by_size, scaled
 from tinytrain.probe import Scores
 
 LAYERS = 5  # inspected layers
@@ -73,9 +73,6 @@ SPARING = Style(dearest=0.25, number_share=0.35, decay=1.0)
 # For MAC budgets of this share and more. What is trained is nearly whole layers, one more of them.
 GENEROUS_FROM = 0.25
 GENEROUS = Style(dearest=0.3, number_share=0.55, decay=0.5)
-# Where the bytes do not hold a generous plan, so that less than all of it is asked for, the sparing one takes
-# its place: at this share the whole of it.
-WHOLE_SPARING = 0.7
 
 
 @dataclass(frozen=True)
@@ -132,8 +129,10 @@ def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskSh
     mean, full = budget.macs_mode == "mean", full_backward_macs(network)
     style = SPARING
     if mean and budget.macs >= GENEROUS_FROM:
-        style = GENEROUS if share >= 1 else SPARING
-        share = min(1.0, share / WHOLE_SPARING)
+        if share >= 1:
+            style = GENEROUS
+        # Where the bytes do not hold a generous plan, the sparing one takes its place, the whole of it first.
+        share = min(1.0, share / SHARES[1])
     limit = budget.macs * full
     one_picture = min(limit / PICTURES, style.dearest * full) if mean else limit
     numbers = style.number_share * budget.memory / BYTES_EACH
