@@ -107,7 +107,7 @@ def adapt_cached(twin, recipe, slots, cut: int, features, labels, schedule) -> l
     one_hot, everything, found = F.one_hot(target).float(), torch.stack(features), []
     pictures, hard = torch.arange(len(labels)), n_hard(recipe.hard_share, len(labels))
     for step, (views, through) in enumerate(schedule):
-        trained.scale_rates(1 - step / recipe.steps if recipe.decay else 1.0)
+        trained.scale_rates(1 - step / recipe.steps if recipe.decay[0] else 1.0)
         queries = everything[torch.tensor(views), pictures].contiguous(memory_format=twin.format)
         with torch.no_grad():
             embeddings = twin.embed(torch.cat([features[0], queries]), cut)

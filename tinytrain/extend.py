@@ -14,7 +14,7 @@ from tinytrain.augment import draw
 from tinytrain.delta import Delta
 from tinytrain.episode import Pictures
 from tinytrain.errors import InputError
-from tinytrain.head import Head
+from tinytrain.head import Head, excess_of_means, lda_offsets
 from tinytrain.network import Network
 from tinytrain.predict import Predictor
 from tinytrain.seeds import rng_for
@@ -58,7 +58,7 @@ def extend(
     added = {name: int((rows == names.index(name)).sum()) for name in class_names}
     return replace(
         delta,
-        head=_extended_head(head, means, counts, changed, kernels),
+        head=_extended_head(head, means, counts, counts / delta.views, changed, kernels),
         class_names=names,
         report={**delta.report, "extended": [*delta.report.get("extended", []), added]},
     )
@@ -71,19 +71,20 @@ def _augmentation(view: int, seed: int, size: int, may_flip: bool):
     return augmentation
 
 
-def _extended_head(head: Head, means, counts, changed, kernels) -> Head:
-    """`head` with new means; only the rows `changed` of its linear map are solved again."""
+def _extended_head(head: Head, means, counts, pictures, changed, kernels) -> Head:
+    """`head` with new means of so many pictures; only the rows `changed` of its weights are solved again."""
     weights = np.zeros_like(means)
     weights[: len(head.weights)] = head.weights
     offsets = np.zeros(len(means), np.float32)
-    offsets[: len(head.offsets)] = head.offsets
     rows = means[changed]
     if head.kind == "lda":
-        kernels.cholesky_solve(rows, unpacked(head.factor))
-        offsets[changed] = -0.5 * (rows * means[changed]).sum(axis=1)
+        factor = unpacked(head.factor)
+        kernels.cholesky_solve(rows, factor)
     else:
         kernels.normalize_rows(rows)
     weights[changed] = rows
+    if head.kind == "lda":
+        offsets[:] = lda_offsets(weights, means, excess_of_means(kernels, factor), pictures)
     # The accuracy of the left-out pictures was that of other classes.
     return replace(head, weights=weights, offsets=offsets, means=means, counts=counts, left_out=None)
 

@@ -106,7 +106,8 @@ class Recipe:
     which the `hard_share` with the highest loss is back-propagated. `through_share`: share of the support
     pictures through which "both" sends it, drawn anew for every step; they stand for the others of their
     class, so that the mean over draws is the whole gradient. `decay`: share of the steps, the last
-    ones, over which the learning rates fall linearly to 0.
+    ones, over which the learning rates fall linearly to 0, where views are cached and where every step has
+    views of its own.
     `redraw`: before every epoch, that is a pass over all support pictures, each layer gets other input
     channels, drawn at random, as many as `updates` name (where these limit output channels only, and in
     depthwise layers: other output channels); the optimizer then starts anew.
@@ -123,7 +124,7 @@ class Recipe:
     step: str = "constant"
     hard_share: float = 1.0
     through_share: float = 1.0
-    decay: float = 0.0
+    decay: tuple[float, float] = (0.0, 0.0)
     redraw: bool = False
     entropy: float = 0.0
     steps: int = 40

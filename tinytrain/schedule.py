@@ -29,10 +29,12 @@ def step_items(
     return [(0, i) for i in pictures], list(zip(drawn, pictures, strict=True))
 
 
-def rate_factor(recipe: Recipe, number: int) -> float:
-    """What the learning rates are multiplied by in step `number` (from 1) of a recipe with `decay`."""
+def rate_factor(recipe: Recipe, resources: Resources, number: int) -> float:
+    """What the learning rates are multiplied by in step `number` (from 1)."""
+    cached, fresh = recipe.decay
+    decay = cached if resources.sets >= 2 else fresh
     left = 1 - (number - 1) / recipe.steps
-    return min(1.0, left / recipe.decay)
+    return min(1.0, left / decay) if decay else 1.0
 
 
 def through_items(

@@ -54,6 +54,16 @@ def covariance(x, labels):
     return (1 - SHRINKAGE) * s + (SHRINKAGE * np.trace(s) / SIZE + 1e-7) * np.eye(SIZE)
 
 
+def excess(x, labels):
+    """What the scatter of one picture adds to mean^T S^-1 mean: the trace of S^-1 times the covariance."""
+    centred = x - means(x, labels)[labels]
+    return np.trace(np.linalg.inv(covariance(x, labels)) @ centred.T @ centred) / len(x)
+
+
+def offsets(m, inverse, excess, pictures):
+    return -0.5 * (np.einsum("kd,de,ke->k", m, inverse, m) - excess / pictures)
+
+
 @BACKENDS
 def test_the_cosine_head_compares_with_mean_directions(backend):
     x = unit(embeddings().astype(float))
@@ -70,8 +80,29 @@ def test_the_lda_head_is_the_shrunk_discriminant_of_all_views(backend, views):
     head = fitted("lda", views, backend)
     m, inverse = means(x, labels), np.linalg.inv(covariance(x, labels))
     np.testing.assert_allclose(head.weights, m @ inverse, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(head.offsets, -0.5 * np.einsum("kd,de,ke->k", m, inverse, m), rtol=1e-3)
+    np.testing.assert_allclose(head.offsets, offsets(m, inverse, excess(x, labels), SHOTS), rtol=1e-3)
     assert head.counts.tolist() == np.bincount(labels).tolist()
+
+
+def test_a_class_of_one_picture_is_answered_as_often_as_classes_of_ten():
+    """Pictures of every class alike, drawn from the same distribution."""
+    rng = np.random.default_rng(3)
+    shots, found = np.array([1, 10, 10, 10]), np.zeros(WAY)
+    labels = np.repeat(np.arange(WAY, dtype=np.int32), shots)
+    for _ in range(40):
+        centres = rng.standard_normal((WAY, SIZE))
+        pictures = (centres[labels] + rng.standard_normal((len(labels), SIZE))).astype("f")
+        queries = np.repeat(centres, 25, axis=0) + rng.standard_normal((25 * WAY, SIZE))
+        arrays = HeadArrays(
+            *(np.zeros(s, "f") for s in ((WAY, SIZE), WAY, (WAY, SIZE), WAY)), np.zeros((SIZE, SIZE), "f")
+        )
+
+        def stream(pictures=pictures):
+            yield pictures.copy(), labels
+
+        head = fit_head("lda", kernels.load(), arrays, stream, stream, shots)
+        found += np.bincount(head.logits(queries.astype("f")).argmax(axis=1), minlength=WAY)
+    assert found[0] / found.sum() == pytest.approx(1 / WAY, abs=0.05)
 
 
 def left_out_logits(kind):
@@ -84,7 +115,8 @@ def left_out_logits(kind):
         m = means(x, LABELS)
         m[label] = x[(label == LABELS) & (np.arange(len(x)) != i)].mean(axis=0)
         if kind == "lda":
-            yield m @ inverse @ x[i] - 0.5 * np.einsum("kd,de,ke->k", m, inverse, m), label
+            left = SHOTS - (np.arange(WAY) == label)
+            yield m @ inverse @ x[i] + offsets(m, inverse, excess(x, LABELS), left), label
         else:
             yield unit(m) @ x[i], label
 

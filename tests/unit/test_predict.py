@@ -12,6 +12,7 @@ from tinytrain.adapt import adapt
 from tinytrain.deltafile import decode_delta, encode_delta
 from tinytrain.errors import InputError
 from tinytrain.extend import extend, packed, unpacked
+from tinytrain.head import excess_of_means, lda_offsets
 from tinytrain.kernels import NAMES, load
 from tinytrain.plan import Budget, Recipe, Update
 from tinytrain.policies.common import Policy
@@ -119,7 +120,11 @@ def test_an_lda_row_solves_the_stored_covariance(network, report):
     factor = unpacked(head.factor).astype(np.float64)
     solved = np.linalg.solve(factor @ factor.T, head.means.astype(np.float64).T).T
     assert head.weights == pytest.approx(solved, rel=2e-2, abs=2e-2 * np.abs(solved).max())
-    assert head.offsets[4] == pytest.approx(-0.5 * head.weights[4] @ head.means[4], rel=1e-4)
+    pictures = head.counts / report.delta.views
+    excess = excess_of_means(load(), unpacked(head.factor))
+    expected = lda_offsets(head.weights, head.means, excess, pictures)
+    assert head.offsets == pytest.approx(expected, rel=1e-4)
+    assert head.offsets[:4] == pytest.approx(report.delta.head.offsets, rel=1e-4)
 
 
 def test_a_class_to_add_needs_pictures(network, report):

@@ -27,12 +27,15 @@ def test_without_cached_views_every_step_has_a_fresh_one(sets):
         assert {v for v, _ in queries} == {number}
 
 
-def test_rates_fall_linearly_to_0_over_the_share_of_the_steps_that_a_recipe_names():
-    def factors(decay):
-        return [rate_factor(Recipe("x", (), (), decay=decay, steps=4), number) for number in (1, 2, 3, 4)]
+def test_rates_fall_linearly_to_0_over_a_share_of_the_steps_of_its_own_for_cached_and_for_fresh_views():
+    recipe = Recipe("x", (), (), decay=(1.0, 0.5), steps=4)
 
-    assert factors(1.0) == [1, 0.75, 0.5, 0.25]
-    assert factors(0.5) == [1, 1, 1, 0.5]
+    def factors(sets):
+        return [rate_factor(recipe, resources(sets, 56), number) for number in (1, 2, 3, 4)]
+
+    assert factors(4) == [1, 0.75, 0.5, 0.25]
+    assert factors(0) == factors(1) == [1, 1, 1, 0.5]
+    assert rate_factor(Recipe("x", (), ()), resources(4, 56), 40) == 1
 
 
 @pytest.mark.parametrize("size", [5, 6, 11, 25, 40])

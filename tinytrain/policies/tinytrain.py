@@ -11,8 +11,9 @@ What it does differently from the published method:
 * Only some pictures are back-propagated, as many as the MAC budget pays for: the hardest pseudo-queries,
   and for every two of them one picture of the support, drawn at random, so that the prototypes move on
   purpose as well.
-* Learning rates follow the size of a layer's weights and fall to 0, because a handful of cached views is
-  soon learned by heart; an LDA head reads the embeddings.
+* Learning rates follow the size of a layer's weights. They fall to 0 where views are cached, because a
+  handful of them is soon learned by heart, and stay where a larger task has new ones in every step; an LDA
+  head reads the embeddings.
 * A MAC budget of a quarter and more buys numbers: they take the bytes of the cache where both do not fit, and
   every step then looks at views of its own.
 """
@@ -66,13 +67,13 @@ class Style:
 
     dearest: float
     number_share: float
-    decay: float
+    decay: tuple[float, float]
 
 
-SPARING = Style(dearest=0.25, number_share=0.35, decay=1.0)
+SPARING = Style(dearest=0.25, number_share=0.35, decay=(1.0, 0.0))
 # For MAC budgets of this share and more. What is trained is nearly whole layers, one more of them.
 GENEROUS_FROM = 0.25
-GENEROUS = Style(dearest=0.3, number_share=0.55, decay=0.5)
+GENEROUS = Style(dearest=0.3, number_share=0.55, decay=(0.5, 0.5))
 
 
 @dataclass(frozen=True)

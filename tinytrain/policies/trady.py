@@ -66,7 +66,7 @@ def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskSh
         ((RATE, RATE),) * len(updates),
         "sgd",
         "both",
-        decay=1.0,
+        decay=(1.0, 1.0),
         head="cosine",
         redraw=True,
     )
