@@ -76,15 +76,16 @@ def _extended_head(head: Head, means, counts, pictures, changed, kernels) -> Hea
     weights = np.zeros_like(means)
     weights[: len(head.weights)] = head.weights
     offsets = np.zeros(len(means), np.float32)
+    offsets[: len(head.offsets)] = head.offsets
     rows = means[changed]
     if head.kind == "lda":
         factor = unpacked(head.factor)
         kernels.cholesky_solve(rows, factor)
+        excess = excess_of_means(kernels, factor)
+        offsets[changed] = lda_offsets(rows, means[changed], excess, pictures[changed])
     else:
         kernels.normalize_rows(rows)
     weights[changed] = rows
-    if head.kind == "lda":
-        offsets[:] = lda_offsets(weights, means, excess_of_means(kernels, factor), pictures)
     # The accuracy of the left-out pictures was that of other classes.
     return replace(head, weights=weights, offsets=offsets, means=means, counts=counts, left_out=None)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 SHRINKAGE = 0.7
 RIDGE = 1e-7  # added to it, for embeddings that do not vary
+COLUMNS = 8  # of an inverse, computed at a time in memory of their own
 # Temperature as a share of how far the logit of a support picture's own class lies above the others. Pictures
 # that training has learnt by heart cannot tell how sure of others one may be, nor can single ones. Of the
 # shares tried, this one had the least log loss on pictures never seen, of six domains that are no targets, by
@@ -133,13 +134,12 @@ def excess_of_means(kernels, factor: np.ndarray) -> float:
     The ridge follows from the trace of S, as SHRINKAGE keeps it.
     """
     d = len(factor)
-    trace = sum(float(row[: i + 1] @ row[: i + 1]) for i, row in enumerate(factor))
-    column, inverse = np.zeros((1, d), np.float32), 0.0
-    for i in range(d):
-        column.fill(0)
-        column[0, i] = 1
-        kernels.cholesky_solve(column, factor)
-        inverse += float(column[0, i])
+    trace = sum(float(np.square(row[: i + 1], dtype=np.float64).sum()) for i, row in enumerate(factor))
+    inverse = 0.0
+    for first in range(0, d, COLUMNS):
+        columns = np.eye(min(COLUMNS, d - first), d, first, np.float32)
+        kernels.cholesky_solve(columns, factor)
+        inverse += float(np.trace(columns, first))
     ridge = SHRINKAGE * (trace / d - RIDGE) + RIDGE
     return max(0.0, (d - ridge * inverse) / (1 - SHRINKAGE))
 
