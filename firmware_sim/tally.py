@@ -52,6 +52,10 @@ def _cholesky(matrix) -> int:
     return len(matrix) ** 3 // 6
 
 
+def _inverse(diagonal, factor) -> int:
+    return len(diagonal) ** 3 // 6
+
+
 def _solve(rows, factor) -> int:
     return rows.shape[0] * factor.size
 
@@ -73,6 +77,7 @@ OTHER_MACS: dict[str, Callable[..., int]] = {
     "add_outer": _outer,
     "cholesky": _cholesky,
     "cholesky_solve": _solve,
+    "inverse_diagonal": _inverse,
 }
 
 

@@ -14,6 +14,7 @@ from tinytrain.meta.sides import schedule_of
 from tinytrain.meta.torch_twin import TorchNetwork, augmented, losses, planes, prototypes
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, n_hard
+from tinytrain.schedule import rate_factor
 from tinytrain.segments import Slot, slots
 from tinytrain.session import augmentation_of
 
@@ -107,7 +108,7 @@ def adapt_cached(twin, recipe, slots, cut: int, features, labels, schedule) -> l
     one_hot, everything, found = F.one_hot(target).float(), torch.stack(features), []
     pictures, hard = torch.arange(len(labels)), n_hard(recipe.hard_share, len(labels))
     for step, (views, through) in enumerate(schedule):
-        trained.scale_rates(1 - step / recipe.steps if recipe.decay[0] else 1.0)
+        trained.scale_rates(rate_factor(recipe, len(features), step + 1))
         queries = everything[torch.tensor(views), pictures].contiguous(memory_format=twin.format)
         with torch.no_grad():
             embeddings = twin.embed(torch.cat([features[0], queries]), cut)

@@ -217,6 +217,11 @@ def cholesky_solve(r):
     return Output(_normal(r, k, d)), np.linalg.cholesky(_positive(r, d)).astype(np.float32)
 
 
+def inverse_diagonal(r):
+    (d,) = _sizes(r, 24)
+    return fresh(d), np.linalg.cholesky(_positive(r, d)).astype(np.float32)
+
+
 def add_outer(r):
     n, d = _sizes(r, 9, 24)
     return Output(np.tril(_normal(r, d, d))), _normal(r, n, d), np.float32(-0.5)
@@ -340,8 +345,8 @@ CASES = {
         accumulate, adam, add_bias, add_bias_residual, add_column_sums, add_fisher, add_outer, apply_mask,
         augment, cholesky, cholesky_solve, class_sums, copy, depthwise_forward, depthwise_grad_input,
         depthwise_grad_weight, dequantize, entropy, gather_columns, grouped_forward, grouped_grad_input,
-        grouped_grad_weight, matmul, momentum, normalize_rows, pack_mask, pool, pool2, pool2_grad, pool_grad,
-        prototype_loss, prototype_loss_grad, quantize, scatter_block, sgd, unfold, upsample_add,
-        upsample_grad,
+        grouped_grad_weight, inverse_diagonal, matmul, momentum, normalize_rows, pack_mask, pool, pool2,
+        pool2_grad, pool_grad, prototype_loss, prototype_loss_grad, quantize, scatter_block, sgd, unfold,
+        upsample_add, upsample_grad,
     )
 } | {"add_bias_relu6": add_bias}  # fmt: skip

@@ -2,8 +2,8 @@
 
 Both are a linear map of the embedding scaled to length 1: ``logits = weights @ e + offsets``.
 LDA: one covariance for all classes, shrunk by a fixed share to a multiple of the identity (Ledoit and
-Wolf 2004 give the form; the fixed share suits a few pictures per class). Its offsets are free of what the
-scatter of few pictures adds to them, without which classes of one picture would lose to those of five.
+Wolf 2004 give the form; the fixed share suits a few pictures per class). The scatter of the mean of few
+pictures enters its offsets, so that classes of one picture would lose to those of five; a part is taken out.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,6 @@ import numpy as np
 
 SHRINKAGE = 0.7
 RIDGE = 1e-7  # added to it, for embeddings that do not vary
-COLUMNS = 8  # of an inverse, computed at a time in memory of their own
 # Temperature as a share of how far the logit of a support picture's own class lies above the others. Pictures
 # that training has learnt by heart cannot tell how sure of others one may be, nor can single ones. Of the
 # shares tried, this one had the least log loss on pictures never seen, of six domains that are no targets, by
@@ -119,11 +118,13 @@ def fit_head(
 
 
 def lda_offsets(weights: np.ndarray, means: np.ndarray, excess: float, pictures) -> np.ndarray:
-    """-1/2 mean^T S^-1 mean for every row of S^-1 means, less what few `pictures` add to it.
+    """-1/2 (mean^T S^-1 mean - excess / n) for every row of S^-1 means, n the `pictures` of its class.
 
-    The mean of n pictures is the mean of the class and a share of their scatter, so that the product comes
-    out larger by trace(S^-1 C) / n, C the covariance within classes: the `excess` (Moran and Murphy,
-    "A closer look at two alternative methods of statistical discrimination", Applied Statistics 28, 1979).
+    The mean of n pictures is that of the class and some of their scatter, so that the product comes out
+    larger by trace(S^-1 C) / n, C the covariance within classes (Moran and Murphy correct it so, "A closer
+    look at two alternative methods of statistical discrimination", Applied Statistics 28, 1979). With C as
+    measured on the pictures themselves this is about half of it where they are few. The whole of it was no
+    better on domains that are no targets: one picture says less about its class than five.
     """
     return -0.5 * ((weights * means).sum(axis=-1) - excess / pictures)
 
@@ -131,17 +132,14 @@ def lda_offsets(weights: np.ndarray, means: np.ndarray, excess: float, pictures)
 def excess_of_means(kernels, factor: np.ndarray) -> float:
     """trace(S^-1 C) from the Cholesky factor (d, d) of S = (1 - SHRINKAGE) C + ridge * I.
 
-    The ridge follows from the trace of S, as SHRINKAGE keeps it.
+    The ridge follows from trace(S), which is trace(C) + d * RIDGE.
     """
     d = len(factor)
     trace = sum(float(np.square(row[: i + 1], dtype=np.float64).sum()) for i, row in enumerate(factor))
-    inverse = 0.0
-    for first in range(0, d, COLUMNS):
-        columns = np.eye(min(COLUMNS, d - first), d, first, np.float32)
-        kernels.cholesky_solve(columns, factor)
-        inverse += float(np.trace(columns, first))
+    inverse = np.empty(d, np.float32)
+    kernels.inverse_diagonal(inverse, factor)
     ridge = SHRINKAGE * (trace / d - RIDGE) + RIDGE
-    return max(0.0, (d - ridge * inverse) / (1 - SHRINKAGE))
+    return max(0.0, (d - ridge * float(inverse.sum())) / (1 - SHRINKAGE))
 
 
 def _solve_lda(kernels, arrays: HeadArrays) -> None:

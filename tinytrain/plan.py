@@ -61,6 +61,9 @@ def check_recipe(network: Network, recipe: "Recipe") -> None:
     check_updates(network, recipe.updates)
     if len(recipe.rates) != len(recipe.updates):
         raise _bad_recipe(f"{len(recipe.rates)} pairs of learning rates for {len(recipe.updates)} layers")
+    decay = recipe.decay
+    if not isinstance(decay, tuple) or len(decay) != 2 or not all(0 <= share <= 1 for share in decay):
+        raise _bad_recipe(f"decay is {decay}, not a pair of shares of the steps")
 
 
 def check_updates(network: Network, updates: tuple[Update, ...]) -> None:
@@ -105,9 +108,9 @@ class Recipe:
     gradient through prototypes and pseudo-queries, "constant" through the pseudo-queries only, of
     which the `hard_share` with the highest loss is back-propagated. `through_share`: share of the support
     pictures through which "both" sends it, drawn anew for every step; they stand for the others of their
-    class, so that the mean over draws is the whole gradient. `decay`: share of the steps, the last
-    ones, over which the learning rates fall linearly to 0, where views are cached and where every step has
-    views of its own.
+    class, so that the mean over draws is the whole gradient. `decay`: the shares of the steps, the
+    last ones, over which the learning rates fall linearly to 0 where views are cached, and where every step
+    has views of its own; with 0 they stay.
     `redraw`: before every epoch, that is a pass over all support pictures, each layer gets other input
     channels, drawn at random, as many as `updates` name (where these limit output channels only, and in
     depthwise layers: other output channels); the optimizer then starts anew.

@@ -29,10 +29,10 @@ def step_items(
     return [(0, i) for i in pictures], list(zip(drawn, pictures, strict=True))
 
 
-def rate_factor(recipe: Recipe, resources: Resources, number: int) -> float:
-    """What the learning rates are multiplied by in step `number` (from 1)."""
+def rate_factor(recipe: Recipe, sets: int, number: int) -> float:
+    """What the learning rates are multiplied by in step `number` (from 1) with `sets` of features cached."""
     cached, fresh = recipe.decay
-    decay = cached if resources.sets >= 2 else fresh
+    decay = cached if sets >= 2 else fresh
     left = 1 - (number - 1) / recipe.steps
     return min(1.0, left / decay) if decay else 1.0
 

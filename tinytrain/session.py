@@ -132,7 +132,7 @@ class Session:
         for number in range(1, recipe.steps + 1):
             if recipe.redraw and (number - 1) % epoch == 0:
                 trainer.redraw(rng_for(self.seed, "channels", number))
-            trainer.scale_rates(rate_factor(recipe, resources, number))
+            trainer.scale_rates(rate_factor(recipe, resources.sets, number))
             support, queries = step_items(resources, self.labels, number, rng)
             through = through_items(recipe, self.labels, support, self.seed, number)
             losses.append(trainer.step(number, support, queries, self._unlabelled(number), through))

@@ -99,6 +99,10 @@ BROKEN = {
         limited(lambda *a: replace(plain(whole(LAST)), rates=())),
         "bad-recipe: 0 pairs of learning rates",
     ),
+    "names one share of falling rates": (
+        limited(lambda *a: replace(plain(whole(LAST)), decay=0.5)),
+        "bad-recipe: decay is 0.5",
+    ),
     "raises an error of its own": (limited(divides_by_zero), "raises ZeroDivisionError at its MAC budgets"),
     "goes by another name": (limited(lambda *a: plain(whole(LAST), "other")), "calls its recipe other"),
 }

@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 from tinytrain import kernels
-from tinytrain.head import SHRINKAGE, TEMPERATURE_SHARE, TEMPERATURES, Head, HeadArrays, fit_head, softmax
+from tinytrain.head import (
+    RIDGE,
+    SHRINKAGE,
+    TEMPERATURE_SHARE,
+    TEMPERATURES,
+    Head,
+    HeadArrays,
+    excess_of_means,
+    fit_head,
+    softmax,
+)
 
 WAY, SIZE = 4, 12
 LABELS = np.array([0, 1, 2, 3, 0, 1, 2, 0, 1, 0], np.int32)
@@ -48,7 +58,7 @@ def means(x, labels):
 
 
 def covariance(x, labels):
-    """Within classes, shrunk half-way to a multiple of the identity."""
+    """Within classes, shrunk to a multiple of the identity."""
     centred = x - means(x, labels)[labels]
     s = centred.T @ centred / len(x)
     return (1 - SHRINKAGE) * s + (SHRINKAGE * np.trace(s) / SIZE + 1e-7) * np.eye(SIZE)
@@ -103,6 +113,12 @@ def test_a_class_of_one_picture_is_answered_as_often_as_classes_of_ten():
         head = fit_head("lda", kernels.load(), arrays, stream, stream, shots)
         found += np.bincount(head.logits(queries.astype("f")).argmax(axis=1), minlength=WAY)
     assert found[0] / found.sum() == pytest.approx(1 / WAY, abs=0.05)
+
+
+@BACKENDS
+def test_pictures_that_are_all_alike_leave_nothing_to_correct(backend):
+    factor = np.sqrt(np.float32(RIDGE)) * np.eye(SIZE, dtype="f")
+    assert excess_of_means(kernels.load(backend), factor) == pytest.approx(0, abs=1e-4)
 
 
 def left_out_logits(kind):

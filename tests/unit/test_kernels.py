@@ -197,6 +197,8 @@ def test_cholesky_solves_and_refuses_what_is_not_positive_definite(compiled):
     (factor,) = same_as_twin(compiled, "cholesky", [a], rtol=1e-3, atol=1e-4)
     (solved,) = same_as_twin(compiled, "cholesky_solve", [x], factor, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(solved @ a, x, atol=1e-3)
+    (diagonal,) = same_as_twin(compiled, "inverse_diagonal", [np.full(12, np.nan, "f")], factor, rtol=1e-3)
+    np.testing.assert_allclose(diagonal, np.diag(np.linalg.inv(a.astype(float))), rtol=1e-3)
     same_as_twin(compiled, "add_outer", [np.tril(a)], x, np.float32(-0.5))
     same_as_twin(compiled, "normalize_rows", [x])
     assert compiled.cholesky(-a) == reference.cholesky(-a) == 1

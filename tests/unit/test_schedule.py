@@ -31,11 +31,11 @@ def test_rates_fall_linearly_to_0_over_a_share_of_the_steps_of_its_own_for_cache
     recipe = Recipe("x", (), (), decay=(1.0, 0.5), steps=4)
 
     def factors(sets):
-        return [rate_factor(recipe, resources(sets, 56), number) for number in (1, 2, 3, 4)]
+        return [rate_factor(recipe, sets, number) for number in (1, 2, 3, 4)]
 
     assert factors(4) == [1, 0.75, 0.5, 0.25]
     assert factors(0) == factors(1) == [1, 1, 1, 0.5]
-    assert rate_factor(Recipe("x", (), ()), resources(4, 56), 40) == 1
+    assert rate_factor(Recipe("x", (), ()), 4, 40) == 1
 
 
 @pytest.mark.parametrize("size", [5, 6, 11, 25, 40])

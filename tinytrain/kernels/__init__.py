@@ -31,6 +31,7 @@ NAMES = (
     "grouped_forward",
     "grouped_grad_input",
     "grouped_grad_weight",
+    "inverse_diagonal",
     "matmul",
     "momentum",
     "normalize_rows",

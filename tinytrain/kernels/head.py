@@ -142,6 +142,23 @@ def cholesky_solve(x, factor):
 
 
 @kernel
+def inverse_diagonal(diagonal, factor):
+    """diagonal (d,) becomes that of A^-1, A = L L^T given by its lower factor (d, d)."""
+    for i in range(factor.shape[0]):
+        # Column i of L^-1, from row i on, lies in the part of the result that is still to come.
+        diagonal[i] = ONE / factor[i, i]
+        total = diagonal[i] * diagonal[i]
+        for row in range(i + 1, factor.shape[0]):
+            line, column = factor[row, i:row], diagonal[i:row]
+            value = ZERO
+            for k in range(len(column)):
+                value -= line[k] * column[k]
+            diagonal[row] = value / factor[row, row]
+            total += diagonal[row] * diagonal[row]
+        diagonal[i] = total
+
+
+@kernel
 def add_outer(a, x, scale):
     """Lower triangle of a (d, d) += scale * sum over rows of x (n, d) of row row^T."""
     for n in range(x.shape[0]):

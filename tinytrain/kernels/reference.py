@@ -224,6 +224,10 @@ def cholesky_solve(x, factor):
     x[...] = np.linalg.solve(lower.T, np.linalg.solve(lower, x.T)).T
 
 
+def inverse_diagonal(diagonal, factor):
+    diagonal[...] = np.square(np.linalg.inv(np.tril(factor))).sum(axis=0)
+
+
 def add_outer(a, x, scale):
     a += np.tril(scale * (x.T @ x))
 

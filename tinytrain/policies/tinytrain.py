@@ -11,11 +11,11 @@ What it does differently from the published method:
 * Only some pictures are back-propagated, as many as the MAC budget pays for: the hardest pseudo-queries,
   and for every two of them one picture of the support, drawn at random, so that the prototypes move on
   purpose as well.
-* Learning rates follow the size of a layer's weights. They fall to 0 where views are cached, because a
-  handful of them is soon learned by heart, and stay where a larger task has new ones in every step; an LDA
-  head reads the embeddings.
+* Learning rates follow the size of a layer's weights. They fall to 0 over all steps where views are cached,
+  because a handful of them is soon learned by heart, and stay where a larger task has new ones in every step;
+  an LDA head reads the embeddings.
 * A MAC budget of a quarter and more buys numbers: they take the bytes of the cache where both do not fit, and
-  every step then looks at views of its own.
+  every step then looks at views of its own. Rates fall in the second half.
 """
 
 from dataclasses import dataclass
