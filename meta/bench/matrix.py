@@ -58,10 +58,11 @@ class PolicySettings:
 
 @dataclass(frozen=True)
 class BackboneSettings:
-    """A network `file`, and the command that makes it."""
+    """A network `file`, the command that makes it, and the backbone that it is trained from."""
 
     file: str = of(text)
     made_by: str = of(text, "")
+    trained_from: str | None = of(text, None)
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,11 @@ class Matrix:
     def labels(self) -> tuple[str, ...]:
         """Every label in use, in order of appearance."""
         return tuple(dict.fromkeys(label for cell in self.cells for label in cell.policies))
+
+    @property
+    def starts(self) -> dict[str, str]:
+        """The backbone that each trained one was trained from, by its name."""
+        return {name: row.trained_from for name, row in self.backbones.items() if row.trained_from}
 
     def settings(self, label: str) -> PolicySettings:
         return self.policies.get(label, PolicySettings())

@@ -25,7 +25,8 @@ def write_report(
 ) -> dict:
     """Write the report of the records in `logs` to `folder`; its figures and the files as JSON values.
 
-    `rates` is the file in which their tuned learning rates stand; of `matrix` it is said what the logs lack.
+    `rates` is the file in which their tuned learning rates stand; `matrix` tells which backbones were trained
+    from which, and it is said what the logs lack of it.
 
     Raises InputError for logs that are none or hold nothing, and StorageError.
     """
@@ -38,10 +39,10 @@ def write_report(
     except OSError as error:
         raise write_failed(folder, error) from error
     check_writable(folder / "report.md")
-    facts = tables(records)
+    planned = load_matrix(matrix)[0] if matrix else None
+    facts = tables(records, planned.starts if planned else {})
     blocks = report_blocks(facts, tuned)
-    if matrix:
-        planned, _ = load_matrix(matrix)
+    if planned:
         facts["missing"] = missing(planned, records)
         blocks += missing_blocks(planned.name, facts["missing"])
     files = {block.file: block.svg for block in blocks if isinstance(block, Figure)}

@@ -1,7 +1,8 @@
 """From records to the figures of a report, as JSON values. Everything that a page shows is in here."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -17,9 +18,10 @@ Values = dict[str, dict[tuple, float]]  # by pack, then by (episode, seed): accu
 SETTINGS = ("policy", "rate_scale", "budget", "macs_share", "backbone_digest")
 
 
-def tables(records: Iterable[dict]) -> dict:
+def tables(records: Iterable[dict], starts: Mapping[str, str] = MappingProxyType({})) -> dict:
     """All figures. Of the runs of a label on an episode the last one counts.
 
+    `starts` names the backbone from which another was trained, for both to be compared.
     Raises InputError where those of a label were not all run with the same settings.
     """
     records = list({_run_of(record): record for record in records}.values())
@@ -34,7 +36,7 @@ def tables(records: Iterable[dict]) -> dict:
         "code": dict(Counter(record["code"] for record in records)),
         "episodes": max((record["episode"] + 1 for record in records), default=0),
         "groups": [group.facts() for group in made],
-        "between": _between(made),
+        "between": _between(made, starts),
     }
 
 
@@ -143,11 +145,13 @@ def _cost(rows: list[dict]) -> dict:
     }
 
 
-def _between(groups: list[_Group]) -> list[dict]:
-    """Every backbone against the first one that has the same sampler, method by method."""
+def _between(groups: list[_Group], starts: Mapping[str, str]) -> list[dict]:
+    """Every backbone against the one it was trained from, else the first one, with the same sampler."""
     rows, first = [], {}
+    found = {(group.backbone, group.sampler): group for group in groups}
     for group in groups:
         reference = first.setdefault(group.sampler, group)
+        reference = found.get((starts.get(group.backbone), group.sampler), reference)
         packs = [pack for pack in group.packs if pack in reference.packs]
         shared = [label for label in group.after if label in reference.after]
         if group is not reference and packs and shared:

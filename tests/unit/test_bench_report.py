@@ -106,6 +106,14 @@ def test_backbones_are_compared_on_the_episodes_they_share():
     assert row["methods"][0]["mean"][0] == pytest.approx(10) and row["methods"][0]["mean"][2] == 2
 
 
+def test_a_trained_backbone_is_compared_with_the_one_it_was_trained_from():
+    names = ("mcunet-5fps", "mbv2-w0.35", "mbv2-meta")
+    records = [record(episode=k, backbone=name) for name in names for k in range(2)]
+    pairs = [(r["backbone"], r["reference"]) for r in tables(records, {names[2]: names[1]})["between"]]
+    assert pairs == [("mbv2-w0.35", "mcunet-5fps"), ("mbv2-meta", "mbv2-w0.35")]
+    assert {r["reference"] for r in tables(records)["between"]} == {names[0]}
+
+
 def test_the_unadapted_lda_head_is_a_row_of_its_own():
     methods = group_of([record(), record("tinytrain", head="lda")])["methods"]
     assert [(m["label"], round(m["mean"][0])) for m in methods][1] == ("none + LDA head", 60)
