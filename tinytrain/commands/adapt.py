@@ -34,7 +34,9 @@ def add_arguments(parser) -> None:
     episodes.add_arguments(parser)
     add_backbone(parser)
     add_threads(parser)
-    parser.add_argument("--out", metavar="FILE", help="where to write the delta; without it nothing is kept")
+    parser.add_argument(
+        "-o", "--out", metavar="FILE", help="where to write the delta; without it nothing is kept"
+    )
     parser.add_argument("--store", metavar="DIR", help="put the delta into use in this store, on trial")
     parser.add_argument(
         "--force", action="store_true", help="keep an adaptation that the guard takes for harmful"
