@@ -136,6 +136,7 @@ def load_matrix(path: str | os.PathLike) -> tuple[Matrix, dict[str, float]]:
     matrix = parsed(table(Matrix), read_yaml(found, "matrix"), str(found), "matrix")
     _check_targets(matrix, found)
     _check_rates(matrix, found)
+    _check_starts(matrix, found)
     rates = found.parent / matrix.rates if matrix.rates else None
     return matrix, load_rates(rates) if rates and rates.is_file() else {}
 
@@ -147,6 +148,17 @@ def _check_targets(matrix: Matrix, source: Path) -> None:
             "matrix",
             f"{source}: {min(both)} of tuning.packs is one of the {len(targets)} targets; take another",
         )
+
+
+def _check_starts(matrix: Matrix, source: Path) -> None:
+    """A backbone is compared with one that is run as well."""
+    run = dict.fromkeys(name for cell in matrix.cells for name in cell.backbones)
+    for name, start in matrix.starts.items():
+        if start not in run:
+            raise InputError(
+                "matrix",
+                f"{source}: backbones.{name}.trained_from is {start!r}; take one of {', '.join(run)}",
+            )
 
 
 def _check_rates(matrix: Matrix, source: Path) -> None:

@@ -96,6 +96,13 @@ def test_a_label_takes_the_rate_of_another_and_only_of_one_that_is_tuned(tmp_pat
             load_matrix(toybench.write(tmp_path, policies=wrong, cells=cells))
 
 
+def test_a_backbone_is_trained_from_one_that_is_run_as_well(tmp_path):
+    backbones = {"toy": {"file": "toy.safetensors", "trained_from": "mcunet-6fps"}}
+    with pytest.raises(InputError, match="trained_from is 'mcunet-6fps'; take one of"):
+        load_matrix(toybench.write(tmp_path, backbones=backbones))
+    assert load_matrix("offline")[0].starts["mbv2-meta"] == "mbv2-w0.35"
+
+
 def test_the_results_matrix_tunes_every_policy_with_rates_of_its_own_on_at_least_four():
     matrix, _ = load_matrix("results")
     tuned = set(same_grid(matrix, matrix.tuning.grid))
