@@ -48,12 +48,9 @@ def _outer(scatter, rows, factor) -> int:
     return rows.shape[0] * scatter.size
 
 
-def _cholesky(matrix) -> int:
-    return len(matrix) ** 3 // 6
-
-
-def _inverse(diagonal, factor) -> int:
-    return len(diagonal) ** 3 // 6
+def _triangle(*arrays) -> int:
+    """Of a lower factor, and of its inverse."""
+    return len(arrays[-1]) ** 3 // 6
 
 
 def _solve(rows, factor) -> int:
@@ -75,9 +72,9 @@ OTHER_MACS: dict[str, Callable[..., int]] = {
     "prototype_loss": _similarities,
     "prototype_loss_grad": _similarity_gradients,
     "add_outer": _outer,
-    "cholesky": _cholesky,
+    "cholesky": _triangle,
     "cholesky_solve": _solve,
-    "inverse_diagonal": _inverse,
+    "inverse_diagonal": _triangle,
 }
 
 

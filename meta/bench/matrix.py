@@ -110,6 +110,11 @@ class Matrix:
         return tuple(dict.fromkeys(label for cell in self.cells for label in cell.policies))
 
     @property
+    def run_backbones(self) -> tuple[str, ...]:
+        """Every backbone of a cell, in order of appearance."""
+        return tuple(dict.fromkeys(name for cell in self.cells for name in cell.backbones))
+
+    @property
     def starts(self) -> dict[str, str]:
         """The backbone that each trained one was trained from, by its name."""
         return {name: row.trained_from for name, row in self.backbones.items() if row.trained_from}
@@ -152,7 +157,7 @@ def _check_targets(matrix: Matrix, source: Path) -> None:
 
 def _check_starts(matrix: Matrix, source: Path) -> None:
     """A backbone is compared with one that is run as well."""
-    run = dict.fromkeys(name for cell in matrix.cells for name in cell.backbones)
+    run = matrix.run_backbones
     for name, start in matrix.starts.items():
         if start not in run:
             raise InputError(

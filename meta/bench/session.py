@@ -81,8 +81,7 @@ def _checked(matrix: Matrix, options) -> Workers:
     """
     if options.parallel not in BACKENDS:
         raise UsageError("unknown-backend", f"no backend {options.parallel!r}; known: {', '.join(BACKENDS)}")
-    known = [name for cell in matrix.cells for name in cell.backbones]
-    known += [matrix.tuning.backbone] if matrix.tuning else []
+    known = [*matrix.run_backbones, *([matrix.tuning.backbone] if matrix.tuning else [])]
     if unknown := [name for name, _ in options.backbone if name not in known]:
         raise UsageError(
             "not-in-matrix", f"--backbone {unknown[0]}: the matrix has {', '.join(dict.fromkeys(known))}"
@@ -95,8 +94,8 @@ def _jobs(matrix: Matrix, rates: dict[str, float], options) -> list[Job]:
         require_shuffle(sampler)
     for label in matrix.labels:  # before any work is done
         find_policy(matrix.entry(label).policy)
-    names = [name for cell in matrix.cells for name in cell.backbones]
-    return expand(matrix, rates, open_backbones(matrix, names, dict(options.backbone)), options.data)
+    backbones = open_backbones(matrix, matrix.run_backbones, dict(options.backbone))
+    return expand(matrix, rates, backbones, options.data)
 
 
 def _run(left: list[Job], jobs: list[Job], log: Log, crew: Workers, line: ProgressLine, say: Say) -> int:
