@@ -1,7 +1,7 @@
 """``tinytrain bench report``: one Markdown page, one HTML page and the plots, from logs."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from tinytrain.atomic import check_writable, write_bytes, write_failed
@@ -10,6 +10,7 @@ from tinytrain.meta.bench.document import Figure, html, markdown
 from tinytrain.meta.bench.log import read_log
 from tinytrain.meta.bench.matrix import load_matrix
 from tinytrain.meta.bench.missing import missing, missing_blocks
+from tinytrain.meta.bench.narrow import narrowed
 from tinytrain.meta.bench.rates import read_rates
 from tinytrain.meta.bench.sections import report_blocks
 from tinytrain.meta.bench.tables import tables
@@ -22,24 +23,33 @@ def write_report(
     folder: str | os.PathLike,
     rates: str | os.PathLike | None = None,
     matrix: str | os.PathLike | None = None,
+    packs: Collection[str] | None = None,
+    episodes: int | None = None,
 ) -> dict:
     """Write the report of the records in `logs` to `folder`; its figures and the files as JSON values.
 
     `rates` is the file in which their tuned learning rates stand; `matrix` tells which backbones were trained
-    from which, and it is said what the logs lack of it.
+    from which, and it is said what the logs lack of it. `packs` alone, and the first `episodes` of each.
 
-    Raises InputError for logs that are none or hold nothing, and StorageError.
+    Raises InputError for logs that are none or hold nothing of this, and StorageError.
     """
-    records = [record for log in logs for record in read_log(log)]
+    records = [
+        record
+        for log in logs
+        for record in read_log(log)
+        if (packs is None or record["pack"] in packs) and (episodes is None or record["episode"] < episodes)
+    ]
     if not records:
-        raise InputError("log-empty", f"{len(logs)} logs hold 0 records; run: tinytrain bench run")
+        raise InputError(
+            "log-empty", f"{len(logs)} logs hold 0 records that were asked for; run: tinytrain bench run"
+        )
     tuned, folder = read_rates(rates) if rates else None, Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise write_failed(folder, error) from error
     check_writable(folder / "report.md")
-    planned = load_matrix(matrix)[0] if matrix else None
+    planned = narrowed(load_matrix(matrix)[0], packs=packs, episodes=episodes) if matrix else None
     facts = tables(records, planned.starts if planned else {})
     blocks = report_blocks(facts, tuned)
     if planned:

@@ -345,3 +345,34 @@ def test_what_a_matrix_plans_and_the_logs_lack_is_in_the_report(tmp_path):
     )
     assert write_report([log], tmp_path / "out", matrix=matrix)["missing"] == []
     assert "Missing of the matrix toy\n\nNothing." in (tmp_path / "out/report.md").read_text()
+
+
+def test_a_report_compares_backbones_as_its_matrix_says(tmp_path):
+    names = ("first", "start", "toy")
+    cell = {"backbones": names, "packs": ["signs"], "policies": ["none"], "episodes": 1}
+    trained = {"toy": {"file": "toy.safetensors", "trained_from": "start"}}
+    matrix = toybench.write(tmp_path, cells=[cell], backbones=trained)
+    log = tmp_path / "log"
+    log.write_text("".join(json.dumps(record("none", "signs", backbone=name)) + "\n" for name in names))
+    for given, reference in ((matrix, "start"), (None, "first")):
+        between = write_report([log], tmp_path / "out", matrix=given)["between"]
+        assert {row["backbone"]: row["reference"] for row in between} == {"start": "first", "toy": reference}
+
+
+def test_a_report_of_some_packs_and_of_the_first_episodes(tmp_path):
+    cell = {"backbones": ["toy"], "packs": ["signs", "leaves"], "policies": ["none"], "episodes": 3}
+    matrix = toybench.write(tmp_path, cells=[cell])
+    log = tmp_path / "log"
+    packs = (("signs", 1.0), ("leaves", 0.0))
+    made = [record("none", pack, k, after=a, backbone="toy") for pack, a in packs for k in range(2)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in made))
+
+    def found(**part):
+        facts = write_report([log], tmp_path / "out", matrix=matrix, **part)
+        return facts["runs"], facts["groups"][0]["methods"][0]["mean"][0], facts["missing"]
+
+    assert found()[:2] == (4, 50) and found()[2][0]["missing"] == 2
+    assert found(packs=["signs"], episodes=2) == (2, 100, [])
+    assert found(packs=["leaves"], episodes=1) == (1, 0, [])
+    with pytest.raises(InputError, match="log-empty"):
+        write_report([log], tmp_path / "out", packs=["textures"])

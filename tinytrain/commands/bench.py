@@ -9,7 +9,7 @@ DESCRIPTION = (
     "run: every policy of a matrix on the same episodes, into a log; a run that was stopped goes on where"
     " it was. tune: learning rates, with the same effort for every policy, on a pack that is no target. "
     "report: tables and plots of logs, as one Markdown and one HTML page. MATRIX is a YAML file or the "
-    "name of a shipped one: results, complete or smoke."
+    "name of a shipped one: results, offline, complete or smoke."
 )
 EXAMPLES = """\
   tinytrain bench run smoke -o smoke.jsonl
@@ -47,6 +47,8 @@ def add_arguments(parser) -> None:
     )
     report.add_argument("--rates", metavar="FILE", help="also show the trials that 'bench tune' wrote there")
     report.add_argument("--matrix", metavar="MATRIX", help="also say which of its runs the logs lack")
+    report.add_argument("--packs", type=names, metavar="A,B", help="only these packs of the logs")
+    report.add_argument("--episodes", type=at_least(1), metavar="N", help="only the first N per pack")
     add_json(report)
 
 
@@ -127,7 +129,9 @@ def _parsed(words: list[str]):
 def _report(arguments) -> int:
     from tinytrain.meta.bench.pages import write_report
 
-    result = write_report(arguments.logs, arguments.out, arguments.rates, arguments.matrix)
+    result = write_report(
+        arguments.logs, arguments.out, arguments.rates, arguments.matrix, arguments.packs, arguments.episodes
+    )
     text = "\n".join(result["files"])
     print_result(result, text, arguments.json)
     return 0
