@@ -124,7 +124,8 @@ def lda_offsets(weights: np.ndarray, means: np.ndarray, excess: float, pictures)
     larger by trace(S^-1 C) / n, C the covariance within classes (Moran and Murphy correct it so, "A closer
     look at two alternative methods of statistical discrimination", Applied Statistics 28, 1979). With C as
     measured on the pictures themselves this is about half of it where they are few. The whole of it was no
-    better on domains that are no targets: one picture says less about its class than five.
+    better on domains that are no targets (trials that no command repeats): one picture says less about its
+    class than five.
     """
     return -0.5 * ((weights * means).sum(axis=-1) - excess / pictures)
 

@@ -6,7 +6,9 @@ from toysteps import IMAGES, LABELS, augmentation, bits, step_gradients
 
 from tinytrain import kernels
 from tinytrain.adapt import adapt
-from tinytrain.plan import Budget
+from tinytrain.engine import Trainer
+from tinytrain.plan import Budget, Recipe, Update
+from tinytrain.policies.common import Policy
 from tinytrain.toy import toy_episode, toy_network
 from tinytrain.warmup import warm_up
 
@@ -46,6 +48,18 @@ def test_two_lanes_equal_one_bit_for_bit(name, cut, sets, micro):
         made.close()
         trained.append((made.trained.tobytes(), bits(made), made.support.tobytes()))
     assert trained[0] == trained[1] == trained[2]
+
+
+@pytest.mark.parametrize("views, factors", [(3, [1, 0.75, 0.5, 0.25]), (0, [1, 1, 1, 0.5])])
+def test_rates_fall_as_the_recipe_says_for_cached_and_for_fresh_views(monkeypatch, views, factors):
+    def made(*_):
+        updates = (Update(6, tuple(range(12)), bias=True),)
+        return Recipe("test", updates, ((1e-2, 1e-2),), steps=4, decay=(1.0, 0.5), views=views)
+
+    found, original = [], Trainer.scale_rates
+    monkeypatch.setattr(Trainer, "scale_rates", lambda self, f: (found.append(f), original(self, f)))
+    adapt(toy_network(), toy_episode(), Budget(2**22), Policy("test", made, "none", macs_limited=False))
+    assert found == factors
 
 
 @NETWORKS

@@ -11,6 +11,7 @@ from tinytrain.head import (
     TEMPERATURES,
     Head,
     HeadArrays,
+    _left_out_logit,
     excess_of_means,
     fit_head,
     softmax,
@@ -43,10 +44,13 @@ def batches(views, size=3):
     return stream
 
 
-def fitted(kind, views=(0,), backend="auto", fill=np.nan):
+def blank(kind, fill=0.0):
     full = [np.full(shape, fill, np.float32) for shape in ((WAY, SIZE), WAY, (WAY, SIZE), WAY, (SIZE, SIZE))]
-    arrays = HeadArrays(*full[:4], full[4] if kind == "lda" else None)
-    return fit_head(kind, kernels.load(backend), arrays, batches(views), batches((0,)), SHOTS)
+    return HeadArrays(*full[:4], full[4] if kind == "lda" else None)
+
+
+def fitted(kind, views=(0,), backend="auto", fill=np.nan):
+    return fit_head(kind, kernels.load(backend), blank(kind, fill), batches(views), batches((0,)), SHOTS)
 
 
 def unit(x):
@@ -103,9 +107,7 @@ def test_a_class_of_one_picture_is_answered_as_often_as_classes_of_ten():
         centres = rng.standard_normal((WAY, SIZE))
         pictures = (centres[labels] + rng.standard_normal((len(labels), SIZE))).astype("f")
         queries = np.repeat(centres, 25, axis=0) + rng.standard_normal((25 * WAY, SIZE))
-        arrays = HeadArrays(
-            *(np.zeros(s, "f") for s in ((WAY, SIZE), WAY, (WAY, SIZE), WAY)), np.zeros((SIZE, SIZE), "f")
-        )
+        arrays = blank("lda")
 
         def stream(pictures=pictures):
             yield pictures.copy(), labels
@@ -143,6 +145,20 @@ def test_leave_one_out_takes_each_picture_out_of_its_own_class_mean(kind):
     assert fitted(kind).left_out == pytest.approx(np.mean(right))
 
 
+@BACKENDS
+@KINDS
+def test_what_is_left_out_leaves_the_logit_of_a_class_with_one_picture_less(kind, backend):
+    arrays, table = blank(kind), kernels.load(backend)
+    fit_head(kind, table, arrays, batches((0,)), batches((0,)), SHOTS)
+    extra = excess_of_means(table, arrays.scatter) if kind == "lda" else 0.0
+    alone = SHOTS[LABELS] < 2
+    for e, label, (logits, _) in zip(
+        unit(embeddings())[~alone], LABELS[~alone], left_out_logits(kind), strict=True
+    ):
+        own = _left_out_logit(kind, table, arrays, e, label, SHOTS[label], extra)
+        assert own == pytest.approx(logits[label], rel=1e-3)
+
+
 @KINDS
 @pytest.mark.parametrize("share", [TEMPERATURE_SHARE, 1e-3])
 def test_the_temperature_is_a_share_of_the_lead_of_the_own_class_or_what_left_out_pictures_ask(
@@ -167,9 +183,7 @@ def test_labels_that_mean_nothing_give_no_confidence(kind):
     def stream():
         yield x.copy(), labels
 
-    arrays = HeadArrays(
-        *(np.zeros(s, "f") for s in ((WAY, SIZE), WAY, (WAY, SIZE), WAY)), np.zeros((SIZE, SIZE), "f")
-    )
+    arrays = blank(kind)
     head = fit_head(kind, kernels.load(), arrays, stream, stream, np.full(WAY, 10))
     assert head.left_out < 0.5
     sure = head.probabilities(rng.standard_normal((200, SIZE)).astype("f")).max(axis=1)
@@ -190,9 +204,7 @@ def test_the_lda_head_is_solved_inside_the_given_memory(monkeypatch):
 
 
 def test_a_head_owns_its_numbers():
-    arrays = HeadArrays(
-        *(np.zeros(s, "f") for s in ((WAY, SIZE), WAY, (WAY, SIZE), WAY)), np.zeros((SIZE, SIZE), "f")
-    )
+    arrays = blank("lda")
     head = fit_head("lda", kernels.load(), arrays, batches((0,)), batches((0,)), SHOTS)
     before = head.logits(embeddings())
     for array in (arrays.weights, arrays.offsets, arrays.sums, arrays.counts):
@@ -206,7 +218,7 @@ def test_single_pictures_cannot_be_left_out():
     def stream():
         yield embeddings()[one], one
 
-    arrays = HeadArrays(*(np.zeros(s, "f") for s in ((WAY, SIZE), WAY, (WAY, SIZE), WAY)), None)
+    arrays = blank("cosine")
     head = fit_head("cosine", kernels.load(), arrays, stream, stream, np.ones(WAY))
     assert head.left_out is None and 0 < head.temperature < 1
 
@@ -215,7 +227,7 @@ def test_pictures_that_all_look_alike_give_no_confidence():
     def stream():
         yield np.ones((WAY, SIZE), np.float32), np.arange(WAY, dtype=np.int32)
 
-    arrays = HeadArrays(*(np.zeros(s, "f") for s in ((WAY, SIZE), WAY, (WAY, SIZE), WAY)), None)
+    arrays = blank("cosine")
     head = fit_head("cosine", kernels.load(), arrays, stream, stream, np.ones(WAY))
     assert head.temperature == TEMPERATURES[-1]
     np.testing.assert_allclose(head.probabilities(np.ones((1, SIZE), "f")), 1 / WAY, rtol=1e-5)
