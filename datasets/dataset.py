@@ -18,7 +18,8 @@ class Dataset:
     None: pictures of one group show the same physical thing or voice, and an episode never has
     one of them in the support and another in the query. `families` is (n_classes,) int32 or
     None: classes that belong together, such as the letters of one alphabet. `may_flip` says
-    that mirroring cannot change a class. `skipped` lists (path, reason) of unusable files.
+    that mirroring cannot change a class, `generated` that pictures are drawn by this project. `skipped`
+    lists (path, reason) of unusable files.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Dataset:
     licence: str = ""
     citation: str = ""
     skipped: tuple[tuple[str, str], ...] = ()
+    generated: bool = False
 
     def __len__(self) -> int:
         return len(self.labels)

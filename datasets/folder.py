@@ -1,7 +1,8 @@
 """A folder of pictures, one folder per class, to a `Dataset` and to an `Episode`.
 
-Files that cannot be used are listed with the reason and left out; only a class without any
-picture left is an error. Hidden files and folders inside class folders are passed over.
+Files that cannot be used are listed with the reason and left out, and so are pictures beside the class
+folders and folders inside them; only a class without any picture left is an error. Hidden files are
+passed over.
 """
 
 import os
@@ -25,9 +26,11 @@ def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset
     `skipped` of the result lists the files that cannot be used. Raises InputError with code
     ``folder-missing``, ``no-classes``, ``same-class`` or ``empty-class``.
     """
+    if not os.fspath(folder):
+        raise InputError("folder-missing", "'' is no folder; give the path of one")
     root = Path(folder)
-    classes = _class_folders(root)
-    paths, labels, skipped = [], [], []
+    classes, skipped = _class_folders(root)
+    paths, labels = [], []
     for label, class_folder in enumerate(classes):
         good, bad = _pictures_in(class_folder)
         if not good:
@@ -98,7 +101,8 @@ def _class_name(folder: Path) -> str:
     return unicodedata.normalize("NFC", printable(folder.name))
 
 
-def _class_folders(root: Path) -> list[Path]:
+def _class_folders(root: Path) -> tuple[list[Path], list[tuple[str, str]]]:
+    """The folders of the classes by name, and (path, reason) of the pictures that lie beside them."""
     try:
         entries = sorted(p for p in root.iterdir() if not p.name.startswith("."))
     except OSError as error:
@@ -113,13 +117,13 @@ def _class_folders(root: Path) -> list[Path]:
                 f"{str(root)!r} has two folders for class {name!r}, which differ only in how"
                 " letters are encoded; put their pictures together",
             )
+    beside = [p for p in entries if p.suffix.lower() in SUFFIXES and p not in classes]
     if not classes:
-        pictures = sum(p.suffix.lower() in SUFFIXES for p in entries)
         raise InputError(
             "no-classes",
-            f"{str(root)!r} has 0 class folders and {pictures} pictures; make one folder per class",
+            f"{str(root)!r} has 0 class folders and {len(beside)} pictures; make one folder per class",
         )
-    return classes
+    return classes, [(printable(p), "lies beside the class folders") for p in beside]
 
 
 def _pictures_in(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
@@ -131,6 +135,7 @@ def _pictures_in(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
     good, bad = [], []
     for path in entries:
         if path.is_dir():
+            bad.append((printable(path), "is a folder inside a class"))
             continue
         if path.suffix.lower() not in SUFFIXES:
             bad.append((printable(path), f"has a name that does not end in {', '.join(SUFFIXES)}"))

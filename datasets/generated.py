@@ -48,6 +48,7 @@ def generated_dataset(
         read=read,
         may_flip=may_flip,
         licence="generated, no restrictions",
+        generated=True,
     )
 
 

@@ -124,7 +124,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
             if total > MAX_BYTES:
                 raise _BrokenPackError(f"{total:,} bytes when unpacked, the limit is {MAX_BYTES:,}")
             return {key: _read_array(archive, member) for key, member in present.items()}
-    except _BrokenPackError:
+    except (_BrokenPackError, MemoryError):
         raise
     except Exception as error:
         # Not a list of classes: a damaged archive raises anything.

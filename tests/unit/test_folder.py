@@ -40,14 +40,26 @@ def test_suffixes_may_be_in_capitals(tmp_path):
     assert len(folder_dataset(tmp_path)) == 2
 
 
-def test_hidden_files_folders_and_files_beside_the_classes_are_passed_over(tmp_path):
+def test_hidden_files_and_texts_beside_the_classes_are_passed_over(tmp_path):
     fill(tmp_path, a=1, b=1)
     (tmp_path / ".git").mkdir()
     (tmp_path / "readme.txt").write_text("hello")
     (tmp_path / "a" / ".DS_Store").write_bytes(b"x")
-    (tmp_path / "a" / "more").mkdir()
     made = folder_dataset(tmp_path)
     assert len(made) == 2 and made.skipped == ()
+
+
+def test_pictures_beside_the_classes_and_folders_inside_them_are_skipped_and_named(tmp_path):
+    fill(tmp_path, a=1, b=1)
+    fill(tmp_path / "a", more=2)
+    Image.new("L", (4, 4)).save(tmp_path / "stray.png")
+    made = folder_dataset(tmp_path)
+    skipped = [(os.path.relpath(path, tmp_path), reason) for path, reason in made.skipped]
+    assert len(made) == 2
+    assert skipped == [
+        ("stray.png", "lies beside the class folders"),
+        (os.path.join("a", "more"), "is a folder inside a class"),
+    ]
 
 
 def test_broken_files_are_reported_with_a_reason_and_skipped(tmp_path):

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -17,7 +18,7 @@ from tinytrain.datasets.signs import N_CLASSES, signs
 from tinytrain.datasets.strokes import glyph
 from tinytrain.datasets.symbols import BODIES, SYMBOLS
 from tinytrain.datasets.textures import material
-from tinytrain.errors import StorageError, UsageError
+from tinytrain.errors import InputError, StorageError, UsageError
 
 
 @pytest.fixture(params=DOMAINS)
@@ -174,6 +175,29 @@ def test_an_export_can_be_opened_as_a_folder(tmp_path):
     assert np.bincount(again.labels).tolist() == [4, 4, 4] and again.skipped == ()
     originals = [made.read(i, 24) for i in range(5)]
     assert any(np.array_equal(again.read(0, 24), picture) for picture in originals)
+
+
+def test_exported_pictures_may_be_read_by_whom_the_user_lets(tmp_path):
+    old = os.umask(0o027)
+    try:
+        export(signs(range(2), per_class=1), tmp_path / "out", size=8)
+    finally:
+        os.umask(old)
+    assert {p.stat().st_mode & 0o777 for p in (tmp_path / "out").rglob("*.png")} == {0o640}
+
+
+def test_pictures_that_cannot_be_decoded_are_named_and_others_drawn_for_them(tmp_path):
+    def read(i, size):
+        if i == 1:
+            raise InputError("picture-broken", "'p1' is broken")
+        return np.full((size, size, 3), i, np.uint8)
+
+    made = Dataset("s", np.zeros(4, np.int32), ("a",), tuple(f"p{i}" for i in range(4)), read)
+    told = []
+    assert export(made, tmp_path / "out", per_class=3, size=8, skip=told.append) == 3
+    kept = {int(np.asarray(Image.open(p)).max()) for p in (tmp_path / "out").rglob("*.png")}
+    assert kept == {0, 2, 3} and told == ["skipped picture-broken: 'p1' is broken"]
+    assert set(np.unique(np.asarray(contact_sheet(made, per_class=3, size=8)))) == {0, 2, 3, 255}
 
 
 def test_class_names_cannot_lead_an_export_out_of_its_folder(tmp_path):
