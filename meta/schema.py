@@ -97,7 +97,7 @@ def table(cls, checks=None):
     def checked(value, where):
         known = {f.name: f for f in fields(cls)}
         if not isinstance(value, dict):
-            raise WrongError(where or "recipe", value, f"a table with {', '.join(known)}")
+            raise WrongError(where or "the content", value, f"a table with {', '.join(known)}")
         for key in value:
             if key not in known:
                 closest = difflib.get_close_matches(str(key), known, n=1)

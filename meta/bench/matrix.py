@@ -139,11 +139,28 @@ def load_matrix(path: str | os.PathLike) -> tuple[Matrix, dict[str, float]]:
     shipped = FOLDER / f"{os.fspath(path)}.yaml"
     found = shipped if os.sep not in os.fspath(path) and shipped.is_file() else Path(path)
     matrix = parsed(table(Matrix), read_yaml(found, "matrix"), str(found), "matrix")
+    _check_names(matrix, found)
     _check_targets(matrix, found)
     _check_rates(matrix, found)
     _check_starts(matrix, found)
     rates = found.parent / matrix.rates if matrix.rates else None
     return matrix, load_rates(rates) if rates and rates.is_file() else {}
+
+
+def _check_names(matrix: Matrix, source: Path) -> None:
+    """A row of `policies` or `backbones` that no cell names would change nothing: its name is mistyped."""
+    of_tuning = (matrix.tuning.backbone,) if matrix.tuning else ()
+    for what, rows, used in (
+        ("policies", matrix.policies, matrix.labels),
+        ("backbones", matrix.backbones, (*matrix.run_backbones, *of_tuning)),
+    ):
+        for name in rows:
+            if name not in used:
+                raise InputError(
+                    "matrix",
+                    f"{source}: {what}.{name} is in none of the {len(matrix.cells)} cells; take one of "
+                    f"{', '.join(used)}",
+                )
 
 
 def _check_targets(matrix: Matrix, source: Path) -> None:

@@ -33,10 +33,17 @@ def write_report(
 
     Raises InputError for logs that are none or hold nothing of this, and StorageError.
     """
+    every = [record for log in logs for record in read_log(log)]
+    if any("after" not in record.get("accuracy", ()) for record in every):
+        raise InputError("log-broken", f"of {len(every)} records some have no accuracy; take another log")
+    known = sorted({record["pack"] for record in every})
+    if unknown := [pack for pack in packs or () if pack not in known]:
+        raise InputError(
+            "log-empty", f"{len(every)} records, none of pack {unknown[0]!r}; there are {', '.join(known)}"
+        )
     records = [
         record
-        for log in logs
-        for record in read_log(log)
+        for record in every
         if (packs is None or record["pack"] in packs) and (episodes is None or record["episode"] < episodes)
     ]
     if not records:

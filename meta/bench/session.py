@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tinytrain.adapt import find_policy
+from tinytrain.atomic import check_writable
 from tinytrain.errors import UsageError
 from tinytrain.meta.bench import tuning
 from tinytrain.meta.bench.checks import require_shuffle
@@ -48,6 +49,7 @@ def tune(options, say: Say) -> tuple[dict, str]:
         raise UsageError(
             "no-tuning", f"{matrix.name} has no tuning section; add one with a backbone and a pack"
         )
+    check_writable(options.rates)
     crew = _checked(matrix, options)
     matrix = narrowed(matrix, policies=options.policies)
     grids = tuning.same_grid(matrix, options.grid or matrix.tuning.grid)

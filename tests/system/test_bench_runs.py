@@ -11,7 +11,7 @@ from importlib.util import find_spec
 import pytest
 import toybench
 
-from tinytrain.errors import UsageError
+from tinytrain.errors import StorageError, UsageError
 from tinytrain.meta.bench import session, tuning
 from tinytrain.meta.bench.rates import read_rates
 
@@ -121,6 +121,13 @@ def test_an_estimate_measures_what_the_log_lacks_and_counts_what_is_left(matrix,
     lines = (tmp_path / "log").read_bytes()
     again, _, _ = ran(matrix, tmp_path / "log", estimate=True, jobs=2)
     assert again["seconds"] == pytest.approx(total / 2) and (tmp_path / "log").read_bytes() == lines
+
+
+def test_tuning_that_could_not_be_written_is_refused_before_any_trial(matrix, tmp_path):
+    given = toybench.options(matrix, tmp_path / "log", rates=str(tmp_path / "none" / "rates.yaml"))
+    with pytest.raises(StorageError, match="create the folder first"):
+        session.tune(given, print)
+    assert not (tmp_path / "log").exists()
 
 
 def test_tuning_gives_every_policy_the_same_trials_and_says_when_the_best_is_at_the_edge(matrix, tmp_path):

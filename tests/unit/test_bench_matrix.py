@@ -65,7 +65,8 @@ def test_tuning_on_a_target_is_refused(tmp_path):
 
 def test_a_label_carries_a_policy_its_limits_and_its_rate(tmp_path):
     policies = {"wide": {"policy": "tinytrain", "macs": "30%", "memory": "2MB"}}
-    matrix, _ = load_matrix(toybench.write(tmp_path, policies=policies, memory="500kB"))
+    cells = [toybench.CELL | {"policies": ["none", "wide"]}]
+    matrix, _ = load_matrix(toybench.write(tmp_path, policies=policies, memory="500kB", cells=cells))
     assert matrix.entry("wide", 2.0) == Entry("wide", "tinytrain", 2.0, 2_000_000, 0.3)
     assert matrix.entry("none") == Entry("none", "none", 1.0, 500_000, 0.15)
 
@@ -94,6 +95,15 @@ def test_a_label_takes_the_rate_of_another_and_only_of_one_that_is_tuned(tmp_pat
     for wrong in ({"l2": {"rate_of": "ful"}}, policies | {"full": {"rate_of": "l2"}}):
         with pytest.raises(InputError, match="rate_of is"):
             load_matrix(toybench.write(tmp_path, policies=wrong, cells=cells))
+
+
+def test_a_row_whose_name_no_cell_has_is_taken_for_a_mistyped_one(tmp_path):
+    for rows in (
+        {"policies": {"tinytrian": {"macs": "1%"}}},
+        {"backbones": {"tyo": {"file": "x.safetensors"}}},
+    ):
+        with pytest.raises(InputError, match=r"\.(tinytrian|tyo) is in none of the \d+ cells; take one of"):
+            load_matrix(toybench.write(tmp_path, **rows))
 
 
 def test_a_backbone_is_trained_from_one_that_is_run_as_well(tmp_path):

@@ -318,7 +318,9 @@ def test_only_what_is_like_the_published_protocol_stands_beside_it():
         ]
 
     assert "MCUNet / mcunet-5fps, 5-way 5-shot, 10 queries" in headings("5-way 5-shot, 10 queries")
-    assert headings("Meta-Dataset, support up to 100") and not headings("5-way 1-shot, 10 queries")
+    assert headings("Meta-Dataset, support up to 100")
+    for shots in ("5-way 1-shot", "2-way 5-shot", "15-way 5-shot"):
+        assert not headings(f"{shots}, 10 queries")
 
 
 def test_an_empty_log_is_refused(tmp_path):
@@ -374,5 +376,13 @@ def test_a_report_of_some_packs_and_of_the_first_episodes(tmp_path):
     assert found()[:2] == (4, 50) and found()[2][0]["missing"] == 2
     assert found(packs=["signs"], episodes=2) == (2, 100, [])
     assert found(packs=["leaves"], episodes=1) == (1, 0, [])
-    with pytest.raises(InputError, match="log-empty"):
-        write_report([log], tmp_path / "out", packs=["textures"])
+    with pytest.raises(InputError, match="none of pack 'sings'; there are leaves, signs"):
+        found(packs=["signs", "sings"])
+
+
+def test_a_record_without_its_accuracy_is_no_record(tmp_path):
+    row = record("none", "signs")
+    del row["accuracy"]
+    (tmp_path / "log").write_text(json.dumps(row) + "\n")
+    with pytest.raises(InputError, match="of 1 records some have no accuracy"):
+        write_report([tmp_path / "log"], tmp_path / "out")

@@ -49,7 +49,7 @@ def add_arguments(parser) -> None:
     report.add_argument("--matrix", metavar="MATRIX", help="also say which of its runs the logs lack")
     report.add_argument("--packs", type=names, metavar="A,B", help="only these packs of the logs")
     report.add_argument("--episodes", type=at_least(1), metavar="N", help="only the first N per pack")
-    add_json(report)
+    add_json(report, inherited=True)
 
 
 ESTIMATE_HELP = (
@@ -79,7 +79,7 @@ def _add_run_arguments(parser) -> None:
     parser.add_argument(
         "--any-code", action="store_true", help="runs of other versions of the code count as done"
     )
-    add_json(parser)
+    add_json(parser, inherited=True)
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -1,8 +1,10 @@
 """Options and steps that several commands share. Imports nothing heavy until it is needed."""
 
+import argparse
 import json
 import os
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tinytrain.errors import InputError, UsageError
@@ -24,8 +26,14 @@ def add_backbone(parser) -> None:
     )
 
 
-def add_json(parser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+def add_json(parser, inherited: bool = False) -> None:
+    """``--json``; where it is `inherited`, a parser above this one has it as well."""
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        default=argparse.SUPPRESS if inherited else False,
+        help="print one JSON object instead of text",
+    )
 
 
 def add_store(parser, text: str = "folder of the store") -> None:
@@ -66,15 +74,19 @@ def open_backbone(path: str | None):
     return load_backbone(SHIPPED.name if path is None else path)
 
 
-def open_delta(path: str, *, counted: bool = False):
+def open_delta(path: str, *, starts: Callable[[object], bool] | None = None):
     """The delta of file `path`, or the one in use where `path` is the folder of a store.
 
-    With `counted`, that is a start of a delta on trial and counts as one.
+    Where `starts(delta)` holds, that is a start of a delta on trial and counts as one.
     """
     if os.path.isdir(path):
         from tinytrain.store import Store
 
-        return _delta_in_use(path, Store(path).start() if counted else Store(path).peek())
+        store = Store(path)
+        start = store.peek()
+        if starts and start.delta is not None and starts(start.delta):
+            start = store.start()
+        return _delta_in_use(path, start)
     from tinytrain.deltafile import load_delta
 
     return load_delta(path)
@@ -101,10 +113,10 @@ def check_store(path: str | None) -> None:
         check_outputs(os.path.join(path, "tinytrain-delta") if os.path.lexists(path) else path)
 
 
-def check_outputs(*paths: str | None) -> None:
+def check_outputs(*paths: str | None, needed: Sequence[str | None] = ()) -> None:
     """Raise StorageError for a file that could not be written, before any work is done for it.
 
-    Raises UsageError where one would be written over another.
+    Raises UsageError where one would be written over another, or over something that is `needed`.
     """
     from tinytrain.atomic import check_writable
 
@@ -113,13 +125,16 @@ def check_outputs(*paths: str | None) -> None:
         check_writable(path)
     if len({os.path.realpath(path) for path in given}) < len(given):
         raise UsageError("usage", f"two results would be written to {given[-1]}; give each its own file")
+    kept = {os.path.realpath(path) for path in needed if path is not None}
+    if lost := [path for path in given if os.path.realpath(path) in kept]:
+        raise UsageError("usage", f"the result would replace {lost[0]}, which is needed; name another file")
 
 
-def check_network_output(path: str) -> None:
+def check_network_output(path: str, needed: Sequence[str | None] = ()) -> None:
     """`check_outputs` for a network file, whose name tells later what it is."""
     if os.path.splitext(path)[1].lower() != ".safetensors":
         raise UsageError("network-kind", f"{path!r} must end in .safetensors, or no command would read it")
-    check_outputs(path)
+    check_outputs(path, needed=needed)
 
 
 def hold(pictures, size: int, progress) -> tuple[object, dict[str, str]]:
@@ -159,6 +174,11 @@ def say(message: str) -> None:
 def shown(text: str) -> str:
     """`text` without characters that steer a terminal; class and file names may hold any."""
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def one_line(text: str) -> str:
+    """`text` without line breaks or other characters that steer a terminal."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def print_result(result: dict, text: str, as_json: bool) -> None:
