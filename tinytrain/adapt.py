@@ -3,6 +3,7 @@
 import difflib
 import os
 from dataclasses import replace
+from numbers import Integral
 
 import numpy as np
 
@@ -62,6 +63,7 @@ def adapt(
     unknown policy or a `rate_scale` that is not above 0, AdaptationRefusedError where even the network as it
     is gives NaN or infinity.
     """
+    _check_arguments(budget, seed, lanes)
     budget, policy = budget or Budget(), find_policy(policy).with_rates(rate_scale)
     machine = machine or Machine(backend)
     kernels, clock, lanes = machine.kernels(), machine.clock(), lanes or os.cpu_count() or 1
@@ -93,6 +95,14 @@ def adapt(
         fitted, scores, evidence.losses, before, before_cosine, after, clock.seconds, delta, guard, withheld,
         _warnings(network, policy, scores, fitted),
     ).sealed()  # fmt: skip
+
+
+def _check_arguments(budget, seed, lanes) -> None:
+    if not isinstance(budget, Budget | None):
+        raise UsageError("bad-budget", f"{budget!r} is no budget; give Budget(memory=1_000_000), for example")
+    for name, value, least in (("seed", seed, 0), ("lanes", 1 if lanes is None else lanes, 1)):
+        if not isinstance(value, Integral) or value < least:
+            raise UsageError("usage", f"{name}={value!r} is no whole number of at least {least}")
 
 
 def make_plan(

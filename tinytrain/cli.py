@@ -10,7 +10,7 @@ import signal
 import sys
 
 from tinytrain import __version__
-from tinytrain.errors import TinytrainError, UsageError
+from tinytrain.errors import InputError, TinytrainError, UsageError
 
 # Name -> (module in tinytrain.commands, what it does).
 COMMANDS = {
@@ -143,7 +143,9 @@ def main(arguments: list[str] | None = None) -> int:
         return _failed("out-of-memory: the machine has no memory left; give fewer or smaller pictures", 6)
     except OSError as error:
         if error.errno not in STORAGE_ERRORS:
-            raise
+            where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+            why = error.strerror or str(error) or type(error).__name__
+            return _failed(f"unreadable: {where}{why}; check the path and its rights", InputError.exit_code)
         _discard_stdout()
         return _failed(f"write-failed: {error.strerror}; free some space and run again", 6)
     finally:

@@ -61,8 +61,8 @@ class Episode:
     """Support and query pictures of the same classes. `query` may be empty; classes may be unbalanced.
 
     `may_flip` says that mirroring a picture cannot change its class. `source` names where
-    the pictures came from. Raises InputError for fewer than two classes, a class without
-    support pictures or a label that is no class.
+    the pictures came from, `generated` says that this project drew them. Raises InputError for fewer
+    than two classes, a class without support pictures or a label that is no class.
     """
 
     support: Pictures
@@ -70,6 +70,7 @@ class Episode:
     class_names: tuple[str, ...]
     may_flip: bool = False
     source: str = ""
+    generated: bool = False
 
     def __post_init__(self):
         if self.n_way < 2:

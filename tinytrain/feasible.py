@@ -18,6 +18,15 @@ def _widest(network: Network, inspected, budget: Budget, task: TaskShape) -> Pro
     return next((program for program in wide if program.nbytes <= budget.memory), None)
 
 
+def smallest_with_probe(
+    network: Network, policy: Policy, scores: Scores | None, budget: Budget, task: TaskShape
+) -> int:
+    """Bytes of the smallest arena for training and for the probe of the deepest layer before it."""
+    wanted = policy.inspects(network) if policy.inspects else ()
+    probe = compile_probe(network, wanted[-1:], task).nbytes if wanted else 0
+    return max(probe, smallest_budget(network, policy, scores, budget, task))
+
+
 def probe_inside(network: Network, policy: Policy, budget: Budget, task: TaskShape) -> Program | None:
     """The program of the probe, None if the policy asks for none; ``detail["inspected"]`` names its layers.
 

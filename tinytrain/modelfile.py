@@ -4,6 +4,7 @@ Tensors are ``<layer>.weight`` (int8 or float32), ``<layer>.scale`` (float32, wi
 and ``<layer>.bias`` (float32); metadata holds kind, schema, name, topology (JSON) and digest.
 """
 
+import difflib
 import json
 import os
 from dataclasses import asdict, fields
@@ -48,10 +49,12 @@ def load_backbone(path: str | os.PathLike) -> Network:
         from tinytrain.importer import import_checkpoint
 
         return import_checkpoint(path)
+    closest = difflib.get_close_matches(name, BACKBONES, n=1)
+    hint = f"did you mean {closest[0]}? " if closest else ""
     raise InputError(
         "backbone-kind",
-        f"{path} ends in {suffix!r}; supported are .safetensors and published .pkl checkpoints, and the names"
-        " that 'tinytrain backbones' lists; 'tinytrain import' makes one of an .onnx model",
+        f"{path} ends in {suffix!r}; {hint}supported are .safetensors and published .pkl checkpoints, and the"
+        " names that 'tinytrain backbones' lists; 'tinytrain import' makes one of an .onnx model",
     )
 
 

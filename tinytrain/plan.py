@@ -7,6 +7,8 @@ from numbers import Integral, Real
 from tinytrain.errors import UsageError
 from tinytrain.network import Module, Network
 
+MACS_MODES = ("mean", "sample")
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -29,6 +31,10 @@ class Budget:
             )
         if not isinstance(self.macs, Real) or not 0 <= self.macs < math.inf:
             raise UsageError("bad-budget", f"{self.macs!r} is no share of the MACs; give a number from 0 on")
+        if self.macs_mode not in MACS_MODES:
+            raise UsageError(
+                "bad-budget", f"{self.macs_mode!r} is no mode of the MACs; give {' or '.join(MACS_MODES)}"
+            )
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,8 @@ if [ $# -eq 0 ]; then
 elif [ "$1" != none ]; then
     tests=("$@")
 fi
+# Packs are for a PC: the largest unpacks to 229 MB.
+unset TINYTRAIN_DATA TINYTRAIN_SHARED
 # A process for every file, because compiled kernels are never freed and 512 MiB of addresses hold those of a few.
 # -P: the installed package is tested, not the folder of that name.
 failed=

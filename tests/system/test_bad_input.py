@@ -61,6 +61,10 @@ class Calls:
         return os.system, ("echo called > called",)
 
 
+def exported(place, out):
+    return ("export", place / "d.safetensors", *toy(place), "-o", out)
+
+
 def hostile_checkpoint(folder):
     with zipfile.ZipFile(folder / "x.pkl", "w") as archive:
         archive.writestr("net/data.pkl", pickle.dumps(Calls()))
@@ -187,6 +191,28 @@ CASES = {
         lambda p, t: search(p, t, "--log", written(t / "x.log", b"hello\n")), 3, "log-broken"
     ),
     "check of no folder": (lambda p, t: ("data", "check", t / "no"), 3, "folder-missing"),
+    "delta over its backbone": (
+        lambda p, t: adapt(p, "--out", p / "photos" / ".." / "toy.safetensors"), 2, "would replace"
+    ),
+    "delta in the place of its store": (
+        lambda p, t: adapt(p, "--out", t / "d", "--store", t / "d"), 2, "would replace"
+    ),
+    "network over its delta": (lambda p, t: exported(p, p / "d.safetensors"), 2, "would replace"),
+    "network over its backbone": (lambda p, t: exported(p, p / "toy.safetensors"), 2, "would replace"),
+    "trained network over its start": (
+        lambda p, t: ("meta-train", "meta-mcunet-free", *toy(p), "-o", p / "toy.safetensors"),
+        2, "would replace",
+    ),
+    "name of a folder that is empty": (lambda p, t: ("adapt", "", *toy(p)), 3, "folder-missing"),
+    "name of a pack that is empty": (lambda p, t: ("plan", "--data", "", *toy(p)), 3, "folder-missing"),
+    "name of a delta that is empty": (
+        lambda p, t: adapt(p, "--from", "", "--add", "", "--out", t / "d"), 2, "takes no pictures"
+    ),
+    "draw from a folder": (lambda p, t: adapt(p, "--episode", 3), 2, "--episode means nothing"),
+    "mirrored pack": (lambda p, t: ("plan", "--flip", *toy(p)), 2, "--flip means nothing"),
+    "backbone that is nearly one": (lambda p, t: ("info", "tinytrain-smal"), 3, "mean tinytrain-small?"),
+    "report of no kind": (lambda p, t: adapt(p, "--report", "html"), 2, "report-kind"),
+    "preview that is no PNG": (lambda p, t: ("data", "preview", "signs", "-o", "x.jpg"), 2, "picture-kind"),
 }  # fmt: skip
 
 
@@ -260,7 +286,7 @@ def test_a_disk_that_fills_up_keeps_the_old_file_and_no_other(place, tmp_path, c
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("tinytrain.commands.adapt.check_outputs", lambda *_: None)
+    monkeypatch.setattr("tinytrain.commands.adapt.check_outputs", lambda *_, **__: None)
     monkeypatch.setattr("tinytrain.atomic.os.write", full)
     assert main([*map(str, adapt(place, "--out", out))]) == 6
     assert "free some space" in capsys.readouterr().err

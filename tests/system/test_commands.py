@@ -152,6 +152,25 @@ def test_the_smallest_budget_that_plan_names_works(place, answer):
     assert answer("adapt", *options, "--budget", smallest)["memory"]["arena"] <= smallest
 
 
+def test_the_smallest_budget_that_plan_names_has_room_for_the_probe(answer, capsys):
+    options = ["--way", 2, "--shots", 1, "--queries", 0, "--macs", "30%"]
+    smallest = answer("plan", *options)["memory"]["smallest_budget"]
+    assert answer("plan", *options, "--budget", smallest)["memory"]["arena"] <= smallest
+    assert tt("plan", *options, "--budget", smallest - 1) == 4
+    assert f"give --budget {smallest} or more" in capsys.readouterr().err
+
+
+def test_a_policy_that_keeps_no_mac_limit_or_another_one_says_so_where_one_was_given(place, answer):
+    options = [place / "photos", "--backbone", place / "toy.safetensors", "--macs", "30%", "--policy"]
+    for policy, words in (
+        ("full", "has no limit of MACs, so --macs changed nothing"),
+        ("bias_only", "keeps --macs for the dearest picture"),
+    ):
+        assert words in " ".join(answer("plan", *options, policy, "--budget", "64MB")["warnings"])
+    assert answer("plan", *options, "tinytrain", "--budget", "64MB")["warnings"] == []
+    assert answer("plan", *options[:3], "--policy", "full", "--budget", "64MB")["warnings"] == []
+
+
 def test_plan_is_readable(place, capsys):
     assert tt("plan", *adapt_arguments(place)[1:]) == 0
     assert "backward MACs" in capsys.readouterr().out

@@ -46,7 +46,7 @@ def test_a_refused_delta_is_not_written_and_the_report_is(adapt, tmp_path):
     for target in (("--out", out), ("--store", store)):
         code, facts, err = adapt(*target, "--report", report)
         assert code == 5 and facts["guard"]["reasons"][0]["code"] == "labels"
-        assert "labels: " in err and "nothing was written" in err and "--force" in err
+        assert "labels: " in err and "no delta was written" in err and "--force" in err
         assert len([line for line in err.splitlines() if line]) == 1
         assert json.loads(report.read_text()) == facts
         assert not out.exists() and not store.exists()

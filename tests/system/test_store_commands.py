@@ -81,12 +81,20 @@ def test_three_predictions_without_confirming_end_the_trial(tt, tmp_path, deltas
     )
 
 
-def test_mistyped_names_are_no_start(tt, tmp_path, deltas):
+def test_mistyped_names_wrong_backbones_and_broken_pictures_are_no_start(tt, tmp_path, deltas):
     write_network(tmp_path)
+    write_network(tmp_path, seed=1, name="other")
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"nothing")
     write_pictures(tmp_path / "photos", count=1)
     Store(tmp_path / "store").commit(deltas[0])
     picture = next((tmp_path / "photos" / "ant").iterdir())
-    for network, shown in (("toy", tmp_path / "no.png"), ("no", picture)):
+    for network, shown in (
+        ("toy", tmp_path / "no.png"),
+        ("no", picture),
+        ("other", picture),
+        ("toy", broken),
+    ):
         predict = ("predict", tmp_path / "store", shown, "--backbone", tmp_path / f"{network}.safetensors")
         assert tt(*predict)[0] == 3
     assert tt("status", "--store", tmp_path / "store")[1]["starts"] == 0

@@ -1,5 +1,6 @@
 """The command line as such: help at once, one line and one exit code for every mistake."""
 
+import argparse
 import importlib
 import io
 import json
@@ -12,7 +13,7 @@ import time
 import pytest
 
 from tinytrain.cli import COMMANDS, Parser, help_text, main
-from tinytrain.commands import common
+from tinytrain.commands import bench, common
 from tinytrain.errors import TinytrainError
 from tinytrain.progress import ProgressLine
 from tinytrain.toy import toy_pictures
@@ -152,6 +153,24 @@ def test_running_out_of_memory_is_one_line(monkeypatch, capsys):
     assert main(["info"]) == 6 and capsys.readouterr().err.startswith("tinytrain: out-of-memory: ")
 
 
+def test_what_the_system_refuses_is_one_line_that_names_it(monkeypatch, capsys):
+    def fail(path):
+        raise PermissionError(13, "Permission denied", "/locked/x")
+
+    monkeypatch.setattr("tinytrain.commands.info.open_backbone", fail)
+    assert main(["info"]) == 3
+    err = capsys.readouterr().err
+    assert err.startswith("tinytrain: unreadable: /locked/x: Permission denied; ") and err.count("\n") == 1
+
+
+def test_json_may_stand_before_the_action_of_bench(capsys):
+    parser = argparse.ArgumentParser()
+    bench.add_arguments(parser)
+    for words in (["--json", "report", "x", "-o", "y"], ["report", "x", "-o", "y", "--json"]):
+        assert parser.parse_args(words).json
+    assert not parser.parse_args(["report", "x", "-o", "y"]).json
+
+
 def test_a_bug_keeps_its_traceback(monkeypatch):
     def fail(path):
         raise ZeroDivisionError
@@ -172,6 +191,7 @@ def test_results_cannot_steer_the_terminal_and_json_is_exact(capsys):
     common.print_result({"class": "\x1b[31mred"}, "", as_json=True)
     text, rest = capsys.readouterr().out.split("\n", 1)
     assert text == "\\x1b[31mred" and json.loads(rest) == {"class": "\x1b[31mred"}
+    assert common.one_line("one\ntwo") == "one\\ntwo", "in a row of a table"
 
 
 class Terminal(io.StringIO):

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -15,14 +16,19 @@ import tinytrain.probe
 import tinytrain.session
 from tinytrain.accounting import paper_memory
 from tinytrain.adapt import adapt, make_plan
+from tinytrain.datasets import sample_episode
+from tinytrain.datasets.leaves import leaves
+from tinytrain.datasets.signs import signs
 from tinytrain.deltafile import encode_delta
 from tinytrain.errors import BudgetError, UsageError
+from tinytrain.modelfile import load_backbone
 from tinytrain.plan import Budget, Recipe, Update
 from tinytrain.policies.common import Policy
 from tinytrain.report import RENDERERS
-from tinytrain.report.content import paired_difference
+from tinytrain.report.content import is_unseen, paired_difference
 from tinytrain.seeds import rng_for
 from tinytrain.toy import toy_episode, toy_network
+from tinytrain.zoo import SHIPPED
 
 BIG = Budget(memory=2**22)
 
@@ -70,6 +76,16 @@ def test_the_report_is_json_with_every_promised_key(report):
     assert len(facts["losses"]) == 5
 
 
+def test_only_drawn_pictures_and_the_shipped_weights_are_called_unseen():
+    network = load_backbone(SHIPPED.name)
+    episode = sample_episode(leaves(), 2, 1, 0, 0)
+    assert is_unseen(network, episode)
+    assert not is_unseen(network, replace(episode, generated=False)), "a folder that is called leaves"
+    biases = tuple(b + 1 for b in network.biases)
+    assert not is_unseen(replace(network, biases=biases), episode), "the network was trained on"
+    assert not is_unseen(network, sample_episode(signs(), 2, 1, 0, 0))
+
+
 def test_the_delta_carries_all_of_the_report_that_the_same_seed_gives_again(report):
     again = tinytrain.adapt(toy_network(), report.episode, BIG, report.policy, lanes=1)
     assert encode_delta(again.delta) == encode_delta(report.delta)
@@ -77,6 +93,24 @@ def test_the_delta_carries_all_of_the_report_that_the_same_seed_gives_again(repo
     assert report.to_json().keys() - report.delta.report.keys() == {"seconds", "threads"}
     warned = report.with_warnings("mind the gap")
     assert warned.delta.report["warnings"] == ["mind the gap"] == warned.to_json()["warnings"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"budget": 1_000_000},
+        {"budget": "1MB"},
+        {"seed": 1.5},
+        {"seed": -1},
+        {"lanes": 0},
+        {"backend": "cuda"},
+    ],
+)
+def test_arguments_that_mean_nothing_are_a_usage_error(wrong):
+    with pytest.raises(UsageError):
+        adapt(toy_network(), toy_episode(), **{"budget": BIG} | wrong)
+    with pytest.raises(UsageError, match="no mode of the MACs"):
+        Budget(macs_mode="median")
 
 
 def test_the_package_itself_offers_adapt():

@@ -1,5 +1,7 @@
 """``tinytrain adapt``: from pictures to a delta and a report."""
 
+import os
+
 from tinytrain.commands import episodes
 from tinytrain.commands.common import (
     add_backbone,
@@ -52,12 +54,13 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    if bool(arguments.source) != bool(arguments.add):
+    if (arguments.source is None) != (arguments.add is None):
         raise UsageError("usage", "--from DELTA and --add DIR go together")
     render = _renderer(arguments.report)
-    check_outputs(arguments.out, arguments.report)
+    needed = (arguments.backbone, arguments.policy, arguments.store)
+    check_outputs(arguments.out, arguments.report, needed=needed)
     check_store(arguments.store)
-    return _extend(arguments) if arguments.source else _adapt(arguments, render)
+    return _adapt(arguments, render) if arguments.source is None else _extend(arguments)
 
 
 def _renderer(path: str | None):
@@ -66,7 +69,7 @@ def _renderer(path: str | None):
         return None
     from tinytrain.report import RENDERERS
 
-    suffix = "." + path.rpartition(".")[2].lower()
+    suffix = os.path.splitext(path)[1].lower()
     if suffix not in RENDERERS:
         raise UsageError("report-kind", f"{path!r} must end in {', '.join(RENDERERS)}")
     return RENDERERS[suffix]
@@ -118,7 +121,7 @@ def _withheld(guard) -> AdaptationRefusedError:
     if reason.code != "not-finite":
         remedy += ", or keep it all the same with --force"
     return AdaptationRefusedError(
-        reason.code, f"{reason.text}; the old weights stand and nothing was written; {remedy}"
+        reason.code, f"{reason.text}; the old weights stand and no delta was written; {remedy}"
     )
 
 
@@ -135,14 +138,8 @@ def _extend(arguments) -> int:
     from tinytrain.extend import extend
     from tinytrain.progress import ProgressLine
 
-    if (
-        not arguments.out
-        or arguments.folder
-        or arguments.data
-        or arguments.report
-        or arguments.store
-        or arguments.force
-    ):
+    taken = (arguments.folder, arguments.data, arguments.report, arguments.store)
+    if arguments.out is None or arguments.force or any(given is not None for given in taken):
         raise UsageError(
             "usage",
             "--from DELTA --add DIR needs --out FILE and takes no pictures, --report, --store or --force",

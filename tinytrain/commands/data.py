@@ -2,7 +2,15 @@
 
 import os
 
-from tinytrain.commands.common import NAMED, add_json, at_least, check_outputs, print_result
+from tinytrain.commands.common import (
+    NAMED,
+    add_json,
+    at_least,
+    check_outputs,
+    print_result,
+    say,
+    skipped_files,
+)
 from tinytrain.errors import InputError, UsageError
 
 DESCRIPTION = (
@@ -131,9 +139,11 @@ def _preview(arguments) -> int:
     from tinytrain.atomic import write_bytes
     from tinytrain.datasets.preview import contact_sheet
 
+    if os.path.splitext(arguments.out)[1].lower() != ".png":
+        raise UsageError("picture-kind", f"{arguments.out!r} must end in .png, which it will be")
     check_outputs(arguments.out)
     dataset, classes = _opened(arguments)
-    sheet = contact_sheet(dataset, classes, arguments.per_class, arguments.size, arguments.seed)
+    sheet = contact_sheet(dataset, classes, arguments.per_class, arguments.size, arguments.seed, say)
     file = io.BytesIO()
     sheet.save(file, "PNG")
     write_bytes(arguments.out, file.getvalue())
@@ -146,7 +156,8 @@ def _export(arguments) -> int:
     from tinytrain.datasets.preview import export
 
     dataset, classes = _opened(arguments)
-    count = export(dataset, arguments.folder, arguments.per_class, arguments.size, classes, arguments.seed)
+    drawn = (arguments.per_class, arguments.size, classes, arguments.seed)
+    count = export(dataset, arguments.folder, *drawn, say)
     result = {"folder": arguments.folder, "pictures": count}
     print_result(result, f"{arguments.folder}: {count} pictures", arguments.json)
     return 0
@@ -156,4 +167,6 @@ def _opened(arguments):
     from tinytrain.datasets import open_dataset
 
     dataset = open_dataset(arguments.data)
+    for line in skipped_files(dataset):
+        say(line)
     return dataset, range(min(arguments.classes or dataset.n_classes, dataset.n_classes))

@@ -43,7 +43,8 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument(
         "--macs", type=parse_share, default="15%", metavar="SHARE",
-        help="backward computation per pseudo-query, as a share of full training; default: 15%%",
+        help="backward computation per pseudo-query, as a share of full training; default: 15%%; some "
+        "policies keep it per picture, some have no limit, and say so",
     )  # fmt: skip
     parser.add_argument(
         "--macs-mode",
@@ -91,12 +92,18 @@ def open_episode(arguments, network, policy, progress):
     from tinytrain.feasible import probe_inside
     from tinytrain.plan import TaskShape
 
-    if arguments.folder and arguments.data:
+    of_folder = arguments.folder is not None
+    if of_folder and arguments.data is not None:
         raise UsageError("usage", "give a folder or --data, not both")
-    if arguments.folder:
+    if ignored := given(arguments, ("episode",) if of_folder else ("flip",)):
+        raise UsageError(
+            "usage", f"{ignored[0]} means nothing {'for a folder' if of_folder else 'without DIR'}"
+        )
+    if of_folder:
         dataset, draw = folder_dataset(arguments.folder, arguments.flip), _from_folder
     else:
-        dataset, draw = open_dataset(arguments.data or DEFAULT_DATA), _from_dataset
+        data = DEFAULT_DATA if arguments.data is None else arguments.data
+        dataset, draw = open_dataset(data), _from_dataset
     episode = draw(arguments, dataset)
     task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
     probe_inside(network, policy, budget_of(arguments), task)
@@ -105,12 +112,12 @@ def open_episode(arguments, network, policy, progress):
     while found:  # what looked whole was not: others are drawn to adapt to
         broken |= found
         whole = without(dataset, broken)
-        if arguments.folder and arguments.shots is None:
+        if of_folder and arguments.shots is None:
             break  # all were drawn, there are no others
         episode, support = draw(arguments, whole), None
         support, found = hold(episode.support, size, progress)
     query, more = hold(episode.query, size, progress)
-    warnings = skipped_files(dataset) + _too_few(arguments, episode)
+    warnings = _unlimited(arguments, policy) + skipped_files(dataset) + _too_few(arguments, episode)
     warnings += [f"skipped {reason}" for reason in (broken | more).values()]
     return replace(episode, support=support, query=query), warnings
 
@@ -153,9 +160,21 @@ def _from_folder(arguments, dataset):
     return replace(episode, query=_first_of_each_class(episode, arguments.queries))
 
 
+def _unlimited(arguments, policy) -> list[str]:
+    """A sentence where --macs or --macs-mode was given to a policy that does not keep it as asked."""
+    asked = given(arguments, ("macs", "macs_mode"))
+    if asked and not policy.macs_limited:
+        return [f"policy {policy.name} has no limit of MACs, so {' and '.join(asked)} changed nothing"]
+    if asked and policy.macs_of_picture and arguments.macs_mode == "mean":
+        return [
+            f"policy {policy.name} keeps --macs for the dearest picture, not for the mean of pseudo-queries"
+        ]
+    return []
+
+
 def _too_few(arguments, episode) -> list[str]:
     """A sentence for each class of a folder with fewer pictures than were asked for."""
-    if not (arguments.folder and arguments.shots):
+    if arguments.folder is None or arguments.shots is None:
         return []
     return [
         f"class {name!r} has {count} of {arguments.shots} pictures"

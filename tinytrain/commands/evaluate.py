@@ -4,6 +4,7 @@ from tinytrain.commands.common import (
     add_backbone,
     add_json,
     hold,
+    one_line,
     open_backbone,
     open_delta,
     print_result,
@@ -18,7 +19,7 @@ EXAMPLES = """\
   tinytrain eval mine.safetensors held-out/ --backbone net.safetensors --json
   tinytrain eval state/ held-out/ --backbone net.safetensors
 """
-WIDTH = 12  # letters of a class name in the table
+WIDTHS = (12, 40)  # letters of a class name in the table, at the least and at the most
 
 
 def add_arguments(parser) -> None:
@@ -74,11 +75,14 @@ def _facts(names, folder_names, labels, logits) -> dict:
 def _text(result: dict) -> str:
     """Rows are what the pictures show, columns what was answered; columns carry the numbers of the rows."""
     right = round(result["accuracy"] * result["n"])
+    least, most = WIDTHS
+    classes = [one_line(name) for name in result["classes"]]
+    width = min(most, max(least, *map(len, classes)))
     lines = [f"accuracy {result['accuracy']:.1%} ({right} of {result['n']} pictures)", ""]
     numbers = range(1, len(result["classes"]) + 1)
-    lines.append(" " * (WIDTH + 5) + "".join(f"{k:>5}" for k in numbers) + "   right")
+    lines.append(" " * (width + 5) + "".join(f"{k:>5}" for k in numbers) + "   right")
     for k, name, row in zip(numbers, result["classes"], result["confusion"], strict=True):
         share = f"{result['per_class'][name]:>8.1%}" if name in result["per_class"] else f"{'-':>8}"
         cells = "".join(f"{count or '.':>5}" for count in row)
-        lines.append(f"{k:>3}  {name[:WIDTH]:<{WIDTH}}{cells}{share}")
+        lines.append(f"{k:>3}  {classes[k - 1][:width]:<{width}}{cells}{share}")
     return "\n".join(lines)

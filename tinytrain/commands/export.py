@@ -29,7 +29,7 @@ def run(arguments) -> int:
     from tinytrain.delta import apply
     from tinytrain.modelfile import save_network
 
-    check_network_output(arguments.out)
+    check_network_output(arguments.out, needed=(arguments.delta, arguments.backbone))
     delta = open_delta(arguments.delta)
     network = apply(open_backbone(arguments.backbone), delta)
     save_network(network, arguments.out)

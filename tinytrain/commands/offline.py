@@ -1,6 +1,6 @@
 """Options and steps that ``meta-train`` and ``pretrain`` share."""
 
-from tinytrain.commands.common import add_json, add_threads, at_least, print_result, say
+from tinytrain.commands.common import add_json, add_threads, at_least, check_outputs, print_result, say
 from tinytrain.errors import UsageError
 
 
@@ -19,7 +19,6 @@ def opened_recipe(arguments, kind: str):
     """The recipe with what the command line changes, and the files of the run."""
     from pathlib import Path
 
-    from tinytrain.atomic import check_writable
     from tinytrain.meta.checkpoint import Paths
     from tinytrain.meta.recipe import changed, load_recipe
 
@@ -32,7 +31,9 @@ def opened_recipe(arguments, kind: str):
     changes = {"seed": arguments.seed, length: arguments.steps}
     recipe = changed(recipe, **{k: v for k, v in changes.items() if v is not None})
     paths = Paths(Path(arguments.out))
-    check_writable(paths.result)
+    check_outputs(
+        arguments.out, needed=[vars(arguments).get(name) for name in ("recipe", "backbone", "teacher")]
+    )
     if arguments.resume and not paths.checkpoint.exists():
         raise UsageError("no-checkpoint", f"{paths.checkpoint} does not exist: nothing to go on from")
     if arguments.restart:

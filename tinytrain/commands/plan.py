@@ -37,13 +37,13 @@ def run(arguments) -> int:
 
 
 def _facts(network, episode, budget, policy, scores, fitted) -> dict:
-    from tinytrain.fit import smallest_budget
+    from tinytrain.feasible import smallest_with_probe
     from tinytrain.plan import TaskShape
     from tinytrain.report import content
 
     task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
     sizes = content.memory(network, episode, budget, fitted)
-    sizes["smallest_budget"] = smallest_budget(network, policy, scores, budget, task)
+    sizes["smallest_budget"] = smallest_with_probe(network, policy, scores, budget, task)
     return {
         "policy": policy.name,
         "backbone": network.name,

@@ -1,8 +1,14 @@
 """``tinytrain predict``: class and calibrated confidence of pictures."""
 
-import os
-
-from tinytrain.commands.common import add_backbone, add_json, open_backbone, open_delta, print_result, say
+from tinytrain.commands.common import (
+    add_backbone,
+    add_json,
+    one_line,
+    open_backbone,
+    open_delta,
+    print_result,
+    say,
+)
 from tinytrain.errors import InputError, UsageError
 from tinytrain.units import parse_share
 
@@ -40,8 +46,13 @@ def run(arguments) -> int:
     from tinytrain.predict import Predictor
 
     network = open_backbone(arguments.backbone)
-    # A mistyped name is no start of the device.
-    delta = open_delta(arguments.delta, counted=any(map(os.path.isfile, arguments.pictures)))
+
+    def starts(delta) -> bool:
+        # A mistyped name, a wrong backbone or a broken picture is no start of the device.
+        delta.check_backbone(network)
+        return any(map(_is_picture, arguments.pictures))
+
+    delta = open_delta(arguments.delta, starts=starts)
     predictor = Predictor(network, delta)
     rows, broken = [], 0
     for path in arguments.pictures:
@@ -51,11 +62,22 @@ def run(arguments) -> int:
             say(str(error))
             broken += 1
     result = {"delta": arguments.delta, "backbone": delta.backbone_name, "pictures": rows}
-    width = max((len(row["picture"]) for row in rows), default=0)
-    lines = [f"{r['picture']:<{width}}  {r['confidence']:6.1%}  {r['class'] or NONE}" for r in rows]
+    shown = [(one_line(r["picture"]), r["confidence"], one_line(r["class"] or NONE)) for r in rows]
+    width = max((len(picture) for picture, *_ in shown), default=0)
+    lines = [f"{picture:<{width}}  {share:6.1%}  {name}" for picture, share, name in shown]
     if rows or arguments.json:
         print_result(result, "\n".join(lines), arguments.json)
     return InputError.exit_code if broken else 0
+
+
+def _is_picture(path: str) -> bool:
+    from tinytrain.pictures import check_picture
+
+    try:
+        check_picture(path)
+    except InputError:
+        return False
+    return True
 
 
 def _row(predictor, path: str, reject: float | None) -> dict:

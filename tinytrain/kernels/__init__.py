@@ -7,6 +7,10 @@ allocates nothing, raises nothing and keeps nothing.
 import sys
 from types import SimpleNamespace
 
+from tinytrain.errors import UsageError
+
+BACKENDS = ("auto", "numba", "numpy")
+
 NAMES = (
     "accumulate",
     "adam",
@@ -56,8 +60,10 @@ def load(backend: str = "auto") -> SimpleNamespace:
 
     The namespace also carries `backend`, the one that was taken. "auto" raises nothing: it says in one
     line why numba was not taken, and goes over to the twin of any kernel that cannot be compiled.
-    "numba" raises what numba raises.
+    "numba" raises what numba raises. Raises UsageError for any other.
     """
+    if backend not in BACKENDS:
+        raise UsageError("unknown-backend", f"no backend {backend!r}; known: {', '.join(BACKENDS)}")
     if backend == "numba":
         return _namespace(_compiled_modules(), backend)
     from tinytrain.kernels import reference

@@ -61,7 +61,8 @@ def describe_episode(episode: Episode) -> dict:
 
 def is_unseen(network: Network, episode: Episode) -> bool:
     """True for pictures of a generated domain that no stage of the shipped backbone's training saw."""
-    return network.name == SHIPPED.name and episode.source.partition(":")[0] in SHIPPED.unseen
+    domain = episode.source.partition(":")[0]
+    return network.digest == SHIPPED.digest and episode.generated and domain in SHIPPED.unseen
 
 
 def describe_resources(fit: Fit) -> dict:
