@@ -99,6 +99,8 @@ def check_writable(path: str | os.PathLike) -> None:
 
     Tried out with an empty temporary file, because rights alone do not tell.
     """
+    if os.fsdecode(path).endswith(os.sep):
+        raise write_failed(Path(path), IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
     path = Path(path)
     probe = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
     _check_kind(path)

@@ -195,13 +195,16 @@ CASES = {
         lambda p, t: adapt(p, "--out", p / "photos" / ".." / "toy.safetensors"), 2, "would replace"
     ),
     "delta in the place of its store": (
-        lambda p, t: adapt(p, "--out", t / "d", "--store", t / "d"), 2, "would replace"
+        lambda p, t: adapt(p, "--out", t / "d", "--store", t / "d"), 2, "two results"
     ),
     "network over its delta": (lambda p, t: exported(p, p / "d.safetensors"), 2, "would replace"),
     "network over its backbone": (lambda p, t: exported(p, p / "toy.safetensors"), 2, "would replace"),
     "trained network over its start": (
         lambda p, t: ("meta-train", "meta-mcunet-free", *toy(p), "-o", p / "toy.safetensors"),
         2, "would replace",
+    ),
+    "delta to a folder that is not there": (
+        lambda p, t: adapt(p, "--out", f"{t}/new/"), 6, "name a file inside it"
     ),
     "name of a folder that is empty": (lambda p, t: ("adapt", "", *toy(p)), 3, "folder-missing"),
     "name of a pack that is empty": (lambda p, t: ("plan", "--data", "", *toy(p)), 3, "folder-missing"),

@@ -57,9 +57,8 @@ def run(arguments) -> int:
     if (arguments.source is None) != (arguments.add is None):
         raise UsageError("usage", "--from DELTA and --add DIR go together")
     render = _renderer(arguments.report)
-    needed = (arguments.backbone, arguments.policy, arguments.store)
-    check_outputs(arguments.out, arguments.report, needed=needed)
-    check_store(arguments.store)
+    check_outputs(arguments.out, arguments.report, needed=(arguments.backbone, arguments.policy))
+    check_store(arguments.store, arguments.out, arguments.report)
     return _adapt(arguments, render) if arguments.source is None else _extend(arguments)
 
 

@@ -107,10 +107,16 @@ def _delta_in_use(path: str, start):
     return start.delta
 
 
-def check_store(path: str | None) -> None:
-    """Raise StorageError for a store that could not be written, before any work is done for it."""
-    if path is not None:
-        check_outputs(os.path.join(path, "tinytrain-delta") if os.path.lexists(path) else path)
+def check_store(path: str | None, *others: str | None) -> None:
+    """Raise StorageError for a store that could not be written, before any work is done for it.
+
+    Raises UsageError where one of the `others` would be written to its place.
+    """
+    if path is None:
+        return
+    if os.path.realpath(path) in [os.path.realpath(other) for other in others if other is not None]:
+        raise UsageError("usage", f"two results would be written to {path}; give each its own place")
+    check_outputs(os.path.join(path, "tinytrain-delta") if os.path.lexists(path) else path)
 
 
 def check_outputs(*paths: str | None, needed: Sequence[str | None] = ()) -> None:
@@ -125,7 +131,8 @@ def check_outputs(*paths: str | None, needed: Sequence[str | None] = ()) -> None
         check_writable(path)
     if len({os.path.realpath(path) for path in given}) < len(given):
         raise UsageError("usage", f"two results would be written to {given[-1]}; give each its own file")
-    kept = {os.path.realpath(path) for path in needed if path is not None}
+    # A name that is no file is the name of a backbone or policy.
+    kept = {os.path.realpath(path) for path in needed if path is not None and os.path.exists(path)}
     if lost := [path for path in given if os.path.realpath(path) in kept]:
         raise UsageError("usage", f"the result would replace {lost[0]}, which is needed; name another file")
 
