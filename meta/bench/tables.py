@@ -72,9 +72,9 @@ class _Group:
 
     def facts(self) -> dict:
         methods = [self._method(label) for label in self.rows]
-        # Of one method: how many views the head was fitted to depends on the plan.
-        lda = next((rows for rows in self.rows.values() if rows[0].get("head") == "lda"), None)
-        if lda:
+        # Of one method: how many views the head was fitted to depends on the plan. A refused run has no head.
+        fitted = ([row for row in rows if row.get("head") == "lda"] for rows in self.rows.values())
+        if lda := next(filter(None, fitted), None):
             methods.insert(1, {"label": LDA_UNADAPTED, **self._accuracy(_values(lda, "before"))})
         return {
             "backbone": self.backbone,

@@ -174,7 +174,7 @@ MISTAKES = {
     "a grid that is too small": (
         ["tune", "MATRIX", "--rates", "r", "--grid", "1,2"],
         2,
-        "at least 4 factors",
+        "at least 4 different factors",
     ),
     "a log that is none": (["report", "MATRIX", "-o", "out"], 3, "line 1 is no record"),
     "nothing to do": ([], 2, "give run, tune or report"),

@@ -117,6 +117,13 @@ def test_a_trained_backbone_is_compared_with_the_one_it_was_trained_from():
 def test_the_unadapted_lda_head_is_a_row_of_its_own():
     methods = group_of([record(), record("tinytrain", head="lda")])["methods"]
     assert [(m["label"], round(m["mean"][0])) for m in methods][1] == ("none + LDA head", 60)
+    # A refused run has the accuracy of cosine prototypes, which is no LDA head's.
+    refused = record(
+        "tinytrain", refused="diverged", accuracy={"before_cosine": 0.5, "before": 0.5, "after": 0.5}
+    )
+    del refused["head"]
+    methods = group_of([record(), refused, record("tinytrain", episode=1, head="lda")])["methods"]
+    assert [(m["label"], round(m["mean"][0])) for m in methods][1] == ("none + LDA head", 60)
 
 
 def test_full_training_is_counted_at_batch_100_and_others_as_sparse_methods():

@@ -88,12 +88,12 @@ def names(text: str) -> tuple[str, ...]:
 
 def factors(text: str) -> tuple[float, ...]:
     try:
-        found = tuple(sorted(float(part) for part in text.split(",")))
+        found = tuple(sorted({float(part) for part in text.split(",")}))
     except ValueError:
         found = ()
     if len(found) < 4 or not 0 < found[0] <= found[-1] < float("inf"):
         raise UsageError(
-            "bad-grid", f"{text!r} is no list of at least 4 factors above 0, such as 0.25,0.5,1,2,4"
+            "bad-grid", f"{text!r} is no list of at least 4 different factors above 0, such as 0.25,0.5,1,2,4"
         )
     return found
 
