@@ -90,8 +90,8 @@ def _drawn(dataset: Dataset, classes, per_class: int, seed: int) -> list[tuple[i
 
 
 def _decoded(dataset: Dataset, order, count: int, size: int, skip: Skip) -> Iterator[np.ndarray]:
-    """The first `count` pictures in `order` that can be decoded."""
-    left = count
+    """The first `count` pictures in `order` that can be decoded. Raises InputError if none of them can."""
+    left, last = count, None
     for i in order:
         if not left:
             return
@@ -99,9 +99,12 @@ def _decoded(dataset: Dataset, order, count: int, size: int, skip: Skip) -> Iter
             picture = dataset.read(int(i), size)
         except InputError as error:
             skip(f"skipped {error}")
+            last = error
             continue
         left -= 1
         yield picture
+    if last and left == count:
+        raise last
 
 
 def _folder_name(class_name: str, label: int) -> str:

@@ -143,9 +143,10 @@ def main(arguments: list[str] | None = None) -> int:
         return _failed("out-of-memory: the machine has no memory left; give fewer or smaller pictures", 6)
     except OSError as error:
         if error.errno not in STORAGE_ERRORS:
-            where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
             why = error.strerror or str(error) or type(error).__name__
-            return _failed(f"unreadable: {where}{why}; check the path and its rights", InputError.exit_code)
+            if error.filename is not None:
+                why = f"{os.fsdecode(error.filename)}: {why}; check the path and its rights"
+            return _failed(f"system: {why}", InputError.exit_code)
         _discard_stdout()
         return _failed(f"write-failed: {error.strerror}; free some space and run again", 6)
     finally:

@@ -152,7 +152,7 @@ def _check_names(matrix: Matrix, source: Path) -> None:
     of_tuning = (matrix.tuning.backbone,) if matrix.tuning else ()
     for what, rows, used in (
         ("policies", matrix.policies, matrix.labels),
-        ("backbones", matrix.backbones, (*matrix.run_backbones, *of_tuning)),
+        ("backbones", matrix.backbones, tuple(dict.fromkeys((*matrix.run_backbones, *of_tuning)))),
     ):
         for name in rows:
             if name not in used:

@@ -29,15 +29,24 @@ def scales(grids: Grids) -> dict[str, float]:
     return {trial_label(label, scale): scale for label, grid in grids.items() for scale in grid}
 
 
+LEAST_GRID = 4  # factors: an optimum inside, and how sharp it is
+
+
 def same_grid(matrix: Matrix, grid: Iterable[float]) -> dict[str, tuple[float, ...]]:
-    """The grid for every label that trains anything and has rates of its own. Raises UsageError for none."""
+    """The grid for every label that trains anything and has rates of its own.
+
+    Raises UsageError where there is none, and for a grid of fewer than 4 different factors.
+    """
+    grid = tuple(sorted(set(grid)))
+    if len(grid) < LEAST_GRID:
+        raise UsageError("bad-grid", f"{len(grid)} different factors; give at least {LEAST_GRID}")
     labels = [x for x in matrix.labels if matrix.entry(x).policy != "none" and not matrix.settings(x).rate_of]
     if not labels:
         raise UsageError(
             "nothing-to-tune",
             f"none of the {len(matrix.labels)} policies has learning rates of its own; name another",
         )
-    return dict.fromkeys(labels, tuple(sorted(grid)))
+    return dict.fromkeys(labels, grid)
 
 
 def trials(matrix: Matrix, grids: Grids, episodes: int | None = None) -> Matrix:

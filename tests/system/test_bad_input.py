@@ -65,6 +65,10 @@ def exported(place, out):
     return ("export", place / "d.safetensors", *toy(place), "-o", out)
 
 
+def pretrained(out, *more):
+    return ("pretrain", "shipped-pretrain", "-o", out, *more)
+
+
 def hostile_checkpoint(folder):
     with zipfile.ZipFile(folder / "x.pkl", "w") as archive:
         archive.writestr("net/data.pkl", pickle.dumps(Calls()))
@@ -199,6 +203,15 @@ CASES = {
     ),
     "network over its delta": (lambda p, t: exported(p, p / "d.safetensors"), 2, "would replace"),
     "network over its backbone": (lambda p, t: exported(p, p / "toy.safetensors"), 2, "would replace"),
+    "delta over the search it follows": (
+        lambda p, t: adapt(p, "--policy", t / "x.json", "--out", t / "x.json"), 2, "would replace"
+    ),
+    "search over its backbone": (
+        lambda p, t: ("search", *toy(p), "-o", p / "toy.safetensors"), 2, "would replace"
+    ),
+    "pretrained network over its teacher": (
+        lambda p, t: pretrained(p / "toy.safetensors", "--teacher", p / "toy.safetensors"), 2, "would replace"
+    ),
     "trained network over its start": (
         lambda p, t: ("meta-train", "meta-mcunet-free", *toy(p), "-o", p / "toy.safetensors"),
         2, "would replace",
@@ -229,6 +242,11 @@ def test_bad_input_is_one_line_with_its_own_exit_code(name, place, tmp_path, cap
     out, err = capsys.readouterr()
     assert err.startswith("tinytrain: ") and err.count("\n") == 1 and words in err and out == ""
     assert {path for root in (place, tmp_path) for path in root.rglob("*")} == before, "nothing was written"
+
+
+def test_a_result_may_be_called_like_a_policy_and_be_written_again(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert [main([*map(str, adapt(place, "--out", "last_layer"))]) for _ in range(2)] == [0, 0]
 
 
 def test_a_hopeless_budget_is_refused_in_less_than_a_second(place):

@@ -172,10 +172,11 @@ MISTAKES = {
         "none.safetensors",
     ),
     "a grid that is too small": (
-        ["tune", "MATRIX", "--rates", "r", "--grid", "1,2"],
+        ["tune", "MATRIX", "--rates", "r", "--grid", "1,1,2,4"],
         2,
         "at least 4 different factors",
     ),
+    "rates in the place of the matrix": (["tune", "MATRIX", "--rates", "MATRIX"], 2, "would replace"),
     "a log that is none": (["report", "MATRIX", "-o", "out"], 3, "line 1 is no record"),
     "nothing to do": ([], 2, "give run, tune or report"),
 }

@@ -168,6 +168,8 @@ def test_a_policy_that_keeps_no_mac_limit_or_another_one_says_so_where_one_was_g
     ):
         assert words in " ".join(answer("plan", *options, policy, "--budget", "64MB")["warnings"])
     assert answer("plan", *options, "tinytrain", "--budget", "64MB")["warnings"] == []
+    per_picture = ["--macs-mode", "sample", "--budget", "64MB"]
+    assert answer("plan", *options, "bias_only", *per_picture)["warnings"] == []
     assert answer("plan", *options[:3], "--policy", "full", "--budget", "64MB")["warnings"] == []
 
 
@@ -259,6 +261,41 @@ def test_data_is_listed_shown_and_exported(answer, tmp_path, monkeypatch):
         assert sheet.format == "PNG"
     assert answer("data", "export", "signs", tmp_path / "signs", *options)["pictures"] == 6
     assert len(list((tmp_path / "signs").iterdir())) == 2
+
+
+def test_preview_and_export_name_what_they_leave_out(tmp_path, capsys):
+    write_pictures(tmp_path / "photos", ("ant", "bee"), count=3)
+    (tmp_path / "photos" / "ant" / "notes.txt").write_text("hello")
+    with Image.open(tmp_path / "photos" / "bee" / "0-0.png") as picture:
+        picture.save(tmp_path / "photos" / "bee" / "x.jpg")
+    whole = (tmp_path / "photos" / "bee" / "x.jpg").read_bytes()
+    (tmp_path / "photos" / "bee" / "x.jpg").write_bytes(whole[: len(whole) // 3] + whole[-20:])
+    for command in (
+        ("preview", tmp_path / "photos", "-o", tmp_path / "s.png"),
+        ("export", tmp_path / "photos", tmp_path / "out"),
+    ):
+        assert tt("data", *command, "--size", 16) == 0
+        err = capsys.readouterr().err
+        assert "notes.txt" in err and "x.jpg" in err
+
+
+def test_odd_class_names_stay_whole_and_in_their_rows(tmp_path, capsys):
+    names = ("a long name of a class, one", "a long name of a class, two", "two\nlines")
+    write_network(tmp_path)
+    write_pictures(tmp_path / "photos", names, count=3)
+    network, delta = ("--backbone", tmp_path / "toy.safetensors"), tmp_path / "d.safetensors"
+    store = tmp_path / "store"
+    adapt_it = ("adapt", tmp_path / "photos", "--policy", "last_layer", "--store", store, "--out", delta)
+    assert tt(*adapt_it, "--force", *network) == 0
+    capsys.readouterr()
+    assert tt("eval", delta, tmp_path / "photos", *network) == 0
+    table = capsys.readouterr().out
+    assert all(f"  {name} " in table for name in (*names[:2], "two\\nlines"))
+    pictures = sorted((tmp_path / "photos" / names[2]).iterdir())
+    assert tt("predict", delta, *pictures, *network) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(pictures)
+    assert tt("status", "--store", store) == 0
+    assert "two\\nlines" in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,7 @@ def test_the_commands_from_adaptation_to_roll_back(tt, tmp_path):
 
     assert tt("status", *store)[0] == 3
     code, _, err = tt(*adapt_it, *store)
-    assert code == 0 and "generation 1 is on trial" in err and "nothing was written" not in err
+    assert code == 0 and "generation 1 is on trial" in err and "no delta was written" not in err
     assert tt("status", *store)[1]["starts_left"] == 2
     code, result, err = tt("predict", tmp_path / "store", picture, *backbone)
     assert code == 0 and len(result["pictures"]) == 1 and "on trial, 1 of 2 starts used" in err
@@ -81,9 +81,8 @@ def test_three_predictions_without_confirming_end_the_trial(tt, tmp_path, deltas
     )
 
 
-def test_mistyped_names_wrong_backbones_and_broken_pictures_are_no_start(tt, tmp_path, deltas):
+def test_mistyped_names_and_broken_pictures_are_no_start(tt, tmp_path, deltas):
     write_network(tmp_path)
-    write_network(tmp_path, seed=1, name="other")
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"nothing")
     write_pictures(tmp_path / "photos", count=1)
@@ -92,12 +91,32 @@ def test_mistyped_names_wrong_backbones_and_broken_pictures_are_no_start(tt, tmp
     for network, shown in (
         ("toy", tmp_path / "no.png"),
         ("no", picture),
-        ("other", picture),
         ("toy", broken),
     ):
         predict = ("predict", tmp_path / "store", shown, "--backbone", tmp_path / f"{network}.safetensors")
         assert tt(*predict)[0] == 3
     assert tt("status", "--store", tmp_path / "store")[1]["starts"] == 0
+
+
+def test_a_delta_for_another_backbone_is_taken_out_and_the_one_before_used(tt, tmp_path, deltas):
+    write_network(tmp_path)
+    write_network(tmp_path, seed=1, name="other")
+    write_pictures(tmp_path / "photos", count=4)
+    store, picture = tmp_path / "store", next((tmp_path / "photos" / "ant").iterdir())
+    Store(store).commit(deltas[0])
+    Store(store).confirm()
+    adapt_it = ("adapt", tmp_path / "photos", "--policy", "last_layer", "--store", store)
+    assert tt(*adapt_it, "--backbone", tmp_path / "other.safetensors")[0] == 0
+    predict = ("predict", store, picture, "--backbone", tmp_path / "toy.safetensors")
+    assert [tt(*predict)[0] for _ in range(3)] == [3, 3, 0]
+
+
+def test_a_new_store_may_be_named_with_a_slash(tt, tmp_path):
+    write_network(tmp_path)
+    write_pictures(tmp_path / "photos", count=4)
+    adapt_it = ("adapt", tmp_path / "photos", "--policy", "last_layer")
+    assert tt(*adapt_it, "--backbone", tmp_path / "toy.safetensors", "--store", f"{tmp_path}/store/")[0] == 0
+    assert tt("status", "--store", tmp_path / "store")[1]["current"]["generation"] == 1
 
 
 def test_status_as_text(tmp_path, deltas, capsys):

@@ -91,7 +91,7 @@ def test_a_label_takes_the_rate_of_another_and_only_of_one_that_is_tuned(tmp_pat
     matrix, _ = load_matrix(toybench.write(tmp_path, policies=policies, cells=cells))
     jobs = expand(matrix, {"full": 0.5, "last_layer": 2.0}, backbones(matrix))
     assert [entry.rate_scale for entry in jobs[0].entries] == [0.5, 0.5, 2.0]
-    assert list(same_grid(matrix, (2, 1))) == ["full", "last_layer"]
+    assert list(same_grid(matrix, (4, 2, 1, 0.5))) == ["full", "last_layer"]
     for wrong in ({"l2": {"rate_of": "ful"}}, policies | {"full": {"rate_of": "l2"}}):
         with pytest.raises(InputError, match="rate_of is"):
             load_matrix(toybench.write(tmp_path, policies=wrong, cells=cells))
@@ -104,6 +104,16 @@ def test_a_row_whose_name_no_cell_has_is_taken_for_a_mistyped_one(tmp_path):
     ):
         with pytest.raises(InputError, match=r"\.(tinytrian|tyo) is in none of the \d+ cells; take one of"):
             load_matrix(toybench.write(tmp_path, **rows))
+
+
+def test_a_backbone_may_be_for_tuning_alone_and_a_grid_has_different_factors(tmp_path):
+    given = toybench.content(tmp_path)
+    backbones = given["backbones"] | {"tuned": given["backbones"]["toy"]}
+    tuning = given["tuning"] | {"backbone": "tuned"}
+    matrix, _ = load_matrix(toybench.write(tmp_path, backbones=backbones, tuning=tuning))
+    assert matrix.tuning.backbone == "tuned"
+    with pytest.raises(UsageError, match="3 different factors; give at least 4"):
+        same_grid(matrix, (1, 1, 2, 4))
 
 
 def test_a_backbone_is_trained_from_one_that_is_run_as_well(tmp_path):

@@ -384,7 +384,9 @@ def test_a_report_of_some_packs_and_of_the_first_episodes(tmp_path):
     assert found(packs=["signs"], episodes=2) == (2, 100, [])
     assert found(packs=["leaves"], episodes=1) == (1, 0, [])
     with pytest.raises(InputError, match="none of pack 'sings'; there are leaves, signs"):
-        found(packs=["signs", "sings"])
+        write_report([log], tmp_path / "out", packs=["signs", "sings"])
+    log.write_text("".join(json.dumps(row) + "\n" for row in made if row["pack"] == "signs"))
+    assert found(packs=["signs", "leaves"])[2], "what the log lacks of the matrix is said"
 
 
 def test_a_record_without_its_accuracy_is_no_record(tmp_path):

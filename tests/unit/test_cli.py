@@ -160,7 +160,13 @@ def test_what_the_system_refuses_is_one_line_that_names_it(monkeypatch, capsys):
     monkeypatch.setattr("tinytrain.commands.info.open_backbone", fail)
     assert main(["info"]) == 3
     err = capsys.readouterr().err
-    assert err.startswith("tinytrain: unreadable: /locked/x: Permission denied; ") and err.count("\n") == 1
+    assert err == "tinytrain: system: /locked/x: Permission denied; check the path and its rights\n"
+
+    def unnamed(path):
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr("tinytrain.commands.info.open_backbone", unnamed)
+    assert main(["info"]) == 3 and capsys.readouterr().err == "tinytrain: system: Connection refused\n"
 
 
 def test_json_may_stand_before_the_action_of_bench(capsys):

@@ -200,6 +200,16 @@ def test_pictures_that_cannot_be_decoded_are_named_and_others_drawn_for_them(tmp
     assert set(np.unique(np.asarray(contact_sheet(made, per_class=3, size=8)))) == {0, 2, 3, 255}
 
 
+def test_a_class_without_any_picture_that_can_be_decoded_is_an_error(tmp_path):
+    def read(i, size):
+        raise InputError("picture-broken", "'p' is broken")
+
+    made = Dataset("s", np.zeros(2, np.int32), ("a",), ("p", "p"), read)
+    for show in (contact_sheet, lambda d: export(d, tmp_path / "out")):
+        with pytest.raises(InputError, match="'p' is broken"):
+            show(made)
+
+
 def test_class_names_cannot_lead_an_export_out_of_its_folder(tmp_path):
     names = ("../../evil", "/etc", ".hidden", "a\0b", "x" * 300, "same", "same")
     labels = np.arange(len(names), dtype=np.int32)

@@ -146,6 +146,15 @@ def test_every_contradiction_in_a_pack_is_refused_with_its_reason(tmp_path, name
     assert caught.value.code == "pack-broken"
 
 
+def test_a_pack_for_which_the_memory_is_missing_is_not_called_broken(tmp_path, monkeypatch):
+    def full(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("tinytrain.datasets.packs._read_array", full)
+    with pytest.raises(MemoryError):
+        load_pack(saved(tmp_path, raw_arrays()))
+
+
 class Payload:
     def __reduce__(self):
         return os.mkdir, ("PAYLOAD",)

@@ -7,6 +7,7 @@ from tinytrain.commands.common import (
     add_backbone,
     add_json,
     add_threads,
+    backbone_file,
     check_outputs,
     check_store,
     hold,
@@ -57,7 +58,8 @@ def run(arguments) -> int:
     if (arguments.source is None) != (arguments.add is None):
         raise UsageError("usage", "--from DELTA and --add DIR go together")
     render = _renderer(arguments.report)
-    check_outputs(arguments.out, arguments.report, needed=(arguments.backbone, arguments.policy))
+    searched = arguments.policy if arguments.policy.endswith(".json") else None
+    check_outputs(arguments.out, arguments.report, needed=(backbone_file(arguments.backbone), searched))
     check_store(arguments.store, arguments.out, arguments.report)
     return _adapt(arguments, render) if arguments.source is None else _extend(arguments)
 
@@ -107,7 +109,7 @@ def _adapt(arguments, render) -> int:
         say(warning)
     print_result(result, render_text(result), arguments.json)
     if not (arguments.out or arguments.store):
-        say("nothing was written; give --out FILE to keep the result")
+        say("no delta was written; give --out FILE to keep it")
     elif not kept:
         raise _withheld(report.guard)
     return 0

@@ -4,12 +4,12 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tinytrain.errors import InputError, UsageError
 from tinytrain.units import LARGEST
-from tinytrain.zoo import SHIPPED
+from tinytrain.zoo import BACKBONES, SHIPPED
 
 DEFAULT_BACKBONE = SHIPPED.path
 DEFAULT_DATA = "leaves"  # a domain that the shipped backbone was not trained on
@@ -67,6 +67,11 @@ def at_least(least: int):
     return whole_number
 
 
+def backbone_file(path: str | None) -> str | None:
+    """The file of ``--backbone``, None where that is a name."""
+    return None if path in BACKBONES else path
+
+
 def open_backbone(path: str | None):
     """The network of ``--backbone``, a path or a name; by default the one that comes with the package."""
     from tinytrain.modelfile import load_backbone
@@ -74,19 +79,15 @@ def open_backbone(path: str | None):
     return load_backbone(SHIPPED.name if path is None else path)
 
 
-def open_delta(path: str, *, starts: Callable[[object], bool] | None = None):
+def open_delta(path: str, *, counted: bool = False):
     """The delta of file `path`, or the one in use where `path` is the folder of a store.
 
-    Where `starts(delta)` holds, that is a start of a delta on trial and counts as one.
+    With `counted`, that is a start of a delta on trial and counts as one.
     """
     if os.path.isdir(path):
         from tinytrain.store import Store
 
-        store = Store(path)
-        start = store.peek()
-        if starts and start.delta is not None and starts(start.delta):
-            start = store.start()
-        return _delta_in_use(path, start)
+        return _delta_in_use(path, Store(path).start() if counted else Store(path).peek())
     from tinytrain.deltafile import load_delta
 
     return load_delta(path)
@@ -116,7 +117,7 @@ def check_store(path: str | None, *others: str | None) -> None:
         return
     if os.path.realpath(path) in [os.path.realpath(other) for other in others if other is not None]:
         raise UsageError("usage", f"two results would be written to {path}; give each its own place")
-    check_outputs(os.path.join(path, "tinytrain-delta") if os.path.lexists(path) else path)
+    check_outputs(os.path.join(path, "tinytrain-delta") if os.path.lexists(path) else path.rstrip(os.sep))
 
 
 def check_outputs(*paths: str | None, needed: Sequence[str | None] = ()) -> None:
@@ -131,8 +132,7 @@ def check_outputs(*paths: str | None, needed: Sequence[str | None] = ()) -> None
         check_writable(path)
     if len({os.path.realpath(path) for path in given}) < len(given):
         raise UsageError("usage", f"two results would be written to {given[-1]}; give each its own file")
-    # A name that is no file is the name of a backbone or policy.
-    kept = {os.path.realpath(path) for path in needed if path is not None and os.path.exists(path)}
+    kept = {os.path.realpath(path) for path in needed if path is not None}
     if lost := [path for path in given if os.path.realpath(path) in kept]:
         raise UsageError("usage", f"the result would replace {lost[0]}, which is needed; name another file")
 

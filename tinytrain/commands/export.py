@@ -3,6 +3,7 @@
 from tinytrain.commands.common import (
     add_backbone,
     add_json,
+    backbone_file,
     check_network_output,
     open_backbone,
     open_delta,
@@ -29,7 +30,7 @@ def run(arguments) -> int:
     from tinytrain.delta import apply
     from tinytrain.modelfile import save_network
 
-    check_network_output(arguments.out, needed=(arguments.delta, arguments.backbone))
+    check_network_output(arguments.out, needed=(arguments.delta, backbone_file(arguments.backbone)))
     delta = open_delta(arguments.delta)
     network = apply(open_backbone(arguments.backbone), delta)
     save_network(network, arguments.out)

@@ -1,6 +1,14 @@
 """Options and steps that ``meta-train`` and ``pretrain`` share."""
 
-from tinytrain.commands.common import add_json, add_threads, at_least, check_outputs, print_result, say
+from tinytrain.commands.common import (
+    add_json,
+    add_threads,
+    at_least,
+    backbone_file,
+    check_outputs,
+    print_result,
+    say,
+)
 from tinytrain.errors import UsageError
 
 
@@ -31,9 +39,8 @@ def opened_recipe(arguments, kind: str):
     changes = {"seed": arguments.seed, length: arguments.steps}
     recipe = changed(recipe, **{k: v for k, v in changes.items() if v is not None})
     paths = Paths(Path(arguments.out))
-    check_outputs(
-        arguments.out, needed=[vars(arguments).get(name) for name in ("recipe", "backbone", "teacher")]
-    )
+    networks = (vars(arguments).get(name) for name in ("backbone", "teacher"))
+    check_outputs(arguments.out, needed=[backbone_file(network) for network in networks])
     if arguments.resume and not paths.checkpoint.exists():
         raise UsageError("no-checkpoint", f"{paths.checkpoint} does not exist: nothing to go on from")
     if arguments.restart:

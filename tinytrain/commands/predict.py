@@ -46,13 +46,9 @@ def run(arguments) -> int:
     from tinytrain.predict import Predictor
 
     network = open_backbone(arguments.backbone)
-
-    def starts(delta) -> bool:
-        # A mistyped name, a wrong backbone or a broken picture is no start of the device.
-        delta.check_backbone(network)
-        return any(map(_is_picture, arguments.pictures))
-
-    delta = open_delta(arguments.delta, starts=starts)
+    # A mistyped name or a broken picture is no start of the device. A delta for another backbone is one: it
+    # is taken out in time, and the one before it used.
+    delta = open_delta(arguments.delta, counted=any(map(_is_picture, arguments.pictures)))
     predictor = Predictor(network, delta)
     rows, broken = [], 0
     for path in arguments.pictures:

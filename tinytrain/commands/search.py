@@ -6,6 +6,7 @@ from tinytrain.commands.common import (
     add_json,
     add_threads,
     at_least,
+    backbone_file,
     check_outputs,
     lanes,
     open_backbone,
@@ -85,7 +86,7 @@ def run(arguments) -> int:
     from tinytrain.meta.search.space import Space, default_first
     from tinytrain.progress import ProgressLine
 
-    check_outputs(arguments.out)
+    check_outputs(arguments.out, arguments.log, needed=(backbone_file(arguments.backbone),))
     network = open_backbone(arguments.backbone)
     first = default_first(network) if arguments.first is None else arguments.first
     space = Space(network, first, arguments.ratios)
