@@ -1,10 +1,8 @@
 """The steps of ``tinytrain bench run`` and ``tune``, from the options of the command line to a result."""
 
-import os
 from collections.abc import Callable
 
 from tinytrain.adapt import find_policy
-from tinytrain.atomic import check_writable
 from tinytrain.errors import UsageError
 from tinytrain.meta.bench import tuning
 from tinytrain.meta.bench.checks import require_shuffle
@@ -50,9 +48,6 @@ def tune(options, say: Say) -> tuple[dict, str]:
         raise UsageError(
             "no-tuning", f"{matrix.name} has no tuning section; add one with a backbone and a pack"
         )
-    check_writable(options.rates)
-    if os.path.realpath(options.rates) == os.path.realpath(options.matrix):
-        raise UsageError("usage", f"the rates would replace the matrix {options.matrix}; name another file")
     crew = _checked(matrix, options)
     matrix = narrowed(matrix, policies=options.policies)
     grids = tuning.same_grid(matrix, options.grid or matrix.tuning.grid)

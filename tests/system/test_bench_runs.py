@@ -11,7 +11,8 @@ from importlib.util import find_spec
 import pytest
 import toybench
 
-from tinytrain.errors import StorageError, UsageError
+from tinytrain.cli import main
+from tinytrain.errors import UsageError
 from tinytrain.meta.bench import session, tuning
 from tinytrain.meta.bench.rates import read_rates
 
@@ -124,9 +125,8 @@ def test_an_estimate_measures_what_the_log_lacks_and_counts_what_is_left(matrix,
 
 
 def test_tuning_that_could_not_be_written_is_refused_before_any_trial(matrix, tmp_path):
-    given = toybench.options(matrix, tmp_path / "log", rates=str(tmp_path / "none" / "rates.yaml"))
-    with pytest.raises(StorageError, match="create the folder first"):
-        session.tune(given, print)
+    rates = tmp_path / "none" / "rates.yaml"
+    assert main(["bench", "tune", str(matrix), "-o", str(tmp_path / "log"), "--rates", str(rates)]) == 6
     assert not (tmp_path / "log").exists()
 
 
@@ -174,7 +174,7 @@ MISTAKES = {
     "a grid that is too small": (
         ["tune", "MATRIX", "--rates", "r", "--grid", "1,1,2,4"],
         2,
-        "at least 4 different factors",
+        "give at least 4",
     ),
     "rates in the place of the matrix": (["tune", "MATRIX", "--rates", "MATRIX"], 2, "would replace"),
     "a log that is none": (["report", "MATRIX", "-o", "out"], 3, "line 1 is no record"),

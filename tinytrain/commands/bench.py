@@ -2,7 +2,7 @@
 
 import argparse
 
-from tinytrain.commands.common import add_json, at_least, print_result, say
+from tinytrain.commands.common import add_json, at_least, check_outputs, print_result, say
 from tinytrain.errors import UsageError
 
 DESCRIPTION = (
@@ -88,13 +88,11 @@ def names(text: str) -> tuple[str, ...]:
 
 def factors(text: str) -> tuple[float, ...]:
     try:
-        found = tuple(sorted({float(part) for part in text.split(",")}))
+        found = tuple(float(part) for part in text.split(","))
     except ValueError:
         found = ()
-    if len(found) < 4 or not 0 < found[0] <= found[-1] < float("inf"):
-        raise UsageError(
-            "bad-grid", f"{text!r} is no list of at least 4 different factors above 0, such as 0.25,0.5,1,2,4"
-        )
+    if not found or not all(0 < factor < float("inf") for factor in found):
+        raise UsageError("bad-grid", f"{text!r} is no list of factors above 0, such as 0.25,0.5,1,2,4")
     return found
 
 
@@ -115,6 +113,8 @@ def run(arguments) -> int:
         return run(_parsed(["run", DEFAULT_MATRIX, "--estimate", *as_json]))
     if arguments.action == "report":
         return _report(arguments)
+    if arguments.action == "tune":
+        check_outputs(arguments.rates, needed=(arguments.matrix,))
     result, text = (session.tune if arguments.action == "tune" else session.run)(arguments, say)
     print_result(result, text, arguments.json)
     return 0
