@@ -97,7 +97,7 @@ def adapt(
     ).sealed()  # fmt: skip
 
 
-def _check_arguments(budget, seed, lanes) -> None:
+def _check_arguments(budget, seed, lanes=None) -> None:
     if not isinstance(budget, Budget | None):
         raise UsageError("bad-budget", f"{budget!r} is no budget; give Budget(memory=1_000_000), for example")
     for name, value, least in (("seed", seed, 0), ("lanes", 1 if lanes is None else lanes, 1)):
@@ -114,6 +114,7 @@ def make_plan(
     backend: str = "auto",
 ) -> tuple[Scores | None, Fit]:
     """What `adapt` would train, without training it. Raises as `adapt` does."""
+    _check_arguments(budget, seed)
     machine, policy, budget = Machine(backend), find_policy(policy), budget or Budget()
     with one_thread():
         working = WorkingCopy(network)

@@ -109,6 +109,9 @@ def test_the_delta_carries_all_of_the_report_that_the_same_seed_gives_again(repo
 def test_arguments_that_mean_nothing_are_a_usage_error(wrong):
     with pytest.raises(UsageError):
         adapt(toy_network(), toy_episode(), **{"budget": BIG} | wrong)
+    if "lanes" not in wrong:
+        with pytest.raises(UsageError):
+            make_plan(toy_network(), toy_episode(), **{"budget": BIG} | wrong)
     with pytest.raises(UsageError, match="no mode of the MACs"):
         Budget(macs_mode="median")
 
