@@ -180,7 +180,7 @@ def say(message: str) -> None:
 
 def shown(text: str) -> str:
     """`text` without characters that steer a terminal; class and file names may hold any."""
-    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+    return "\n".join(map(one_line, text.split("\n")))
 
 
 def one_line(text: str) -> str:

@@ -1,5 +1,7 @@
 """``tinytrain predict``: class and calibrated confidence of pictures."""
 
+import os
+
 from tinytrain.commands.common import (
     add_backbone,
     add_json,
@@ -48,7 +50,8 @@ def run(arguments) -> int:
     network = open_backbone(arguments.backbone)
     # A mistyped name or a broken picture is no start of the device. A delta for another backbone is one: it
     # is taken out in time, and the one before it used.
-    delta = open_delta(arguments.delta, counted=any(map(_is_picture, arguments.pictures)))
+    in_store = os.path.isdir(arguments.delta)
+    delta = open_delta(arguments.delta, counted=in_store and any(map(_is_picture, arguments.pictures)))
     predictor = Predictor(network, delta)
     rows, broken = [], 0
     for path in arguments.pictures:
