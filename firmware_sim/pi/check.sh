@@ -46,6 +46,9 @@ TINYTRAIN_CACHE=$work/host host "$work/host.npz"
 echo "and here with the kernels of an older processor, for what rounding alone makes of the job"
 TINYTRAIN_CACHE=$work/older OPENBLAS_CORETYPE=Nehalem NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES='' \
     host "$work/older.npz"
+echo "and on both with portable kernels, which shall give the same numbers"
+TINYTRAIN_PORTABLE=1 guest $((512 * MIB)) "$here/job.py" "$work/portable.npz" "${job[@]}"
+TINYTRAIN_PORTABLE=1 TINYTRAIN_CACHE=$work/host host "$work/portable_host.npz"
 "$cache/host/bin/python" "$here/compare.py" "$work"
 
 # Starting processes in the guest would need the kernel's help (binfmt_misc); such tests stay outside, and those of

@@ -1,12 +1,13 @@
 """What the emulated Pi did against what this machine did: ``compare.py FOLDER``, exit code 1 if they differ.
 
 FOLDER holds ``cold.npz``, ``warm.npz`` and ``host.npz`` of `job.py`, ``older.npz`` of this machine with the
-kernels of an older processor, and the numbers of instructions in ``cold``, ``warm`` and ``start`` (a process
+kernels of an older processor, ``portable.npz`` and ``portable_host.npz`` of both with portable ones, and the
+numbers of instructions in ``cold``, ``warm`` and ``start`` (a process
 that only loads the kernels).
 
 Two processors add in different orders, and Adam turns the last bit of a small gradient into a whole step. So
 trained numbers are held against what rounding alone makes of them: this machine against itself as an older
-one.
+one. Portable kernels add in one order, and what they train has to be the same.
 """
 
 import sys
@@ -16,7 +17,8 @@ import numpy as np
 
 PREDICTIONS = 0.999  # least share of equal predictions
 FIRST_LOSS = 1e-4  # most difference of the loss before anything is trained
-WEIGHTS, TIMES = 1e-4, 2.0  # most difference of a trained number: this, or so many times what rounding makes
+WEIGHTS = 1e-4  # most difference of a trained number with portable kernels; with others, if that is more,
+TIMES = 2.0  # so many times what rounding alone makes of it
 CLOCK = 1e9  # of a Raspberry Pi Zero 2 W
 PER_CYCLE = (0.5, 0.8)  # instructions: assumed, no board was measured
 
@@ -59,7 +61,8 @@ def compare(pi, host) -> tuple[float, float]:
 
 
 def main(folder: Path) -> int:
-    cold, warm, host, older = (np.load(folder / f"{name}.npz") for name in ("cold", "warm", "host", "older"))
+    names = ("cold", "warm", "host", "older", "portable", "portable_host")
+    cold, warm, host, older, portable, portable_host = (np.load(folder / f"{name}.npz") for name in names)
     equal, apart = compare(warm, host)
     rounding, first = largest_difference(older, host), float(abs(warm["losses"][0] - host["losses"][0]))
     count = len(host["labels"])
@@ -70,6 +73,11 @@ def main(folder: Path) -> int:
         f" of an older processor, {rounding:.2e} (at most {TIMES:g} times as much, or {WEIGHTS:g})"
     )
     print(f"channels trained by one side alone: {other_channels(warm, host)}; {parting(warm, host)}")
+    alike, distance = compare(portable, portable_host)
+    print(
+        f"portable kernels: {alike:.2%} of predictions are equal, trained numbers differ by {distance:.2e} at"
+        f" most (at most {WEIGHTS:g}); {parting(portable, portable_host)}; kernels {portable['backend']}"
+    )
     unlike = largest_difference(cold, warm)
     same = unlike == 0
     told = "the same bits" if same else f"DIFFERENT by {unlike:.2e}, {other_channels(cold, warm)} channels"
@@ -82,7 +90,8 @@ def main(folder: Path) -> int:
             f" {PER_CYCLE[0]} to {PER_CYCLE[1]} per cycle (uncalibrated)"
         )
     close = first <= FIRST_LOSS and np.isfinite(rounding) and apart <= max(WEIGHTS, TIMES * rounding)
-    good = equal >= PREDICTIONS and close and same and str(warm["backend"]) == "numba"
+    exact = alike >= PREDICTIONS and distance <= WEIGHTS and str(portable["backend"]) == "portable"
+    good = equal >= PREDICTIONS and close and exact and same and str(warm["backend"]) == "numba"
     print("the emulated Pi agrees with this machine" if good else "FAILED: the emulated Pi does not agree")
     return 0 if good else 1
 

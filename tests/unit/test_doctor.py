@@ -216,6 +216,15 @@ def test_kernels_are_verified_damaged_or_absent_and_nothing_is_changed(sealed):
     assert line.state == BAD and "TINYTRAIN_CACHE" in line.remedy
 
 
+def test_portable_kernels_lie_in_a_folder_of_their_own(sealed, monkeypatch):
+    monkeypatch.setenv("TINYTRAIN_PORTABLE", "1")
+    (line,) = doctorcode.kernels(sealed[0])
+    assert line.facts["state"] == "absent" and line.facts["portable"]
+    monkeypatch.setenv("TINYTRAIN_PORTABLE", "0")
+    (line,) = doctorcode.kernels(sealed[0])
+    assert line.facts["state"] == "verified" and not line.facts["portable"]
+
+
 def test_verified_kernels_that_can_only_be_read_are_no_disaster(sealed, monkeypatch):
     monkeypatch.setattr(doctorcode, "_writable", lambda path: False)
     (line,) = doctorcode.kernels(sealed[0])

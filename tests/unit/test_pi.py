@@ -18,10 +18,11 @@ COMPARE = runpy.run_path(str(ROOT / "firmware_sim/pi/compare.py"))
 ROUNDING = 2.0**-10
 
 
-def results(folder, older=None, **changes):
+def results(folder, older=None, portable=None, **changes):
     """The files of a run in which all sides agree but for `changes`, arrays of the emulated ones.
 
-    This machine with older kernels differs from itself by ROUNDING, unless `older` says otherwise.
+    This machine with older kernels differs from itself by ROUNDING, unless `older` says otherwise; `portable`
+    changes what the emulated one did with portable kernels.
     """
     older = older or {}
     agreed = {
@@ -35,6 +36,9 @@ def results(folder, older=None, **changes):
     for name in ("cold", "warm", "host"):
         np.savez(folder / f"{name}.npz", **(agreed if name == "host" else agreed | changes))
     np.savez(folder / "older.npz", **agreed | {"7.weight": np.full((3, 2), 1 + ROUNDING, "f")} | older)
+    exact = agreed | {"backend": np.array("portable")}
+    np.savez(folder / "portable_host.npz", **exact)
+    np.savez(folder / "portable.npz", **exact | (portable or {}))
     for name, count in (("start", 10**9), ("cold", 10**11), ("warm", 4 * 10**10)):
         (folder / name).write_text(f"{count}\n")
 
@@ -72,6 +76,11 @@ def test_instructions_become_seconds_marked_uncalibrated(tmp_path, capsys):
         ({"7.weight": np.ones((2, 3), "f")}, 1),
         ({"8.weight": np.ones((3, 2), "f")}, 1),
         ({"backend": np.array("numpy")}, 1),
+        ({"portable": {"7.weight": np.full((3, 2), 1.00009, "f")}}, 0),
+        ({"portable": {"7.weight": np.full((3, 2), 1.00011, "f")}}, 1),
+        ({"portable": {"7.weight": np.full((3, 2), np.nan, "f")}}, 1),
+        ({"portable": {"after": other(1000, 3)}}, 1),
+        ({"portable": {"backend": np.array("numba")}}, 1),
     ],
     ids=[
         "2 of 2000",
@@ -89,6 +98,11 @@ def test_instructions_become_seconds_marked_uncalibrated(tmp_path, capsys):
         "other shape",
         "other layer",
         "numpy",
+        "portable near",
+        "portable far",
+        "portable NaN",
+        "portable 3 of 2000",
+        "portable was not",
     ],
 )
 def test_what_differs_too_much_fails(tmp_path, changes, code):
@@ -107,7 +121,7 @@ def test_compiling_must_not_change_a_bit(tmp_path):
 def test_the_step_is_named_from_which_two_runs_differ(tmp_path, capsys):
     results(tmp_path)
     COMPARE["main"](tmp_path)
-    assert capsys.readouterr().out.count("losses are equal in all steps") == 2
+    assert capsys.readouterr().out.count("losses are equal in all steps") == 3
     results(tmp_path, losses=np.array([0.5, 0.375, 0.0]))
     COMPARE["main"](tmp_path)
     assert "one side alone: 0; losses differ from step 2 on, there by 1.2e-01" in capsys.readouterr().out

@@ -7,7 +7,7 @@ import tempfile
 
 from tinytrain.checkup.line import BAD, OK, WARNING, Line
 from tinytrain.jit import cache as jitcache
-from tinytrain.jit.facts import made_for, source_digests
+from tinytrain.jit.facts import made_for, portable, source_digests
 from tinytrain.units import format_bytes
 
 IMPORT_SECONDS = 120  # numba takes seconds on a small board
@@ -56,13 +56,14 @@ def kernels(subject) -> list[Line]:
         "bytes": health.nbytes,
         "damaged": len(health.damaged),
         "folder": str(folder),
+        "portable": portable(),
     }
     return [Line("kernels", *_judged(subject, health, problem), found)]
 
 
 def _judged(subject, health, problem: str | None) -> tuple[str, str, str]:
     """State, value and remedy."""
-    kept = f"{health.kernels} compiled, {format_bytes(health.nbytes)}"
+    kept = f"{health.kernels} compiled{' portable' if portable() else ''}, {format_bytes(health.nbytes)}"
     if problem or not _writable(subject.cache):
         value = f"{kept}; {problem or 'the folder cannot be written'}: {subject.cache}"
         # What is verified is used from a copy; without anything, plain numpy does the work.

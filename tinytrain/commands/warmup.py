@@ -4,7 +4,9 @@ from tinytrain.commands.common import add_json, print_result
 
 DESCRIPTION = (
     "Compile all kernels and keep them on disk, by running tiny adaptations. Once after installation is "
-    "enough; TINYTRAIN_CACHE names another folder to keep them in. Files damaged since then are made anew."
+    "enough; TINYTRAIN_CACHE names another folder to keep them in. Files damaged since then are made anew. "
+    "With TINYTRAIN_PORTABLE=1, here as in every command, kernels compute the same bits on every processor, "
+    "more slowly."
 )
 EXAMPLES = """\
   tinytrain warmup
@@ -25,7 +27,7 @@ def run(arguments) -> int:
     backend = kernel_table.load().backend
     compiled = warm_up()
     result = {"kernels": backend, "compiled": compiled, "seconds": time.perf_counter() - start}
-    if backend == "numba":
+    if backend != "numpy":
         from tinytrain.kernels.jit import CACHE
 
         result["folder"] = str(CACHE.folder) if CACHE.kept else None

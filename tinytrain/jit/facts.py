@@ -11,12 +11,18 @@ from importlib import metadata
 from pathlib import Path
 
 KERNELS = Path(__file__).parent.parent / "kernels"
+PORTABLE = "TINYTRAIN_PORTABLE"
 LIBRARIES = ("numba", "llvmlite", "numpy")
 CPU_FIELDS = (  # of /proc/cpuinfo; the rest says where and how fast, not what
     "vendor_id", "cpu family", "model", "model name", "stepping", "flags",
     "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features", "isa",
 )  # fmt: skip
 WITHOUT_EFFECT = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")
+
+
+def portable() -> bool:
+    """Whether kernels shall compute the same bits on every processor; so ``TINYTRAIN_PORTABLE=1`` says."""
+    return os.environ.get(PORTABLE, "0") not in ("", "0")
 
 
 def made_for(root: Path = Path("/")) -> dict[str, str]:
@@ -32,7 +38,7 @@ def made_for(root: Path = Path("/")) -> dict[str, str]:
         "cpu": _cpu(root),
         "settings": " ".join(settings),
         "folder": str(KERNELS),
-        "options": _digest(KERNELS / "jit.py"),
+        "options": _digest(KERNELS / "jit.py") + (" portable" if portable() else ""),
     }
 
 

@@ -58,19 +58,20 @@ NAMES = (
 def load(backend: str = "auto") -> SimpleNamespace:
     """All kernels as attributes. `backend` is "numba", "numpy", or "auto": numba where it works.
 
-    The namespace also carries `backend`, the one that was taken. "auto" raises nothing: it says in one
+    The namespace also carries `backend`, the one that was taken; "portable" for numba's with the same bits
+    on every processor, which ``TINYTRAIN_PORTABLE=1`` asks for. "auto" raises nothing: it says in one
     line why numba was not taken, and goes over to the twin of any kernel that cannot be compiled.
     "numba" raises what numba raises. Raises UsageError for any other.
     """
     if backend not in BACKENDS:
         raise UsageError("unknown-backend", f"no backend {backend!r}; known: {', '.join(BACKENDS)}")
     if backend == "numba":
-        return _namespace(_compiled_modules(), backend)
+        return _compiled()
     from tinytrain.kernels import reference
 
     if backend == "auto":
         try:
-            return _guarded(_namespace(_compiled_modules(), "numba"), reference)
+            return _guarded(_compiled(), reference)
         except Exception as error:  # a broken installation raises anything, not only ImportError
             _warn_without_numba(error)
     return _namespace((reference,), "numpy")
@@ -83,10 +84,11 @@ def keep() -> None:
         jit.KEEPER.keep()
 
 
-def _compiled_modules() -> tuple:
-    from tinytrain.kernels import dense, depthwise, depthwise_weight, head, lite, optimizer, picture
+def _compiled():
+    from tinytrain.kernels import dense, depthwise, depthwise_weight, head, jit, lite, optimizer, picture
 
-    return dense, depthwise, depthwise_weight, head, lite, optimizer, picture
+    modules = dense, depthwise, depthwise_weight, head, lite, optimizer, picture
+    return _namespace(modules, "portable" if jit.PORTABLE else "numba")
 
 
 def _namespace(modules, backend):

@@ -13,11 +13,14 @@ import numba
 from tinytrain.cachefolder import cache_folder
 from tinytrain.errors import StorageError
 from tinytrain.jit.cache import open_cache
+from tinytrain.jit.facts import portable
 from tinytrain.kernels.fallback import warn_once
 
 # All of fastmath but the two flags that assume away NaN and infinity: sums may be reordered,
-# so loops vectorise, and a NaN is still seen.
-MATH = {"contract", "reassoc", "nsz", "arcp"}
+# so loops vectorise, and a NaN is still seen. Portable kernels have none of it: what is written is
+# rounded and added in the order in which it is written.
+PORTABLE = portable()
+MATH = set() if PORTABLE else {"contract", "reassoc", "nsz", "arcp"}
 OPTIONS = {"nogil": True, "fastmath": MATH, "error_model": "numpy"}
 # Between two manifests while kernels are compiled: a power cut loses no more than this.
 SEAL_SECONDS = 2.0
