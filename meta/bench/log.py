@@ -1,6 +1,7 @@
 """The log of a comparison: one JSON line per finished run, only ever appended to."""
 
 import json
+import lzma
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -21,9 +22,18 @@ def key_of(record: dict, any_code: bool = False) -> tuple:
 
 
 def read_log(path: str | os.PathLike) -> list[dict]:
-    """All records. A last line that a kill tore off is left out; any other damage raises InputError."""
+    """All records, of a file compressed by xz too, if its name ends in ``.xz``.
+
+    A last line that a kill tore off is left out; any other damage raises InputError.
+    """
     try:
         data = Path(path).read_bytes()
+        if str(path).endswith(".xz"):
+            data = lzma.decompress(data)
+    except lzma.LZMAError as error:
+        raise InputError(
+            "log-broken", f"{path}: cannot be decompressed ({error}); take another log"
+        ) from error
     except OSError as error:
         raise InputError(
             "log-unreadable", f"{path}: {error.strerror}; check the name and its rights"

@@ -1,6 +1,7 @@
 """The log: what a kill leaves, what damage is, and one run at a time."""
 
 import json
+import lzma
 
 import pytest
 
@@ -33,6 +34,27 @@ def test_a_file_that_is_no_log_is_refused_and_left_as_it_is(tmp_path):
     with pytest.raises(InputError, match="line 1 is no record"):
         opened(path).__enter__()
     assert path.read_text() == "notes\nwithout an end"
+
+
+def test_a_compressed_log_is_read_like_the_log(tmp_path):
+    path = written(tmp_path / "log", record(episode=0), record(episode=1), torn='{"pack": "sig')
+    packed = tmp_path / "log.xz"
+    packed.write_bytes(lzma.compress(path.read_bytes()))
+    assert read_log(packed) == read_log(path) and len(read_log(packed)) == 2
+
+
+def test_a_damaged_compressed_log_is_refused_and_none_is_written_to(tmp_path):
+    packed = tmp_path / "log.xz"
+    packed.write_bytes(lzma.compress(json.dumps(record()).encode() + b"\n"))
+    whole = packed.read_bytes()
+    with pytest.raises(InputError, match="no record"):
+        opened(packed).__enter__()
+    assert packed.read_bytes() == whole
+    for damaged in (whole[:-8], b"no archive", b""):
+        packed.write_bytes(damaged)
+        with pytest.raises(InputError, match="decompressed") as caught:
+            read_log(packed)
+        assert caught.value.code == "log-broken"
 
 
 @pytest.mark.parametrize("line", ["{", "[1]", '{"pack": "signs"}', "3"])
