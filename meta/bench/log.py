@@ -22,13 +22,13 @@ def key_of(record: dict, any_code: bool = False) -> tuple:
 
 
 def read_log(path: str | os.PathLike) -> list[dict]:
-    """All records, of a file compressed by xz too, if its name ends in ``.xz``.
+    """All records, also of a file compressed by xz, which its name must end in.
 
     A last line that a kill tore off is left out; any other damage raises InputError.
     """
     try:
         data = Path(path).read_bytes()
-        if str(path).endswith(".xz"):
+        if _packed(path):
             data = lzma.decompress(data)
     except lzma.LZMAError as error:
         raise InputError(
@@ -39,6 +39,10 @@ def read_log(path: str | os.PathLike) -> list[dict]:
             "log-unreadable", f"{path}: {error.strerror}; check the name and its rights"
         ) from error
     return list(_records(path, whole_lines(data)))
+
+
+def _packed(path) -> bool:
+    return Path(path).suffix == ".xz"
 
 
 def _records(path, lines: list[bytes]) -> Iterator[dict]:
@@ -77,8 +81,12 @@ class Log:
 def opened(path: str | os.PathLike, any_code: bool = False) -> Iterator[Log]:
     """The log for one run at a time; the first record takes the place of a torn last line.
 
-    Raises StorageError ``log-in-use`` or ``write-failed``, and InputError for a file that is no log.
+    Raises StorageError ``log-in-use`` or ``write-failed``, and InputError for a compressed file or no log.
     """
+    if _packed(path):
+        raise InputError(
+            "log-packed", f"{path}: nothing can be added to a compressed log; unpack it first: xz -dk {path}"
+        )
     busy = StorageError("log-in-use", f"another run is writing {path}; let it end or take another log")
     with JsonLines(path, busy) as file:
         yield Log(file, any_code)
