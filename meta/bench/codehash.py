@@ -5,6 +5,8 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from tinytrain.jit.facts import portable
+
 # Commands, stores, ONNX, the cache of compiled kernels and the pages of reports change no number.
 SOURCES = {
     "tinytrain": (
@@ -33,8 +35,8 @@ def sources() -> list[tuple[str, Path]]:
 
 @cache
 def code_hash() -> str:
-    """16 hexadecimal digits over names and contents of the sources of this installation."""
-    digest = hashlib.sha256()
+    """16 hexadecimal digits over names and contents of the sources, and whether kernels are portable."""
+    digest = hashlib.sha256(b"portable" if portable() else b"")
     for module, path in sources():
         name = path.relative_to(Path(import_module(module).__file__).parent)
         digest.update(f"{module} {name} {path.stat().st_size}\n".encode())

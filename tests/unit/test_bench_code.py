@@ -6,7 +6,7 @@ from pathlib import Path
 
 import toybench
 
-from tinytrain.meta.bench.codehash import sources
+from tinytrain.meta.bench.codehash import code_hash, sources
 
 # What an episode imports besides: packages that only hold others, stored kernels, pages, checks, the matrix.
 CHANGE_NOTHING = (
@@ -34,3 +34,12 @@ def test_every_module_that_an_episode_runs_is_in_the_hash_or_changes_no_number(t
     assert len(loaded) > 50
     left = loaded - {path for _, path in sources()}
     assert not [str(path) for path in left if not any(part in str(path) for part in CHANGE_NOTHING)]
+
+
+def test_portable_kernels_are_other_code(monkeypatch):
+    monkeypatch.delenv("TINYTRAIN_PORTABLE", raising=False)
+    usual = code_hash.__wrapped__()
+    monkeypatch.setenv("TINYTRAIN_PORTABLE", "1")
+    assert code_hash.__wrapped__() != usual
+    monkeypatch.setenv("TINYTRAIN_PORTABLE", "0")
+    assert code_hash.__wrapped__() == usual
