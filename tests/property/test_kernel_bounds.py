@@ -65,6 +65,14 @@ def test_no_canary_changes_and_every_output_is_written_whole(compiled, name):
         check(getattr(compiled, name), getattr(reference, name), CASES[name](r), r)
 
 
+def test_no_canary_changes_and_every_output_is_written_whole_by_the_portable_product():
+    from tinytrain.kernels.dense import ordered_matmul
+
+    for number in range(SHAPES):
+        r = np.random.default_rng([5, number])
+        check(ordered_matmul, reference.matmul, CASES["matmul"](r), r)
+
+
 def stray(change):
     """A kernel `copy` that also does something it must not, `change(y, x)`."""
 

@@ -51,6 +51,13 @@ def test_numba_that_does_not_work_is_said_once_and_replaced(lines, monkeypatch, 
         kernels.load("numba")
 
 
+def test_numpy_in_the_place_of_portable_kernels_is_said_not_to_be_portable(lines, monkeypatch):
+    monkeypatch.setenv("TINYTRAIN_PORTABLE", "1")
+    monkeypatch.setattr(kernels, "_compiled_modules", lambda: 1 / 0)
+    assert kernels.load().backend == "numpy"
+    assert lines[0].endswith("slower and with other last bits on other processors")
+
+
 def test_trouble_with_keeping_is_said_once_and_a_race_is_not(lines):
     from tinytrain.kernels.jit import Keeper
 

@@ -8,6 +8,7 @@ import sys
 from types import SimpleNamespace
 
 from tinytrain.errors import UsageError
+from tinytrain.jit.facts import portable
 
 BACKENDS = ("auto", "numba", "numpy")
 
@@ -85,10 +86,13 @@ def keep() -> None:
 
 
 def _compiled():
-    from tinytrain.kernels import dense, depthwise, depthwise_weight, head, jit, lite, optimizer, picture
+    return _namespace(_compiled_modules(), "portable" if portable() else "numba")
 
-    modules = dense, depthwise, depthwise_weight, head, lite, optimizer, picture
-    return _namespace(modules, "portable" if jit.PORTABLE else "numba")
+
+def _compiled_modules() -> tuple:
+    from tinytrain.kernels import dense, depthwise, depthwise_weight, head, lite, optimizer, picture
+
+    return dense, depthwise, depthwise_weight, head, lite, optimizer, picture
 
 
 def _namespace(modules, backend):
@@ -112,10 +116,10 @@ def _guarded(table, reference):
 
 def _warn_without_numba(error: Exception) -> None:
     from tinytrain.errors import TinytrainError
-    from tinytrain.kernels.fallback import one_line, warn_once
+    from tinytrain.kernels.fallback import not_portable, one_line, warn_once
 
     reason = one_line(error, 250) if isinstance(error, TinytrainError) else None
     if reason is None:
         reason = f"numba-unusable: {one_line(f'{type(error).__name__}: {error}', 160)}"
         reason += "; install numba again, or run tinytrain doctor"
-    warn_once(f"{reason}; kernels run in plain numpy, several times slower")
+    warn_once(f"{reason}; kernels run in plain numpy, several times slower{not_portable()}")

@@ -3,6 +3,8 @@
 import logging
 import re
 
+from tinytrain.jit.facts import portable
+
 TOLD: set[str] = set()  # codes of the warnings that this process has given
 
 
@@ -12,6 +14,11 @@ def warn_once(message: str) -> None:
     if code not in TOLD:
         TOLD.add(code)
         logging.getLogger("tinytrain").warning("tinytrain: %s", one_line(message))
+
+
+def not_portable() -> str:
+    """What a warning about plain numpy adds where portable kernels were asked for."""
+    return " and with other last bits on other processors" if portable() else ""
 
 
 def one_line(text: object, limit: int = 500) -> str:
@@ -38,8 +45,8 @@ def guarded(name: str, compiled, twin):
             failed = True
             reason = one_line(f"{type(error).__name__}: {error}", 160)
             warn_once(
-                f"kernel-not-compiled: {name} cannot be compiled ({reason}); it runs in plain numpy, slower;"
-                " run tinytrain doctor"
+                f"kernel-not-compiled: {name} cannot be compiled ({reason}); it runs in plain numpy, slower"
+                f"{not_portable()}; run tinytrain doctor"
             )
             return twin(*arguments)
 
