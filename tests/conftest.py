@@ -1,9 +1,12 @@
+import os
 import signal
 
 import pytest
 from threadpoolctl import threadpool_limits
 
 from tinytrain.kernels import fallback
+
+os.environ.pop("TINYTRAIN_PORTABLE", None)  # tests that want portable kernels start processes with them
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,5 +1,7 @@
 """Runs every kernel once, on tiny adaptations, so that numba compiles it and keeps the result."""
 
+import numpy as np
+
 from tinytrain import kernels as kernel_table
 from tinytrain.adapt import adapt
 from tinytrain.network import Network
@@ -17,8 +19,17 @@ def warm_up() -> list[str]:
     network, episode = toy_network(), toy_episode(way=2, shots=2, queries=1)
     for run in RUNS:
         adapt(network, episode, Budget(memory=2**24), _policy(*run))
-    table = vars(kernel_table.load())
-    return sorted(name for name, kernel in table.items() if _is_compiled(kernel))
+    table = kernel_table.load()
+    _products(table.matmul)
+    return sorted(name for name, kernel in vars(table).items() if _is_compiled(kernel))
+
+
+def _products(matmul) -> None:
+    """Products of every layout that a large network asks for: a portable one is compiled for each of them."""
+    square, wide = np.zeros((2, 2), np.float32), np.zeros((2, 4), np.float32)
+    y = np.empty_like(square)
+    for x, w in ((square, square), (square, square.T), (square.T, square), (wide[:, 1:3].T, square)):
+        matmul(y, x, w)
 
 
 def _is_compiled(kernel) -> bool:

@@ -1,7 +1,6 @@
 """The log of a comparison: one JSON line per finished run, only ever appended to."""
 
 import json
-import lzma
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -28,21 +27,31 @@ def read_log(path: str | os.PathLike) -> list[dict]:
     """
     try:
         data = Path(path).read_bytes()
-        if _packed(path):
-            data = lzma.decompress(data)
-    except lzma.LZMAError as error:
-        raise InputError(
-            "log-broken", f"{path}: cannot be decompressed ({error}); take another log"
-        ) from error
     except OSError as error:
         raise InputError(
             "log-unreadable", f"{path}: {error.strerror}; check the name and its rights"
         ) from error
-    return list(_records(path, whole_lines(data)))
+    return list(_records(path, whole_lines(_unpacked(path, data) if _packed(path) else data)))
 
 
 def _packed(path) -> bool:
     return Path(path).suffix == ".xz"
+
+
+def _unpacked(path, data: bytes) -> bytes:
+    """What one whole stream of xz holds; `lzma.decompress` drops what follows it, damaged or not."""
+    import lzma  # not every Python has it
+
+    stream = lzma.LZMADecompressor()
+    try:
+        lines = stream.decompress(data)
+        if not stream.eof or stream.unused_data:
+            raise lzma.LZMAError("not one whole stream")
+    except lzma.LZMAError as error:
+        raise InputError(
+            "log-broken", f"{path}: cannot be decompressed ({error}); take another log"
+        ) from error
+    return lines
 
 
 def _records(path, lines: list[bytes]) -> Iterator[dict]:

@@ -50,7 +50,7 @@ def test_a_damaged_compressed_log_is_refused_and_none_is_written_to(tmp_path):
     with pytest.raises(InputError, match="xz -dk"):
         opened(packed).__enter__()
     assert packed.read_bytes() == whole
-    for damaged in (whole[:-8], b"no archive", b""):
+    for damaged in (whole[:-8], b"no archive", b"", whole + b"more", whole + whole):
         packed.write_bytes(damaged)
         with pytest.raises(InputError, match="decompressed") as caught:
             read_log(packed)

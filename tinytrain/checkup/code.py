@@ -63,7 +63,7 @@ def kernels(subject) -> list[Line]:
 
 def _judged(subject, health, problem: str | None) -> tuple[str, str, str]:
     """State, value and remedy."""
-    kept = f"{health.kernels} compiled{' portable' if portable() else ''}, {format_bytes(health.nbytes)}"
+    kept = f"{health.kernels} compiled{' (portable)' if portable() else ''}, {format_bytes(health.nbytes)}"
     if problem or not _writable(subject.cache):
         value = f"{kept}; {problem or 'the folder cannot be written'}: {subject.cache}"
         # What is verified is used from a copy; without anything, plain numpy does the work.

@@ -22,7 +22,7 @@ WITHOUT_EFFECT = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")
 
 def portable() -> bool:
     """Whether kernels shall compute the same bits on every processor; so ``TINYTRAIN_PORTABLE=1`` says."""
-    return os.environ.get(PORTABLE, "0") not in ("", "0")
+    return os.environ.get(PORTABLE, "").lower() not in ("", "0", "no", "off", "false")
 
 
 def made_for(root: Path = Path("/")) -> dict[str, str]:

@@ -8,7 +8,6 @@ import sys
 from types import SimpleNamespace
 
 from tinytrain.errors import UsageError
-from tinytrain.jit.facts import portable
 
 BACKENDS = ("auto", "numba", "numpy")
 
@@ -86,7 +85,10 @@ def keep() -> None:
 
 
 def _compiled():
-    return _namespace(_compiled_modules(), "portable" if portable() else "numba")
+    modules = _compiled_modules()
+    from tinytrain.kernels.jit import PORTABLE
+
+    return _namespace(modules, "portable" if PORTABLE else "numba")
 
 
 def _compiled_modules() -> tuple:

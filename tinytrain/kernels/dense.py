@@ -18,7 +18,7 @@ def blas_matmul(y, x, w):
 
 @kernel
 def ordered_matmul(y, x, w):
-    """As `blas_matmul`; every element is summed from k = 0 on, where BLAS chooses an order by processor."""
+    """y (m, n) = x (m, k) @ w (k, n), summed from k = 0 on, where BLAS chooses an order by processor."""
     for i in range(y.shape[0]):
         row = y[i]
         for j in range(row.shape[0]):

@@ -1,7 +1,7 @@
 """How a kernel is compiled and where compiled code is kept.
 
-Nothing is compiled at import. Every kernel has one signature; a second one would be compiled
-and kept for ever, because numba never frees compiled code.
+Nothing is compiled at import. Every kernel has one signature (a portable product has one for each layout of
+its matrices); a second one would be compiled and kept for ever, because numba never frees compiled code.
 """
 
 import atexit
