@@ -11,7 +11,6 @@ from importlib import metadata
 from pathlib import Path
 
 KERNELS = Path(__file__).parent.parent / "kernels"
-PORTABLE = "TINYTRAIN_PORTABLE"
 LIBRARIES = ("numba", "llvmlite", "numpy")
 CPU_FIELDS = (  # of /proc/cpuinfo; the rest says where and how fast, not what
     "vendor_id", "cpu family", "model", "model name", "stepping", "flags",
@@ -22,7 +21,7 @@ WITHOUT_EFFECT = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")
 
 def portable() -> bool:
     """Whether kernels shall compute the same bits on every processor; so ``TINYTRAIN_PORTABLE=1`` says."""
-    return os.environ.get(PORTABLE, "").lower() not in ("", "0", "no", "off", "false")
+    return os.environ.get("TINYTRAIN_PORTABLE", "").lower() not in ("", "0", "no", "off", "false")
 
 
 def made_for(root: Path = Path("/")) -> dict[str, str]:
