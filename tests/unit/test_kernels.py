@@ -97,6 +97,15 @@ class TestDepthwise:
         reference.depthwise_grad_weight(want, x, g, size, stride)
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
+    def test_not_a_number_stays_in_its_channel_of_the_weights(
+        self, compiled, height, width, channels, size, stride
+    ):
+        x, w, _, g = self.arrays(height, width, channels, size, stride)
+        g[..., -1] = np.nan
+        compiled.depthwise_grad_weight(w, x, g, size, stride)
+        assert np.isfinite(w[:, :-1]).all()
+        assert np.isnan(w[size * size // 2, -1])
+
     def test_twin_gradients_agree_with_finite_differences(self, height, width, channels, size, stride):
         x, w, b, g = self.arrays(height, width, channels, size, stride, np.float64)
         y = np.empty_like(g)
@@ -280,12 +289,12 @@ def test_what_a_kernel_calls_is_compiled_into_it_or_adds_in_its_own_order():
     parts = [v.targetoptions for name, v in functions.items() if name not in own]
     for options in parts:
         assert options.get("forceinline") or "reassoc" not in options["fastmath"]
-    fresh = jit.numba.njit(**jit.OPTIONS)(functions["depthwise_grad_weight"].py_func)
-    arguments = CASES["depthwise_grad_weight"](rng("calls"))
+    fresh = jit.numba.njit(**jit.OPTIONS)(functions["grouped_forward"].py_func)
+    arguments = CASES["grouped_forward"](rng("calls"))
     fresh(*(a.start.copy() if isinstance(a, Output) else a for a in arguments))
     (code,) = fresh.inspect_asm().values()
     defined = [line for line in code.splitlines() if line.startswith("_ZN") and line.endswith(":")]
-    assert parts and defined and all("depthwise_grad_weight" in line for line in defined)
+    assert parts and defined and all("grouped_forward" in line for line in defined)
 
 
 PLANES = [  # height, width, channels, groups, stride, kernel

@@ -141,8 +141,13 @@ def scatter_block(y, rows, columns, x):
 
 @kernel
 def add_column_sums(total, x):
-    """total (n,) += sum of x (m, n) over its rows."""
-    for i in range(x.shape[0]):
+    """total (n,) += sum of x (m, n) over its rows: of four at a time, so that totals are met less often."""
+    fours = x.shape[0] // 4 * 4
+    for i in range(0, fours, 4):
+        r0, r1, r2, r3 = x[i], x[i + 1], x[i + 2], x[i + 3]
+        for c in range(total.shape[0]):
+            total[c] += (r0[c] + r1[c]) + (r2[c] + r3[c])
+    for i in range(fours, x.shape[0]):
         row = x[i]
         for c in range(total.shape[0]):
             total[c] += row[c]

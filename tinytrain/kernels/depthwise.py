@@ -27,7 +27,7 @@ NONE, FOUR, LANES, SUMS = np.uint64(0), np.uint64(4), np.uint64(16), np.uint64(6
 
 
 @intrinsic
-def _place(context):
+def place_of_sums(context):
     """Pointer to 64 floats on the stack of the calling kernel.
 
     LLVM knows that nothing else points there, so sums kept in this place need no overlap tests and
@@ -55,7 +55,7 @@ def _line(arrays, y, y_step, count, x, x_step, w, steps, taps, channels, bounds)
     yf, b, xf, wf = arrays
     x_tap, x_row, w_tap, w_row = steps
     (rows, columns), (low, high) = taps, bounds
-    sums = carray(_place(), (64,))
+    sums = carray(place_of_sums(), (64,))
     s1, s2, s3 = LANES, LANES + LANES, LANES + LANES + LANES
     end, length = np.uint64(count), np.uint64(columns) * w_tap
     k = NONE
@@ -123,7 +123,7 @@ def _wide_pixel(arrays, y, x, w, steps, taps, channels, bounds):
     yf, b, xf, wf = arrays
     x_tap, x_row, w_tap, w_row = steps
     (rows, columns), (low, high) = taps, bounds
-    sums = carray(_place(), (64,))
+    sums = carray(place_of_sums(), (64,))
     s1, s2, s3 = LANES, LANES + LANES, LANES + LANES + LANES
     length = np.uint64(columns) * w_tap
     at = NONE
@@ -157,7 +157,7 @@ def _narrow_pixel(arrays, y, x, w, steps, taps, channels, bounds):
     yf, b, xf, wf = arrays
     x_tap, x_row, w_tap, w_row = steps
     (rows, columns), (low, high) = taps, bounds
-    sums = carray(_place(), (64,))
+    sums = carray(place_of_sums(), (64,))
     for c in range(channels):
         sums[c] = ZERO
     for _ in range(rows):
@@ -171,6 +171,14 @@ def _narrow_pixel(arrays, y, x, w, steps, taps, channels, bounds):
         w += w_row
     for c in range(channels):
         yf[y + c] = min(max(sums[c] + b[c], low), high)
+
+
+@inlined
+def met(tap, stride, pad, count, size):
+    """Outputs [first, last) of `count` along one axis whose tap lies on one of `size` inputs."""
+    first = max(0, (pad - tap + stride - 1) // stride)
+    last = min(count, (size - 1 + pad - tap) // stride + 1)
+    return first, max(first, last)
 
 
 @inlined

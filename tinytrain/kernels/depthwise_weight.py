@@ -1,68 +1,124 @@
-"""Depthwise convolution: gradient of the weight. Arrays as in `depthwise`."""
+"""Depthwise convolution: gradient of the weight.
+
+Arrays are flat and offsets unsigned, as in `depthwise`. For one row of output gradients and one row of the
+filter, neighbouring taps meet neighbouring inputs: three of them are added up together, along all positions
+that meet all three, and what is left at both ends of the row tap by tap.
+"""
 
 import numpy as np
+from numba import carray
 
-from tinytrain.kernels.jit import inlined, kernel
+from tinytrain.kernels.depthwise import LANES, NONE, SUMS, ZERO, met, place_of_sums
+from tinytrain.kernels.jit import inlined, kernel, ordered
+
+ENOUGH = 2  # pairs of positions from which on it pays to add up three taps together
+
+
+@ordered
+def _one_tap(arrays, gw, x, g, first, last, x_step, channels):
+    """gw[c] += sum over positions k from `first` to `last` - 1 of x[k * x_step + c] * g[k * channels + c].
+
+    Several positions at a time, so that gw is loaded and stored once.
+    """
+    gwf, xf, gf = arrays
+    count, c1, far = last - first, np.uint64(channels), np.uint64(x_step)
+    y, x0, g0 = np.uint64(gw), np.uint64(x + first * x_step), np.uint64(g + first * channels)
+    while count >= 4:
+        x1, g1 = x0 + far, g0 + c1
+        x2, g2 = x1 + far, g1 + c1
+        x3, g3 = x2 + far, g2 + c1
+        for c in range(c1):
+            low = xf[x0 + c] * gf[g0 + c] + xf[x1 + c] * gf[g1 + c]
+            gwf[y + c] += low + xf[x2 + c] * gf[g2 + c] + xf[x3 + c] * gf[g3 + c]
+        x0, g0 = x3 + far, g3 + c1
+        count -= 4
+    if count >= 2:
+        x1, g1 = x0 + far, g0 + c1
+        for c in range(c1):
+            gwf[y + c] += xf[x0 + c] * gf[g0 + c] + xf[x1 + c] * gf[g1 + c]
+        x0, g0 = x1 + far, g1 + c1
+        count -= 2
+    if count >= 1:
+        for c in range(c1):
+            gwf[y + c] += xf[x0 + c] * gf[g0 + c]
+
+
+@ordered
+def _three_taps(arrays, gw, x, x_step, g, pairs, channels):
+    """The same for three neighbouring taps and 2 * `pairs` positions, of at least 16 channels.
+
+    Their sums stay in registers, and each g is loaded once for all three. Two positions per turn: a shorter
+    loop would be unrolled before LLVM gets to vectorising it.
+    """
+    gwf, xf, gf = arrays
+    sums = carray(place_of_sums(), (SUMS,))
+    s1, s2 = LANES, LANES + LANES
+    length, done = np.uint64(2) * pairs * channels, NONE
+    while done < channels:
+        at = min(done, channels - LANES)
+        for c in range(s1 + s2):
+            sums[c] = ZERO
+        x0, g0 = x + at, g + at
+        end = g0 + length
+        while g0 != end:
+            x1 = x0 + channels
+            x2 = x1 + channels
+            x3 = x0 + x_step
+            x4 = x3 + channels
+            x5 = x4 + channels
+            g1 = g0 + channels
+            for c in range(LANES):
+                v, w = gf[g0 + c], gf[g1 + c]
+                sums[c] = sums[c] + xf[x0 + c] * v + xf[x3 + c] * w
+                sums[c + s1] = sums[c + s1] + xf[x1 + c] * v + xf[x4 + c] * w
+                sums[c + s2] = sums[c + s2] + xf[x2 + c] * v + xf[x5 + c] * w
+            x0 = x3 + x_step
+            g0 = g1 + channels
+        # Where 16 does not divide the channels, the last 16 overlap with those before, which have their sums.
+        known = done - at
+        gw0 = gw + at
+        gw1 = gw0 + channels
+        gw2 = gw1 + channels
+        for c in range(LANES):
+            gwf[gw0 + c] += sums[c] if c >= known else ZERO
+            gwf[gw1 + c] += sums[c + s1] if c >= known else ZERO
+            gwf[gw2 + c] += sums[c + s2] if c >= known else ZERO
+        done = at + LANES
 
 
 @inlined
-def _add_taps(yf, y, xf, x, x_step, wf, w, w_step, count, channels):
-    """yf[y + c] += sum over taps t of xf[x + t * x_step + c] * wf[w + t * w_step + c].
-
-    Flat arrays and unsigned offsets (a signed one makes numba test each index for wrap-around; a
-    negative step wraps as it should). Several taps at a time, so that y is loaded and stored once.
-    """
-    t = count
-    while t >= 7:
-        x1, w1 = x + x_step, w + w_step
-        x2, w2 = x1 + x_step, w1 + w_step
-        x3, w3 = x2 + x_step, w2 + w_step
-        x4, w4 = x3 + x_step, w3 + w_step
-        x5, w5 = x4 + x_step, w4 + w_step
-        x6, w6 = x5 + x_step, w5 + w_step
-        for c in range(channels):
-            low = xf[x + c] * wf[w + c] + xf[x1 + c] * wf[w1 + c] + xf[x2 + c] * wf[w2 + c]
-            high = xf[x3 + c] * wf[w3 + c] + xf[x4 + c] * wf[w4 + c] + xf[x5 + c] * wf[w5 + c]
-            yf[y + c] += low + high + xf[x6 + c] * wf[w6 + c]
-        x, w = x6 + x_step, w6 + w_step
-        t -= 7
-    while t >= 4:
-        x1, w1 = x + x_step, w + w_step
-        x2, w2 = x1 + x_step, w1 + w_step
-        x3, w3 = x2 + x_step, w2 + w_step
-        for c in range(channels):
-            low = xf[x + c] * wf[w + c] + xf[x1 + c] * wf[w1 + c]
-            yf[y + c] += low + xf[x2 + c] * wf[w2 + c] + xf[x3 + c] * wf[w3 + c]
-        x, w = x3 + x_step, w3 + w_step
-        t -= 4
-    if t >= 2:
-        x1, w1 = x + x_step, w + w_step
-        for c in range(channels):
-            yf[y + c] += xf[x + c] * wf[w + c] + xf[x1 + c] * wf[w1 + c]
-        x, w = x1 + x_step, w1 + w_step
-        t -= 2
-    if t >= 1:
-        for c in range(channels):
-            yf[y + c] += xf[x + c] * wf[w + c]
+def _filter_row(arrays, gw, x, g, size, stride, width, across, channels):
+    """One row of `across` positions at g and one of `size` taps at gw, which meet the row of inputs at x."""
+    c1, far, step = np.uint64(channels), np.uint64(stride * channels), stride * channels
+    pad = (size - 1) // 2
+    corner = x - pad * channels
+    for three in range(0, size, 3):
+        left, _ = met(three, stride, pad, across, width)
+        _, right = met(three + 2, stride, pad, across, width)
+        pairs = (right - left) // 2
+        if three + 2 < size and channels >= LANES and pairs >= ENOUGH:
+            right = left + 2 * pairs
+            tap, x0, g0 = gw + three * channels, corner + three * channels + left * step, g + left * channels
+            _three_taps(arrays, np.uint64(tap), np.uint64(x0), far, np.uint64(g0), np.uint64(pairs), c1)
+        else:
+            left = right = across
+        for dx in range(three, min(three + 3, size)):
+            first, last = met(dx, stride, pad, across, width)
+            tap, x0 = gw + dx * channels, corner + dx * channels
+            _one_tap(arrays, tap, x0, g, first, min(left, last), step, channels)
+            _one_tap(arrays, tap, x0, g, max(right, first), last, step, channels)
 
 
 @kernel
 def depthwise_grad_weight(gw, x, g, size, stride):
     """gw (size * size, channels) += gradient of the weight, summed over pictures and positions."""
     pad = (size - 1) // 2
-    height, width, channels = x.shape[1], x.shape[2], x.shape[3]
-    c1, far = np.uint64(channels), np.uint64(stride * channels)
-    gwf = gw.reshape(-1)
-    for n in range(g.shape[0]):
-        xf = x[n].reshape(-1)
-        for i in range(g.shape[1]):
-            gf = g[n, i].reshape(-1)
+    n, height, width, channels = x.shape
+    down, across = g.shape[1], g.shape[2]
+    arrays = gw.reshape(-1), x.reshape(-1), g.reshape(-1)
+    for k in range(n):
+        for i in range(down):
+            g0 = (k * down + i) * across * channels
             for dy in range(max(0, pad - i * stride), min(size, height + pad - i * stride)):
-                for dx in range(size):
-                    first = max(0, -((dx - pad) // stride))
-                    count = min(g.shape[2] - 1, (width - 1 + pad - dx) // stride) - first + 1
-                    if count > 0:
-                        column = first * stride + dx - pad
-                        start = np.uint64(((i * stride + dy - pad) * width + column) * channels)
-                        tap = np.uint64((dy * size + dx) * channels)
-                        _add_taps(gwf, tap, xf, start, far, gf, np.uint64(first * channels), c1, count, c1)
+                x0 = (k * height + i * stride + dy - pad) * width * channels
+                _filter_row(arrays, dy * size * channels, x0, g0, size, stride, width, across, channels)

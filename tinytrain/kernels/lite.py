@@ -9,6 +9,7 @@ channels at once. Arrays are flat there and offsets unsigned, as in `depthwise`.
 
 import numpy as np
 
+from tinytrain.kernels.depthwise import met
 from tinytrain.kernels.jit import inlined, kernel
 
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
@@ -98,14 +99,6 @@ def upsample_grad(gx, g):
                         out[k] += share * row[k]
 
 
-@inlined
-def _met(tap, stride, pad, count, size):
-    """Outputs [first, last) of `count` along one axis whose tap lies on one of `size` inputs."""
-    first = max(0, (pad - tap + stride - 1) // stride)
-    last = min(count, (size - 1 + pad - tap) // stride + 1)
-    return first, max(first, last)
-
-
 @kernel
 def grouped_forward(y, x, w, size, stride, groups):
     """y (n, out height, out width, cout) = conv(x)."""
@@ -116,8 +109,8 @@ def grouped_forward(y, x, w, size, stride, groups):
     for k in range(yf.shape[0]):
         yf[k] = ZERO
     for tap in range(size * size):
-        top, bottom = _met(tap // size, stride, pad, down, height)
-        left, right = _met(tap % size, stride, pad, across, width)
+        top, bottom = met(tap // size, stride, pad, down, height)
+        left, right = met(tap % size, stride, pad, across, width)
         for k in range(n * (bottom - top)):
             i = top + k % (bottom - top)
             row = k // (bottom - top) * height + i * stride + tap // size - pad
@@ -150,8 +143,8 @@ def grouped_grad_input(gx, g, w, size, stride, groups):
     for k in range(xf.shape[0]):
         xf[k] = ZERO
     for tap in range(size * size):
-        top, bottom = _met(tap // size, stride, pad, down, height)
-        left, right = _met(tap % size, stride, pad, across, width)
+        top, bottom = met(tap // size, stride, pad, down, height)
+        left, right = met(tap % size, stride, pad, across, width)
         for k in range(n * (bottom - top)):
             i = top + k % (bottom - top)
             row = k // (bottom - top) * height + i * stride + tap // size - pad
@@ -191,8 +184,8 @@ def grouped_grad_weight(gw, x, g, size, stride, groups):
     reads, writes, pad = cin // groups, np.uint64(cout // groups), (size - 1) // 2
     wf, xf, gf, line = gw.reshape(-1), x.reshape(-1), g.reshape(-1), np.uint64(cout)
     for tap in range(size * size):
-        top, bottom = _met(tap // size, stride, pad, down, height)
-        left, right = _met(tap % size, stride, pad, across, width)
+        top, bottom = met(tap // size, stride, pad, down, height)
+        left, right = met(tap % size, stride, pad, across, width)
         for k in range(n * (bottom - top)):
             i = top + k % (bottom - top)
             row = k // (bottom - top) * height + i * stride + tap // size - pad
