@@ -9,6 +9,7 @@ from tinytrain.meta.bench.episode import run_job
 from tinytrain.meta.bench.jobs import Job, count_runs
 from tinytrain.meta.bench.log import Log
 from tinytrain.meta.bench.parallel import map_jobs
+from tinytrain.warmup import warm_up
 
 Progress = Callable[[str, int, int, float | None], None]
 
@@ -79,8 +80,7 @@ def estimate(jobs: list[Job], log: Log, progress: Progress) -> list[Estimate]:
             if kind not in known:
                 missing.setdefault(kind, replace(job, entries=(entry,)))
     if missing:
-        # The first adaptation of a process also loads the compiled kernels: it is run twice and counted once.
-        run_job(next(iter(missing.values())))
+        warm_up()  # or the first run of each kind would be charged for loading the kernels that it uses
     for number, job in enumerate(missing.values(), 1):
         log.append(run_job(job))
         left[_kind(job, job.entries[0])] -= 1

@@ -13,7 +13,7 @@ import toybench
 
 from tinytrain.cli import main
 from tinytrain.errors import UsageError
-from tinytrain.meta.bench import session, tuning
+from tinytrain.meta.bench import run, session, tuning
 from tinytrain.meta.bench.rates import read_rates
 
 NEEDS_JOBLIB = pytest.mark.skipif(find_spec("joblib") is None, reason="joblib is not installed")
@@ -122,6 +122,15 @@ def test_an_estimate_measures_what_the_log_lacks_and_counts_what_is_left(matrix,
     lines = (tmp_path / "log").read_bytes()
     again, _, _ = ran(matrix, tmp_path / "log", estimate=True, jobs=2)
     assert again["seconds"] == pytest.approx(total / 2) and (tmp_path / "log").read_bytes() == lines
+
+
+def test_an_estimate_does_not_charge_any_run_for_loading_the_kernels(matrix, tmp_path, monkeypatch):
+    done, run_job = [], run.run_job
+    monkeypatch.setattr(run, "warm_up", lambda: done.append("kernels"))
+    monkeypatch.setattr(run, "run_job", lambda job: done.append(job.pack) or run_job(job))
+    for _ in range(2):
+        ran(matrix, tmp_path / "log", estimate=True)
+    assert done[0] == "kernels" and len(done) == 1 + 3 and "kernels" not in done[1:]
 
 
 def test_tuning_that_could_not_be_written_is_refused_before_any_trial(matrix, tmp_path):
