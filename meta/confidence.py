@@ -8,7 +8,6 @@ by rejecting answers below a confidence, which strangers should be too: pictures
 episode. Adaptations that the guard refused count with the head that stands.
 """
 
-import argparse
 import itertools
 import json
 import sys
@@ -17,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from tinytrain.adapt import adapt
+from tinytrain.cli import Parser, guarded
 from tinytrain.commands.common import at_least
 from tinytrain.commands.predict import confidence as at_most_all
 from tinytrain.datasets import open_dataset, sample_episode
@@ -75,10 +75,8 @@ def table(rows: list[dict]) -> str:
     return table_lines(Table(HEADINGS, tuple(tuple(cell(row[h]) for h in HEADINGS) for row in rows)))
 
 
-def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(
-        prog="python -m tinytrain.meta.confidence", description=__doc__.split("\n")[0]
-    )
+def parser() -> Parser:
+    p = Parser(prog="python -m tinytrain.meta.confidence", description=__doc__.split("\n")[0])
     p.add_argument("--backbone", default="mcunet-5fps", help="model file, published checkpoint or name")
     p.add_argument("--data", default=None, help="folder of the packs (default: $TINYTRAIN_DATA)")
     p.add_argument(
@@ -100,11 +98,16 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def main(argv: list[str] | None = None) -> None:
-    args = parser().parse_args(argv)
+def main(arguments: list[str] | None = None) -> int:
+    return guarded(run, arguments)
+
+
+def run(arguments: list[str]) -> None:
+    args = parser().parse(arguments)
     network = load_backbone(args.backbone)
     datasets = [open_dataset(pack, args.data) for pack in args.packs.split(",")]
-    cells = [(policy, int(shots)) for policy in args.policies.split(",") for shots in args.shots.split(",")]
+    shots = map(at_least(1), args.shots.split(","))
+    cells = list(itertools.product(args.policies.split(","), shots))
     total, done, rows = len(cells) * len(datasets) * args.episodes, 0, []
     for policy, shots in cells:
         parts = []
@@ -118,4 +121,4 @@ def main(argv: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,13 +8,15 @@ training it takes being C' D D weights and H W saved inputs. A layer's rank is t
 channels; kept are the highest-ranked layers that hold 97 % of the total.
 """
 
-import argparse
+import sys
 
 import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.arena import Arena
 from tinytrain.binding import WorkingCopy
+from tinytrain.cli import Parser, guarded
+from tinytrain.commands.common import at_least
 from tinytrain.compile import compile_training
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.engine import Trainer
@@ -64,13 +66,17 @@ def highest(ranks: np.ndarray, share: float = SHARE) -> tuple[int, ...]:
     return tuple(sorted(int(i) for i in order[: int(np.searchsorted(held, share)) + 1]))
 
 
-def main(argv: list[str] | None = None) -> None:
-    p = argparse.ArgumentParser(prog="python -m tinytrain.meta.layerrank", description=__doc__.split("\n")[0])
+def main(arguments: list[str] | None = None) -> int:
+    return guarded(run, arguments)
+
+
+def run(arguments: list[str]) -> None:
+    p = Parser(prog="python -m tinytrain.meta.layerrank", description=__doc__.split("\n")[0])
     p.add_argument("--backbone", required=True, help="model file, published checkpoint or name")
     p.add_argument("--data", default="textures", help="pack, generated domain or folder")
-    p.add_argument("--episodes", type=int, default=8, help="5-way 5-shot episodes to average over")
-    p.add_argument("--seed", type=int, default=1)
-    args = p.parse_args(argv)
+    p.add_argument("--episodes", type=at_least(1), default=8, help="5-way 5-shot episodes to average over")
+    p.add_argument("--seed", type=at_least(0), default=1)
+    args = p.parse(arguments)
     network, dataset = load_backbone(args.backbone), open_dataset(args.data, None)
     total = np.zeros(len(network.layers))
     for k in range(args.episodes):
@@ -83,4 +89,4 @@ def main(argv: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

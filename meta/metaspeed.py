@@ -7,15 +7,14 @@ queries, and AdamW on every weight and bias. Pictures are made beforehand for bo
 agree before anything is timed. Without PyTorch this engine is timed alone, and that is said.
 """
 
-import argparse
 import sys
 import time
 
 import numpy as np
 
 from tinytrain.blas import one_thread
-from tinytrain.commands.common import open_backbone
-from tinytrain.errors import TinytrainError
+from tinytrain.cli import Parser, guarded
+from tinytrain.commands.common import at_least, open_backbone
 from tinytrain.meta.batches import Batch
 from tinytrain.meta.losses import episode_loss
 from tinytrain.meta.optimizers import AdamW
@@ -142,8 +141,8 @@ def measure(network: Network, options, show) -> float | None:
     return ratio
 
 
-def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(prog="python -m tinytrain.meta.metaspeed", description=__doc__.split("\n")[0])
+def parser() -> Parser:
+    p = Parser(prog="python -m tinytrain.meta.metaspeed", description=__doc__.split("\n")[0])
     p.add_argument("--backbone", default=None, help="network file or name (default: the one that ships)")
     for name, default in (
         ("threads", 2),
@@ -153,19 +152,18 @@ def parser() -> argparse.ArgumentParser:
         ("episodes", 4),
         ("rounds", 3),
     ):
-        p.add_argument(f"--{name}", type=int, default=default, help="default: %(default)s")
+        p.add_argument(f"--{name}", type=at_least(1), default=default, help="default: %(default)s")
     return p
 
 
-def main(argv=None) -> int:
-    options = parser().parse_args(argv)
-    try:
-        with one_thread():
-            measure(open_backbone(options.backbone), options, lambda line: print(line, flush=True))
-    except TinytrainError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
+def main(arguments: list[str] | None = None) -> int:
+    return guarded(run, arguments)
+
+
+def run(arguments: list[str]) -> None:
+    options = parser().parse(arguments)
+    with one_thread():
+        measure(open_backbone(options.backbone), options, lambda line: print(line, flush=True))
 
 
 if __name__ == "__main__":

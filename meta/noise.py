@@ -11,7 +11,6 @@ guard sees the support alone; its verdict is compared with queries it never saw.
 fitted to the same network.
 """
 
-import argparse
 import json
 import sys
 from contextlib import nullcontext
@@ -21,6 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from tinytrain.adapt import adapt
+from tinytrain.cli import Parser, guarded
+from tinytrain.commands.common import at_least
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode import Episode
 from tinytrain.errors import StorageError
@@ -194,29 +195,33 @@ def _outlier_line(pack: str, case: str, rows: list[dict]) -> str:
     return f"| {pack} | {case} | {len(rows)} | {shown} | {others:.1f} |"
 
 
-def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(prog="python -m tinytrain.meta.noise", description=__doc__.split("\n")[0])
+def parser() -> Parser:
+    p = Parser(prog="python -m tinytrain.meta.noise", description=__doc__.split("\n")[0])
     p.add_argument("--backbone", default="mcunet-5fps", help="model file, published checkpoint or name")
     p.add_argument("--data", default=None, help="folder of the packs (default: $TINYTRAIN_DATA)")
     p.add_argument(
         "--packs", default="gtsrb,flowers12,caltech101", help="comma-separated packs, domains or folders"
     )
-    p.add_argument("--episodes", type=int, default=60, help="per pack and case")
+    p.add_argument("--episodes", type=at_least(1), default=60, help="per pack and case")
     p.add_argument("--pattern", choices=("symmetric", "pairs"), default="symmetric")
     p.add_argument("--parts", default="noise,outliers", help="outliers alone need no training")
     p.add_argument("--policy", default="tinytrain")
-    p.add_argument("--way", type=int, default=5)
-    p.add_argument("--shots", type=int, default=5)
-    p.add_argument("--queries", type=int, default=15, help="per class")
+    p.add_argument("--way", type=at_least(2), default=5)
+    p.add_argument("--shots", type=at_least(1), default=5)
+    p.add_argument("--queries", type=at_least(1), default=15, help="per class")
     p.add_argument("--budget", default="1MB")
-    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--seed", type=at_least(0), default=1)
     p.add_argument("--out", type=Path, default=None, help="log of finished adaptations (JSON lines)")
     p.add_argument("--summary", action="store_true", help="only print the figures of the log")
     return p
 
 
-def main(argv: list[str] | None = None) -> None:
-    args = parser().parse_args(argv)
+def main(arguments: list[str] | None = None) -> int:
+    return guarded(run, arguments)
+
+
+def run(arguments: list[str]) -> None:
+    args = parser().parse(arguments)
     rows = read_log(args.out)
     if not args.summary:
         network = load_backbone(args.backbone)
@@ -239,4 +244,4 @@ def main(argv: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

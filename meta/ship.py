@@ -7,7 +7,6 @@ that was stopped goes on where it was. Then the network is judged on target pack
 it is and after adaptations inside 1 MB, and is written with its card to the package's folder.
 """
 
-import argparse
 import contextlib
 import hashlib
 import io
@@ -18,8 +17,9 @@ from pathlib import Path
 
 from tinytrain import cli
 from tinytrain.atomic import write_bytes
+from tinytrain.commands.common import at_least
 from tinytrain.datasets import open_dataset, sample_episode
-from tinytrain.errors import StorageError, TinytrainError
+from tinytrain.errors import StorageError
 from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.episode import run_episode
 from tinytrain.meta.bench.statistics import Interval, mean_interval
@@ -131,18 +131,19 @@ def ship(work: Path, out: Path, packs, episodes: int) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tinytrain.meta.ship", description=__doc__.split("\n")[0])
+    return cli.guarded(run, arguments)
+
+
+def run(arguments: list[str]) -> None:
+    parser = cli.Parser(prog="python -m tinytrain.meta.ship", description=__doc__.split("\n")[0])
     parser.add_argument("--work", type=Path, required=True, help="folder of checkpoints and logs")
     parser.add_argument("--out", type=Path, default=SHIPPED.path, help="default: the package's own file")
     parser.add_argument("--packs", default=",".join(PACKS), help="target packs (default: %(default)s)")
-    parser.add_argument("--episodes", type=int, default=EPISODES, help="per pack (default: %(default)s)")
-    given = parser.parse_args(arguments)
-    try:
-        ship(given.work, given.out, given.packs.split(","), given.episodes)
-    except TinytrainError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
+    parser.add_argument(
+        "--episodes", type=at_least(1), default=EPISODES, help="per pack (default: %(default)s)"
+    )
+    given = parser.parse(arguments)
+    ship(given.work, given.out, given.packs.split(","), given.episodes)
 
 
 if __name__ == "__main__":

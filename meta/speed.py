@@ -19,8 +19,9 @@ from threadpoolctl import threadpool_limits
 
 from tinytrain.adapt import adapt
 from tinytrain.atomic import write_bytes
-from tinytrain.commands.common import DEFAULT_BACKBONE
-from tinytrain.errors import TinytrainError, UsageError
+from tinytrain.cli import Parser, guarded
+from tinytrain.commands.common import DEFAULT_BACKBONE, at_least
+from tinytrain.errors import UsageError
 from tinytrain.meta import executed
 from tinytrain.meta.sides import COUNT, MICRO, Whole, pictures_of, support_episode, variants
 from tinytrain.meta.timing import Timing, alternately, in_turn, kernel_lines, matmul_ceiling
@@ -222,21 +223,20 @@ def adaptation_macs(part: str, result) -> dict[str, int]:
     return {"ours": ours["training"] + filling, "PyTorch": cached + filling}
 
 
-def parse(argv) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="tinytrain.meta.speed", description=__doc__.splitlines()[0])
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = Parser(prog="python -m tinytrain.meta.speed", description=__doc__.splitlines()[0])
     parser.add_argument("--backbone", default=DEFAULT_BACKBONE, help=".safetensors or published .pkl file")
     parser.add_argument("--only", default=",".join(CASES), help="comparisons to run (default: %(default)s)")
     parser.add_argument("--threads", default="1,2", help="numbers of threads (default: %(default)s)")
-    parser.add_argument("--repeats", type=int, default=15, help="samples per side (default: %(default)s)")
+    parser.add_argument(
+        "--repeats", type=at_least(1), default=15, help="samples per side (default: %(default)s)"
+    )
     parser.add_argument("--json", metavar="FILE", help="write all figures there")
-    options = parser.parse_args(argv)
+    options = parser.parse(arguments)
     options.only = options.only.split(",")
     if unknown := set(options.only) - set(CASES):
         raise UsageError("unknown-case", f"{', '.join(sorted(unknown))} given; known are {', '.join(CASES)}")
-    try:
-        options.threads = [int(t) for t in options.threads.split(",")]
-    except ValueError:
-        raise UsageError("bad-threads", f"{options.threads!r} given; write for example 1,2") from None
+    options.threads = [at_least(1)(t) for t in options.threads.split(",")]
     return options
 
 
@@ -274,16 +274,15 @@ def measure(options, show: Callable[[str], None]) -> dict:
     }
 
 
-def main(argv=None) -> int:
-    try:
-        options = parse(argv)
-        figures = measure(options, lambda line: print(line, flush=True))
-        if options.json:
-            write_bytes(options.json, json.dumps(figures, indent=1).encode())
-    except TinytrainError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
+def main(arguments: list[str] | None = None) -> int:
+    return guarded(run, arguments)
+
+
+def run(arguments: list[str]) -> None:
+    options = parse(arguments)
+    figures = measure(options, lambda line: print(line, flush=True))
+    if options.json:
+        write_bytes(options.json, json.dumps(figures, indent=1).encode())
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Callable
 
 from tinytrain import __version__
 from tinytrain.errors import InputError, TinytrainError, UsageError
@@ -91,7 +92,7 @@ def help_text() -> str:
     return HELP.format(commands="\n".join(rows))
 
 
-def run(arguments: list[str]) -> int:
+def run(arguments: list[str]) -> int | None:
     """Run a command line; errors are raised."""
     if arguments and arguments[0] in ("-h", "--help", "help"):
         print(help_text(), end="")
@@ -113,11 +114,19 @@ def run(arguments: list[str]) -> int:
         allow_abbrev=False,
     )
     command.add_arguments(parser)
-    return command.run(parser.parse(arguments[1:])) or 0
+    return command.run(parser.parse(arguments[1:]))
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    return guarded(run, arguments)
+
+
+def guarded(program: Callable[[list[str]], int | None], arguments: list[str] | None = None) -> int:
+    """Run `program` on `arguments`, by default those of this process, and return its exit code.
+
+    Whatever ends it early, an interrupt too, is one line on stderr and a code of its own.
+    """
     try:
         signal.signal(signal.SIGTERM, _interrupt)
         signal.signal(signal.SIGALRM, _interrupt)
@@ -126,9 +135,9 @@ def main(arguments: list[str] | None = None) -> int:
         _open_closed_streams()
         # A class name that the terminal's encoding lacks must not end a run.
         sys.stdout.reconfigure(errors="backslashreplace")
-        code = run(sys.argv[1:] if arguments is None else arguments)
+        code = program(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
-        return code
+        return code or 0
     except TinytrainError as error:
         return _failed(str(error), error.exit_code)
     except KeyboardInterrupt:

@@ -1,0 +1,71 @@
+"""What ``python -m tinytrain.meta.NAME`` does where it cannot go on: one line and a code, like a command."""
+
+import importlib
+import signal
+from pathlib import Path
+
+import pytest
+
+from tinytrain import meta
+
+SCRIPTS = {  # a number that may not be 0, and what opens the network
+    "confidence": ("--episodes", "load_backbone"),
+    "layerrank": ("--episodes", "load_backbone"),
+    "metaspeed": ("--rounds", "open_backbone"),
+    "noise": ("--queries", "load_backbone"),
+    "ship": ("--episodes", "ship"),
+    "speed": ("--repeats", "load_backbone"),
+}
+NEEDED = {"layerrank": ["--backbone", "mcunet-5fps"], "ship": ["--work", "work"]}
+
+
+@pytest.fixture(params=SCRIPTS)
+def name(request):
+    return request.param
+
+
+def ended(name, capsys, *options) -> tuple[int, str]:
+    """Exit code and the one line on stderr."""
+    script = importlib.import_module(f"tinytrain.meta.{name}")
+    code = script.main([*NEEDED.get(name, ()), *options])
+    (line,) = capsys.readouterr().err.splitlines()
+    return code, line
+
+
+def test_every_script_is_looked_at():
+    files = Path(meta.__path__[0]).glob("*.py")
+    assert {f.stem for f in files if 'if __name__ == "__main__"' in f.read_text()} == set(SCRIPTS)
+
+
+def test_nonsense_on_the_command_line_is_a_usage_error(name, capsys):
+    number, _ = SCRIPTS[name]
+    assert ended(name, capsys, number, "0") == (
+        2,
+        "tinytrain: bad-number: '0' is no whole number of at least 1",
+    )
+    code, line = ended(name, capsys, f"{number}s", "1")
+    assert code == 2 and f"did you mean {number}?" in line
+
+
+@pytest.mark.parametrize("name", sorted(SCRIPTS.keys() - {"ship"}))  # which makes its networks
+def test_a_network_that_is_not_there_is_bad_input(name, capsys, tmp_path):
+    code, line = ended(name, capsys, "--backbone", str(tmp_path / "none.safetensors"))
+    assert code == 3 and "none.safetensors" in line
+
+
+@pytest.fixture
+def signals():
+    """A program that was interrupted hears no further signal: this process and its children shall."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    handlers = [signal.getsignal(n) for n in numbers]
+    yield
+    for number, handler in zip(numbers, handlers, strict=True):
+        signal.signal(number, handler)
+
+
+def test_an_interrupt_is_no_traceback(name, capsys, monkeypatch, signals):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"tinytrain.meta.{name}.{SCRIPTS[name][1]}", interrupted)
+    assert ended(name, capsys) == (130, "tinytrain: interrupted before it was done")
