@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from tinytrain.adapt import adapt
 from tinytrain.atomic import write_bytes
+from tinytrain.blas import library
 from tinytrain.cli import Parser, guarded
 from tinytrain.commands.common import DEFAULT_BACKBONE, at_least
 from tinytrain.errors import UsageError
@@ -240,6 +241,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
+def kernels_of(blas: dict) -> str:
+    """Name and version of a BLAS, and the processor that its kernels are made for."""
+    return " ".join(str(blas.get(k) or "?") for k in ("internal_api", "version", "architecture"))
+
+
 def measure(options, show: Callable[[str], None]) -> dict:
     """All that was asked for, shown line by line; returns what --json writes."""
     bench = Benchmark(load_backbone(options.backbone), options.repeats)
@@ -249,6 +255,8 @@ def measure(options, show: Callable[[str], None]) -> dict:
     show("; ".join(f"{what} agree to {value:.0e}" for what, value in differences.items()))
     with threadpool_limits(limits=1, user_api="blas"):
         ceiling = matmul_ceiling()
+        products = library() or {}
+        show(f"numpy's products: {kernels_of(products)}, {ceiling / 1e9:.0f} GMAC/s of one thread at best")
         show(
             f"{'':<25}{'ours ms (median)':>23}{'PyTorch ms (median)':>23}    ratio          CPU  MACs of both"
         )
@@ -267,6 +275,7 @@ def measure(options, show: Callable[[str], None]) -> dict:
         "backbone": bench.network.name,
         "cores": os.cpu_count(),
         "differences": differences,
+        "blas": products,
         "matmul_macs_per_second": ceiling,
         "rows": [row.json() for row in rows],
         "parts": {str(t): {p: asdict(v) for p, v in parts.items()} for t, parts in bench.parts.items()},

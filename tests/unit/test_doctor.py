@@ -249,9 +249,24 @@ def test_numba_that_hangs_is_given_up(tmp_path, monkeypatch):
 
 
 def test_numpy_without_a_blas_is_a_warning(monkeypatch):
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
     assert doctorcode.blas(None)[0].state == OK
-    monkeypatch.setattr("threadpoolctl.threadpool_info", list)
+    monkeypatch.setattr("tinytrain.blas.threadpool_info", list)
     assert doctorcode.blas(None)[0].state == WARNING
+
+
+def test_a_blas_that_was_told_to_take_the_kernels_of_another_processor_is_a_warning(monkeypatch):
+    """What it would take by itself is found out in a process without the variable."""
+    own = doctorcode._own_kernels()
+    if own is None:
+        pytest.skip("the BLAS of this numpy has no such choice")
+    for taken, state in ((own, OK), ("Nehalem" if own != "Nehalem" else "Prescott", WARNING)):
+        monkeypatch.setenv("OPENBLAS_CORETYPE", taken)
+        row = {"user_api": "blas", "internal_api": "openblas", "num_threads": 2, "architecture": taken}
+        monkeypatch.setattr("tinytrain.blas.threadpool_info", lambda row=row: [row])
+        (line,) = doctorcode.blas(None)
+        assert line.state == state
+        assert (own in line.value and "OPENBLAS_CORETYPE" in (line.remedy or "")) or state == OK
 
 
 # ---- the command -------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """The doctor's look at the code that does the work: numba, compiled kernels, BLAS."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
 
+from tinytrain.blas import library
 from tinytrain.checkup.line import BAD, OK, WARNING, Line
 from tinytrain.jit import cache as jitcache
 from tinytrain.jit.facts import made_for, portable, source_digests
@@ -18,6 +20,12 @@ start = time.perf_counter()
 import numba, llvmlite.binding
 cpu = llvmlite.binding.get_host_cpu_name()
 print(json.dumps([numba.__version__, cpu, time.perf_counter() - start]))
+"""
+# OpenBLAS looks at it when it is loaded, and takes the kernels of an older processor, if it shall.
+CORE = "OPENBLAS_CORETYPE"
+OWN_KERNELS = """
+from tinytrain.blas import library
+print((library() or {}).get("architecture", ""))
 """
 WITHOUT_NUMBA = "kernels run in plain numpy, several times slower; pip install --force-reinstall numba"
 WARM_UP = "run tinytrain warmup, so that the first adaptation need not wait"
@@ -87,15 +95,27 @@ def _writable(path) -> bool:
 
 
 def blas(subject) -> list[Line]:
-    import numpy  # noqa: F401 - brings its BLAS along
-    from threadpoolctl import threadpool_info
-
-    found = [row for row in threadpool_info() if row.get("user_api") == "blas"]
-    if not found:
+    row = library()
+    if row is None:
         remedy = "install numpy from a wheel: pip install --force-reinstall --only-binary=:all: numpy"
         return [Line("blas", WARNING, "no library found that products can be handed to", remedy)]
-    row = found[0]
     value = f"{row['internal_api']} {row.get('version') or '?'}, {row['num_threads']} threads"
     if row.get("architecture"):
         value += f", {row['architecture']}"
-    return [Line("blas", OK, f"{value} (one while adapting)", facts=row)]
+    value += " (one while adapting)"
+    if CORE in os.environ and (own := _own_kernels()) not in (None, row.get("architecture")):
+        value += f"; without {CORE}={os.environ[CORE]} it would take its kernels for {own}"
+        remedy = f"unset {CORE}: matrix products may be twice as fast"
+        return [Line("blas", WARNING, value, remedy, facts=row | {"own_architecture": own})]
+    return [Line("blas", OK, value, facts=row)]
+
+
+def _own_kernels() -> str | None:
+    """The processor whose kernels OpenBLAS takes where nobody tells it to take others; None if unknown."""
+    environment = {name: value for name, value in os.environ.items() if name != CORE}
+    command = [sys.executable, "-c", OWN_KERNELS]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
