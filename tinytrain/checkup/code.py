@@ -25,7 +25,7 @@ print(json.dumps([numba.__version__, cpu, time.perf_counter() - start]))
 CORE = "OPENBLAS_CORETYPE"
 OWN_KERNELS = """
 from tinytrain.blas import library
-print((library() or {}).get("architecture", ""))
+print((library() or {}).get("architecture") or "")
 """
 WITHOUT_NUMBA = "kernels run in plain numpy, several times slower; pip install --force-reinstall numba"
 WARM_UP = "run tinytrain warmup, so that the first adaptation need not wait"
