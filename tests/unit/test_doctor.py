@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -251,8 +252,20 @@ def test_numba_that_hangs_is_given_up(tmp_path, monkeypatch):
 def test_numpy_without_a_blas_is_a_warning(monkeypatch):
     monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
     assert doctorcode.blas(None)[0].state == OK
-    monkeypatch.setattr("tinytrain.blas.threadpool_info", list)
+    monkeypatch.setattr(doctorcode, "BLAS_PROBE", "print('null')")
     assert doctorcode.blas(None)[0].state == WARNING
+
+
+@pytest.mark.parametrize("name", ["numpy", "threadpoolctl"])
+def test_a_broken_numpy_is_bad_and_ends_no_doctor(tmp_path, monkeypatch, name):
+    (tmp_path / f"{name}.py").write_text("raise ImportError('half of it is missing')")
+    done = subprocess.run(
+        [sys.executable, "-m", "tinytrain", "doctor"],
+        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    (line,) = [row for row in done.stdout.splitlines() if " blas " in row]
+    assert line.startswith("bad") and "half of it is missing" in line
+    assert done.returncode == 3 and "Traceback" not in done.stderr
 
 
 def test_a_blas_that_was_told_to_take_the_kernels_of_another_processor_is_a_warning(monkeypatch):
@@ -260,13 +273,13 @@ def test_a_blas_that_was_told_to_take_the_kernels_of_another_processor_is_a_warn
     own = doctorcode._own_kernels()
     if own is None:
         pytest.skip("the BLAS of this numpy has no such choice")
-    for taken, state in ((own, OK), ("Nehalem" if own != "Nehalem" else "Prescott", WARNING)):
-        monkeypatch.setenv("OPENBLAS_CORETYPE", taken)
-        row = {"user_api": "blas", "internal_api": "openblas", "num_threads": 2, "architecture": taken}
-        monkeypatch.setattr("tinytrain.blas.threadpool_info", lambda row=row: [row])
+    for wanted in (own, "Nehalem"):  # one that this processor cannot run is not taken
+        monkeypatch.setenv("OPENBLAS_CORETYPE", wanted)
         (line,) = doctorcode.blas(None)
-        assert line.state == state
-        assert (own in line.value and "OPENBLAS_CORETYPE" in (line.remedy or "")) or state == OK
+        told = line.facts["architecture"] != own
+        assert line.state == (WARNING if told else OK)
+        assert (own in line.value and "OPENBLAS_CORETYPE" in line.remedy) if told else line.remedy is None
+    assert told or platform.machine() != "x86_64"
 
 
 # ---- the command -------------------------------------------------------------------------------

@@ -6,14 +6,13 @@ import subprocess
 import sys
 import tempfile
 
-from tinytrain.blas import library
 from tinytrain.checkup.line import BAD, OK, WARNING, Line
 from tinytrain.jit import cache as jitcache
 from tinytrain.jit.facts import made_for, portable, source_digests
 from tinytrain.units import format_bytes
 
 IMPORT_SECONDS = 120  # numba takes seconds on a small board
-# In a process of its own: numba that is broken may end the process that imports it.
+# In processes of their own: a library that is broken may end the process that imports it.
 PROBE = """
 import json, sys, time
 start = time.perf_counter()
@@ -23,28 +22,40 @@ print(json.dumps([numba.__version__, cpu, time.perf_counter() - start]))
 """
 # OpenBLAS looks at it when it is loaded, and takes the kernels of an older processor, if it shall.
 CORE = "OPENBLAS_CORETYPE"
-OWN_KERNELS = """
+BLAS_PROBE = """
+import json
 from tinytrain.blas import library
-print((library() or {}).get("architecture") or "")
+print(json.dumps(library()))
 """
+REINSTALL = "install it from wheels: pip install --force-reinstall --only-binary=:all: numpy threadpoolctl"
 WITHOUT_NUMBA = "kernels run in plain numpy, several times slower; pip install --force-reinstall numba"
 WARM_UP = "run tinytrain warmup, so that the first adaptation need not wait"
 
 
 def numba(subject) -> list[Line]:
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=IMPORT_SECONDS
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return [Line("numba", WARNING, f"could not be tried: {error}", WITHOUT_NUMBA)]
-    try:
-        version, cpu, seconds = json.loads(done.stdout)
-    except ValueError:
-        reason = done.stderr.strip().rpartition("\n")[2] or f"its import ended with {done.returncode}"
-        return [Line("numba", WARNING, f"cannot be imported: {reason[:200]}", WITHOUT_NUMBA)]
+    found, problem = _asked(PROBE)
+    if problem:
+        return [Line("numba", WARNING, problem, WITHOUT_NUMBA)]
+    version, cpu, seconds = found
     facts = {"version": version, "cpu": cpu, "import_seconds": seconds}
     return [Line("numba", OK, f"{version} for {cpu}, imported in {seconds:.1f} s", facts=facts)]
+
+
+def _asked(probe: str, without: str = "") -> tuple[object, str | None]:
+    """What `probe` prints as JSON, or why it cannot be had; `without` names a variable that is kept from it."""
+    environment = {name: value for name, value in os.environ.items() if name != without}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", probe],
+            capture_output=True, text=True, timeout=IMPORT_SECONDS, env=environment,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, f"could not be tried: {error}"
+    try:
+        return json.loads(done.stdout), None
+    except ValueError:
+        reason = done.stderr.strip().rpartition("\n")[2] or f"its import ended with {done.returncode}"
+        return None, f"cannot be imported: {reason[:200]}"
 
 
 def kernels(subject) -> list[Line]:
@@ -95,27 +106,24 @@ def _writable(path) -> bool:
 
 
 def blas(subject) -> list[Line]:
-    row = library()
+    row, problem = _asked(BLAS_PROBE)
+    if problem:
+        return [Line("blas", BAD, f"numpy or threadpoolctl {problem}", REINSTALL)]
     if row is None:
-        remedy = "install numpy from a wheel: pip install --force-reinstall --only-binary=:all: numpy"
-        return [Line("blas", WARNING, "no library found that products can be handed to", remedy)]
+        return [Line("blas", WARNING, "no library found that products can be handed to", REINSTALL)]
     value = f"{row['internal_api']} {row.get('version') or '?'}, {row['num_threads']} threads"
     if row.get("architecture"):
         value += f", {row['architecture']}"
     value += " (one while adapting)"
-    if CORE in os.environ and (own := _own_kernels()) not in (None, row.get("architecture")):
-        value += f"; without {CORE}={os.environ[CORE]} it would take its kernels for {own}"
-        remedy = f"unset {CORE}: matrix products may be twice as fast"
-        return [Line("blas", WARNING, value, remedy, facts=row | {"own_architecture": own})]
-    return [Line("blas", OK, value, facts=row)]
+    own = _own_kernels() if CORE in os.environ else None
+    if own in (None, row.get("architecture")):
+        return [Line("blas", OK, value, facts=row)]
+    value += f"; without {CORE}={os.environ[CORE]} it would take its kernels for {own}"
+    remedy = f"unset {CORE}: matrix products may be twice as fast"
+    return [Line("blas", WARNING, value, remedy, facts=row | {"own_architecture": own})]
 
 
 def _own_kernels() -> str | None:
     """The processor whose kernels OpenBLAS takes where nobody tells it to take others; None if unknown."""
-    environment = {name: value for name, value in os.environ.items() if name != CORE}
-    command = [sys.executable, "-c", OWN_KERNELS]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None
+    row, _ = _asked(BLAS_PROBE, without=CORE)
+    return (row or {}).get("architecture")
