@@ -104,10 +104,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
+    cells = list(itertools.product(args.policies.split(","), map(at_least(1), args.shots.split(","))))
     network = load_backbone(args.backbone)
     datasets = [open_dataset(pack, args.data) for pack in args.packs.split(",")]
-    shots = map(at_least(1), args.shots.split(","))
-    cells = list(itertools.product(args.policies.split(","), shots))
     total, done, rows = len(cells) * len(datasets) * args.episodes, 0, []
     for policy, shots in cells:
         parts = []

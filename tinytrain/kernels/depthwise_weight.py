@@ -89,8 +89,7 @@ def _three_taps(arrays, gw, x, x_step, g, pairs, channels):
 @inlined
 def _filter_row(arrays, gw, x, g, size, stride, width, across, channels):
     """One row of `across` positions at g and one of `size` taps at gw, which meet the row of inputs at x."""
-    c1, far, step = np.uint64(channels), np.uint64(stride * channels), stride * channels
-    pad = (size - 1) // 2
+    step, pad = stride * channels, (size - 1) // 2
     corner = x - pad * channels
     for three in range(0, size, 3):
         left, _ = met(three, stride, pad, across, width)
@@ -99,7 +98,10 @@ def _filter_row(arrays, gw, x, g, size, stride, width, across, channels):
         if three + 2 < size and channels >= LANES and pairs >= ENOUGH:
             right = left + 2 * pairs
             tap, x0, g0 = gw + three * channels, corner + three * channels + left * step, g + left * channels
-            _three_taps(arrays, np.uint64(tap), np.uint64(x0), far, np.uint64(g0), np.uint64(pairs), c1)
+            _three_taps(
+                arrays, np.uint64(tap), np.uint64(x0), np.uint64(step), np.uint64(g0), np.uint64(pairs),
+                np.uint64(channels),
+            )  # fmt: skip
         else:
             left = right = across
         for dx in range(three, min(three + 3, size)):
