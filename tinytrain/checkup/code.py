@@ -42,7 +42,7 @@ def numba(subject) -> list[Line]:
 
 
 def _asked(probe: str, without: str = "") -> tuple[object, str | None]:
-    """What `probe` prints as JSON, or why it cannot be had; `without` names a variable that is kept from it."""
+    """What `probe` prints as JSON, or why it cannot be had; the variable `without` is kept from it."""
     environment = {name: value for name, value in os.environ.items() if name != without}
     try:
         done = subprocess.run(
