@@ -132,7 +132,7 @@ class Emitter:
     def patches(self, i: int) -> View:
         """Room for what dense convolution i reads for some output rows: (rows, width, fan_in)."""
         layer = self.layers[i]
-        rows = min(layer.out_hw[0], BAND_BYTES // 2 // (4 * layer.out_hw[1] * layer.fan_in))
+        rows = min(layer.out_hw[0], self.band // 2 // (4 * layer.out_hw[1] * layer.fan_in))
         return self.segment.new(f"{layer.name} patches", max(1, rows), layer.out_hw[1], layer.fan_in)
 
     def unfolded(

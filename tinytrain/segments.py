@@ -105,7 +105,7 @@ class SegmentBank:
     def _backward(self, n: int) -> Segment:
         network, external = self.network, self.externals
         segment = Segment(f"backward {n}", n, external=set(external.values()))
-        emitter = Emitter(segment, network)
+        emitter = Emitter(segment, network, self.band)
         tape = Tape(self.cut, trained_parts(network, self.recipe, external["gradients"]))
         emitter.forward(external["features"].pictures(n), self.start, len(network.layers), tape)
         g = emitter.pool_grad(external["grad embedding"].pictures(n))
