@@ -24,18 +24,6 @@ def _depthwise_gradient(out, other, g, *rest) -> int:
     return g.size * kernel**2
 
 
-def _grouped(y, x, weight, *_) -> int:
-    return y.size * len(weight)
-
-
-def _grouped_input(gx, g, weight, *_) -> int:
-    return g.size * len(weight)
-
-
-def _grouped_weight(gw, x, g, *_) -> int:
-    return g.size * len(gw)
-
-
 def _similarities(loss, residual, cosine, queries, labels, prototypes, temperature) -> int:
     return queries.shape[0] * prototypes.size
 
@@ -63,9 +51,6 @@ NETWORK_MACS: dict[str, Callable[..., int]] = {
     "depthwise_forward": _filtered,
     "depthwise_grad_input": _depthwise_gradient,
     "depthwise_grad_weight": _depthwise_gradient,
-    "grouped_forward": _grouped,
-    "grouped_grad_input": _grouped_input,
-    "grouped_grad_weight": _grouped_weight,
 }
 # These are those of the loss and the head, which the counts of the field and of a plan leave out.
 OTHER_MACS: dict[str, Callable[..., int]] = {

@@ -283,44 +283,42 @@ def dequantize(r):
     return fresh(m), codes, _normal(r, 2)
 
 
-def _grouped(r):
-    """(kernel size, stride, groups), shape of x, shape of y, w of a grouped convolution."""
-    n, height, width, channels, stride = _sizes(r, 2, 8, 8, 12, 2)
-    size, groups = 2 * int(r.integers(0, 3)) + 1, int(r.integers(1, 3))
-    y = (n, -(-height // stride), -(-width // stride), groups * int(r.integers(1, 9)))
-    w = _normal(r, size * size * channels, y[3])
-    return (size, stride, groups), (n, height, width, channels * groups), y, w
+def _patches(r):
+    """Shapes of a plane and of what some output rows read of it, and the numbers that say which rows."""
+    n, height, width, channels, stride, size = _sizes(r, 3, 8, 8, 12, 2, 3)
+    lines, across, size = -(-height // stride), -(-width // stride), 2 * size - 1
+    first = int(r.integers(0, n * lines))
+    rows = int(r.integers(1, n * lines - first + 1))
+    shape = rows, across, size * size * channels
+    return (n, height, width, channels), shape, (size, stride, first, lines)
 
 
-def grouped_forward(r):
-    how, x, y, w = _grouped(r)
-    return fresh(*y), _normal(r, *x), w, *how
+def unfold_plane(r):
+    x, y, which = _patches(r)
+    return fresh(*y), _normal(r, *x), *which
 
 
-def grouped_grad_input(r):
-    how, x, y, w = _grouped(r)
-    return fresh(*x), _normal(r, *y), w, *how
-
-
-def grouped_grad_weight(r):
-    how, x, y, w = _grouped(r)
-    return Output(w), _normal(r, *x), _normal(r, *y), *how
+def add_patches(r):
+    x, y, which = _patches(r)
+    return Output(_normal(r, *x)), _normal(r, *y), *which
 
 
 def _halves(r):
-    """Shapes of a plane and of the one that `pool2` makes of it."""
-    n, height, width, channels = _sizes(r, 3, 9, 9, 40)
-    return (n, height, width, channels), (n, max(1, height // 2), max(1, width // 2), channels)
+    """Shapes of a plane and of the one that `pool2` makes of some of its channels, and the first of these."""
+    n, height, width, channels, others = _sizes(r, 3, 9, 9, 40, 9)
+    first = int(r.integers(0, others))
+    whole = n, height, width, channels + others - 1
+    return whole, (n, max(1, height // 2), max(1, width // 2), channels), first
 
 
 def pool2(r):
-    whole, half = _halves(r)
-    return fresh(*half), _normal(r, *whole)
+    whole, half, first = _halves(r)
+    return fresh(*half), _normal(r, *whole), first
 
 
 def pool2_grad(r):
-    whole, half = _halves(r)
-    return Output(_normal(r, *whole)), _normal(r, *half)
+    whole, half, first = _halves(r)
+    return Output(_normal(r, *whole)), _normal(r, *half), first
 
 
 def _sampled(r):
@@ -342,11 +340,10 @@ def upsample_grad(r):
 CASES = {
     function.__name__: function
     for function in (
-        accumulate, adam, add_bias, add_bias_residual, add_column_sums, add_fisher, add_outer, apply_mask,
-        augment, cholesky, cholesky_solve, class_sums, copy, depthwise_forward, depthwise_grad_input,
-        depthwise_grad_weight, dequantize, entropy, gather_columns, grouped_forward, grouped_grad_input,
-        grouped_grad_weight, inverse_diagonal, matmul, momentum, normalize_rows, pack_mask, pool, pool2,
-        pool2_grad, pool_grad, prototype_loss, prototype_loss_grad, quantize, scatter_block, sgd, unfold,
-        upsample_add, upsample_grad,
+        accumulate, adam, add_bias, add_bias_residual, add_column_sums, add_fisher, add_outer, add_patches,
+        apply_mask, augment, cholesky, cholesky_solve, class_sums, copy, depthwise_forward,
+        depthwise_grad_input, depthwise_grad_weight, dequantize, entropy, gather_columns, inverse_diagonal,
+        matmul, momentum, normalize_rows, pack_mask, pool, pool2, pool2_grad, pool_grad, prototype_loss,
+        prototype_loss_grad, quantize, scatter_block, sgd, unfold, unfold_plane, upsample_add, upsample_grad,
     )
 } | {"add_bias_relu6": add_bias}  # fmt: skip

@@ -73,6 +73,8 @@ class Binder:
             return array.T if arg.transposed else array
         if isinstance(arg, Weight):
             weight = self.working.weight(arg.layer)
+            if arg.columns is not None:
+                weight = weight[:, slice(*arg.columns)]
             return weight.T if arg.transposed else weight
         if isinstance(arg, Bias):
             return self.working.bias(arg.layer)

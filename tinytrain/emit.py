@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinytrain.emitgradient import grad_input, parameter_gradients, trained_input
-from tinytrain.emitmodule import add_module, backward_module
+from tinytrain.emitmodule import add_gradient, add_module, backward_module
 from tinytrain.emitstream import STREAMED, streamed
 from tinytrain.network import Network
 from tinytrain.program import Bias, Segment, View, Weight
@@ -204,5 +204,5 @@ class Emitter:
             if i == start and start in skip_grads:
                 self.segment.call("accumulate", g.flat, skip_grads[start].flat)
             if i == start and start in module_grads:
-                self.segment.call("pool2_grad", g, module_grads[start])
+                add_gradient(self, g, module_grads[start])
         return g

@@ -3,6 +3,7 @@
 `emitter` is the `Emitter` of the pass.
 """
 
+from tinytrain import emitgrouped
 from tinytrain.program import Columns, View, Weight
 from tinytrain.tape import Trained
 
@@ -40,11 +41,6 @@ def grad_input(emitter, i: int, g: View) -> View:
             "depthwise_grad_input", gx, zeros, g, Weight(i), layer.kernel, layer.stride,
             macs=macs, part="grad_input",
         )  # fmt: skip
-    elif layer.kind == "grouped":
-        segment.call(
-            "grouped_grad_input", gx, g, Weight(i), layer.kernel, layer.stride, layer.groups,
-            macs=macs, part="grad_input",
-        )  # fmt: skip
     else:
         segment.call("matmul", gx.matrix, g.matrix, Weight(i, transposed=True), macs=macs, part="grad_input")
     return gx
@@ -66,10 +62,7 @@ def parameter_gradients(emitter, i: int, g: View, trained: Trained, x: View | No
             macs=g.size * layer.fan_in, part="grad_weight",
         )  # fmt: skip
     elif layer.kind == "grouped":
-        segment.call(
-            "grouped_grad_weight", trained.weight, x, g, layer.kernel, layer.stride, layer.groups,
-            macs=emitter.n * layer.macs, part="grad_weight",
-        )  # fmt: skip
+        emitgrouped.grad_weight(emitter, i, trained.weight, x, g)
     elif layer.kind == "pointwise":
         _grad_matrix(emitter, trained.weight, x.matrix, g.matrix)
     else:

@@ -1,8 +1,9 @@
 """Kernel calls of a lite residual module, forward and backward, emitted among those of its block."""
 
+from tinytrain import emitgrouped
 from tinytrain.emitgradient import grad_input, parameter_gradients
 from tinytrain.lite import Module
-from tinytrain.program import Bias, View, Weight
+from tinytrain.program import Bias, View
 from tinytrain.tape import Tape
 
 
@@ -13,24 +14,22 @@ def add_module(emitter, y: View, x: View, module: Module, tape: Tape | None) -> 
     """
     segment, n = emitter.segment, emitter.n
     filtered, projected = module.layers
-    pooled = segment.new(f"{filtered.name} input", n, *filtered.in_hw, filtered.cin)
+    planes = segment.new(f"{filtered.name} input", *emitgrouped.planes_shape(emitter, module.index))
     hidden = segment.new(filtered.name, n, *filtered.out_hw, filtered.cout)
     low = segment.new(projected.name, n, *projected.out_hw, projected.cout)
-    segment.call("pool2", pooled, x)
-    segment.call(
-        "grouped_forward", hidden, pooled, Weight(module.index), filtered.kernel, filtered.stride,
-        filtered.groups, macs=n * filtered.macs,
-    )  # fmt: skip
+    for group in range(filtered.groups):
+        segment.call("pool2", emitgrouped.plane(planes, group), x, group * planes.shape[-1])
+    emitgrouped.forward(emitter, hidden, planes, module.index)
     segment.call("add_bias_relu6", hidden.matrix, Bias(module.index))
     emitter.pointwise(low, hidden, module.index + 1, None)
     segment.call("upsample_add", y, low)
     if tape is not None and module.last >= tape.cut:
-        emitter.save(tape, module.index, pooled, hidden)
+        emitter.save(tape, module.index, planes, hidden)
         emitter.save(tape, module.index + 1, hidden, low)
 
 
 def backward_module(emitter, g: View, module: Module, tape: Tape) -> View | None:
-    """Gradient of the module's pooled input from that of the block's output.
+    """Gradient of the planes that the module reads from that of the block's output.
 
     None where nothing before the block is trained. Accumulates the gradients of the module, if it is trained.
     """
@@ -46,4 +45,10 @@ def backward_module(emitter, g: View, module: Module, tape: Tape) -> View | None
     segment.call("apply_mask", hidden.flat, tape.mask[index])
     if index in tape.trained:
         parameter_gradients(emitter, index, hidden, tape.trained[index], tape.saved_input[index])
-    return grad_input(emitter, index, hidden) if wanted else None
+    return emitgrouped.grad_input(emitter, index, hidden) if wanted else None
+
+
+def add_gradient(emitter, gx: View, planes: View) -> None:
+    """Add to the gradient of a block's input what comes through the planes of its module."""
+    for group in range(planes.shape[0]):
+        emitter.segment.call("pool2_grad", gx, emitgrouped.plane(planes, group), group * planes.shape[-1])

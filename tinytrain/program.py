@@ -78,10 +78,14 @@ class View:
 
 @dataclass(frozen=True)
 class Weight:
-    """Weight matrix (fan_in, cout) of a layer in the working copy of the network; never in the arena."""
+    """Weight matrix (fan_in, cout) of a layer in the working copy of the network; never in the arena.
+
+    `columns` [first, last) of it, where they are given.
+    """
 
     layer: int
     transposed: bool = False
+    columns: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

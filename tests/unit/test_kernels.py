@@ -289,12 +289,12 @@ def test_what_a_kernel_calls_is_compiled_into_it_or_adds_in_its_own_order():
     parts = [v.targetoptions for name, v in functions.items() if name not in own]
     for options in parts:
         assert options.get("forceinline") or "reassoc" not in options["fastmath"]
-    fresh = jit.numba.njit(**jit.OPTIONS)(functions["grouped_forward"].py_func)
-    arguments = CASES["grouped_forward"](rng("calls"))
+    fresh = jit.numba.njit(**jit.OPTIONS)(functions["unfold_plane"].py_func)
+    arguments = CASES["unfold_plane"](rng("calls"))
     fresh(*(a.start.copy() if isinstance(a, Output) else a for a in arguments))
     (code,) = fresh.inspect_asm().values()
     defined = [line for line in code.splitlines() if line.startswith("_ZN") and line.endswith(":")]
-    assert parts and defined and all("grouped_forward" in line for line in defined)
+    assert parts and defined and all("unfold_plane" in line for line in defined)
 
 
 PLANES = [  # height, width, channels, groups, stride, kernel
@@ -308,53 +308,65 @@ PLANES = [  # height, width, channels, groups, stride, kernel
 
 @pytest.mark.parametrize("height,width,channels,groups,stride,size", PLANES)
 class TestModules:
-    """Pooling, grouped convolution and interpolation of lite residual modules."""
+    """Pooling, patches and interpolation of lite residual modules."""
 
-    def shapes(self, height, width, channels, stride):
+    def shapes(self, height, width, channels, groups, stride, size):
+        """Of a plane, of half of it, of one group of this, and of what its output rows read."""
         whole = (2, height, width, channels)
-        half = (2, max(1, height // 2), max(1, width // 2), channels)
-        return whole, half, (2, *out_hw(height, width, stride), channels)
+        half = (2, max(1, height // 2), max(1, width // 2))
+        down, across = out_hw(height, width, stride)
+        reads = channels // groups
+        return whole, (*half, channels), (*half, reads), (2 * down, across, size * size * reads)
 
     def test_kernels_agree_with_their_twins(self, compiled, height, width, channels, groups, stride, size):
-        whole, half, out = self.shapes(height, width, channels, stride)
+        whole, half, part, read = self.shapes(height, width, channels, groups, stride, size)
         r = rng(height, width, channels)
-        x, small, g = normal(r, *whole), normal(r, *half), normal(r, *out)
-        w = normal(r, size * size * channels // groups, channels)
-        same_as_twin(compiled, "pool2", [np.full_like(small, np.nan)], x)
-        same_as_twin(compiled, "pool2_grad", [x], small)
+        x, small, some, g = normal(r, *whole), normal(r, *half), normal(r, *part), normal(r, *read)
         same_as_twin(compiled, "upsample_add", [x], small)
         same_as_twin(compiled, "upsample_grad", [np.full_like(small, np.nan)], x)
-        how = size, stride, groups
-        same_as_twin(compiled, "grouped_forward", [np.full_like(g, np.nan)], x, w, *how, atol=1e-4)
-        same_as_twin(compiled, "grouped_grad_input", [np.full_like(x, np.nan)], g, w, *how, atol=1e-4)
-        same_as_twin(compiled, "grouped_grad_weight", [np.ones_like(w)], x, g, *how, rtol=1e-4, atol=1e-4)
+        for first in range(0, channels, part[3]):
+            same_as_twin(compiled, "pool2", [np.full_like(some, np.nan)], x, first)
+            same_as_twin(compiled, "pool2_grad", [x], some, first)
+        plane, lines = normal(r, 2, height, width, part[3]), read[0] // 2
+        for first, last in ((0, 2 * lines), (0, 1), (lines - 1, lines + 1), (2 * lines - 1, 2 * lines)):
+            rows, which = g[first:last], (size, stride, first, lines)
+            same_as_twin(compiled, "unfold_plane", [np.full_like(rows, np.nan)], plane, *which)
+            same_as_twin(compiled, "add_patches", [plane], rows, *which)
 
     def test_twin_gradients_are_transposes(self, height, width, channels, groups, stride, size):
-        """Each kernel is linear in either argument: <f(x), g> must equal <x, gradient of x>."""
-        whole, half, out = self.shapes(height, width, channels, stride)
+        """Each kernel is linear: <f(x), g> must equal <x, gradient of x>."""
+        whole, half, part, read = self.shapes(height, width, channels, groups, stride, size)
         r, double = rng("direction", height, width), np.float64
-        x, small = normal(r, *whole, dtype=double), normal(r, *half, dtype=double)
-        w, g = (
-            normal(r, size * size * channels // groups, channels, dtype=double),
-            normal(r, *out, dtype=double),
-        )
-        y, gx, gsmall, gw, pooled = (np.zeros_like(a) for a in (g, x, small, w, small))
-        reference.grouped_forward(y, x, w, size, stride, groups)
-        reference.grouped_grad_input(gx, g, w, size, stride, groups)
-        reference.grouped_grad_weight(gw, x, g, size, stride, groups)
-        np.testing.assert_allclose([(gx * x).sum(), (gw * w).sum()], (y * g).sum(), rtol=1e-9)
-        reference.pool2(pooled, x)
-        gx[...] = 0
-        reference.pool2_grad(gx, small)
-        np.testing.assert_allclose((gx * x).sum(), (pooled * small).sum(), rtol=1e-9)
+        x, small, some, g = (normal(r, *shape, dtype=double) for shape in (whole, half, part, read))
+        plane = normal(r, 2, height, width, part[3], dtype=double)
+        y, gx, gsmall, gplane, pooled = (np.zeros_like(a) for a in (g, x, small, plane, some))
+        which = size, stride, 0, read[0] // 2
+        reference.unfold_plane(y, plane, *which)
+        reference.add_patches(gplane, g, *which)
+        np.testing.assert_allclose((gplane * plane).sum(), (y * g).sum(), rtol=1e-9)
+        last = channels - part[3]
+        reference.pool2(pooled, x, last)
+        reference.pool2_grad(gx, some, last)
+        np.testing.assert_allclose((gx * x).sum(), (pooled * some).sum(), rtol=1e-9)
         up = np.zeros_like(x)
         reference.upsample_add(up, small)
         reference.upsample_grad(gsmall, x)
         np.testing.assert_allclose((gsmall * small).sum(), (up * x).sum(), rtol=1e-9)
 
+    def test_patches_are_added_to_what_bands_before_them_left(
+        self, compiled, height, width, channels, groups, stride, size
+    ):
+        _, _, part, (count, across, fan_in) = self.shapes(height, width, channels, groups, stride, size)
+        g, lines = normal(rng("bands", height), count, across, fan_in), count // 2
+        whole, banded = (np.full((2, height, width, part[3]), np.nan, np.float32) for _ in range(2))
+        compiled.add_patches(whole, g, size, stride, 0, lines)
+        for first in range(0, count, 3):
+            compiled.add_patches(banded, g[first : first + 3], size, stride, first, lines)
+        np.testing.assert_array_equal(banded, whole)
+
     def test_a_plane_of_one_value_stays_one(self, compiled, height, width, channels, groups, stride, size):
-        whole, half, _ = self.shapes(height, width, channels, stride)
+        whole, half, _, _ = self.shapes(height, width, channels, groups, stride, size)
         small, up = np.empty(half, np.float32), np.zeros(whole, np.float32)
-        compiled.pool2(small, np.full(whole, 3, np.float32))
+        compiled.pool2(small, np.full(whole, 3, np.float32), 0)
         compiled.upsample_add(up, small)
         np.testing.assert_allclose(up, 3, rtol=1e-6)

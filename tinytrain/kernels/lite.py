@@ -1,56 +1,48 @@
-"""What a lite residual module has beside matrix products: its pooling, grouped convolution, interpolation.
+"""What a lite residual module has beside matrix products: its pooling, patches of planes, interpolation.
 
-x is (n, height, width, channels), the padding of a convolution (kernel - 1) // 2 on every side. Weights of
-a grouped convolution are (kernel * kernel * channels / groups, output channels): row (tap, channel within
-the group), each column one output channel, which reads the channels of its group. Its inner loops run along
-the output channels of one group, often no more than four or eight; where they can, they take four input
-channels at once. Arrays are flat there and offsets unsigned, as in `depthwise`.
+x is (n, height, width, channels), the padding of a convolution (kernel - 1) // 2 on every side. Where patches
+are copied arrays are flat and offsets unsigned, as in `depthwise`.
 """
 
 import numpy as np
 
-from tinytrain.kernels.depthwise import met
 from tinytrain.kernels.jit import inlined, kernel
 
-ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
-ONE_U, TWO_U, THREE_U = np.uint64(1), np.uint64(2), np.uint64(3)
+ZERO, QUARTER, HALF, ONE = np.float32(0), np.float32(0.25), np.float32(0.5), np.float32(1)
 
 
 @kernel
-def pool2(y, x):
+def pool2(y, x, first):
     """y (n, max(1, height // 2), max(1, width // 2), channels) = mean of x over windows of 2 x 2 pixels.
 
-    A side of 1 has windows of 1; of an odd side the last pixel is left out.
+    Of x it reads the channels from `first` on. A side of 1 has windows of 1, whose pixels then are met twice;
+    of an odd side the last pixel is left out.
     """
-    down, across = min(2, x.shape[1]), min(2, x.shape[2])
-    share = ONE / np.float32(down * across)
+    down, across, end = min(2, x.shape[1]), min(2, x.shape[2]), first + y.shape[3]
     for n in range(y.shape[0]):
         for i in range(y.shape[1]):
+            top, bottom = i * down, i * down + down - 1
             for j in range(y.shape[2]):
-                out = y[n, i, j]
-                for c in range(out.shape[0]):
-                    out[c] = ZERO
-                for k in range(down * across):
-                    row = x[n, i * down + k // across, j * across + k % across]
-                    for c in range(out.shape[0]):
-                        out[c] += row[c]
-                for c in range(out.shape[0]):
-                    out[c] *= share
+                left, right, out = j * across, j * across + across - 1, y[n, i, j]
+                a, b = x[n, top, left, first:end], x[n, top, right, first:end]
+                c, d = x[n, bottom, left, first:end], x[n, bottom, right, first:end]
+                for k in range(out.shape[0]):
+                    out[k] = QUARTER * ((a[k] + b[k]) + (c[k] + d[k]))
 
 
 @kernel
-def pool2_grad(gx, g):
+def pool2_grad(gx, g, first):
     """gx (n, height, width, channels) += gradient of the input of `pool2` from that of its output."""
-    down, across = min(2, gx.shape[1]), min(2, gx.shape[2])
-    share = ONE / np.float32(down * across)
+    down, across, end = min(2, gx.shape[1]), min(2, gx.shape[2]), first + g.shape[3]
     for n in range(g.shape[0]):
         for i in range(g.shape[1]):
             for j in range(g.shape[2]):
                 row = g[n, i, j]
-                for k in range(down * across):
-                    out = gx[n, i * down + k // across, j * across + k % across]
-                    for c in range(out.shape[0]):
-                        out[c] += row[c] * share
+                for corner in range(4):
+                    line, column = i * down + corner // 2 * (down - 1), j * across + corner % 2 * (across - 1)
+                    out = gx[n, line, column, first:end]
+                    for k in range(row.shape[0]):
+                        out[k] += QUARTER * row[k]
 
 
 @inlined
@@ -99,103 +91,54 @@ def upsample_grad(gx, g):
                         out[k] += share * row[k]
 
 
-@kernel
-def grouped_forward(y, x, w, size, stride, groups):
-    """y (n, out height, out width, cout) = conv(x)."""
-    n, height, width, cin = x.shape
-    down, across, cout = y.shape[1:]
-    reads, writes, pad = cin // groups, np.uint64(cout // groups), (size - 1) // 2
-    yf, xf, wf, line = y.reshape(-1), x.reshape(-1), w.reshape(-1), np.uint64(cout)
-    for k in range(yf.shape[0]):
-        yf[k] = ZERO
-    for tap in range(size * size):
-        top, bottom = met(tap // size, stride, pad, down, height)
-        left, right = met(tap % size, stride, pad, across, width)
-        for k in range(n * (bottom - top)):
-            i = top + k % (bottom - top)
-            row = k // (bottom - top) * height + i * stride + tap // size - pad
-            for j in range(left, right):
-                x0 = np.uint64((row * width + j * stride + tap % size - pad) * cin)
-                y0 = np.uint64(((k // (bottom - top) * down + i) * across + j) * cout)
-                for g in range(groups):
-                    xg, yg = x0 + np.uint64(g * reads), y0 + np.uint64(g) * writes
-                    wg = np.uint64(tap * reads) * line + np.uint64(g) * writes
-                    for c in range(0, reads - 3, 4):
-                        v, w0 = xg + np.uint64(c), wg + np.uint64(c) * line
-                        a, b, d, e = xf[v], xf[v + ONE_U], xf[v + TWO_U], xf[v + THREE_U]
-                        w1, w2 = w0 + line, w0 + line + line
-                        w3 = w2 + line
-                        for o in range(writes):
-                            yf[yg + o] += a * wf[w0 + o] + b * wf[w1 + o] + d * wf[w2 + o] + e * wf[w3 + o]
-                    for c in range(reads - reads % 4, reads):
-                        value, w0 = xf[xg + np.uint64(c)], wg + np.uint64(c) * line
-                        for o in range(writes):
-                            yf[yg + o] += value * wf[w0 + o]
+@inlined
+def _read(row, column, size, height, width):
+    """Input row, and the first and the last of `size` taps from `column` on, that lie on the plane."""
+    if not 0 <= row < height:
+        return row, 0, 0
+    return row, max(0, -column), min(size, width - column)
 
 
 @kernel
-def grouped_grad_input(gx, g, w, size, stride, groups):
-    """gx (n, height, width, cin): gradient of x from the gradient g (n, out height, out width, cout)."""
-    n, height, width, cin = gx.shape
-    down, across, cout = g.shape[1:]
-    reads, writes, pad = cin // groups, np.uint64(cout // groups), (size - 1) // 2
-    xf, gf, wf, line = gx.reshape(-1), g.reshape(-1), w.reshape(-1), np.uint64(cout)
-    for k in range(xf.shape[0]):
-        xf[k] = ZERO
-    for tap in range(size * size):
-        top, bottom = met(tap // size, stride, pad, down, height)
-        left, right = met(tap % size, stride, pad, across, width)
-        for k in range(n * (bottom - top)):
-            i = top + k % (bottom - top)
-            row = k // (bottom - top) * height + i * stride + tap // size - pad
-            for j in range(left, right):
-                x0 = np.uint64((row * width + j * stride + tap % size - pad) * cin)
-                g0 = np.uint64(((k // (bottom - top) * down + i) * across + j) * cout)
-                for part in range(groups):
-                    xg, gg = x0 + np.uint64(part * reads), g0 + np.uint64(part) * writes
-                    wg = np.uint64(tap * reads) * line + np.uint64(part) * writes
-                    for c in range(0, reads - 3, 4):
-                        v, w0 = xg + np.uint64(c), wg + np.uint64(c) * line
-                        w1, w2 = w0 + line, w0 + line + line
-                        w3 = w2 + line
-                        a = b = d = e = ZERO
-                        for o in range(writes):
-                            value = gf[gg + o]
-                            a += value * wf[w0 + o]
-                            b += value * wf[w1 + o]
-                            d += value * wf[w2 + o]
-                            e += value * wf[w3 + o]
-                        xf[v] += a
-                        xf[v + ONE_U] += b
-                        xf[v + TWO_U] += d
-                        xf[v + THREE_U] += e
-                    for c in range(reads - reads % 4, reads):
-                        w0, total = wg + np.uint64(c) * line, ZERO
-                        for o in range(writes):
-                            total += gf[gg + o] * wf[w0 + o]
-                        xf[xg + np.uint64(c)] += total
+def unfold_plane(y, x, size, stride, first, lines):
+    """y (rows, out width, size * size * channels): what output rows read of x (n, height, width, channels).
+
+    A picture has `lines` output rows, those of the next one follow; y begins with row `first` of them all.
+    """
+    height, width, channels = x.shape[1:]
+    pad, xf, yf = (size - 1) // 2, x.reshape(-1), y.reshape(-1)
+    for k in range(y.shape[0]):
+        n, i = (first + k) // lines, (first + k) % lines
+        for j in range(y.shape[1]):
+            for dy in range(size):
+                row, low, high = _read(i * stride + dy - pad, j * stride - pad, size, height, width)
+                out = np.uint64(((k * y.shape[1] + j) * size + dy) * size * channels)
+                inp = np.uint64(((n * height + row) * width + j * stride - pad) * channels)
+                for c in range(np.uint64(low * channels)):
+                    yf[out + c] = ZERO
+                for c in range(np.uint64(low * channels), np.uint64(high * channels)):
+                    yf[out + c] = xf[inp + c]
+                for c in range(np.uint64(high * channels), np.uint64(size * channels)):
+                    yf[out + c] = ZERO
 
 
 @kernel
-def grouped_grad_weight(gw, x, g, size, stride, groups):
-    """gw (fan_in, cout) += gradient of the weights."""
-    n, height, width, cin = x.shape
-    down, across, cout = g.shape[1:]
-    reads, writes, pad = cin // groups, np.uint64(cout // groups), (size - 1) // 2
-    wf, xf, gf, line = gw.reshape(-1), x.reshape(-1), g.reshape(-1), np.uint64(cout)
-    for tap in range(size * size):
-        top, bottom = met(tap // size, stride, pad, down, height)
-        left, right = met(tap % size, stride, pad, across, width)
-        for k in range(n * (bottom - top)):
-            i = top + k % (bottom - top)
-            row = k // (bottom - top) * height + i * stride + tap // size - pad
-            for j in range(left, right):
-                x0 = np.uint64((row * width + j * stride + tap % size - pad) * cin)
-                g0 = np.uint64(((k // (bottom - top) * down + i) * across + j) * cout)
-                for part in range(groups):
-                    xg, gg = x0 + np.uint64(part * reads), g0 + np.uint64(part) * writes
-                    wg = np.uint64(tap * reads) * line + np.uint64(part) * writes
-                    for c in range(reads):
-                        value, w0 = xf[xg + np.uint64(c)], wg + np.uint64(c) * line
-                        for o in range(writes):
-                            wf[w0 + o] += value * gf[gg + o]
+def add_patches(gx, g, size, stride, first, lines):
+    """gx (n, height, width, channels) += gradient of x from that of the y of `unfold_plane`.
+
+    It is set to 0 beforehand where `first` is 0.
+    """
+    height, width, channels = gx.shape[1:]
+    pad, xf, gf = (size - 1) // 2, gx.reshape(-1), g.reshape(-1)
+    if first == 0:
+        for k in range(xf.shape[0]):
+            xf[k] = ZERO
+    for k in range(g.shape[0]):
+        n, i = (first + k) // lines, (first + k) % lines
+        for j in range(g.shape[1]):
+            for dy in range(size):
+                row, low, high = _read(i * stride + dy - pad, j * stride - pad, size, height, width)
+                inp = np.uint64(((k * g.shape[1] + j) * size + dy) * size * channels)
+                out = np.uint64(((n * height + row) * width + j * stride - pad) * channels)
+                for c in range(np.uint64(low * channels), np.uint64(high * channels)):
+                    xf[out + c] += gf[inp + c]

@@ -43,40 +43,6 @@ def depthwise_grad_weight(gw, x, g, size, stride):
         gw[tap] += (_window(padded, tap // size, tap % size, g.shape, stride) * g).sum(axis=(0, 1, 2))
 
 
-def _dense(w, cin, groups):
-    """(taps, cin, cout): the weights of a grouped convolution as those of one whole, zero between groups."""
-    reads, writes = cin // groups, w.shape[1] // groups
-    dense = np.zeros((len(w) // reads, cin, w.shape[1]), w.dtype)
-    for k in range(groups):
-        columns = slice(k * writes, (k + 1) * writes)
-        dense[:, k * reads : (k + 1) * reads, columns] = w.reshape(-1, reads, w.shape[1])[:, :, columns]
-    return dense
-
-
-def grouped_forward(y, x, w, size, stride, groups):
-    pad, dense = (size - 1) // 2, _dense(w, x.shape[3], groups)
-    padded = _padded(x, pad, pad, pad)
-    y[...] = sum(_window(padded, t // size, t % size, y.shape, stride) @ dense[t] for t in range(size**2))
-
-
-def grouped_grad_input(gx, g, w, size, stride, groups):
-    pad, dense = (size - 1) // 2, _dense(w, gx.shape[3], groups)
-    padded = np.zeros_like(_padded(gx, pad, pad, pad))
-    for tap in range(size * size):
-        _window(padded, tap // size, tap % size, g.shape, stride)[...] += g @ dense[tap].T
-    gx[...] = padded[:, pad : pad + gx.shape[1], pad : pad + gx.shape[2]]
-
-
-def grouped_grad_weight(gw, x, g, size, stride, groups):
-    pad, reads, writes = (size - 1) // 2, x.shape[3] // groups, g.shape[3] // groups
-    padded = _padded(x, pad, pad, pad)
-    for tap in range(size * size):
-        whole = np.tensordot(_window(padded, tap // size, tap % size, g.shape, stride), g, ((0, 1, 2),) * 2)
-        for k in range(groups):
-            rows, columns = slice(k * reads, (k + 1) * reads), slice(k * writes, (k + 1) * writes)
-            gw[tap * reads : (tap + 1) * reads, columns] += whole[rows, columns]
-
-
 def matmul(y, x, w):
     np.matmul(x, w, out=y)
 
@@ -87,6 +53,28 @@ def unfold(y, picture, size, stride, first, mean, scale):
     padded = _padded(values, pad, pad + stride, pad)[:, first * stride :]
     taps = [_window(padded, t // size, t % size, (1, *y.shape), stride)[0] for t in range(size * size)]
     y[...] = np.concatenate(taps, axis=-1)
+
+
+def _rows_read(x, lines, width, size, stride):
+    """(n * lines, width, taps * channels) of x: what every output row of all pictures reads."""
+    pad, shape = (size - 1) // 2, (len(x), lines, width, x.shape[3])
+    padded = _padded(x, pad, pad, pad)
+    taps = [_window(padded, t // size, t % size, shape, stride) for t in range(size * size)]
+    return np.concatenate(taps, axis=-1).reshape(-1, width, size * size * x.shape[3])
+
+
+def unfold_plane(y, x, size, stride, first, lines):
+    y[...] = _rows_read(x, lines, y.shape[1], size, stride)[first : first + len(y)]
+
+
+def add_patches(gx, g, size, stride, first, lines):
+    """By the definition: the numbers of those inputs that `unfold_plane` reads."""
+    numbers = np.arange(1, gx.size + 1).reshape(gx.shape)  # what lies outside reads 0
+    read = _rows_read(numbers, lines, g.shape[1], size, stride)[first : first + len(g)]
+    if first == 0:
+        gx[...] = 0
+    sums = np.bincount(read.reshape(-1), g.reshape(-1).astype(np.float64), gx.size + 1)
+    gx += sums[1:].reshape(gx.shape).astype(gx.dtype)
 
 
 def add_bias(y, b):
@@ -143,12 +131,12 @@ def _windows(x, shape):
     return [x[:, i : ends[0] : down, j : ends[1] : across] for i in range(down) for j in range(across)]
 
 
-def pool2(y, x):
-    y[...] = np.mean(_windows(x, y.shape), axis=0)
+def pool2(y, x, first):
+    y[...] = np.mean(_windows(x[..., first : first + y.shape[3]], y.shape), axis=0)
 
 
-def pool2_grad(gx, g):
-    windows = _windows(gx, g.shape)
+def pool2_grad(gx, g, first):
+    windows = _windows(gx[..., first : first + g.shape[3]], g.shape)
     for part in windows:
         part += g / len(windows)
 
