@@ -39,7 +39,7 @@ def test_shipped_matrices_are_read_and_never_tune_on_a_target(name):
 def test_the_results_matrix_pairs_six_policies_on_100_episodes_of_five_packs_with_both_starts():
     matrix, _ = load_matrix("results")
     jobs = [j for j in expand(matrix, {}, backbones(matrix)) if j.sampler.name == "5-way 5-shot, 10 queries"]
-    for backbone in ("mcunet-5fps", "mcunet-meta"):
+    for backbone in ("mcunet-5fps", "mcunet-near"):
         for pack in PACKS:
             mine = [j for j in jobs if j.backbone.name == backbone and j.pack == pack]
             assert sum({e.label for e in j.entries} >= SIX for j in mine) >= 100

@@ -100,9 +100,9 @@ def test_a_label_that_was_run_with_two_settings_has_no_mean(name, value):
 
 
 def test_backbones_are_compared_on_the_episodes_they_share():
-    better = [record(episode=k, after=0.9, backbone="mcunet-meta") for k in range(2)]
+    better = [record(episode=k, after=0.9, backbone="mcunet-near") for k in range(2)]
     (row,) = tables([*(record(episode=k) for k in range(3)), *better])["between"]
-    assert (row["backbone"], row["reference"]) == ("mcunet-meta", "mcunet-5fps")
+    assert (row["backbone"], row["reference"]) == ("mcunet-near", "mcunet-5fps")
     assert row["methods"][0]["mean"][0] == pytest.approx(10) and row["methods"][0]["mean"][2] == 2
 
 
@@ -219,7 +219,7 @@ def rich_log(path):
         "trady",
         "random",
     )
-    for backbone, shots in itertools.product(("mcunet-5fps", "mcunet-meta"), (1, 5, 10)):
+    for backbone, shots in itertools.product(("mcunet-5fps", "mcunet-near"), (1, 5, 10)):
         for k, label in enumerate(labels):
             for episode in range(3):
                 row = record(
@@ -254,7 +254,7 @@ def test_the_report_is_one_page_that_loads_nothing_and_one_with_its_plots_beside
     assert len(set(pictures)) == page.count("<svg")
     assert all((tmp_path / "out" / name).is_file() for name in pictures)
     assert sorted(result["files"]) == sorted(str(path) for path in (tmp_path / "out").iterdir())
-    for wanted in ("What differs", "Traffic", "906", "mcunet-meta minus mcunet-5fps", "95 %", "Student's t"):
+    for wanted in ("What differs", "Traffic", "906", "mcunet-near minus mcunet-5fps", "95 %", "Student's t"):
         assert wanted in text and wanted.replace("'", "&#x27;") in page
 
 
