@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 EDGE = 64  # bytes of canary on each side of an array
+BESIDE = 3  # columns of canaries on either side of some columns
 NOTHING = 0xFF  # what canaries consist of: read as float32 it is NaN, so that a stray read shows as well
 
 
@@ -28,24 +29,32 @@ def fresh(*shape, dtype=np.float32, compared="close") -> Output:
 
 
 class Guarded:
-    """A copy of `array`, `shift` elements from an even address, between two canaries."""
+    """A copy of `array`, `shift` elements from an even address, between two canaries.
+
+    One that is some columns of a matrix becomes columns of a matrix of canaries.
+    """
 
     def __init__(self, array: np.ndarray, shift: int):
-        turned = array.ndim == 2 and not array.flags.c_contiguous
-        straight = array.T if turned else array
-        size = EDGE + 16 * array.itemsize + array.nbytes + EDGE
+        turned = array.ndim == 2 and not array.flags.c_contiguous and array.strides[0] == array.itemsize
+        straight, beside = array.T if turned else array, 0 if array.flags.forc else BESIDE
+        shape = (*straight.shape[:-1], straight.shape[-1] + 2 * beside) if beside else straight.shape
+        size = EDGE + 16 * array.itemsize + int(np.prod(shape)) * array.itemsize + EDGE
         self.bytes = np.full(size + EDGE, NOTHING, np.uint8)
         self.first = -ctypes.addressof(ctypes.c_char.from_buffer(self.bytes)) % EDGE + EDGE
         self.first += shift * array.itemsize
-        self.last = self.first + array.nbytes
-        inner = self.bytes[self.first : self.last].view(array.dtype).reshape(straight.shape)
+        self.last = self.first + int(np.prod(shape)) * array.itemsize
+        whole = self.bytes[self.first : self.last].view(array.dtype).reshape(shape)
+        inner = whole[..., beside:-beside] if beside else whole
+        self.beside = (whole[..., :beside], whole[..., -beside:]) if beside else ()
         inner[...] = straight
         self.array = inner.T if turned else inner
 
     @property
     def untouched(self) -> bool:
         return bool(
-            (self.bytes[: self.first] == NOTHING).all() and (self.bytes[self.last :] == NOTHING).all()
+            (self.bytes[: self.first] == NOTHING).all()
+            and (self.bytes[self.last :] == NOTHING).all()
+            and all(set(part.tobytes()) == {NOTHING} for part in self.beside)
         )
 
 
@@ -89,10 +98,26 @@ def depthwise_grad_weight(r):
 
 
 def matmul(r):
+    """Whole matrices or transposed ones; or columns of wider ones, as for one group of channels."""
     m, k, n = _sizes(r, 40, 40, 40)
-    x = _normal(r, m, k) if r.random() < 0.5 else _normal(r, k, m).T
-    w = _normal(r, k, n) if r.random() < 0.5 else _normal(r, n, k).T
-    return fresh(m, n), x, w
+    y, x, w = fresh(m, n), _normal(r, m, k), _normal(r, k, n)
+    turned = _normal(r, k, m).T, _normal(r, n, k).T
+    wide = Output(_columns(y.start), True), _columns(x), _columns(w)
+    kind = r.integers(8)
+    if kind == 0:
+        return wide[0], x, wide[2]
+    if kind == 1:
+        return y, wide[1], _columns(turned[1].T).T
+    if kind == 2:
+        return wide[0], turned[0], wide[2]
+    return y, (x, turned[0])[kind % 2], (w, turned[1])[kind // 2 % 2]
+
+
+def _columns(matrix) -> np.ndarray:
+    """The same numbers as columns of a wider matrix, of which they are not all."""
+    wide = np.zeros((len(matrix), matrix.shape[1] + 5), matrix.dtype)
+    wide[:, 2:-3] = matrix
+    return wide[:, 2:-3]
 
 
 def unfold(r):

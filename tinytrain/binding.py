@@ -4,6 +4,7 @@ import numpy as np
 
 from tinytrain.arena import Arena
 from tinytrain.compile import Program
+from tinytrain.kernels.direct import direct
 from tinytrain.network import Network
 from tinytrain.program import Bias, Buffer, Columns, Segment, View, Weight
 
@@ -60,7 +61,7 @@ class Binder:
         for buffer, offset in segment.offsets.items():
             flat[buffer] = self.arena.view(base + offset, (buffer.nbytes,), "uint8").view(buffer.dtype)
         calls = [
-            (getattr(self.kernels, call.kernel), tuple(self._argument(a, flat) for a in call.args))
+            direct(getattr(self.kernels, call.kernel), tuple(self._argument(a, flat) for a in call.args))
             for call in segment.calls
         ]
         return calls, tuple(self._argument(v, flat) for v in segment.outputs)

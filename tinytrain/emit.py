@@ -123,16 +123,20 @@ class Emitter:
 
     def dense_conv(self, y: View, picture: View, i: int, first: int) -> None:
         """y = output rows of dense convolution i of one picture, from row `first` on, by bands."""
-        layer = self.layers[i]
-        for a, b, patches in self.unfolded(self.patches(i), picture, i, first, first + y.shape[0]):
+        layer, last = self.layers[i], first + y.shape[0]
+        patches = self.patches(i, layer.out_hw[0])
+        for a, b, part in self.unfolded(patches, picture, i, first, last):
             rows = y.rows(a - first, b - first).matrix
-            self.segment.call("matmul", rows, patches.matrix, Weight(i), macs=rows.size * layer.fan_in)
+            self.segment.call("matmul", rows, part.matrix, Weight(i), macs=rows.size * layer.fan_in)
             self.segment.call("add_bias_relu6" if layer.relu6 else "add_bias", rows, Bias(i))
 
-    def patches(self, i: int) -> View:
-        """Room for what dense convolution i reads for some output rows: (rows, width, fan_in)."""
+    def patches(self, i: int, count: int) -> View:
+        """Room for what convolution i reads for some of `count` output rows: (rows, width, fan_in).
+
+        Half of a band: the other half is for what is made of them.
+        """
         layer = self.layers[i]
-        rows = min(layer.out_hw[0], self.band // 2 // (4 * layer.out_hw[1] * layer.fan_in))
+        rows = min(count, self.band // 2 // (4 * layer.out_hw[1] * layer.fan_in))
         return self.segment.new(f"{layer.name} patches", max(1, rows), layer.out_hw[1], layer.fan_in)
 
     def unfolded(

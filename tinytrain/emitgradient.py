@@ -31,7 +31,7 @@ def _some_channels(emitter, x: View, name: str, count: int, columns: Columns) ->
 
 
 def grad_input(emitter, i: int, g: View) -> View:
-    """Gradient of the input of layer i from that of its convolution's output."""
+    """Gradient of the input of layer i, not a grouped one, from that of its convolution's output."""
     layer, segment = emitter.layers[i], emitter.segment
     gx = segment.new(f"{layer.name} gradient", emitter.n, *layer.in_hw, layer.cin)
     macs = emitter.n * layer.macs
@@ -85,7 +85,8 @@ def _grad_matrix(emitter, gw: View, x: View, g: View) -> None:
 
 def _grad_dense(emitter, i: int, gw: View, x: View, g: View) -> None:
     """gw += gradient of the weights of dense convolution i, its input unfolded again, by bands."""
-    patches, height = emitter.patches(i), emitter.layers[i].out_hw[0]
+    height = emitter.layers[i].out_hw[0]
+    patches = emitter.patches(i, height)
     for k in range(emitter.n):
         gk = g.rows(k, k + 1).reshape(*g.shape[1:])
         for first, last, part in emitter.unfolded(patches, x.rows(k, k + 1), i, 0, height):

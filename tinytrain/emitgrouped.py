@@ -42,20 +42,20 @@ def grad_input(emitter, i: int, g: View) -> View:
     gx = segment.new(f"{layer.name} gradient", *planes_shape(emitter, i))
     for part in _parts(emitter, i):
         weight = Weight(i, transposed=True, columns=part.columns)
-        rows = part.patches.matrix
-        segment.call("matmul", rows, part.of(g), weight, macs=part.macs, part="grad_input")
-        segment.call("add_patches", plane(gx, part.group), part.patches, *_geometry(layer, part.first))
+        segment.call("matmul", part.patches.matrix, part.of(g), weight, macs=part.macs, part="grad_input")
+        pictures, *geometry = _read(layer, part, gx)
+        segment.call("add_patches", pictures, part.patches, *geometry)
     return gx
 
 
 def grad_weight(emitter, i: int, gw: View, planes: View, g: View) -> None:
-    """gw += gradient of the weights, through a scratch: numpy's BLAS does not accumulate."""
+    """gw += gradient of the weights, through a scratch as large: numpy's BLAS does not accumulate."""
     layer, segment = emitter.layers[i], emitter.segment
     scratch = segment.new("weight gradient scratch", *gw.shape)
     for part in _parts(emitter, i):
         _unfold(emitter, i, part, planes)
-        some, rows = scratch.columns(*part.columns), part.patches.matrix.T
-        segment.call("matmul", some, rows, part.of(g), macs=part.macs, part="grad_weight")
+        of_group, patches = scratch.columns(*part.columns), part.patches.matrix.T
+        segment.call("matmul", of_group, patches, part.of(g), macs=part.macs, part="grad_weight")
         if part.group == layer.groups - 1:
             segment.call("accumulate", gw.flat, scratch.flat)
 
@@ -72,24 +72,23 @@ def plane(planes: View, group: int) -> View:
 
 
 def _parts(emitter, i: int) -> Iterator[Part]:
-    """Band by band all groups; their patches take half of a band of bytes, or one row."""
+    """Band by band all groups."""
     layer = emitter.layers[i]
-    (height, width), writes = layer.out_hw, layer.cout // layer.groups
-    count = emitter.n * height
-    rows = min(count, max(1, emitter.band // 2 // (4 * width * layer.fan_in)))
-    patches = emitter.segment.new(f"{layer.name} patches", rows, width, layer.fan_in)
-    for first in range(0, count, rows):
-        last = min(first + rows, count)
+    count, writes = emitter.n * layer.out_hw[0], layer.cout // layer.groups
+    patches = emitter.patches(i, count)
+    for first in range(0, count, patches.shape[0]):
+        last = min(first + patches.shape[0], count)
         for group in range(layer.groups):
-            columns, some = (group * writes, (group + 1) * writes), patches.rows(0, last - first)
-            yield Part(first, last, group, columns, some, some.size * writes)
+            columns, rows = (group * writes, (group + 1) * writes), patches.rows(0, last - first)
+            yield Part(first, last, group, columns, rows, rows.size * writes)
 
 
 def _unfold(emitter, i: int, part: Part, planes: View) -> None:
-    geometry = _geometry(emitter.layers[i], part.first)
-    emitter.segment.call("unfold_plane", part.patches, plane(planes, part.group), *geometry)
+    emitter.segment.call("unfold_plane", part.patches, *_read(emitter.layers[i], part, planes))
 
 
-def _geometry(layer, first: int) -> tuple[int, ...]:
-    """Arguments of the kernels that unfold a plane, from output row `first` on."""
-    return layer.kernel, layer.stride, first, layer.out_hw[0]
+def _read(layer, part: Part, planes: View) -> tuple:
+    """For the kernels that unfold a plane or add to it: the pictures that `part` reads, and how."""
+    lines = layer.out_hw[0]
+    pictures = plane(planes, part.group).rows(part.first // lines, -(-part.last // lines))
+    return pictures, layer.kernel, layer.stride, part.first % lines, lines

@@ -31,7 +31,7 @@ STEP_PICTURES = 50  # support pictures of one step when there are more of them
 # (gradient accumulators, lanes, pictures per call), fastest first.
 WORKERS = ((2, 2, 5), (2, 2, 2), (2, 2, 1), (1, 2, 1), (1, 1, 2), (1, 1, 1))
 LEAST_VIEWS = 3  # with fewer cached views, fresh ones are computed in every step
-# Bytes of the bands in which the frozen part streams, where there is room for more than the usual ones.
+# Bytes of what is computed in bands, where there is room for more than the usual ones.
 WIDE_BANDS = (224_000, 112_000)
 CHEAPER = {"adam": ("adam", "momentum", "sgd"), "momentum": ("momentum", "sgd"), "sgd": ("sgd",)}
 
@@ -110,7 +110,7 @@ def _fit_recipe(network: Network, recipe: Recipe, memory: int, task: TaskShape) 
 
 
 def _widest(program: Program, memory: int) -> Program:
-    """The same program with the frozen part in the widest bands for which bytes are left: it runs faster."""
+    """The same program in the widest bands for which bytes are left, all of it or nothing: it runs faster."""
     recipe, resources, task = (program.detail[k] for k in ("recipe", "resources", "task"))
     for band in WIDE_BANDS:
         bank = SegmentBank(program.network, recipe, band)

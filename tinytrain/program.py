@@ -50,7 +50,7 @@ class View:
         return View(self.buffer, (last - first, *self.shape[1:]), self.start + first * item)
 
     def columns(self, first: int, last: int) -> "View":
-        """Columns [first, last) of a matrix: the one view that is not contiguous, for BLAS only."""
+        """Columns [first, last) of a matrix: the one view that is not contiguous, for products only."""
         return replace(self, column_range=(first, last))
 
     def reshape(self, *shape: int) -> "View":

@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 from oracle import Oracle
-from toynets import ROWS, everything, features_of, random_updates, recipe, relative, selected, toy
+from toynets import (
+    ROWS,
+    everything,
+    features_of,
+    module_updates,
+    modules_of,
+    random_updates,
+    recipe,
+    relative,
+    selected,
+    toy,
+)
 from toysegments import (
     assert_forward_equals_oracle,
     backward_case,
@@ -139,6 +150,13 @@ def test_gradients_of_one_pass_equal_the_oracle(name, key):
         assert relative(got, selected(exact, slot)) < 1e-5
 
 
+KINDS = pytest.mark.parametrize("name", [*ROWS, "modules"])
+
+
+def made(name):
+    return modules_of(toy("blocks")) if name == "modules" else toy(name)
+
+
 def segments_of_all_kinds(network):
     last = len(network.layers)
     for n in (1, 2):
@@ -147,13 +165,15 @@ def segments_of_all_kinds(network):
     for key, n in ((0, 1), (1, 2), (2, 1)):
         updates = random_updates(network, key)
         yield *backward_case(network, updates, n=n), updates
+    updates = (*everything(network), *module_updates(network, range(len(network.modules))))
+    yield *backward_case(network, updates, n=2), updates
 
 
-@NETWORKS
+@KINDS
 def test_every_call_writes_only_to_its_own_buffers(monkeypatch, name):
     """The rest of the arena, other live buffers and gaps alike, keeps every bit."""
     limit_bands(monkeypatch, 700)
-    network = toy(name)
+    network = made(name)
     for segment, arrays, updates in segments_of_all_kinds(network):
         calls, _, memory = bound(segment, network, arrays, updates)
         for (kernel, args), call in zip(calls, segment.calls, strict=True):
@@ -166,9 +186,10 @@ def test_every_call_writes_only_to_its_own_buffers(monkeypatch, name):
             assert ((memory == before) | mine).all(), call
 
 
-@NETWORKS
-def test_what_lies_in_the_arena_before_changes_nothing(name):
-    network = toy(name)
+@KINDS
+def test_what_lies_in_the_arena_before_changes_nothing(monkeypatch, name):
+    limit_bands(monkeypatch, 700)
+    network = made(name)
     for segment, arrays, updates in segments_of_all_kinds(network):
         results = []
         for fill in (0, CANARY, 0xFF):  # 0xFF in every byte is NaN

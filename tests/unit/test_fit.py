@@ -9,7 +9,7 @@ from toypolicies import POLICIES
 from tinytrain.compile import compile_probe, compile_training
 from tinytrain.errors import BudgetError
 from tinytrain.feasible import probe_inside
-from tinytrain.fit import check_macs, fit, ladder, smallest, smallest_budget, step_sizes
+from tinytrain.fit import WIDE_BANDS, check_macs, fit, ladder, smallest, smallest_budget, step_sizes
 from tinytrain.plan import (
     Budget,
     Recipe,
@@ -22,6 +22,7 @@ from tinytrain.plan import (
 )
 from tinytrain.policies.common import Policy
 from tinytrain.probe import Scores
+from tinytrain.segments import SegmentBank
 from tinytrain.toy import toy_network
 
 NETWORK = toy_network()
@@ -42,6 +43,17 @@ def plan(name, memory, task=TASKS[0], macs=0.5, network=NETWORK):
     policy, budget = POLICIES[name], Budget(memory, macs)
     probe_inside(network, policy, budget, task)
     return fit(network, policy, scores_of(policy, network), budget, task)
+
+
+@pytest.mark.parametrize("kind", ["prefix", "embed 1", "backward 2"])
+def test_wide_bands_take_fewer_calls_and_the_same_macs(kind):
+    network = toy_network()
+    updates = tuple(Update(i, tuple(range(4)), bias=True) for i in range(3 if kind == "prefix" else 0, 6))
+    recipe = Recipe("test", updates, ((1e-3, 1e-3),) * len(updates))
+    wide, usual = (SegmentBank(network, recipe, band).get(kind) for band in (WIDE_BANDS[0], 2_000))
+    assert len(wide.calls) < len(usual.calls)
+    for part in ("forward", "grad_input", "grad_weight"):
+        assert wide.macs(part) == usual.macs(part)
 
 
 @EVERY

@@ -13,10 +13,12 @@ from toynets import (
     random_updates,
     recipe,
     relative,
+    selected,
     toy,
 )
 from toysegments import (
     assert_forward_equals_oracle,
+    backward_case,
     backward_segment,
     bound,
     forward_segment,
@@ -38,6 +40,7 @@ from tinytrain.binding import WorkingCopy
 from tinytrain.errors import UsageError
 from tinytrain.plan import Update, check_updates, picture_macs
 from tinytrain.probe import probe
+from tinytrain.segments import slots
 
 # Odd widths (one group) and odd sides, strides 1 and 2, with and without the residual addition.
 ODD = (
@@ -61,6 +64,7 @@ CASES = {
     "odd": lambda: toy(ODD),
 }
 NETWORKS = pytest.mark.parametrize("name", list(CASES))
+BANDS = pytest.mark.parametrize("band_bytes", [1, 700, 56_000])
 
 
 def made(name, chosen=None):
@@ -111,12 +115,36 @@ def test_the_oracle_with_modules_equals_finite_differences(name):
 @NETWORKS
 @pytest.mark.parametrize("step", ["both", "constant"])
 @pytest.mark.parametrize("micro", [1, 4])
-def test_the_gradient_of_a_step_with_modules_equals_that_of_one_batch(name, step, micro):
+@BANDS
+def test_the_gradient_of_a_step_with_modules_equals_that_of_one_batch(
+    monkeypatch, name, step, micro, band_bytes
+):
+    limit_bands(monkeypatch, band_bytes)
     network = made(name)
     trainer, loss = step_gradients(network, recipe(all_updates(network), step=step), micro=micro)
     want_loss, want = exact_gradients(network, step)
     assert abs(loss - want_loss.mean) < 1e-5
     assert_equals_oracle(trainer, want)
+
+
+@BANDS
+def test_gradients_of_filters_of_25_taps_equal_the_oracle(monkeypatch, band_bytes):
+    """Three pictures of which bands meet parts, and a filter as large as those of published networks."""
+    limit_bands(monkeypatch, band_bytes)
+    network = modules_of(toy("blocks", size=48))
+    updates = all_updates(network)
+    segment, arrays = backward_case(network, updates, n=3)
+    assert {m.layers[0].kernel for m in network.modules} == {5}
+    for kernel, args in bound(segment, network, arrays, updates)[0]:
+        kernel(*args)
+    source, g, found = arrays.values()
+    oracle = Oracle(network)
+    want = oracle.backward(oracle.forward(source), g.astype(float))
+    for slot in slots(network, recipe(updates)):
+        got = found[slot.start : slot.start + slot.size].reshape(slot.shape)
+        exact = {"weight": want.weights, "bias": want.biases}[slot.part][slot.layer]
+        assert relative(got, selected(exact, slot)) < 1e-5
+    assert segment.backward_macs == 3 * picture_macs(network, updates)
 
 
 @NETWORKS
@@ -137,7 +165,8 @@ def test_a_selection_has_the_gradients_of_the_whole_whichever_modules_are_there_
 
 @NETWORKS
 @pytest.mark.parametrize("key", range(6))
-def test_backward_macs_with_modules_are_those_of_the_plan(name, key):
+def test_backward_macs_with_modules_are_those_of_the_plan(monkeypatch, name, key):
+    limit_bands(monkeypatch, (700, 56_000)[key % 2])
     count, random = len(CASES[name]().possible_modules), np.random.default_rng(key)
     network = made(name, sorted(random.permutation(count)[: random.integers(1, count + 1)]))
     trained = [
@@ -149,7 +178,7 @@ def test_backward_macs_with_modules_are_those_of_the_plan(name, key):
 
 
 @NETWORKS
-@pytest.mark.parametrize("band_bytes", [1, 700, 56_000])
+@BANDS
 def test_a_streamed_pass_with_modules_equals_the_whole_one_and_the_oracle(monkeypatch, name, band_bytes):
     limit_bands(monkeypatch, band_bytes)
     assert_forward_equals_oracle(made(name))

@@ -4,6 +4,7 @@ import logging
 import re
 
 from tinytrain.jit.facts import portable
+from tinytrain.kernels.direct import entry
 
 TOLD: set[str] = set()  # codes of the warnings that this process has given
 
@@ -50,5 +51,5 @@ def guarded(name: str, compiled, twin):
             )
             return twin(*arguments)
 
-    call.compiled = compiled
+    call.compiled, call.direct = compiled, entry(compiled, call)
     return call

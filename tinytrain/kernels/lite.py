@@ -15,8 +15,8 @@ ZERO, QUARTER, HALF, ONE = np.float32(0), np.float32(0.25), np.float32(0.5), np.
 def pool2(y, x, first):
     """y (n, max(1, height // 2), max(1, width // 2), channels) = mean of x over windows of 2 x 2 pixels.
 
-    Of x it reads the channels from `first` on. A side of 1 has windows of 1, whose pixels then are met twice;
-    of an odd side the last pixel is left out.
+    x has more channels, of which those from `first` on are read. A side of 1 has windows of 1, whose pixels
+    then are met twice; of an odd side the last pixel is left out.
     """
     down, across, end = min(2, x.shape[1]), min(2, x.shape[2]), first + y.shape[3]
     for n in range(y.shape[0]):
@@ -32,7 +32,10 @@ def pool2(y, x, first):
 
 @kernel
 def pool2_grad(gx, g, first):
-    """gx (n, height, width, channels) += gradient of the input of `pool2` from that of its output."""
+    """gx (n, height, width, all channels) += gradient of the input of `pool2` from that of its output g.
+
+    g has the channels of gx from `first` on, or some of them.
+    """
     down, across, end = min(2, gx.shape[1]), min(2, gx.shape[2]), first + g.shape[3]
     for n in range(g.shape[0]):
         for i in range(g.shape[1]):
@@ -92,11 +95,11 @@ def upsample_grad(gx, g):
 
 
 @inlined
-def _read(row, column, size, height, width):
-    """Input row, and the first and the last of `size` taps from `column` on, that lie on the plane."""
+def _taps_inside(row, column, size, height, width):
+    """Taps [first, last) of a filter's row that lie on the plane; its first tap lies at `row`, `column`."""
     if not 0 <= row < height:
-        return row, 0, 0
-    return row, max(0, -column), min(size, width - column)
+        return 0, 0
+    return max(0, -column), min(size, width - column)
 
 
 @kernel
@@ -111,9 +114,10 @@ def unfold_plane(y, x, size, stride, first, lines):
         n, i = (first + k) // lines, (first + k) % lines
         for j in range(y.shape[1]):
             for dy in range(size):
-                row, low, high = _read(i * stride + dy - pad, j * stride - pad, size, height, width)
+                row, column = i * stride + dy - pad, j * stride - pad
+                low, high = _taps_inside(row, column, size, height, width)
                 out = np.uint64(((k * y.shape[1] + j) * size + dy) * size * channels)
-                inp = np.uint64(((n * height + row) * width + j * stride - pad) * channels)
+                inp = np.uint64(((n * height + row) * width + column) * channels)
                 for c in range(np.uint64(low * channels)):
                     yf[out + c] = ZERO
                 for c in range(np.uint64(low * channels), np.uint64(high * channels)):
@@ -126,19 +130,21 @@ def unfold_plane(y, x, size, stride, first, lines):
 def add_patches(gx, g, size, stride, first, lines):
     """gx (n, height, width, channels) += gradient of x from that of the y of `unfold_plane`.
 
-    It is set to 0 beforehand where `first` is 0.
+    The first output row of a picture finds it set to 0.
     """
     height, width, channels = gx.shape[1:]
     pad, xf, gf = (size - 1) // 2, gx.reshape(-1), g.reshape(-1)
-    if first == 0:
-        for k in range(xf.shape[0]):
-            xf[k] = ZERO
+    plane = np.uint64(height * width * channels)
     for k in range(g.shape[0]):
         n, i = (first + k) // lines, (first + k) % lines
+        if i == 0:
+            for c in range(plane):
+                xf[np.uint64(n) * plane + c] = ZERO
         for j in range(g.shape[1]):
             for dy in range(size):
-                row, low, high = _read(i * stride + dy - pad, j * stride - pad, size, height, width)
+                row, column = i * stride + dy - pad, j * stride - pad
+                low, high = _taps_inside(row, column, size, height, width)
                 inp = np.uint64(((k * g.shape[1] + j) * size + dy) * size * channels)
-                out = np.uint64(((n * height + row) * width + j * stride - pad) * channels)
+                out = np.uint64(((n * height + row) * width + column) * channels)
                 for c in range(np.uint64(low * channels), np.uint64(high * channels)):
                     xf[out + c] += gf[inp + c]

@@ -71,8 +71,7 @@ def add_patches(gx, g, size, stride, first, lines):
     """By the definition: the numbers of those inputs that `unfold_plane` reads."""
     numbers = np.arange(1, gx.size + 1).reshape(gx.shape)  # what lies outside reads 0
     read = _rows_read(numbers, lines, g.shape[1], size, stride)[first : first + len(g)]
-    if first == 0:
-        gx[...] = 0
+    gx[-(-first // lines) : -(-(first + len(g)) // lines)] = 0
     sums = np.bincount(read.reshape(-1), g.reshape(-1).astype(np.float64), gx.size + 1)
     gx += sums[1:].reshape(gx.shape).astype(gx.dtype)
 
