@@ -157,6 +157,16 @@ def made(name):
     return modules_of(toy("blocks")) if name == "modules" else toy(name)
 
 
+def test_bound_calls_need_neither_numba_s_dispatcher_nor_a_ufunc():
+    pytest.importorskip("numba")
+    network = made("modules")
+    segment, arrays = backward_case(network, everything(network))
+    calls = bound(segment, network, arrays, everything(network))[0]
+    assert not any(hasattr(function, "direct") for function, _ in calls)
+    products = [function for function, _ in calls if function in (np.dot, np.matmul)]
+    assert products.count(np.dot) > len(products) / 2 > 0
+
+
 def segments_of_all_kinds(network):
     last = len(network.layers)
     for n in (1, 2):
