@@ -14,7 +14,7 @@ def narrowed(
     policies: Collection[str] | None = None,
     episodes: int | None = None,
 ) -> Matrix:
-    """`matrix` with only the rows named (None: all). Raises UsageError for a name that it does not have."""
+    """`matrix` with only the rows named (None: all). Raises UsageError for a name that no row has, or none that is left."""
     cells = []
     for cell in matrix.cells:
         kept = replace(
@@ -26,7 +26,8 @@ def narrowed(
         )
         if kept.backbones and kept.packs and kept.policies:
             cells.append(kept)
-    for what, asked in (("backbones", backbones), ("packs", packs), ("policies", policies)):
+    wanted = (("backbones", backbones), ("packs", packs), ("policies", policies))
+    for what, asked in wanted:
         known = {name for cell in matrix.cells for name in getattr(cell, what)}
         if unknown := [name for name in asked or () if name not in known]:
             raise UsageError(
@@ -37,6 +38,14 @@ def narrowed(
         raise UsageError(
             "not-in-matrix", f"none of the {len(matrix.cells)} cells of {matrix.name} has all of that"
         )
+    for what, asked in wanted:
+        left = {name for cell in cells for name in getattr(cell, what)}
+        if lost := [name for name in asked or () if name not in left]:
+            raise UsageError(
+                "not-in-matrix",
+                f"{matrix.name} has {lost[0]!r} in no cell with the others that are asked for; "
+                "leave it out or take another matrix",
+            )
     return replace(matrix, cells=tuple(cells))
 
 

@@ -208,6 +208,11 @@ def test_a_part_of_a_matrix_keeps_what_was_asked_for(tmp_path):
     assert [cell.backbones for cell in narrowed(two, backbones=("far",)).cells] == [("far",)]
     with pytest.raises(UsageError, match="no 'leafs' in its 2 packs: leaves, signs"):
         narrowed(matrix, packs=("leafs",))
+    apart = [toybench.CELL, {**toybench.CELL, "backbones": ["far"], "policies": ["full"]}]
+    both = load_matrix(toybench.write(tmp_path, cells=apart))[0]
+    assert len(narrowed(both, backbones=("toy", "far"), policies=("none", "full")).cells) == 2
+    with pytest.raises(UsageError, match="'none' in no cell with the others"):
+        narrowed(both, backbones=("far",), policies=("none", "full"))
 
 
 def test_the_seed_list_has_600_different_seeds_and_says_when_it_ends():
