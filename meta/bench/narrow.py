@@ -14,7 +14,10 @@ def narrowed(
     policies: Collection[str] | None = None,
     episodes: int | None = None,
 ) -> Matrix:
-    """`matrix` with only the rows named (None: all). Raises UsageError for a name that no row has, or none that is left."""
+    """`matrix` with only the rows named (None: all).
+
+    Raises UsageError for a name that no row has, or none together with the others.
+    """
     cells = []
     for cell in matrix.cells:
         kept = replace(
