@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 from oracle import Oracle
-from toynets import features_of, recipe
+from toynets import features_of, recipe, relative, selected
 
 from tinytrain import emit, emitstream, kernels
 from tinytrain.arena import Arena
@@ -58,6 +58,21 @@ def backward_case(network, updates, first=0, n=1):
         gradients: np.zeros(gradients.shape, "f"),
     }
     return segment, arrays
+
+
+def assert_gradients_equal_oracle(network, updates, n):
+    """Of one pass over n pictures, for random gradients of their embeddings; returns the segment."""
+    segment, arrays = backward_case(network, updates, n=n)
+    for kernel, args in bound(segment, network, arrays, updates)[0]:
+        kernel(*args)
+    source, g, found = arrays.values()
+    oracle = Oracle(network)
+    want = oracle.backward(oracle.forward(source), g.astype(float))
+    for slot in slots(network, recipe(updates)):
+        got = found[slot.start : slot.start + slot.size].reshape(slot.shape)
+        exact = {"weight": want.weights, "bias": want.biases}[slot.part][slot.layer]
+        assert relative(got, selected(exact, slot)) < 1e-5
+    return segment
 
 
 def limit_bands(monkeypatch, nbytes):

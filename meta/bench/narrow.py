@@ -37,10 +37,6 @@ def narrowed(
                 "not-in-matrix",
                 f"{matrix.name} has no {unknown[0]!r} in its {len(known)} {what}: {', '.join(sorted(known))}",
             )
-    if not cells:
-        raise UsageError(
-            "not-in-matrix", f"none of the {len(matrix.cells)} cells of {matrix.name} has all of that"
-        )
     for what, asked in wanted:
         left = {name for cell in cells for name in getattr(cell, what)}
         if lost := [name for name in asked or () if name not in left]:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from oracle import Oracle
 from toynets import (
     ROWS,
     everything,
@@ -11,12 +10,11 @@ from toynets import (
     modules_of,
     random_updates,
     recipe,
-    relative,
-    selected,
     toy,
 )
 from toysegments import (
     assert_forward_equals_oracle,
+    assert_gradients_equal_oracle,
     backward_case,
     backward_segment,
     bound,
@@ -138,16 +136,7 @@ def test_no_call_writes_to_weights_or_biases(name):
 def test_gradients_of_one_pass_equal_the_oracle(name, key):
     network, n = toy(name), 1 + key % 2
     updates = everything(network) if key == 0 else random_updates(network, key)
-    segment, arrays = backward_case(network, updates, n=n)
-    for kernel, args in bound(segment, network, arrays, updates)[0]:
-        kernel(*args)
-    source, g, found = arrays.values()
-    oracle = Oracle(network)
-    want = oracle.backward(oracle.forward(source), g.astype(float))
-    for slot in slots(network, recipe(updates)):
-        got = found[slot.start : slot.start + slot.size].reshape(slot.shape)
-        exact = {"weight": want.weights, "bias": want.biases}[slot.part][slot.layer]
-        assert relative(got, selected(exact, slot)) < 1e-5
+    assert_gradients_equal_oracle(network, updates, n)
 
 
 KINDS = pytest.mark.parametrize("name", [*ROWS, "modules"])

@@ -7,7 +7,6 @@ import pytest
 
 from tinytrain import kernels
 from tinytrain.kernels import fallback
-from tinytrain.kernels.direct import direct
 
 
 @pytest.fixture
@@ -34,19 +33,6 @@ def test_a_kernel_that_cannot_be_compiled_is_replaced_by_its_twin(lines):
     assert (
         len(lines) == 1 and "\n" not in lines[0] and "pool cannot be compiled (RuntimeError: LLVM" in lines[0]
     )
-
-
-def test_a_bound_kernel_that_cannot_be_compiled_is_replaced_by_its_twin_as_well(lines):
-    class Broken:
-        def compile(self, signature):
-            raise RuntimeError("no such target")
-
-        def __call__(self, *arguments):
-            raise RuntimeError("no such target")
-
-    call = fallback.guarded("pool", Broken(), lambda a, b: a + b)
-    bound, arguments = direct(call, (1, 2))
-    assert bound is call and bound(*arguments) == 3 and len(lines) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Compiled kernels against their numpy twins, and the twins against finite differences in float64."""
 
-import itertools
-
 import numpy as np
 import pytest
 from kernelcases import CASES, Output
@@ -9,8 +7,6 @@ from toynets import rng
 
 from tinytrain import kernels
 from tinytrain.kernels import reference
-from tinytrain.kernels.direct import direct, product
-from tinytrain.kernels.fallback import guarded
 
 compiled = pytest.fixture(lambda: kernels.load("numba"), scope="module")
 SHAPES = [  # height, width, channels, kernel, stride
@@ -278,53 +274,6 @@ def test_eight_bit_storage_is_off_by_at_most_half_a_step(compiled):
         twin, twin_span = codes.copy(), span.copy()
         reference.quantize(twin, twin_span, x)
         assert np.abs(codes.astype(int) - twin).max() <= 1
-
-
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_the_shortest_way_into_a_kernel_gives_the_same_bits(compiled, name):
-    kernel, arguments = getattr(compiled, name), CASES[name](rng("direct", name))
-    outputs = []
-    for way in (lambda *values: (kernel, values), lambda *values: direct(kernel, values)):
-        values = tuple(a.start.copy() if isinstance(a, Output) else a for a in arguments)
-        function, given = way(*values)
-        function(*given)
-        outputs.append([v for v, a in zip(values, arguments, strict=True) if isinstance(a, Output)])
-    assert outputs[0]
-    for a, b in zip(*outputs, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def layouts(matrix):
-    """The same numbers whole, transposed, and as columns of a wider matrix."""
-    wide = np.full((len(matrix), matrix.shape[1] + 2), np.nan, np.float32)
-    wide[:, 1:-1] = matrix
-    return matrix, np.asfortranarray(matrix), wide[:, 1:-1]
-
-
-def test_products_of_every_layout_are_those_of_whole_matrices(compiled):
-    """By BLAS, and by the portable product, which has code for each of them."""
-    from tinytrain.kernels.dense import ordered_matmul
-
-    r = rng("layouts")
-    x, w = normal(r, 5, 6), normal(r, 6, 4)
-    ordered = guarded("matmul", ordered_matmul, reference.matmul)
-    for kernel, a, b in itertools.product((compiled.matmul, ordered), layouts(x), layouts(w)):
-        for y in (np.full((5, 4), np.nan, np.float32), np.full((5, 9), np.nan, np.float32)[:, 3:7]):
-            function, given = direct(kernel, (y, a, b))
-            function(*given)
-            np.testing.assert_allclose(y, x @ w, rtol=1e-5, atol=1e-6)
-    assert len(ordered_matmul.signatures) >= 18
-
-
-def test_blas_gets_whole_matrices_by_the_shorter_way_and_no_others():
-    """`np.dot` would copy columns of a wider matrix, and refuses to write them."""
-    y, x, w = np.zeros((5, 4), "f"), np.zeros((5, 6), "f"), np.zeros((6, 4), "f")
-    assert [product((y, a, w))[0] for a in layouts(x)] == [np.dot, np.dot, np.matmul]
-    assert [product((a, x, w))[0] for a in layouts(y)] == [np.dot, np.matmul, np.matmul]
-
-
-def test_what_has_no_shorter_way_is_called_as_it_is():
-    assert direct(reference.pool, (1, 2)) == (reference.pool, (1, 2))
 
 
 def test_each_kernel_keeps_one_compiled_signature(compiled):

@@ -13,12 +13,11 @@ from toynets import (
     random_updates,
     recipe,
     relative,
-    selected,
     toy,
 )
 from toysegments import (
     assert_forward_equals_oracle,
-    backward_case,
+    assert_gradients_equal_oracle,
     backward_segment,
     bound,
     forward_segment,
@@ -40,7 +39,6 @@ from tinytrain.binding import WorkingCopy
 from tinytrain.errors import UsageError
 from tinytrain.plan import Update, check_updates, picture_macs
 from tinytrain.probe import probe
-from tinytrain.segments import slots
 
 # Odd widths (one group) and odd sides, strides 1 and 2, with and without the residual addition.
 ODD = (
@@ -133,17 +131,8 @@ def test_gradients_of_filters_of_25_taps_equal_the_oracle(monkeypatch, band_byte
     limit_bands(monkeypatch, band_bytes)
     network = modules_of(toy("blocks", size=48))
     updates = all_updates(network)
-    segment, arrays = backward_case(network, updates, n=3)
     assert {m.layers[0].kernel for m in network.modules} == {5}
-    for kernel, args in bound(segment, network, arrays, updates)[0]:
-        kernel(*args)
-    source, g, found = arrays.values()
-    oracle = Oracle(network)
-    want = oracle.backward(oracle.forward(source), g.astype(float))
-    for slot in slots(network, recipe(updates)):
-        got = found[slot.start : slot.start + slot.size].reshape(slot.shape)
-        exact = {"weight": want.weights, "bias": want.biases}[slot.part][slot.layer]
-        assert relative(got, selected(exact, slot)) < 1e-5
+    segment = assert_gradients_equal_oracle(network, updates, 3)
     assert segment.backward_macs == 3 * picture_macs(network, updates)
 
 
