@@ -12,6 +12,7 @@ from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.engine import Trainer
 from tinytrain.episode import Episode
 from tinytrain.fit import WIDE_BANDS
+from tinytrain.kernels.stretch import single
 from tinytrain.meta.timing import KernelRow, kernel_table
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, Resources, TaskShape, Update
@@ -92,7 +93,7 @@ class Whole:
         segments = lanes[0].segments | lanes[1].segments
         self.load()
         return {
-            name: kernel_table(segments[name][0], self.program.segments[name].calls, repeats)
+            name: kernel_table(single(segments[name][0]), self.program.segments[name].calls, repeats)
             for name in (f"embed {micro}", f"backward {micro}")
         }
 

@@ -16,6 +16,7 @@ from tinytrain.arena import Arena, Interval, place
 from tinytrain.binding import Binder, WorkingCopy, run
 from tinytrain.compile import Program
 from tinytrain.emit import Emitter
+from tinytrain.kernels.stretch import single, stretched
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, Update
 from tinytrain.program import Buffer, Segment, View
@@ -47,7 +48,7 @@ class Whole:
         self.slots: tuple[Slot, ...] = slots(network, recipe)
         self.size = sum(s.size for s in self.slots)
         self.working = WorkingCopy(network)
-        program, self.split = _program(
+        program, split = _program(
             network, recipe, self.size, micro, math.ceil(capacity / micro), inner, apart
         )
         bind = Binder(program, Arena(program.nbytes), self.working, kernel_table.load())
@@ -56,7 +57,7 @@ class Whole:
         if trained:
             self.gradients = [bind.array(f"gradients {p}") for p in range(PARTITIONS)]
             count = math.ceil(capacity / micro)
-            self.batches = [_Batch(bind, "train", f"batch {b}", b % PARTITIONS) for b in range(count)]
+            self.batches = [_Batch(bind, "train", f"batch {b}", b % PARTITIONS, split) for b in range(count)]
         self.others = Workers(PARTITIONS - 1 if lanes > 1 else 0)
 
     def close(self) -> None:
@@ -90,7 +91,7 @@ class Whole:
             batch = self.embedders[p]
             for first in range(p * self.micro, len(pictures), PARTITIONS * self.micro):
                 batch.load(pictures[first : first + self.micro])
-                run(batch.calls)
+                run(batch.forward)
                 batch.unload(out, first)
 
         self._on_lanes(work)
@@ -111,7 +112,7 @@ class Whole:
                 for into, whole in zip(batch.inputs, inputs, strict=True):
                     rows = whole[first : first + self.micro]
                     into[: len(rows)] = rows
-                run(batch.calls[: self.split])
+                run(batch.forward)
                 batch.unload(out, first)
 
         self._on_lanes(work)
@@ -128,7 +129,7 @@ class Whole:
                     rows = whole[first : first + self.micro]
                     into.fill(0)  # what pads a micro-batch adds nothing
                     into[: len(rows)] = rows
-                run(batch.calls[self.split :])
+                run(batch.backward)
 
         self._on_lanes(work)
         for other in self.gradients[1:]:
@@ -147,9 +148,11 @@ class Whole:
 
 
 class _Batch:
-    """One micro-batch: its pictures, its workspace, the calls bound to them."""
+    """One micro-batch: its pictures, its workspace, the calls bound to them: the first `split` forward."""
 
-    def __init__(self, bind: Binder, segment: str, unit: str, partition: int | None = None):
+    def __init__(
+        self, bind: Binder, segment: str, unit: str, partition: int | None = None, split: int | None = None
+    ):
         external = bind.program.externals
         self.pictures = bind.array(f"pictures ({unit})")
         self.pictures.fill(0)
@@ -162,7 +165,10 @@ class _Batch:
                 array.fill(0)
             views |= {external[n]: array for n, array in arrays.items()}
             views[external["gradients"]] = bind.array(f"gradients {partition}")
-        self.calls, self.outputs = bind.segment(bind.program.segments[segment], f"workspace ({unit})", views)
+        calls, self.outputs = bind.segment(bind.program.segments[segment], f"workspace ({unit})", views)
+        calls = single(calls)
+        split = len(calls) if split is None else split
+        self.forward, self.backward = stretched(calls[:split]), stretched(calls[split:])
 
     def load(self, pictures: np.ndarray) -> None:
         self.pictures[: len(pictures)] = pictures

@@ -6,6 +6,7 @@ their lifetimes do not meet; `check` proves that independently of how `place` ch
 
 import contextlib
 import mmap
+from bisect import insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -22,9 +23,6 @@ class Interval:
     nbytes: int
     first: int
     last: int
-
-    def meets(self, other: "Interval") -> bool:
-        return self.first <= other.last and other.first <= self.last
 
 
 @dataclass(frozen=True)
@@ -88,24 +86,18 @@ def _topmost_first(intervals, order, offsets):
 
 def _first_fit(intervals, order):
     offsets = [0] * len(intervals)
-    placed: list[int] = []
-    total = 0
+    placed: list[tuple[int, int, int, int]] = []  # (low, high, first, last), lowest first
     for k in order:
-        size = aligned(intervals[k].nbytes)
-        neighbours = sorted(
-            (offsets[j], offsets[j] + aligned(intervals[j].nbytes))
-            for j in placed
-            if intervals[k].meets(intervals[j])
-        )
-        start = 0
-        for low, high in neighbours:
-            if start + size <= low:
-                break
-            start = max(start, high)
+        i = intervals[k]
+        start, size = 0, aligned(i.nbytes)
+        for low, high, first, last in placed:
+            if first <= i.last and i.first <= last:
+                if start + size <= low:
+                    break
+                start = max(start, high)
         offsets[k] = start
-        placed.append(k)
-        total = max(total, start + size)
-    return total, offsets
+        insort(placed, (start, start + size, i.first, i.last))
+    return max((high for _, high, _, _ in placed), default=0), offsets
 
 
 def check(layout: Layout) -> None:

@@ -5,6 +5,7 @@ import numpy as np
 from tinytrain.arena import Arena
 from tinytrain.compile import Program
 from tinytrain.kernels.direct import direct
+from tinytrain.kernels.stretch import stretched
 from tinytrain.network import Network
 from tinytrain.program import Bias, Buffer, Columns, Segment, View, Weight
 
@@ -64,7 +65,7 @@ class Binder:
             direct(getattr(self.kernels, call.kernel), tuple(self._argument(a, flat) for a in call.args))
             for call in segment.calls
         ]
-        return calls, tuple(self._argument(v, flat) for v in segment.outputs)
+        return stretched(calls), tuple(self._argument(v, flat) for v in segment.outputs)
 
     def _argument(self, arg, flat):
         if isinstance(arg, View):

@@ -162,10 +162,16 @@ def _workspaces(book, segments, r: Resources, trains: bool, alive: bool) -> None
 
 def _lane_buffers(book, externals, r: Resources, trains: bool) -> None:
     features, grad = externals["features"], externals["grad embedding"]
+
+    def add(place: str, count: int, first: int, last: int) -> None:
+        book.add(f"features ({place})", (count, *features.shape), first, last, features.dtype)
+
     for k in range(r.lanes):
-        book.add(f"features (lane {k})", (r.micro, *features.shape), BEFORE, AFTER, features.dtype)
-    book.add("features (queries)", (1, *features.shape), PREDICT, PREDICT, features.dtype)
+        add(f"embedding, lane {k}", r.micro, BEFORE, EMBED)
+        add(f"head after, lane {k}", r.micro, AFTER, AFTER)
+    add("queries", 1, PREDICT, PREDICT)
     for p in range(r.partitions if trains else 0):
+        add(f"backward, lane {p}", r.micro, BACKWARD, BACKWARD)
         book.add(f"embedding gradient (lane {p})", (r.micro, *grad.shape), BACKWARD, BACKWARD)
 
 

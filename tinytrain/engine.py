@@ -66,7 +66,7 @@ class Trainer:
         def lanes(count: int, kind: str, stage: str) -> list[Lane]:
             names = [name for name in self.program.segments if name.split()[0] == kind]
             units = [f"lane {k}" for k in range(count)]
-            return [Lane(self.bind, names, u, f"workspace ({stage}, {u})") for u in units]
+            return [Lane(self.bind, names, u, f"{stage}, {u}") for u in units]
 
         self.lanes = lanes(self.resources.lanes, "embed", "embedding")
         self.lanes_after = lanes(self.resources.lanes, "embed", "head after")

@@ -34,14 +34,14 @@ class Prefix:
 
 
 class Lane:
-    """One worker behind the cut: its features, and some segments bound to its workspace.
+    """One worker behind the cut in one stage: features, and some segments bound to the workspace of `place`.
 
     Where features are not all cached, it has the frozen part in the same workspace.
     """
 
-    def __init__(self, bind: Binder, segments: Sequence[str], unit: str, workspace: str):
+    def __init__(self, bind: Binder, segments: Sequence[str], unit: str, place: str):
         program, external = bind.program, bind.program.externals
-        self.features = bind.array(f"features ({unit})")
+        self.features, workspace = bind.array(f"features ({place})"), f"workspace ({place})"
         views = {external["features"]: self.features}
         if any(name.startswith("backward") for name in segments):
             self.grad_embedding = bind.array(f"embedding gradient ({unit})")
@@ -61,4 +61,4 @@ class Lane:
 
 def query_lane(bind: Binder) -> Lane:
     """The worker that looks at queries, one picture at a time."""
-    return Lane(bind, ["embed 1"], "queries", "workspace (queries)")
+    return Lane(bind, ["embed 1"], "queries", "queries")

@@ -249,6 +249,26 @@ def test_numba_that_hangs_is_given_up(tmp_path, monkeypatch):
     assert "timed out" in doctorcode.numba(None)[0].value
 
 
+@pytest.mark.parametrize(
+    "kernels,products,wanted,words",
+    [
+        (True, True, OK, "with matrix products"),
+        (True, False, OK, "which numpy calls"),
+        (False, False, WARNING, "one by one from Python"),
+    ],
+)
+def test_kernels_that_python_must_call_one_by_one_are_a_warning(
+    monkeypatch, kernels, products, wanted, words
+):
+    assert doctorcode.calls(None)[0].facts["kernels"]
+    monkeypatch.setattr(
+        doctorcode, "CALLS_PROBE", f"print('{json.dumps({'kernels': kernels, 'products': products})}')"
+    )
+    (line,) = doctorcode.calls(None)
+    assert line.state == wanted and words in line.value
+    assert line.remedy is None if wanted == OK else "llvmlite" in line.remedy
+
+
 def test_numpy_without_a_blas_is_a_warning(monkeypatch):
     monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
     assert doctorcode.blas(None)[0].state == OK
@@ -294,7 +314,7 @@ def test_the_command_imports_no_numba_and_agrees_with_its_exit_code():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     result = json.loads(done.stdout)
     names = [row["name"] for row in result["checks"]]
-    assert {"python", "memory", "numba", "kernels", "blas", "cgroups", "disk cache"} <= set(names)
+    assert {"python", "memory", "numba", "kernels", "calls", "blas", "cgroups", "disk cache"} <= set(names)
     worst = max(STATES.index(row["state"]) for row in result["checks"])
     assert result["state"] == STATES[worst]
     assert done.stderr.strip() == f"False {3 if result['state'] == BAD else 0}"

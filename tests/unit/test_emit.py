@@ -22,6 +22,8 @@ from toysegments import (
     limit_bands,
 )
 
+from tinytrain import binding
+from tinytrain.kernels.stretch import Stretch, single, ways
 from tinytrain.plan import Update, picture_macs
 from tinytrain.program import Bias, View, Weight
 from tinytrain.segments import slots
@@ -146,14 +148,28 @@ def made(name):
     return modules_of(toy("blocks")) if name == "modules" else toy(name)
 
 
-def test_bound_calls_need_neither_numba_s_dispatcher_nor_a_ufunc():
+def test_bound_calls_need_neither_numba_s_dispatcher_nor_a_ufunc(monkeypatch):
     pytest.importorskip("numba")
+    monkeypatch.setattr(binding, "stretched", list)  # one by one from Python
     network = made("modules")
     segment, arrays = backward_case(network, everything(network))
     calls = bound(segment, network, arrays, everything(network))[0]
     assert not any(hasattr(function, "direct") for function, _ in calls)
     products = [function for function, _ in calls if function in (np.dot, np.matmul)]
     assert products.count(np.dot) > len(products) / 2 > 0
+
+
+def test_a_segment_is_a_few_stretches_between_the_products_of_vectors():
+    pytest.importorskip("numba")
+    if not ways()["products"]:
+        pytest.skip("numpy's BLAS is not an OpenBLAS")
+    network = made("modules")
+    segment, arrays = backward_case(network, everything(network))
+    calls = bound(segment, network, arrays, everything(network))[0]
+    left = sum(function in (np.dot, np.matmul) for function, _ in calls)
+    assert any(isinstance(function, Stretch) for function, _ in calls)
+    assert len(calls) <= 2 * left + 1  # nothing else stands between them than one call
+    assert len(calls) < len(segment.calls) / 3
 
 
 def segments_of_all_kinds(network):
@@ -175,7 +191,7 @@ def test_every_call_writes_only_to_its_own_buffers(monkeypatch, name):
     network = made(name)
     for segment, arrays, updates in segments_of_all_kinds(network):
         calls, _, memory = bound(segment, network, arrays, updates)
-        for (kernel, args), call in zip(calls, segment.calls, strict=True):
+        for (kernel, args), call in zip(single(calls), segment.calls, strict=True):
             mine = np.zeros(len(memory), bool)
             for view in (a for a in call.args if isinstance(a, View) and a.buffer in segment.offsets):
                 start = segment.offsets[view.buffer]

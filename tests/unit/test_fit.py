@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from toypolicies import POLICIES
 
-from tinytrain.compile import compile_probe, compile_training
+from tinytrain.compile import BACKWARD, compile_probe, compile_training
 from tinytrain.errors import BudgetError
 from tinytrain.feasible import probe_inside
 from tinytrain.fit import WIDE_BANDS, check_macs, fit, ladder, smallest, smallest_budget, step_sizes
@@ -127,6 +127,14 @@ def test_a_plan_with_room_for_everything_keeps_all_defaults():
         policy.recipe(NETWORK, scores_of(policy), Budget(10**7, 0.5), TASKS[0], 1),
     )
     assert found.recipe == recipe and found.resources == next(ladder(recipe, TASKS[0]))
+
+
+def test_a_lane_that_only_embeds_holds_nothing_while_gradients_are_computed():
+    resources, recipe = Resources(4, 1, 1, 12, 12, lanes=2), plan("tinytrain", 10**7).recipe
+    table = compile_training(NETWORK, recipe, resources, TASKS[0]).table()
+    held = [row for row in table if "lane 1" in row["name"]]
+    assert {row["name"].split()[0] for row in held} == {"workspace", "features"}
+    assert not [row["name"] for row in held if row["first"] <= BACKWARD <= row["last"]]
 
 
 def test_views_go_before_channels_and_channels_before_the_optimizer():

@@ -27,6 +27,11 @@ import json
 from tinytrain.blas import library
 print(json.dumps(library()))
 """
+CALLS_PROBE = """
+import json
+from tinytrain.kernels.stretch import ways
+print(json.dumps(ways()))
+"""
 REINSTALL = "install it from wheels: pip install --force-reinstall --only-binary=:all: numpy threadpoolctl"
 WITHOUT_NUMBA = "kernels run in plain numpy, several times slower; pip install --force-reinstall numba"
 WARM_UP = "run tinytrain warmup, so that the first adaptation need not wait"
@@ -103,6 +108,18 @@ def _writable(path) -> bool:
     except OSError:
         return False
     return True
+
+
+def calls(subject) -> list[Line]:
+    """Whether kernels run one after another without Python between them, or one call of Python each."""
+    found, problem = _asked(CALLS_PROBE)
+    if problem:
+        return [Line("calls", WARNING, f"numba {problem}", WITHOUT_NUMBA)]
+    if not found["kernels"]:
+        value = "one by one from Python: slower by a tenth, and two threads are hardly faster than one"
+        return [Line("calls", WARNING, value, "pip install --force-reinstall llvmlite numba", facts=found)]
+    among = "with matrix products" if found["products"] else "between matrix products, which numpy calls"
+    return [Line("calls", OK, f"many kernels at a time in machine code, {among}", facts=found)]
 
 
 def blas(subject) -> list[Line]:

@@ -173,6 +173,6 @@ def _below(amount: int, limits: tuple[int, int]) -> str:
 
 
 CHECKS = (
-    python, cpu, memory, swap, doctorcode.numba, doctorcode.kernels, doctorcode.blas,
-    memory_controller, disks, governor, throttling, temperature,
+    python, cpu, memory, swap, doctorcode.numba, doctorcode.kernels, doctorcode.calls,
+    doctorcode.blas, memory_controller, disks, governor, throttling, temperature,
 )  # fmt: skip

@@ -3,9 +3,9 @@
 from tinytrain.commands.common import add_json, print_result
 
 DESCRIPTION = (
-    "Look at Python, processor, memory, numba and its compiled kernels, BLAS, control groups, disk space, "
-    "clock and heat; nothing is changed. Each line is ok, warning or bad, with a remedy below it. Exit code "
-    "3 if anything is bad, else 0."
+    "Look at Python, processor, memory, numba and its compiled kernels, BLAS and how both are called, "
+    "control groups, disk space, clock and heat; nothing is changed. Each line is ok, warning or bad, with "
+    "a remedy below it. Exit code 3 if anything is bad, else 0."
 )
 EXAMPLES = """\
   tinytrain doctor

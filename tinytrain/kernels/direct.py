@@ -7,6 +7,8 @@ arena never change the types of their arguments, so these are looked at once.
 
 import numpy as np
 
+_CODE: dict = {}  # numba's results by the entry point that they gave
+
 
 def direct(kernel, arguments: tuple) -> tuple:
     """(callable, its arguments) that does what ``kernel(*arguments)`` does, with arguments of these types.
@@ -22,6 +24,11 @@ def product(arguments: tuple) -> tuple:
     y, x, w = arguments
     whole = y.flags.c_contiguous and x.flags.forc and w.flags.forc
     return np.dot if whole else np.matmul, (x, w, y)
+
+
+def compiled_code(function):
+    """What numba knows of the machine code behind `function`, one that `direct` found; None for others."""
+    return _CODE.get(function)
 
 
 def entry(compiled, instead):
@@ -48,7 +55,10 @@ def _code(compiled, arguments: tuple):
     """Machine code for arguments of these types; None where there is none: a call will say why."""
     from numba import typeof
 
+    kinds = tuple(map(typeof, arguments))
     try:
-        return compiled.compile(tuple(map(typeof, arguments)))
+        found = compiled.compile(kinds)
+        _CODE[found] = compiled.overloads[kinds]
     except Exception:  # numba and LLVM raise anything
         return None
+    return found
