@@ -13,12 +13,9 @@ from kernelcases import CASES, Output
 from toynets import rng
 
 from tinytrain import binding, blas, kernels
-from tinytrain.adapt import adapt
 from tinytrain.kernels import direct, sgemm, stretch
 from tinytrain.kernels.direct import product
 from tinytrain.kernels.stretch import Stretch, stretched, ways
-from tinytrain.plan import Budget
-from tinytrain.toy import toy_episode, toy_network
 
 pytest.importorskip("numba")
 
@@ -139,26 +136,6 @@ def test_what_numpy_refuses_or_copies_is_left_to_it():
         (np.ones((6, 6), np.float32), square, square),
     ):
         assert sgemm.product_arguments(a, b, c) is None
-
-
-@pytest.mark.parametrize("policy", ["tinytrain", "trady", "full", "tinytl"])
-def test_an_adaptation_has_the_same_bits_with_python_between_the_calls(monkeypatch, policy):
-    network, episode, made, results = toy_network(), toy_episode(shots=3), [], []
-    for way in (stretched, list):
-
-        def counted(calls, way=way):
-            found = way(calls)
-            made.append(len(calls) - len(found))
-            return found
-
-        monkeypatch.setattr(binding, "stretched", counted)
-        made.clear()
-        results.append(adapt(network, episode, Budget(10**7), policy, lanes=2, force=True))
-        assert (sum(made) > 100) == (way is stretched)
-    a, b = results
-    assert a.losses == b.losses
-    for left, right in zip(a.delta.arrays(), b.delta.arrays(), strict=True):
-        np.testing.assert_array_equal(left, right)
 
 
 # ---- what is joined --------------------------------------------------------------------------------
@@ -299,15 +276,15 @@ def test_threads_that_ask_at_once_share_one_piece_of_code():
     from tinytrain.kernels.thunks import WORD, thunk
 
     kind = ir.FunctionType(ir.IntType(32), [WORD] * 11)
-    found, gate = [], threading.Barrier(8)
+    found, gate = [], threading.Barrier(4)
 
     def ask():
         gate.wait()
         found.append(thunk(kind))
 
-    threads = [threading.Thread(target=ask) for _ in range(8)]
+    threads = [threading.Thread(target=ask) for _ in range(4)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    assert len(found) == 8 and len(set(found)) == 1
+    assert len(found) == 4 and len(set(found)) == 1
