@@ -282,9 +282,13 @@ def test_threads_that_ask_at_once_share_one_piece_of_code():
         gate.wait()
         found.append(thunk(kind))
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for t in threads:
-        t.start()
+    usual = threading.stack_size(2**20)  # for small machines
+    try:
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for t in threads:
+            t.start()
+    finally:
+        threading.stack_size(usual)
     for t in threads:
         t.join()
     assert len(found) == 4 and len(set(found)) == 1
