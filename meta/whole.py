@@ -16,7 +16,7 @@ from tinytrain.arena import Arena, Interval, place
 from tinytrain.binding import Binder, WorkingCopy, run
 from tinytrain.compile import Program
 from tinytrain.emit import Emitter
-from tinytrain.kernels.stretch import single, stretched
+from tinytrain.kernels.stretch import stretched
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, Update
 from tinytrain.program import Buffer, Segment, View
@@ -165,8 +165,7 @@ class _Batch:
                 array.fill(0)
             views |= {external[n]: array for n, array in arrays.items()}
             views[external["gradients"]] = bind.array(f"gradients {partition}")
-        calls, self.outputs = bind.segment(bind.program.segments[segment], f"workspace ({unit})", views)
-        calls = single(calls)
+        calls, self.outputs = bind.calls(bind.program.segments[segment], f"workspace ({unit})", views)
         split = len(calls) if split is None else split
         self.forward, self.backward = stretched(calls[:split]), stretched(calls[split:])
 

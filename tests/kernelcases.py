@@ -28,6 +28,13 @@ def fresh(*shape, dtype=np.float32, compared="close") -> Output:
                   .reshape(shape), True, compared)  # fmt: skip
 
 
+def layouts(matrix):
+    """The same numbers whole, transposed, and as columns of a wider matrix and of its transpose."""
+    wide = np.full((len(matrix), matrix.shape[1] + 3), np.nan, np.float32)
+    wide[:, 1:-2] = matrix
+    return matrix, np.asfortranarray(matrix), wide[:, 1:-2], np.asfortranarray(wide)[:, 1:-2]
+
+
 class Guarded:
     """A copy of `array`, `shift` elements from an even address, between two canaries.
 

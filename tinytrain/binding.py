@@ -56,7 +56,12 @@ class Binder:
         return self.arena.view(self.program.offset(name), buffer.shape, buffer.dtype)
 
     def segment(self, segment: Segment, workspace: str, externals: dict[Buffer, np.ndarray]):
-        """Bound calls and output arrays of `segment` in the program buffer `workspace`."""
+        """Bound calls, few for many, and output arrays of `segment` in the program buffer `workspace`."""
+        calls, outputs = self.calls(segment, workspace, externals)
+        return stretched(calls), outputs
+
+    def calls(self, segment: Segment, workspace: str, externals: dict[Buffer, np.ndarray]):
+        """As `segment`, with a bound call for every call."""
         base = self.program.offset(workspace)
         flat = {b: array.reshape(-1) for b, array in externals.items()}
         for buffer, offset in segment.offsets.items():
@@ -65,7 +70,7 @@ class Binder:
             direct(getattr(self.kernels, call.kernel), tuple(self._argument(a, flat) for a in call.args))
             for call in segment.calls
         ]
-        return stretched(calls), tuple(self._argument(v, flat) for v in segment.outputs)
+        return calls, tuple(self._argument(v, flat) for v in segment.outputs)
 
     def _argument(self, arg, flat):
         if isinstance(arg, View):

@@ -46,9 +46,10 @@ def probe_inside(network: Network, policy: Policy, budget: Budget, task: TaskSha
     trains = smallest_budget(network, policy, guess, budget, task) <= budget.memory
     if not wanted and trains:
         return None
-    widest = _widest(network, wanted, budget, task) if trains else None
-    if widest or (trains and fits(0)):
-        return widest or programs[0]
+    if trains and (widest := _widest(network, wanted, budget, task)):
+        return widest
+    if trains and fits(0):
+        return programs[0]
     most = len(wanted) - 1  # one layer at the least is measured
     least = bisect_left(range(most), True, lo=min(1, most), key=fits) if wanted else 0
     if wanted and fits(least) and trains:

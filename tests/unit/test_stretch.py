@@ -9,7 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
-from kernelcases import CASES, Output
+from kernelcases import CASES, Output, layouts
 from toynets import rng
 
 from tinytrain import binding, blas, kernels
@@ -71,13 +71,6 @@ def test_every_kernel_gives_the_same_bits_in_a_stretch(compiled, name):
         outputs.append([v for v, a in zip(values, arguments, strict=True) if isinstance(a, Output)])
     for a, b in zip(*outputs, strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def layouts(matrix):
-    """The same numbers whole, transposed, and as columns of a wider matrix and of its transpose."""
-    wide = np.zeros((len(matrix), matrix.shape[1] + 3), np.float32)
-    wide[:, 1:-2] = matrix
-    return matrix, np.asfortranarray(matrix), wide[:, 1:-2], np.asfortranarray(wide)[:, 1:-2]
 
 
 @pytest.mark.parametrize("m,k,n", [(2, 2, 2), (5, 6, 4), (33, 48, 17), (256, 64, 160)])
