@@ -172,6 +172,11 @@ def copy(r):
     return fresh(m), _normal(r, m)
 
 
+def transpose(r):
+    m, n = _sizes(r, 40, 40)
+    return fresh(m, n), _normal(r, n, m)
+
+
 def _chosen(r, n) -> np.ndarray:
     (count,) = _sizes(r, n)
     return np.sort(r.permutation(n)[:count]).astype(np.int32)
@@ -376,6 +381,7 @@ CASES = {
         apply_mask, augment, cholesky, cholesky_solve, class_sums, copy, depthwise_forward,
         depthwise_grad_input, depthwise_grad_weight, dequantize, entropy, gather_columns, inverse_diagonal,
         matmul, momentum, normalize_rows, pack_mask, pool, pool2, pool2_grad, pool_grad, prototype_loss,
-        prototype_loss_grad, quantize, scatter_block, sgd, unfold, unfold_plane, upsample_add, upsample_grad,
+        prototype_loss_grad, quantize, scatter_block, sgd, transpose, unfold, unfold_plane, upsample_add,
+        upsample_grad,
     )
 } | {"add_bias_relu6": add_bias}  # fmt: skip

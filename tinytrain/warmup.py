@@ -20,9 +20,11 @@ def warm_up() -> list[str]:
     for run in RUNS:
         adapt(network, episode, Budget(memory=2**24), _policy(*run))
     table = kernel_table.load()
-    # A large network also asks for products of some columns, transposed; a portable one is compiled for them.
+    # A large network also asks for matrices to be transposed, and for products of some columns, transposed; a
+    # portable one is compiled for them.
     some = np.zeros((2, 4), np.float32)[:, 1:3].T
     table.matmul(np.empty((2, 2), np.float32), some, np.zeros((2, 2), np.float32))
+    table.transpose(np.empty((2, 3), np.float32), np.zeros((3, 2), np.float32))
     return sorted(name for name, kernel in vars(table).items() if _is_compiled(kernel))
 
 

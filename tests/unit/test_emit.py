@@ -141,10 +141,26 @@ def test_gradients_of_one_pass_equal_the_oracle(name, key):
     assert_gradients_equal_oracle(network, updates, n)
 
 
-KINDS = pytest.mark.parametrize("name", [*ROWS, "modules"])
+# 20,480 weights behind 4 x 4 positions of a picture.
+WIDE = (
+    ("conv", 8, 3, 2, True, 0, False), ("pointwise", 128, 1, 1, True, 1, False),
+    ("depthwise", 128, 3, 2, True, 1, False), ("pointwise", 160, 1, 1, False, 1, False),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("n, times", [(1, 1), (2, 1), (3, 0)])
+def test_for_few_positions_and_many_weights_the_gradient_is_computed_transposed(n, times):
+    network = toy(WIDE, size=16)
+    segment = assert_gradients_equal_oracle(network, everything(network), n)
+    assert sum(call.kernel == "transpose" for call in segment.calls) == times
+
+
+KINDS = pytest.mark.parametrize("name", [*ROWS, "modules", "wide"])
 
 
 def made(name):
+    if name == "wide":
+        return toy(WIDE, size=16)
     return modules_of(toy("blocks")) if name == "modules" else toy(name)
 
 

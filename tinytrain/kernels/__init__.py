@@ -47,6 +47,7 @@ NAMES = (
     "quantize",
     "scatter_block",
     "sgd",
+    "transpose",
     "unfold",
     "unfold_plane",
     "upsample_add",

@@ -119,6 +119,15 @@ def apply_mask(g, bits):
 
 
 @kernel
+def transpose(y, x):
+    """y (m, n) = x (n, m) transposed."""
+    for i in range(y.shape[0]):
+        row = y[i]
+        for j in range(row.shape[0]):
+            row[j] = x[j, i]
+
+
+@kernel
 def accumulate(total, x):
     """total (m,) += x (m,)."""
     for i in range(total.shape[0]):

@@ -282,3 +282,7 @@ def dequantize(x, codes, span):
 
 def copy(y, x):
     y[...] = x.copy()
+
+
+def transpose(y, x):
+    y[...] = x.T
