@@ -21,10 +21,15 @@ from tinytrain.plan import TaskShape
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """`fisher[layer]` is (cout,) float32; `loss` the mean loss; `macs` what the probe executed."""
+    """`fisher[layer]` is (cout,) float32; `loss` the mean loss; `macs` what the probe executed.
+
+    `similarity`: the mean cosine of the embeddings of clean pictures of different classes, weighted by their
+    lengths. It is low where the backbone knows pictures of this kind, and near 1 where all look alike to it.
+    """
 
     fisher: dict[int, np.ndarray]
     loss: float
+    similarity: float
     macs: int
     arena: int
 
@@ -60,6 +65,7 @@ def probe(
     runner = _Runner(*(machine or Machine()).memory(program), working, kernels, read)
     for i, label in enumerate(labels):
         runner.add_to_prototypes(i, label)
+    similarity = runner.similarity()
     runner.finish_prototypes()
     loss = sum(runner.tap(i, label, augmentation(i)) for i, label in enumerate(labels))
     count = len(labels)
@@ -67,7 +73,7 @@ def probe(
     macs = count * sum(
         c.macs * (1 + (s.name == "prefix")) for s in program.segments.values() for c in s.calls
     )
-    return Scores(fisher, loss / count, macs, program.nbytes)
+    return Scores(fisher, loss / count, similarity, macs, program.nbytes)
 
 
 class _Runner:
@@ -78,6 +84,7 @@ class _Runner:
         self.features = self.array("features (probe)")
         self.sums, self.counts = self.array("class sums"), self.array("class counts")
         self.prototypes, self.label = self.array("prototypes"), self.array("label")
+        self.lengths = np.zeros(len(self.sums))  # of the embeddings of each class, summed
         fisher = [self.array(f"fisher {i}") for i in program.detail["inspected"]]
         for total in (self.sums, self.counts, *fisher):
             total.fill(0)
@@ -107,6 +114,13 @@ class _Runner:
         run(self.embed_calls)
         self.label[0] = label
         self.kernels.class_sums(self.sums, self.counts, self.embedding, self.label)
+        self.lengths[label] += np.linalg.norm(self.embedding)
+
+    def similarity(self) -> float:
+        """Sum of the products of embeddings over all pairs of different classes, by that of their lengths."""
+        sums = self.sums.astype(float)
+        products = np.square(sums.sum(axis=0)).sum() - np.square(sums).sum()
+        return float(products / (self.lengths.sum() ** 2 - np.square(self.lengths).sum()))
 
     def finish_prototypes(self) -> None:
         np.divide(self.sums, self.counts[:, None], out=self.prototypes)

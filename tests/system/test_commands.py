@@ -139,7 +139,7 @@ def test_report_files_say_what_json_says(place, answer, tmp_path):
 def test_plan_announces_what_adapt_then_does(place, answer):
     options = [place / "photos", "--backbone", place / "toy.safetensors", "--policy", "tinytrain_published"]
     plan, report = answer("plan", *options), answer("adapt", *options)
-    for key in ("policy", "backbone", "selection", "resources"):
+    for key in ("policy", "backbone", "similarity", "selection", "resources"):
         assert plan[key] == report[key], key
     assert plan["memory"]["arena"] == report["memory"]["arena"]
     assert plan["macs"]["backward_per_query"] == report["macs"]["backward_per_query"]

@@ -42,6 +42,18 @@ def test_fisher_information_equals_its_definition_at_every_depth(name, view):
 
 
 @NETWORKS
+def test_similarity_is_the_mean_cosine_between_classes_weighted_by_lengths(name):
+    network = toy(name)
+    found = Oracle(network).forward(IMAGES).embeddings
+    lengths = np.linalg.norm(found, axis=1)
+    others = np.array(LABELS)[:, None] != np.array(LABELS)
+    weights = np.outer(lengths, lengths)[others]
+    cosines = (found @ found.T)[others] / weights
+    want = np.average(cosines, weights=weights)
+    assert scores(network, (2, 5)).similarity == pytest.approx(want, rel=1e-5)
+
+
+@NETWORKS
 def test_any_set_of_layers_can_be_inspected(name):
     network = toy(name)
     want, _ = fisher(Oracle(network), IMAGES, LABELS, augmented(1))

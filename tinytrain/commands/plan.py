@@ -51,6 +51,7 @@ def _facts(network, episode, budget, policy, scores, fitted) -> dict:
         "episode": content.describe_episode(episode),
         "memory": sizes,
         "macs": content.planned_macs(network, policy, budget, fitted),
+        "similarity": content.similarity(scores),
         "selection": content.selection(network, fitted, scores),
         "resources": content.describe_resources(fitted),
         "accounting": accounting(network),

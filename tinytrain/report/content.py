@@ -131,6 +131,11 @@ def planned_macs(network: Network, policy: Policy, budget: Budget, fit: Fit) -> 
     }
 
 
+def similarity(scores: Scores | None) -> float | None:
+    """How alike pictures of different classes are to the backbone, None where nothing was measured."""
+    return finite_or_none(scores.similarity) if scores else None
+
+
 def selection(network: Network, fit: Fit, scores: Scores | None) -> list[dict]:
     """One row per updated layer: which output channels, and their share of the layer's Fisher information.
 

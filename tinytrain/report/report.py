@@ -66,6 +66,7 @@ class Report:
                 "stages": stages,
                 "total": sum(stages.values()),
             },
+            "similarity": content.similarity(self.scores),
             "selection": content.selection(self.network, self.fit, self.scores),
             "seconds": {**self.seconds, "total": sum(self.seconds.values())},
             "threads": {"lanes": min(self.lanes, self.fit.resources.lanes), "blas": 1},

@@ -61,7 +61,12 @@ def _header(facts: dict) -> list:
             f"{len(e['classes'])} classes x {per_class} = {e['n_support']} to adapt to,"
             f" {e['n_query']} to judge by",
         ),
+        *([_line("pictures", _alike(facts["similarity"]))] if facts.get("similarity") is not None else []),
     ]
+
+
+def _alike(similarity: float) -> str:
+    return f"to the backbone, those of different classes are {similarity:.2f} alike (mean cosine)"
 
 
 def _accuracy(a: dict) -> list[str]:
