@@ -56,7 +56,7 @@ class View:
     def reshape(self, *shape: int) -> "View":
         known = -math.prod(shape)
         full = tuple(self.size // known if s == -1 else s for s in shape)
-        return replace(self, shape=full)
+        return View(self.buffer, full, self.start, self.column_range, self.transposed)
 
     @property
     def size(self) -> int:

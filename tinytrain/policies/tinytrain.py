@@ -102,9 +102,10 @@ def choose(network: Network, scores: Scores, cut: int, macs: float, numbers: flo
     if left_macs <= 0 or left_numbers <= 0 or not candidates:
         return None
     rows = [(i, c) for i in candidates for c in range(layers[i].cout)]
+    counts = [layers[i].cout for i in candidates]
     fisher = np.concatenate([scores.fisher[i] for i in candidates])
-    cost_macs = np.array([layers[i].macs / layers[i].cout for i, _ in rows])
-    cost_numbers = np.array([layers[i].fan_in for i, _ in rows])
+    cost_macs = np.repeat([layers[i].macs / layers[i].cout for i in candidates], counts)
+    cost_numbers = np.repeat([layers[i].fan_in for i in candidates], counts)
     density = fisher / (cost_macs / left_macs + cost_numbers / left_numbers)
     chosen: dict[int, list[int]] = {}
     gain = 0.0
