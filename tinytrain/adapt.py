@@ -116,7 +116,7 @@ def make_plan(
     """What `adapt` would train, without training it. Raises as `adapt` does."""
     _check_arguments(budget, seed)
     machine, policy, budget = Machine(backend), find_policy(policy), budget or Budget()
-    with one_thread():
+    with one_thread(), np.errstate(all="ignore"):
         working = WorkingCopy(network)
         return plan_adaptation(
             network, working, machine.kernels(), policy, episode, budget, seed, machine.clock(), machine

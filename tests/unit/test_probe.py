@@ -1,5 +1,7 @@
 """Fisher information on toy networks against its definition in float64."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from oracle import Oracle, fisher, prototype_loss
@@ -7,11 +9,14 @@ from toynets import ROWS, relative, toy
 from toysteps import IMAGES, LABELS, augmentation, augmented
 
 from tinytrain import kernels, machine
+from tinytrain.adapt import make_plan
 from tinytrain.arena import Arena
 from tinytrain.binding import WorkingCopy
 from tinytrain.compile import compile_probe
 from tinytrain.plan import TaskShape
 from tinytrain.probe import last_blocks, probe
+from tinytrain.report.content import similarity
+from tinytrain.toy import toy_episode, toy_network
 
 NETWORKS = pytest.mark.parametrize("name", list(ROWS))
 
@@ -51,6 +56,15 @@ def test_similarity_is_the_mean_cosine_between_classes_weighted_by_lengths(name)
     cosines = (found @ found.T)[others] / weights
     want = np.average(cosines, weights=weights)
     assert scores(network, (2, 5)).similarity == pytest.approx(want, rel=1e-5)
+
+
+@pytest.mark.parametrize("scale", [0, 1e30])
+def test_embeddings_of_length_zero_or_beyond_float32_have_no_similarity_and_cause_no_warning(scale):
+    network = toy_network()
+    scales = (*network.scales[:-1], np.full_like(network.scales[-1], scale))
+    biases = (*network.biases[:-1], np.zeros_like(network.biases[-1]))
+    found, _ = make_plan(replace(network, scales=scales, biases=biases), toy_episode())
+    assert np.isnan(found.similarity) and similarity(found) is None
 
 
 @NETWORKS
