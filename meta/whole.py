@@ -16,6 +16,7 @@ from tinytrain.arena import Arena, Interval, place
 from tinytrain.binding import Binder, WorkingCopy, run
 from tinytrain.compile import Program
 from tinytrain.emit import Emitter
+from tinytrain.fit import WIDE_BANDS
 from tinytrain.kernels.stretch import stretched
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, Update
@@ -204,7 +205,8 @@ def _forward(emitter: Emitter, x: View, inner: tuple[int, ...], tape: Tape | Non
 def _embed_segment(network: Network, externals, micro: int, inner: tuple[int, ...]) -> Segment:
     segment = Segment("embed", micro, external=set(externals.values()))
     features = externals["features"].pictures(micro)
-    segment.outputs = _forward(Emitter(segment, network), features, inner, None)
+    # A PC has the bytes for the widest bands; they change no bit.
+    segment.outputs = _forward(Emitter(segment, network, WIDE_BANDS[0]), features, inner, None)
     return segment.finish(keep=segment.outputs)
 
 
