@@ -15,7 +15,7 @@ from tinytrain import kernels as kernel_table
 from tinytrain.arena import Arena, Interval, place
 from tinytrain.binding import Binder, WorkingCopy, run
 from tinytrain.compile import Program
-from tinytrain.emit import Emitter
+from tinytrain.emit import BAND_BYTES, Emitter
 from tinytrain.fit import WIDE_BANDS
 from tinytrain.kernels.stretch import stretched
 from tinytrain.network import Network
@@ -215,7 +215,7 @@ def _train_segment(
 ) -> tuple[Segment, int]:
     """Forward pass, embeddings, backward pass; and the number of calls before the latter."""
     segment = Segment("train", micro, external=set(externals.values()))
-    emitter = Emitter(segment, network)
+    emitter = Emitter(segment, network, BAND_BYTES)
     tape = Tape(0, trained_parts(network, recipe, externals["gradients"]))
     segment.outputs = _forward(emitter, externals["features"].pictures(micro), inner, tape)
     split = len(segment.calls)
@@ -233,7 +233,7 @@ def _apart_segment(
 ) -> tuple[Segment, int]:
     """As `_train_segment`, but every part starts from its own input and its gradient stays inside."""
     segment = Segment("train", micro, external=set(externals.values()))
-    emitter, parts = Emitter(segment, network), _parts(network, inner)
+    emitter, parts = Emitter(segment, network, BAND_BYTES), _parts(network, inner)
     trained = trained_parts(network, recipe, externals["gradients"])
     tapes, found = [Tape(a, trained) for a, _ in parts], []
     for (a, b), tape in zip(parts, tapes, strict=True):

@@ -10,7 +10,7 @@ from tinytrain.probe import Scores
 
 def scores(network, inspected) -> Scores:
     rng = np.random.default_rng(0)
-    return Scores({i: rng.random(network.layers[i].cout).astype("f") for i in inspected}, 1.0, 0.3, 0, 0)
+    return Scores({i: rng.random(network.layers[i].cout).astype("f") for i in inspected}, 1.0, 0, 0)
 
 
 def plan_in(network, policy, memory, task):

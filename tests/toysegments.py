@@ -35,23 +35,23 @@ def forward_segment(network, first, last, n):
     return segment.finish(keep=segment.outputs), source
 
 
-def backward_segment(network, updates, first=0, n=1):
+def backward_segment(network, updates, first=0, n=1, band=None):
     """(segment, buffers: source, gradient of the embedding, gradients of the trained numbers)."""
     layer = network.layers[first]
     source = Buffer("source", (n, *layer.in_hw, layer.cin), "uint8" if first == 0 else "float32")
     g = Buffer("grad embedding", (n, network.embedding_size))
     gradients = Buffer("gradients", (n_trained(network, updates),))
     segment = Segment("backward", n, external={source, g, gradients})
-    emitter = Emitter(segment, network)
+    emitter = Emitter(segment, network, band)
     tape = Tape(cut_layer(network, updates), trained_parts(network, recipe(updates), gradients))
     emitter.forward(source.whole, first, len(network.layers), tape)
     emitter.backward(emitter.pool_grad(g.whole), first, len(network.layers), tape)
     return segment.finish(), source, g, gradients
 
 
-def backward_case(network, updates, first=0, n=1):
+def backward_case(network, updates, first=0, n=1, band=None):
     """(segment, arrays of its external buffers) with random input."""
-    segment, source, g, gradients = backward_segment(network, updates, first, n)
+    segment, source, g, gradients = backward_segment(network, updates, first, n, band)
     arrays = {
         source: features_of(network, first, n),
         g: np.random.default_rng(1).standard_normal(g.shape).astype("f"),
@@ -60,9 +60,9 @@ def backward_case(network, updates, first=0, n=1):
     return segment, arrays
 
 
-def assert_gradients_equal_oracle(network, updates, n):
+def assert_gradients_equal_oracle(network, updates, n, band=None):
     """Of one pass over n pictures, for random gradients of their embeddings; returns the segment."""
-    segment, arrays = backward_case(network, updates, n=n)
+    segment, arrays = backward_case(network, updates, n=n, band=band)
     for kernel, args in bound(segment, network, arrays, updates)[0]:
         kernel(*args)
     source, g, found = arrays.values()

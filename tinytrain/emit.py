@@ -22,10 +22,15 @@ BAND_BYTES = 56_000
 
 
 class Emitter:
-    """Emits passes of `network` for the `segment.n` pictures of a segment."""
+    """Emits passes of `network` for the `segment.n` pictures of a segment.
+
+    With a `band` of their own, which only passes have that may take more bytes, other ways are taken as well
+    that are faster and take more.
+    """
 
     def __init__(self, segment: Segment, network: Network, band: int | None = None):
         self.segment, self.network, self.n, self.band = segment, network, segment.n, band or BAND_BYTES
+        self.roomy = band is not None
         self.layers, self.modules = network.all_layers, {m.last: m for m in network.modules}
 
     # ---- forward -------------------------------------------------------------------------

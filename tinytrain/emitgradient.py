@@ -9,10 +9,10 @@ from tinytrain.tape import Trained
 
 # Weight gradients of a pointwise layer pass through a scratch of at most this many bytes.
 SCRATCH_BYTES = 16_384
-# With at most so many positions and at least so many weights the product is computed transposed. Otherwise
-# BLAS copies all weights into another order, which takes longer than the product: OpenBLAS with AVX-512 has a
-# faster way where the small matrix is the transposed one, of half the time at 4 x 4 positions. With AVX2 both
-# take as long. Each number is the same sum.
+# With at most so many positions and at least so many weights, and bytes for the gradient twice, the product
+# is computed transposed. Otherwise BLAS copies all weights into another order, which takes longer than the
+# product: OpenBLAS with AVX-512 has a faster way where the small matrix is the transposed one, of half the time
+# at 4 x 4 positions, with the same bits. With AVX2 both take as long and differ in last bits.
 FEW_POSITIONS, MANY_WEIGHTS = 32, 16_384
 
 
@@ -52,9 +52,9 @@ def grad_input(emitter, i: int, g: View) -> View:
 
 
 def _grad_rows(emitter, i: int, gx: View, g: View, macs: int) -> None:
-    """gx = g @ weights of layer i, transposed."""
+    """gx = g @ W^T, W the weights of layer i."""
     layer, segment = emitter.layers[i], emitter.segment
-    if g.shape[0] > FEW_POSITIONS or layer.n_weights < MANY_WEIGHTS:
+    if not emitter.roomy or g.shape[0] > FEW_POSITIONS or layer.n_weights < MANY_WEIGHTS:
         segment.call("matmul", gx, g, Weight(i, transposed=True), macs=macs, part="grad_input")
         return
     turned = segment.new(f"{layer.name} gradient transposed", *gx.shape[::-1])

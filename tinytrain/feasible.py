@@ -36,7 +36,7 @@ def probe_inside(network: Network, policy: Policy, budget: Budget, task: TaskSha
     wanted = policy.inspects(network) if policy.inspects else ()
     # Nothing was measured yet, so every channel counts as much as any other.
     alike = {i: np.ones(network.layers[i].cout, np.float32) for i in wanted}
-    guess = Scores(alike, 0.0, 0.0, 0, 0) if wanted else None
+    guess = Scores(alike, 0.0, 0, 0) if wanted else None
     programs: dict[int, Program] = {}
 
     def fits(left_out: int) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tinytrain.compile import Program, compile_training
+from tinytrain.emit import BAND_BYTES
 from tinytrain.errors import BudgetError
 from tinytrain.network import Network
 from tinytrain.plan import (
@@ -33,6 +34,8 @@ WORKERS = ((2, 2, 5), (2, 2, 2), (2, 2, 1), (1, 2, 1), (1, 1, 2), (1, 1, 1))
 LEAST_VIEWS = 3  # with fewer cached views, fresh ones are computed in every step
 # Bytes of what is computed in bands, where there is room for more than the usual ones.
 WIDE_BANDS = (224_000, 112_000)
+# The usual ones, where there is room for other ways that take more bytes (`Emitter.roomy`).
+ROOMY_BANDS = (*WIDE_BANDS, BAND_BYTES)
 CHEAPER = {"adam": ("adam", "momentum", "sgd"), "momentum": ("momentum", "sgd"), "sgd": ("sgd",)}
 
 
@@ -110,9 +113,9 @@ def _fit_recipe(network: Network, recipe: Recipe, memory: int, task: TaskShape) 
 
 
 def _widest(program: Program, memory: int) -> Program:
-    """The same program in the widest bands for which bytes are left, all of it or nothing: it runs faster."""
+    """The same program in the fastest way for which bytes are left, all of it or nothing."""
     recipe, resources, task = (program.detail[k] for k in ("recipe", "resources", "task"))
-    for band in WIDE_BANDS:
+    for band in ROOMY_BANDS:
         bank = SegmentBank(program.network, recipe, band)
         wide = compile_training(program.network, recipe, resources, task, bank)
         if wide.nbytes <= memory:

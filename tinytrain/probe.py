@@ -5,6 +5,7 @@ One backward pass per support picture, one picture alive at a time, no weight gr
 the convolution output and g the gradient of the loss in it.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,14 +25,15 @@ class Scores:
     """`fisher[layer]` is (cout,) float32; `loss` the mean loss; `macs` what the probe executed.
 
     `similarity`: the mean cosine of the embeddings of clean pictures of different classes, weighted by their
-    lengths. It is low where the backbone knows pictures of this kind, and near 1 where all look alike to it.
+    lengths; NaN where it was not measured. Near 0 they point different ways, near 1 all look alike to the
+    backbone; how well it tells the classes apart is another matter.
     """
 
     fisher: dict[int, np.ndarray]
     loss: float
-    similarity: float
     macs: int
     arena: int
+    similarity: float = math.nan
 
     def potential(self, layer: int) -> float:
         """Fisher potential of a layer: the sum over its channels."""
@@ -73,7 +75,7 @@ def probe(
     macs = count * sum(
         c.macs * (1 + (s.name == "prefix")) for s in program.segments.values() for c in s.calls
     )
-    return Scores(fisher, loss / count, similarity, macs, program.nbytes)
+    return Scores(fisher, loss / count, macs, program.nbytes, similarity)
 
 
 class _Runner:
@@ -114,12 +116,16 @@ class _Runner:
         run(self.embed_calls)
         self.label[0] = label
         self.kernels.class_sums(self.sums, self.counts, self.embedding, self.label)
-        self.lengths[label] += np.linalg.norm(self.embedding)
+        # In float64, not by BLAS: portable kernels give the same bits on every processor.
+        self.lengths[label] += np.sqrt(np.square(self.embedding, dtype=float).sum())
 
     def similarity(self) -> float:
         """Sum of the products of embeddings over all pairs of different classes, by that of their lengths."""
-        sums = self.sums.astype(float)
-        products = np.square(sums.sum(axis=0)).sum() - np.square(sums).sum()
+        total, products = np.zeros(self.sums.shape[1]), 0.0
+        for row in self.sums:
+            total += row
+            products -= np.square(row, dtype=float).sum()
+        products += np.square(total).sum()
         return float(products / (self.lengths.sum() ** 2 - np.square(self.lengths).sum()))
 
     def finish_prototypes(self) -> None:

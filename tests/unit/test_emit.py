@@ -148,10 +148,10 @@ WIDE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("n, times", [(1, 1), (2, 1), (3, 0)])
-def test_for_few_positions_and_many_weights_the_gradient_is_computed_transposed(n, times):
+@pytest.mark.parametrize("n, band, times", [(1, 56_000, 1), (2, 56_000, 1), (3, 56_000, 0), (1, None, 0)])
+def test_with_room_the_gradient_behind_few_positions_and_many_weights_is_computed_transposed(n, band, times):
     network = toy(WIDE, size=16)
-    segment = assert_gradients_equal_oracle(network, everything(network), n)
+    segment = assert_gradients_equal_oracle(network, everything(network), n, band)
     assert sum(call.kernel == "transpose" for call in segment.calls) == times
 
 
@@ -195,9 +195,9 @@ def segments_of_all_kinds(network):
         yield segment, {source: features_of(network, 0, n)}, ()
     for key, n in ((0, 1), (1, 2), (2, 1)):
         updates = random_updates(network, key)
-        yield *backward_case(network, updates, n=n), updates
+        yield *backward_case(network, updates, n=n, band=700), updates
     updates = (*everything(network), *module_updates(network, range(len(network.modules))))
-    yield *backward_case(network, updates, n=2), updates
+    yield *backward_case(network, updates, n=2, band=700), updates
 
 
 @KINDS

@@ -35,7 +35,7 @@ def scores_of(policy, network=NETWORK, seed=0):
         return None
     rng = np.random.default_rng(seed)
     layers = policy.inspects(network)
-    return Scores({i: rng.random(network.layers[i].cout).astype("f") for i in layers}, 1.0, 0.3, 0, 0)
+    return Scores({i: rng.random(network.layers[i].cout).astype("f") for i in layers}, 1.0, 0, 0)
 
 
 def plan(name, memory, task=TASKS[0], macs=0.5, network=NETWORK):

@@ -109,7 +109,7 @@ def _blamed(policy: Policy, where: str) -> Iterator[None]:
 def made_up(network: Network, layers: tuple[int, ...], seed: int) -> Scores:
     """Random Fisher information of `layers`."""
     rng = rng_for(seed, "made-up scores")
-    return Scores({i: rng.random(network.layers[i].cout).astype(np.float32) for i in layers}, 1.0, 0.3, 0, 0)
+    return Scores({i: rng.random(network.layers[i].cout).astype(np.float32) for i in layers}, 1.0, 0, 0)
 
 
 def _check_recipes(policy: Policy, network: Network, task: TaskShape, seed: int) -> None:
