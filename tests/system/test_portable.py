@@ -115,13 +115,14 @@ def test_warming_up_compiles_the_portable_product_for_every_layout(tmp_path):
 
 
 @long
+@pytest.mark.parametrize("macs", ["15%", "30%"])
 @pytest.mark.parametrize("seed", range(RUNS))
-def test_a_portable_adaptation_trains_the_same_bits_on_an_older_processor(tmp_path, seed):
+def test_a_portable_adaptation_trains_the_same_bits_on_an_older_processor(tmp_path, seed, macs):
     photos, deltas = tmp_path / "photos", []
     process(["-m", "tinytrain", "data", "export", "leaves", str(photos), "--per-class", "8"], {}, tmp_path)
     for name, variables in (("this", {}), ("older", OLDER)):
         out = tmp_path / f"{name}.safetensors"
-        task = [str(photos), "--way", "5", "--seed", str(seed), "--out", str(out)]
+        task = [str(photos), "--way", "5", "--seed", str(seed), "--macs", macs, "--out", str(out)]
         process(["-m", "tinytrain", "adapt", *task], variables, tmp_path / name)
         deltas.append(load_delta(out))
     this, older = deltas

@@ -59,9 +59,7 @@ def test_similarity_is_the_mean_cosine_between_classes_weighted_by_lengths(name)
 
 
 @pytest.mark.parametrize("scale, known", [(0, False), (1e30, True)])
-def test_embeddings_of_length_zero_have_no_similarity_and_squares_beyond_float32_cause_no_warning(
-    scale, known
-):
+def test_embeddings_of_length_zero_have_no_similarity_and_very_long_ones_cause_no_warning(scale, known):
     network = toy_network()
     scales = (*network.scales[:-1], np.full_like(network.scales[-1], scale))
     biases = (*network.biases[:-1], np.zeros_like(network.biases[-1]))

@@ -136,9 +136,9 @@ def strength(similarity: float) -> float:
     """What learning rates are multiplied by where pictures of different classes are so similar (`Scores`).
 
     1 where that was not measured. To a backbone of ImageNet photographs of unlike things are 0.05 alike,
-    drawn signs 0.35, edges 0.55, spectrograms 0.75. Made on ten domains that are no targets; on other episodes
-    of these it gained 0.5 +-0.4 points, and 0.3 +-0.4 with a sparing plan, which does without (205 each, trials
-    that no command repeats).
+    drawn signs 0.35, edges 0.55, spectrograms 0.75. Made on ten domains that are no targets; on other
+    episodes of these it gained 0.5 +-0.4 points, and 0.3 +-0.4 with a sparing plan, which does without (205
+    each, trials that no command repeats).
     """
     return 1.0 if math.isnan(similarity) else min(2.25, max(0.25, 0.25 + 2.5 * similarity))
 
