@@ -215,6 +215,7 @@ def _train_segment(
 ) -> tuple[Segment, int]:
     """Forward pass, embeddings, backward pass; and the number of calls before the latter."""
     segment = Segment("train", micro, external=set(externals.values()))
+    # The usual bands, for others add up gradients in another order; named, for bytes are no limit here.
     emitter = Emitter(segment, network, BAND_BYTES)
     tape = Tape(0, trained_parts(network, recipe, externals["gradients"]))
     segment.outputs = _forward(emitter, externals["features"].pictures(micro), inner, tape)

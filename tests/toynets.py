@@ -45,6 +45,11 @@ HEADED = (  # a residual block without an expand convolution, a lone head convol
     ("pointwise", 20, 1, 1, True, 3, False),
 )
 ROWS = {"blocks": BLOCKS, "headed": HEADED}
+# 20,480 weights behind 4 x 4 positions of a picture of 16 x 16.
+WIDE = (
+    ("conv", 8, 3, 2, True, 0, False), ("pointwise", 128, 1, 1, True, 1, False),
+    ("depthwise", 128, 3, 2, True, 1, False), ("pointwise", 160, 1, 1, False, 1, False),
+)  # fmt: skip
 
 
 def rng(*key):

@@ -12,7 +12,8 @@ SCRATCH_BYTES = 16_384
 # With at most so many positions and at least so many weights, and bytes for the gradient twice, the product
 # is computed transposed. Otherwise BLAS copies all weights into another order, which takes longer than the
 # product: OpenBLAS with AVX-512 has a faster way where the small matrix is the transposed one, of half the
-# time at 4 x 4 positions, with the same bits. With AVX2 both take as long and differ in last bits.
+# time at 4 x 4 positions, with the same bits. With AVX2 both take as long and differ in last bits (by trials
+# that no command repeats).
 FEW_POSITIONS, MANY_WEIGHTS = 32, 16_384
 
 

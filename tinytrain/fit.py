@@ -108,18 +108,18 @@ def _fit_recipe(network: Network, recipe: Recipe, memory: int, task: TaskShape) 
     for resources in (*ladder(recipe, task), *smallest(task)):
         program = compiled(resources)
         if program.nbytes <= memory:
-            return Fit(_widest(program, memory), recipe, resources)
+            return Fit(_fastest(program, memory), recipe, resources)
     return None
 
 
-def _widest(program: Program, memory: int) -> Program:
+def _fastest(program: Program, memory: int) -> Program:
     """The same program in the fastest way for which bytes are left, all of it or nothing."""
     recipe, resources, task = (program.detail[k] for k in ("recipe", "resources", "task"))
     for band in ROOMY_BANDS:
         bank = SegmentBank(program.network, recipe, band)
-        wide = compile_training(program.network, recipe, resources, task, bank)
-        if wide.nbytes <= memory:
-            return wide
+        faster = compile_training(program.network, recipe, resources, task, bank)
+        if faster.nbytes <= memory:
+            return faster
     return program
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from toynets import (
     ROWS,
+    WIDE,
     everything,
     features_of,
     module_updates,
@@ -139,13 +140,6 @@ def test_gradients_of_one_pass_equal_the_oracle(name, key):
     network, n = toy(name), 1 + key % 2
     updates = everything(network) if key == 0 else random_updates(network, key)
     assert_gradients_equal_oracle(network, updates, n)
-
-
-# 20,480 weights behind 4 x 4 positions of a picture.
-WIDE = (
-    ("conv", 8, 3, 2, True, 0, False), ("pointwise", 128, 1, 1, True, 1, False),
-    ("depthwise", 128, 3, 2, True, 1, False), ("pointwise", 160, 1, 1, False, 1, False),
-)  # fmt: skip
 
 
 @pytest.mark.parametrize("n, band, times", [(1, 56_000, 1), (2, 56_000, 1), (3, 56_000, 0), (1, None, 0)])

@@ -4,12 +4,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from toynets import WIDE, everything, recipe, toy
 from toypolicies import POLICIES
 
 from tinytrain.compile import BACKWARD, compile_probe, compile_training
 from tinytrain.errors import BudgetError
 from tinytrain.feasible import probe_inside
-from tinytrain.fit import WIDE_BANDS, check_macs, fit, ladder, smallest, smallest_budget, step_sizes
+from tinytrain.fit import (
+    WIDE_BANDS,
+    _fastest,
+    check_macs,
+    fit,
+    ladder,
+    smallest,
+    smallest_budget,
+    step_sizes,
+)
 from tinytrain.plan import (
     Budget,
     Recipe,
@@ -54,6 +64,15 @@ def test_wide_bands_take_fewer_calls_and_the_same_macs(kind):
     assert len(wide.calls) < len(usual.calls)
     for part in ("forward", "grad_input", "grad_weight"):
         assert wide.macs(part) == usual.macs(part)
+
+
+def test_only_bytes_that_are_left_are_spent_on_transposed_gradients():
+    network, resources = toy(WIDE, size=16), Resources(0, 1, 1, 4, 4)
+    usual = compile_training(network, recipe(everything(network)), resources, TaskShape(4, 2))
+    faster = _fastest(usual, 10**7)
+    assert _fastest(usual, usual.nbytes - 1) is usual and faster.detail["resources"] == resources
+    for program, transposes in ((usual, False), (faster, True)):
+        assert ("transpose" in {c.kernel for s in program.segments.values() for c in s.calls}) == transposes
 
 
 @EVERY

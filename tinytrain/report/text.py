@@ -61,7 +61,7 @@ def _header(facts: dict) -> list:
             f"{len(e['classes'])} classes x {per_class} = {e['n_support']} to adapt to,"
             f" {e['n_query']} to judge by",
         ),
-        *([_line("pictures", _alike(facts["similarity"]))] if facts.get("similarity") is not None else []),
+        *([_line("pictures", _alike(facts["similarity"]))] if facts["similarity"] is not None else []),
     ]
 
 
