@@ -29,7 +29,7 @@ from tinytrain.policies.common import Policy
 from tinytrain.probe import Scores, probe
 from tinytrain.report import Report
 from tinytrain.seeds import rng_for
-from tinytrain.session import Progress, Session
+from tinytrain.session import Progress, Session, own_before
 
 make_callable(__name__)
 
@@ -140,8 +140,8 @@ def _train(session: Session, network: Network, progress, clock) -> tuple:
     """Cosine head and the recipe's head before training, the delta, and the evidence for the guard."""
     session.fill(progress)
     clock.lap("features")
-    cosine = session.fit_head("head before", BEFORE, "cosine", "left out (before)")
-    head_before = head = session.fit_head("head before", BEFORE)
+    recipe = session.fit.recipe
+    cosine, head_before = session.fit_heads("before", BEFORE, own_before(session.fit))
     clock.lap("head")
     if not (cosine.is_finite() and head_before.is_finite()):
         raise AdaptationRefusedError(
@@ -149,18 +149,14 @@ def _train(session: Session, network: Network, progress, clock) -> tuple:
             f"{network.name} as it is gives NaN or infinity for {len(session.labels)} support pictures; "
             "take another backbone",
         )
-    tick, slices, after = BEFORE, (), None
-    recipe, before = session.fit.recipe, session.array("left out (before)").copy()
+    head, tick, slices, after = head_before, BEFORE, (), None
+    before = session.array("left out (before)").copy()
     losses = session.train(progress) if recipe.updates else []
     clock.lap("training")
     finite = bool(np.isfinite(losses).all())
     if losses and finite:
-        session.fit_head("head after", AFTER, "cosine", "left out (after)")
-        tick, head, after = (
-            AFTER,
-            session.fit_head("head after", AFTER),
-            session.array("left out (after)").copy(),
-        )
+        tick, (_, head) = AFTER, session.fit_heads("after", AFTER)
+        after = session.array("left out (after)").copy()
     # The result is copied out while most of the arena is given back, so that both fit the budget.
     session.release(f"scatter matrix ({tick})")
     if losses and finite:

@@ -5,9 +5,10 @@ buffer may use the bytes of another whose ticks it does not share. All work of o
 happens in that lane's workspace.
 """
 
+import math
 from dataclasses import dataclass, field
 
-from tinytrain.arena import Interval, Layout, place
+from tinytrain.arena import Interval, Layout, lower_bound, place
 from tinytrain.leftout import COLUMNS as LEFT_OUT_COLUMNS
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, Resources, TaskShape, n_hard, n_through, n_trained, n_unlabelled
@@ -58,9 +59,12 @@ class _Book:
         self.buffers[name] = Buffer(name, tuple(shape), dtype)
         self.lives[name] = (first, last)
 
-    def finish(self, network, segments, externals) -> Program:
+    def finish(self, network, segments, externals, limit: float = math.inf) -> Program | None:
+        """The program, None where it takes more than `limit` bytes."""
         intervals = [Interval(n, b.nbytes, *self.lives[n]) for n, b in self.buffers.items()]
-        layout = place(intervals)
+        # Most candidates of a search are so large that they need not be placed to know it.
+        if lower_bound(intervals) > limit or (layout := place(intervals)).nbytes > limit:
+            return None
         index = {i.name: o for i, o in zip(layout.intervals, layout.offsets, strict=True)}
         return Program(network, segments, self.buffers, layout, externals, {"index": index})
 
@@ -71,11 +75,17 @@ def _tails(count: int, micro: int) -> set[int]:
 
 
 def compile_training(
-    network: Network, recipe: Recipe, resources: Resources, task: TaskShape, bank: SegmentBank | None = None
-) -> Program:
+    network: Network,
+    recipe: Recipe,
+    resources: Resources,
+    task: TaskShape,
+    bank: SegmentBank | None = None,
+    limit: float = math.inf,
+) -> Program | None:
     """The program of one adaptation: fill the cache, fit a head, train, fit a head again, predict.
 
-    A `bank` of the same network and recipe saves emitting the same segments for other resources.
+    None where it takes more than `limit` bytes. A `bank` of the same network and recipe saves emitting the
+    same segments for other resources.
     """
     r, bank = resources, bank or SegmentBank(network, recipe)
     network = bank.network
@@ -96,7 +106,9 @@ def compile_training(
     _step_buffers(book, network, r, task, recipe)
     _trained_buffers(book, recipe, r, n_trained(network, recipe.updates))
     _head_buffers(book, network, recipe, task)
-    program = book.finish(network, segments, bank.externals)
+    program = book.finish(network, segments, bank.externals, limit)
+    if program is None:
+        return None
     program.detail.update(start=bank.start, cut=bank.cut, recipe=recipe, resources=r, task=task)
     return program
 

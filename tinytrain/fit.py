@@ -100,14 +100,13 @@ def fit(network: Network, policy: Policy, scores: Scores | None, budget: Budget,
 def _fit_recipe(network: Network, recipe: Recipe, memory: int, task: TaskShape) -> Fit | None:
     bank = SegmentBank(network, recipe)
 
-    def compiled(resources: Resources) -> Program:
-        return compile_training(network, recipe, resources, task, bank)
+    def inside(resources: Resources) -> Program | None:
+        return compile_training(network, recipe, resources, task, bank, memory)
 
-    if all(compiled(resources).nbytes > memory for resources in smallest(task)):
+    if not any(map(inside, smallest(task))):
         return None
     for resources in (*ladder(recipe, task), *smallest(task)):
-        program = compiled(resources)
-        if program.nbytes <= memory:
+        if program := inside(resources):
             return Fit(_fastest(program, memory), recipe, resources)
     return None
 
@@ -117,8 +116,7 @@ def _fastest(program: Program, memory: int) -> Program:
     recipe, resources, task = (program.detail[k] for k in ("recipe", "resources", "task"))
     for band in ROOMY_BANDS:
         bank = SegmentBank(program.network, recipe, band)
-        faster = compile_training(program.network, recipe, resources, task, bank)
-        if faster.nbytes <= memory:
+        if faster := compile_training(program.network, recipe, resources, task, bank, memory):
             return faster
     return program
 

@@ -76,7 +76,8 @@ class HeadArrays:
     scatter: np.ndarray | None
 
 
-Batches = Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]]
+Batch = tuple[np.ndarray, np.ndarray]  # embeddings (n, d) of length 1, labels (n,)
+Batches = Callable[[], Iterable[Batch]]
 
 
 def fit_head(
@@ -84,16 +85,14 @@ def fit_head(
 ) -> Head:
     """Fit a head to (embeddings, labels) batches of all views, and judge it by those of the clean pictures.
 
-    `pictures` is the number of clean pictures per class, (way,). Batches may be overwritten by the
-    next one; embeddings are scaled to length 1 in place. The returned head's weights and means are
-    copies that may outlive the arena.
+    Embeddings have length 1; a batch may be overwritten by the next one. `pictures` is the number of clean
+    pictures per class, (way,). The returned head's weights and means are copies that may outlive the arena.
     """
     arrays.sums.fill(0)
     arrays.counts.fill(0)
     if kind == "lda":
         arrays.scatter.fill(0)
     for embeddings, labels in every_view():
-        kernels.normalize_rows(embeddings)
         kernels.class_sums(arrays.sums, arrays.counts, embeddings, labels)
         if kind == "lda":
             kernels.add_outer(arrays.scatter, embeddings, np.float32(1))
@@ -167,7 +166,6 @@ def _judged(
     lead, largest, seen, right, judged = 0.0, 0.0, 0, 0, 0
     confidence = np.zeros(len(TEMPERATURES))
     for embeddings, labels in clean():
-        kernels.normalize_rows(embeddings)
         for e, label in zip(embeddings, labels, strict=True):
             logits = arrays.weights @ e + arrays.offsets
             others = (float(logits.sum()) - float(logits[label])) / (len(logits) - 1)

@@ -18,4 +18,4 @@ def rng_for(seed: int, *names: str | int) -> np.random.Generator:
     # json keeps 1 and "1", and ("a", "b") and ("ab",), apart; Python's own hash changes per process.
     key = json.dumps([int(seed), *(n if isinstance(n, str) else int(n) for n in names)])
     words = np.frombuffer(hashlib.sha256(key.encode()).digest(), dtype="<u4")
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words.tolist())))
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))

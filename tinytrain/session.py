@@ -1,6 +1,7 @@
 """The stages of one adaptation in one arena: fill, head, train, head, predict."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from tinytrain.compile import PREDICT
 from tinytrain.engine import Item, Trainer
 from tinytrain.episode import Episode, Pictures
 from tinytrain.fit import Fit
-from tinytrain.head import Head, HeadArrays, fit_head
+from tinytrain.head import Batch, Batches, Head, HeadArrays, fit_head
 from tinytrain.lane import query_lane
 from tinytrain.leftout import COLUMNS, measure
 from tinytrain.plan import n_unlabelled
@@ -41,6 +42,11 @@ def head_views(fit: Fit, kind: str, n_support: int) -> int:
     return sets - 1 if sets >= 2 else max(1, min(fit.recipe.views, HEAD_PICTURES // n_support))
 
 
+def own_before(fit: Fit) -> bool:
+    """Whether the recipe's head is fitted to the network as it is: to predict queries by, or to be kept."""
+    return not fit.recipe.updates or fit.program.detail["task"].n_query > 0
+
+
 class Session:
     """One adaptation of `working` to `episode` by the program of `fit`; `adapt` has the order of calls."""
 
@@ -63,6 +69,8 @@ class Session:
         )
         self.array = self.trainer.bind.array
         self._predictor = query_lane(self.trainer.bind)
+        # View and first picture of the unit embeddings in the buffer for those of the support.
+        self._at_hand: tuple[int, int] | None = None
 
     def _read(self, i: int) -> np.ndarray:
         """Support picture i; behind the last of them come the query pictures."""
@@ -78,13 +86,19 @@ class Session:
 
     # ---- heads -----------------------------------------------------------------------------
 
-    def fit_head(self, name: str, tick: int, kind: str | None = None, left_out: str | None = None) -> Head:
-        """Fit a head (the recipe's, or `kind`) to the support as the network is now.
+    def fit_heads(self, when: str, tick: int, own: bool = True) -> tuple[Head, Head]:
+        """Cosine prototypes and, if `own` (else these again), the recipe's head, of the network as it is.
 
-        `name` is "head before" or "head after", `tick` the time at which the arena holds its arrays.
-        `left_out` names a buffer that takes what `leftout.measure` finds on the way, for a cosine head.
+        `when` is "before" or "after", `tick` the time at which the arena holds their arrays. The buffer "left
+        out (`when`)" takes what `leftout.measure` finds on the way.
         """
-        kind = kind or self.fit.recipe.head
+        kind = self.fit.recipe.head if own else "cosine"
+        # First, because the clean embeddings that it leaves behind are all that prototypes need.
+        head = None if kind == "cosine" else self._fit_head(kind, f"head {when}", tick, lambda: self._unit(0))
+        cosine = self._fit_head("cosine", f"head {when}", tick, lambda: self._measured(f"left out ({when})"))
+        return cosine, head or cosine
+
+    def _fit_head(self, kind: str, name: str, tick: int, clean: Batches) -> Head:
         arrays = HeadArrays(
             self.array(f"{name}: weights"),
             self.array(f"{name}: offsets"),
@@ -92,40 +106,44 @@ class Session:
             self.array("class counts"),
             self.array(f"scatter matrix ({tick})") if kind == "lda" else None,
         )
-        views = range(head_views(self.fit, kind, len(self.labels)) + 1)
+        views = range(head_views(self.fit, kind, len(self.labels)), -1, -1)  # the clean one last
         return fit_head(
-            kind, self.kernels, arrays, lambda: self._embeddings(views),
-            lambda: self._measured(left_out), self.trainer.class_sizes,
+            kind, self.kernels, arrays, lambda: chain.from_iterable(map(self._unit, views)),
+            clean, self.trainer.class_sizes,
         )  # fmt: skip
 
-    def _measured(self, left_out: str | None):
-        """Batches of the clean pictures, measured once the head has scaled them to length 1."""
+    def _measured(self, left_out: str) -> Iterator[Batch]:
+        """Batches of the clean pictures, measured against the class means on the way."""
         first, trainer = 0, self.trainer
-        for embeddings, labels in self._embeddings((0,), self.dealt):
+        for embeddings, labels in self._unit(0):
+            rows = np.empty((len(labels), COLUMNS), np.float32)
+            # Prototypes are free before training and after it.
+            measure(rows, embeddings, labels, trainer.sums, trainer.class_sizes, trainer.prototypes)
+            self.array(left_out)[self.dealt[first : first + len(labels)]] = rows
+            first += len(labels)
             yield embeddings, labels
-            if left_out:
-                rows = np.empty((len(labels), COLUMNS), np.float32)
-                # Prototypes are free before training and after it.
-                measure(rows, embeddings, labels, trainer.sums, trainer.class_sizes, trainer.prototypes)
-                self.array(left_out)[self.dealt[first : first + len(labels)]] = rows
-                first += len(labels)
 
-    def _embeddings(self, which, order=None):
-        """(embeddings, labels) batches of the support in the views `which`, by index or in `order`."""
-        out = self.trainer.support
-        order = np.arange(len(self.labels)) if order is None else order
-        for view in which:
-            for first in range(0, len(self.labels), len(out)):
-                chosen = order[first : first + len(out)]
-                self.trainer.embed([(view, i) for i in chosen], out[: len(chosen)])
-                yield out[: len(chosen)], self.labels[chosen]
+    def _unit(self, view: int) -> Iterator[Batch]:
+        """Batches of one view of the support, scaled to length 1; what is at hand is not computed again."""
+        for chosen in self._stretches():
+            embeddings, wanted = self.trainer.support[: len(chosen)], (view, int(chosen[0]))
+            if self._at_hand != wanted:
+                self.trainer.embed([(view, i) for i in chosen], embeddings)
+                self.kernels.normalize_rows(embeddings)
+                self._at_hand = wanted
+            yield embeddings, self.labels[chosen]
+
+    def _stretches(self) -> Iterator[np.ndarray]:
+        """Indices of all support pictures, as many at a time as there is room for embeddings."""
+        size = len(self.trainer.support)
+        return (self.dealt[first : first + size] for first in range(0, len(self.dealt), size))
 
     # ---- training --------------------------------------------------------------------------
 
     def train(self, progress: Progress) -> list[float]:
         """All steps of the recipe, or those up to the first loss that is no number; the mean loss of each."""
         trainer, recipe, resources = self.trainer, self.fit.recipe, self.fit.resources
-        rng = rng_for(self.seed, "steps")
+        rng, self._at_hand = rng_for(self.seed, "steps"), None
         trainer.start()
         self._first_prototypes()
         losses, epoch = [], -(-len(self.labels) // resources.step_support)
@@ -158,8 +176,10 @@ class Session:
         sums, counts = self.trainer.sums, self.trainer.counts
         sums.fill(0)
         counts.fill(0)
-        for embeddings, labels in self._embeddings((0,)):
-            self.kernels.class_sums(sums, counts, embeddings, labels)
+        for chosen in self._stretches():
+            embeddings = self.trainer.support[: len(chosen)]
+            self.trainer.embed([(0, i) for i in chosen], embeddings)
+            self.kernels.class_sums(sums, counts, embeddings, self.labels[chosen])
         np.divide(sums, counts[:, None], out=self.trainer.prototypes)
 
     def release(self, *names: str) -> None:

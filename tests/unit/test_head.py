@@ -31,13 +31,13 @@ def embeddings(view=0):
 
 
 def batches(views, size=3):
-    """Like the engine's: each batch overwrites the one before."""
+    """Like the engine's: of length 1, and each batch overwrites the one before."""
 
     def stream():
         memory = np.empty((size, SIZE), np.float32)
         for view in views:
             for first in range(0, len(LABELS), size):
-                part = embeddings(view)[first : first + size]
+                part = unit(embeddings(view))[first : first + size]
                 memory[: len(part)] = part
                 yield memory[: len(part)], LABELS[first : first + size]
 
@@ -110,7 +110,7 @@ def test_a_class_of_one_picture_is_answered_as_often_as_classes_of_ten():
         arrays = blank("lda")
 
         def stream(pictures=pictures):
-            yield pictures.copy(), labels
+            yield unit(pictures), labels
 
         head = fit_head("lda", kernels.load(), arrays, stream, stream, shots)
         found += np.bincount(head.logits(queries.astype("f")).argmax(axis=1), minlength=WAY)
@@ -181,7 +181,7 @@ def test_labels_that_mean_nothing_give_no_confidence(kind):
     x, labels = rng.standard_normal((40, SIZE)).astype("f"), np.repeat(np.arange(WAY, dtype=np.int32), 10)
 
     def stream():
-        yield x.copy(), labels
+        yield unit(x), labels
 
     arrays = blank(kind)
     head = fit_head(kind, kernels.load(), arrays, stream, stream, np.full(WAY, 10))
@@ -216,7 +216,7 @@ def test_single_pictures_cannot_be_left_out():
     one = np.arange(WAY, dtype=np.int32)
 
     def stream():
-        yield embeddings()[one], one
+        yield unit(embeddings())[one], one
 
     arrays = blank("cosine")
     head = fit_head("cosine", kernels.load(), arrays, stream, stream, np.ones(WAY))
@@ -225,7 +225,7 @@ def test_single_pictures_cannot_be_left_out():
 
 def test_pictures_that_all_look_alike_give_no_confidence():
     def stream():
-        yield np.ones((WAY, SIZE), np.float32), np.arange(WAY, dtype=np.int32)
+        yield unit(np.ones((WAY, SIZE), np.float32)), np.arange(WAY, dtype=np.int32)
 
     arrays = blank("cosine")
     head = fit_head("cosine", kernels.load(), arrays, stream, stream, np.ones(WAY))

@@ -248,7 +248,10 @@ def test_adam_matches_the_textbook_over_many_steps_within_the_rounding_of_its_mo
     np.testing.assert_allclose(w, want, atol=0.02)
 
 
-@pytest.mark.parametrize("flip,down,right", [(False, 0, 0), (True, 2, -3), (False, -5, 4)])
+@pytest.mark.parametrize(
+    "flip,down,right",
+    [(False, 0, 0), (True, 2, -3), (True, 2, 3), (False, -5, 4), (False, 0, -12), (True, 0, 30)],
+)
 def test_augment_agrees_with_its_twin(compiled, flip, down, right):
     picture = rng("augment").integers(0, 256, (16, 12, 3)).astype(np.uint8)
     values = np.float32(20), np.float32(1.5), np.float32(0.7)

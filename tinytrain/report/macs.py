@@ -3,7 +3,7 @@
 from tinytrain.fit import Fit
 from tinytrain.plan import n_hard, n_through, n_unlabelled
 from tinytrain.probe import Scores
-from tinytrain.session import head_views
+from tinytrain.session import head_views, own_before
 
 
 def executed(fit: Fit, scores: Scores | None, n_support: int) -> dict[str, int]:
@@ -15,7 +15,7 @@ def executed(fit: Fit, scores: Scores | None, n_support: int) -> dict[str, int]:
     return {
         "probe": scores.macs if scores else 0,
         "features": fit.resources.sets * n_support * cost.prefix,
-        "heads": sum(_head(cost, n_support, kind) for kind in _heads(fit)),
+        "heads": _heads(cost, n_support, own_before(fit)) + (_heads(cost, n_support, True) if trains else 0),
         "training": _training(cost, n_support) if trains else 0,
     }
 
@@ -39,14 +39,14 @@ def _macs(segment) -> int:
     return sum(call.macs for call in segment.calls)
 
 
-def _heads(fit: Fit) -> list[str]:
-    """Heads that are fitted, before training and after: cosine prototypes for the guard, and the policy's."""
-    return ["cosine", fit.recipe.head] * (2 if fit.recipe.updates else 1)
+def _heads(cost: _Cost, n: int, own: bool) -> int:
+    """Cosine prototypes for the guard and, if `own`, the policy's head: every view of every picture.
 
-
-def _head(cost: _Cost, n: int, kind: str) -> int:
-    """One head: every view of every picture, then the clean ones again to leave each out in turn."""
-    shown = [*range(head_views(cost.fit, kind, n) + 1), 0]
+    Where a step has no room for all of them, each head looks at the clean ones again, to leave each out.
+    """
+    kind = cost.fit.recipe.head if own else "cosine"
+    looks = 1 if n <= cost.fit.resources.step_support else 2 if kind == "cosine" else 4
+    shown = [*range(1, head_views(cost.fit, kind, n) + 1), *[0] * looks]
     return n * sum(cost.embed + cost.load(view) for view in shown)
 
 

@@ -1,0 +1,75 @@
+"""Heads of one adaptation: what they look at, and what the result does not depend on."""
+
+from collections import Counter
+
+import pytest
+
+from tinytrain.adapt import adapt
+from tinytrain.engine import Trainer
+from tinytrain.plan import Budget
+from tinytrain.session import Session, head_views
+from tinytrain.toy import toy_episode, toy_network
+
+BIG = Budget(2**22)
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """How often each (view, picture) was embedded before training and after it."""
+    seen, embed, train = [Counter()], Trainer.embed, Session.train
+
+    def counted(trainer, items, out):
+        seen[-1].update(items)
+        embed(trainer, items, out)
+
+    def trained(session, progress):
+        aside, seen[-1:] = seen[-1], [Counter()]
+        losses = train(session, progress)
+        seen[-1:] = [aside, Counter()]
+        return losses
+
+    monkeypatch.setattr(Trainer, "embed", counted)
+    monkeypatch.setattr(Session, "train", trained)
+    return seen
+
+
+def times(report, seen: Counter) -> dict[int, set[int]]:
+    """By view, how often its pictures were embedded; every picture at least once."""
+    n, views = len(report.episode.support), {view for view, _ in seen}
+    assert all(seen[view, i] for view in views for i in range(n))
+    return {view: {seen[view, i] for i in range(n)} for view in views}
+
+
+@pytest.mark.parametrize("policy", ["tinytrain", "last_layer", "full"])
+def test_both_heads_look_at_every_view_of_every_picture_once(looks, policy):
+    report = adapt(toy_network(), toy_episode(queries=2), BIG, policy, lanes=1)
+    views = head_views(report.fit, report.fit.recipe.head, 12)
+    assert len(looks) == 2 and (views > 0) == (report.fit.recipe.head == "lda")
+    for seen in looks:
+        assert times(report, seen) == {view: {1} for view in range(views + 1)}
+
+
+def test_where_there_is_room_for_a_part_of_them_clean_pictures_are_looked_at_again(looks):
+    report = adapt(toy_network(), toy_episode(3, 20, queries=1), BIG, lanes=1)
+    assert report.fit.resources.step_support < 60
+    views = head_views(report.fit, "lda", 60)
+    for seen in looks:
+        # Both heads, to be fitted and to leave each picture out.
+        assert times(report, seen) == {0: {4}} | {view: {1} for view in range(1, views + 1)}
+
+
+def test_without_queries_only_what_the_guard_needs_is_fitted_before_training(looks):
+    report = adapt(toy_network(), toy_episode(queries=0), BIG, lanes=1)
+    before, after = (times(report, seen) for seen in looks)
+    assert before == {0: {1}} and len(after) > 1
+
+
+@pytest.mark.parametrize("policy", ["tinytrain", "none"])
+def test_what_is_kept_does_not_depend_on_the_queries(policy):
+    """They are there to judge it by."""
+    with_queries, without = (adapt(toy_network(), toy_episode(queries=q), BIG, policy) for q in (2, 0))
+    for kept, other in zip(with_queries.delta.slices, without.delta.slices, strict=True):
+        assert kept.values.tobytes() == other.values.tobytes()
+    for kept, other in zip(with_queries.delta.head.arrays(), without.delta.head.arrays(), strict=True):
+        assert kept.tobytes() == other.tobytes()
+    assert with_queries.delta.head.temperature == without.delta.head.temperature
