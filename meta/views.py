@@ -56,7 +56,8 @@ def view(
     s = looks.jitter
     brightness, saturation, contrast = (np.float32(rng.uniform(-s, s)) for _ in range(3))
     out = np.empty_like(cropped)
-    _augment()(out, cropped, flip, 0, 0, 64 * brightness, 1 + saturation, 1 + contrast, FILL)
+    turn = np.float32(1), np.float32(0)  # none
+    _augment()(out, cropped, flip, 0, 0, *turn, 64 * brightness, 1 + saturation, 1 + contrast, FILL)
     return out
 
 

@@ -305,8 +305,9 @@ def augment(r):
     picture = r.integers(0, 256, (height, width, 3), dtype=np.uint8)
     down, right = (int(r.integers(-limit - 1, limit + 2)) for limit in (height, width))
     values = np.float32(r.uniform(-20, 20)), np.float32(r.uniform(0.5, 1.5)), np.float32(r.uniform(0.5, 1.5))
+    turn = (r.uniform(0.5, 1.5), r.uniform(-1, 1)) if r.random() < 0.5 else (1, 0)
     out = fresh(height, width, 3, dtype=np.uint8, compared="codes")
-    return out, picture, bool(r.random() < 0.5), down, right, *values, np.uint8(128)
+    return out, picture, bool(r.random() < 0.5), down, right, *map(np.float32, turn), *values, np.uint8(128)
 
 
 def quantize(r):

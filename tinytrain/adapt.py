@@ -137,7 +137,7 @@ def plan_adaptation(
 
 
 def _train(session: Session, network: Network, progress, clock) -> tuple:
-    """Cosine head and the recipe's head before training, the delta, and the evidence for the guard."""
+    """Heads before training (cosine, and the recipe's where it is needed), delta, evidence for the guard."""
     session.fill(progress)
     clock.lap("features")
     recipe = session.fit.recipe

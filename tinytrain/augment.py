@@ -9,7 +9,10 @@ FILL = np.uint8(128)  # what a moved picture uncovers: the middle of the range, 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """One draw. `down` and `right` are pixels, `brightness` is in grey levels of 0..255."""
+    """One draw. `down` and `right` are pixels, `brightness` is in grey levels of 0..255.
+
+    (`cosine`, `sine`): a turn about the middle of the picture, divided by how much it is enlarged.
+    """
 
     flip: bool = False
     down: int = 0
@@ -17,27 +20,52 @@ class Augmentation:
     brightness: float = 0.0
     saturation: float = 1.0
     contrast: float = 1.0
+    cosine: float = 1.0
+    sine: float = 0.0
 
     def arguments(self) -> tuple:
         """Arguments of the augment kernel after output and input."""
+        turn = np.float32(self.cosine), np.float32(self.sine)
         colours = np.float32(self.brightness), np.float32(self.saturation), np.float32(self.contrast)
-        return self.flip, self.down, self.right, *colours, FILL
+        return self.flip, self.down, self.right, *turn, *colours, FILL
 
 
-def draw(rng: np.random.Generator, size: int, may_flip: bool) -> Augmentation:
+@dataclass(frozen=True)
+class Ranges:
+    """How far augmentations reach.
+
+    Colours are changed by `colours` times what is usual. Pictures are turned to either side by up to an angle
+    of which half has the tangent `turn`, and made larger or smaller by up to `zoom`.
+    """
+
+    colours: float = 1.0
+    turn: float = 0.0
+    zoom: float = 1.0
+
+
+USUAL = Ranges()
+
+
+def draw(rng: np.random.Generator, size: int, may_flip: bool, ranges: Ranges = USUAL) -> Augmentation:
     """A random augmentation of a picture of `size` pixels.
 
-    Ranges of the PMF code base, whose protocol TinyTrain follows: applied with probability .9;
-    brightness +-.5 in normalised units, saturation 0..2, contrast .5..1.5, translation +-12.5 %.
+    Usual ranges are those of the PMF code base, whose protocol TinyTrain follows: applied with probability
+    .9; brightness +-.5 in normalised units, saturation 0..2, contrast .5..1.5, translation +-12.5 %.
     """
     if rng.random() >= 0.9:
         return Augmentation()
-    far = size // 8
-    return Augmentation(
-        flip=bool(may_flip and rng.random() < 0.5),
-        down=int(rng.integers(-far, far + 1)),
-        right=int(rng.integers(-far, far + 1)),
-        brightness=float(rng.uniform(-0.5, 0.5) * 58),  # ImageNet's standard deviation is 58 levels
-        saturation=float(rng.uniform(0, 2)),
-        contrast=float(rng.uniform(0.5, 1.5)),
-    )
+    far, reach = size // 8, ranges.colours
+    flip = bool(may_flip and rng.random() < 0.5)
+    down, right = (int(rng.integers(-far, far + 1)) for _ in range(2))
+    brightness = float(rng.uniform(-0.5, 0.5) * 58) * reach  # ImageNet's standard deviation is 58 levels
+    saturation = float(rng.uniform(1 - reach, 1 + reach))
+    contrast = float(rng.uniform(1 - 0.5 * reach, 1 + 0.5 * reach))
+    turn = _turn(rng, ranges) if ranges.turn or ranges.zoom != 1 else (1.0, 0.0)
+    return Augmentation(flip, down, right, brightness, saturation, contrast, *turn)
+
+
+def _turn(rng: np.random.Generator, ranges: Ranges) -> tuple[float, float]:
+    """(cosine, sine) of a random angle by a random zoom, without the C library's: the same bits anywhere."""
+    half, zoom = rng.uniform(-ranges.turn, ranges.turn), rng.uniform(1 / ranges.zoom, ranges.zoom)
+    length = (1 + half * half) * zoom
+    return float((1 - half * half) / length), float(2 * half / length)

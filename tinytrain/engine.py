@@ -20,7 +20,8 @@ from tinytrain.redraw import redrawn, union
 from tinytrain.segments import columns_of, slots
 from tinytrain.workers import Workers
 
-Item = tuple[int, int]  # (view, picture): view 0 is the clean picture, others are augmented
+# (view, picture): view 0 is the clean picture, others are augmented, those below 0 for a head alone.
+Item = tuple[int, int]
 
 
 class Trainer:
@@ -143,7 +144,7 @@ class Trainer:
     def load(self, lane: Lane, row: int, item: Item) -> None:
         view, i = item
         target = lane.features[row].reshape(-1)
-        if view < self.resources.sets and i < len(self.labels):
+        if 0 <= view < self.resources.sets and i < len(self.labels):
             if self.ranges:
                 self.kernels.dequantize(target, self.cache[view][i], self.ranges[view][i])
             else:

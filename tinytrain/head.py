@@ -85,8 +85,9 @@ def fit_head(
 ) -> Head:
     """Fit a head to (embeddings, labels) batches of all views, and judge it by those of the clean pictures.
 
-    Embeddings have length 1; a batch may be overwritten by the next one. `pictures` is the number of clean
-    pictures per class, (way,). The returned head's weights and means are copies that may outlive the arena.
+    Embeddings have length 1 and are only read; a batch may be overwritten by the next one. `pictures` is the
+    number of clean pictures per class, (way,). The returned head's weights and means are copies that may
+    outlive the arena.
     """
     arrays.sums.fill(0)
     arrays.counts.fill(0)

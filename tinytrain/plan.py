@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from numbers import Integral, Real
 
+from tinytrain.augment import USUAL, Ranges
 from tinytrain.errors import UsageError
 from tinytrain.network import Module, Network
 
@@ -67,6 +68,8 @@ def check_recipe(network: Network, recipe: "Recipe") -> None:
     check_updates(network, recipe.updates)
     if len(recipe.rates) != len(recipe.updates):
         raise _bad_recipe(f"{len(recipe.rates)} pairs of learning rates for {len(recipe.updates)} layers")
+    if recipe.updates and recipe.steps < 1:
+        raise _bad_recipe(f"{len(recipe.updates)} layers are to be trained in {recipe.steps} steps")
     decay = recipe.decay
     if not isinstance(decay, tuple) or len(decay) != 2 or not all(0 <= share <= 1 for share in decay):
         raise _bad_recipe(f"decay is {decay}, not a pair of shares of the steps")
@@ -123,7 +126,8 @@ class Recipe:
     `entropy`: weight in the loss of the mean Shannon entropy of what is predicted for query pictures,
     whose labels stay unknown; every step then looks at as many of them as at pseudo-queries.
     `views` is the number of cached augmented views per support picture that the policy
-    would like to have.
+    would like to have. `reach`: how far pseudo-queries are changed; where views are not cached, the head is
+    fitted to others, which are changed as is usual.
     """
 
     policy: str
@@ -140,6 +144,7 @@ class Recipe:
     temperature: float = 10.0
     head: str = "lda"
     views: int = 8
+    reach: Ranges = USUAL
 
 
 @dataclass(frozen=True)

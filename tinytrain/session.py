@@ -5,7 +5,7 @@ from itertools import chain
 
 import numpy as np
 
-from tinytrain.augment import Augmentation, draw
+from tinytrain.augment import USUAL, Augmentation, Ranges, draw
 from tinytrain.binding import WorkingCopy
 from tinytrain.compile import PREDICT
 from tinytrain.engine import Item, Trainer
@@ -23,23 +23,34 @@ HEAD_PICTURES = 250  # embeddings a head is fitted to, where they must be comput
 Progress = Callable[[str, int, int, float | None], None]
 
 
-def augmentation_of(episode: Episode, size: int, seed: int) -> Callable[[int, int], Augmentation | None]:
-    """Augmentation of view v of support picture i: the same draw whenever it is asked for."""
+def augmentation_of(
+    episode: Episode, size: int, seed: int, reach: Ranges = USUAL
+) -> Callable[[int, int], Augmentation | None]:
+    """Augmentation of view v of support picture i: the same draw whenever it is asked for.
+
+    `reach` is that of pseudo-queries; views below 0 are usual ones.
+    """
 
     def augmentation(view: int, i: int) -> Augmentation | None:
         if view == 0:
             return None
-        return draw(rng_for(seed, "augmentation", view, i), size, episode.may_flip)
+        ranges = reach if view > 0 else USUAL
+        return draw(rng_for(seed, "augmentation", abs(view), i), size, episode.may_flip, ranges)
 
     return augmentation
 
 
-def head_views(fit: Fit, kind: str, n_support: int) -> int:
-    """Augmented views of every support picture that a head of this kind is fitted to."""
-    if kind != "lda":
-        return 0
+def head_views(fit: Fit, kind: str, n_support: int) -> range:
+    """Views of every support picture that a head of this kind is fitted to, the clean one last.
+
+    Cached ones, or usual ones made for it.
+    """
     sets = fit.resources.sets
-    return sets - 1 if sets >= 2 else max(1, min(fit.recipe.views, HEAD_PICTURES // n_support))
+    if kind != "lda":
+        return range(0, -1, -1)
+    if sets >= 2:
+        return range(sets - 1, -1, -1)
+    return range(-max(1, min(fit.recipe.views, HEAD_PICTURES // n_support)), 1)
 
 
 def own_before(fit: Fit) -> bool:
@@ -63,7 +74,7 @@ class Session:
             working,
             kernels,
             self._read,
-            augmentation_of(episode, self.size, seed),
+            augmentation_of(episode, self.size, seed, fit.recipe.reach),
             self.labels,
             lanes,
         )
@@ -93,7 +104,7 @@ class Session:
         out (`when`)" takes what `leftout.measure` finds on the way.
         """
         kind = self.fit.recipe.head if own else "cosine"
-        # First, because the clean embeddings that it leaves behind are all that prototypes need.
+        # First: prototypes are made of the clean embeddings that it leaves behind, where these are all.
         head = None if kind == "cosine" else self._fit_head(kind, f"head {when}", tick, lambda: self._unit(0))
         cosine = self._fit_head("cosine", f"head {when}", tick, lambda: self._measured(f"left out ({when})"))
         return cosine, head or cosine
@@ -106,7 +117,7 @@ class Session:
             self.array("class counts"),
             self.array(f"scatter matrix ({tick})") if kind == "lda" else None,
         )
-        views = range(head_views(self.fit, kind, len(self.labels)), -1, -1)  # the clean one last
+        views = head_views(self.fit, kind, len(self.labels))
         return fit_head(
             kind, self.kernels, arrays, lambda: chain.from_iterable(map(self._unit, views)),
             clean, self.trainer.class_sizes,
@@ -124,7 +135,7 @@ class Session:
             yield embeddings, labels
 
     def _unit(self, view: int) -> Iterator[Batch]:
-        """Batches of one view of the support, scaled to length 1; what is at hand is not computed again."""
+        """Batches of one view of the support, of length 1; to be read only, as they may be used again."""
         for chosen in self._stretches():
             embeddings, wanted = self.trainer.support[: len(chosen)], (view, int(chosen[0]))
             if self._at_hand != wanted:

@@ -1,11 +1,14 @@
 """What policies choose: within the paper's limits, by Fisher information, and never nothing at all."""
 
+from dataclasses import astuple
+
 import numpy as np
 import pytest
 from published import published_network
 from toypolicies import POLICIES
 
 from tinytrain.accounting import peak_activation
+from tinytrain.augment import USUAL
 from tinytrain.network import Layer
 from tinytrain.plan import Budget, TaskShape, Update, full_backward_macs, n_trained, picture_macs
 from tinytrain.policies import ablations, baselines, bias_only, common, tinytrain, tinytrain_published
@@ -173,6 +176,21 @@ def test_a_generous_plan_trains_more_the_more_alike_pictures_of_different_classe
     np.testing.assert_allclose(rates(similarity, 0.3), scale * rates(0.3, 0.3))
     for macs, share in ((0.2, 1.0), (0.3, 0.5)):  # a sparing plan, and one that a generous one gave way to
         np.testing.assert_array_equal(rates(similarity, macs, share), rates(0.3, macs, share))
+
+
+@pytest.mark.parametrize(
+    "similarity, colours, turn, zoom",
+    [(0.05, 1, 0, 1), (0.175, 1.25, 0.04375, 1.075), (0.25, 1.5, 0.0875, 1.15), (0.7, 1.5, 0.0875, 1.15)],
+)
+def test_a_generous_plan_changes_pictures_further_but_for_photographs_of_unlike_things(
+    similarity, colours, turn, zoom
+):
+    def reach(macs, share=1.0):
+        found = Scores(scores(tinytrain.inspected(NETWORK)).fisher, 1.0, 0, 0, similarity)
+        return tinytrain.recipe(NETWORK, found, Budget(10**4, macs), TASK, share).reach
+
+    np.testing.assert_allclose(astuple(reach(0.3)), (colours, turn, zoom))
+    assert reach(0.2) == reach(0.3, 0.5) == USUAL  # a sparing plan, and one that a generous one gave way to
 
 
 def test_a_larger_mac_budget_pays_for_dearer_pictures_up_to_three_tenths_of_a_full_pass():

@@ -2,12 +2,16 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
+from toynets import trainer
 
 from tinytrain.adapt import adapt
+from tinytrain.augment import USUAL, Augmentation, Ranges
 from tinytrain.engine import Trainer
-from tinytrain.plan import Budget
-from tinytrain.session import Session, head_views
+from tinytrain.plan import Budget, Recipe, Update
+from tinytrain.policies.common import Policy
+from tinytrain.session import Session, augmentation_of, head_views
 from tinytrain.toy import toy_episode, toy_network
 
 BIG = Budget(2**22)
@@ -44,9 +48,10 @@ def times(report, seen: Counter) -> dict[int, set[int]]:
 def test_both_heads_look_at_every_view_of_every_picture_once(looks, policy):
     report = adapt(toy_network(), toy_episode(queries=2), BIG, policy, lanes=1)
     views = head_views(report.fit, report.fit.recipe.head, 12)
-    assert len(looks) == 2 and (views > 0) == (report.fit.recipe.head == "lda")
+    assert len(looks) == 2 and (len(views) > 1) == (report.delta.head.kind == "lda")
+    assert report.delta.head.kind == report.fit.recipe.head
     for seen in looks:
-        assert times(report, seen) == {view: {1} for view in range(views + 1)}
+        assert times(report, seen) == {view: {1} for view in views}
 
 
 def test_where_there_is_room_for_a_part_of_them_clean_pictures_are_looked_at_again(looks):
@@ -55,7 +60,25 @@ def test_where_there_is_room_for_a_part_of_them_clean_pictures_are_looked_at_aga
     views = head_views(report.fit, "lda", 60)
     for seen in looks:
         # Both heads, to be fitted and to leave each picture out.
-        assert times(report, seen) == {0: {4}} | {view: {1} for view in range(1, views + 1)}
+        assert times(report, seen) == {view: {1 if view else 4} for view in views}
+
+
+@pytest.mark.parametrize("sets", [0, 1])
+def test_views_made_for_a_head_are_usual_ones_and_in_no_cache(sets):
+    far, episode = Ranges(2.0, 0.2, 1.3), toy_episode()
+    usual, wide = (augmentation_of(episode, 16, 0, reach) for reach in (USUAL, far))
+    assert all(wide(-v, i) == usual(v, i) for v in range(4) for i in range(5))
+    assert all(wide(v, 0) != usual(v, 0) for v in range(1, 9) if usual(v, 0) != Augmentation())
+    images = np.stack([episode.support.picture(i, 16) for i in range(2)])
+    plan = Recipe("test", (Update(9, bias=True),), ((1e-3, 1e-3),))
+    made = trainer(toy_network(), plan, images, np.arange(2), sets, augmentation=wide)
+    made.fill()
+    clean, own, same = (np.empty_like(made.support) for _ in range(3))
+    made.embed([(0, 0), (0, 1)], clean)
+    made.embed([(-3, 0), (-3, 1)], own)
+    made.augmentation = usual
+    made.embed([(3, 0), (3, 1)], same)
+    assert (own == same).all() and (own != clean).any()
 
 
 def test_without_queries_only_what_the_guard_needs_is_fitted_before_training(looks):
@@ -64,10 +87,17 @@ def test_without_queries_only_what_the_guard_needs_is_fitted_before_training(loo
     assert before == {0: {1}} and len(after) > 1
 
 
-@pytest.mark.parametrize("policy", ["tinytrain", "none"])
+def lda_after(steps, *updates):
+    """A policy with an LDA head that trains `updates` for `steps`."""
+    rates = ((1e-3, 1e-3),) * len(updates)
+    return Policy("test", lambda *_: Recipe("test", updates, rates, steps=steps, head="lda"), "none")
+
+
+@pytest.mark.parametrize("policy", ["tinytrain", lda_after(0), lda_after(2, Update(9, bias=True))])
 def test_what_is_kept_does_not_depend_on_the_queries(policy):
     """They are there to judge it by."""
     with_queries, without = (adapt(toy_network(), toy_episode(queries=q), BIG, policy) for q in (2, 0))
+    assert with_queries.delta.head.kind == "lda"
     for kept, other in zip(with_queries.delta.slices, without.delta.slices, strict=True):
         assert kept.values.tobytes() == other.values.tobytes()
     for kept, other in zip(with_queries.delta.head.arrays(), without.delta.head.arrays(), strict=True):

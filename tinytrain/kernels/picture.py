@@ -8,6 +8,16 @@ ZERO, ONE, HALF, TOP = np.float32(0), np.float32(1), np.float32(0.5), np.float32
 
 
 @inlined
+def recolour(out, at, a, b, c, shift, mean, spread, contrast):
+    """Write pixel (a, b, c) at `at`: distances to its own mean times `spread`, to `mean` times `contrast`."""
+    grey = (a + b + c) * (ONE / np.float32(3))
+    centre = (grey + shift - mean) * contrast + mean + HALF
+    out[at] = np.uint8(np.int32(min(max((a - grey) * spread + centre, ZERO), TOP)))
+    out[at + 1] = np.uint8(np.int32(min(max((b - grey) * spread + centre, ZERO), TOP)))
+    out[at + 2] = np.uint8(np.int32(min(max((c - grey) * spread + centre, ZERO), TOP)))
+
+
+@inlined
 def mirror(pixels):
     """Reverse the order of RGB values (3 n,), in place."""
     n = pixels.shape[0] // 3
@@ -17,42 +27,72 @@ def mirror(pixels):
             pixels[p + c], pixels[q + c] = pixels[q + c], pixels[p + c]
 
 
+@inlined
+def blend(x, p, o, far, low):
+    """What lies `far` of the way from x[p] to x[p + 3], and `low` of the way to the same pair at `o`."""
+    corner = far * low
+    near = (ONE - far - low + corner) * np.float32(x[p]) + (far - corner) * np.float32(x[p + np.uintp(3)])
+    return near + (low - corner) * np.float32(x[o]) + corner * np.float32(x[o + np.uintp(3)])
+
+
 @kernel
-def augment(y, x, flip, down, right, brightness, saturation, contrast, fill):
+def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contrast, fill):
     """y = augmented copy of x, both uint8 (height, width, 3).
 
     Colour first: + `brightness`, then distance of each value to its pixel's mean times `saturation`,
-    then distance to the picture's mean times `contrast`. Then mirrored if `flip`, and moved by
-    (`down`, `right`) pixels, the uncovered border set to `fill`.
+    then distance to the picture's mean times `contrast`. Then turned about its middle and enlarged
+    (`Augmentation`; bilinear), mirrored if `flip`, and moved by (`down`, `right`) pixels, what is uncovered
+    set to `fill`.
     """
     height, width = x.shape[0], x.shape[1]
     values, written = x.reshape(-1), y.reshape(-1)
     total = 0
     for n in range(values.shape[0]):
         total += int(values[n])
-    mean = np.float32(total) / np.float32(3 * height * width) + brightness
-    third, k = ONE / np.float32(3), saturation * contrast
-    # Columns [first, last) of y show those of x from `start` on. Only loops over contiguous values vectorise.
-    first, last = min(max(right, 0), width), max(min(width, width + right), 0)
-    start = width - last + right if flip else first - right
+    mean, spread = np.float32(total) / np.float32(3 * height * width) + brightness, saturation * contrast
+    if cosine == ONE and sine == ZERO:
+        # Columns [first, last) of y show those of x from `start` on. Loops over contiguous values vectorise.
+        first, last = max(right, 0), max(min(width, width + right), 0)
+        start = width - last + right if flip else first - right
+        for i in range(height):
+            row, r = written[3 * i * width : 3 * (i + 1) * width], i - down
+            if not 0 <= r < height:
+                row[:] = fill
+                continue
+            row[: 3 * first] = fill
+            row[3 * last :] = fill
+            begin = 3 * (r * width + start)
+            source, target = values[begin : begin + 3 * (last - first)], row[3 * first : 3 * last]
+            for j in range(target.shape[0] // 3):
+                a, b, c = (
+                    np.float32(source[3 * j]),
+                    np.float32(source[3 * j + 1]),
+                    np.float32(source[3 * j + 2]),
+                )
+                recolour(target, 3 * j, a, b, c, brightness, mean, spread, contrast)
+            if flip:
+                mirror(target)
+        return
+    side = -ONE if flip else ONE
+    bottom, end = np.float32(height - 1), np.float32(width - 1)
     for i in range(height):
-        row, r = written[3 * i * width : 3 * (i + 1) * width], i - down
-        if not 0 <= r < height:
-            row[:] = fill
-            continue
-        row[: 3 * first] = fill
-        row[3 * last :] = fill
-        begin = 3 * (r * width + start)
-        source, target = values[begin : begin + 3 * (last - first)], row[3 * first : 3 * last]
-        for j in range(target.shape[0] // 3):
-            a, b, c = np.float32(source[3 * j]), np.float32(source[3 * j + 1]), np.float32(source[3 * j + 2])
-            grey = (a + b + c) * third
-            centre = (grey + brightness - mean) * contrast + mean + HALF
-            target[3 * j] = np.uint8(np.int32(min(max((a - grey) * k + centre, ZERO), TOP)))
-            target[3 * j + 1] = np.uint8(np.int32(min(max((b - grey) * k + centre, ZERO), TOP)))
-            target[3 * j + 2] = np.uint8(np.int32(min(max((c - grey) * k + centre, ZERO), TOP)))
-        if flip:
-            mirror(target)
+        row = written[3 * i * width : 3 * (i + 1) * width]
+        # Of the first pixel; from each to the next it is the same step in x.
+        v, h = np.float32(i - down) - HALF * bottom, -side * (np.float32(right) + HALF * end)
+        first_r, first_q = cosine * v - sine * h + HALF * bottom, sine * v + cosine * h + HALF * end
+        for j in range(width):
+            r, q = first_r - side * sine * np.float32(j), first_q + side * cosine * np.float32(j)
+            if not (r >= ZERO and q >= ZERO and r < bottom and q < end):
+                row[3 * j] = row[3 * j + 1] = row[3 * j + 2] = fill
+                continue
+            top, left = np.int32(r), np.int32(q)
+            low, far = r - np.float32(top), q - np.float32(left)
+            p = np.uintp(3 * (top * width + left))  # an index that cannot be negative is not checked for it
+            o = p + np.uintp(3 * width)
+            a = blend(values, p, o, far, low)
+            b = blend(values, p + np.uintp(1), o + np.uintp(1), far, low)
+            c = blend(values, p + np.uintp(2), o + np.uintp(2), far, low)
+            recolour(row, 3 * j, a, b, c, brightness, mean, spread, contrast)
 
 
 @kernel

@@ -256,19 +256,25 @@ def adam(w, g, m, v, work, starts, rates, beta1, beta2, step):
     v[...] = to_bfloat16(second)
 
 
-def augment(y, x, flip, down, right, brightness, saturation, contrast, fill):
+def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contrast, fill):
     height, width = x.shape[:2]
-    values = x.astype(np.float32)
-    grey = values.mean(axis=2, keepdims=True)
-    mean = values.mean() + brightness
+    middle = np.array([height - 1, width - 1], np.float32) / 2
+    v, h = np.indices((height, width), np.float32) - middle[:, None, None]
+    v, h = v - down, h - right
+    h = -h if flip else h
+    r, q = cosine * v - sine * h + middle[0], sine * v + cosine * h + middle[1]
+    # Without a turn nothing lies between pixels, and the last row and column are seen as well.
+    edge = 0 if (cosine, sine) == (1, 0) else 1
+    inside = (r >= 0) & (q >= 0) & (r < height - edge) & (q < width - edge)
+    top, left = (np.where(inside, np.floor(p), 0).astype(int) for p in (r, q))
+    low, far = (r - top)[..., None], (q - left)[..., None]
+    padded = np.pad(x, ((0, 1), (0, 1), (0, 0)), "edge").astype(np.float32)
+    upper = (1 - far) * padded[top, left] + far * padded[top, left + 1]
+    lower = (1 - far) * padded[top + 1, left] + far * padded[top + 1, left + 1]
+    values = (1 - low) * upper + low * lower
+    grey, mean = values.mean(axis=2, keepdims=True), x.mean(dtype=np.float32) + brightness
     values = (values - grey) * (saturation * contrast) + (grey + brightness - mean) * contrast + mean
-    values = np.clip(values + 0.5, 0, 255).astype(np.uint8)
-    if flip:
-        values = values[:, ::-1]
-    y[...] = fill
-    rows, cols = np.arange(height) - down, np.arange(width) - right
-    inside = np.ix_((rows >= 0) & (rows < height), (cols >= 0) & (cols < width))
-    y[inside] = values[np.ix_(rows[(rows >= 0) & (rows < height)], cols[(cols >= 0) & (cols < width)])]
+    y[...] = np.where(inside[..., None], np.clip(values + 0.5, 0, 255).astype(np.uint8), fill)
 
 
 def quantize(codes, span, x):

@@ -17,7 +17,8 @@ What it does differently from the published method:
 * A MAC budget of a quarter and more buys numbers: they take the bytes of the cache where both do not fit, and
   every step then looks at views of its own. Rates fall in the second half, and follow the task: they are
   lower where pictures of different classes are little alike to the backbone, as photographs of unlike things
-  are, and higher where all look alike to it.
+  are, and higher where all look alike to it. So does how far pseudo-queries are changed: turned and enlarged,
+  and half as far again in colour, but for photographs of unlike things.
 """
 
 import math
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinytrain.augment import Ranges
 from tinytrain.network import Network
 from tinytrain.plan import Budget, Recipe, TaskShape, Update, full_backward_macs, picture_macs
 from tinytrain.policies.common import SHARES, Policy, rates_by_size, scaled
@@ -66,19 +68,19 @@ def inspected(network: Network) -> tuple[int, ...]:
 class Style:
     """How a budget is used: `dearest` share of a full backward pass that a picture may cost (a larger budget
     buys more pictures), `number_share` of the memory for trained numbers, `decay` as in `Recipe`.
-    `rates_by_task`: whether the learning rates are scaled by `strength`.
+    `by_task`: whether learning rates are scaled by `strength` and pseudo-queries changed as far as `reach`.
     """
 
     dearest: float
     number_share: float
     decay: tuple[float, float]
-    rates_by_task: bool = False
+    by_task: bool = False
 
 
 SPARING = Style(dearest=0.25, number_share=0.35, decay=(1.0, 0.0))
 # For MAC budgets of this share and more. What is trained is nearly whole layers, one more of them.
 GENEROUS_FROM = 0.25
-GENEROUS = Style(dearest=0.3, number_share=0.55, decay=(0.5, 0.5), rates_by_task=True)
+GENEROUS = Style(dearest=0.3, number_share=0.55, decay=(0.5, 0.5), by_task=True)
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,16 @@ def strength(similarity: float) -> float:
     return 1.0 if math.isnan(similarity) else min(2.25, max(0.25, 0.25 + 2.5 * similarity))
 
 
+def reach(similarity: float) -> Ranges:
+    """How far pseudo-queries are changed where pictures of different classes are so similar (`Scores`).
+
+    From 0.25 on turned by up to 10 degrees, made larger or smaller by up to 1.15, and colours changed by half
+    as much again as is usual; up to 0.1, and where it was not measured, as is usual.
+    """
+    share = 0.0 if math.isnan(similarity) else min(1.0, max(0.0, (similarity - 0.1) / 0.15))
+    return Ranges(colours=1 + 0.5 * share, turn=0.0875 * share, zoom=1 + 0.15 * share)
+
+
 def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:
     mean, full = budget.macs_mode == "mean", full_backward_macs(network)
     style = SPARING
@@ -162,7 +174,8 @@ def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskSh
     else:
         updates = tuple(Update(i, choice.channels.get(i, ()), bias=True) for i in range(choice.cut, last + 1))
     updates = scaled(network, updates, share)
-    scale = strength(scores.similarity) if scores and style.rates_by_task else 1.0
+    similarity = scores.similarity if scores and style.by_task else math.nan
+    scale = strength(similarity)
     sizes = rates_by_size(network, updates, RELATIVE_RATE)
     rates = tuple((scale * rate, scale * BIAS_RATE) for rate, _ in sizes)
     # What the byte limit leaves of the MACs goes to more pictures.
@@ -170,8 +183,9 @@ def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskSh
     hard = min(1.0, (1 - THROUGH) * pictures)
     through = min(1.0, pictures - hard)
     return Recipe(
-        "tinytrain", updates, rates, step="both", hard_share=hard, through_share=through, decay=style.decay
-    )
+        "tinytrain", updates, rates, step="both", hard_share=hard, through_share=through, decay=style.decay,
+        reach=reach(similarity),
+    )  # fmt: skip
 
 
 POLICY = Policy("tinytrain", recipe, "this project", inspects=inspected)

@@ -1,5 +1,7 @@
 """The parts of a report as JSON values, also where nothing was trained yet."""
 
+from dataclasses import asdict
+
 import numpy as np
 
 from tinytrain.accounting import full_backward_macs, paper_memory
@@ -79,6 +81,7 @@ def describe_resources(fit: Fit) -> dict:
         "hard_share": recipe.hard_share,
         "through_share": recipe.through_share if recipe.step == "both" else 0.0,
         "optimizer": recipe.optimizer,
+        "reach": asdict(recipe.reach),
         "redraw": recipe.redraw,
         "rates": [[finite_or_none(rate) for rate in pair] for pair in recipe.rates],
         "head": recipe.head,

@@ -32,7 +32,7 @@ class _Cost:
 
     def load(self, view: int) -> int:
         """Getting the features of a view: from the cache, or by the frozen part."""
-        return 0 if view < self.fit.resources.sets else self.prefix
+        return 0 if 0 <= view < self.fit.resources.sets else self.prefix
 
 
 def _macs(segment) -> int:
@@ -46,7 +46,7 @@ def _heads(cost: _Cost, n: int, own: bool) -> int:
     """
     kind = cost.fit.recipe.head if own else "cosine"
     looks = 1 if n <= cost.fit.resources.step_support else 2 if kind == "cosine" else 4
-    shown = [*range(1, head_views(cost.fit, kind, n) + 1), *[0] * looks]
+    shown = [*head_views(cost.fit, kind, n), *[0] * (looks - 1)]
     return n * sum(cost.embed + cost.load(view) for view in shown)
 
 
