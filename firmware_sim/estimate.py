@@ -19,7 +19,7 @@ MODEL = (
     " call; energy = time x watts of the board"
 )
 BAND = 2.0
-ADAPTATION = ("probe", "plan", "features", "head", "training")  # stages; judging queries is no part of it
+ADAPTATION = ("probe", "plan", "features", "head", "training")  # stages; predicting queries is none
 ROUNDS = 4  # adaptations whose writes are counted, so that both slots have their turn
 
 

@@ -29,7 +29,7 @@ from tinytrain.policies.common import Policy
 from tinytrain.probe import Scores, probe
 from tinytrain.report import Report
 from tinytrain.seeds import rng_for
-from tinytrain.session import Progress, Session, own_before
+from tinytrain.session import Progress, Session
 
 make_callable(__name__)
 
@@ -141,7 +141,7 @@ def _train(session: Session, network: Network, progress, clock) -> tuple:
     session.fill(progress)
     clock.lap("features")
     recipe = session.fit.recipe
-    cosine, head_before = session.fit_heads("before", BEFORE, own_before(session.fit))
+    cosine, head_before = session.fit_heads(BEFORE)
     clock.lap("head")
     if not (cosine.is_finite() and head_before.is_finite()):
         raise AdaptationRefusedError(
@@ -155,7 +155,7 @@ def _train(session: Session, network: Network, progress, clock) -> tuple:
     clock.lap("training")
     finite = bool(np.isfinite(losses).all())
     if losses and finite:
-        tick, (_, head) = AFTER, session.fit_heads("after", AFTER)
+        tick, (_, head) = AFTER, session.fit_heads(AFTER)
         after = session.array("left out (after)").copy()
     # The result is copied out while most of the arena is given back, so that both fit the budget.
     session.release(f"scatter matrix ({tick})")

@@ -7,7 +7,7 @@ import numpy as np
 
 from tinytrain.augment import USUAL, Augmentation, Ranges, draw
 from tinytrain.binding import WorkingCopy
-from tinytrain.compile import PREDICT
+from tinytrain.compile import AFTER, BEFORE, PREDICT
 from tinytrain.engine import Item, Trainer
 from tinytrain.episode import Episode, Pictures
 from tinytrain.fit import Fit
@@ -97,13 +97,14 @@ class Session:
 
     # ---- heads -----------------------------------------------------------------------------
 
-    def fit_heads(self, when: str, tick: int, own: bool = True) -> tuple[Head, Head]:
-        """Cosine prototypes and, if `own` (else these again), the recipe's head, of the network as it is.
+    def fit_heads(self, tick: int) -> tuple[Head, Head]:
+        """Cosine prototypes and the recipe's head (where nobody needs it, these again) of the network as it is.
 
-        `when` is "before" or "after", `tick` the time at which the arena holds their arrays. The buffer "left
-        out (`when`)" takes what `leftout.measure` finds on the way.
+        `tick`, BEFORE or AFTER training, is when the arena holds their arrays. The buffer "left out (before)"
+        or "(after)" takes what `leftout.measure` finds on the way.
         """
-        kind = self.fit.recipe.head if own else "cosine"
+        when = "before" if tick == BEFORE else "after"
+        kind = self.fit.recipe.head if tick == AFTER or own_before(self.fit) else "cosine"
         # First: prototypes are made of the clean embeddings that it leaves behind, where these are all.
         head = None if kind == "cosine" else self._fit_head(kind, f"head {when}", tick, lambda: self._unit(0))
         cosine = self._fit_head("cosine", f"head {when}", tick, lambda: self._measured(f"left out ({when})"))
@@ -137,12 +138,16 @@ class Session:
     def _unit(self, view: int) -> Iterator[Batch]:
         """Batches of one view of the support, of length 1; to be read only, as they may be used again."""
         for chosen in self._stretches():
-            embeddings, wanted = self.trainer.support[: len(chosen)], (view, int(chosen[0]))
+            wanted = view, int(chosen[0])
             if self._at_hand != wanted:
-                self.trainer.embed([(view, i) for i in chosen], embeddings)
-                self.kernels.normalize_rows(embeddings)
+                self.kernels.normalize_rows(self._embed(view, chosen))
                 self._at_hand = wanted
-            yield embeddings, self.labels[chosen]
+            yield self.trainer.support[: len(chosen)], self.labels[chosen]
+
+    def _embed(self, view: int, chosen: np.ndarray) -> np.ndarray:
+        out = self.trainer.support[: len(chosen)]
+        self.trainer.embed([(view, i) for i in chosen], out)
+        return out
 
     def _stretches(self) -> Iterator[np.ndarray]:
         """Indices of all support pictures, as many at a time as there is room for embeddings."""
@@ -188,9 +193,7 @@ class Session:
         sums.fill(0)
         counts.fill(0)
         for chosen in self._stretches():
-            embeddings = self.trainer.support[: len(chosen)]
-            self.trainer.embed([(0, i) for i in chosen], embeddings)
-            self.kernels.class_sums(sums, counts, embeddings, self.labels[chosen])
+            self.kernels.class_sums(sums, counts, self._embed(0, chosen), self.labels[chosen])
         np.divide(sums, counts[:, None], out=self.trainer.prototypes)
 
     def release(self, *names: str) -> None:

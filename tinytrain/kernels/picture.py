@@ -12,9 +12,9 @@ def recolour(out, at, a, b, c, shift, mean, spread, contrast):
     """Write pixel (a, b, c) at `at`: distances to its own mean times `spread`, to `mean` times `contrast`."""
     grey = (a + b + c) * (ONE / np.float32(3))
     centre = (grey + shift - mean) * contrast + mean + HALF
-    out[at] = np.uint8(np.int32(min(max((a - grey) * spread + centre, ZERO), TOP)))
-    out[at + 1] = np.uint8(np.int32(min(max((b - grey) * spread + centre, ZERO), TOP)))
-    out[at + 2] = np.uint8(np.int32(min(max((c - grey) * spread + centre, ZERO), TOP)))
+    out[at] = np.uint8(min(max((a - grey) * spread + centre, ZERO), TOP))
+    out[at + 1] = np.uint8(min(max((b - grey) * spread + centre, ZERO), TOP))
+    out[at + 2] = np.uint8(min(max((c - grey) * spread + centre, ZERO), TOP))
 
 
 @inlined
