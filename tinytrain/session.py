@@ -98,7 +98,7 @@ class Session:
     # ---- heads -----------------------------------------------------------------------------
 
     def fit_heads(self, tick: int) -> tuple[Head, Head]:
-        """Cosine prototypes and the recipe's head (where nobody needs it, these again) of the network as it is.
+        """Cosine prototypes and the recipe's head (or these again, if nobody needs it) as the network is.
 
         `tick`, BEFORE or AFTER training, is when the arena holds their arrays. The buffer "left out (before)"
         or "(after)" takes what `leftout.measure` finds on the way.
