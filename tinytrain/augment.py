@@ -1,5 +1,6 @@
 """Random augmentation of support pictures: they become the pseudo-queries that training looks at."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,8 @@ FILL = np.uint8(128)  # what a moved picture uncovers: the middle of the range, 
 class Augmentation:
     """One draw. `down` and `right` are pixels, `brightness` is in grey levels of 0..255.
 
-    (`cosine`, `sine`): a turn about the middle of the picture, divided by how much it is enlarged.
+    `cosine` and `sine` of a clockwise turn about the middle of the picture, both divided by how much it is
+    enlarged.
     """
 
     flip: bool = False
@@ -34,13 +36,19 @@ class Augmentation:
 class Ranges:
     """How far augmentations reach.
 
-    Colours are changed by `colours` times what is usual. Pictures are turned to either side by up to an angle
-    of which half has the tangent `turn`, and made larger or smaller by up to `zoom`.
+    Colours are changed by `colours` times what is usual: above 1 some pictures get complementary ones, above
+    2 some become negatives. Pictures are turned to either side by up to an angle of which half has the
+    tangent `turn`, and made larger or smaller by up to `zoom`.
     """
 
     colours: float = 1.0
     turn: float = 0.0
     zoom: float = 1.0
+
+    @property
+    def possible(self) -> bool:
+        """Whether every value is finite, and none below what changes nothing."""
+        return 0 <= self.colours < math.inf and 0 <= self.turn < math.inf and 1 <= self.zoom < math.inf
 
 
 USUAL = Ranges()

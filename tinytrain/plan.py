@@ -73,6 +73,8 @@ def check_recipe(network: Network, recipe: "Recipe") -> None:
     decay = recipe.decay
     if not isinstance(decay, tuple) or len(decay) != 2 or not all(0 <= share <= 1 for share in decay):
         raise _bad_recipe(f"decay is {decay}, not a pair of shares of the steps")
+    if not isinstance(recipe.reach, Ranges) or not recipe.reach.possible:
+        raise _bad_recipe(f"reach is {recipe.reach}, not ranges that can be drawn from")
 
 
 def check_updates(network: Network, updates: tuple[Update, ...]) -> None:
@@ -126,8 +128,7 @@ class Recipe:
     `entropy`: weight in the loss of the mean Shannon entropy of what is predicted for query pictures,
     whose labels stay unknown; every step then looks at as many of them as at pseudo-queries.
     `views` is the number of cached augmented views per support picture that the policy
-    would like to have. `reach`: how far pseudo-queries are changed; where views are not cached, the head is
-    fitted to others, which are changed as is usual.
+    would like to have. `reach`: how far pseudo-queries are changed where every step has views of its own.
     """
 
     policy: str

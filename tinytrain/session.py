@@ -24,20 +24,25 @@ Progress = Callable[[str, int, int, float | None], None]
 
 
 def augmentation_of(
-    episode: Episode, size: int, seed: int, reach: Ranges = USUAL
+    episode: Episode, size: int, seed: int, ranges: Ranges = USUAL
 ) -> Callable[[int, int], Augmentation | None]:
     """Augmentation of view v of support picture i: the same draw whenever it is asked for.
 
-    `reach` is that of pseudo-queries; views below 0 are usual ones.
+    `ranges` are those of pseudo-queries; views below 0 are usual ones.
     """
 
     def augmentation(view: int, i: int) -> Augmentation | None:
         if view == 0:
             return None
-        ranges = reach if view > 0 else USUAL
-        return draw(rng_for(seed, "augmentation", abs(view), i), size, episode.may_flip, ranges)
+        rng = rng_for(seed, "augmentation", abs(view), i)
+        return draw(rng, size, episode.may_flip, ranges if view > 0 else USUAL)
 
     return augmentation
+
+
+def reach(fit: Fit) -> Ranges:
+    """How far pseudo-queries are changed: cached ones as is usual, because heads are fitted to them too."""
+    return USUAL if fit.resources.sets >= 2 else fit.recipe.reach
 
 
 def head_views(fit: Fit, kind: str, n_support: int) -> range:
@@ -74,7 +79,7 @@ class Session:
             working,
             kernels,
             self._read,
-            augmentation_of(episode, self.size, seed, fit.recipe.reach),
+            augmentation_of(episode, self.size, seed, reach(fit)),
             self.labels,
             lanes,
         )

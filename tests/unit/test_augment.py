@@ -58,6 +58,18 @@ def test_turns_and_enlargements_are_drawn_from_all_of_their_ranges():
     assert 0.8 <= min(sizes) < 0.81 and 1.24 < max(sizes) <= 1.25
 
 
+def test_an_enlargement_needs_no_turn():
+    found = drawn(Ranges(zoom=1.25))
+    assert all(a.sine == 0 for a in found) and len({a.cosine for a in found}) == len(found)
+
+
+@pytest.mark.parametrize(
+    "wrong", [Ranges(-1.0), Ranges(turn=-0.1), Ranges(zoom=0.8), Ranges(zoom=np.nan), Ranges(turn=np.inf)]
+)
+def test_ranges_that_nothing_can_be_drawn_from_are_known(wrong):
+    assert not wrong.possible and USUAL.possible and Ranges(0, 0.2, 1.3).possible
+
+
 def test_the_usual_ranges_turn_nothing_and_further_ones_draw_the_same_flips_and_places():
     usual, far = drawn(USUAL), drawn(Ranges(2.0, 0.2, 1.3))
     assert all((a.cosine, a.sine) == (1, 0) for a in usual)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from toypolicies import POLICIES
 
+from tinytrain.augment import Ranges
 from tinytrain.plan import Recipe, Update, full_backward_macs, picture_macs
 from tinytrain.policies import conformance
 from tinytrain.policies.common import Policy, all_channels
@@ -102,6 +103,15 @@ BROKEN = {
     "names one share of falling rates": (
         limited(lambda *a: replace(plain(whole(LAST)), decay=0.5)),
         "bad-recipe: decay is 0.5",
+    ),
+    "trains in no step": (limited(lambda *a: replace(plain(whole(LAST)), steps=0)), "trained in 0 steps"),
+    "changes pictures by no ranges": (
+        limited(lambda *a: replace(plain(whole(LAST)), reach=(1.5, 0.1, 1.2))),
+        r"bad-recipe: reach is \(1.5, 0.1, 1.2\)",
+    ),
+    "makes pictures smaller than smaller": (
+        limited(lambda *a: replace(plain(whole(LAST)), reach=Ranges(zoom=0.8))),
+        "bad-recipe: reach is Ranges.*zoom=0.8",
     ),
     "raises an error of its own": (limited(divides_by_zero), "raises ZeroDivisionError at its MAC budgets"),
     "goes by another name": (limited(lambda *a: plain(whole(LAST), "other")), "calls its recipe other"),

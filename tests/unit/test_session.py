@@ -9,8 +9,10 @@ from toynets import trainer
 from tinytrain.adapt import adapt
 from tinytrain.augment import USUAL, Augmentation, Ranges
 from tinytrain.engine import Trainer
+from tinytrain.firmware_sim.machine import SimulatedMachine
 from tinytrain.plan import Budget, Recipe, Update
 from tinytrain.policies.common import Policy
+from tinytrain.report.macs import executed
 from tinytrain.session import Session, augmentation_of, head_views
 from tinytrain.toy import toy_episode, toy_network
 
@@ -61,6 +63,41 @@ def test_where_there_is_room_for_a_part_of_them_clean_pictures_are_looked_at_aga
     for seen in looks:
         # Both heads, to be fitted and to leave each picture out.
         assert times(report, seen) == {view: {1 if view else 4} for view in views}
+
+
+FAR = Ranges(1.5, 0.1, 1.2)
+
+
+def uncached(reach=USUAL):
+    """A policy that trains half of the toy network, whole layers, which leave a small budget no cache."""
+    layers = toy_network().layers
+    updates = tuple(Update(i, tuple(range(layers[i].cout)), bias=True) for i in range(5, len(layers)))
+    found = Recipe("test", updates, ((1e-3, 1e-3),) * len(updates), steps=3, head="lda", views=4, reach=reach)
+    return Policy("test", lambda *_: found, "none", macs_limited=False, shrinks=False)
+
+
+@pytest.mark.parametrize(
+    "memory, sets, views",
+    [(37_000, 0, range(-4, 1)), (43_000, 1, range(-4, 1)), (85_000, 5, range(4, -1, -1))],
+)
+def test_a_head_sees_cached_views_or_as_many_of_its_own(memory, sets, views):
+    machine = SimulatedMachine(2**22)
+    report = adapt(toy_network(), toy_episode(), Budget(memory), uncached(), lanes=1, machine=machine)
+    assert report.fit.resources.sets == sets
+    assert head_views(report.fit, "lda", 12) == views and list(head_views(report.fit, "cosine", 12)) == [0]
+    planned = executed(report.fit, report.scores, 12)
+    assert machine.tally.total("head").network_macs == planned["heads"] > 0
+
+
+@pytest.mark.parametrize("memory, sets", [(37_000, 0), (43_000, 1), (85_000, 5)])
+def test_new_views_are_changed_as_far_as_the_recipe_says_and_cached_ones_as_is_usual(memory, sets):
+    task = toy_network(), toy_episode(), Budget(memory)
+    usual, far = (adapt(*task, uncached(reach), lanes=1) for reach in (USUAL, FAR))
+    shown = far.to_json()["resources"]["reach"]
+    if sets < 2:
+        assert far.losses[0] != usual.losses[0] and shown == {"colours": 1.5, "turn": 0.1, "zoom": 1.2}
+    else:
+        assert far.losses == usual.losses and shown == {"colours": 1.0, "turn": 0.0, "zoom": 1.0}
 
 
 @pytest.mark.parametrize("sets", [0, 1])

@@ -39,10 +39,10 @@ def blend(x, p, o, far, low):
 def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contrast, fill):
     """y = augmented copy of x, both uint8 (height, width, 3).
 
-    Colour first: + `brightness`, then distance of each value to its pixel's mean times `saturation`,
-    then distance to the picture's mean times `contrast`. Then turned about its middle and enlarged
-    (`Augmentation`; bilinear), mirrored if `flip`, and moved by (`down`, `right`) pixels, what is uncovered
-    set to `fill`.
+    Turned about its middle and made larger or smaller first (`Augmentation`; bilinear). Then colour:
+    + `brightness`, then distance of each value to its pixel's mean times `saturation`, then distance to the
+    mean of x times `contrast`. Then mirrored if `flip`, and moved by (`down`, `right`) pixels, what is
+    uncovered set to `fill`.
     """
     height, width = x.shape[0], x.shape[1]
     values, written = x.reshape(-1), y.reshape(-1)

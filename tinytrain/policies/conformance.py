@@ -107,9 +107,10 @@ def _blamed(policy: Policy, where: str) -> Iterator[None]:
 
 
 def made_up(network: Network, layers: tuple[int, ...], seed: int) -> Scores:
-    """Random Fisher information of `layers`."""
+    """Random Fisher information of `layers`, of pictures that are a random bit alike."""
     rng = rng_for(seed, "made-up scores")
-    return Scores({i: rng.random(network.layers[i].cout).astype(np.float32) for i in layers}, 1.0, 0, 0)
+    fisher = {i: rng.random(network.layers[i].cout).astype(np.float32) for i in layers}
+    return Scores(fisher, 1.0, 0, 0, rng.random())
 
 
 def _check_recipes(policy: Policy, network: Network, task: TaskShape, seed: int) -> None:

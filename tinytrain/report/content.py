@@ -12,6 +12,7 @@ from tinytrain.plan import Budget, backward_macs_per_query, n_trained, n_unlabel
 from tinytrain.policies.common import Policy
 from tinytrain.probe import Scores
 from tinytrain.seeds import rng_for
+from tinytrain.session import reach
 from tinytrain.units import finite_or_none
 from tinytrain.zoo import SHIPPED
 
@@ -81,7 +82,7 @@ def describe_resources(fit: Fit) -> dict:
         "hard_share": recipe.hard_share,
         "through_share": recipe.through_share if recipe.step == "both" else 0.0,
         "optimizer": recipe.optimizer,
-        "reach": asdict(recipe.reach),
+        "reach": asdict(reach(fit)),
         "redraw": recipe.redraw,
         "rates": [[finite_or_none(rate) for rate in pair] for pair in recipe.rates],
         "head": recipe.head,

@@ -10,7 +10,7 @@ def executed(fit: Fit, scores: Scores | None, n_support: int) -> dict[str, int]:
     """MACs by stage: probe, features (the frozen part, cached), heads and training.
 
     Forward, recomputed and backward alike. Predicting the queries is no part of an adaptation; fitting the
-    policy's head to the unadapted network, in order to, is.
+    head by which the unadapted network predicts them is.
     """
     cost, trains = _Cost(fit), bool(fit.recipe.updates)
     return {
