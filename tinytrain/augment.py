@@ -73,7 +73,7 @@ def draw(rng: np.random.Generator, size: int, may_flip: bool, ranges: Ranges = U
 
 
 def _turn(rng: np.random.Generator, ranges: Ranges) -> tuple[float, float]:
-    """(cosine, sine) of a random angle by a random zoom, without the C library's: the same bits anywhere."""
+    """Cosine and sine of a random angle, over a random zoom; not by a C library: the same bits anywhere."""
     half, zoom = rng.uniform(-ranges.turn, ranges.turn), rng.uniform(1 / ranges.zoom, ranges.zoom)
     length = (1 + half * half) * zoom
     return float((1 - half * half) / length), float(2 * half / length)
