@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from tinytrain import kernels as kernel_table
-from tinytrain.augment import FILL
+from tinytrain.augment import Augmentation
 
 RATIO = (3 / 4, 4 / 3)  # width / height of a crop, as is usual
 TRIES = 10
@@ -56,8 +56,8 @@ def view(
     s = looks.jitter
     brightness, saturation, contrast = (np.float32(rng.uniform(-s, s)) for _ in range(3))
     out = np.empty_like(cropped)
-    turn = np.float32(1), np.float32(0)  # none
-    _augment()(out, cropped, flip, 0, 0, *turn, 64 * brightness, 1 + saturation, 1 + contrast, FILL)
+    look = Augmentation(flip, 0, 0, 64 * brightness, 1 + saturation, 1 + contrast)
+    _augment()(out, cropped, *look.arguments())
     return out
 
 

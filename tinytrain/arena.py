@@ -5,6 +5,7 @@ their lifetimes do not meet; `check` proves that independently of how `place` ch
 """
 
 import contextlib
+import math
 import mmap
 from bisect import insort
 from collections.abc import Iterable, Sequence
@@ -56,12 +57,15 @@ ORDERS = (
 RETRIES = 12
 
 
-def place(intervals: Sequence[Interval]) -> Layout:
+def place(intervals: Sequence[Interval], limit: float = math.inf) -> Layout | None:
     """Offsets for `intervals`: first fit in several orders, the smallest result wins.
 
     Where that stays above the lower bound, whatever reaches the top is placed first in the next try.
+    None where it takes more than `limit` bytes.
     """
     bound, best = lower_bound(intervals), None
+    if bound > limit:
+        return None
     order, offsets = [], []
     for number in range(len(ORDERS) + RETRIES):
         if number < len(ORDERS):
@@ -73,6 +77,8 @@ def place(intervals: Sequence[Interval]) -> Layout:
             best = total, offsets
         if best[0] <= bound:
             break
+    if best[0] > limit:
+        return None
     layout = Layout(tuple(intervals), tuple(best[1]), best[0])
     check(layout)
     return layout

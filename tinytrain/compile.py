@@ -8,7 +8,7 @@ happens in that lane's workspace.
 import math
 from dataclasses import dataclass, field
 
-from tinytrain.arena import Interval, Layout, lower_bound, place
+from tinytrain.arena import Interval, Layout, place
 from tinytrain.leftout import COLUMNS as LEFT_OUT_COLUMNS
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, Resources, TaskShape, n_hard, n_through, n_trained, n_unlabelled
@@ -62,8 +62,8 @@ class _Book:
     def finish(self, network, segments, externals, limit: float = math.inf) -> Program | None:
         """The program, None where it takes more than `limit` bytes."""
         intervals = [Interval(n, b.nbytes, *self.lives[n]) for n, b in self.buffers.items()]
-        # Most candidates of a search are so large that they need not be placed to know it.
-        if lower_bound(intervals) > limit or (layout := place(intervals)).nbytes > limit:
+        layout = place(intervals, limit)
+        if layout is None:
             return None
         index = {i.name: o for i, o in zip(layout.intervals, layout.offsets, strict=True)}
         return Program(network, segments, self.buffers, layout, externals, {"index": index})

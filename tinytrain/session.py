@@ -52,7 +52,7 @@ def head_views(fit: Fit, kind: str, n_support: int) -> range:
     """
     sets = fit.resources.sets
     if kind != "lda":
-        return range(0, -1, -1)
+        return range(1)
     if sets >= 2:
         return range(sets - 1, -1, -1)
     return range(-max(1, min(fit.recipe.views, HEAD_PICTURES // n_support)), 1)
@@ -131,13 +131,12 @@ class Session:
 
     def _measured(self, left_out: str) -> Iterator[Batch]:
         """Batches of the clean pictures, measured against the class means on the way."""
-        first, trainer = 0, self.trainer
-        for embeddings, labels in self._unit(0):
+        trainer = self.trainer
+        for chosen, (embeddings, labels) in zip(self._stretches(), self._unit(0), strict=True):
             rows = np.empty((len(labels), COLUMNS), np.float32)
             # Prototypes are free before training and after it.
             measure(rows, embeddings, labels, trainer.sums, trainer.class_sizes, trainer.prototypes)
-            self.array(left_out)[self.dealt[first : first + len(labels)]] = rows
-            first += len(labels)
+            self.array(left_out)[chosen] = rows
             yield embeddings, labels
 
     def _unit(self, view: int) -> Iterator[Batch]:

@@ -73,7 +73,7 @@ def test_there_is_no_program_a_byte_below_what_it_takes(monkeypatch):
     inside = compile_training(network, wanted, resources, task, limit=free.nbytes)
     assert inside.table() == free.table()
     assert compile_training(network, wanted, resources, task, limit=free.nbytes - 1) is None
-    monkeypatch.setattr("tinytrain.compile.lower_bound", lambda _: 0)  # known only once it was placed
+    monkeypatch.setattr("tinytrain.arena.lower_bound", lambda _: 0)  # known only once it was placed
     assert compile_training(network, wanted, resources, task, limit=free.nbytes - 1) is None
 
 

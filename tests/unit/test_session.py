@@ -135,6 +135,7 @@ def test_what_is_kept_does_not_depend_on_the_queries(policy):
     """They are there to judge it by."""
     with_queries, without = (adapt(toy_network(), toy_episode(queries=q), BIG, policy) for q in (2, 0))
     assert with_queries.delta.head.kind == "lda"
+    assert bool(with_queries.delta.slices) == bool(with_queries.fit.recipe.updates)
     for kept, other in zip(with_queries.delta.slices, without.delta.slices, strict=True):
         assert kept.values.tobytes() == other.values.tobytes()
     for kept, other in zip(with_queries.delta.head.arrays(), without.delta.head.arrays(), strict=True):
