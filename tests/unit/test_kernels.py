@@ -25,11 +25,22 @@ SHAPES = [  # height, width, channels, kernel, stride
     (11, 10, 65, 3, 2),
     (3, 4, 16, 1, 2),
     (13, 14, 17, 3, 3),
+    (5, 21, 33, 3, 1),
+    (3, 20, 40, 5, 1),
+    (4, 27, 16, 7, 2),
+    (4, 4, 32, 7, 1),
 ]
 
 
 def normal(random, *shape, dtype=np.float32):
     return random.standard_normal(shape).astype(dtype)
+
+
+def between_nans(array):
+    """A copy with a picture's worth of NaN on both sides of it in memory."""
+    memory = np.full((3, *array.shape), np.nan, array.dtype)
+    memory[1] = array
+    return memory[1]
 
 
 def out_hw(height, width, stride):
@@ -72,6 +83,30 @@ class TestDepthwise:
             compiled.depthwise_forward(row, rows, w, b, size, stride, first - (i * stride - pad), True)
             band[:, i : i + 1] = row
         np.testing.assert_array_equal(band, whole)
+
+    def test_strips_and_single_pixels_give_the_same_bits(
+        self, compiled, height, width, channels, size, stride
+    ):
+        x, w, b, g = self.arrays(height, width, channels, size, stride)
+        y, gx, zeros = np.empty_like(g), np.empty_like(x), np.empty(channels, np.float32)
+        compiled.depthwise_forward(y, x, w, b, size, stride, (size - 1) // 2, True)
+        compiled.depthwise_grad_input(gx, zeros, g, w, size, stride)
+        for c in range(0, channels, 3):  # so few channels do not fill a vector
+            some = np.s_[..., c : c + 3]
+            own = [np.ascontiguousarray(a[some]) for a in (y, x, w, b, g, zeros)]
+            compiled.depthwise_forward(own[0], *own[1:4], size, stride, (size - 1) // 2, True)
+            np.testing.assert_array_equal(own[0], y[some])
+            compiled.depthwise_grad_input(own[1], own[5], own[4], own[2], size, stride)
+            np.testing.assert_array_equal(own[1], gx[some])
+
+    def test_what_lies_around_the_inputs_is_not_used(self, compiled, height, width, channels, size, stride):
+        x, w, b, g = self.arrays(height, width, channels, size, stride)
+        x, w, b, g = map(between_nans, (x, w, b, g))
+        y, gx, zeros = np.empty_like(g), np.empty_like(x), np.empty(channels, np.float32)
+        compiled.depthwise_forward(y, x, w, b, size, stride, (size - 1) // 2, False)
+        compiled.depthwise_grad_input(gx, zeros, g, w, size, stride)
+        assert np.isfinite(y).all()
+        assert np.isfinite(gx).all()
 
     def test_not_a_number_and_infinity_reach_exactly_the_outputs_that_see_them(
         self, compiled, height, width, channels, size, stride
@@ -121,6 +156,16 @@ class TestDepthwise:
         dx, dw = normal(r, *x.shape, dtype=np.float64), normal(r, *w.shape, dtype=np.float64)
         np.testing.assert_allclose(value(x + dx, w) - value(x - dx, w), 2 * (gx * dx).sum(), rtol=1e-9)
         np.testing.assert_allclose(value(x, w + dw) - value(x, w - dw), 2 * (gw * dw).sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("size", [3, 5, 7])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_filters_of_supported_networks_and_of_their_gradients_have_strips(compiled, size, stride):
+    from tinytrain.kernels.depthwise import _phase
+    from tinytrain.kernels.strip import FILTERS
+
+    parts = {_phase.py_func(first, size, stride)[0] for first in range(stride)}
+    assert {(size, stride), *((taps, 1) for taps in parts)} <= set(FILTERS)
 
 
 def same_as_twin(compiled, name, outputs, *inputs, rtol=1e-5, atol=1e-5):

@@ -4,9 +4,9 @@ x is (n, height, width, channels), w is (kernel * kernel, channels), padding is 
 left and right; `top` is the padding above the first row of x, so that a band of rows of a
 larger picture can be computed by itself.
 
-Four output pixels are computed together for 16 channels, so that their sums stay in registers
-and each weight is loaded once for all four. Every pixel adds up its taps row by row, left to
-right, and the bias last, whichever loop computes it: a picture gives the same bits alone, in a batch
+A row of outputs is computed in strips of eight or four pixels; where it is shorter than that, or there are
+fewer channels than a vector register holds, pixel by pixel. Every pixel adds up its taps row by row, left to
+right, and the bias last, whichever way computes it: a picture gives the same bits alone, in a batch
 and in bands.
 
 Inside, arrays are flat and offsets unsigned: a signed one makes numba test each index for
@@ -21,9 +21,12 @@ from numba import carray, types
 from numba.extending import intrinsic
 
 from tinytrain.kernels.jit import inlined, kernel, ordered
+from tinytrain.kernels.strip import FILTERS, filter_key, lanes, strip
 
 ZERO, SIX, INFINITY = np.float32(0), np.float32(6), np.float32(np.inf)
-NONE, FOUR, LANES, SUMS = np.uint64(0), np.uint64(4), np.uint64(16), np.uint64(64)
+NONE, LANES, SUMS = np.uint64(0), np.uint64(16), np.uint64(64)
+EIGHT, FOUR = np.uint64(lanes(8)), np.uint64(lanes(4))  # channels of a strip of so many pixels
+KEYS = tuple(filter_key.py_func(taps, stride) for taps, stride in FILTERS)
 
 
 @intrinsic
@@ -43,78 +46,46 @@ def place_of_sums(context):
     return types.CPointer(types.float32)(), emit
 
 
-@ordered
-def _line(arrays, y, y_step, count, x, x_step, w, steps, taps, channels, bounds):
-    """`count` >= 4 pixels of at least 16 channels that all meet the same taps.
+def _strips(pixels):
+    """All channels of `pixels` neighbours; the last ones overlap with those before where none divides."""
+    compute, some = strip(pixels), np.uint64(lanes(pixels))
 
-    Pixel k is at offset y + k * y_step, its inputs start at x + k * x_step. The last four pixels
-    and the last 16 channels overlap with those before where the numbers do not divide: the same is
-    written twice. All channels of four pixels come first: x and y are met in the order of memory,
-    which matters once they no longer lie in the cache.
-    """
-    yf, b, xf, wf = arrays
-    x_tap, x_row, w_tap, w_row = steps
-    (rows, columns), (low, high) = taps, bounds
-    sums = carray(place_of_sums(), (64,))
-    s1, s2, s3 = LANES, LANES + LANES, LANES + LANES + LANES
-    end, length = np.uint64(count), np.uint64(columns) * w_tap
-    k = NONE
-    while k < end:
-        k = min(k, end - FOUR)
+    @inlined
+    def strips(arrays, y, x, w, steps, rows, key, inside, channels, bounds):
         at = NONE
         while at < channels:
-            at = min(at, channels - LANES)
-            for c in range(SUMS):
-                sums[c] = ZERO
-            x_line, w_line = x + at + k * x_step, w + at
-            for _ in range(rows):
-                x0, w0 = x_line, w_line
-                if columns == 3 and x_step == x_tap:
-                    # Neighbours with stride 1 share inputs: six loads for twelve products.
-                    w1 = w0 + w_tap
-                    w2 = w1 + w_tap
-                    x1 = x0 + x_tap
-                    x2 = x1 + x_tap
-                    x3 = x2 + x_tap
-                    x4 = x3 + x_tap
-                    x5 = x4 + x_tap
-                    for c in range(LANES):
-                        v0, v1, v2 = wf[w0 + c], wf[w1 + c], wf[w2 + c]
-                        p1, p2, p3, p4 = xf[x1 + c], xf[x2 + c], xf[x3 + c], xf[x4 + c]
-                        sums[c] = sums[c] + xf[x0 + c] * v0 + p1 * v1 + p2 * v2
-                        sums[c + s1] = sums[c + s1] + p1 * v0 + p2 * v1 + p3 * v2
-                        sums[c + s2] = sums[c + s2] + p2 * v0 + p3 * v1 + p4 * v2
-                        sums[c + s3] = sums[c + s3] + p3 * v0 + p4 * v1 + xf[x5 + c] * v2
-                else:
-                    stop = w0 + length
-                    # Not a range: LLVM would unroll it, and the addresses would no longer fit in registers.
-                    while w0 != stop:
-                        x1 = x0 + x_step
-                        x2 = x1 + x_step
-                        x3 = x2 + x_step
-                        for c in range(LANES):
-                            v = wf[w0 + c]
-                            sums[c] += xf[x0 + c] * v
-                            sums[c + s1] += xf[x1 + c] * v
-                            sums[c + s2] += xf[x2 + c] * v
-                            sums[c + s3] += xf[x3 + c] * v
-                        x0 += x_tap
-                        w0 += w_tap
-                x_line += x_row
-                w_line += w_row
-            y0 = y + at + k * y_step
-            y1 = y0 + y_step
-            y2 = y1 + y_step
-            y3 = y2 + y_step
-            # One loop for all: short loops are unrolled before LLVM gets to vectorising them.
-            for c in range(LANES):
-                v = b[at + c]
-                yf[y0 + c] = min(max(sums[c] + v, low), high)
-                yf[y1 + c] = min(max(sums[c + s1] + v, low), high)
-                yf[y2 + c] = min(max(sums[c + s2] + v, low), high)
-                yf[y3 + c] = min(max(sums[c + s3] + v, low), high)
-            at += LANES
-        k += FOUR
+            at = min(at, channels - some)
+            compute(arrays, (y + at, at, x + at, w + at), steps, rows, key, inside, bounds)
+            at += some
+
+    return strips
+
+
+_eight, _four = _strips(8), _strips(4)
+
+
+@ordered
+def _row(arrays, y, y_step, count, x, column, width, stride, w, steps, taps, channels, bounds):
+    """`count` pixels in strips: at least 4 of FOUR channels or 8 of EIGHT.
+
+    The first one's first tap is in `column` of `width`, at offset x. The last strip overlaps with the one
+    before where the numbers do not divide: the same is written twice. All channels of a strip come first: x
+    and y are met in the order of memory, which matters once they no longer lie in the cache.
+    """
+    x_tap, x_row, w_tap, w_row = steps
+    steps, key = (y_step, x_tap, x_row, w_tap, w_row), filter_key(taps[1], stride)
+    k = 0
+    while k < count:
+        wide = count >= 8 and (count - k > 4 or channels < FOUR)
+        pixels = 8 if wide else 4
+        k = min(k, count - pixels)
+        y0, x0, q = y + np.uint64(k) * y_step, x + np.uint64(k * stride) * x_tap, column + k * stride
+        inside = -q, width - q
+        if wide:
+            _eight(arrays, y0, x0, w, steps, taps[0], key, inside, channels, bounds)
+        else:
+            _four(arrays, y0, x0, w, steps, taps[0], key, inside, channels, bounds)
+        k += pixels
 
 
 @ordered
@@ -182,54 +153,50 @@ def met(tap, stride, pad, count, size):
 
 
 @inlined
-def _inner(count, size, stride, before, taps, channels):
-    """Outputs [first, last) of `count` that meet all taps; none where `_line` could not take them."""
-    first = max(0, (before + stride - 1) // stride)
-    last = min(count, (size + before - taps) // stride + 1)
-    return (first, last) if last - first >= 4 and channels >= LANES else (0, 0)
+def _pixels(arrays, y, y_step, count, x, column, width, stride, w, steps, taps, channels, bounds):
+    """The same pixel by pixel."""
+    x_tap, _, w_tap, _ = steps
+    for k in range(count):
+        q = column + k * stride
+        skipped = max(0, -q)
+        met = taps[0], max(0, min(taps[1], width - q) - skipped)
+        y0, x0 = y + np.uint64(k) * y_step, x + np.uint64(k * stride + skipped) * x_tap
+        w0 = w + np.uint64(skipped) * w_tap
+        if channels >= SUMS:
+            _wide_pixel(arrays, y0, x0, w0, steps, met, channels, bounds)
+        else:
+            _narrow_pixel(arrays, y0, x0, w0, steps, met, channels, bounds)
+
+
+@inlined
+def _in_strips(count, width, stride, before, taps, channels):
+    """Whether `_row` takes rows of `count` pixels that meet `before` columns to the left of x."""
+    beyond = (count - 1) * stride - before + taps - width
+    enough = (count >= 8 and channels >= EIGHT) or (count >= 4 and channels >= FOUR)
+    return enough and max(before, beyond) <= taps // 2 and filter_key(taps, stride) in KEYS
 
 
 @inlined
 def _plane(arrays, y, y_steps, y_shape, x, x_shape, stride, pads, w, w_steps, taps, channels, bounds):
     """One picture: `y_shape` pixels from offset y on, `y_steps` apart, from x of `x_shape` at offset x.
 
-    `pads` above and left of x; `w_steps` from row to row and tap to tap. The middle of each row is
-    computed across, the sides down, what is left in the corners pixel by pixel.
+    `pads` above and left of x; `w_steps` from row to row and tap to tap.
     """
     (down, across), (y_row, y_step), (height, width) = y_shape, y_steps, x_shape
     (above, before), (w_row, w_tap) = pads, w_steps
     x_row = np.uint64(width) * channels
     steps = channels, x_row, w_tap, w_row
-    top, bottom = _inner(down, height, stride, above, taps[0], channels)
-    left, right = _inner(across, width, stride, before, taps[1], channels)
+    strips = _in_strips(across, width, stride, before, taps[1], channels)
     for i in range(down):
         r = i * stride - above
         skipped = max(0, -r)
-        rows = max(0, min(taps[0], height - r) - skipped)
-        x_line, w_line = x + np.uint64(r + skipped) * x_row, w + np.uint64(skipped) * w_row
-        y_line = y + np.uint64(i) * y_row
-        if left < right:
-            x0 = x_line + np.uint64(left * stride - before) * channels
-            y0 = y_line + np.uint64(left) * y_step
-            step, met = np.uint64(stride) * channels, (rows, taps[1])
-            _line(arrays, y0, y_step, right - left, x0, step, w_line, steps, met, channels, bounds)
-        if top < i < bottom:
-            continue
-        for j in range(across):
-            if left <= j < right:
-                continue
-            q = j * stride - before
-            skipped = max(0, -q)
-            met = rows, max(0, min(taps[1], width - q) - skipped)
-            x0, w0 = x_line + np.uint64(q + skipped) * channels, w_line + np.uint64(skipped) * w_tap
-            y0 = y_line + np.uint64(j) * y_step
-            if i == top and top < bottom:
-                step = np.uint64(stride) * x_row
-                _line(arrays, y0, y_row, bottom - top, x0, step, w0, steps, met, channels, bounds)
-            elif channels >= SUMS:
-                _wide_pixel(arrays, y0, x0, w0, steps, met, channels, bounds)
-            else:
-                _narrow_pixel(arrays, y0, x0, w0, steps, met, channels, bounds)
+        met = max(0, min(taps[0], height - r) - skipped), taps[1]
+        x0 = x + np.uint64(r + skipped) * x_row - np.uint64(before) * channels
+        y0, w0 = y + np.uint64(i) * y_row, w + np.uint64(skipped) * w_row
+        if strips:
+            _row(arrays, y0, y_step, across, x0, -before, width, stride, w0, steps, met, channels, bounds)
+        else:
+            _pixels(arrays, y0, y_step, across, x0, -before, width, stride, w0, steps, met, channels, bounds)
 
 
 @kernel
