@@ -1,8 +1,11 @@
 """Programs bound to memory: every symbolic argument of a call becomes an array before anything runs."""
 
+import itertools
+import math
+
 import numpy as np
 
-from tinytrain.arena import Arena
+from tinytrain.arena import Arena, aligned
 from tinytrain.compile import Program
 from tinytrain.kernels.direct import direct
 from tinytrain.kernels.stretch import stretched
@@ -18,9 +21,15 @@ class WorkingCopy:
 
     def __init__(self, network: Network):
         self.network = network
-        self.weights = [network.float_weight(i) for i in range(len(network.layers))]
-        self.biases = [b.copy() for b in network.biases]
-        self.added = {i: (network.float_weight(i), network.bias(i).copy()) for i in network.added}
+        indices = [*range(len(network.layers)), *network.added]
+        layers = [network.all_layers[i] for i in indices]
+        parts = iter(_in_cache_lines([s for a in layers for s in ((a.fan_in, a.cout), (a.cout,))]))
+        pairs = dict(zip(indices, zip(parts, parts, strict=True), strict=True))
+        self.added = {i: pairs.pop(i) for i in network.added}
+        self.weights, self.biases = zip(*pairs.values(), strict=True)
+        for i in indices:
+            np.copyto(self.weight(i), network.float_weight(i))
+            np.copyto(self.bias(i), network.bias(i))
 
     @property
     def nbytes(self) -> int:
@@ -41,6 +50,14 @@ class WorkingCopy:
 
     def part(self, layer: int, part: str) -> np.ndarray:
         return self.weight(layer) if part == "weight" else self.bias(layer)[None]
+
+
+def _in_cache_lines(shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
+    """Float32 arrays that begin with a cache line each: a vector across two of them takes two loads."""
+    sizes = [aligned(4 * math.prod(shape)) for shape in shapes]
+    block = Arena(sum(sizes))
+    ends = itertools.accumulate(sizes)
+    return [block.view(e - n, s, np.float32) for e, n, s in zip(ends, sizes, shapes, strict=True)]
 
 
 class Binder:
