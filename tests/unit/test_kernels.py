@@ -1,5 +1,7 @@
 """Compiled kernels against their numpy twins, and the twins against finite differences in float64."""
 
+import importlib.util
+
 import numpy as np
 import pytest
 from kernelcases import CASES, Output
@@ -166,6 +168,25 @@ def test_filters_of_supported_networks_and_of_their_gradients_have_strips(compil
 
     parts = {_phase.py_func(first, size, stride)[0] for first in range(stride)}
     assert {(size, stride), *((taps, 1) for taps in parts)} <= set(FILTERS)
+
+
+@pytest.mark.parametrize("register", [4, 8, 16])
+def test_vectors_of_every_length_give_the_bits_of_this_processor_s(compiled, monkeypatch, register):
+    from tinytrain.kernels import depthwise, jit, strip
+
+    monkeypatch.setattr(strip, "REGISTER", register)
+    monkeypatch.setattr(jit, "_cached", lambda function: None)  # the cache is for one length
+    spec = importlib.util.spec_from_file_location("tinytrain.kernels.other_depthwise", depthwise.__file__)
+    other = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(other)
+    r = rng(register)
+    for height, width, channels, size, stride in SHAPES:
+        x, w, b = normal(r, 1, height, width, channels), normal(r, size * size, channels), normal(r, channels)
+        got = np.empty((1, *out_hw(height, width, stride), channels), np.float32)
+        want = np.empty_like(got)
+        for table, y in ((other, got), (compiled, want)):
+            table.depthwise_forward(y, x, w, b, size, stride, (size - 1) // 2, True)
+        np.testing.assert_array_equal(got, want)
 
 
 def same_as_twin(compiled, name, outputs, *inputs, rtol=1e-5, atol=1e-5):

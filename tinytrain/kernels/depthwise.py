@@ -21,12 +21,12 @@ from numba import carray, types
 from numba.extending import intrinsic
 
 from tinytrain.kernels.jit import inlined, kernel, ordered
-from tinytrain.kernels.strip import FILTERS, filter_key, lanes, strip
+from tinytrain.kernels.strip import FILTERS, key_of, lanes, strip
 
 ZERO, SIX, INFINITY = np.float32(0), np.float32(6), np.float32(np.inf)
 NONE, LANES, SUMS = np.uint64(0), np.uint64(16), np.uint64(64)
 EIGHT, FOUR = np.uint64(lanes(8)), np.uint64(lanes(4))  # channels of a strip of so many pixels
-KEYS = tuple(filter_key.py_func(taps, stride) for taps, stride in FILTERS)
+KEYS = tuple(key_of(taps, stride) for taps, stride in FILTERS)
 
 
 @intrinsic
@@ -47,7 +47,7 @@ def place_of_sums(context):
 
 
 def _strips(pixels):
-    """All channels of `pixels` neighbours; the last ones overlap with those before where none divides."""
+    """All channels of `pixels` neighbours, some of the last ones twice where the numbers do not divide."""
     compute, some = strip(pixels), np.uint64(lanes(pixels))
 
     @inlined
@@ -62,6 +62,7 @@ def _strips(pixels):
 
 
 _eight, _four = _strips(8), _strips(4)
+_key_of = inlined(key_of)
 
 
 @ordered
@@ -73,7 +74,7 @@ def _row(arrays, y, y_step, count, x, column, width, stride, w, steps, taps, cha
     and y are met in the order of memory, which matters once they no longer lie in the cache.
     """
     x_tap, x_row, w_tap, w_row = steps
-    steps, key = (y_step, x_tap, x_row, w_tap, w_row), filter_key(taps[1], stride)
+    steps, key = (y_step, x_tap, x_row, w_tap, w_row), _key_of(taps[1], stride)
     k = 0
     while k < count:
         wide = count >= 8 and (count - k > 4 or channels < FOUR)
@@ -90,7 +91,7 @@ def _row(arrays, y, y_step, count, x, column, width, stride, w, steps, taps, cha
 
 @ordered
 def _wide_pixel(arrays, y, x, w, steps, taps, channels, bounds):
-    """One pixel of at least 64 channels, for the corners that no line of four reaches."""
+    """One pixel of at least 64 channels."""
     yf, b, xf, wf = arrays
     x_tap, x_row, w_tap, w_row = steps
     (rows, columns), (low, high) = taps, bounds
@@ -173,7 +174,7 @@ def _in_strips(count, width, stride, before, taps, channels):
     """Whether `_row` takes rows of `count` pixels that meet `before` columns to the left of x."""
     beyond = (count - 1) * stride - before + taps - width
     enough = (count >= 8 and channels >= EIGHT) or (count >= 4 and channels >= FOUR)
-    return enough and max(before, beyond) <= taps // 2 and filter_key(taps, stride) in KEYS
+    return enough and max(before, beyond) <= taps // 2 and _key_of(taps, stride) in KEYS
 
 
 @inlined

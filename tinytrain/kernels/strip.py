@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from tinytrain.kernels.jit import PORTABLE, inlined
+from tinytrain.kernels.jit import PORTABLE
 
 # (taps, stride) along a row that there is code for: filters of 3, 5 and 7 taps, and the parts of them that
 # are met by every second position, which gradients are made of.
@@ -21,7 +21,8 @@ FILTERS = ((1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2), (5, 2), (7, 2
 SUMS = 8
 
 INDEX, FLOAT = ir.IntType(64), ir.FloatType()
-EXACT = () if PORTABLE else ("contract",)
+# A product and the sum that it goes to may become one instruction, which rounds once.
+FUSED = () if PORTABLE else ("contract",)
 
 
 def _register() -> int:
@@ -39,9 +40,8 @@ def lanes(pixels: int) -> int:
     return REGISTER * SUMS // pixels
 
 
-@inlined
-def filter_key(taps: int, stride: int) -> int:
-    """What a filter is called in compiled code."""
+def key_of(taps: int, stride: int) -> int:
+    """The number by which compiled code knows a filter."""
     return 4 * taps + stride
 
 
@@ -51,7 +51,7 @@ def strip(pixels: int):
     ``f(arrays, places, steps, rows, key, inside, bounds)``. `arrays` are (y, b, x, w), flat; `places` the
     offsets in them of the first output, of its bias, of the input under its first tap and of that tap.
     `steps` lead from output to output, in x from column to column and from row to row, and in w the same.
-    `rows` of the filter are met; `key` is the `filter_key` of one of FILTERS. Inputs before `inside[0]` and
+    `rows` of the filter are met; `key` is the `key_of` one of FILTERS. Inputs before `inside[0]` and
     from `inside[1]` on, counted from the one under the first tap, are outside of the picture and not read:
     half of the taps at most on either side. `bounds` are the lowest and the highest result.
 
@@ -76,7 +76,7 @@ def strip(pixels: int):
         choice = builder.switch(key, done)
         for taps, stride in FILTERS:
             block = builder.append_basic_block(f"taps{taps}stride{stride}")
-            choice.add_case(INDEX(filter_key.py_func(taps, stride)), block)
+            choice.add_case(INDEX(key_of(taps, stride)), block)
             builder.position_at_end(block)
             with cgutils.for_range(builder, rows) as loop:
                 lines = _at(builder, x, loop.index, x_row), _at(builder, w, loop.index, w_row)
@@ -117,8 +117,8 @@ def _one_row(builder, vector, sums, lines, steps, shape, inside) -> None:
             for p, one in enumerate(sums):
                 tap = i - p * stride
                 if 0 <= tap < taps:
-                    product = builder.fmul(value, weights[tap], flags=EXACT)
-                    builder.store(builder.fadd(builder.load(one), product, flags=EXACT), one)
+                    product = builder.fmul(value, weights[tap], flags=FUSED)
+                    builder.store(builder.fadd(builder.load(one), product, flags=FUSED), one)
 
 
 def _at(builder, start, index, step):
