@@ -16,7 +16,7 @@ from tinytrain.program import Bias, Buffer, Columns, Segment, View, Weight
 class WorkingCopy:
     """Float32 weights and biases of a network that training may write to; the network stays as it is.
 
-    `added` are those of its lite residual modules, (weight, bias) by index.
+    `added` are those of its lite residual modules, (weight, bias) by index. All of them lie in one block.
     """
 
     def __init__(self, network: Network):
@@ -27,14 +27,7 @@ class WorkingCopy:
         pairs = dict(zip(indices, zip(parts, parts, strict=True), strict=True))
         self.added = {i: pairs.pop(i) for i in network.added}
         self.weights, self.biases = zip(*pairs.values(), strict=True)
-        for i in indices:
-            np.copyto(self.weight(i), network.float_weight(i))
-            np.copyto(self.bias(i), network.bias(i))
-
-    @property
-    def nbytes(self) -> int:
-        added = (a for pair in self.added.values() for a in pair)
-        return sum(a.nbytes for a in (*self.weights, *self.biases, *added))
+        self.restore()
 
     def weight(self, layer: int) -> np.ndarray:
         return self.added[layer][0] if layer in self.added else self.weights[layer]

@@ -159,6 +159,22 @@ def test_a_changed_source_concerns_only_its_own_kernels(folder):
     assert read_manifest(folder, FACTS).keys() == HEAD
 
 
+@pytest.mark.parametrize(
+    "source,concerned",
+    [
+        ("optimizer", {"optimizer"}),
+        ("strip", {"strip", "depthwise", "depthwise_weight"}),  # the last one takes from depthwise
+    ],
+)
+def test_a_change_concerns_every_kernel_that_is_compiled_from_it(tmp_path, source, concerned):
+    shutil.copytree(jitfacts.KERNELS, tmp_path, dirs_exist_ok=True)
+    before = jitfacts.source_digests(tmp_path)
+    with open(tmp_path / f"{source}.py", "a") as file:
+        file.write("# changed\n")
+    after = jitfacts.source_digests(tmp_path)
+    assert {module for module in before if after[module] != before[module]} == concerned
+
+
 # ---- the manifest itself -----------------------------------------------------------------------
 
 

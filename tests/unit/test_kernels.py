@@ -9,6 +9,7 @@ from toynets import rng
 
 from tinytrain import kernels
 from tinytrain.kernels import reference
+from tinytrain.topology import KERNELS, STRIDES
 
 compiled = pytest.fixture(lambda: kernels.load("numba"), scope="module")
 SHAPES = [  # height, width, channels, kernel, stride
@@ -31,6 +32,10 @@ SHAPES = [  # height, width, channels, kernel, stride
     (3, 20, 40, 5, 1),
     (4, 27, 16, 7, 2),
     (4, 4, 32, 7, 1),
+    (3, 3, 72, 3, 1),
+    (2, 5, 130, 5, 2),
+    (5, 12, 32, 3, 3),
+    (10, 23, 72, 3, 5),
 ]
 
 
@@ -160,18 +165,28 @@ class TestDepthwise:
         np.testing.assert_allclose(value(x, w + dw) - value(x, w - dw), 2 * (gw * dw).sum(), rtol=1e-9)
 
 
-@pytest.mark.parametrize("size", [3, 5, 7])
-@pytest.mark.parametrize("stride", [1, 2])
-def test_filters_of_supported_networks_and_of_their_gradients_have_strips(compiled, size, stride):
-    from tinytrain.kernels.depthwise import _phase
-    from tinytrain.kernels.strip import FILTERS
+@pytest.mark.parametrize("size", sorted({*KERNELS} - {1}))
+@pytest.mark.parametrize("stride", STRIDES)
+def test_layers_of_supported_networks_and_their_gradients_are_computed_in_strips(compiled, size, stride):
+    from tinytrain.kernels.depthwise import _in_strips, _phase
 
-    parts = {_phase.py_func(first, size, stride)[0] for first in range(stride)}
-    assert {(size, stride), *((taps, 1) for taps in parts)} <= set(FILTERS)
+    taken, channels = _in_strips.py_func, np.uint64(48)
+    for width in (8, 14, 16, 64):
+        across = out_hw(width, width, stride)[1]
+        assert taken(across, width, stride, (size - 1) // 2, size, channels)
+        for first in range(stride):
+            taps, before, _ = _phase.py_func(first, size, stride)
+            assert taken(len(range(first, width, stride)), across, 1, before, taps, channels)
+
+
+def test_no_two_filters_are_known_by_one_number(compiled):
+    from tinytrain.kernels.strip import key_of
+
+    assert len({key_of(taps, stride) for taps in range(20) for stride in range(20)}) == 400
 
 
 @pytest.mark.parametrize("register", [4, 8, 16])
-def test_vectors_of_every_length_give_the_bits_of_this_processor_s(compiled, monkeypatch, register):
+def test_strips_of_every_length_of_vector_give_the_same_bits(compiled, monkeypatch, register):
     from tinytrain.kernels import depthwise, jit, strip
 
     monkeypatch.setattr(strip, "REGISTER", register)
@@ -182,11 +197,15 @@ def test_vectors_of_every_length_give_the_bits_of_this_processor_s(compiled, mon
     r = rng(register)
     for height, width, channels, size, stride in SHAPES:
         x, w, b = normal(r, 1, height, width, channels), normal(r, size * size, channels), normal(r, channels)
-        got = np.empty((1, *out_hw(height, width, stride), channels), np.float32)
-        want = np.empty_like(got)
-        for table, y in ((other, got), (compiled, want)):
+        g = normal(r, 1, *out_hw(height, width, stride), channels)
+        results = []
+        for table in (other, compiled):
+            y, gx = np.empty_like(g), np.empty_like(x)
             table.depthwise_forward(y, x, w, b, size, stride, (size - 1) // 2, True)
-        np.testing.assert_array_equal(got, want)
+            table.depthwise_grad_input(gx, np.empty_like(b), g, w, size, stride)
+            results.append((y, gx))
+        for got, want in zip(*results, strict=True):
+            np.testing.assert_array_equal(got, want)
 
 
 def same_as_twin(compiled, name, outputs, *inputs, rtol=1e-5, atol=1e-5):

@@ -7,11 +7,13 @@ import hashlib
 import itertools
 import os
 import platform
+import re
 from importlib import metadata
 from pathlib import Path
 
 KERNELS = Path(__file__).parent.parent / "kernels"
 LIBRARIES = ("numba", "llvmlite", "numpy")
+IMPORT = re.compile(rb"^ *from tinytrain\.kernels\.(\w+) import", re.MULTILINE)
 CPU_FIELDS = (  # of /proc/cpuinfo; the rest says where and how fast, not what
     "vendor_id", "cpu family", "model", "model name", "stepping", "flags",
     "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features", "isa",
@@ -42,8 +44,25 @@ def made_for(root: Path = Path("/")) -> dict[str, str]:
 
 
 def source_digests(folder: Path = KERNELS) -> dict[str, str]:
-    """Module name -> sha256 of its source, for every module of kernels."""
-    return {path.stem: _digest(path) for path in sorted(folder.glob("*.py"))}
+    """Module name -> sha256 of its source and of those that it imports, for every module of kernels.
+
+    Numba compiles into a kernel whatever that calls, from other modules as well.
+    """
+    sources = {path.stem: path.read_bytes() for path in sorted(folder.glob("*.py"))}
+    imported = {name: {m.decode() for m in IMPORT.findall(text)} for name, text in sources.items()}
+    return {
+        name: hashlib.sha256(b"".join(sources[m] for m in sorted(_reached(name, imported)))).hexdigest()
+        for name in sources
+    }
+
+
+def _reached(name: str, imported: dict[str, set[str]]) -> set[str]:
+    """`name` and all modules that it imports, or that these import."""
+    reached, waiting = set(), {name}
+    while waiting:
+        reached |= waiting
+        waiting = set().union(*(imported.get(m, set()) for m in waiting)) - reached
+    return reached
 
 
 def library_version(name: str) -> str:

@@ -4,9 +4,9 @@ x is (n, height, width, channels), w is (kernel * kernel, channels), padding is 
 left and right; `top` is the padding above the first row of x, so that a band of rows of a
 larger picture can be computed by itself.
 
-A row of outputs is computed in strips of eight or four pixels; where it is shorter than that, or there are
-fewer channels than a vector register holds, pixel by pixel. Every pixel adds up its taps row by row, left to
-right, and the bias last, whichever way computes it: a picture gives the same bits alone, in a batch
+A row of outputs is computed in strips of eight or four pixels (`strip`); where it is shorter than that, has
+too few channels for one or meets another filter, pixel by pixel. Every pixel adds up its taps row by row,
+left to right, and the bias last, whichever way computes it: a picture gives the same bits alone, in a batch
 and in bands.
 
 Inside, arrays are flat and offsets unsigned: a signed one makes numba test each index for
@@ -74,7 +74,7 @@ def _row(arrays, y, y_step, count, x, column, width, stride, w, steps, taps, cha
     and y are met in the order of memory, which matters once they no longer lie in the cache.
     """
     x_tap, x_row, w_tap, w_row = steps
-    steps, key = (y_step, x_tap, x_row, w_tap, w_row), _key_of(taps[1], stride)
+    strip_steps, key = (y_step, x_tap, x_row, w_tap, w_row), _key_of(taps[1], stride)
     k = 0
     while k < count:
         wide = count >= 8 and (count - k > 4 or channels < FOUR)
@@ -83,9 +83,9 @@ def _row(arrays, y, y_step, count, x, column, width, stride, w, steps, taps, cha
         y0, x0, q = y + np.uint64(k) * y_step, x + np.uint64(k * stride) * x_tap, column + k * stride
         inside = -q, width - q
         if wide:
-            _eight(arrays, y0, x0, w, steps, taps[0], key, inside, channels, bounds)
+            _eight(arrays, y0, x0, w, strip_steps, taps[0], key, inside, channels, bounds)
         else:
-            _four(arrays, y0, x0, w, steps, taps[0], key, inside, channels, bounds)
+            _four(arrays, y0, x0, w, strip_steps, taps[0], key, inside, channels, bounds)
         k += pixels
 
 
@@ -146,16 +146,8 @@ def _narrow_pixel(arrays, y, x, w, steps, taps, channels, bounds):
 
 
 @inlined
-def met(tap, stride, pad, count, size):
-    """Outputs [first, last) of `count` along one axis whose tap lies on one of `size` inputs."""
-    first = max(0, (pad - tap + stride - 1) // stride)
-    last = min(count, (size - 1 + pad - tap) // stride + 1)
-    return first, max(first, last)
-
-
-@inlined
 def _pixels(arrays, y, y_step, count, x, column, width, stride, w, steps, taps, channels, bounds):
-    """The same pixel by pixel."""
+    """As `_row`, pixel by pixel: any number of any channels."""
     x_tap, _, w_tap, _ = steps
     for k in range(count):
         q = column + k * stride

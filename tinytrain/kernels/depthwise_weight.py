@@ -8,7 +8,7 @@ that meet all three, and what is left at both ends of the row tap by tap.
 import numpy as np
 from numba import carray
 
-from tinytrain.kernels.depthwise import LANES, NONE, SUMS, ZERO, met, place_of_sums
+from tinytrain.kernels.depthwise import LANES, NONE, SUMS, ZERO, place_of_sums
 from tinytrain.kernels.jit import inlined, kernel, ordered
 
 ENOUGH = 2  # pairs of positions from which on it pays to add up three taps together
@@ -87,13 +87,21 @@ def _three_taps(arrays, gw, x, x_step, g, pairs, channels):
 
 
 @inlined
+def _met(tap, stride, pad, count, size):
+    """Outputs [first, last) of `count` along one axis whose tap lies on one of `size` inputs."""
+    first = max(0, (pad - tap + stride - 1) // stride)
+    last = min(count, (size - 1 + pad - tap) // stride + 1)
+    return first, max(first, last)
+
+
+@inlined
 def _filter_row(arrays, gw, x, g, size, stride, width, across, channels):
     """One row of `across` positions at g and one of `size` taps at gw, which meet the row of inputs at x."""
     step, pad = stride * channels, (size - 1) // 2
     corner = x - pad * channels
     for three in range(0, size, 3):
-        left, _ = met(three, stride, pad, across, width)
-        _, right = met(three + 2, stride, pad, across, width)
+        left, _ = _met(three, stride, pad, across, width)
+        _, right = _met(three + 2, stride, pad, across, width)
         pairs = (right - left) // 2
         if three + 2 < size and channels >= LANES and pairs >= ENOUGH:
             right = left + 2 * pairs
@@ -105,7 +113,7 @@ def _filter_row(arrays, gw, x, g, size, stride, width, across, channels):
         else:
             left = right = across
         for dx in range(three, min(three + 3, size)):
-            first, last = met(dx, stride, pad, across, width)
+            first, last = _met(dx, stride, pad, across, width)
             tap, x0 = gw + dx * channels, corner + dx * channels
             _one_tap(arrays, tap, x0, g, first, min(left, last), step, channels)
             _one_tap(arrays, tap, x0, g, max(right, first), last, step, channels)

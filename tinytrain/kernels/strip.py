@@ -18,15 +18,19 @@ from tinytrain.kernels.jit import PORTABLE
 # (taps, stride) along a row that there is code for: filters of 3, 5 and 7 taps, and the parts of them that
 # are met by every second position, which gradients are made of.
 FILTERS = ((1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2), (5, 2), (7, 2))
-SUMS = 8
+REGISTERS = 8  # of sums
 
 INDEX, FLOAT = ir.IntType(64), ir.FloatType()
-# A product and the sum that it goes to may become one instruction, which rounds once.
+# A product and the sum that it goes to may become one instruction, which rounds once. No more than that:
+# numba gives instructions without flags those of the kernel, which let LLVM add in another order.
 FUSED = () if PORTABLE else ("contract",)
 
 
 def _register() -> int:
-    """Floats in a vector register of this processor. A wrong number costs time and changes no bit."""
+    """Floats in a vector register of this processor. A wrong number costs time and changes no bit.
+
+    Where numba is told to compile for an older processor, it is that of this one all the same.
+    """
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return 4
     return 16 if binding.get_host_cpu_features().get("avx512f") else 8
@@ -37,12 +41,12 @@ REGISTER = _register()
 
 def lanes(pixels: int) -> int:
     """Channels of a strip of so many pixels."""
-    return REGISTER * SUMS // pixels
+    return REGISTER * REGISTERS // pixels
 
 
 def key_of(taps: int, stride: int) -> int:
-    """The number by which compiled code knows a filter."""
-    return 4 * taps + stride
+    """The number by which compiled code knows a filter; no other has it."""
+    return taps << 16 | stride
 
 
 def strip(pixels: int):
@@ -87,7 +91,7 @@ def strip(pixels: int):
         low, high = (_spread(builder, vector, value) for value in bounds)
         for p, one in enumerate(sums):
             # As Python's max and min: of a bound and what is not a number it is the latter.
-            value = builder.fadd(builder.load(one), bias)
+            value = builder.fadd(builder.load(one), bias, flags=FUSED)
             value = builder.select(builder.fcmp_ordered(">", low, value), low, value)
             value = builder.select(builder.fcmp_ordered("<", high, value), high, value)
             out = builder.bitcast(_at(builder, y, INDEX(p), y_step), vector.as_pointer())
