@@ -4,7 +4,7 @@ x is (n, height, width, channels), w is (kernel * kernel, channels), padding is 
 left and right; `top` is the padding above the first row of x, so that a band of rows of a
 larger picture can be computed by itself.
 
-A row of outputs is computed in strips of eight or four pixels (`strip`); where it is shorter than that, has
+A row of outputs is computed in strips of eight or four pixels (`strips`); where it is shorter than that, has
 too few channels for one or meets another filter, pixel by pixel. Every pixel adds up its taps row by row,
 left to right, and the bias last, whichever way computes it: a picture gives the same bits alone, in a batch
 and in bands.
@@ -20,8 +20,8 @@ from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
-from tinytrain.kernels.jit import inlined, kernel, ordered
-from tinytrain.kernels.strip import FILTERS, key_of, lanes, strip
+from tinytrain.kernels.jit import copied, inlined, kernel, ordered
+from tinytrain.kernels.strip import FILTERS, key_of, lanes, strips
 
 ZERO, SIX, INFINITY = np.float32(0), np.float32(6), np.float32(np.inf)
 NONE, LANES, SUMS = np.uint64(0), np.uint64(16), np.uint64(64)
@@ -46,22 +46,7 @@ def place_of_sums(context):
     return types.CPointer(types.float32)(), emit
 
 
-def _strips(pixels):
-    """All channels of `pixels` neighbours, some of the last ones twice where the numbers do not divide."""
-    compute, some = strip(pixels), np.uint64(lanes(pixels))
-
-    @inlined
-    def strips(arrays, y, x, w, steps, rows, key, inside, channels, bounds):
-        at = NONE
-        while at < channels:
-            at = min(at, channels - some)
-            compute(arrays, (y + at, at, x + at, w + at), steps, rows, key, inside, bounds)
-            at += some
-
-    return strips
-
-
-_eight, _four = _strips(8), _strips(4)
+_eight, _four = strips(8), strips(4)
 _key_of = inlined(key_of)
 
 
@@ -69,24 +54,19 @@ _key_of = inlined(key_of)
 def _row(arrays, y, y_step, count, x, column, width, stride, w, steps, taps, channels, bounds):
     """`count` pixels in strips: at least 4 of FOUR channels or 8 of EIGHT.
 
-    The first one's first tap is in `column` of `width`, at offset x. The last strip overlaps with the one
-    before where the numbers do not divide: the same is written twice. All channels of a strip come first: x
-    and y are met in the order of memory, which matters once they no longer lie in the cache.
+    The first one's first tap is in `column` of `width`, at offset x.
     """
     x_tap, x_row, w_tap, w_row = steps
-    strip_steps, key = (y_step, x_tap, x_row, w_tap, w_row), _key_of(taps[1], stride)
-    k = 0
-    while k < count:
-        wide = count >= 8 and (count - k > 4 or channels < FOUR)
-        pixels = 8 if wide else 4
-        k = min(k, count - pixels)
-        y0, x0, q = y + np.uint64(k) * y_step, x + np.uint64(k * stride) * x_tap, column + k * stride
-        inside = -q, width - q
-        if wide:
-            _eight(arrays, y0, x0, w, strip_steps, taps[0], key, inside, channels, bounds)
-        else:
-            _four(arrays, y0, x0, w, strip_steps, taps[0], key, inside, channels, bounds)
-        k += pixels
+    steps_, key, c1 = (y_step, x_tap, x_row, w_tap, w_row), _key_of(taps[1], stride), np.int64(channels)
+    eights = 0  # pixels in strips of eight
+    if count >= 8:
+        eights = count if channels < FOUR else min((count + 3) // 8 * 8, count)
+        _eight(arrays, (y, x, w), steps_, (eights, c1, column, width), taps[0], key, bounds)
+    if eights < count:
+        k = count - 4 if eights else 0
+        y0, x0 = y + np.uint64(k) * y_step, x + np.uint64(k * stride) * x_tap
+        sizes = count - k, c1, column + k * stride, width
+        _four(arrays, (y0, x0, w), steps_, sizes, taps[0], key, bounds)
 
 
 @ordered
@@ -169,7 +149,7 @@ def _in_strips(count, width, stride, before, taps, channels):
     return enough and max(before, beyond) <= taps // 2 and _key_of(taps, stride) in KEYS
 
 
-@inlined
+@copied
 def _plane(arrays, y, y_steps, y_shape, x, x_shape, stride, pads, w, w_steps, taps, channels, bounds):
     """One picture: `y_shape` pixels from offset y on, `y_steps` apart, from x of `x_shape` at offset x.
 

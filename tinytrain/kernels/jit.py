@@ -80,6 +80,14 @@ def inlined(function):
     return numba.njit(forceinline=True, **OPTIONS)(function)
 
 
+def copied(function):
+    """Copy `function` into every kernel that calls it, before anything is compiled.
+
+    What is `inlined` is also compiled by itself, together with all that it calls, which may take long.
+    """
+    return numba.njit(inline="always", **OPTIONS)(function)
+
+
 def ordered(function):
     """Compile `function` to be called by kernels, where inlining it makes them slower.
 

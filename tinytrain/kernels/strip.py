@@ -1,4 +1,4 @@
-"""Neighbouring pixels of a depthwise convolution with all their sums in registers, as LLVM instructions.
+"""Rows of a depthwise convolution with the sums of many pixels in registers, as LLVM instructions.
 
 Eight vectors are summed up at the same time, because a processor can begin eight products before the first
 one is done, and each input is loaded once for all pixels that meet it. That takes code of its own for every
@@ -6,7 +6,7 @@ filter. Loops compiled by numba do not get there: LLVM unrolls short ones before
 """
 
 import platform
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 from llvmlite import binding, ir
 from numba import types
@@ -49,80 +49,111 @@ def key_of(taps: int, stride: int) -> int:
     return taps << 16 | stride
 
 
-def strip(pixels: int):
-    """Intrinsic that computes ``lanes(pixels)`` channels of `pixels` outputs along a row.
+def strips(pixels: int):
+    """Intrinsic that computes a row of outputs, `pixels` of them and ``lanes(pixels)`` channels at a time.
 
-    ``f(arrays, places, steps, rows, key, inside, bounds)``. `arrays` are (y, b, x, w), flat; `places` the
-    offsets in them of the first output, of its bias, of the input under its first tap and of that tap.
-    `steps` lead from output to output, in x from column to column and from row to row, and in w the same.
-    `rows` of the filter are met; `key` is the `key_of` one of FILTERS. Inputs before `inside[0]` and
-    from `inside[1]` on, counted from the one under the first tap, are outside of the picture and not read:
-    half of the taps at most on either side. `bounds` are the lowest and the highest result.
+    ``f(arrays, places, steps, sizes, rows, key, bounds)``. `arrays` are (y, b, x, w), flat; `places` the
+    offsets in y of the first output, in x of the input under its first tap and in w of that tap. `steps` lead
+    from output to output, in x from column to column and from row to row, and in w the same. `sizes` are how
+    many outputs and channels there are, no fewer than are computed at a time, the column of that first input
+    and the width of the picture. `rows` of the filter are met; `key` is the `key_of` one of FILTERS, and half
+    of its taps at most lie beside the picture on either side. `bounds` are the lowest and highest result.
 
-    Every output adds up its taps row by row, left to right, and the bias last.
+    Where the numbers do not divide, the last outputs and the last channels overlap with those before: the
+    same is written twice. All channels of a strip come first: x and y are met in the order of memory, which
+    matters once they no longer lie in the cache. Every output adds up its taps row by row, left to right, and
+    the bias last.
     """
     vector = ir.VectorType(FLOAT, lanes(pixels))
-    zero = ir.Constant(vector, None)
 
     def emit(context, builder, signature, arguments):
-        arrays, places, steps, rows, key, inside, bounds = (
+        arrays, places, steps, sizes, rows, key, bounds = (
             cgutils.unpack_tuple(builder, value) if isinstance(kind, types.BaseTuple) else value
             for kind, value in zip(signature.args, arguments, strict=True)
         )
         kinds = signature.args[0]
-        starts = [context.make_array(k)(context, builder, a).data for k, a in zip(kinds, arrays, strict=True)]
-        y, b, x, w = (builder.gep(s, [p]) for s, p in zip(starts, places, strict=True))
-        y_step, x_tap, x_row, w_tap, w_row = steps
+        y, b, x, w = (
+            context.make_array(k)(context, builder, a).data for k, a in zip(kinds, arrays, strict=True)
+        )
+        y, x, w = (builder.gep(start, [place]) for start, place in zip((y, x, w), places, strict=True))
         sums = [cgutils.alloca_once(builder, vector) for _ in range(pixels)]
-        for one in sums:
-            builder.store(zero, one)
+        bounds = [_spread(builder, vector, value) for value in bounds]
         done = builder.append_basic_block("done")
         choice = builder.switch(key, done)
         for taps, stride in FILTERS:
             block = builder.append_basic_block(f"taps{taps}stride{stride}")
             choice.add_case(INDEX(key_of(taps, stride)), block)
             builder.position_at_end(block)
-            with cgutils.for_range(builder, rows) as loop:
-                lines = _at(builder, x, loop.index, x_row), _at(builder, w, loop.index, w_row)
-                _one_row(builder, vector, sums, lines, (x_tap, w_tap), (taps, stride), inside)
+            _row(builder, vector, sums, (y, b, x, w), steps, sizes, rows, (taps, stride), bounds)
             builder.branch(done)
         builder.position_at_end(done)
-        bias = _load(builder, vector, b)
-        low, high = (_spread(builder, vector, value) for value in bounds)
-        for p, one in enumerate(sums):
-            # As Python's max and min: of a bound and what is not a number it is the latter.
-            value = builder.fadd(builder.load(one), bias, flags=FUSED)
-            value = builder.select(builder.fcmp_ordered(">", low, value), low, value)
-            value = builder.select(builder.fcmp_ordered("<", high, value), high, value)
-            out = builder.bitcast(_at(builder, y, INDEX(p), y_step), vector.as_pointer())
-            builder.store(value, out, align=4)
         return context.get_dummy_value()
 
     @intrinsic
-    def compute(typing, arrays, places, steps, rows, key, inside, bounds):
-        return types.void(arrays, places, steps, rows, key, inside, bounds), emit
+    def compute(typing, arrays, places, steps, sizes, rows, key, bounds):
+        return types.void(arrays, places, steps, sizes, rows, key, bounds), emit
 
     return compute
 
 
-def _one_row(builder, vector, sums, lines, steps, shape, inside) -> None:
-    """One row of the filter: every input times each tap that it meets, added to the output of that tap."""
-    (x, w), (x_tap, w_tap), (taps, stride) = lines, steps, shape
-    weights = [_load(builder, vector, _at(builder, w, INDEX(t), w_tap)) for t in range(taps)]
+def _row(builder, vector, sums, starts, steps, sizes, rows, shape, bounds) -> None:
+    """The row for a filter of this `shape`, (taps, stride)."""
+    (y, b, x, w), (y_step, x_tap, *_), (count, channels, column, width) = starts, steps, sizes
+    with _blocks(builder, count, len(sums)) as k:
+        across = builder.mul(k, INDEX(shape[1]))
+        first = builder.add(column, across)
+        inside = builder.neg(first), builder.sub(width, first)
+        y0, x0 = _at(builder, y, k, y_step), _at(builder, x, across, x_tap)
+        with _blocks(builder, channels, vector.count) as c:
+            own_y, own_b, own_x, own_w = (builder.gep(start, [c]) for start in (y0, b, x0, w))
+            for one in sums:
+                builder.store(ir.Constant(vector, None), one)
+            _add_rows(builder, vector, sums, (own_x, own_w), steps[1:], rows, shape, inside)
+            _finish(builder, vector, sums, own_y, y_step, own_b, bounds)
+
+
+@contextmanager
+def _blocks(builder, count, size: int):
+    """Loop over the first of every `size` numbers below `count`; the last ones overlap with those before."""
+    more = builder.sdiv(builder.add(count, INDEX(size - 1)), INDEX(size))
+    with cgutils.for_range(builder, more) as loop:
+        start, last = builder.mul(loop.index, INDEX(size)), builder.sub(count, INDEX(size))
+        yield builder.select(builder.icmp_signed("<", start, last), start, last)
+
+
+def _add_rows(builder, vector, sums, starts, steps, rows, shape, inside) -> None:
+    """Add the products of all `rows` that are met to `sums`: every input times each tap that it meets."""
+    (x, w), (x_tap, x_row, w_tap, w_row), (taps, stride) = starts, steps, shape
     span = (len(sums) - 1) * stride + taps
-    for i in range(span):
-        read = nullcontext()
-        if i < taps // 2:
-            read = builder.if_then(builder.icmp_signed(">=", INDEX(i), inside[0]), likely=True)
-        elif i >= span - taps // 2:
-            read = builder.if_then(builder.icmp_signed("<", INDEX(i), inside[1]), likely=True)
-        with read:
-            value = _load(builder, vector, _at(builder, x, INDEX(i), x_tap))
-            for p, one in enumerate(sums):
-                tap = i - p * stride
-                if 0 <= tap < taps:
-                    product = builder.fmul(value, weights[tap], flags=FUSED)
-                    builder.store(builder.fadd(builder.load(one), product, flags=FUSED), one)
+    with cgutils.for_range(builder, rows) as loop:
+        x_line, w_line = _at(builder, x, loop.index, x_row), _at(builder, w, loop.index, w_row)
+        weights = [_load(builder, vector, _at(builder, w_line, INDEX(t), w_tap)) for t in range(taps)]
+        for i in range(span):
+            read = nullcontext()
+            if i < taps // 2:
+                read = builder.if_then(builder.icmp_signed(">=", INDEX(i), inside[0]), likely=True)
+            elif i >= span - taps // 2:
+                read = builder.if_then(builder.icmp_signed("<", INDEX(i), inside[1]), likely=True)
+            with read:
+                value = _load(builder, vector, _at(builder, x_line, INDEX(i), x_tap))
+                for p, one in enumerate(sums):
+                    tap = i - p * stride
+                    if 0 <= tap < taps:
+                        product = builder.fmul(value, weights[tap], flags=FUSED)
+                        builder.store(builder.fadd(builder.load(one), product, flags=FUSED), one)
+
+
+def _finish(builder, vector, sums, y, y_step, bias, bounds) -> None:
+    """Write `sums` with their bias, within `bounds`."""
+    low, high = bounds
+    bias = _load(builder, vector, bias)
+    for p, one in enumerate(sums):
+        # As Python's max and min: of a bound and what is not a number it is the latter.
+        value = builder.fadd(builder.load(one), bias, flags=FUSED)
+        value = builder.select(builder.fcmp_ordered(">", low, value), low, value)
+        value = builder.select(builder.fcmp_ordered("<", high, value), high, value)
+        out = builder.bitcast(_at(builder, y, INDEX(p), y_step), vector.as_pointer())
+        builder.store(value, out, align=4)
 
 
 def _at(builder, start, index, step):
