@@ -1,5 +1,6 @@
 """Compiled kernels on disk: nothing that is not as it was written gets as far as numba."""
 
+import ast
 import hashlib
 import json
 import os
@@ -173,6 +174,20 @@ def test_a_change_concerns_every_kernel_that_is_compiled_from_it(tmp_path, sourc
         file.write("# changed\n")
     after = jitfacts.source_digests(tmp_path)
     assert {module for module in before if after[module] != before[module]} == concerned
+
+
+def test_imports_of_kernels_are_written_so_that_facts_find_them():
+    for path in jitfacts.KERNELS.glob("*.py"):
+        if path.stem == "__init__":  # compiles nothing
+            continue
+        found = {f"tinytrain.kernels.{m.decode()}" for m in jitfacts.IMPORT.findall(path.read_bytes())}
+        named = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                named.add("." * node.level + (node.module or ""))
+        assert {m for m in named if m.startswith((".", "tinytrain.kernels"))} == found, path.name
 
 
 # ---- the manifest itself -----------------------------------------------------------------------

@@ -46,12 +46,14 @@ def made_for(root: Path = Path("/")) -> dict[str, str]:
 def source_digests(folder: Path = KERNELS) -> dict[str, str]:
     """Module name -> sha256 of its source and of those that it imports, for every module of kernels.
 
-    Numba compiles into a kernel whatever that calls, from other modules as well.
+    Numba compiles into a kernel whatever that calls, from other modules as well. Some that are imported are
+    not called; a change of theirs costs compiling again.
     """
     sources = {path.stem: path.read_bytes() for path in sorted(folder.glob("*.py"))}
+    own = {name: hashlib.sha256(text).digest() for name, text in sources.items()}
     imported = {name: {m.decode() for m in IMPORT.findall(text)} for name, text in sources.items()}
     return {
-        name: hashlib.sha256(b"".join(sources[m] for m in sorted(_reached(name, imported)))).hexdigest()
+        name: hashlib.sha256(b"".join(own[m] for m in sorted(_reached(name, imported)))).hexdigest()
         for name in sources
     }
 

@@ -57,16 +57,17 @@ def _row(arrays, y, y_step, count, x, column, width, stride, w, steps, taps, cha
     The first one's first tap is in `column` of `width`, at offset x.
     """
     x_tap, x_row, w_tap, w_row = steps
-    steps_, key, c1 = (y_step, x_tap, x_row, w_tap, w_row), _key_of(taps[1], stride), np.int64(channels)
+    all_steps = y_step, x_tap, x_row, w_tap, w_row
+    key, c1 = _key_of(taps[1], stride), np.int64(channels)
     eights = 0  # pixels in strips of eight
     if count >= 8:
         eights = count if channels < FOUR else min((count + 3) // 8 * 8, count)
-        _eight(arrays, (y, x, w), steps_, (eights, c1, column, width), taps[0], key, bounds)
+        _eight(arrays, (y, x, w), all_steps, (eights, c1, column, width), taps[0], key, bounds)
     if eights < count:
         k = count - 4 if eights else 0
         y0, x0 = y + np.uint64(k) * y_step, x + np.uint64(k * stride) * x_tap
         sizes = count - k, c1, column + k * stride, width
-        _four(arrays, (y0, x0, w), steps_, sizes, taps[0], key, bounds)
+        _four(arrays, (y0, x0, w), all_steps, sizes, taps[0], key, bounds)
 
 
 @ordered
@@ -159,14 +160,14 @@ def _plane(arrays, y, y_steps, y_shape, x, x_shape, stride, pads, w, w_steps, ta
     (above, before), (w_row, w_tap) = pads, w_steps
     x_row = np.uint64(width) * channels
     steps = channels, x_row, w_tap, w_row
-    strips = _in_strips(across, width, stride, before, taps[1], channels)
+    by_strips = _in_strips(across, width, stride, before, taps[1], channels)
     for i in range(down):
         r = i * stride - above
         skipped = max(0, -r)
         met = max(0, min(taps[0], height - r) - skipped), taps[1]
         x0 = x + np.uint64(r + skipped) * x_row - np.uint64(before) * channels
         y0, w0 = y + np.uint64(i) * y_row, w + np.uint64(skipped) * w_row
-        if strips:
+        if by_strips:
             _row(arrays, y0, y_step, across, x0, -before, width, stride, w0, steps, met, channels, bounds)
         else:
             _pixels(arrays, y0, y_step, across, x0, -before, width, stride, w0, steps, met, channels, bounds)
@@ -216,7 +217,7 @@ def depthwise_grad_input(gx, zeros, g, w, size, stride):
     arrays = gx.reshape(-1), zeros, g.reshape(-1), w.reshape(-1)
     step, back = np.uint64(stride) * c1, np.uint64(-stride) * c1
     gx_steps, w_steps = (np.uint64(across) * step, step), (np.uint64(size) * back, back)
-    one = min(stride, 1)  # not a literal: numba would compile `_plane` once more for it
+    one = min(stride, 1)  # not a literal: numba would compile `_row` and others once more for it
     for k in range(n):
         g0 = np.uint64(k * height * width) * c1
         for i in range(min(stride, down)):

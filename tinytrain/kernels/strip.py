@@ -45,7 +45,7 @@ def lanes(pixels: int) -> int:
 
 
 def key_of(taps: int, stride: int) -> int:
-    """The number by which compiled code knows a filter; no other has it."""
+    """The number by which compiled code knows a filter: its own for all strides below 65,536."""
     return taps << 16 | stride
 
 
@@ -56,8 +56,9 @@ def strips(pixels: int):
     offsets in y of the first output, in x of the input under its first tap and in w of that tap. `steps` lead
     from output to output, in x from column to column and from row to row, and in w the same. `sizes` are how
     many outputs and channels there are, no fewer than are computed at a time, the column of that first input
-    and the width of the picture. `rows` of the filter are met; `key` is the `key_of` one of FILTERS, and half
-    of its taps at most lie beside the picture on either side. `bounds` are the lowest and highest result.
+    and the width of the picture. `rows` of the filter are met; `key` is the `key_of` one of FILTERS (for any
+    other nothing is written), and half of its taps at most lie beside the picture on either side. `bounds`:
+    lowest and highest result.
 
     Where the numbers do not divide, the last outputs and the last channels overlap with those before: the
     same is written twice. All channels of a strip come first: x and y are met in the order of memory, which
@@ -84,7 +85,7 @@ def strips(pixels: int):
             block = builder.append_basic_block(f"taps{taps}stride{stride}")
             choice.add_case(INDEX(key_of(taps, stride)), block)
             builder.position_at_end(block)
-            _row(builder, vector, sums, (y, b, x, w), steps, sizes, rows, (taps, stride), bounds)
+            _one_filter(builder, vector, sums, (y, b, x, w), steps, sizes, rows, (taps, stride), bounds)
             builder.branch(done)
         builder.position_at_end(done)
         return context.get_dummy_value()
@@ -96,7 +97,7 @@ def strips(pixels: int):
     return compute
 
 
-def _row(builder, vector, sums, starts, steps, sizes, rows, shape, bounds) -> None:
+def _one_filter(builder, vector, sums, starts, steps, sizes, rows, shape, bounds) -> None:
     """The row for a filter of this `shape`, (taps, stride)."""
     (y, b, x, w), (y_step, x_tap, *_), (count, channels, column, width) = starts, steps, sizes
     with _blocks(builder, count, len(sums)) as k:
