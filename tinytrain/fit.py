@@ -129,18 +129,41 @@ def smallest_budget(network: Network, policy: Policy, scores, budget: Budget, ta
     return min(compile_training(network, recipe, r, task, bank).nbytes for r in smallest(task))
 
 
+def usual_budget(network: Network, policy: Policy, scores, budget: Budget, task: TaskShape) -> int:
+    """Bytes from `budget` on that hold all channels and cached views of the policy, with its optimizer.
+
+    More make it faster at most. A policy may ask for more where there is more, so its wish is followed up.
+    """
+    while True:
+        recipe = policy.recipe(network, scores, budget, task, 1.0)
+        bank = SegmentBank(network, recipe)
+        whole = _unreduced(recipe, task)
+        needed = min(compile_training(network, recipe, r, task, bank).nbytes for r in whole)
+        if needed <= budget.memory:
+            return budget.memory
+        budget = replace(budget, memory=needed)
+
+
+def _unreduced(recipe: Recipe, task: TaskShape) -> list[Resources]:
+    """Those of `ladder` that cache all views and take all pictures into a step."""
+    most = next(ladder(recipe, task))
+    same = (most.sets, most.step_support)
+    return [r for r in ladder(recipe, task) if (r.sets, r.step_support) == same]
+
+
 def infeasible(
     network, policy: Policy, scores, budget: Budget, task: TaskShape, probe: int = 0
 ) -> BudgetError:
     """The error to raise; `probe` is the bytes of a probe that must fit as well."""
     least = max(probe, smallest_budget(network, policy, scores, budget, task))
-    recipe = policy.recipe(network, scores, budget, task, 1.0)
-    usual = max(least, compile_training(network, recipe, next(ladder(recipe, task)), task).nbytes)
+    usual = usual_budget(network, policy, scores, replace(budget, memory=least), task)
+    # What is selected is known after the probe, so this one is good to a few percent.
+    usual = f"about {format_bytes(usual)}" if scores else usual
     return BudgetError(
         "memory-budget",
         f"{network.name} with {task.n_support} support pictures and policy {policy.name} needs {least} bytes "
         f"at the least, the budget is {budget.memory}; give --budget {least} or more "
-        f"({format_bytes(usual)} keeps all defaults)",
+        f"({usual} keeps all defaults)",
         least,
     )
 

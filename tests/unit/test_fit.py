@@ -19,6 +19,7 @@ from tinytrain.fit import (
     smallest,
     smallest_budget,
     step_sizes,
+    usual_budget,
 )
 from tinytrain.plan import (
     Budget,
@@ -157,6 +158,33 @@ def test_a_plan_with_room_for_everything_keeps_all_defaults():
         policy.recipe(NETWORK, scores_of(policy), Budget(10**7, 0.5), TASKS[0], 1),
     )
     assert found.recipe == recipe and found.resources == next(ladder(recipe, TASKS[0]))
+
+
+@EVERY
+@pytest.mark.parametrize("task", TASKS)
+def test_the_budget_said_to_keep_all_defaults_keeps_them(name, task):
+    """It is the smallest one unless the policy itself asks for less where there is less."""
+    policy = POLICIES[name]
+    scores = scores_of(policy)
+    usual = usual_budget(NETWORK, policy, scores, Budget(1, 0.5), task)
+    found = fit(NETWORK, policy, scores, Budget(usual, 0.5), task)
+    asked, less = (policy.recipe(NETWORK, scores, Budget(m, 0.5), task, 1.0) for m in (usual, usual - 1))
+    most = next(ladder(asked, task))
+    whole = (asked, most.sets, most.step_support)
+    assert (found.recipe, found.resources.sets, found.resources.step_support) == whole
+    if less == asked:
+        found = fit(NETWORK, policy, scores, Budget(usual - 1, 0.5), task)
+        assert (found.recipe, found.resources.sets, found.resources.step_support) != whole
+
+
+@EVERY
+def test_what_a_refusal_says_of_other_budgets_does_not_depend_on_the_refused_one(name):
+    refusals = []
+    for memory in (1, 1_000, 5_000):
+        with pytest.raises(BudgetError) as caught:
+            plan(name, memory)
+        refusals.append(str(caught.value).replace(f"the budget is {memory};", ""))
+    assert len(set(refusals)) == 1
 
 
 def test_a_lane_that_only_embeds_holds_nothing_while_gradients_are_computed():
