@@ -1,0 +1,48 @@
+"""What bands of rows save on the three published networks, as RESULTS.md says it."""
+
+import numpy as np
+import pytest
+from published import published_network
+from toynets import relative
+from toysegments import bound, forward_segment, limit_bands
+
+from tinytrain.feasible import smallest_with_probe
+from tinytrain.plan import Budget, TaskShape
+from tinytrain.policies import POLICIES
+
+WHOLE = 10**9  # bytes of a band that holds every layer
+
+
+def forward(network):
+    """(arena bytes, embedding) of one random picture."""
+    segment, source = forward_segment(network, 0, len(network.layers), 1)
+    picture = np.random.default_rng(0).integers(0, 256, source.shape, dtype=np.uint8)
+    calls, (embedding,), _ = bound(segment, network, {source: picture})
+    for kernel, arguments in calls:
+        kernel(*arguments)
+    return segment.nbytes, embedding
+
+
+def smallest(network):
+    """Bytes of the smallest budget for 25 pictures of 5 classes, as refusals name it."""
+    return smallest_with_probe(network, POLICIES["tinytrain"], None, Budget(), TaskShape(25, 5))
+
+
+@pytest.mark.parametrize(
+    "name,passes,budgets",
+    [
+        ("mcunet-5fps", (704_512, 245_760), (942_016, 483_264)),
+        ("mbv2-w0.35", (983_040, 206_848), (1_156_928, 380_736)),
+        ("proxyless-w0.3", (704_512, 245_760), (862_656, 403_904)),
+    ],
+)
+def test_bands_of_rows_take_a_third_of_the_bytes_and_give_the_same_embedding(
+    monkeypatch, name, passes, budgets
+):
+    network = published_network(name)
+    streamed, embedding = forward(network)
+    least = smallest(network)
+    limit_bands(monkeypatch, WHOLE)
+    whole, want = forward(network)
+    assert relative(embedding, want) < 1e-5
+    assert ((whole, streamed), (smallest(network), least)) == (passes, budgets)
