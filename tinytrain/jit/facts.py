@@ -63,7 +63,7 @@ def _reached(name: str, imported: dict[str, set[str]]) -> set[str]:
     reached, waiting = set(), {name}
     while waiting:
         reached |= waiting
-        waiting = set().union(*(imported.get(m, set()) for m in waiting)) - reached
+        waiting = set().union(*(imported[m] for m in waiting)) - reached
     return reached
 
 
