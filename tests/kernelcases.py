@@ -22,6 +22,14 @@ class Output:
     compared: str = "close"
 
 
+def normal(random, *shape, dtype=np.float32):
+    return random.standard_normal(shape).astype(dtype)
+
+
+def out_hw(height, width, stride):
+    return -(-height // stride), -(-width // stride)
+
+
 def fresh(*shape, dtype=np.float32, compared="close") -> Output:
     """An output of which nothing may be left as it was."""
     return Output(np.frombuffer(bytes([NOTHING]) * (np.dtype(dtype).itemsize * int(np.prod(shape))), dtype)
