@@ -6,10 +6,12 @@ import platform
 import numpy as np
 import pytest
 from kernelcases import normal, out_hw
+from numba import njit
 from toynets import rng
 
 from tinytrain import kernels
 from tinytrain.kernels import reference
+from tinytrain.kernels.fused import fused
 from tinytrain.topology import KERNELS, STRIDES
 
 compiled = pytest.fixture(lambda: kernels.load("numba"), scope="module")
@@ -49,6 +51,32 @@ def between_nans(array):
     memory = np.full((3, *array.shape), np.nan, array.dtype)
     memory[1] = array
     return memory[1]
+
+
+@njit
+def one_rounding(a, b, c):
+    return fused(a, b, c)
+
+
+def multiply_add(a, b, c):
+    """a * b + c as kernels compute it on this processor, of arrays of float32."""
+    above = np.float32(1 + 2**-12)
+    if one_rounding(above, above, np.float32(-1)) == above * above - 1:
+        return a * b + c
+    wide = np.longdouble  # holds a product whole
+    return (wide(a) * wide(b) + wide(c)).astype(np.float32)
+
+
+def tap_by_tap(x, w, b, shape, size, stride):
+    """A depthwise convolution that adds the taps row by row, left to right, and the bias last."""
+    pad = (size - 1) // 2
+    x = np.pad(x, ((0, 0), (pad, size * stride), (pad, size * stride), (0, 0)))
+    y = np.zeros(shape, np.float32)
+    for tap in range(size * size):
+        top, left = divmod(tap, size)
+        seen = x[:, top::stride, left::stride][:, : shape[1], : shape[2]]
+        y = multiply_add(seen, w[tap], y)
+    return y + b
 
 
 @pytest.mark.parametrize("height,width,channels,size,stride", SHAPES)
@@ -97,6 +125,19 @@ class TestDepthwise:
             np.testing.assert_array_equal(own[0], y[some])
             compiled.depthwise_grad_input(own[1], own[5], own[4], own[2], size, stride)
             np.testing.assert_array_equal(own[1], gx[some])
+
+    def test_every_product_is_rounded_once_with_its_sum(
+        self, compiled, height, width, channels, size, stride
+    ):
+        x, w, b, g = self.arrays(height, width, channels, size, stride)
+        y, gx, zeros = np.empty_like(g), np.empty_like(x), np.empty(channels, np.float32)
+        compiled.depthwise_forward(y, x, w, b, size, stride, (size - 1) // 2, False)
+        compiled.depthwise_grad_input(gx, zeros, g, w, size, stride)
+        np.testing.assert_array_equal(y, tap_by_tap(x, w, b, g.shape, size, stride))
+        # The gradient is a convolution of what lies between zeros with the filter reversed.
+        between = np.zeros_like(x)
+        between[:, ::stride, ::stride] = g
+        np.testing.assert_array_equal(gx, tap_by_tap(between, w[::-1], zeros, x.shape, size, 1))
 
     def test_what_lies_around_the_inputs_is_not_used(self, compiled, height, width, channels, size, stride):
         x, w, b, g = self.arrays(height, width, channels, size, stride)

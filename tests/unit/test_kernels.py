@@ -269,3 +269,36 @@ class TestModules:
         compiled.pool2(small, np.full(whole, 3, np.float32), 0)
         compiled.upsample_add(up, small)
         np.testing.assert_allclose(up, 3, rtol=1e-6)
+
+
+class TestFused:
+    def test_only_processors_with_an_instruction_for_it_round_once(self):
+        fused = pytest.importorskip("tinytrain.kernels.fused")
+        from llvmlite import binding
+
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
+        for triple, processor, can in (
+            ("x86_64-unknown-linux-gnu", "nehalem", False),
+            ("x86_64-unknown-linux-gnu", "haswell", True),
+            ("aarch64-unknown-linux-gnu", "cortex-a53", True),
+        ):
+            assert fused.has_instruction(triple, processor, "") is can
+        assert not fused.has_instruction("x86_64-unknown-linux-gnu", "haswell", "-fma")
+
+    def test_no_kernel_leaves_it_to_the_compiler_what_is_rounded_once(self):
+        jit = pytest.importorskip("tinytrain.kernels.jit")
+        assert "contract" not in jit.MATH
+
+    def test_anything_but_float32_is_refused(self):
+        from numba import TypingError, njit
+
+        from tinytrain.kernels.fused import fused
+
+        @njit
+        def call(a, b, c):
+            return fused(a, b, c)
+
+        assert call(np.float32(2), np.float32(3), np.float32(4)) == 10
+        with pytest.raises(TypingError):
+            call(2.0, 3.0, 4.0)

@@ -7,6 +7,7 @@ that numpy carries, written into the caller's memory, unless they shall be porta
 import numpy as np
 
 from tinytrain.kernels.direct import product
+from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import PORTABLE, kernel
 
 ZERO, ONE, SIX = np.float32(0), np.float32(1), np.float32(6)
@@ -206,9 +207,9 @@ def add_fisher(total, dots, a, g):
     for i in range(a.shape[0]):
         left, right = a[i], g[i]
         for c in range(dots.shape[0]):
-            dots[c] += left[c] * right[c]
+            dots[c] = fused(left[c], right[c], dots[c])
     for c in range(dots.shape[0]):
-        total[c] += np.float32(0.5) * dots[c] * dots[c]
+        total[c] = fused(np.float32(0.5) * dots[c], dots[c], total[c])
 
 
 @kernel

@@ -20,6 +20,7 @@ from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
+from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import copied, inlined, kernel, ordered
 from tinytrain.kernels.strip import FILTERS, key_of, lanes, strips
 
@@ -90,10 +91,10 @@ def _wide_pixel(arrays, y, x, w, steps, taps, channels, bounds):
             stop = w0 + length
             while w0 != stop:
                 for c in range(LANES):
-                    sums[c] += xf[x0 + c] * wf[w0 + c]
-                    sums[c + s1] += xf[x0 + s1 + c] * wf[w0 + s1 + c]
-                    sums[c + s2] += xf[x0 + s2 + c] * wf[w0 + s2 + c]
-                    sums[c + s3] += xf[x0 + s3 + c] * wf[w0 + s3 + c]
+                    sums[c] = fused(xf[x0 + c], wf[w0 + c], sums[c])
+                    sums[c + s1] = fused(xf[x0 + s1 + c], wf[w0 + s1 + c], sums[c + s1])
+                    sums[c + s2] = fused(xf[x0 + s2 + c], wf[w0 + s2 + c], sums[c + s2])
+                    sums[c + s3] = fused(xf[x0 + s3 + c], wf[w0 + s3 + c], sums[c + s3])
                 x0 += x_tap
                 w0 += w_tap
             x_line += x_row
@@ -117,7 +118,7 @@ def _narrow_pixel(arrays, y, x, w, steps, taps, channels, bounds):
         x0, w0 = x, w
         for _ in range(columns):
             for c in range(channels):
-                sums[c] += xf[x0 + c] * wf[w0 + c]
+                sums[c] = fused(xf[x0 + c], wf[w0 + c], sums[c])
             x0 += x_tap
             w0 += w_tap
         x += x_row

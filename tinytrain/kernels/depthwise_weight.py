@@ -9,6 +9,7 @@ import numpy as np
 from numba import carray
 
 from tinytrain.kernels.depthwise import LANES, NONE, SUMS, ZERO, place_of_sums
+from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import inlined, kernel, ordered
 
 ENOUGH = 2  # pairs of positions from which on it pays to add up three taps together
@@ -28,19 +29,19 @@ def _one_tap(arrays, gw, x, g, first, last, x_step, channels):
         x2, g2 = x1 + far, g1 + c1
         x3, g3 = x2 + far, g2 + c1
         for c in range(c1):
-            low = xf[x0 + c] * gf[g0 + c] + xf[x1 + c] * gf[g1 + c]
-            gwf[y + c] += low + xf[x2 + c] * gf[g2 + c] + xf[x3 + c] * gf[g3 + c]
+            low = fused(xf[x0 + c], gf[g0 + c], xf[x1 + c] * gf[g1 + c])
+            gwf[y + c] += fused(xf[x3 + c], gf[g3 + c], fused(xf[x2 + c], gf[g2 + c], low))
         x0, g0 = x3 + far, g3 + c1
         count -= 4
     if count >= 2:
         x1, g1 = x0 + far, g0 + c1
         for c in range(c1):
-            gwf[y + c] += xf[x0 + c] * gf[g0 + c] + xf[x1 + c] * gf[g1 + c]
+            gwf[y + c] += fused(xf[x0 + c], gf[g0 + c], xf[x1 + c] * gf[g1 + c])
         x0, g0 = x1 + far, g1 + c1
         count -= 2
     if count >= 1:
         for c in range(c1):
-            gwf[y + c] += xf[x0 + c] * gf[g0 + c]
+            gwf[y + c] = fused(xf[x0 + c], gf[g0 + c], gwf[y + c])
 
 
 @ordered
@@ -69,9 +70,9 @@ def _three_taps(arrays, gw, x, x_step, g, pairs, channels):
             g1 = g0 + channels
             for c in range(LANES):
                 v, w = gf[g0 + c], gf[g1 + c]
-                sums[c] = sums[c] + xf[x0 + c] * v + xf[x3 + c] * w
-                sums[c + s1] = sums[c + s1] + xf[x1 + c] * v + xf[x4 + c] * w
-                sums[c + s2] = sums[c + s2] + xf[x2 + c] * v + xf[x5 + c] * w
+                sums[c] = fused(xf[x3 + c], w, fused(xf[x0 + c], v, sums[c]))
+                sums[c + s1] = fused(xf[x4 + c], w, fused(xf[x1 + c], v, sums[c + s1]))
+                sums[c + s2] = fused(xf[x5 + c], w, fused(xf[x2 + c], v, sums[c + s2]))
             x0 = x3 + x_step
             g0 = g1 + channels
         # Where 16 does not divide the channels, the last 16 overlap with those before, which have their sums.

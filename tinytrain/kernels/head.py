@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import inlined, kernel
 
 ZERO, ONE, TINY = np.float32(0), np.float32(1), np.float32(1e-12)
@@ -39,11 +40,11 @@ def prototype_loss(loss, residual, cosine, f, labels, p, temperature):
             top = max(top, temperature * cosine[n, k])
         total = ZERO
         for k in range(p.shape[0]):
-            residual[n, k] = math.exp(temperature * cosine[n, k] - top)
+            residual[n, k] = math.exp(fused(temperature, cosine[n, k], -top))
             total += residual[n, k]
         for k in range(p.shape[0]):
             residual[n, k] /= total
-        loss[n] = math.log(total) + top - temperature * cosine[n, labels[n]]
+        loss[n] = fused(-temperature, cosine[n, labels[n]], math.log(total) + top)
         residual[n, labels[n]] -= ONE
 
 
@@ -58,13 +59,13 @@ def entropy(loss, residual, cosine, temperature, weight):
         for k in range(cosine.shape[1]):
             top = max(top, temperature * cosine[n, k])
         for k in range(cosine.shape[1]):
-            total += math.exp(temperature * cosine[n, k] - top)
+            total += math.exp(fused(temperature, cosine[n, k], -top))
         for k in range(cosine.shape[1]):
-            residual[n, k] = math.exp(temperature * cosine[n, k] - top) / total
+            residual[n, k] = math.exp(fused(temperature, cosine[n, k], -top)) / total
             mean += residual[n, k] * (temperature * cosine[n, k] - top)
         loss[n] = math.log(total) - mean
         for k in range(cosine.shape[1]):
-            residual[n, k] *= weight * (mean - temperature * cosine[n, k] + top)
+            residual[n, k] *= weight * (fused(-temperature, cosine[n, k], mean) + top)
 
 
 @kernel
@@ -85,7 +86,7 @@ def prototype_loss_grad(gf, residual, cosine, f, p, temperature):
         for n in range(f.shape[0]):
             r = residual[n, k] * share
             for d in range(f.shape[1]):
-                gf[n, d] += r * p[k, d]
+                gf[n, d] = fused(r, p[k, d], gf[n, d])
     for n in range(f.shape[0]):
         scale = temperature / _norm(f[n])
         for d in range(f.shape[1]):
@@ -167,7 +168,7 @@ def add_outer(a, x, scale):
             factor = scale * row[i]
             line = a[i]
             for j in range(i + 1):
-                line[j] += factor * row[j]
+                line[j] = fused(factor, row[j], line[j])
 
 
 @kernel

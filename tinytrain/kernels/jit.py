@@ -16,11 +16,11 @@ from tinytrain.jit.cache import open_cache
 from tinytrain.jit.facts import portable
 from tinytrain.kernels.fallback import warn_once
 
-# All of fastmath but the two flags that assume away NaN and infinity: sums may be reordered,
-# so loops vectorise, and a NaN is still seen. Portable kernels have none of it: what is written is
-# rounded and added in the order in which it is written.
+# Sums may be reordered, so loops vectorise. Not among the flags: the two that assume away NaN and infinity,
+# so that a NaN is still seen, and `contract`, because what is rounded once is written so (`fused`). Portable
+# kernels have none of it: what is written is rounded and added in the order in which it is written.
 PORTABLE = portable()
-MATH = set() if PORTABLE else {"contract", "reassoc", "nsz", "arcp"}
+MATH = set() if PORTABLE else {"reassoc", "nsz", "arcp"}
 OPTIONS = {"nogil": True, "fastmath": MATH, "error_model": "numpy"}
 # Between two manifests while kernels are compiled: a power cut loses no more than this.
 SEAL_SECONDS = 2.0
@@ -91,9 +91,9 @@ def copied(function):
 def ordered(function):
     """Compile `function` to be called by kernels, where inlining it makes them slower.
 
-    Its sums are added in the order in which they are written, however often it is optimised.
+    It computes what is written, in the order in which it is written, however often it is optimised.
     """
-    return numba.njit(**OPTIONS | {"fastmath": MATH - {"reassoc"}})(function)
+    return numba.njit(**OPTIONS | {"fastmath": set()})(function)
 
 
 def _cached(function):

@@ -6,6 +6,7 @@ are copied arrays are flat and offsets unsigned, as in `depthwise`.
 
 import numpy as np
 
+from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import inlined, kernel
 
 ZERO, QUARTER, HALF, ONE = np.float32(0), np.float32(0.25), np.float32(0.5), np.float32(1)
@@ -72,7 +73,8 @@ def upsample_add(y, x):
                 wa, wb, wc, wd = (ONE - v) * (ONE - u), (ONE - v) * u, v * (ONE - u), v * u
                 out = y[n, i, j]
                 for k in range(out.shape[0]):
-                    out[k] += wa * a[k] + wb * b[k] + wc * c[k] + wd * d[k]
+                    upper = fused(wa, a[k], wb * b[k])
+                    out[k] += fused(wd, d[k], fused(wc, c[k], upper))
 
 
 @kernel
@@ -91,7 +93,7 @@ def upsample_grad(gx, g):
                     out = gx[n, bottom if corner > 1 else top, right if corner % 2 else left]
                     share = (v if corner > 1 else ONE - v) * (u if corner % 2 else ONE - u)
                     for k in range(row.shape[0]):
-                        out[k] += share * row[k]
+                        out[k] = fused(share, row[k], out[k])
 
 
 @inlined

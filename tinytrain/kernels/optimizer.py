@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import inlined, kernel
 
 ONE = np.float32(1)
@@ -32,7 +33,7 @@ def sgd(w, g, starts, rates):
     """w (m,) -= rate * g."""
     for s in range(rates.shape[0]):
         for i in range(starts[s], starts[s + 1]):
-            w[i] -= rates[s] * g[i]
+            w[i] = fused(-rates[s], g[i], w[i])
 
 
 @kernel
@@ -45,8 +46,8 @@ def momentum(w, g, m, work, starts, rates, beta):
             last = min(first + block, starts[s + 1])
             _from_bfloat16(bits, m[first:last])
             for i in range(last - first):
-                work[i] = beta * work[i] + g[first + i]
-                w[first + i] -= rates[s] * work[i]
+                work[i] = fused(beta, work[i], g[first + i])
+                w[first + i] = fused(-rates[s], work[i], w[first + i])
             _to_bfloat16(bits, m[first:last])
 
 
@@ -68,8 +69,8 @@ def adam(w, g, m, v, work, starts, rates, beta1, beta2, step):
             _from_bfloat16(second_bits, v[first:last])
             for i in range(last - first):
                 x = g[first + i]
-                first_moment[i] = beta1 * first_moment[i] + (ONE - beta1) * x
-                second_moment[i] = beta2 * second_moment[i] + (ONE - beta2) * x * x
+                first_moment[i] = fused(ONE - beta1, x, beta1 * first_moment[i])
+                second_moment[i] = fused((ONE - beta2) * x, x, beta2 * second_moment[i])
                 w[first + i] -= (
                     rates[s]
                     * first_moment[i]

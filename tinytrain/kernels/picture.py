@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import inlined, kernel
 
 ZERO, ONE, HALF, TOP = np.float32(0), np.float32(1), np.float32(0.5), np.float32(255)
@@ -11,10 +12,10 @@ ZERO, ONE, HALF, TOP = np.float32(0), np.float32(1), np.float32(0.5), np.float32
 def recolour(out, at, a, b, c, shift, mean, spread, contrast):
     """Write pixel (a, b, c) at `at`: distances to its own mean times `spread`, to `mean` times `contrast`."""
     grey = (a + b + c) * (ONE / np.float32(3))
-    centre = (grey + shift - mean) * contrast + mean + HALF
-    out[at] = np.uint8(min(max((a - grey) * spread + centre, ZERO), TOP))
-    out[at + 1] = np.uint8(min(max((b - grey) * spread + centre, ZERO), TOP))
-    out[at + 2] = np.uint8(min(max((c - grey) * spread + centre, ZERO), TOP))
+    centre = fused(grey + shift - mean, contrast, mean) + HALF
+    out[at] = np.uint8(min(max(fused(a - grey, spread, centre), ZERO), TOP))
+    out[at + 1] = np.uint8(min(max(fused(b - grey, spread, centre), ZERO), TOP))
+    out[at + 2] = np.uint8(min(max(fused(c - grey, spread, centre), ZERO), TOP))
 
 
 @inlined
@@ -31,8 +32,8 @@ def mirror(pixels):
 def blend(x, p, o, far, low):
     """What lies `far` of the way from x[p] to x[p + 3], and `low` of the way to the same pair at `o`."""
     corner = far * low
-    near = (ONE - far - low + corner) * np.float32(x[p]) + (far - corner) * np.float32(x[p + np.uintp(3)])
-    return near + (low - corner) * np.float32(x[o]) + corner * np.float32(x[o + np.uintp(3)])
+    near = fused(ONE - far - low + corner, np.float32(x[p]), (far - corner) * np.float32(x[p + np.uintp(3)]))
+    return fused(corner, np.float32(x[o + np.uintp(3)]), fused(low - corner, np.float32(x[o]), near))
 
 
 @kernel
@@ -78,10 +79,12 @@ def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contr
     for i in range(height):
         row = written[3 * i * width : 3 * (i + 1) * width]
         # Of the first pixel; from each to the next it is the same step in x.
-        v, h = np.float32(i - down) - HALF * bottom, -side * (np.float32(right) + HALF * end)
-        first_r, first_q = cosine * v - sine * h + HALF * bottom, sine * v + cosine * h + HALF * end
+        v, h = fused(-HALF, bottom, np.float32(i - down)), -side * fused(HALF, end, np.float32(right))
+        first_r = fused(HALF, bottom, fused(cosine, v, -sine * h))
+        first_q = fused(HALF, end, fused(sine, v, cosine * h))
         for j in range(width):
-            r, q = first_r - side * sine * np.float32(j), first_q + side * cosine * np.float32(j)
+            r = fused(-side * sine, np.float32(j), first_r)
+            q = fused(side * cosine, np.float32(j), first_q)
             if not (r >= ZERO and q >= ZERO and r < bottom and q < end):
                 row[3 * j] = row[3 * j + 1] = row[3 * j + 2] = fill
                 continue
@@ -106,7 +109,7 @@ def quantize(codes, span, x):
     span[0], span[1] = low, step
     scale = ONE / step if step > ZERO else ZERO
     for i in range(x.shape[0]):
-        codes[i] = np.uint8((x[i] - low) * scale + HALF)
+        codes[i] = np.uint8(fused(x[i] - low, scale, HALF))
 
 
 @kernel
@@ -114,4 +117,4 @@ def dequantize(x, codes, span):
     """x (m,) = lowest + step * code."""
     low, step = span[0], span[1]
     for i in range(x.shape[0]):
-        x[i] = low + step * np.float32(codes[i])
+        x[i] = fused(step, np.float32(codes[i]), low)

@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from tinytrain.kernels.jit import PORTABLE
+from tinytrain.kernels.fused import emit_fused
 
 # (taps, stride) along a row that there is code for: filters of 3, 5 and 7 taps, and the parts of them that
 # are met by every second position, which gradients are made of.
@@ -21,9 +21,6 @@ FILTERS = ((1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2), (5, 2), (7, 2
 REGISTERS = 8  # of sums
 
 INDEX, FLOAT = ir.IntType(64), ir.FloatType()
-# A product and the sum that it goes to may become one instruction, which rounds once. No more than that:
-# numba gives instructions without flags those of the kernel, which let LLVM add in another order.
-FUSED = () if PORTABLE else ("contract",)
 
 
 def _register() -> int:
@@ -85,7 +82,9 @@ def strips(pixels: int):
             block = builder.append_basic_block(f"taps{taps}stride{stride}")
             choice.add_case(INDEX(key_of(taps, stride)), block)
             builder.position_at_end(block)
-            _one_filter(builder, vector, sums, (y, b, x, w), steps, sizes, rows, (taps, stride), bounds)
+            _one_filter(
+                context, builder, vector, sums, (y, b, x, w), steps, sizes, rows, (taps, stride), bounds
+            )
             builder.branch(done)
         builder.position_at_end(done)
         return context.get_dummy_value()
@@ -97,7 +96,7 @@ def strips(pixels: int):
     return compute
 
 
-def _one_filter(builder, vector, sums, starts, steps, sizes, rows, shape, bounds) -> None:
+def _one_filter(context, builder, vector, sums, starts, steps, sizes, rows, shape, bounds) -> None:
     """The row for a filter of this `shape`, (taps, stride)."""
     (y, b, x, w), (y_step, x_tap, *_), (count, channels, column, width) = starts, steps, sizes
     with _blocks(builder, count, len(sums)) as k:
@@ -109,7 +108,7 @@ def _one_filter(builder, vector, sums, starts, steps, sizes, rows, shape, bounds
             own_y, own_b, own_x, own_w = (builder.gep(start, [c]) for start in (y0, b, x0, w))
             for one in sums:
                 builder.store(ir.Constant(vector, None), one)
-            _add_rows(builder, vector, sums, (own_x, own_w), steps[1:], rows, shape, inside)
+            _add_rows(context, builder, vector, sums, (own_x, own_w), steps[1:], rows, shape, inside)
             _finish(builder, vector, sums, own_y, y_step, own_b, bounds)
 
 
@@ -122,7 +121,7 @@ def _blocks(builder, count, size: int):
         yield builder.select(builder.icmp_signed("<", start, last), start, last)
 
 
-def _add_rows(builder, vector, sums, starts, steps, rows, shape, inside) -> None:
+def _add_rows(context, builder, vector, sums, starts, steps, rows, shape, inside) -> None:
     """Add the products of all `rows` that are met to `sums`: every input times each tap that it meets."""
     (x, w), (x_tap, x_row, w_tap, w_row), (taps, stride) = starts, steps, shape
     span = (len(sums) - 1) * stride + taps
@@ -140,8 +139,9 @@ def _add_rows(builder, vector, sums, starts, steps, rows, shape, inside) -> None
                 for p, one in enumerate(sums):
                     tap = i - p * stride
                     if 0 <= tap < taps:
-                        product = builder.fmul(value, weights[tap], flags=FUSED)
-                        builder.store(builder.fadd(builder.load(one), product, flags=FUSED), one)
+                        builder.store(
+                            emit_fused(context, builder, value, weights[tap], builder.load(one)), one
+                        )
 
 
 def _finish(builder, vector, sums, y, y_step, bias, bounds) -> None:
@@ -150,7 +150,7 @@ def _finish(builder, vector, sums, y, y_step, bias, bounds) -> None:
     bias = _load(builder, vector, bias)
     for p, one in enumerate(sums):
         # As Python's max and min: of a bound and what is not a number it is the latter.
-        value = builder.fadd(builder.load(one), bias, flags=FUSED)
+        value = builder.fadd(builder.load(one), bias)
         value = builder.select(builder.fcmp_ordered(">", low, value), low, value)
         value = builder.select(builder.fcmp_ordered("<", high, value), high, value)
         out = builder.bitcast(_at(builder, y, INDEX(p), y_step), vector.as_pointer())

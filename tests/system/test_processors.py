@@ -1,0 +1,88 @@
+"""Kernels on processors that the tests do not run on.
+
+On every processor, every way to call a kernel gives the same bits, because the kernel says where a product
+and its sum are rounded once. The code that LLVM makes for each processor is read. If this one can run it, it
+is run as well.
+"""
+
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processors import ARM, PROCESSORS, X86
+
+HERE = Path(__file__).parent
+ALL_FUSED = {"depthwise_forward", "depthwise_grad_input", "dequantize", "momentum", "sgd"}
+# What numba compiles for, floats in a register, processors that LLVM then compiles for.
+GROUPS = [
+    ("nehalem", 8, ["nehalem"]),
+    ("haswell", 4, ["cortex-a53", "cortex-a76"]),
+    ("haswell", 8, ["haswell", "znver3", "alderlake"]),
+    ("skylake-avx512", 16, ["skylake-avx512", "sapphirerapids", "znver4"]),
+]
+BITS = "single_pixels or rows_of_the_whole or rounded_once"
+RUN = f"""
+import sys
+import pytest
+from tinytrain.kernels import strip
+
+strip.REGISTER = int(sys.argv[1])
+sys.exit(pytest.main(["-n", "0", "-q", "-p", "no:cacheprovider", sys.argv[2], "-k", "{BITS}"]))
+"""
+
+pytestmark = pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="compiles for x86-64 first, and takes more than 512 MiB"
+)
+
+
+def process(command, processor, cache):
+    environment = os.environ | {
+        "NUMBA_CPU_NAME": processor,
+        "NUMBA_CPU_FEATURES": "",
+        "TINYTRAIN_CACHE": str(cache),
+        "TINYTRAIN_PORTABLE": "0",
+        "PYTHONPATH": os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, *map(str, command)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
+
+
+@pytest.mark.parametrize("frontend,register,processors", GROUPS, ids=[" ".join(g[2]) for g in GROUPS])
+def test_products_are_fused_with_their_sums_where_the_processor_can_and_nowhere_else(
+    tmp_path, frontend, register, processors
+):
+    done = process([HERE / "processor_code.py", register, *processors], frontend, tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = {row["processor"]: row["kernels"] for row in map(json.loads, done.stdout.splitlines())}
+    assert found.keys() == set(processors)
+    for processor, kernels in found.items():
+        can = PROCESSORS[processor][2]
+        for name, counts in kernels.items():
+            where = f"{name} on {processor}: {counts}"
+            assert not counts["calls"], where
+            if can:
+                assert counts["fused"] and not counts["unfused"], where
+                assert not (name in ALL_FUSED and counts["plain"]), where
+            else:
+                assert counts["unfused"] and not counts["fused"], where
+
+
+@pytest.mark.parametrize("processor", [name for name, row in PROCESSORS.items() if row[0] == X86])
+def test_every_way_to_call_a_kernel_gives_the_same_bits(tmp_path, processor):
+    register = PROCESSORS[processor][1]
+    tests = HERE.parent / "unit" / "test_depthwise.py"
+    done = process(["-c", RUN, register, tests], processor, tmp_path)
+    if done.returncode == -signal.SIGILL:
+        pytest.skip(f"this processor lacks instructions of {processor}, whose code is only read")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+
+
+def test_processors_of_all_kinds_are_among_them():
+    assert {(row[0], row[1]) for row in PROCESSORS.values()} == {(X86, 8), (X86, 16), (ARM, 4)}
+    assert {name for _, _, names in GROUPS for name in names} == set(PROCESSORS)

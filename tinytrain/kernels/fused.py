@@ -1,0 +1,58 @@
+"""A product and the sum that it goes to, rounded once where the processor can.
+
+Two ways to compute the same value give the same bits only if both round in the same places. LLVM's flag
+`contract` and its `fmuladd` do not say where: both permit one instruction, and whether there is one depends
+on the code around. Here it is one instruction (`llvm.fma`), or for a processor that has none (x86-64 before
+Haswell) and for portable kernels always two. Long sums whose order is free (`reassoc`) are left as two, too:
+LLVM does not make vectors of those that it has to fuse.
+"""
+
+from functools import cache
+
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from tinytrain.kernels.jit import PORTABLE
+
+# Where there is no instruction, LLVM calls the C library's `fmaf`, some fifty times slower.
+PROBE = """
+declare float @llvm.fma.f32(float, float, float)
+define float @f(float %a, float %b, float %c) {
+  %r = call float @llvm.fma.f32(float %a, float %b, float %c)
+  ret float %r
+}
+"""
+
+
+@cache
+def has_instruction(triple: str, processor: str, features: str) -> bool:
+    """Whether LLVM has one instruction for `fused` on this processor."""
+    target = binding.Target.from_triple(triple)
+    machine = target.create_target_machine(cpu=processor, features=features)
+    module = binding.parse_assembly(PROBE)
+    module.triple = triple
+    return "fmaf" not in machine.emit_assembly(module)
+
+
+def emit_fused(context, builder, a, b, c):
+    """The LLVM value a * b + c; a, b and c are float32 or vectors of it."""
+    if PORTABLE or not has_instruction(*context.codegen().magic_tuple()):
+        return builder.fadd(builder.fmul(a, b), c)
+    vector = f"v{a.type.count}" if isinstance(a.type, ir.VectorType) else ""
+    kind = ir.FunctionType(a.type, [a.type] * 3)
+    fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.{vector}f32")
+    return builder.call(fma, [a, b, c])
+
+
+@intrinsic
+def fused(typing, a, b, c):
+    """a * b + c of three float32, for compiled code."""
+
+    def emit(context, builder, signature, arguments):
+        return emit_fused(context, builder, *arguments)
+
+    if not a == b == c == types.float32:
+        return None
+    return types.float32(a, b, c), emit
