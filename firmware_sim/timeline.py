@@ -6,7 +6,7 @@ Time is counted in stages; inside a stage, one pass of its calls takes from one 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tinytrain.compile import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, Program, cached_whole
+from tinytrain.compile import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT, Program, cached_whole
 
 STAGES = {
     FILL: "features",
@@ -14,6 +14,7 @@ STAGES = {
     EMBED: "embed",
     BACKWARD: "backward",
     AFTER: "head again",
+    RESULT: "result",
     PREDICT: "queries",
 }
 # What a workspace runs, by the start of its name: kinds of segments, of each the one with most pictures.

@@ -11,11 +11,10 @@ from tinytrain import kernels as kernel_table
 from tinytrain.augment import draw
 from tinytrain.binding import WorkingCopy
 from tinytrain.blas import one_thread
-from tinytrain.compile import AFTER, BEFORE
-from tinytrain.delta import Delta, trained_slices
+from tinytrain.compile import AFTER, BEFORE, RESULT
+from tinytrain.delta import Delta
 from tinytrain.episode import Episode
 from tinytrain.errors import AdaptationRefusedError, UsageError
-from tinytrain.extend import packed
 from tinytrain.feasible import probe_inside
 from tinytrain.fit import Fit, fit
 from tinytrain.guard import Evidence, judge
@@ -78,21 +77,13 @@ def adapt(
         program, arena = machine.memory(fitted.program)
         session = Session(replace(fitted, program=program), arena, working, kernels, episode, seed, lanes)
         try:
-            heads_before, delta, evidence = _train(session, network, progress, clock)
-            guard = judge(evidence, episode.support, episode.class_names, force)
-            adapted = session.predict(episode.query, delta.head)[0] if evidence.finite else None
-            working.restore()
-            before_cosine, before = session.predict(episode.query, *heads_before)
+            delta, evidence, guard, answers = run_session(session, network, force, progress, clock)
         finally:
             session.close()
             kernel_table.keep()
-    if not guard.accepted:
-        delta = replace(delta, slices=(), head=heads_before[0], views=1)
-    after, withheld = (adapted, None) if guard.accepted else (before_cosine, adapted)
-    clock.lap("queries")
     return Report(
         network, episode, budget, policy, seed, lanes, kernels.backend,
-        fitted, scores, evidence.losses, before, before_cosine, after, clock.seconds, delta, guard, withheld,
+        fitted, scores, evidence.losses, *answers[:3], clock.seconds, delta, guard, answers[3],
         _warnings(network, policy, scores, fitted),
     ).sealed()  # fmt: skip
 
@@ -136,8 +127,32 @@ def plan_adaptation(
     return scores, fitted
 
 
+def run_session(session: Session, network: Network, force: bool, progress: Progress, clock) -> tuple:
+    """Train, judge the result and answer the queries: (delta, evidence, verdict, answers).
+
+    The answers are labels of the query pictures: before training by the recipe's head and by cosine
+    prototypes, afterwards, and what the guard withheld. The arrays of the delta lie in the arena of the
+    session, whose other bytes are given back.
+    """
+    episode = session.episode
+    heads_before, delta, evidence = _train(session, network, progress, clock)
+    session.release(RESULT)
+    clock.lap("head")
+    adapted = session.predict(episode.query, delta.head)[0] if evidence.finite else None
+    session.trainer.working.restore()
+    before_cosine, before = session.predict(episode.query, *heads_before)
+    session.release(RESULT)
+    # Last of all: what the verdict names takes memory that no plan knows of.
+    guard = judge(evidence, episode.support, episode.class_names, force)
+    if not guard.accepted:
+        delta = replace(delta, slices=(), head=session.with_means(heads_before[0]), views=1)
+    clock.lap("queries")
+    after, withheld = (adapted, None) if guard.accepted else (before_cosine, adapted)
+    return delta, evidence, guard, (before, before_cosine, after, withheld)
+
+
 def _train(session: Session, network: Network, progress, clock) -> tuple:
-    """Heads before training (cosine, and the recipe's where it is needed), delta, evidence for the guard."""
+    """Heads before training (cosine, and the recipe's if it is needed), delta, evidence for the guard."""
     session.fill(progress)
     clock.lap("features")
     recipe = session.fit.recipe
@@ -149,27 +164,21 @@ def _train(session: Session, network: Network, progress, clock) -> tuple:
             f"{network.name} as it is gives NaN or infinity for {len(session.labels)} support pictures; "
             "take another backbone",
         )
-    head, tick, slices, after = head_before, BEFORE, (), None
-    before = session.array("left out (before)").copy()
     losses = session.train(progress) if recipe.updates else []
     clock.lap("training")
     finite = bool(np.isfinite(losses).all())
-    if losses and finite:
-        tick, (_, head) = AFTER, session.fit_heads(AFTER)
-        after = session.array("left out (after)").copy()
-    # The result is copied out while most of the arena is given back, so that both fit the budget.
-    session.release(f"scatter matrix ({tick})")
-    if losses and finite:
-        slices = trained_slices(session.trainer.changed, session.trainer.working)
-    if head.kind == "lda":
-        head = replace(head, factor=packed(session.array(f"scatter matrix ({tick})")))
-    session.release()
-    clock.lap("head")
-    views = sum(head.counts.tolist()) // len(session.labels)
-    names = session.episode.class_names
-    delta = Delta(network.digest, network.name, slices, head, names, {}, views)
-    batch = session.fit.resources.step_support
-    measured = macs(len(before), batch, len(names), network.embedding_size) * (2 if after is not None else 1)
+    trained = finite and bool(losses)
+    head, tick = (session.fit_heads(AFTER)[1], AFTER) if trained else (head_before, BEFORE)
+    # Features and workspaces are given back before the result is written down and judged.
+    session.release(AFTER)
+    delta = Delta(
+        network.digest, network.name, session.slices() if trained else (), session.kept(head, tick),
+        session.episode.class_names, {}, sum(head.counts.tolist()) // len(session.labels),
+    )  # fmt: skip
+    before = session.array("left out (before)")
+    after = session.array("left out (after)") if trained else None
+    batch, size = session.fit.resources.step_support, network.embedding_size
+    measured = macs(len(before), batch, len(delta.class_names), size) * (2 if trained else 1)
     finite = finite and delta.is_finite()
     return (cosine, head_before), delta, Evidence(losses, recipe.steps, finite, before, after, measured)
 

@@ -1,6 +1,6 @@
 """From a network, a recipe and resources to Programs: segments, buffers, and one layout in bytes.
 
-A training run passes through six ticks, of which EMBED and BACKWARD take turns in every step; a
+A training run passes through seven ticks, of which EMBED and BACKWARD take turns in every step; a
 buffer may use the bytes of another whose ticks it does not share. All work of one lane at one tick
 happens in that lane's workspace.
 """
@@ -13,9 +13,10 @@ from tinytrain.leftout import COLUMNS as LEFT_OUT_COLUMNS
 from tinytrain.network import Network
 from tinytrain.plan import Recipe, Resources, TaskShape, n_hard, n_through, n_trained, n_unlabelled
 from tinytrain.program import Buffer, Segment
-from tinytrain.segments import SegmentBank, embed_segment, externals_of, prefix_segment, tap_segment
+from tinytrain.redraw import most_changed
+from tinytrain.segments import SegmentBank, embed_segment, externals_of, prefix_segment, slots, tap_segment
 
-FILL, BEFORE, EMBED, BACKWARD, AFTER, PREDICT = range(6)
+FILL, BEFORE, EMBED, BACKWARD, AFTER, RESULT, PREDICT = range(7)
 OPTIMIZER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # bfloat16 moments per trained number
 OPTIMIZER_BLOCK = 1024
 
@@ -106,6 +107,7 @@ def compile_training(
     _step_buffers(book, network, r, task, recipe)
     _trained_buffers(book, recipe, r, n_trained(network, recipe.updates))
     _head_buffers(book, network, recipe, task)
+    _result_buffers(book, network, recipe, r, task)
     program = book.finish(network, segments, bank.externals, limit)
     if program is None:
         return None
@@ -191,14 +193,18 @@ def _step_buffers(book, network, r: Resources, task: TaskShape, recipe: Recipe) 
     size, way = network.embedding_size, task.n_way
     queries = r.step_queries + n_unlabelled(recipe, r, task)
     longest = max(r.step_support, queries)
+    if task.n_support > r.step_support:
+        # Numpy takes these bytes beside the arena: the order of the pictures, and four such arrays while a
+        # step draws some of them. Nothing else ever lies here, so that these pages are never touched.
+        book.add("numbers of pictures", (5, task.n_support), FILL, PREDICT, "int64")
     book.add("embeddings of support", (r.step_support, size), BEFORE, AFTER)
     book.add("class sums", (way, size), BEFORE, AFTER)
     book.add("class counts", (way,), BEFORE, AFTER)
     book.add("prototypes", (way, size), BEFORE, AFTER)
-    book.add("left out (before)", (task.n_support, LEFT_OUT_COLUMNS), BEFORE, AFTER)
+    book.add("left out (before)", (task.n_support, LEFT_OUT_COLUMNS), BEFORE, PREDICT)
     if not recipe.updates:
         return
-    book.add("left out (after)", (task.n_support, LEFT_OUT_COLUMNS), AFTER, AFTER)
+    book.add("left out (after)", (task.n_support, LEFT_OUT_COLUMNS), AFTER, PREDICT)
     book.add("embeddings of queries", (queries, size), EMBED, BACKWARD)
     book.add("gradient of embeddings", (longest, size), BACKWARD, BACKWARD)
     book.add("labels", (longest,), EMBED, BACKWARD, "int32")
@@ -225,13 +231,42 @@ def _trained_buffers(book, recipe: Recipe, r: Resources, trained: int) -> None:
 
 
 def _head_buffers(book, network, recipe: Recipe, task: TaskShape) -> None:
-    size = network.embedding_size
-    for name in ("head before", "head after"):
-        book.add(f"{name}: weights", (task.n_way, size), BEFORE, PREDICT)
-        book.add(f"{name}: offsets", (task.n_way,), BEFORE, PREDICT)
-    if recipe.head == "lda":
-        for tick in (BEFORE, AFTER):
-            book.add(f"scatter matrix ({tick})", (size, size), tick, tick)
+    """Heads lie here until queries were predicted by them, and what was found on the way is written down."""
+    way, size, trains = task.n_way, network.embedding_size, bool(recipe.updates)
+
+    def add(head: str, first: int) -> None:
+        book.add(f"{head}: weights", (way, size), first, PREDICT)
+        book.add(f"{head}: offsets", (way,), first, PREDICT)
+
+    result = AFTER if trains else BEFORE
+    add("head before, cosine", BEFORE)
+    book.add("head before, cosine: lengths", (way,), BEFORE, PREDICT)
+    book.add("head result: means", (way, size), result, PREDICT)
+    if trains or recipe.head == "lda":
+        add("head result", result)
+    if recipe.head != "lda":
+        return
+    book.add("head result: factor", (size * (size + 1) // 2,), RESULT, PREDICT)
+    if own_before(recipe, task):
+        if trains:
+            add("head before", BEFORE)
+        book.add(f"scatter matrix ({BEFORE})", (size, size), BEFORE, BEFORE if trains else RESULT)
+    if trains:
+        book.add(f"scatter matrix ({AFTER})", (size, size), AFTER, RESULT)
+
+
+def own_before(recipe: Recipe, task: TaskShape) -> bool:
+    """Whether the recipe's head is fitted to the network as it is: to predict queries by, or to be kept."""
+    return not recipe.updates or task.n_query > 0
+
+
+def _result_buffers(book, network, recipe: Recipe, r: Resources, task: TaskShape) -> None:
+    """New values of what was trained, with the numbers of their channels: the delta keeps them."""
+    changed = most_changed(slots(network, recipe), network, recipe, -(-task.n_support // r.step_support))
+    if changed:
+        book.add(
+            "result", (sum(s.size + len(s.channels) + len(s.inputs or ()) for s in changed),), RESULT, PREDICT
+        )
 
 
 def compile_probe(

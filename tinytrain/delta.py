@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tinytrain.errors import InputError
-from tinytrain.head import Head
+from tinytrain.head import Head, all_finite
 from tinytrain.lite import Module
 from tinytrain.network import Network
 
@@ -26,6 +26,10 @@ class Slice:
     values: np.ndarray
     inputs: np.ndarray | None = None
 
+    def arrays(self) -> list[np.ndarray]:
+        """All values and indices."""
+        return [a for a in (self.channels, self.inputs, self.values) if a is not None]
+
 
 @dataclass(frozen=True, eq=False)
 class Delta:
@@ -45,8 +49,7 @@ class Delta:
 
     def arrays(self) -> list[np.ndarray]:
         """All values and indices."""
-        slices = (a for s in self.slices for a in (s.channels, s.inputs, s.values))
-        return [*self.head.arrays(), *(a for a in slices if a is not None)]
+        return [*self.head.arrays(), *(a for s in self.slices for a in s.arrays())]
 
     @property
     def nbytes(self) -> int:
@@ -54,7 +57,7 @@ class Delta:
 
     def is_finite(self) -> bool:
         """Whether no value is NaN or infinite."""
-        return all(np.isfinite(a).all() for a in self.arrays())
+        return all(map(all_finite, self.arrays()))
 
     def check_backbone(self, network: Network) -> None:
         """Raise InputError unless `network` is the backbone this delta was made for and everything fits."""
@@ -140,18 +143,36 @@ def apply(network: Network, delta: Delta) -> Network:
     return replace(network, weights=tuple(weights), scales=tuple(scales), biases=tuple(biases), added=added)
 
 
-def trained_slices(slots, working) -> tuple[Slice, ...]:
-    """What a working copy of the network now holds where `slots` say that something was trained."""
-    return tuple(_slice_of(s, working) for s in slots)
+def trained_slices(slots, working, room: np.ndarray) -> tuple[Slice, ...]:
+    """What a working copy of the network now holds where `slots` say that something was trained.
+
+    Written one after another into `room` (numbers,) float32: values, and indices as int32.
+    """
+    slices = []
+    for slot in slots:
+        slices.append(_slice_of(slot, working, room))
+        room = room[sum(a.size for a in slices[-1].arrays()) :]
+    return tuple(slices)
 
 
-def _slice_of(slot, working) -> Slice:
-    channels, values = np.array(slot.channels, np.int32), working.part(slot.layer, slot.part)
+def _slice_of(slot, working, room: np.ndarray) -> Slice:
+    values = working.part(slot.layer, slot.part)
+    channels, room = _indices(slot.channels, room)
     if slot.part == "bias":
-        return Slice(slot.layer, slot.part, channels, values[0, channels])
-    inputs = None if slot.inputs is None else np.array(slot.inputs, np.int32)
+        np.take(values[0], channels, out=room[: len(channels)], mode="clip")
+        return Slice(slot.layer, slot.part, channels, room[: len(channels)])
+    inputs = None
+    if slot.inputs is not None:
+        inputs, room = _indices(slot.inputs, room)
     rows = range(len(values)) if inputs is None else inputs
-    picked = np.empty((len(rows), len(channels)), np.float32)
+    picked = room[: len(rows) * len(channels)].reshape(len(rows), len(channels))
     for row, i in zip(picked, rows, strict=True):  # indexing with two arrays takes several times the memory
         row[:] = values[i, channels]
     return Slice(slot.layer, slot.part, channels, picked, inputs)
+
+
+def _indices(numbers: tuple[int, ...], room: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`numbers` as int32 at the beginning of `room`, and the room behind them."""
+    indices = room[: len(numbers)].view(np.int32)
+    indices[:] = numbers
+    return indices, room[len(numbers) :]

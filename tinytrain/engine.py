@@ -17,6 +17,7 @@ from tinytrain.lane import Lane, Prefix
 from tinytrain.plan import n_hard
 from tinytrain.program import Columns
 from tinytrain.redraw import redrawn, union
+from tinytrain.rows import divide_rows, multiply_rows
 from tinytrain.segments import columns_of, slots
 from tinytrain.workers import Workers
 
@@ -49,7 +50,7 @@ class Trainer:
         self.temperature = self.recipe.temperature
         self.read, self.augmentation, self.labels = read, augmentation, labels
         self.class_sizes = np.bincount(labels, minlength=program.detail["task"].n_way).astype(np.float32)
-        self.seen = np.empty((len(self.class_sizes), 1), np.float32)  # share of each class in a step
+        self.seen = np.empty_like(self.class_sizes)  # share of each class in a step
         self.slots = self.changed = slots(program.network, self.recipe)
         self.bind = Binder(program, arena, working, kernels, columns_of(self.slots))
         self._bind_lanes()
@@ -194,12 +195,12 @@ class Trainer:
         self.sums.fill(0)
         self.counts.fill(0)
         self.kernels.class_sums(self.sums, self.counts, self.support, labels)
-        np.divide(self.sums, self.counts[:, None], out=self.sums)
+        divide_rows(self.sums, self.counts, out=self.sums)
         if len(labels) < len(self.labels):
-            np.divide(self.counts[:, None], self.class_sizes[:, None], out=self.seen)
-            self.sums *= self.seen
+            np.divide(self.counts, self.class_sizes, out=self.seen)
+            multiply_rows(self.sums, self.seen, out=self.sums)
             np.subtract(1, self.seen, out=self.seen)
-            self.prototypes *= self.seen
+            multiply_rows(self.prototypes, self.seen, out=self.prototypes)
             self.prototypes += self.sums
         else:
             np.copyto(self.prototypes, self.sums)
@@ -330,7 +331,7 @@ class Trainer:
         if not chosen:
             return
         divisor = self.class_sizes * self._stood_for(support, chosen)
-        np.divide(self.grad_prototypes, divisor[:, None], out=self.grad_prototypes)
+        divide_rows(self.grad_prototypes, divisor, out=self.grad_prototypes)
         for k, (_, i) in enumerate(chosen):
             np.copyto(self.grad[k], self.grad_prototypes[self.labels[i]])
         self.backward(chosen, range(len(chosen)))

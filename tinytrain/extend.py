@@ -14,7 +14,7 @@ from tinytrain.augment import draw
 from tinytrain.delta import Delta
 from tinytrain.episode import Pictures
 from tinytrain.errors import InputError
-from tinytrain.head import Head, excess_of_means, lda_offsets
+from tinytrain.head import Head, excess_of_means, lda_offsets, unpacked
 from tinytrain.network import Network
 from tinytrain.predict import Predictor
 from tinytrain.seeds import rng_for
@@ -88,18 +88,3 @@ def _extended_head(head: Head, means, counts, pictures, changed, kernels) -> Hea
     weights[changed] = rows
     # The accuracy of the left-out pictures was that of other classes.
     return replace(head, weights=weights, offsets=offsets, means=means, counts=counts, left_out=None)
-
-
-def packed(factor: np.ndarray) -> np.ndarray:
-    """Lower triangle of (d, d), row by row, as (d * (d + 1) / 2,)."""
-    return np.concatenate([row[: i + 1] for i, row in enumerate(factor)])
-
-
-def unpacked(values: np.ndarray) -> np.ndarray:
-    """The (d, d) array that `packed` took the lower triangle of; zero above the diagonal."""
-    size = int((np.sqrt(8 * len(values) + 1) - 1) / 2)
-    factor, start = np.zeros((size, size), np.float32), 0
-    for i, row in enumerate(factor):  # row by row: the indices of a triangle take four times its memory
-        row[: i + 1] = values[start : start + i + 1]
-        start += i + 1
-    return factor

@@ -6,10 +6,13 @@ Wolf 2004 give the form; the fixed share suits a few pictures per class). The sc
 pictures enters its offsets, so that classes of one picture would lose to those of five; a part is taken out.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+
+from tinytrain.rows import divide_rows
 
 SHRINKAGE = 0.7
 RIDGE = 1e-7  # added to it, for embeddings that do not vary
@@ -27,6 +30,7 @@ NO_LEAD = 1e-4  # of the largest logit: less is rounding
 class Head:
     """`weights` (way, d), `offsets` (way,), class `means` (way, d) of unit embeddings with `counts` (way,).
 
+    A head that only predicts has no `means` (None), which are for adding classes.
     `temperature` divides the logits, so that probabilities are about as often right as they say; `left_out`
     is the leave-one-out accuracy on the support, None if every class has a single picture. `factor`, for
     LDA, is the packed lower Cholesky factor of the covariance, (d * (d + 1) / 2,): what adding classes needs.
@@ -35,7 +39,7 @@ class Head:
     kind: str
     weights: np.ndarray
     offsets: np.ndarray
-    means: np.ndarray
+    means: np.ndarray | None
     counts: np.ndarray
     temperature: float = 1.0
     left_out: float | None = None
@@ -53,11 +57,20 @@ class Head:
 
     def is_finite(self) -> bool:
         """Whether no value is NaN or infinite."""
-        return all(np.isfinite(a).all() for a in self.arrays())
+        return all(map(all_finite, self.arrays()))
 
     def probabilities(self, embeddings: np.ndarray) -> np.ndarray:
         """(n, way) calibrated class probabilities."""
         return softmax(self.logits(embeddings) / self.temperature)
+
+
+BLOCK = 1024  # numbers looked at together, so that what that takes does not grow with the task
+
+
+def all_finite(array: np.ndarray) -> bool:
+    """Whether no value is NaN or infinite."""
+    flat = array.reshape(-1)
+    return all(np.isfinite(flat[first : first + BLOCK]).all() for first in range(0, len(flat), BLOCK))
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -86,35 +99,47 @@ def fit_head(
     """Fit a head to (embeddings, labels) batches of all views, and judge it by those of the clean pictures.
 
     Embeddings have length 1 and are only read; a batch may be overwritten by the next one. `pictures` is the
-    number of clean pictures per class, (way,). The returned head's weights and means are copies that may
-    outlive the arena.
+    number of clean pictures per class, (way,). The returned head's weights, offsets and means are those
+    of `arrays`.
     """
-    arrays.sums.fill(0)
-    arrays.counts.fill(0)
     if kind == "lda":
         arrays.scatter.fill(0)
-    for embeddings, labels in every_view():
-        kernels.class_sums(arrays.sums, arrays.counts, embeddings, labels)
-        if kind == "lda":
-            kernels.add_outer(arrays.scatter, embeddings, np.float32(1))
-    np.divide(arrays.sums, arrays.counts[:, None], out=arrays.sums)
+        every_view = partial(_with_scatter, kernels, arrays.scatter, every_view)
+    class_means(kernels, arrays.sums, arrays.counts, every_view())
     np.copyto(arrays.weights, arrays.sums)
     arrays.offsets.fill(0)
     excess = 0.0
     if kind == "lda":
         _solve_lda(kernels, arrays)
         excess = excess_of_means(kernels, arrays.scatter)
-        arrays.offsets[:] = lda_offsets(arrays.weights, arrays.sums, excess, pictures)
+        _set_lda_offsets(arrays, excess, pictures)
     else:
         kernels.normalize_rows(arrays.weights)
-    return Head(
-        kind,
-        arrays.weights.copy(),
-        arrays.offsets.copy(),
-        arrays.sums.copy(),
-        arrays.counts.astype(np.int32),
-        *_judged(kind, kernels, arrays, clean, pictures, excess),
-    )
+    judged = _judged(kind, kernels, arrays, clean, pictures, excess)
+    return Head(kind, arrays.weights, arrays.offsets, arrays.sums, arrays.counts.astype(np.int32), *judged)
+
+
+def class_means(kernels, means: np.ndarray, counts: np.ndarray, batches: Iterable[Batch]) -> None:
+    """Means (way, d) of the embeddings of each class, and how many there are, (way,)."""
+    means.fill(0)
+    counts.fill(0)
+    for embeddings, labels in batches:
+        kernels.class_sums(means, counts, embeddings, labels)
+    divide_rows(means, counts, out=means)
+
+
+def _with_scatter(kernels, scatter: np.ndarray, batches: Batches) -> Iterator[Batch]:
+    """The batches, of which the products go to `scatter` (d, d)."""
+    for embeddings, labels in batches():
+        kernels.add_outer(scatter, embeddings, np.float32(1))
+        yield embeddings, labels
+
+
+def _set_lda_offsets(arrays: HeadArrays, excess: float, pictures) -> None:
+    """One class after another: the products of all of them take as many bytes as the weights."""
+    rows = zip(arrays.weights, arrays.sums, pictures, strict=True)
+    for k, (weights, mean, count) in enumerate(rows):
+        arrays.offsets[k] = lda_offsets(weights, mean, excess, count)
 
 
 def lda_offsets(weights: np.ndarray, means: np.ndarray, excess: float, pictures) -> np.ndarray:
@@ -176,7 +201,7 @@ def _judged(
                 continue
             logits[label] = _left_out_logit(kind, kernels, arrays, e, label, pictures[label], excess)
             right, judged = right + int(logits.argmax() == label), judged + 1
-            confidence += softmax(logits / TEMPERATURES[:, None]).max(axis=1)
+            confidence += _confidence(logits)
     left_out = right / judged if judged else None
     if not lead / seen > NO_LEAD * largest:
         return float(TEMPERATURES[-1]), left_out  # nothing tells the classes apart
@@ -184,6 +209,28 @@ def _judged(
     modest = TEMPERATURES[confidence <= max(right, judged / len(arrays.counts))]
     least = modest[0] if len(modest) else TEMPERATURES[-1]
     return max(TEMPERATURE_SHARE * lead / seen, float(least) if judged else 0.0), left_out
+
+
+def _confidence(logits: np.ndarray) -> np.ndarray:
+    """Probability of the likeliest class at each of TEMPERATURES, as many at a time as BLOCK holds."""
+    some = max(1, BLOCK // len(logits))
+    parts = (TEMPERATURES[first : first + some, None] for first in range(0, len(TEMPERATURES), some))
+    return np.concatenate([softmax(logits / part).max(axis=1) for part in parts])
+
+
+def packed(factor: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Lower triangle of (d, d), row by row, as (d * (d + 1) / 2,), in `out` if that is given."""
+    return np.concatenate([row[: i + 1] for i, row in enumerate(factor)], out=out)
+
+
+def unpacked(values: np.ndarray) -> np.ndarray:
+    """The (d, d) array that `packed` took the lower triangle of; zero above the diagonal."""
+    size = int((np.sqrt(8 * len(values) + 1) - 1) / 2)
+    factor, start = np.zeros((size, size), np.float32), 0
+    for i, row in enumerate(factor):  # row by row: the indices of a triangle take four times its memory
+        row[: i + 1] = values[start : start + i + 1]
+        start += i + 1
+    return factor
 
 
 def _left_out_logit(

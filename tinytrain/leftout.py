@@ -21,8 +21,11 @@ def measure(rows, embeddings, labels, means, pictures, centred) -> None:
     `pictures` (way,) pictures each, these among them. `centred` (way, d) is overwritten.
     """
     centre = pictures @ means / pictures.sum()
-    np.subtract(means, centre, out=centred)
-    lengths, along, square = _norms(centred), embeddings @ centre, centre @ centre
+    lengths = np.empty(len(means), means.dtype)
+    for k, (mean, row) in enumerate(zip(means, centred, strict=True)):  # all at once take as much as `means`
+        np.subtract(mean, centre, out=row)
+        lengths[k] = _norms(row)
+    along, square = embeddings @ centre, centre @ centre
     own_lengths = np.sqrt(np.maximum(1 - 2 * along + square, TINY))
     for i, (row, e, label) in enumerate(zip(rows, embeddings, labels, strict=True)):
         pairs = (embeddings @ e - along - along[i] + square) / (own_lengths * own_lengths[i])

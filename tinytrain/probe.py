@@ -18,6 +18,7 @@ from tinytrain.compile import Program, compile_probe
 from tinytrain.machine import Machine
 from tinytrain.network import Network
 from tinytrain.plan import TaskShape
+from tinytrain.rows import divide_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +130,7 @@ class _Runner:
         return float(products / (self.lengths.sum() ** 2 - np.square(self.lengths).sum()))
 
     def finish_prototypes(self) -> None:
-        np.divide(self.sums, self.counts[:, None], out=self.prototypes)
+        divide_rows(self.sums, self.counts, out=self.prototypes)
 
     def tap(self, i: int, label: int, augmentation: Augmentation | None) -> float:
         self._load(i, augmentation)

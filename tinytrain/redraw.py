@@ -1,10 +1,12 @@
 """Slots with other channels: drawn at random while training runs, and everything that was ever drawn."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from tinytrain.network import Network
+from tinytrain.plan import Recipe
 from tinytrain.segments import Slot
 
 
@@ -26,4 +28,25 @@ def union(a: Slot, b: Slot) -> Slot:
     """One slot with what either of two draws of the same slot trains; it has no place in the flat vector."""
     channels = tuple(sorted({*a.channels, *b.channels}))
     inputs = None if a.inputs is None else tuple(sorted({*a.inputs, *b.inputs}))
-    return replace(a, channels=channels, inputs=inputs)
+    return _resized(a, channels, inputs)
+
+
+def _resized(slot: Slot, channels: tuple[int, ...], inputs: tuple[int, ...] | None) -> Slot:
+    rows = slot.shape[0] if inputs is None else len(inputs)
+    shape = (len(channels),) if slot.part == "bias" else (rows, len(channels))
+    return replace(slot, channels=channels, inputs=inputs, shape=shape)
+
+
+def most_changed(slots: Iterable[Slot], network: Network, recipe: Recipe, epoch: int) -> tuple[Slot, ...]:
+    """`slots` with as many channels as training may change at the most; an epoch has so many steps."""
+    draws = 1 + -(-recipe.steps // epoch) if recipe.redraw else 1
+    return tuple(_grown(slot, network, draws) for slot in slots)
+
+
+def _grown(slot: Slot, network: Network, draws: int) -> Slot:
+    if slot.part == "bias" or draws == 1:
+        return slot
+    layer = network.all_layers[slot.layer]
+    if slot.inputs is not None:
+        return _resized(slot, slot.channels, tuple(range(min(layer.cin, draws * len(slot.inputs)))))
+    return _resized(slot, tuple(range(min(layer.cout, draws * len(slot.channels)))), None)

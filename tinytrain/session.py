@@ -1,20 +1,23 @@
 """The stages of one adaptation in one arena: fill, head, train, head, predict."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
 from tinytrain.augment import USUAL, Augmentation, Ranges, draw
 from tinytrain.binding import WorkingCopy
-from tinytrain.compile import AFTER, BEFORE, PREDICT
+from tinytrain.compile import AFTER, BEFORE, own_before
+from tinytrain.delta import Slice, trained_slices
 from tinytrain.engine import Item, Trainer
 from tinytrain.episode import Episode, Pictures
 from tinytrain.fit import Fit
-from tinytrain.head import Batch, Batches, Head, HeadArrays, fit_head
+from tinytrain.head import Batch, Batches, Head, HeadArrays, class_means, fit_head, packed
 from tinytrain.lane import query_lane
 from tinytrain.leftout import COLUMNS, measure
 from tinytrain.plan import n_unlabelled
+from tinytrain.rows import divide_rows, multiply_rows
 from tinytrain.schedule import dealt, rate_factor, step_items, through_items
 from tinytrain.seeds import rng_for
 
@@ -58,11 +61,6 @@ def head_views(fit: Fit, kind: str, n_support: int) -> range:
     return range(-max(1, min(fit.recipe.views, HEAD_PICTURES // n_support)), 1)
 
 
-def own_before(fit: Fit) -> bool:
-    """Whether the recipe's head is fitted to the network as it is: to predict queries by, or to be kept."""
-    return not fit.recipe.updates or fit.program.detail["task"].n_query > 0
-
-
 class Session:
     """One adaptation of `working` to `episode` by the program of `fit`; `adapt` has the order of calls."""
 
@@ -102,40 +100,80 @@ class Session:
 
     # ---- heads -----------------------------------------------------------------------------
 
-    def fit_heads(self, tick: int) -> tuple[Head, Head]:
+    def fit_heads(self, tick: int) -> tuple[Head | None, Head]:
         """Cosine prototypes and the recipe's head (or these again, if nobody needs it) as the network is.
 
         `tick`, BEFORE or AFTER training, is when the arena holds their arrays. The buffer "left out (before)"
-        or "(after)" takes what `leftout.measure` finds on the way.
+        or "(after)" takes what `leftout.measure` finds on the way. After training, prototypes are None if
+        the recipe's head is another one.
         """
-        when = "before" if tick == BEFORE else "after"
-        kind = self.fit.recipe.head if tick == AFTER or own_before(self.fit) else "cosine"
-        # First: prototypes are made of the clean embeddings that it leaves behind, where these are all.
-        head = None if kind == "cosine" else self._fit_head(kind, f"head {when}", tick, lambda: self._unit(0))
-        cosine = self._fit_head("cosine", f"head {when}", tick, lambda: self._measured(f"left out ({when})"))
+        recipe, when = self.fit.recipe, "before" if tick == BEFORE else "after"
+        result = tick == AFTER or not recipe.updates  # the recipe's head is what is kept
+        wanted = result or own_before(recipe, self.fit.program.detail["task"])
+        own = f"head {'result' if result else when}"
+        # First: prototypes are made of the clean embeddings that it leaves behind, if these are all.
+        head = self._fit_head("lda", own, tick, self._clean) if recipe.head == "lda" and wanted else None
+        if tick == AFTER and head:
+            class_means(self.kernels, self.trainer.sums, self.trainer.counts, self._clean())
+            for _ in self._measured("left out (after)", self.trainer.sums):
+                pass
+            return None, head
+        name = own if tick == AFTER else "head before, cosine"
+        means = self._means(name)
+        cosine = self._fit_head("cosine", name, tick, lambda: self._measured(f"left out ({when})", means))
+        if tick == BEFORE:  # training takes the bytes of the means, which their lengths bring back
+            self.array(f"{name}: lengths")[:] = [np.sqrt(np.square(m, dtype=float).sum()) for m in means]
         return cosine, head or cosine
 
+    def _clean(self) -> Iterator[Batch]:
+        return self._unit(0)
+
     def _fit_head(self, kind: str, name: str, tick: int, clean: Batches) -> Head:
+        """A head in the arrays `name`, without its means if there is no room for them there."""
+        means = self._means(name)
         arrays = HeadArrays(
             self.array(f"{name}: weights"),
             self.array(f"{name}: offsets"),
-            self.array("class sums"),
-            self.array("class counts"),
+            means,
+            self.trainer.counts,
             self.array(f"scatter matrix ({tick})") if kind == "lda" else None,
         )
         views = head_views(self.fit, kind, len(self.labels))
-        return fit_head(
+        head = fit_head(
             kind, self.kernels, arrays, lambda: chain.from_iterable(map(self._unit, views)),
             clean, self.trainer.class_sizes,
         )  # fmt: skip
+        return replace(head, means=None) if means is self.trainer.sums else head
 
-    def _measured(self, left_out: str) -> Iterator[Batch]:
+    def _means(self, name: str) -> np.ndarray:
+        """Where class means are computed for a head: in its own array, if it keeps them."""
+        own = f"{name}: means"
+        return self.array(own) if own in self.fit.program.buffers else self.trainer.sums
+
+    def kept(self, head: Head, tick: int) -> Head:
+        """`head`, fitted at `tick`, with all that is kept of it."""
+        if head.kind == "lda":
+            factor = packed(self.array(f"scatter matrix ({tick})"), self.array("head result: factor"))
+            return replace(head, factor=factor)
+        return head if head.means is not None else self.with_means(head)
+
+    def with_means(self, prototypes: Head) -> Head:
+        """The cosine prototypes of the network as it was, with the means that they came from."""
+        means = self.array("head result: means")
+        multiply_rows(prototypes.weights, self.array("head before, cosine: lengths"), out=means)
+        return replace(prototypes, means=means)
+
+    def slices(self) -> tuple[Slice, ...]:
+        """What training changed."""
+        return trained_slices(self.trainer.changed, self.trainer.working, self.array("result"))
+
+    def _measured(self, left_out: str, means: np.ndarray) -> Iterator[Batch]:
         """Batches of the clean pictures, measured against the class means on the way."""
         trainer = self.trainer
         for chosen, (embeddings, labels) in zip(self._stretches(), self._unit(0), strict=True):
             rows = np.empty((len(labels), COLUMNS), np.float32)
             # Prototypes are free before training and after it.
-            measure(rows, embeddings, labels, trainer.sums, trainer.class_sizes, trainer.prototypes)
+            measure(rows, embeddings, labels, means, trainer.class_sizes, trainer.prototypes)
             self.array(left_out)[chosen] = rows
             yield embeddings, labels
 
@@ -198,15 +236,13 @@ class Session:
         counts.fill(0)
         for chosen in self._stretches():
             self.kernels.class_sums(sums, counts, self._embed(0, chosen), self.labels[chosen])
-        np.divide(sums, counts[:, None], out=self.trainer.prototypes)
+        divide_rows(sums, counts, out=self.trainer.prototypes)
 
-    def release(self, *names: str) -> None:
-        """Give back the bytes of all buffers but the named ones and those whose values predictions need."""
+    def release(self, tick: int) -> None:
+        """Give back the bytes of all buffers whose values were there at `tick` or before and end with it."""
         program = self.fit.program
         self.trainer.bind.arena.release(
-            (row["offset"], row["bytes"])
-            for row in program.table()
-            if row["first"] < PREDICT == row["last"] or row["name"] in names
+            (row["offset"], row["bytes"]) for row in program.table() if row["first"] <= tick < row["last"]
         )
 
     # ---- queries ---------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """One adaptation in a fresh process, seen by the operating system; prints one JSON object.
 
-Arguments: JSON with `network` (file), `policy`, `budget`, `macs`, `lanes`, `leak` (bytes of heap that
-are taken in the middle of training and kept, to see that the check sees them) and `hard` (whether the
-system refuses any memory beyond the baseline, the budget and 1 MB).
+Arguments: JSON with `network` (a file or a name), `policy`, `shots` (how many pictures of each class),
+`budget` (the smallest is taken if it is null or less), `macs`, `lanes`, `leak` (bytes of heap that are taken
+in the middle of training and kept, to see that the check sees them) and `hard` (whether the system refuses
+any memory beyond the baseline, the budget and 1 MB).
 
 What happens before the baseline is outside the budget: pictures decoded, network loaded, plan
 made and bound, kernels and BLAS warmed with the plan's own shapes on every lane at the same time
@@ -29,8 +30,10 @@ from tinytrain.binding import WorkingCopy, run
 from tinytrain.blas import one_thread
 from tinytrain.engine import Trainer
 from tinytrain.episode import Episode, Pictures
-from tinytrain.importer import import_checkpoint
+from tinytrain.errors import BudgetError
+from tinytrain.feasible import probe_inside
 from tinytrain.machine import Clock
+from tinytrain.modelfile import load_backbone
 from tinytrain.plan import Budget, TaskShape
 from tinytrain.policies import POLICIES
 from tinytrain.session import Session
@@ -51,13 +54,27 @@ def status(name: bytes) -> int:
     return int(text[text.index(name) + len(name) :].split(None, 1)[0]) * 1024
 
 
-def decoded_episode(size: int) -> Episode:
-    """5-way 5-shot with 2 queries per class, pictures in memory."""
-    tiles = np.random.default_rng(0).integers(0, 256, (35, 16, 16, 3), dtype=np.uint8)
-    pictures = np.tile(tiles, (1, size // 16, size // 16, 1))
-    labels = (np.arange(35) % 5).astype(np.int32)
-    every = Pictures(labels, tuple(map(str, range(35))), lambda i, size: pictures[i])
-    return Episode(every.take(range(25)), every.take(range(25, 35)), tuple("abcde"))
+def decoded_episode(size: int, shots: list[int]) -> Episode:
+    """So many shots of each class and 10 queries, pictures in memory: enlarged noise, 400 different ones."""
+    count = sum(shots) + 10
+    rng = np.random.default_rng(0)
+    labels = np.concatenate([np.repeat(np.arange(len(shots)), shots), rng.integers(0, len(shots), 10)])
+    tiles = rng.integers(0, 256, (min(count, 400), 8, 8, 3), dtype=np.uint8)
+    pictures = tiles.repeat(size // 8, axis=1).repeat(size // 8, axis=2)
+    every = Pictures(
+        labels.astype(np.int32), tuple(map(str, range(count))), lambda i, size: pictures[i % len(pictures)]
+    )
+    names = tuple(f"class {k}" for k in range(len(shots)))
+    return Episode(every.take(range(count - 10)), every.take(range(count - 10, count)), names)
+
+
+def smallest(network, policy, budget: Budget, shape: TaskShape) -> int:
+    """The smallest budget that a refusal names, before anything was measured."""
+    try:
+        probe_inside(network, policy, budget, shape)
+    except BudgetError as error:
+        return error.smallest
+    raise AssertionError("nothing is refused")
 
 
 def warm(session: Session, network, kernels) -> None:
@@ -109,9 +126,12 @@ class Peak:
 
 def main() -> None:
     task = json.loads(sys.argv[1])
-    network, kernels = import_checkpoint(task["network"]), kernel_table.load()
+    network, kernels = load_backbone(task["network"]), kernel_table.load()
     assert network.digest  # computed once and kept, as with every network that was loaded and checked
-    episode, policy = decoded_episode(network.preprocessing.size), POLICIES[task["policy"]]
+    episode, policy = decoded_episode(network.preprocessing.size, task["shots"]), POLICIES[task["policy"]]
+    shape = TaskShape(len(episode.support), episode.n_way, len(episode.query))
+    least = smallest(network, policy, Budget(0, task["macs"]), shape)
+    task["budget"] = max(task["budget"] or 0, least)
     warm_up()
     with one_thread():
         working, budget, clock = WorkingCopy(network), Budget(task["budget"], task["macs"]), Clock()
@@ -127,18 +147,16 @@ def main() -> None:
             peak.look()
 
         release = session.release
-        session.release = lambda *names: (peak.look(), release(*names))
+        session.release = lambda tick: (peak.look(), release(tick))
         peak = Peak()
         if task["hard"]:
             refuse_more_than(budget.memory - arena.nbytes + HARD_SLACK)  # the arena is among what it has
-        adapt_module._train(session, network, progress, clock)
-        session.predict(episode.query)
-        working.restore()
+        adapt_module.run_session(session, network, False, progress, clock)
         peak.look()
         session.close()
-    assert TaskShape(25, 5, len(episode.query)) == fitted.program.detail["task"]
+    assert shape == fitted.program.detail["task"]
     result = {"growth": peak.growth, "arena": arena.nbytes, "lanes": fitted.resources.lanes}
-    print(json.dumps(result | {"sets": fitted.resources.sets}))
+    print(json.dumps(result | {"sets": fitted.resources.sets, "budget": budget.memory, "smallest": least}))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The budget as the operating system sees it: high-water mark of fresh processes, one per run.
 
-Three runs of one plan by default and one under a limit; ``TINYTRAIN_OS_RUNS=50`` runs each of
-the five plans that often, and a quarter as often under a limit.
+By default three runs of one plan, one under a limit, and a task of every shape with one policy each.
+``TINYTRAIN_OS_RUNS=50`` runs each of the five plans that often, a quarter as often under a limit, and every
+policy with tasks of every shape; it prints a table of these.
 """
 
 import json
@@ -10,8 +11,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from published import published_file
+
+from tinytrain.datasets.samplers import meta_dataset_sizes
+from tinytrain.policies import POLICIES
 
 RUNS = int(os.environ.get("TINYTRAIN_OS_RUNS", "0"))
 PLANS = [
@@ -26,18 +31,46 @@ SLACK = 64 * 1024
 CALM = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 
 
-def started(network, policy, budget, macs, leak=0, lanes=2, hard=False):
+def of_meta_dataset(seed):
+    """Support pictures of each class as its sampler draws them: unequal, the more pictures the more."""
+    rng = np.random.default_rng(seed)
+    return meta_dataset_sizes(rng.integers(2, 200, 30), 500, rng)[0].tolist()
+
+
+# How many pictures of each class: the sampler of so many ways and shots, and that of Meta-Dataset.
+SHAPES = {
+    "2-way 5-shot": [5] * 2,
+    "5-way 5-shot": [5] * 5,
+    "20-way 5-shot": [5] * 20,
+    "20-way 1-shot": [1] * 20,
+    "30-way unequal": of_meta_dataset(0),
+    "50-way 5-shot": [5] * 50,
+    "100-way 2-shot": [2] * 100,
+    "200-way 2-shot": [2] * 200,
+    "5-way 800-shot": [800] * 5,
+}
+ALL = [(shape, policy, budget) for shape in SHAPES for policy in POLICIES for budget in (None, 1_000_000)]
+SOME = [  # None: the smallest budget
+    ("2-way 5-shot", "full", None),
+    ("20-way 5-shot", "tinytrain", 1_000_000),
+    ("20-way 1-shot", "tinytl", None),
+    ("30-way unequal", "trady", 1_000_000),
+    ("100-way 2-shot", "none", None),
+]
+
+
+def started(network, policy, budget, macs, shots=(5,) * 5, leak=0, lanes=2, hard=False):
     """One finished run in a process of its own."""
-    task = {"network": str(published_file(network)), "policy": policy, "budget": budget, "macs": macs}
-    task |= {"lanes": lanes, "leak": leak, "hard": hard}
+    task = {"network": str(network), "policy": policy, "budget": budget, "macs": macs}
+    task |= {"shots": list(shots), "lanes": lanes, "leak": leak, "hard": hard}
     script = Path(__file__).with_name("os_memory.py")
     command = [sys.executable, str(script), json.dumps(task)]
-    return subprocess.run(command, capture_output=True, text=True, env=os.environ | CALM, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | CALM, timeout=600)
 
 
-def measured(*plan, **options):
+def measured(network, *plan, **options):
     """What one run reports."""
-    done = started(*plan, **options)
+    done = started(network, *plan, **options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -45,7 +78,7 @@ def measured(*plan, **options):
 @pytest.mark.parametrize("network, policy, budget, macs", PLANS if RUNS else PLANS[:1])
 def test_a_process_grows_by_its_arena_and_never_by_more_than_the_budget(network, policy, budget, macs):
     for _ in range(RUNS or 3):
-        run = measured(network, policy, budget, macs)
+        run = measured(published_file(network), policy, budget, macs)
         assert run["arena"] <= budget
         assert 0.9 * run["arena"] <= run["growth"] <= budget + SLACK
 
@@ -55,14 +88,24 @@ def test_an_adaptation_needs_no_more_than_budget_and_1_mb_where_the_system_refus
     network, policy, budget, macs
 ):
     for _ in range(-(-RUNS // 4) or 1):
-        assert measured(network, policy, budget, macs, hard=True)["arena"] <= budget
+        assert measured(published_file(network), policy, budget, macs, hard=True)["arena"] <= budget
 
 
 def test_a_leak_of_2_mb_does_not_pass_the_limit():
-    done = started(*PLANS[0], leak=2 * 10**6, hard=True)
+    done = started(published_file(PLANS[0][0]), *PLANS[0][1:], leak=2 * 10**6, hard=True)
     assert done.returncode != 0 and "MemoryError" in done.stderr
 
 
 def test_a_leak_of_200_kb_is_seen():
     budget = PLANS[0][2]
-    assert measured(*PLANS[0], leak=200_000)["growth"] > budget + SLACK
+    assert measured(published_file(PLANS[0][0]), *PLANS[0][1:], leak=200_000)["growth"] > budget + SLACK
+
+
+@pytest.mark.parametrize("shape, policy, budget", ALL if RUNS else SOME)
+def test_the_budget_holds_for_tasks_of_every_shape_also_under_a_limit(shape, policy, budget):
+    network = published_file("mcunet-5fps") if RUNS else "tinytrain-small"
+    macs = 1.0 if policy == "full" else 0.15
+    run = measured(network, policy, budget, macs, SHAPES[shape], hard=True)
+    assert run["arena"] <= run["budget"] == max(budget or 0, run["smallest"])  # less than that is refused
+    assert run["growth"] <= run["budget"] + SLACK
+    print(f"\n| {shape} | {policy} | {run['budget']:,} | {run['arena']:,} | {run['growth']:,} |", end="")

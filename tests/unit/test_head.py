@@ -203,13 +203,10 @@ def test_the_lda_head_is_solved_inside_the_given_memory(monkeypatch):
     assert np.isfinite(fitted("lda", backend="numba").weights).all()
 
 
-def test_a_head_owns_its_numbers():
+def test_a_head_lies_in_the_arrays_that_it_was_fitted_in():
     arrays = blank("lda")
     head = fit_head("lda", kernels.load(), arrays, batches((0,)), batches((0,)), SHOTS)
-    before = head.logits(embeddings())
-    for array in (arrays.weights, arrays.offsets, arrays.sums, arrays.counts):
-        array[:] = -1
-    assert (head.logits(embeddings()) == before).all() and (head.counts > 0).all()
+    assert head.weights is arrays.weights and head.offsets is arrays.offsets and head.means is arrays.sums
 
 
 def test_single_pictures_cannot_be_left_out():

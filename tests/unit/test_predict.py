@@ -11,8 +11,8 @@ import pytest
 from tinytrain.adapt import adapt
 from tinytrain.deltafile import decode_delta, encode_delta
 from tinytrain.errors import InputError
-from tinytrain.extend import extend, packed, unpacked
-from tinytrain.head import excess_of_means, lda_offsets
+from tinytrain.extend import extend
+from tinytrain.head import excess_of_means, lda_offsets, packed, unpacked
 from tinytrain.kernels import NAMES, load
 from tinytrain.plan import Budget, Recipe, Update
 from tinytrain.policies.common import Policy

@@ -46,7 +46,7 @@ def test_what_is_in_use_fits_the_arena_and_ends_with_nothing(made):
 
 
 def test_stages_are_those_that_ran(made):
-    assert made.stages[-1] == "queries" and made.stages[-6] == "features"
+    assert made.stages[-1] == "queries" and made.stages[-7] == "features"
     assert "probe" in timeline(programs("tinytrain")).stages
     assert "probe" not in timeline(programs("none")).stages
 

@@ -1,9 +1,10 @@
 """Multiply-accumulates that one adaptation executes, counted from the calls of its compiled segments."""
 
+from tinytrain.compile import own_before
 from tinytrain.fit import Fit
 from tinytrain.plan import n_hard, n_through, n_unlabelled
 from tinytrain.probe import Scores
-from tinytrain.session import head_views, own_before
+from tinytrain.session import head_views
 
 
 def executed(fit: Fit, scores: Scores | None, n_support: int) -> dict[str, int]:
@@ -13,10 +14,11 @@ def executed(fit: Fit, scores: Scores | None, n_support: int) -> dict[str, int]:
     head by which the unadapted network predicts them is.
     """
     cost, trains = _Cost(fit), bool(fit.recipe.updates)
+    own = own_before(fit.recipe, fit.program.detail["task"])
     return {
         "probe": scores.macs if scores else 0,
         "features": fit.resources.sets * n_support * cost.prefix,
-        "heads": _heads(cost, n_support, own_before(fit)) + (_heads(cost, n_support, True) if trains else 0),
+        "heads": _heads(cost, n_support, own) + (_heads(cost, n_support, True) if trains else 0),
         "training": _training(cost, n_support) if trains else 0,
     }
 
