@@ -12,7 +12,7 @@ import numpy as np
 
 from tinytrain.atomic import write_bytes
 from tinytrain.errors import InputError, StorageError
-from tinytrain.jit.folder import lock
+from tinytrain.locks import lock
 from tinytrain.tensorfile import encode, parse_json, read_file
 
 KIND = "tinytrain-checkpoint"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tinytrain.atomic import write_failed
 from tinytrain.errors import StorageError
-from tinytrain.jit.folder import lock
+from tinytrain.locks import lock
 
 
 def whole_lines(data: bytes) -> list[bytes]:

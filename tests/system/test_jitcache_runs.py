@@ -6,11 +6,13 @@ real index and its machine code through every truncation in steps of 64 bytes an
 
 import json
 import os
+import pickle
 import random
 import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -253,3 +255,65 @@ def test_a_second_signature_of_a_kernel_is_no_damage(tmp_path):
 def test_two_signatures_that_one_run_compiled_are_there_for_the_next(tmp_path):
     assert compiled(tmp_path, USUAL + READ_ONLY) == (2, "")
     assert compiled(tmp_path, USUAL + READ_ONLY) == (0, "")
+
+
+# A victim that has looked at its kernels and not used them yet; it goes on when a line arrives.
+VICTIM = (
+    "import sys, numpy as np; from tinytrain import kernels; k = kernels.load();"
+    "print(k.backend, flush=True); sys.stdin.readline();"
+    "x = np.ones((2, 4), np.float32); k.normalize_rows(x); print(x[0, 0])"
+)
+OTHER_USER = 65534
+
+
+class Planted:
+    """A pickle of it leaves a trace in the folder of whoever loads it."""
+
+    def __reduce__(self):
+        return open, ("ran", "x")
+
+
+def attacked(cache, attack):
+    """What a victim with `cache` says before and after `attack`, and whether what was planted ran."""
+    names = [path.relative_to(cache) for path in cache.rglob("*.nb?")]
+    victim = subprocess.Popen(
+        [sys.executable, "-c", VICTIM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=dict(os.environ, TINYTRAIN_CACHE=str(cache)), cwd=cache,
+    )  # fmt: skip
+    before = victim.stdout.readline().strip()
+    attack(cache, names)
+    return before, victim.communicate("\n", timeout=300)[0].strip(), (cache / "ran").exists()
+
+
+def exchange(cache, names):
+    """Put another folder in the place of the verified one."""
+    (cache / "jit").rename(cache / "before")
+    for name in names:
+        (cache / name).parent.mkdir(parents=True, exist_ok=True)
+        (cache / name).write_bytes(pickle.dumps(Planted()))
+
+
+def exchange_as_another(cache, names):
+    if not (child := os.fork()):
+        try:
+            os.setgroups([])
+            os.setresgid(OTHER_USER, OTHER_USER, OTHER_USER)
+            os.setresuid(OTHER_USER, OTHER_USER, OTHER_USER)
+            exchange(cache, names)
+        finally:
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0 and (cache / names[0]).stat().st_uid == OTHER_USER
+
+
+def test_files_that_are_exchanged_after_they_were_verified_are_not_loaded(few_run, tmp_path):
+    """Also by the same user: what runs is what was listed, whatever lies there by the first call."""
+    assert run("few", tmp_path) == (few_run, [])
+    assert attacked(tmp_path, exchange) == ("numba", "0.5", False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the administrator can act as two users")
+def test_another_user_who_may_write_above_the_cache_gets_nothing_loaded(few_run):
+    with tempfile.TemporaryDirectory() as folder:  # one that the other user can reach, unlike tmp_path
+        assert run("few", Path(folder)) == (few_run, [])
+        os.chmod(folder, 0o777)
+        assert attacked(Path(folder), exchange_as_another) == ("numpy", "0.5", False)

@@ -217,6 +217,12 @@ def test_kernels_are_verified_damaged_or_absent_and_nothing_is_changed(sealed):
     assert line.state == BAD and "TINYTRAIN_CACHE" in line.remedy
 
 
+def test_kernels_that_others_could_exchange_are_not_used_and_said_so(sealed, tmp_path):
+    tmp_path.chmod(0o777)
+    (line,) = doctorcode.kernels(sealed[0])
+    assert line.state == BAD and "0 compiled" in line.value and "others may write to" in line.value
+
+
 def test_portable_kernels_lie_in_a_folder_of_their_own(sealed, monkeypatch):
     monkeypatch.setenv("TINYTRAIN_PORTABLE", "1")
     (line,) = doctorcode.kernels(sealed[0])

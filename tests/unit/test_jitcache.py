@@ -13,7 +13,7 @@ import pytest
 from tinytrain.errors import StorageError
 from tinytrain.jit import cache as jitcache
 from tinytrain.jit import facts as jitfacts
-from tinytrain.jit.folder import make_private
+from tinytrain.jit.folder import in_doubt, make_private
 from tinytrain.jit.manifest import MANIFEST, read_manifest
 
 FACTS = {"numba": "0.68.1", "cpu": "made up"}
@@ -396,3 +396,61 @@ def test_a_file_in_place_of_the_folder_is_said_in_one_line(tmp_path):
         and "\n" not in cache.warning
         and cache.warning.startswith("jit-cache-unusable: ")
     )
+
+
+def test_only_what_is_as_it_was_listed_at_the_start_is_ever_read(folder):
+    data = (folder / CODE).read_bytes()
+    cache = jitcache.Cache(folder, True, None, FACTS, SOURCES, true_entries(folder))
+    assert cache.read(str(folder / CODE)) == data
+    (folder / SUB / "dense.copy-1.py311.nbi").write_bytes(b"written since")
+    (folder / CODE).write_bytes(data[:-1] + b"?")
+    (folder / POOL).unlink()
+    for name in (CODE, POOL, f"{SUB}/dense.copy-1.py311.nbi", f"{SUB}/../{CODE}", MANIFEST):
+        with pytest.raises(OSError):
+            cache.read(f"{folder}/{name}")
+
+
+# ---- folders on the way to the cache -------------------------------------------------------------
+
+
+@pytest.fixture
+def parent(tmp_path):
+    """A folder above a cache."""
+    parent = tmp_path / "parent"
+    (parent / "own").mkdir(parents=True)
+    return parent
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o757])
+def test_a_cache_below_a_folder_that_others_may_write_is_not_used(parent, mode):
+    parent.chmod(mode)
+    cache = jitcache.open_cache(parent / "own" / "jit")
+    assert cache.folder is None and f"others may write to {parent})" in cache.warning
+    assert "TINYTRAIN_CACHE" in cache.warning and "\n" not in cache.warning
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o700, 0o1777])
+def test_a_cache_below_a_folder_that_only_its_owner_can_change_is_used(parent, mode):
+    parent.chmod(mode)
+    assert jitcache.open_cache(parent / "own" / "jit").kept
+
+
+def test_a_group_that_is_not_the_users_own_counts_as_others(parent, monkeypatch):
+    parent.chmod(0o770)
+    for own, doubted in ((True, False), (False, True)):
+        monkeypatch.setattr("tinytrain.jit.folder._is_own_group", lambda group, own=own: own)
+        assert (in_doubt(parent) is not None) == doubted
+
+
+def test_a_cache_behind_a_link_is_judged_where_it_lies(parent, tmp_path):
+    (tmp_path / "link").symlink_to(parent)
+    assert jitcache.open_cache(tmp_path / "link" / "jit").folder.is_relative_to(parent)
+    parent.chmod(0o777)
+    assert jitcache.open_cache(tmp_path / "link" / "jit").folder is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the administrator can give folders away")
+def test_a_cache_below_a_folder_of_somebody_else_is_not_used(parent):
+    os.chown(parent, 65534, 65534)
+    cache = jitcache.open_cache(parent / "own" / "jit")
+    assert cache.folder is None and f"{parent} belongs to user 65534, not to 0" in cache.warning

@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 from tinytrain.checkup.line import BAD, OK, WARNING, Line
 from tinytrain.jit import cache as jitcache
 from tinytrain.jit.facts import made_for, portable, source_digests
+from tinytrain.jit.folder import in_doubt
 from tinytrain.units import format_bytes
 
 IMPORT_SECONDS = 120  # numba takes seconds on a small board
@@ -69,7 +71,9 @@ def kernels(subject) -> list[Line]:
     folder = subject.cache / jitcache.folder_of(facts)
     health, problem = jitcache.Health(), None
     try:
-        health = jitcache.inspect(folder, facts, source_digests())
+        problem = in_doubt(Path(os.path.realpath(subject.cache)).parent)
+        if not problem:
+            health = jitcache.inspect(folder, facts, source_digests())
     except FileNotFoundError:
         pass
     except OSError as error:

@@ -3,12 +3,14 @@
 Numba pickles machine code into files that it neither synchronises nor checks: a torn one ends every
 later run, and a flipped bit runs as code. So every set of facts (`tinytrain.jit.facts`) has a folder of
 its own, with a manifest of everything in it. Before numba looks, whatever is not listed, or not as
-listed, is removed; it is compiled again when it is needed.
+listed, is removed; it is compiled again when it is needed. What is loaded later is `Cache.read`: the bytes
+that are as they were listed, whatever lies in the folder by then.
 """
 
 import atexit
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from dataclasses import dataclass, field
@@ -20,8 +22,8 @@ from tinytrain.jit.folder import (
     OURS,
     contents,
     forget_others,
+    in_doubt,
     is_being_written,
-    is_trusted,
     locked,
     make_private,
     read_regular,
@@ -70,6 +72,13 @@ class Cache:
     verified: dict[str, Entry]
     own: set[str] = field(default_factory=set)  # prefixes of what this process has written
 
+    def read(self, path: str) -> bytes:
+        """Content of a file in the folder, as it was listed when this process started. Raises OSError."""
+        name = os.path.relpath(path, self.folder)
+        if name not in self.verified:
+            raise FileNotFoundError(f"{path} was not listed")
+        return _read_listed(self.folder / name, self.verified[name])
+
     def save(self, prefix: str, write) -> None:
         """Call `write`, which writes the files that start with `prefix`, unless another process has written
         them since this one started: theirs may be listed by now, and no two compilations give the same bytes.
@@ -98,14 +107,15 @@ def open_cache(base: Path) -> Cache:
     Where it cannot be written, what is good in it is used from a temporary copy.
     """
     facts, sources = made_for(), source_digests()
+    base = Path(os.path.realpath(base))  # once: nobody can lead a link elsewhere afterwards
     folder = base / folder_of(facts)
     try:
         make_private(base, OURS)
         make_private(folder)
         health = clean(folder, facts, sources)
     except (OSError, StorageError) as error:
-        copy = _copy_verified(folder, facts, sources)
-        return Cache(copy, False, None if copy else _unusable(error), facts, sources, {})
+        copy, good = _copy_verified(folder, facts, sources)
+        return Cache(copy, False, None if copy else _unusable(error), facts, sources, good)
     warning = _damage(folder, health) if health.state == "damaged" else None
     return Cache(folder, True, warning, facts, sources, health.good)
 
@@ -114,7 +124,7 @@ def _unusable(error: OSError | StorageError) -> str:
     fact = str(error).partition(": ")[2] if isinstance(error, StorageError) else str(error)
     return (
         f"jit-cache-unusable: compiled kernels cannot be kept ({fact});"
-        " set TINYTRAIN_CACHE to a folder that can be written"
+        " set TINYTRAIN_CACHE to a folder that you can write, and nobody else"
     )
 
 
@@ -155,9 +165,17 @@ def inspect(folder: Path, facts: dict[str, str], sources: dict[str, str]) -> Hea
 
 def _is_as_listed(path: Path, entry: Entry) -> bool:
     try:
-        return hashlib.sha256(read_regular(path, entry[1])).hexdigest() == entry[0]
+        _read_listed(path, entry)
     except OSError:
         return False
+    return True
+
+
+def _read_listed(path: Path, entry: Entry) -> bytes:
+    data = read_regular(path, entry[1])
+    if hashlib.sha256(data).hexdigest() != entry[0]:
+        raise OSError(f"{path} is not as it was listed")
+    return data
 
 
 def clean(folder: Path, facts: dict[str, str], sources: dict[str, str]) -> Health:
@@ -215,17 +233,17 @@ def _list_again(folder: Path, facts: dict[str, str], sources: dict[str, str], pr
         write_manifest(folder, facts, listed | entries)
 
 
-def _copy_verified(folder: Path, facts: dict[str, str], sources: dict[str, str]) -> Path | None:
-    """A folder for this process with what is good in `folder`; None if nothing is."""
+def _copy_verified(folder: Path, facts: dict[str, str], sources: dict[str, str]):
+    """A folder for this process with what is good in `folder`, and what that is; None if nothing is."""
     try:
         good = inspect(folder, facts, sources).good
-        if not good or not is_trusted(folder):
-            return None
+        if not good or in_doubt(folder):
+            return None, {}
         copy = Path(tempfile.mkdtemp(prefix="tinytrain-kernels-"))
         atexit.register(shutil.rmtree, copy, ignore_errors=True)
         for name, entry in good.items():
             (copy / name).parent.mkdir(mode=0o700, exist_ok=True)
-            (copy / name).write_bytes(read_regular(folder / name, entry[1]))
-        return copy if all(_is_as_listed(copy / name, entry) for name, entry in good.items()) else None
+            (copy / name).write_bytes(_read_listed(folder / name, entry))
+        return copy, good
     except OSError:
-        return None
+        return None, {}

@@ -1,9 +1,10 @@
 """The folder of compiled kernels as files: private, locked, read without following links."""
 
 import contextlib
-import fcntl
+import grp
 import hashlib
 import os
+import pwd
 import re
 import shutil
 import stat
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 
 from tinytrain.errors import StorageError
+from tinytrain.locks import lock
 
 WRITING, WRITING_SECONDS = ".tmp.", 3600  # a file that numba has not finished yet; for how long it may be
 LOCK_SECONDS = 5.0
@@ -22,10 +24,12 @@ def make_private(folder: Path, ours: str = ".*") -> None:
     """Create `folder` and see to it that only its owner can write there.
 
     Where others could write, everything whose name is `ours` is removed; what else lies there is not used.
-    Raises StorageError where it belongs to somebody else or cannot be written, OSError where it cannot
-    be made.
+    Raises StorageError where it belongs to somebody else, cannot be written, or could be exchanged by others;
+    OSError where it cannot be made. `folder` is without links.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if doubt := in_doubt(folder.parent):
+        raise StorageError("jit-cache", doubt)
     status = folder.stat()
     if status.st_uid != os.geteuid():
         raise StorageError("jit-cache", f"{folder} belongs to user {status.st_uid}, not to {os.geteuid()}")
@@ -38,10 +42,30 @@ def make_private(folder: Path, ours: str = ".*") -> None:
         raise StorageError("jit-cache", f"{folder} cannot be written")
 
 
-def is_trusted(folder: Path) -> bool:
-    """Whether only this user or the administrator can have put files into `folder`. Raises OSError."""
-    found = [path.stat() for path in (folder, folder.parent)]
-    return all(s.st_uid in (0, os.geteuid()) and not s.st_mode & OTHERS_MAY_WRITE for s in found)
+def in_doubt(folder: Path) -> str | None:
+    """Who else could put another folder in the place of `folder`, as a fact; None if only this user and the
+    administrator can. `folder` is without links. Raises OSError.
+    """
+    for place in (folder, *folder.parents):
+        status = place.stat()
+        if status.st_uid not in (0, os.geteuid()):
+            return f"{place} belongs to user {status.st_uid}, not to {os.geteuid()}"
+        if status.st_mode & _others(status) and not status.st_mode & stat.S_ISVTX:
+            return f"others may write to {place}"
+    return None
+
+
+def _others(status: os.stat_result) -> int:
+    """The bits of a mode that let somebody else write; many systems give every user a group of one's own."""
+    return OTHERS_MAY_WRITE & ~stat.S_IWGRP if _is_own_group(status.st_gid) else OTHERS_MAY_WRITE
+
+
+def _is_own_group(group: int) -> bool:
+    try:
+        user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+    except KeyError:
+        return False
+    return (user.pw_gid, user.pw_name) == (group, found.gr_name) and set(found.gr_mem) <= {user.pw_name}
 
 
 @contextlib.contextmanager
@@ -49,27 +73,15 @@ def locked(folder: Path):
     """One process at a time, as far as the file system can lock and for as long as it is worth waiting.
 
     Nothing breaks without the lock: two processes may then compile the same kernel, and one of the two
-    results is not kept. Raises OSError where the folder cannot be opened.
+    results is not kept. Others cannot open the folder, so they cannot lock it. Raises OSError where it cannot
+    be opened.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        end = time.monotonic() + LOCK_SECONDS
-        while not lock(descriptor) and time.monotonic() < end:
-            time.sleep(0.05)
+        lock(descriptor, LOCK_SECONDS)
         yield
     finally:
         os.close(descriptor)
-
-
-def lock(descriptor: int) -> bool:
-    """False while another process has it; True, without a lock, where the file system has none."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass
-    return True
 
 
 def contents(folder: Path, but: str) -> dict[str, Path]:

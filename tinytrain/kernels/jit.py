@@ -5,10 +5,13 @@ its matrices); a second one would be compiled and kept for ever, because numba n
 """
 
 import atexit
+import io
+import pickle
 import time
 from pathlib import Path
 
 import numba
+from numba.core.caching import IndexDataCacheFile
 
 from tinytrain.cachefolder import cache_folder
 from tinytrain.errors import StorageError
@@ -111,8 +114,37 @@ def _cached(function):
             setattr(config, name, value)
     if not str(compiled.stats.cache_path).startswith(str(CACHE.folder)):
         return None
+    compiled._cache._cache_file = VerifiedFile(compiled._cache._cache_file)
     _never_raise(compiled._cache, function)
     return compiled
+
+
+class VerifiedFile(IndexDataCacheFile):
+    """Index and machine code of one kernel: only bytes that are as the manifest lists them are unpickled."""
+
+    def __init__(self, of: IndexDataCacheFile):
+        vars(self).update(vars(of))
+        self._overloads = None  # the index, read once and then as this process wrote it
+
+    def _load_index(self) -> dict:
+        if self._overloads is None:
+            self._overloads = self._listed_index()
+        return dict(self._overloads)
+
+    def _listed_index(self) -> dict:
+        try:
+            stream = io.BytesIO(CACHE.read(self._index_path))
+        except OSError:
+            return {}
+        pickle.load(stream)  # numba's version; that and the source are what the manifest was made for
+        return pickle.load(stream)[1]
+
+    def _save_index(self, overloads: dict) -> None:
+        super()._save_index(overloads)
+        self._overloads = overloads
+
+    def _load_data(self, name: str):
+        return pickle.loads(CACHE.read(self._data_path(name)))
 
 
 def _never_raise(cache, function) -> None:
