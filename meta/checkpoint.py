@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tinytrain.atomic import write_bytes
+from tinytrain.atomic import write_bytes, write_failed
 from tinytrain.errors import InputError, StorageError
-from tinytrain.locks import lock
+from tinytrain.locks import lock, open_lock
 from tinytrain.tensorfile import encode, parse_json, read_file
 
 KIND = "tinytrain-checkpoint"
@@ -41,9 +41,13 @@ class Paths:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keeps other runs away from these files. Raises StorageError ``run-in-use``."""
+        """Keeps other runs away from these files. Raises StorageError ``run-in-use`` or ``write-failed``."""
         path = self.beside(".lock")
-        with open(path, "w") as file:
+        try:
+            descriptor = open_lock(path)
+        except OSError as error:
+            raise write_failed(path, error) from error
+        with open(descriptor, "wb") as file:
             if not lock(file.fileno()):
                 raise StorageError(
                     "run-in-use", f"another run is writing {self.checkpoint}; let it end or give another -o"

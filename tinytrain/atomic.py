@@ -19,6 +19,7 @@ REMEDIES = {
     errno.ENOENT: "create the folder first",
     errno.ENOTDIR: "one part of the path is a file; choose another folder",
     errno.EISDIR: "this is a folder; name a file inside it",
+    errno.ENOTEMPTY: "a folder has the name of a file; move it away",
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.EIO: "check the storage device",
 }
@@ -33,8 +34,7 @@ def read_bytes(path: str | os.PathLike, limit: int) -> bytes:
     (folder, device, FIFO), ``file-empty``, ``file-too-large`` or ``file-changed``.
     """
     try:
-        # O_NONBLOCK: opening a FIFO that nobody writes to must not wait.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+        with open(path, "rb", buffering=0, opener=at_once) as file:
             status = os.fstat(file.fileno())
             _check_status(path, status, limit)
             return _read_exactly(path, file, status.st_size)
@@ -48,6 +48,16 @@ def read_bytes(path: str | os.PathLike, limit: int) -> bytes:
         raise InputError(
             "file-unreadable", f"{path}: {error.strerror}; check the file and its rights"
         ) from error
+
+
+def at_once(path: str, flags: int) -> int:
+    """An `opener` for the builtin open: opening a FIFO that nobody writes to does not wait."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def at_once_itself(path: str, flags: int) -> int:
+    """Like `at_once`, and a link is not followed."""
+    return at_once(path, flags | os.O_NOFOLLOW)
 
 
 def _check_status(path, status: os.stat_result, limit: int) -> None:

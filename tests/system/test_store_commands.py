@@ -12,6 +12,7 @@ from tinytrain.cli import main
 from tinytrain.deltafile import encode_delta, save_delta
 from tinytrain.plan import Budget
 from tinytrain.store import Store
+from tinytrain.store.folder import Folder
 from tinytrain.toy import toy_episode, toy_network
 
 
@@ -159,4 +160,4 @@ def test_a_failing_file_system_is_exit_code_6(deltas, tmp_path, monkeypatch, cap
     out, err = capsys.readouterr()
     assert code == 6 and out == "" and err.count("\n") == 1 and os.strerror(number) in err
     assert encode_delta(store.start().delta) == encode_delta(deltas[0])
-    assert len(os.listdir(tmp_path / "store")) <= 3
+    assert len(Folder(tmp_path / "store").names()) <= 3

@@ -42,5 +42,5 @@ def test_a_killed_process_leaves_its_last_commit_or_the_next(tmp_path):
         number += expected.index(before.data)
         state = slots.start()
         assert state.data == before.data and not state.warnings
-        left = set(os.listdir(tmp_path / "store"))
+        left = set(slots.folder.names())
         assert left <= state.record.files() | set(RECORDS), "a start sweeps what a killed process left"

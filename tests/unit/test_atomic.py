@@ -196,3 +196,11 @@ def test_a_file_that_shrinks_while_it_is_read_is_noticed(tmp_path, monkeypatch):
     with pytest.raises(InputError) as caught:
         atomic.read_bytes(tmp_path / "a", 100)
     assert caught.value.code == "file-changed"
+
+
+def test_what_is_refused_is_not_left_open(tmp_path):
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with pytest.raises(InputError, match="is a folder"):
+            atomic.read_bytes(tmp_path, 10)
+    assert len(os.listdir("/proc/self/fd")) == before

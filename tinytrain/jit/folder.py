@@ -11,12 +11,12 @@ import stat
 import time
 from pathlib import Path
 
+from tinytrain.atomic import at_once_itself
 from tinytrain.errors import StorageError
-from tinytrain.locks import lock
+from tinytrain.locks import OTHERS_MAY_WRITE, lock
 
 WRITING, WRITING_SECONDS = ".tmp.", 3600  # a file that numba has not finished yet; for how long it may be
 LOCK_SECONDS = 5.0
-OTHERS_MAY_WRITE = 0o022
 OURS = "[0-9a-f]{16}"  # names of the folders in the folder of all caches
 
 
@@ -110,7 +110,7 @@ def is_being_written(path: Path) -> bool:
 
 def read_regular(path: Path, size: int) -> bytes:
     """Content of the regular file `path` of exactly `size` bytes. Raises OSError."""
-    with open(_descriptor(path), "rb") as file:
+    with open(path, "rb", opener=at_once_itself) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size != size:
             raise OSError(f"{path} is no file of {size} bytes")
@@ -119,14 +119,10 @@ def read_regular(path: Path, size: int) -> bytes:
 
 def synced_digest(path: Path) -> tuple[str, int]:
     """sha256 and size of a file that from now on survives a power cut. Raises OSError."""
-    with open(_descriptor(path), "rb") as file:
+    with open(path, "rb", opener=at_once_itself) as file:
         os.fsync(file.fileno())
         data = file.read()
     return hashlib.sha256(data).hexdigest(), len(data)
-
-
-def _descriptor(path: Path) -> int:
-    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def remove(path: Path) -> None:

@@ -36,7 +36,8 @@ class Store:
     """The store in folder `path`, which the first commit creates.
 
     Every method may raise InputError ``store-missing`` or ``store-damaged``, and StorageError
-    ``write-failed``; after an error the delta in use is the same as before.
+    ``write-failed``, those that change what is in use also StorageError ``store-busy``; after an error the
+    delta in use is the same as before.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -57,7 +58,8 @@ class Store:
         """The delta for this start; counts the start if the delta is on trial.
 
         After two starts without `confirm` the previous delta is used again. Where a start cannot be
-        counted, on a full disk for example, the previous delta is used for this start.
+        counted, on a full disk or because another process holds the store for more than 20 s, the previous
+        delta is used for this start.
         """
         return self._start(self._slots.start())
 

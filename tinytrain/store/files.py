@@ -10,6 +10,7 @@ from tinytrain.store.folder import Folder
 from tinytrain.store.record import (
     DELTA_NAME,
     DELTA_TEMPORARY,
+    MAX_GENERATION,
     MAX_RECORD,
     RECORD_TEMPORARY,
     RECORDS,
@@ -26,6 +27,10 @@ class StoreFiles:
 
     def __init__(self, folder: Folder):
         self.folder = folder
+
+    def exists(self) -> bool:
+        """Whether anything was ever committed here."""
+        return not set(RECORDS).isdisjoint(self.folder.names())
 
     def newest(self, *, strict: bool) -> tuple[Record | None, tuple[str, ...]]:
         """The newest whole record, and the names of damaged ones.
@@ -63,9 +68,13 @@ class StoreFiles:
         return data if slot.holds(data) else None
 
     def highest_generation(self) -> int:
-        """Of the delta files that are there, whether a record refers to them or not; 0 without any."""
+        """Of the delta files that are there, whether a record refers to them or not; 0 without any.
+
+        Numbers that no store reaches do not count: what somebody has put there must not use them up.
+        """
         matches = (DELTA_NAME.fullmatch(name) for name in self.folder.names())
-        return max((int(match[1]) for match in matches if match), default=0)
+        generations = (int(match[1]) for match in matches if match)
+        return max((number for number in generations if number < MAX_GENERATION), default=0)
 
     def write_delta(self, slot: Slot, data: bytes) -> None:
         """Put `data` on the medium as the file of `slot`."""
@@ -90,7 +99,8 @@ class StoreFiles:
                 # Then a power cut could still undo the record, so it must not find them gone.
                 self.folder.sync()
             for name in unneeded:
-                self.folder.remove(name)
+                with contextlib.suppress(OSError):  # a folder with something inside keeps nothing else here
+                    self.folder.remove(name)
 
     def _publish(self, temporary: str, name: str, data: bytes) -> None:
         written = temporary

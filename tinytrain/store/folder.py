@@ -5,16 +5,29 @@ these operations can take its place.
 """
 
 import contextlib
-import fcntl
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from tinytrain.atomic import sync_folder
+from tinytrain.atomic import at_once_itself, sync_folder
+from tinytrain.locks import lock, open_lock
+
+LOCK = "tinytrain.lock"
+LOCK_SECONDS = 20.0
+
+
+class NotLockedError(OSError):
+    """The store cannot be locked: another process has it (errno ETIMEDOUT), or its lock cannot be opened."""
 
 
 class Folder:
-    """A folder of flat files. Every method raises OSError when its operation fails."""
+    """A folder of flat files. Every method raises OSError when its operation fails.
+
+    Nothing waits for the other end of a pipe, no link is followed, and what has the name of a file that is to
+    be written gives way to it; only a folder with something inside does not.
+    """
 
     def __init__(self, path: str | os.PathLike):
         self.path = Path(path)
@@ -33,35 +46,68 @@ class Folder:
         sync_folder(self.path.parent)
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep every other process out of the store; the kernel lets go when this one dies."""
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    def lock(self, *, create: bool) -> Iterator[None]:
+        """Keep every other process out of the store; the kernel lets go when this one dies.
+
+        The lock is a file without content: whether it survives a power cut does not matter. With `create` it
+        is made where there is none. Raises NotLockedError.
+        """
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            descriptor = self._open_lock(create)
+        except OSError as error:
+            raise NotLockedError(error.errno, error.strerror, error.filename) from error
+        try:
+            if not lock(descriptor, LOCK_SECONDS):
+                text = f"another process has held it for {LOCK_SECONDS:.0f} s"
+                raise NotLockedError(errno.ETIMEDOUT, text, str(self.path / LOCK))
             yield
         finally:
             os.close(descriptor)
 
+    def _open_lock(self, create: bool) -> int:
+        path = self.path / LOCK
+        # A regular file stays: it may be the lock that somebody holds.
+        if create and os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+            self.remove(LOCK)
+        return open_lock(path, create=create)
+
     def names(self) -> list[str]:
-        return sorted(os.listdir(self.path))
+        """Everything in the folder but its lock."""
+        return sorted(name for name in os.listdir(self.path) if name != LOCK)
 
     def read(self, name: str, limit: int) -> bytes:
-        """Content of file `name`, its first `limit` + 1 bytes at most: one more tells that it is too long."""
-        # A FIFO must not wait and a link must not lead out of the folder.
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(self.path / name, flags), "rb") as file:
+        """Content of file `name`, its first `limit` + 1 bytes at most: one more tells that it is too long.
+
+        What is no regular file is empty.
+        """
+        path = self.path / name
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return b""
+        with open(path, "rb", opener=at_once_itself) as file:
             return file.read(limit + 1)
 
     def create(self, name: str) -> "File":
         """Open `name` for writing, empty."""
-        return File(self.path / name)
+        try:
+            return File(self.path / name)
+        except FileExistsError:
+            self.remove(name)
+            return File(self.path / name)
 
     def rename(self, old: str, new: str) -> None:
         """Give file `old` the name `new`, in place of the file that has it."""
-        os.replace(self.path / old, self.path / new)
+        try:
+            os.replace(self.path / old, self.path / new)
+        except IsADirectoryError:
+            self.remove(new)
+            os.replace(self.path / old, self.path / new)
 
     def remove(self, name: str) -> None:
-        os.unlink(self.path / name)
+        """Remove a file, whatever its kind, or an empty folder."""
+        try:
+            os.unlink(self.path / name)
+        except IsADirectoryError:
+            os.rmdir(self.path / name)
 
     def sync(self) -> None:
         """Wait until the names of the folder are on the medium."""
@@ -69,10 +115,10 @@ class Folder:
 
 
 class File:
-    """A file being written."""
+    """A new file being written. Raises FileExistsError where anything has its name."""
 
     def __init__(self, path: Path):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._descriptor = os.open(path, flags, 0o666)
 
     def __enter__(self) -> "File":

@@ -4,14 +4,17 @@ Deltas are bytes here; `tinytrain.store` says what is in them.
 """
 
 import contextlib
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tinytrain.atomic import write_failed
-from tinytrain.errors import InputError
+from tinytrain.errors import InputError, StorageError
 from tinytrain.store.files import StoreFiles
-from tinytrain.store.folder import Folder
+from tinytrain.store.folder import Folder, NotLockedError
 from tinytrain.store.record import TRIAL_STARTS, Record, Slot
+
+LOOKS = 3
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class Slots:
     """The two slots in `folder`.
 
     Every method may raise StorageError ``write-failed`` and InputError ``store-missing`` (no such folder) or
-    ``store-damaged`` (no delta is left whole). After an error the delta in use is the same as before.
+    ``store-damaged`` (no delta is left whole), those that change what is in use also StorageError
+    ``store-busy`` (another process holds the store). After an error the delta in use is the same as before.
     """
 
     def __init__(self, folder: Folder):
@@ -46,7 +50,7 @@ class Slots:
             self.folder.make()
         except OSError as error:
             raise write_failed(self.folder, error) from error
-        with self._held():
+        with self._told(), self.folder.lock(create=True):
             state = self._look(strict=False)
             if not state.warnings:  # else the newest record may be one that cannot be read just now
                 self.files.sweep(state.needed)
@@ -58,34 +62,48 @@ class Slots:
     def start(self) -> State:
         """The delta for this start, which is counted if the delta is on trial.
 
-        The count is on the medium before the delta is handed out. Where it cannot be written the previous
-        delta is used: a trial that is not counted would never end.
+        The count is on the medium before the delta is handed out. Where it cannot be written, or the store
+        not be locked, the previous delta is used: a trial that is not counted would never end.
         """
-        with self._held():
-            state = self._intact(strict=False)
-            if state.record.confirmed:
-                if not state.warnings:
-                    self.files.sweep(state.needed)
-                return state
-            if state.record.exhausted:
-                return self._revert(state)
+        with self._told():
             try:
-                return replace(state, record=self._switch(state.record.count()))
-            except OSError as error:
-                text = f"the start could not be counted ({error.strerror})"
-                return _warned(self._without_current(state) or state, text)
+                with self._lock():
+                    return self._counted(self._intact(strict=False))
+            except NotLockedError as error:
+                state = self._unlocked()
+                return state if state.record.confirmed else self._uncounted(state, error)
+
+    def _counted(self, state: State) -> State:
+        if state.record.confirmed:
+            if not state.warnings:
+                self.files.sweep(state.needed)
+            return state
+        if state.record.exhausted:
+            return self._revert(state)
+        try:
+            return replace(state, record=self._switch(state.record.count()))
+        except OSError as error:
+            return self._uncounted(state, error)
+
+    def _uncounted(self, state: State, error: OSError) -> State:
+        text = f"the start could not be counted ({error.strerror})"
+        return _warned(self._without_current(state) or state, text)
 
     def look(self) -> State:
         """The delta in use, without counting a start and without writing anything."""
-        with self._held():
-            return self._intact(strict=False)
+        with self._told():
+            try:
+                with self.folder.lock(create=False):
+                    return self._intact(strict=False)
+            except NotLockedError:
+                return self._unlocked()
 
     def confirm(self) -> Record:
         """Keep the delta on trial; one that is confirmed stays so. Raises InputError ``store-empty``."""
-        with self._held():
+        with self._told(), self._lock():
             record = self._intact(strict=True).record
             if record.current is None:
-                raise InputError("store-empty", f"{self.folder} holds 0 deltas to confirm; apply one first")
+                raise self._empty()
             return record if record.confirmed else self._switch(record.confirm())
 
     def roll_back(self) -> Record:
@@ -93,13 +111,11 @@ class Slots:
 
         Raises InputError ``store-empty``, or ``store-oldest`` rather than drop a confirmed delta for nothing.
         """
-        with self._held():
+        with self._told(), self._lock():
             state = self._intact(strict=True)
             record = state.record
             if record.current is None:
-                raise InputError(
-                    "store-empty", f"{self.folder} holds 0 deltas; there is nothing to go back from"
-                )
+                raise self._empty()
             if record.confirmed and record.previous is None:
                 raise InputError(
                     "store-oldest",
@@ -167,20 +183,44 @@ class Slots:
             raise self._damaged(", ".join(state.warnings))
         return state
 
+    def _unlocked(self) -> State:
+        """The state while others may write; damage that is gone at the next look was a change in between."""
+        for _ in range(LOOKS - 1):
+            state = self._look(strict=False)
+            if not state.warnings:
+                return state
+        return self._intact(strict=False)
+
     def _damaged(self, text: str) -> InputError:
         return InputError("store-damaged", f"{self.folder}: {text}; apply the delta again")
 
+    def _empty(self) -> InputError:
+        return InputError("store-empty", f"{self.folder} holds 0 deltas; apply one first")
+
+    def _lock(self):
+        """The lock of a store that is there; no file is put into any other folder."""
+        return self.folder.lock(create=self.files.exists())
+
     @contextlib.contextmanager
-    def _held(self) -> Iterator[None]:
-        """The store locked; errors of file operations become one line."""
+    def _told(self) -> Iterator[None]:
+        """Errors of file operations become one line."""
         try:
-            with self.folder.lock():
-                yield
+            yield
+        except NotLockedError as error:
+            if error.errno == errno.ENOENT:
+                raise self._empty() from error
+            if error.errno == errno.ETIMEDOUT:
+                text = f"{self.folder}: {error.strerror}; let it end, or end it ('fuser {error.filename}')"
+                raise StorageError("store-busy", text) from error
+            raise self._failed(error) from error
         except (FileNotFoundError, NotADirectoryError) as error:
             text = f"{self.folder}: {error.strerror}; check the name, or make it with 'tinytrain apply'"
             raise InputError("store-missing", text) from error
         except OSError as error:
-            raise write_failed(self.folder, error) from error
+            raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> StorageError:
+        return write_failed(error.filename or self.folder, error)
 
 
 def _warned(state: State, text: str) -> State:
