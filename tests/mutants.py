@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 
-from tinytrain.tensorfile import decode, encode
+from tinytrain.tensorfile import CHECKSUM, decode, encode
 
 EVIL_NUMBERS = [-1, 0, 1, 3, 7, 4096, 1.5, 2**31, 2**32 - 1, 2**63, 2**64, 10**400]
 EVIL_WORDS = ["F32", "I8", "U8", "F64", "BOOL", "dtype", "shape", "__metadata__", "\ud800", "\0", ""]
@@ -24,6 +24,16 @@ EVIL_BYTES = [
     *(b"ctorch\nCharStorage\n", b"ctorch._utils\n_rebuild_tensor_v2\n"),
     *(b"\x8a\x09" + b"\xff" * 8 + b"\x00", b"PK\x01\x02", b"PK\x05\x06"),
 ]
+
+
+def without_checksum(data: bytes) -> bytes:
+    """A model file as it was written before files had one: else no reader would get to see a mutant."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    del header["__metadata__"][CHECKSUM]
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data[8 + length :]
 
 
 def mutate_bytes(rng: random.Random, data: bytes, other: bytes) -> bytes:

@@ -3,7 +3,8 @@
 Tensors are ``<layer>.<weight|bias>.channels`` (int32) with ``<layer>.<weight|bias>.values``, for weights
 of some input channels alone ``<layer>.weight.inputs`` (int32), and
 ``head.weights``, ``head.offsets``, ``head.means``, ``head.counts`` and, for LDA, ``head.factor``;
-metadata holds kind, schema, digest and name of the backbone, classes, head and report (JSON).
+metadata holds kind, schema, digest and name of the backbone, classes, head and report (JSON). A changed byte
+is noticed by the checksum that `tinytrain.tensorfile` adds; deltas from before there was one are still read.
 
 Layers are numbered as in `Network.all_layers`: lite residual modules lie behind the layers of the backbone,
 and a reader that does not know them refuses the number.

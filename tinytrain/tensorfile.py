@@ -3,8 +3,13 @@
 Layout: 8 bytes little-endian header length, a JSON header, then the arrays without gaps. What this
 reader accepts, the safetensors library accepts too; it is stricter in dtypes, counts and sizes.
 Everything is checked before anything is allocated, and the arrays are views of the bytes read.
+
+What is written here has ``file_sha256`` in its metadata, the SHA-256 of the whole file with 64 zeros in its
+own place. `encode` adds it, `decode` checks it and takes it out. A file without it, by another program or
+from before there was one, is read unchecked.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -22,6 +27,7 @@ MAX_ELEMENTS = 2**40
 MAX_DIGITS = 18
 DTYPES = {"F32": np.dtype("<f4"), "I32": np.dtype("<i4"), "I8": np.dtype("i1"), "U8": np.dtype("u1")}
 FIELDS = {"dtype", "shape", "data_offsets"}
+CHECKSUM, NO_CHECKSUM = "file_sha256", "0" * 64
 
 
 def encode(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
@@ -31,9 +37,8 @@ def encode(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
     when `decode` could not read the result back, for example ``header-too-large``.
     """
     names = {dtype: name for name, dtype in DTYPES.items()}
-    header, offset = {}, 0
-    if metadata:
-        header["__metadata__"] = dict(sorted(metadata.items()))
+    offset = 0
+    header = {"__metadata__": dict(sorted({**metadata, CHECKSUM: NO_CHECKSUM}.items()))}
     # Widest dtype first, so that every array starts at a multiple of its item size.
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
     for name, array in ordered:
@@ -44,7 +49,10 @@ def encode(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
         offset += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    data = b"".join([len(text).to_bytes(8, "little"), text, *(array.tobytes() for _, array in ordered)])
+    head = len(text).to_bytes(8, "little") + text
+    contents = [array.tobytes() for _, array in ordered]
+    head = head.replace(_entry_of(NO_CHECKSUM), _entry_of(_checksum(head, *contents)))
+    data = b"".join([head, *contents])
     decode(data, "the file to be written")
     return data
 
@@ -59,7 +67,7 @@ def decode(data, source: str = "file") -> tuple[dict[str, np.ndarray], dict[str,
 
     `source` names the data in messages. Raises InputError with one of the codes of this module:
     ``file-short``, ``header-*``, ``json-*``, ``metadata-not-text``, ``tensor-*``, ``file-truncated``,
-    ``file-trailing``.
+    ``file-trailing``, ``file-checksum``.
     """
     header, start = _read_header(data, source)
     metadata = header.pop("__metadata__", {})
@@ -73,6 +81,8 @@ def decode(data, source: str = "file") -> tuple[dict[str, np.ndarray], dict[str,
         )
     entries = [_Entry(name, fields, source) for name, fields in header.items()]
     _check_tiling(entries, len(data) - start, source)
+    if (checksum := metadata.pop(CHECKSUM, None)) is not None:
+        _check_content(data, start, checksum, source)
     tensors = {e.name: np.ndarray(e.shape, e.dtype, buffer=data, offset=start + e.begin) for e in entries}
     return tensors, metadata
 
@@ -114,6 +124,29 @@ def parse_json(text: str, source: str, *, floats: bool = False):
     except json.JSONDecodeError as error:
         raise InputError("json-invalid", f"{source}: not JSON ({error})") from error
     return value
+
+
+def _entry_of(checksum: str) -> bytes:
+    """The entry of the metadata as it is written; no other text can hold it, because quotes are escaped."""
+    return f'"{CHECKSUM}":"{checksum}"'.encode()
+
+
+def _checksum(*contents) -> str:
+    digest = hashlib.sha256()
+    for content in contents:
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _check_content(data, start: int, checksum: str, source: str) -> None:
+    head = bytes(data[:start]).replace(_entry_of(checksum), _entry_of(NO_CHECKSUM))
+    with memoryview(data) as view, view[start:] as rest:
+        if _checksum(head, rest) != checksum:
+            raise InputError(
+                "file-checksum",
+                f"{source}: {len(data)} bytes are not those that its sha256 {checksum[:12]!r} was taken of;"
+                " copy the file again",
+            )
 
 
 def _read_header(data, source: str) -> tuple[dict, int]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-from mutants import mutate_bytes, mutate_content, mutate_file, mutate_tokens
+from mutants import mutate_bytes, mutate_content, mutate_file, mutate_tokens, without_checksum
 from osview import settled, status
 from toycheckpoint import archive
 
@@ -118,7 +118,7 @@ def survives(call, *arguments):
     raise AssertionError(f"more than {SECONDS} s of processor time")
 
 
-FILES = [
+WHOLE_FILES = [
     encode_network(make_network()),
     encode(
         {"a": np.zeros((2, 3), np.float32), "b": np.zeros(5, np.int8), "é": np.zeros((), np.int32)},
@@ -128,6 +128,7 @@ FILES = [
     encode({}, {}),
     encode_delta(make_delta()),
 ]
+FILES = [without_checksum(data) for data in WHOLE_FILES]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_what_a_file_must_not_do_is_seen(evil):
 
 def test_the_sound_files_are_accepted():
     assert decode_network(*decode(FILES[0])).digest == make_network().digest
-    assert encode_delta(decode_delta(*decode(FILES[-1]))) == FILES[-1]
+    assert encode_delta(decode_delta(*decode(FILES[-1]))) == WHOLE_FILES[-1]
     assert apply(make_network(), make_delta()).digest != make_network().digest
     for protocol in (2, 4):
         pickled = pickle.dumps(make_checkpoint(), protocol)
@@ -220,6 +221,17 @@ def test_a_broken_zip_file_is_refused_or_still_a_network():
         loaded = survives(lambda mutant=mutant: (read_archive(mutant),))
         if loaded is not None:
             survives(convert, loaded[0], "toy", "file")
+
+
+@pytest.mark.parametrize("kind", range(len(FILES)))
+def test_a_broken_file_that_still_has_its_checksum_is_refused(kind):
+    data = WHOLE_FILES[kind]
+    for seed in range(MUTANTS // len(FILES)):
+        rng = random.Random(f"whole-{kind}-{seed}")
+        mutant = mutate_bytes(rng, data, rng.choice(WHOLE_FILES))
+        decoded = survives(decode, mutant)
+        # What is left of the entry in the metadata is refused there, where metadata must be as agreed.
+        assert decoded is None or mutant in WHOLE_FILES or decoded[1].keys() != decode(data)[1].keys()
 
 
 def test_mutation_reaches_json_tokens():

@@ -1,10 +1,12 @@
 """Deltas: the file gives back every bit, applying writes those values alone, a broken file is refused."""
 
 import json
+import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from mutants import without_checksum
 
 from tinytrain.adapt import adapt
 from tinytrain.delta import Slice, apply
@@ -135,6 +137,35 @@ def test_every_truncation_is_refused(delta):
     for length in range(0, len(data), 97):
         with pytest.raises(InputError):
             decode_delta(*decode(data[:length]))
+
+
+def test_every_flipped_byte_is_refused(delta):
+    """All bytes of the header, the checksum among them, and 500 of the values."""
+    data, draw = bytearray(encode_delta(delta)), random.Random(0)
+    start = 8 + int.from_bytes(data[:8], "little")
+    for at in (*range(start), *(draw.randrange(start, len(data)) for _ in range(500))):
+        for bits in (0x20, 1 << draw.randrange(8)):  # 0x20 is lower and upper case
+            data[at] ^= bits
+            with pytest.raises(InputError):
+                decode_delta(*decode(bytes(data)))
+            data[at] ^= bits
+    decode_delta(*decode(bytes(data)))
+
+
+def test_a_flipped_value_is_called_what_it_is(delta, tmp_path):
+    data = bytearray(encode_delta(delta))
+    data[-1] ^= 1
+    (tmp_path / "d.safetensors").write_bytes(data)
+    with pytest.raises(
+        InputError, match=r"file-checksum: .*d\.safetensors: .* copy the file again"
+    ) as caught:
+        load_delta(tmp_path / "d.safetensors")
+    assert caught.value.exit_code == 3
+
+
+def test_a_delta_from_before_there_were_checksums_is_read(delta):
+    old = without_checksum(encode_delta(delta))
+    assert b"sha256" not in old and encode_delta(decode_delta(*decode(old))) == encode_delta(delta)
 
 
 def damage_tensor(name, change):

@@ -75,6 +75,12 @@ def test_weights_stay_int8_on_disk():
     }
 
 
+def test_a_flipped_byte_that_no_digest_covers_is_refused():
+    data = encode_network(make_network(name="toy"))
+    with pytest.raises(InputError, match="file-checksum"):
+        decode(data.replace(b'"name":"toy"', b'"name":"tox"'))
+
+
 def edited(change) -> bytes:
     """The file of the toy network after `change(tensors, metadata, topology)`."""
     tensors, metadata = decode(encode_network(make_network()))
