@@ -52,12 +52,19 @@ def fetch(row: Backbone, source: str | None, progress: Callable[[int], None]) ->
 
         origin = address_of(row)
         data = download(origin, MAX_FILE, by_hand(row, origin), progress)
+        _check_content(row, data, origin)
     else:
-        origin, data = source, read_bytes(source, MAX_FILE)
-    _check_content(row, data, origin)
+        origin, data = source, checked_file(row, source)
     network = convert(read_archive(data, origin), row.name, origin)
     save_network(network, row.path)
     return network
+
+
+def checked_file(row: Backbone, source: str) -> bytes:
+    """Content of the file `source`, which must be the published one of `row`. Raises InputError."""
+    data = read_bytes(source, MAX_FILE)
+    _check_content(row, data, source)
+    return data
 
 
 def by_hand(row: Backbone, address: str) -> str:
@@ -85,5 +92,5 @@ def _check_content(row: Backbone, data: bytes, origin: str) -> None:
         raise InputError(
             "wrong-sha256",
             f"{origin} ({len(data)} bytes) has sha256 {found}, the published {row.file} ({row.download}"
-            f" bytes) has {row.sha256}; nothing was kept; get the file again or from another place",
+            f" bytes) has {row.sha256}; it was not taken; get the file again or from another place",
         )

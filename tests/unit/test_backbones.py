@@ -139,6 +139,19 @@ def test_a_wrong_sha256_names_both_and_keeps_nothing(by_hand, server, tmp_path, 
     assert "wrong-sha256" in line and kept(cache) == []
 
 
+def test_a_file_is_looked_at_also_when_its_backbone_is_here(tmp_path, capsys, cache, made):
+    (tmp_path / "right.pkl").write_bytes(made)
+    (tmp_path / "wrong.pkl").write_bytes(made[:-1] + b"x")
+    get(capsys, "mcunet-5fps", "--from", tmp_path / "right.pkl")
+    before = (cache / "mcunet-5fps.safetensors").stat()
+    assert "wrong-sha256" in failed(capsys, 3, "--from", tmp_path / "wrong.pkl")
+    assert "file-missing" in failed(capsys, 3, "--from", tmp_path / "none.pkl")
+    assert "file-not-regular" in failed(capsys, 3, "--from", tmp_path)
+    code, out, _ = get(capsys, "mcunet-5fps", "--from", tmp_path / "right.pkl")
+    assert code == 0 and "is already here" in out
+    assert (cache / "mcunet-5fps.safetensors").stat() == before
+
+
 def test_a_file_that_is_not_there_is_one_line(capsys, cache, tmp_path):
     assert "file-missing" in failed(capsys, 3, "--from", tmp_path / "none.pkl")
 

@@ -74,12 +74,14 @@ def _line(row: dict) -> str:
 
 
 def _get(arguments) -> int:
-    from tinytrain.fetch import cached, fetch
+    from tinytrain.fetch import cached, checked_file, fetch
     from tinytrain.progress import ProgressLine
 
     row = _published(arguments.name)
     network = cached(row)
     had = network is not None
+    if had and arguments.source is not None:
+        checked_file(row, arguments.source)  # whoever names a file wants to know whether it is the right one
     if not had:
         with ProgressLine() as progress:
             stage, total = f"{row.name} (kB)", row.download // 1000
