@@ -229,6 +229,7 @@ def test_with_numba_broken_the_twins_work(clean_run, tmp_path, broken):
     assert len(said) == 1 and said[0].startswith("tinytrain: numba-unusable: ")
 
 
+ARRAYS = "x, b = np.ones((4, 3), np.float32), np.ones(3, np.float32);"
 USUAL = "k.add_bias(x, b);"
 READ_ONLY = "b.flags.writeable = False; k.add_bias(x, b);"  # a type of its own for numba
 
@@ -236,8 +237,8 @@ READ_ONLY = "b.flags.writeable = False; k.add_bias(x, b);"  # a type of its own 
 def compiled(cache, what):
     """How many kernels a process had to compile to run `what`, and its stderr."""
     code = (
-        "import numpy as np; from tinytrain import kernels; k = kernels.load('numba');"
-        f"x, b = np.ones((4, 3), np.float32), np.ones(3, np.float32); {what}"
+        "import subprocess, sys, numpy as np; from tinytrain import kernels; k = kernels.load('numba');"
+        f"{ARRAYS}{what}"
         "print(sum(k.add_bias.stats.cache_misses.values()))"
     )
     environment = dict(os.environ, TINYTRAIN_CACHE=str(cache))
@@ -255,6 +256,12 @@ def test_a_second_signature_of_a_kernel_is_no_damage(tmp_path):
 def test_two_signatures_that_one_run_compiled_are_there_for_the_next(tmp_path):
     assert compiled(tmp_path, USUAL + READ_ONLY) == (2, "")
     assert compiled(tmp_path, USUAL + READ_ONLY) == (0, "")
+
+
+def test_what_another_process_compiles_meanwhile_is_not_compiled_again(tmp_path):
+    other = f"from tinytrain import kernels; k = kernels.load(); import numpy as np;{ARRAYS}{USUAL}"
+    wait = f"subprocess.run([sys.executable, '-c', {other!r}], check=True);"
+    assert compiled(tmp_path, wait + USUAL) == (0, "")
 
 
 # A victim that has looked at its kernels and not used them yet; it goes on when a line arrives.

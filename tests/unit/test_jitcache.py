@@ -398,16 +398,31 @@ def test_a_file_in_place_of_the_folder_is_said_in_one_line(tmp_path):
     )
 
 
-def test_only_what_is_as_it_was_listed_at_the_start_is_ever_read(folder):
+def test_only_what_is_as_it_was_listed_is_ever_read(folder):
+    """What is listed again does not count either: it was verified before."""
     data = (folder / CODE).read_bytes()
     cache = jitcache.Cache(folder, True, None, FACTS, SOURCES, true_entries(folder))
     assert cache.read(str(folder / CODE)) == data
     (folder / SUB / "dense.copy-1.py311.nbi").write_bytes(b"written since")
     (folder / CODE).write_bytes(data[:-1] + b"?")
     (folder / POOL).unlink()
+    jitcache.write_manifest(folder, FACTS, {CODE: (sha256(data[:-1] + b"?"), len(data), SOURCES["dense"])})
     for name in (CODE, POOL, f"{SUB}/dense.copy-1.py311.nbi", f"{SUB}/../{CODE}", MANIFEST):
         with pytest.raises(OSError):
             cache.read(f"{folder}/{name}")
+
+
+def test_what_another_process_has_listed_since_is_read(folder):
+    cache = jitcache.Cache(folder, True, None, FACTS, SOURCES, {})
+    assert cache.read(f"{folder}/{CODE}") == (folder / CODE).read_bytes()
+    for name, source in ((CODE, "of other sources"), (POOL, SOURCES["dense"])):
+        jitcache.write_manifest(folder, FACTS, {name: (sha256(b"else"), 4, source)})
+        with pytest.raises(OSError):
+            cache.read(f"{folder}/{name}")
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
 
 
 # ---- folders on the way to the cache -------------------------------------------------------------

@@ -73,11 +73,19 @@ class Cache:
     own: set[str] = field(default_factory=set)  # prefixes of what this process has written
 
     def read(self, path: str) -> bytes:
-        """Content of a file in the folder, as it was listed when this process started. Raises OSError."""
+        """Content of a file in the folder, as it was listed when this process started; what was not there
+        then, as another process has listed it since. Raises OSError."""
         name = os.path.relpath(path, self.folder)
-        if name not in self.verified:
-            raise FileNotFoundError(f"{path} was not listed")
-        return _read_listed(self.folder / name, self.verified[name])
+        entry = self.verified.get(name) or self._listed().get(name)
+        if not entry or entry[2] != self.sources.get(module_of(name)):
+            raise FileNotFoundError(f"{path} is not listed")
+        return _read_listed(self.folder / name, entry)
+
+    def _listed(self) -> dict[str, Entry]:
+        try:
+            return read_manifest(self.folder, self.facts) or {}
+        except InputError:
+            return {}
 
     def save(self, prefix: str, write) -> None:
         """Call `write`, which writes the files that start with `prefix`, unless another process has written
