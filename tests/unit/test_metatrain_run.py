@@ -281,3 +281,24 @@ def test_a_log_that_is_not_its_checkpoint_s_is_refused_in_one_line(tmp_path):
     with pytest.raises(InputError, match="give --restart") as refused:
         checkpoint.Log(path, 15)
     assert refused.value.code == "log-broken"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("precious")])
+def test_what_is_no_lock_file_is_refused_at_once_and_left_alone(tmp_path, make):
+    (tmp_path / "precious").write_bytes(b"mine")
+    make(tmp_path / "net.lock")
+    with pytest.raises(StorageError, match=r"write-failed: .*net\.lock"), held(tmp_path):
+        pass
+    assert (tmp_path / "precious").read_bytes() == b"mine" and os.path.lexists(tmp_path / "net.lock")
+
+
+def test_only_one_run_at_a_time_has_the_files(tmp_path):
+    with held(tmp_path):
+        assert (tmp_path / "net.lock").stat().st_mode & 0o777 == 0o600
+        with pytest.raises(StorageError, match="run-in-use"), held(tmp_path):
+            pass
+    assert not (tmp_path / "net.lock").exists()
+
+
+def held(folder):
+    return checkpoint.Paths(folder / "net.safetensors").held()
