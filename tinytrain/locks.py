@@ -43,17 +43,21 @@ def _share(descriptor: int, folder: os.stat_result) -> None:
 
 
 def lock(descriptor: int, seconds: float = 0) -> bool:
-    """False while another process has it, for all of `seconds`; True, without a lock, where the file system
-    has none."""
+    """Like `lock_within`; True, without a lock, where the file system has none."""
+    try:
+        return lock_within(descriptor, seconds)
+    except OSError:
+        return True
+
+
+def lock_within(descriptor: int, seconds: float) -> bool:
+    """False if another process has it for all of `seconds`. Raises OSError where the file system has none."""
     end = time.monotonic() + seconds
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
         except BlockingIOError:
             if time.monotonic() >= end:
                 return False
             time.sleep(PAUSE_SECONDS)
-        except OSError:
-            return True
-        else:
-            return True

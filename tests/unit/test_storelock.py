@@ -1,6 +1,7 @@
 """The lock of a store: only who may write can hold it, and nobody waits for it without end."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import subprocess
@@ -157,6 +158,16 @@ def test_a_store_of_somebody_else_is_read_without_its_lock(public):
     (public.folder.path / LOCK).unlink()  # as it was before stores had one
     assert as_another(read) == 0
     assert sorted(os.listdir(public.folder.path)) == [name for name in before if name != LOCK]
+
+
+def test_a_file_system_that_cannot_lock_is_read_and_not_written(slots, monkeypatch):
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    assert slots.look().data == b"two" and slots.start().data == b"one"
+    with pytest.raises(StorageError, match=r"write-failed: .*No locks available"):
+        slots.confirm()
 
 
 def test_a_store_without_a_lock_file_gets_one(slots):

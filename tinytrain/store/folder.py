@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tinytrain.atomic import at_once_itself, sync_folder
-from tinytrain.locks import lock, open_lock
+from tinytrain.locks import lock_within, open_lock
 
 LOCK = "tinytrain.lock"
 LOCK_SECONDS = 20.0
@@ -52,17 +52,17 @@ class Folder:
         The lock is a file without content: whether it survives a power cut does not matter. With `create` it
         is made where there is none. Raises NotLockedError.
         """
-        try:
-            descriptor = self._open_lock(create)
-        except OSError as error:
-            raise NotLockedError(error.errno, error.strerror, error.filename) from error
-        try:
-            if not lock(descriptor, LOCK_SECONDS):
+        with contextlib.ExitStack() as stack:
+            try:
+                descriptor = self._open_lock(create)
+                stack.callback(os.close, descriptor)
+                free = lock_within(descriptor, LOCK_SECONDS)
+            except OSError as error:
+                raise NotLockedError(error.errno, error.strerror, error.filename) from error
+            if not free:
                 text = f"another process has held it for {LOCK_SECONDS:.0f} s"
                 raise NotLockedError(errno.ETIMEDOUT, text, str(self.path / LOCK))
             yield
-        finally:
-            os.close(descriptor)
 
     def _open_lock(self, create: bool) -> int:
         path = self.path / LOCK
