@@ -4,14 +4,11 @@ import difflib
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-import yaml
-
-from tinytrain.atomic import read_bytes
 from tinytrain.errors import InputError, UsageError
-from tinytrain.meta.schema import WrongError, choice, count, flag, number, table, text
+from tinytrain.meta.schema import WrongError, choice, count, flag, number, parsed, table, text
+from tinytrain.meta.yamlfile import read_yaml
 
 FILE = Path(__file__).with_name("boards.yaml")
-MAX_BYTES = 1_000_000
 LARGEST = 10**13
 
 
@@ -91,45 +88,27 @@ CHECKS = {
 }
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """YAML in which a key may stand only once; PyYAML takes the last one silently."""
-
-    def construct_mapping(self, node, deep=False):
-        seen = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                line = key.start_mark.line + 1
-                raise yaml.YAMLError(f"{key.value} stands there twice, again in line {line}")
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
 def load_boards(path: Path = FILE) -> dict[str, Board]:
     """Boards by name. Raises InputError ``boards`` that names the first wrong key and what is allowed."""
-    try:
-        content = yaml.load(read_bytes(path, MAX_BYTES).decode(), _StrictLoader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError("boards", f"{path} is no YAML ({reason}); correct it") from error
+    content = read_yaml(path, "boards")
     if not isinstance(content, dict) or not content:
         raise InputError("boards", f"{path} holds 0 boards; give a table of boards by name")
-    return {str(name): parse_board(row, f"{path}: {name}") for name, row in content.items()}
+    return {name: parse_board(row, f"{path}: {name[:60]}") for name, row in content.items()}
 
 
 def parse_board(row, source: str) -> Board:
     """A board from what YAML gave; `source` names it in messages."""
-    try:
-        if not isinstance(row, dict):
-            raise WrongError("the board", row, f"a table with {', '.join(CHECKS)}")
-        board = table(Board, CHECKS)(row, "")
-        for part in ("ram", "flash"):
-            whole, reserved = (getattr(board, f"{part}{kind}_bytes").value for kind in ("", "_reserved"))
-            if reserved >= whole:
-                raise WrongError(f"{part}_reserved_bytes", reserved, f"less than the {whole} of {part}_bytes")
-    except WrongError as wrong:
-        where, value, allowed = wrong.args
-        shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
-        raise InputError("boards", f"{source}: {where} is {shown}; allowed: {allowed}") from None
+    return parsed(_board, row, source, "boards")
+
+
+def _board(row, where: str) -> Board:
+    if not isinstance(row, dict):
+        raise WrongError("the board", row, f"a table with {', '.join(CHECKS)}")
+    board = table(Board, CHECKS)(row, where)
+    for part in ("ram", "flash"):
+        whole, reserved = (getattr(board, f"{part}{kind}_bytes").value for kind in ("", "_reserved"))
+        if reserved >= whole:
+            raise WrongError(f"{part}_reserved_bytes", reserved, f"less than the {whole} of {part}_bytes")
     return board
 
 

@@ -20,11 +20,11 @@ from tinytrain.meta.schema import (
     of,
     pair,
     parsed,
-    read_yaml,
     table,
     text,
 )
 from tinytrain.meta.views import TRANSFORMS, Looks
+from tinytrain.meta.yamlfile import read_yaml
 
 FOLDER = Path(__file__).parent / "recipes"
 

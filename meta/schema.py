@@ -1,19 +1,20 @@
-"""Checks of parsed YAML: each is a function (value, where) -> value that says what is allowed.
+"""Checks of parsed YAML or JSON: each is a function (value, where) -> value that says what is allowed.
 
 `table` turns a mapping into a dataclass whose fields carry their checks, so that a key, its default and what
 may stand there are written down once.
 """
 
 import difflib
-import os
 import re
+import reprlib
 from dataclasses import MISSING, field, fields
 
-from tinytrain.atomic import read_bytes
 from tinytrain.errors import InputError
 
-MAX_BYTES = 100_000
 NUMBER = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
+MAX_SHOWN = 60  # characters of a wrong value in a message
+SHOWN = reprlib.Repr()
+SHOWN.maxstring = SHOWN.maxother = SHOWN.maxlong = MAX_SHOWN + 1
 
 
 class WrongError(Exception):
@@ -100,7 +101,7 @@ def table(cls, checks=None):
             raise WrongError(where or "the content", value, f"a table with {', '.join(known)}")
         for key in value:
             if key not in known:
-                closest = difflib.get_close_matches(str(key), known, n=1)
+                closest = difflib.get_close_matches(_short(str(key)), known, n=1)
                 hint = f", did you mean {closest[0]}? Known" if closest else "; known"
                 raise WrongError(_at(where, key), value[key], f"no such key{hint}: {', '.join(known)}")
         made = {}
@@ -116,7 +117,17 @@ def table(cls, checks=None):
 
 
 def _at(where: str, key) -> str:
-    return f"{where}.{key}" if where else str(key)
+    key = _short(str(key))
+    return f"{where}.{key}" if where else key
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= MAX_SHOWN else words[: MAX_SHOWN - 3] + "..."
+
+
+def _shown(value) -> str:
+    """The beginning of what `value` looks like, in a time that does not grow with it."""
+    return _short(SHOWN.repr(value))
 
 
 def of(check, default=MISSING):
@@ -126,22 +137,10 @@ def of(check, default=MISSING):
     return field(default=default, metadata={"check": check})
 
 
-def read_yaml(path: str | os.PathLike, code: str):
-    """What the YAML file `path` holds. Raises InputError `code`, or what `read_bytes` raises."""
-    import yaml
-
-    try:
-        return yaml.safe_load(read_bytes(path, MAX_BYTES).decode())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(code, f"{path} is no YAML ({reason}); correct it") from error
-
-
 def parsed(check, content, source: str, code: str):
     """`content` as `check` makes it. Raises InputError `code` that names the place in `source`."""
     try:
         return check(content, "")
     except WrongError as wrong:
         where, value, allowed = wrong.args
-        shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
-        raise InputError(code, f"{source}: {where} is {shown}; allowed: {allowed}") from None
+        raise InputError(code, f"{source}: {where} is {_shown(value)}; allowed: {allowed}") from None

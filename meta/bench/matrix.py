@@ -18,10 +18,10 @@ from tinytrain.meta.schema import (
     number,
     of,
     parsed,
-    read_yaml,
     table,
     text,
 )
+from tinytrain.meta.yamlfile import read_yaml
 from tinytrain.units import parse_bytes, parse_share
 
 FOLDER = Path(__file__).parent / "matrices"

@@ -3,9 +3,8 @@
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from tinytrain.meta.bench.document import Block, Heading, Table, Text
+from tinytrain.meta.yamlfile import read_yaml
 
 MIB = 2**20
 LIKE = ("5-way 5-shot", "Meta-Dataset")  # samplers that come near to the published one
@@ -14,7 +13,7 @@ LIKE = ("5-way 5-shot", "Meta-Dataset")  # samplers that come near to the publis
 @cache
 def published() -> dict:
     """The content of ``published.yaml``."""
-    return yaml.safe_load(Path(__file__).with_name("published.yaml").read_text(encoding="utf-8"))
+    return read_yaml(Path(__file__).with_name("published.yaml"), "published")
 
 
 def published_blocks(groups: list[dict]) -> list[Block]:

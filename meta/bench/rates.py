@@ -6,7 +6,19 @@ from dataclasses import asdict, dataclass, field
 import yaml
 
 from tinytrain.atomic import write_bytes
-from tinytrain.meta.schema import count, flag, list_of, named, number, of, parsed, read_yaml, table, text
+from tinytrain.meta.schema import (
+    WrongError,
+    count,
+    flag,
+    list_of,
+    named,
+    number,
+    of,
+    parsed,
+    table,
+    text,
+)
+from tinytrain.meta.yamlfile import read_yaml
 
 SHARE = number(0, 1)
 
@@ -40,6 +52,15 @@ class Rates:
     code: str = of(text)
     grid: tuple[float, ...] = of(list_of(number(1e-6, 1e6), 1))
     policies: dict[str, TunedRate] = field(default_factory=dict, metadata={"check": named(table(TunedRate))})
+
+    def __post_init__(self):
+        for label, row in self.policies.items():
+            for name in ("scale", "best"):
+                if (factor := getattr(row, name)) not in self.grid:
+                    raise WrongError(f"policies.{label}.{name}", factor, "a factor of the grid")
+            if len(row.accuracy) != len(self.grid):
+                allowed = f"{len(self.grid)} figures, one of each factor of the grid"
+                raise WrongError(f"policies.{label}.accuracy", list(row.accuracy), allowed)
 
 
 def read_rates(path: str | os.PathLike) -> Rates:

@@ -11,8 +11,8 @@ from tinytrain.meta.bench.codehash import code_hash, sources
 # What an episode imports besides: packages that only hold others, stored kernels, pages, checks, the matrix.
 CHANGE_NOTHING = (
     "tinytrain/jit/", "report/__init__.py", "report/html.py", "report/text.py", "meta/schema.py",
-    "meta/__init__.py", "bench/__init__.py", "bench/checks.py", "bench/codehash.py", "bench/jobs.py",
-    "bench/matrix.py", "bench/rates.py", "bench/seeds.py",
+    "meta/yamlfile.py", "meta/__init__.py", "bench/__init__.py", "bench/checks.py", "bench/codehash.py",
+    "bench/jobs.py", "bench/matrix.py", "bench/rates.py", "bench/seeds.py",
 )  # fmt: skip
 RUN = """
 import sys
