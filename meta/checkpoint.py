@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tinytrain.atomic import write_bytes, write_failed
+from tinytrain.atomic import read_bytes, write_bytes, write_failed
 from tinytrain.errors import InputError, StorageError
 from tinytrain.locks import lock, open_lock
+from tinytrain.meta.jsonlines import MAX_BYTES
 from tinytrain.tensorfile import encode, parse_json, read_file
 
 KIND = "tinytrain-checkpoint"
@@ -95,7 +96,7 @@ class Log:
     def __init__(self, path: Path, size: int):
         self.path = path
         self.rows: list[dict] = []
-        kept = path.read_bytes()[:size] if size and path.exists() else b""
+        kept = read_bytes(path, MAX_BYTES, least=0)[:size] if size and path.exists() else b""
         if len(kept) != size:
             raise InputError("log-missing", f"{path} is shorter than its checkpoint says; give --restart")
         try:

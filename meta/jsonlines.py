@@ -5,9 +5,11 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from tinytrain.atomic import write_failed
+from tinytrain.atomic import check_kind, read_bytes, write_failed
 from tinytrain.errors import StorageError
 from tinytrain.locks import lock
+
+MAX_BYTES = 2**27  # of a log; the largest one known holds 12 MB
 
 
 def whole_lines(data: bytes) -> list[bytes]:
@@ -19,11 +21,13 @@ class JsonLines:
     """The log at `path`, made where there is none; `lines` are those that it held.
 
     Used in a with statement; nobody else can open it meanwhile. Nothing in the file changes before the first
-    `append`. Raises StorageError ``write-failed``, or `busy` where another run has it.
+    `append`. Raises StorageError ``write-failed``, or `busy` where another run has it, and InputError for one
+    that is too large.
     """
 
     def __init__(self, path: str | os.PathLike, busy: StorageError):
         self.path = Path(path)
+        check_kind(self.path)
         try:
             self._file = open(self.path, "a+b")  # noqa: SIM115 (closed by __exit__)
         except OSError as error:
@@ -31,8 +35,11 @@ class JsonLines:
         if not lock(self._file.fileno()):
             self._file.close()
             raise busy
-        self._file.seek(0)
-        self.lines = whole_lines(self._file.read())
+        try:
+            self.lines = whole_lines(read_bytes(self.path, MAX_BYTES, least=0))
+        except BaseException:
+            self._file.close()
+            raise
         self._size = sum(len(line) + 1 for line in self.lines)
 
     def __enter__(self) -> "JsonLines":

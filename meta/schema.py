@@ -20,6 +20,10 @@ SHOWN.maxstring = SHOWN.maxother = SHOWN.maxlong = MAX_SHOWN + 1
 class WrongError(Exception):
     """(where, value, allowed)."""
 
+    def __str__(self):
+        where, value, allowed = self.args
+        return f"{where} is {_shown(value)}; allowed: {allowed}"
+
 
 def number(low: float, high: float, whole: bool = False):
     kind = "a whole number" if whole else "a number"
@@ -92,6 +96,24 @@ def named(check):
     return checked
 
 
+def holding(checks, optional=()):
+    """Checks a mapping that may hold more than the keys of `checks`, and leaves out what it holds more."""
+
+    def checked(value, where):
+        if not isinstance(value, dict):
+            raise WrongError(where or "the content", value, f"a table with {', '.join(checks)}")
+        lacking = [name for name in checks if name not in value]
+        if missing := [name for name in lacking if name not in optional]:
+            raise WrongError(_at(where, missing[0]), "missing", "a value; it has no default")
+        return {
+            name: check(value[name], _at(where, name))
+            for name, check in checks.items()
+            if name not in lacking
+        }
+
+    return checked
+
+
 def table(cls, checks=None):
     """Checks a mapping against the fields of dataclass `cls` and makes one."""
 
@@ -142,5 +164,4 @@ def parsed(check, content, source: str, code: str):
     try:
         return check(content, "")
     except WrongError as wrong:
-        where, value, allowed = wrong.args
-        raise InputError(code, f"{source}: {where} is {_shown(value)}; allowed: {allowed}") from None
+        raise InputError(code, f"{source}: {wrong}") from None

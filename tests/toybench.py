@@ -56,3 +56,29 @@ def lines(log) -> list[str]:
     return sorted(
         json.dumps({k: v for k, v in record.items() if k != "seconds"}, sort_keys=True) for record in records
     )
+
+
+def record(label="none", pack="gtsrb", episode=0, after=0.8, **changes) -> dict:
+    """A line of a log."""
+    costs = {"arena": 1000, "paper": 2000, "batch_1": 3000, "batch_100": 4000, "trained_numbers": 5}
+    macs = {"backward_per_sample": 30.0, "backward_per_query": 20.0, "full_backward": 100, "total": 500}
+    made = {
+        "backbone": "mcunet-5fps",
+        "backbone_digest": "d",
+        "pack": pack,
+        "sampler": "5-way 5-shot, 10 queries",
+        "episode": episode,
+        "seed": 100 + episode,
+        "label": label,
+        "policy": label,
+        "rate_scale": 1.0,
+        "budget": 10**6,
+        "macs_share": 0.15,
+        "code": "abc",
+        "head": "cosine",
+        "accuracy": {"before_cosine": 0.5, "before": 0.6, "after": after},
+        "memory": costs,
+        "macs": macs,
+        "seconds": {"probe": 0.5, "training": 1.5, "total": 2.0, "wall": 2.1},
+    }
+    return made | changes

@@ -27,8 +27,8 @@ REMEDIES = {
 NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
 
 
-def read_bytes(path: str | os.PathLike, limit: int) -> bytes:
-    """Content of the regular file `path` if it holds 1 to `limit` bytes.
+def read_bytes(path: str | os.PathLike, limit: int, least: int = 1) -> bytes:
+    """Content of the regular file `path` if it holds `least` to `limit` bytes; `least` is 0 or 1.
 
     Raises InputError ``file-path``, ``file-missing``, ``file-unreadable``, ``file-not-regular``
     (folder, device, FIFO), ``file-empty``, ``file-too-large`` or ``file-changed``.
@@ -36,7 +36,7 @@ def read_bytes(path: str | os.PathLike, limit: int) -> bytes:
     try:
         with open(path, "rb", buffering=0, opener=at_once) as file:
             status = os.fstat(file.fileno())
-            _check_status(path, status, limit)
+            _check_status(path, status, limit, least)
             return _read_exactly(path, file, status.st_size)
     except ValueError as error:
         raise InputError("file-path", f"{os.fspath(path)!r} is no path ({error}); name a file") from error
@@ -60,10 +60,10 @@ def at_once_itself(path: str, flags: int) -> int:
     return at_once(path, flags | os.O_NOFOLLOW)
 
 
-def _check_status(path, status: os.stat_result, limit: int) -> None:
+def _check_status(path, status: os.stat_result, limit: int, least: int) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise InputError("file-not-regular", f"{path} is a folder, device or pipe; name a regular file")
-    if status.st_size == 0:
+    if status.st_size < least:
         raise InputError("file-empty", f"{path} holds 0 bytes; copy the file again")
     if status.st_size > limit:
         raise InputError(
@@ -90,7 +90,7 @@ def write_bytes(path: str | os.PathLike, data: bytes) -> None:
     temporary file stays behind. Raises StorageError ``write-failed``.
     """
     path = Path(path)
-    _check_kind(path)
+    check_kind(path)
     temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
     try:
         _write_synced(temporary, data)
@@ -113,7 +113,7 @@ def check_writable(path: str | os.PathLike) -> None:
         raise write_failed(Path(path), IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
     path = Path(path)
     probe = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
-    _check_kind(path)
+    check_kind(path)
     try:
         _write_synced(probe, b"")
         probe.unlink()
@@ -121,7 +121,7 @@ def check_writable(path: str | os.PathLike) -> None:
         raise write_failed(path, error) from error
 
 
-def _check_kind(path: Path) -> None:
+def check_kind(path: Path) -> None:
     """Raise StorageError for a folder, a device, a pipe or a link to one: a file would take its place."""
     try:
         mode = path.stat().st_mode

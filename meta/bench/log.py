@@ -6,8 +6,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tinytrain.atomic import read_bytes
 from tinytrain.errors import InputError, StorageError
-from tinytrain.meta.jsonlines import JsonLines, whole_lines
+from tinytrain.meta.bench.record import checked
+from tinytrain.meta.jsonlines import MAX_BYTES, JsonLines, whole_lines
+from tinytrain.meta.schema import WrongError
 
 KEY = (
     "pack", "episode", "seed", "label", "policy", "rate_scale", "budget", "macs_share", "backbone_digest",
@@ -21,16 +24,11 @@ def key_of(record: dict, any_code: bool = False) -> tuple:
 
 
 def read_log(path: str | os.PathLike) -> list[dict]:
-    """All records, also of a file compressed by xz, which its name must end in.
+    """What is reported of all records, also of a file compressed by xz, which its name must end in.
 
     A last line that a kill tore off is left out; any other damage raises InputError.
     """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(
-            "log-unreadable", f"{path}: {error.strerror}; check the name and its rights"
-        ) from error
+    data = read_bytes(path, MAX_BYTES, least=0)
     return list(_records(path, whole_lines(_unpacked(path, data) if _packed(path) else data)))
 
 
@@ -39,12 +37,17 @@ def _packed(path) -> bool:
 
 
 def _unpacked(path, data: bytes) -> bytes:
-    """What one whole stream of xz holds; `lzma.decompress` drops what follows it, damaged or not."""
+    """What one whole stream of xz holds; `lzma.decompress` drops what follows it, damaged or not.
+
+    A few kB of it can stand for any size, and ask for any memory.
+    """
     import lzma  # not every Python has it
 
-    stream = lzma.LZMADecompressor()
+    stream = lzma.LZMADecompressor(memlimit=MAX_BYTES)
     try:
-        lines = stream.decompress(data)
+        lines = stream.decompress(data, MAX_BYTES)
+        if len(lines) == MAX_BYTES:
+            raise lzma.LZMAError(f"it holds {MAX_BYTES:,} bytes or more")
         if not stream.eof or stream.unused_data:
             raise lzma.LZMAError("not one whole stream")
     except lzma.LZMAError as error:
@@ -57,14 +60,12 @@ def _unpacked(path, data: bytes) -> bytes:
 def _records(path, lines: list[bytes]) -> Iterator[dict]:
     for number, line in enumerate(lines, 1):
         try:
-            record = json.loads(line)
-            key_of(record)
-        except (ValueError, KeyError, TypeError) as error:
+            yield checked(json.loads(line.decode()))
+        except (ValueError, RecursionError, WrongError) as error:
             raise InputError(
                 "log-broken",
                 f"{path}: line {number} is no record of ours ({error}); remove it or take another log",
             ) from None
-        yield record
 
 
 class Log:

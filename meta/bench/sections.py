@@ -11,6 +11,7 @@ from tinytrain.units import format_count
 
 MIB = 2**20
 DEFAULT = "tinytrain"
+MAX_STEM = 150  # of the name of a file, which many file systems cut at 255
 COUNTED = (
     "Arena: the most bytes that were really held, on any episode. As published: 16 bytes per trained "
     "weight + peak activation of inference at batch 1; full and tinytl with saved activations at batch "
@@ -184,7 +185,7 @@ def _figures(group: dict) -> list[Figure]:
 
 
 def _stem(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:MAX_STEM]
 
 
 def _between(row: dict) -> list[Block]:

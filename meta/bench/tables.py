@@ -141,7 +141,9 @@ def _cost(rows: list[dict]) -> dict:
         "backward_per_query": float(np.mean([m["backward_per_query"] for m in macs])),
         "full_backward": full,
         "total": float(np.mean([m["total"] for m in macs])),
-        "seconds": {stage: float(np.mean([row["seconds"][stage] for row in rows])) for stage in stages},
+        "seconds": {
+            stage: float(np.mean([row["seconds"].get(stage, 0.0) for row in rows])) for stage in stages
+        },
     }
 
 

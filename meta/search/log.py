@@ -18,7 +18,7 @@ class SearchLog:
             rows = [json.loads(line) for line in file.lines]
             self.gains = {(row["part"], row["episode"]): float(row["gain"]) for row in rows[1:]}
             differing = sorted(k for k in identity if rows and rows[0].get(k) != identity[k])
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, ArithmeticError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError("log-broken", f"{file.path} is no log of a search; move it away") from error
         if differing:
             raise InputError(

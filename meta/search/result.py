@@ -22,7 +22,7 @@ def searched_policy(path: str | os.PathLike) -> Policy:
         facts = json.loads(read_bytes(path, MAX_BYTES))
         digest, found = str(facts["digest"]), facts["found"]
         configuration = Configuration(found["biases"], {int(i): s for i, s in found["shares"].items()})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError("search-broken", f"{path} is no result of 'tinytrain search'") from error
 
     def find(network: Network) -> tuple[Configuration, ...]:

@@ -175,6 +175,12 @@ CASES = {
     "search result that is none, on a board": (
         lambda p, t: ("simulate", "--board", "stm32h743", "--policy", t / "x.json"), 3, "file-missing"
     ),
+    "search result that is nested deeply": (
+        lambda p, t: ("plan", *toy(p), "--policy", written(t / "x.json", b"[" * 100_000)), 3, "search-broken"
+    ),
+    "report of what never ends": (
+        lambda p, t: ("bench", "report", "/dev/zero", "-o", t / "x"), 3, "file-not-regular"
+    ),
     "export into a full folder": (
         lambda p, t: ("data", "export", "signs", p / "photos"), 2, "folder-not-empty"
     ),

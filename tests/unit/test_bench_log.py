@@ -2,15 +2,15 @@
 
 import json
 import lzma
+import os
 
 import pytest
+from toybench import record
 
+import tinytrain.meta.bench.log
 from tinytrain.errors import InputError, StorageError
 from tinytrain.meta.bench.log import KEY, opened, read_log
-
-
-def record(**changes):
-    return dict.fromkeys(KEY, 0) | {"code": "abc", "accuracy": {}} | changes
+from tinytrain.meta.jsonlines import MAX_BYTES
 
 
 def written(path, *records, torn=""):
@@ -57,6 +57,42 @@ def test_a_damaged_compressed_log_is_refused_and_none_is_written_to(tmp_path):
         assert caught.value.code == "log-broken"
 
 
+def test_a_small_archive_of_more_than_any_log_holds_is_refused_in_little_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(tinytrain.meta.bench.log, "MAX_BYTES", 2**22)
+    path = tmp_path / "log.xz"
+    path.write_bytes(lzma.compress(b"\n" * 2**24, preset=0))
+    with pytest.raises(InputError, match="it holds 4,194,304 bytes or more"):
+        read_log(path)
+    wide = [{"id": lzma.FILTER_LZMA2, "dict_size": 2**24}]
+    path.write_bytes(lzma.compress(b"{}\n", filters=wide))
+    with pytest.raises(InputError, match="Memory usage limit"):
+        read_log(path)
+
+
+def test_an_empty_log_holds_no_records(tmp_path):
+    (tmp_path / "log").touch()
+    assert read_log(tmp_path / "log") == []
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_file_is_neither_read_nor_written(tmp_path, kind):
+    path = {"pipe": tmp_path / "pipe", "device": "/dev/zero", "folder": tmp_path}[kind]
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="name a regular file"):
+        read_log(path)
+    with pytest.raises(StorageError, match=r"choose the name of a file|name a file inside it"):
+        opened(path).__enter__()
+
+
+def test_a_file_beyond_the_size_of_any_log_is_not_read(tmp_path):
+    with open(tmp_path / "log", "wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    for read in (read_log, lambda path: opened(path).__enter__()):
+        with pytest.raises(InputError, match=r"more than the 134\.2 MB") as refused:
+            read(tmp_path / "log")
+        assert refused.value.code == "file-too-large"
+
+
 @pytest.mark.parametrize("line", ["{", "[1]", '{"pack": "signs"}', "3"])
 def test_a_broken_line_in_the_middle_is_named(tmp_path, line):
     path = tmp_path / "log"
@@ -76,7 +112,7 @@ def test_other_code_is_another_run_unless_any_code_will_do(tmp_path):
 @pytest.mark.parametrize("name", [name for name in KEY if name != "code"])
 def test_everything_that_decides_a_run_is_in_its_key(tmp_path, name):
     with opened(written(tmp_path / "log", record())) as log:
-        assert not log.holds(record(**{name: 1}))
+        assert not log.holds(record(**{name: "another" if isinstance(record()[name], str) else 2}))
 
 
 def test_two_runs_do_not_write_the_same_log(tmp_path):
@@ -88,5 +124,5 @@ def test_two_runs_do_not_write_the_same_log(tmp_path):
 def test_a_log_that_cannot_be_written_or_read_is_one_line(tmp_path):
     with pytest.raises(StorageError, match="create the folder first"), opened(tmp_path / "no" / "log"):
         pass
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match="does not exist"):
         read_log(tmp_path / "none")

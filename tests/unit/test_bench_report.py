@@ -9,6 +9,7 @@ import pytest
 import toybench
 import toynets
 from published import published_network
+from toybench import record
 
 from tinytrain.accounting import peak_activation, with_head
 from tinytrain.errors import InputError
@@ -24,31 +25,6 @@ from tinytrain.policies import POLICIES, sparse_update
 from tinytrain.units import format_count
 
 MIB = 2**20
-
-
-def record(label="none", pack="gtsrb", episode=0, after=0.8, **changes):
-    costs = {"arena": 1000, "paper": 2000, "batch_1": 3000, "batch_100": 4000, "trained_numbers": 5}
-    macs = {"backward_per_sample": 30.0, "backward_per_query": 20.0, "full_backward": 100, "total": 500}
-    made = {
-        "backbone": "mcunet-5fps",
-        "backbone_digest": "d",
-        "pack": pack,
-        "sampler": "5-way 5-shot, 10 queries",
-        "episode": episode,
-        "seed": 100 + episode,
-        "label": label,
-        "policy": label,
-        "rate_scale": 1.0,
-        "budget": 10**6,
-        "macs_share": 0.15,
-        "code": "abc",
-        "head": "cosine",
-        "accuracy": {"before_cosine": 0.5, "before": 0.6, "after": after},
-        "memory": costs,
-        "macs": macs,
-        "seconds": {"probe": 0.5, "training": 1.5, "total": 2.0, "wall": 2.1},
-    }
-    return made | changes
 
 
 def group_of(records):
@@ -393,5 +369,5 @@ def test_a_record_without_its_accuracy_is_no_record(tmp_path):
     row = record("none", "signs")
     del row["accuracy"]
     (tmp_path / "log").write_text(json.dumps(row) + "\n")
-    with pytest.raises(InputError, match="of 1 records some have no accuracy"):
+    with pytest.raises(InputError, match="line 1 is no record of ours \\(accuracy is 'missing'"):
         write_report([tmp_path / "log"], tmp_path / "out")

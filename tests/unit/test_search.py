@@ -210,7 +210,10 @@ def test_a_log_of_another_analysis_or_of_nothing_is_refused_and_left_as_it_is(tm
     with pytest.raises(InputError, match="measured with another data") as caught:
         opened(path, {"network": "a", "data": "e"}).__enter__()
     assert caught.value.code == "log-mismatch" and path.read_bytes() == before
-    for content in (b"no json\n", b"[]\n[]\n", b'{"network": "a"}\n{"part": 3}\n'):
+    for content in (
+        b"no json\n", b"[]\n[]\n", b'{"network": "a"}\n{"part": 3}\n', b"[" * 99999 + b"\n",
+        b'{}\n{"part": "a", "episode": 0, "gain": 1' + b"0" * 400 + b"}\n",
+    ):  # fmt: skip
         path.write_bytes(content)
         with pytest.raises(InputError) as caught:
             opened(path, {"network": "a"}).__enter__()

@@ -1,0 +1,36 @@
+"""What a line of a log must hold before anything is counted or compared."""
+
+from tinytrain.meta.schema import WrongError, count, holding, named, number, text
+from tinytrain.units import LARGEST
+
+SIZE, COST = count(1, LARGEST), number(0, LARGEST)
+_CHECKS = {
+    **dict.fromkeys(("backbone", "backbone_digest", "pack", "sampler", "label", "policy", "code"), text),
+    "episode": count(0),
+    "seed": count(0, LARGEST),
+    "rate_scale": number(0, LARGEST),
+    "budget": SIZE,
+    "macs_share": number(0, LARGEST),
+    "accuracy": holding(dict.fromkeys(("before", "after"), number(0, 1))),
+    "seconds": named(COST),
+    "memory": holding(
+        dict.fromkeys(("arena", "paper", "batch_1", "batch_100"), SIZE)
+        | {"trained_numbers": count(0, LARGEST)}
+    ),
+    "macs": holding(
+        dict.fromkeys(("backward_per_sample", "backward_per_query", "total"), COST) | {"full_backward": SIZE}
+    ),
+    "head": text,
+    "refused": text,
+}
+_RECORD = holding(_CHECKS, optional=("memory", "macs", "head", "refused"))
+
+
+def checked(value) -> dict:
+    """What is used of the record `value`. Raises WrongError for what is none."""
+    record = _RECORD(value, "")
+    if "wall" not in record["seconds"]:
+        raise WrongError("seconds.wall", "missing", "a value; it has no default")
+    if ("memory" in record) != ("macs" in record):
+        raise WrongError("the content", "memory or macs alone", "both of them or none")
+    return record
