@@ -1,5 +1,6 @@
 """A report as a list of blocks, and the blocks as Markdown or as one HTML page."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
@@ -37,10 +38,24 @@ class Figure:
 
 
 Block = Heading | Text | Table | Figure
+# Not every reader of Markdown knows a backslash before `<`; the last two would become links.
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "://": "&#58;//", "www.": "www&#46;"}
+_MARKS = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)")  # inside a word _ is just that
+
+
+def plain(text: str) -> str:
+    """`text` for Markdown that shows it as it is: no markup, no HTML and no link comes of it.
+
+    >>> plain("<b> tiny_train|_x_ https://a.b")
+    '&lt;b&gt; tiny_train\\\\|\\\\_x\\\\_ https&#58;//a.b'
+    """
+    for found, entity in _ENTITIES.items():
+        text = text.replace(found, entity)
+    return _MARKS.sub(r"\\\g<0>", text)
 
 
 def markdown(title: str, blocks: Iterable[Block]) -> str:
-    parts = [f"# {title}", *(_MARKDOWN[type(block)](block) for block in blocks)]
+    parts = [f"# {plain(title)}", *(_MARKDOWN[type(block)](block) for block in blocks)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -48,20 +63,20 @@ def table_lines(table: Table) -> str:
     """The table in Markdown."""
 
     def line(cells):
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+        return "| " + " | ".join(cells) + " |"
 
     rows = [
-        [f"**{cell}**" if (r, c) in table.strong else cell for c, cell in enumerate(row)]
+        [f"**{plain(cell)}**" if (r, c) in table.strong else plain(cell) for c, cell in enumerate(row)]
         for r, row in enumerate(table.rows)
     ]
-    return "\n".join([line(table.header), "|---" * len(table.header) + "|", *map(line, rows)])
+    return "\n".join([line(map(plain, table.header)), "|---" * len(table.header) + "|", *map(line, rows)])
 
 
 _MARKDOWN = {
-    Heading: lambda block: "#" * block.level + " " + block.text,
-    Text: lambda block: block.text,
+    Heading: lambda block: "#" * block.level + " " + plain(block.text),
+    Text: lambda block: plain(block.text),
     Table: table_lines,
-    Figure: lambda block: f"![{block.title}]({block.file})",
+    Figure: lambda block: f"![{plain(block.title)}]({block.file})",
 }
 
 

@@ -1,6 +1,8 @@
 """Records that no run wrote: reported or refused by their line, never a traceback."""
 
+import html as html_package
 import json
+import re
 
 import pytest
 from toybench import record
@@ -66,3 +68,32 @@ def test_lines_that_are_no_records_are_refused_by_their_number(tmp_path, line):
     with pytest.raises(InputError, match=r"line [23] is no record of ours") as refused:
         write_report([tmp_path / "log"], tmp_path / "report")
     assert refused.value.code == "log-broken" and not (tmp_path / "report").exists()
+
+
+MARKUP = (
+    "<script>alert(1)</script>", "a|b", "`code`", "**bold**", "_slanted_", "~~gone~~", "$x$",
+    "[text](javascript:alert(1))", "![picture](https://example.org/x.png)", "https://example.org", "www.example.org",
+    "&lt;b&gt;", "back\\slash",
+)  # fmt: skip
+
+
+def shown(cell: str) -> str:
+    """A cell of our Markdown as a reader of it shows it."""
+    return html_package.unescape(re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", cell))
+
+
+@pytest.mark.parametrize("name", MARKUP)
+@pytest.mark.parametrize("place", ["backbone", "pack", "sampler", "label", "code"])
+def test_names_of_a_record_are_shown_in_markdown_as_they_are(tmp_path, place, name):
+    (tmp_path / "log").write_text(
+        "".join(json.dumps(record(episode=k, **{place: name})) + "\n" for k in (0, 1))
+    )
+    write_report([tmp_path / "log"], tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    without_links_of_ours = re.sub(r"\]\([a-z0-9-]+\.svg\)", "]", text)
+    assert name in shown(without_links_of_ours)
+    for sign in ("<", "](", "://", "www.", " **b", "`c", "~~", "$x", " _s"):
+        assert not re.search(r"(?<!\\)" + re.escape(sign), without_links_of_ours), sign
+    tables_of_it = [block for block in text.split("\n\n") if block.startswith("|")]
+    for lines in map(str.splitlines, tables_of_it):
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
