@@ -9,6 +9,7 @@ is believed before it was compared with the bytes that are there.
 """
 
 import os
+import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from tinytrain.datasets.dataset import Dataset
+from tinytrain.datasets.folder import printable
+from tinytrain.episode import wrong_class_names
 from tinytrain.errors import InputError
 from tinytrain.pictures import fit, load_picture
 
@@ -78,7 +81,7 @@ def load_pack(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | Non
     `track` or `speaker` is respected. Raises InputError with code ``pack-missing`` or
     ``pack-broken``.
     """
-    name = Path(name_or_path).name.removesuffix(".npz")
+    name = printable(Path(name_or_path).name.removesuffix(".npz"))
     row = PACKS.get(name, Pack(f"{name}.npz", False, "unknown", "unknown"))
     path = Path(name_or_path) if _is_path(name_or_path) else _in_data_folder(name, row, data_dir)
     try:
@@ -181,6 +184,9 @@ def _numbers(arrays, key: str, length: int) -> np.ndarray:
         raise _BrokenPackError(f"{key} is missing")
     if array.dtype.kind not in "iu" or array.shape != (length,):
         raise _BrokenPackError(f"{key} is {array.shape} of {array.dtype}, expected ({length},) of integers")
+    limits = np.iinfo(np.int32)
+    if array.size and (array.min() < limits.min or array.max() > limits.max):
+        raise _BrokenPackError(f"{key} runs from {array.min()} to {array.max()}, beyond 32 bits")
     return array.astype(np.int32)
 
 
@@ -195,7 +201,13 @@ def _labels_and_classes(arrays) -> tuple[np.ndarray, list[str]]:
         raise _BrokenPackError(
             f"labels run from {labels.min()} to {labels.max()}, there are {len(names)} classes"
         )
-    return labels, [str(name) for name in names]
+    letters = np.frombuffer(names.tobytes(), np.dtype("u4").newbyteorder(names.dtype.byteorder))
+    if (letters > sys.maxunicode).any():
+        raise _BrokenPackError("class_names holds numbers that stand for no letter")
+    texts = [str(name) for name in names]
+    if wrong := wrong_class_names(texts):
+        raise _BrokenPackError(wrong)
+    return labels, texts
 
 
 def _jpeg_reader(name: str, arrays, n: int):

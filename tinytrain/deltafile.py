@@ -20,6 +20,7 @@ import numpy as np
 
 from tinytrain.atomic import write_bytes
 from tinytrain.delta import Delta, Slice
+from tinytrain.episode import MAX_CLASSES, wrong_class_names
 from tinytrain.errors import InputError
 from tinytrain.head import Head
 from tinytrain.tensorfile import encode, parse_json, read_file
@@ -34,7 +35,6 @@ HEAD_TENSORS = {
 }
 SLICE_NAME = re.compile(r"(0|[1-9][0-9]{0,3})\.(?:(weight|bias)\.(channels|values)|(weight)\.(inputs))")
 MAX_NAME = 100
-MAX_CLASSES = 4096
 MAX_VIEWS = 1000
 
 
@@ -150,14 +150,12 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
 
 def _classes(text: str, source: str) -> tuple[str, ...]:
     names = parse_json(text, f"{source}: classes")
-    good = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
-    if not good or not 2 <= len(names) <= MAX_CLASSES or len(set(names)) != len(names):
-        raise InputError("delta-classes", f"{source}: classes must be 2 to {MAX_CLASSES} different names")
+    if not isinstance(names, list) or not 2 <= len(names) <= MAX_CLASSES:
+        raise InputError("delta-classes", f"{source}: classes must be a list of 2 to {MAX_CLASSES} names")
+    if wrong := wrong_class_names(names):
+        raise InputError("delta-classes", f"{source}: {wrong}; make the delta again")
     # As names of folders are read: letters that another system took apart are put together.
-    composed = tuple(unicodedata.normalize("NFC", name) for name in names)
-    if len(set(composed)) < len(composed):
-        raise InputError("delta-classes", f"{source}: two classes differ only in how letters are encoded")
-    return composed
+    return tuple(unicodedata.normalize("NFC", name) for name in names)
 
 
 def _head_facts(text: str, source: str) -> dict:

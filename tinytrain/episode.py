@@ -6,12 +6,41 @@ Pictures are handed over one at a time and are not kept here unless they are `he
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tinytrain.errors import InputError
+
+MAX_CLASSES = 4096  # of an episode and of a delta
+MAX_NAMES = 200_000  # bytes of all class names as JSON
+MAX_LETTERS = 1100  # of a class name; a folder of 255 strange bytes has one of 1,020
+
+
+def wrong_class_names(names: Iterable[str]) -> str | None:
+    """Why no file can keep classes of these names: one is no text, or two are the same; None if it can.
+
+    Names that differ only in how letters are encoded are the same: some file systems change that.
+    """
+    composed = Counter()
+    for name in names:
+        if not _is_text(name) or not 1 <= len(name) <= MAX_LETTERS:
+            return f"class name {name!r:.60} is no text of 1 to {MAX_LETTERS:,} letters"
+        composed[unicodedata.normalize("NFC", name)] += 1
+    repeated = [(name, count) for name, count in composed.items() if count > 1]
+    return f"{repeated[0][1]} classes are called {repeated[0][0]!r:.60}" if repeated else None
+
+
+def _is_text(name) -> bool:
+    """Half a surrogate pair is a letter for Python, but no file can hold it."""
+    try:
+        name.encode()
+    except (AttributeError, UnicodeEncodeError):
+        return False
+    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +91,8 @@ class Episode:
 
     `may_flip` says that mirroring a picture cannot change its class. `source` names where
     the pictures came from, `generated` says that this project drew them. Raises InputError for fewer
-    than two classes, a class without support pictures or a label that is no class.
+    than two classes or more than `MAX_CLASSES`, names that `wrong_class_names` refuses, names of
+    pictures that are no text, a class without support pictures or a label that is no class.
     """
 
     support: Pictures
@@ -76,6 +106,18 @@ class Episode:
         if self.n_way < 2:
             given = f"{self.n_way} class" + ("es" if self.n_way == 0 else "")
             raise InputError("one-class", f"{given} given; at least 2 are needed to tell apart")
+        if self.n_way > MAX_CLASSES:
+            raise InputError("too-many-classes", f"{self.n_way} classes given; give at most {MAX_CLASSES}")
+        if wrong := wrong_class_names(self.class_names):
+            raise InputError("class-names", f"{wrong}; give every class a name of its own")
+        # A delta keeps the names twice, in a header of 1 MB.
+        if len(json.dumps(self.class_names)) > MAX_NAMES:
+            raise InputError(
+                "class-names", f"{self.n_way} class names take more than {MAX_NAMES:,} bytes; shorten them"
+            )
+        for name in (self.source, *self.support.names, *self.query.names):
+            if not _is_text(name):
+                raise InputError("picture-names", f"the name {name!r:.60} is no text; give another")
         for pictures in (self.support, self.query):
             if pictures.labels.dtype.kind not in "iu":
                 raise InputError(

@@ -12,7 +12,7 @@ import numpy as np
 from tinytrain import kernels as kernel_table
 from tinytrain.augment import draw
 from tinytrain.delta import Delta
-from tinytrain.episode import Pictures
+from tinytrain.episode import Pictures, wrong_class_names
 from tinytrain.errors import InputError
 from tinytrain.head import Head, excess_of_means, lda_offsets, unpacked
 from tinytrain.network import Network
@@ -33,10 +33,12 @@ def extend(
 
     A name the delta knows adds pictures to that class, any other name adds a class. Pictures are
     seen in as many views as those the head was fitted to. Raises InputError for a delta of another
-    backbone or a class without pictures.
+    backbone, a class without pictures or names that `wrong_class_names` refuses.
     """
     predictor = Predictor(network, delta, backend)
     names = (*delta.class_names, *(n for n in class_names if n not in delta.class_names))
+    if wrong := wrong_class_names(class_names) or wrong_class_names(names):
+        raise InputError("class-names", f"{wrong}; give every class a name of its own")
     rows = np.array([names.index(name) for name in class_names], np.int32)[pictures.labels]
     for name in class_names:
         if names.index(name) not in rows:

@@ -41,6 +41,46 @@ def test_a_label_that_is_no_class_is_refused(support, query, bad):
     assert caught.value.code == "bad-label"
 
 
+NAMES = {
+    "twice": (("a", "b", "a"), "2 classes are called 'a'"),
+    "twice for a file system": (("e\u0301", "b", "\u00e9"), "2 classes are called '\u00e9'"),
+    "half a letter": (("a", "\ud800", "c"), "class name '\\ud800' is no text"),
+    "none": (("a", "", "c"), "class name '' is no text of 1 to 1,100 letters"),
+    "a number": (("a", 2, "c"), "class name 2 is no text"),
+    "long": (("a", "b" * 1101, "c"), "class name 'bbb"),
+}
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_class_names_that_no_delta_can_keep_are_refused_before_any_work(case):
+    names, said = NAMES[case]
+    with pytest.raises(InputError) as caught:
+        Episode(pictures(0, 1, 2), pictures(), names)
+    assert caught.value.code == "class-names" and said in str(caught.value)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        ([f"{c}" for c in range(4097)], "too-many-classes"),
+        ([f"{c:01000}" for c in range(300)], "class-names"),
+    ],
+)
+def test_more_class_names_than_a_delta_can_keep_are_refused(names, code):
+    with pytest.raises(InputError) as caught:
+        Episode(pictures(*range(len(names))), pictures(), tuple(names))
+    assert caught.value.code == code
+
+
+def test_names_of_pictures_that_no_report_can_keep_are_refused_before_any_work():
+    for changes in ({"support": pictures(0, 1, prefix="\ud800")}, {"query": pictures(0, prefix="\ud800")}):
+        with pytest.raises(InputError, match=r"the name '.ud8000' is no text"):
+            Episode(**{"support": pictures(0, 1), "query": pictures(), "class_names": ("a", "b")} | changes)
+    with pytest.raises(InputError, match="is no text"):
+        Episode(pictures(0, 1), pictures(), ("a", "b"), source="\ud800")
+
+
 def test_take_keeps_order_labels_names_and_pixels():
     some = pictures(0, 1, 2, 1).take(np.array([3, 0, 3]))
     assert some.labels.tolist() == [1, 0, 1]

@@ -62,6 +62,12 @@ def test_jpeg_packs_are_read(tmp_path):
         assert abs(int(made.read(i, 8).mean()) - 40 * i) <= 1
 
 
+def test_a_pack_with_a_strange_file_name_can_be_adapted_to_and_reported(tmp_path):
+    made = load_pack(saved(tmp_path, raw_arrays(), os.fsdecode(b"\xff.npz")))
+    assert made.name == "\\xff"
+    assert all(name.encode() for name in made.names)
+
+
 def test_uncompressed_packs_are_read_too(tmp_path):
     np.savez(tmp_path / "plain.npz", **raw_arrays())
     assert len(load_pack(tmp_path / "plain.npz")) == 6
@@ -124,6 +130,19 @@ HURT_RAW = {
     "label below": (replaced(labels=np.array([-1, 0, 1, 1, 2, 2], INT)), "from -1"),
     "no class names": (replaced(class_names=None), "class_names is missing"),
     "numbered classes": (replaced(class_names=np.arange(3)), "list of texts"),
+    "labels beyond 32 bits": (
+        replaced(labels=np.array([0, 0, 1, 1, 2, 2]) + 2**32), "labels runs from 4294967296 to 4294967298"
+    ),
+    "labels below 32 bits": (replaced(labels=np.array([0, 0, 1, 1, 2, 2]) - 2**32), "beyond 32 bits"),
+    "labels of 64 bits": (replaced(labels=np.array([0, 0, 1, 1, 2, 2**64 - 1], np.uint64)), "beyond 32 bits"),
+    "tracks beyond 32 bits": (replaced(track=np.arange(6) + 2**32), "track runs from"),
+    "alphabets beyond 32 bits": (replaced(class_alphabet=np.arange(3) + 2**32), "class_alphabet runs from"),
+    "a class twice": (replaced(class_names=np.array(["a", "b", "a"])), "2 classes are called 'a'"),
+    "half a letter": (replaced(class_names=np.array(["a", "\ud800", "c"])), "is no text"),
+    "no name": (replaced(class_names=np.array(["a", "", "c"])), "is no text"),
+    "no letter": (
+        replaced(class_names=np.array([97, 0x110000, 99], "<u4").view("<U1")), "stand for no letter"
+    ),
     "short track": (replaced(track=np.zeros(5, INT)), r"track is \(5,\)"),
 }  # fmt: skip
 HURT_JPEG = {

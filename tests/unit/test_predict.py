@@ -131,6 +131,12 @@ def test_a_class_to_add_needs_pictures(network, report):
         extend(network, report.delta, toy_pictures(np.zeros(2)), ("new", "empty"))
 
 
+@pytest.mark.parametrize("names", [("new", "new"), ("new", "\ud800"), ("new", "")])
+def test_classes_to_add_need_names_that_a_delta_can_keep(network, report, names):
+    with pytest.raises(InputError, match="class-names"):
+        extend(network, report.delta, toy_pictures(np.arange(2)), names)
+
+
 def test_packing_a_triangle_keeps_it():
     factor = np.tril(np.random.default_rng(0).random((5, 5)).astype(np.float32))
     assert packed(factor).shape == (15,) and (unpacked(packed(factor)) == factor).all()
