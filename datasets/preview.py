@@ -14,6 +14,8 @@ from tinytrain.errors import InputError, StorageError, UsageError
 from tinytrain.seeds import rng_for
 
 GAP = 2  # pixels between pictures
+MAX_SIZE = 2048  # a side of a picture: a generated one of that size is drawn in 400 MB
+MAX_PIXELS = 64_000_000  # of a sheet, which is held whole
 Skip = Callable[[str], None]
 
 
@@ -32,11 +34,19 @@ def contact_sheet(
     """One row per class, `per_class` pictures drawn at random side by side, as an RGB PIL image.
 
     Rows of classes with fewer pictures end early. `skip` is told why one cannot be decoded; another is drawn
-    for it. Raises UsageError for classes that do not exist.
+    for it. Raises UsageError for classes that do not exist, and for a sheet that is too large.
     """
+    _check_size(size)
     drawn = _drawn(dataset, classes, per_class, seed)
     step = size + GAP
-    sheet = np.full((len(drawn) * step - GAP, per_class * step - GAP, 3), 255, np.uint8)
+    height, width = len(drawn) * step - GAP, per_class * step - GAP
+    if height * width > MAX_PIXELS:
+        raise UsageError(
+            "sheet-too-large",
+            f"{len(drawn)} rows of {per_class} pictures of {size} pixels make {width:,} x {height:,} pixels,"
+            f" at most {MAX_PIXELS:,} are drawn; ask for fewer or smaller ones",
+        )
+    sheet = np.full((height, width, 3), 255, np.uint8)
     for row, (_, order) in enumerate(drawn):
         for column, picture in enumerate(_decoded(dataset, order, per_class, size, skip)):
             y, x = row * step, column * step
@@ -59,6 +69,7 @@ def export(
     appears under its name only when it is complete. `skip` as for `contact_sheet`. Raises UsageError or
     StorageError.
     """
+    _check_size(size)
     root, count = Path(folder), 0
     drawn = _drawn(dataset, classes, per_class, seed)
     try:
@@ -76,6 +87,13 @@ def export(
             "export-failed", f"{str(root)!r} cannot be written ({error.strerror}); check it"
         ) from error
     return count
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_SIZE:
+        raise UsageError(
+            "bad-size", f"pictures of {size:,} pixels a side asked for; give at most {MAX_SIZE:,}"
+        )
 
 
 def _drawn(dataset: Dataset, classes, per_class: int, seed: int) -> list[tuple[int, np.ndarray]]:

@@ -234,6 +234,9 @@ CASES = {
     "mirrored pack": (lambda p, t: ("plan", "--flip", *toy(p)), 2, "--flip means nothing"),
     "backbone that is nearly one": (lambda p, t: ("info", "tinytrain-smal"), 3, "mean tinytrain-small?"),
     "report of no kind": (lambda p, t: adapt(p, "--report", "html"), 2, "report-kind"),
+    "preview of a giant": (
+        lambda p, t: ("data", "preview", "signs", "-o", t / "x.png", "--size", 100_000), 2, "at most 2,048"
+    ),
     "preview that is no PNG": (lambda p, t: ("data", "preview", "signs", "-o", "x.jpg"), 2, "picture-kind"),
 }  # fmt: skip
 

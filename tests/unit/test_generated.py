@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import tracemalloc
 from importlib import import_module
 from itertools import combinations
 
@@ -13,7 +14,7 @@ from tinytrain.datasets.folder import folder_dataset
 from tinytrain.datasets.leaves import species
 from tinytrain.datasets.materials import FAMILIES
 from tinytrain.datasets.outlines import SHAPES
-from tinytrain.datasets.preview import GAP, contact_sheet, export
+from tinytrain.datasets.preview import GAP, MAX_SIZE, contact_sheet, export
 from tinytrain.datasets.signs import N_CLASSES, signs
 from tinytrain.datasets.strokes import glyph
 from tinytrain.datasets.symbols import BODIES, SYMBOLS
@@ -165,6 +166,26 @@ def test_a_contact_sheet_has_a_row_per_class():
     sheet = contact_sheet(signs(), [0, 5, 7], per_class=4, size=20)
     assert sheet.size == (4 * 20 + 3 * GAP, 3 * 20 + 2 * GAP) and sheet.mode == "RGB"
     assert np.array_equal(np.asarray(sheet), np.asarray(contact_sheet(signs(), [0, 5, 7], 4, 20)))
+
+
+@pytest.mark.parametrize(
+    ("size", "per_class", "said"),
+    [(100_000, 1, "at most 2,048"), (MAX_SIZE + 1, 1, "at most 2,048"), (1000, 10**9, "at most 64,000,000")],
+)
+def test_a_sheet_or_a_picture_that_is_too_large_is_refused_before_anything_is_held(size, per_class, said):
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match=said):
+            contact_sheet(signs(range(2), per_class=1), per_class=per_class, size=size)
+        assert tracemalloc.get_traced_memory()[1] < 10**6
+    finally:
+        tracemalloc.stop()
+
+
+def test_pictures_that_are_too_large_are_not_exported(tmp_path):
+    with pytest.raises(UsageError, match="at most 2,048"):
+        export(signs(range(2), per_class=1), tmp_path / "out", size=MAX_SIZE + 1)
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_export_can_be_opened_as_a_folder(tmp_path):
