@@ -9,8 +9,10 @@ from tinytrain.blas import one_thread
 from tinytrain.datasets import Dataset, open_dataset
 from tinytrain.episode import Episode
 from tinytrain.errors import AdaptationRefusedError, InputError
+from tinytrain.jit.facts import portable
 from tinytrain.meta.bench.accounting import PUBLISHED_BATCH, memory_at_batch
 from tinytrain.meta.bench.checks import require_apart
+from tinytrain.meta.bench.codehash import code_hash
 from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.jobs import Job
 from tinytrain.modelfile import load_backbone
@@ -26,7 +28,11 @@ dataset_of = lru_cache(maxsize=16)(open_dataset)
 
 
 def run_job(job: Job) -> list[dict]:
-    """The records of a job, in the order of its entries. Raises what datasets, networks and `adapt` raise."""
+    """The records of a job, in the order of its entries. Raises what datasets, networks and `adapt` raise.
+
+    Raises InputError ``worker-code`` in a process whose code is not that of the job.
+    """
+    _require_code(job.code)
     network, dataset = network_of(job.backbone.file), dataset_of(job.pack, job.data)
     if network.digest != job.backbone.digest:
         raise InputError(
@@ -37,6 +43,17 @@ def run_job(job: Job) -> list[dict]:
     with one_thread():
         episode = drawn(dataset, job, network.preprocessing.size)
         return [job.identity(entry) | run_episode(network, episode, entry, job.seed) for entry in job.entries]
+
+
+def _require_code(code: str) -> None:
+    """A worker of a cluster has its own environment: another version, or kernels that are not portable."""
+    if (here := code_hash()) != code:
+        kind = "portable" if portable() else "usual"
+        raise InputError(
+            "worker-code",
+            f"a worker runs code {here} with {kind} kernels, the run began with {code}; start the workers"
+            " with the same version and with TINYTRAIN_PORTABLE as it is set here",
+        )
 
 
 def drawn(dataset: Dataset, job: Job, size: int) -> Episode:

@@ -91,7 +91,7 @@ def test_a_finished_run_has_nothing_left_and_other_rates_are_other_runs(matrix, 
     assert ran(matrix, tmp_path / "log", **small)[0]["new"] == 1
     assert ran(matrix, tmp_path / "log", **small)[0]["new"] == 0
     (tmp_path / "rates.yaml").write_text(
-        "{backbone: toy, packs: [glyphs], sampler: s, episodes: 1, code: c, grid: [1],"
+        "{backbone: toy, packs: [glyphs], sampler: s, episodes: 1, code: c, grid: [0.5],"
         " policies: {last_layer: {scale: 0.5, best: 0.5, edge: false, accuracy: [1]}}}"
     )
     assert ran(matrix, tmp_path / "log", **small, rates=str(tmp_path / "rates.yaml"))[0]["new"] == 1

@@ -2,11 +2,17 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import toybench
 
+from tinytrain.errors import InputError
 from tinytrain.meta.bench.codehash import code_hash, sources
+from tinytrain.meta.bench.episode import run_job
+from tinytrain.meta.bench.jobs import expand, open_backbones
+from tinytrain.meta.bench.matrix import load_matrix
 
 # What an episode imports besides: packages that only hold others, stored kernels, pages, checks, the matrix.
 CHANGE_NOTHING = (
@@ -43,3 +49,19 @@ def test_portable_kernels_are_other_code(monkeypatch):
     assert code_hash.__wrapped__() != usual
     monkeypatch.setenv("TINYTRAIN_PORTABLE", "0")
     assert code_hash.__wrapped__() == usual
+
+
+def test_a_worker_without_the_setting_of_its_parent_refuses_the_job(tmp_path, monkeypatch):
+    """Its kernels are the usual ones, and its records would stand under the code of portable ones."""
+    matrix, _ = load_matrix(toybench.write(tmp_path))
+    job = expand(matrix, {}, open_backbones(matrix, ["toy"], {}))[0]
+    job = replace(job, entries=job.entries[:1])
+    assert len(run_job(job)) == 1
+    monkeypatch.setenv("TINYTRAIN_PORTABLE", "1")
+    of_parent = replace(job, code=code_hash.__wrapped__())
+    monkeypatch.delenv("TINYTRAIN_PORTABLE")
+    with pytest.raises(
+        InputError, match=f"with usual kernels, the run began with {of_parent.code}"
+    ) as refused:
+        run_job(of_parent)
+    assert refused.value.code == "worker-code"
