@@ -110,11 +110,14 @@ class Log:
         self.size = size
 
     def append(self, row: dict) -> None:
-        """Add a row, on disk before this returns. Raises OSError."""
+        """Add a row, on disk before this returns. Raises StorageError."""
         data = json.dumps(row).encode() + b"\n"
-        with open(self.path, "ab") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with open(self.path, "ab") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise write_failed(self.path, error) from error
         self.rows.append(row)
         self.size += len(data)

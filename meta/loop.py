@@ -79,6 +79,7 @@ class Run:
             setattr(self.state, name, numbers[name])
         for name in self.optimizer.state:
             self.optimizer.state[name] = arrays[f"optimizer.{name}"]
+        self._draw()  # a run may have ended between its last checkpoint and the curve of it
         self.say(f"goes on from step {self.state.step} of {self.recipe.steps}")
 
     @property
@@ -195,4 +196,7 @@ class Run:
         save_checkpoint(
             self.paths.checkpoint, arrays, numbers | {"digest": self.digest, "log": self.log.size}
         )
+        self._draw()
+
+    def _draw(self) -> None:
         write_bytes(self.paths.curve, curve(self.log.rows, self.recipe.name).encode())

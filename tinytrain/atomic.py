@@ -116,9 +116,11 @@ def check_writable(path: str | os.PathLike) -> None:
     check_kind(path)
     try:
         _write_synced(probe, b"")
-        probe.unlink()
     except (OSError, ValueError) as error:
         raise write_failed(path, error) from error
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            probe.unlink()
 
 
 def check_kind(path: Path) -> None:

@@ -1,8 +1,10 @@
-"""The commands of the offline stage as a user runs them: killed in the middle, and with what cannot work.
+"""The commands of the offline stage as a user runs them: killed in the middle, on a full disk, and with what
+cannot work.
 
 Three kills by default; ``TINYTRAIN_METATRAIN_KILLS=20`` makes it that many.
 """
 
+import errno
 import os
 import signal
 import subprocess
@@ -19,6 +21,8 @@ from tinytrain.modelfile import load_backbone, save_network
 
 KILLS = int(os.environ.get("TINYTRAIN_METATRAIN_KILLS", "3"))
 EPISODES = 60 * -(-KILLS // 10)
+KEPT = (".safetensors", ".jsonl", ".svg")  # a checkpoint also holds how many seconds the run took
+WRITE = os.write
 
 
 @pytest.fixture
@@ -67,6 +71,60 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(files, tmp_path):
     assert out.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
     assert log.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert not [p for p in tmp_path.iterdir() if p.name.endswith(".tmp")]
+
+
+class Disk:
+    """Counts `changes` of files in `folder`; takes `room` of them and is full then, also within a write."""
+
+    def __init__(self, monkeypatch, folder, room=10**6):
+        self.folder, self.room, self.changes = str(folder), room, 0
+        monkeypatch.setattr(os, "open", self._guarded(os.open, lambda path, flags, *_: flags & os.O_CREAT))
+        monkeypatch.setattr(os, "write", self._guarded(os.write))
+        monkeypatch.setattr(os, "fsync", self._guarded(os.fsync))
+        monkeypatch.setattr(os, "replace", self._guarded(os.replace))
+
+    def _guarded(self, real, changes=lambda *_: True):
+        def call(target, *more, **named):
+            path = os.readlink(f"/proc/self/fd/{target}") if isinstance(target, int) else str(target)
+            if path.startswith(self.folder) and changes(target, *more):
+                self.changes += 1
+                if self.changes > self.room:
+                    if real is WRITE:
+                        real(target, more[0][: len(more[0]) // 2])
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return real(target, *more, **named)
+
+        return call
+
+
+def trained_on(disk_of, files, out) -> tuple[int, Disk]:
+    """Exit code of a run whose files go to a `Disk`, and that disk."""
+    out.parent.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        disk = disk_of(patch, out.parent)
+        return cli.main(command(files, out)), disk
+
+
+def kept_in(folder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in KEPT}
+
+
+def test_a_disk_that_fills_up_at_any_write_stops_the_run_which_goes_on_to_the_same_bytes(tmp_path, capsys):
+    save_network(toynets.toy(), tmp_path / "start.safetensors")
+    files = write(tmp_path), str(tmp_path / "start.safetensors")
+    code, whole = trained_on(Disk, files, tmp_path / "whole" / "net.safetensors")
+    expected = kept_in(tmp_path / "whole")
+    assert code == 0 and len(expected) == len(KEPT) and whole.changes > 40
+    for room in range(whole.changes):
+        capsys.readouterr()
+        out = tmp_path / f"room{room}" / "net.safetensors"
+        code, disk = trained_on(lambda *given, room=room: Disk(*given, room), files, out)
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert code == 6 and disk.changes > room
+        assert last.startswith(f"tinytrain: write-failed: {out.parent}") and "free some space" in last
+        assert {path.suffix for path in out.parent.iterdir()} <= {*KEPT, ".checkpoint"}
+        assert cli.main(command(files, out)) == 0
+        assert kept_in(out.parent) == expected
 
 
 def test_ctrl_c_is_answered_in_one_line_and_the_run_goes_on_later(files, tmp_path):

@@ -73,6 +73,22 @@ def test_any_failing_operation_leaves_the_old_file_and_no_other(tmp_path, monkey
     assert (tmp_path / "a").read_bytes() == b"old" and os.listdir(tmp_path) == ["a"]
 
 
+@pytest.mark.parametrize("operation", ["fsync", "close"])
+def test_trying_out_a_folder_leaves_nothing_there_whatever_fails(tmp_path, monkeypatch, operation):
+    real = getattr(os, operation)
+
+    def fail(descriptor):
+        if operation == "close":
+            real(descriptor)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(atomic.os, operation, fail)
+    with pytest.raises(StorageError, match="free some space"):
+        atomic.check_writable(tmp_path / "x")
+    monkeypatch.undo()
+    assert not any(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("number", atomic.NO_FOLDER_SYNC)
 def test_a_file_system_that_cannot_sync_folders_is_good_enough(tmp_path, monkeypatch, number):
     real = os.fsync
