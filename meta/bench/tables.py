@@ -10,6 +10,7 @@ from tinytrain.errors import InputError
 from tinytrain.meta.bench.statistics import Interval, mean_interval, paired, stratified
 
 AT_BATCH_100 = ("full", "tinytl")  # what the published tables count at batch 100
+COMPARISONS = 200_000  # a hundred times those of the results; takes ten seconds
 LDA_UNADAPTED = "none + LDA head"
 Values = dict[str, dict[tuple, float]]  # by pack, then by (episode, seed): accuracy in per cent
 
@@ -22,7 +23,8 @@ def tables(records: Iterable[dict], starts: Mapping[str, str] = MappingProxyType
     """All figures. Of the runs of a label on an episode the last one counts.
 
     `starts` names the backbone from which another was trained, for both to be compared.
-    Raises InputError where those of a label were not all run with the same settings.
+    Raises InputError where those of a label were not all run with the same settings, and for more labels
+    than can be compared with each other.
     """
     records = list({_run_of(record): record for record in records}.values())
     _check_settings(records)
@@ -30,6 +32,7 @@ def tables(records: Iterable[dict], starts: Mapping[str, str] = MappingProxyType
     for record in records:
         groups[record["backbone"], record["sampler"]].append(record)
     made = [_Group(name, sampler, rows) for (name, sampler), rows in groups.items()]
+    _check_width(made)
     return {
         "runs": len(records),
         "refused": sum("refused" in record for record in records),
@@ -57,6 +60,16 @@ def _check_settings(records: Iterable[dict]) -> None:
                     f"{record['label']} on {record['backbone']} was run with {name} {other[name]} and with "
                     f"{record[name]}; run all its episodes with one of them, or report from another log",
                 )
+
+
+def _check_width(groups: Iterable["_Group"]) -> None:
+    count = sum(len(group.rows) ** 2 * len(group.packs) for group in groups)
+    if count > COMPARISONS:
+        raise InputError(
+            "log-too-wide",
+            f"{count:,} pairs of policies on a pack are to be compared, at most {COMPARISONS:,} are; give "
+            "--packs or report from logs with fewer policies",
+        )
 
 
 class _Group:
@@ -154,7 +167,8 @@ def _between(groups: list[_Group], starts: Mapping[str, str]) -> list[dict]:
     for group in groups:
         reference = first.setdefault(group.sampler, group)
         reference = found.get((starts.get(group.backbone), group.sampler), reference)
-        packs = [pack for pack in group.packs if pack in reference.packs]
+        common = set(reference.packs)
+        packs = [pack for pack in group.packs if pack in common]
         shared = [label for label in group.after if label in reference.after]
         if group is not reference and packs and shared:
             methods = [

@@ -70,6 +70,14 @@ def test_lines_that_are_no_records_are_refused_by_their_number(tmp_path, line):
     assert refused.value.code == "log-broken" and not (tmp_path / "report").exists()
 
 
+@pytest.mark.parametrize(("labels", "packs"), [(1000, 1), (100, 30)])
+def test_more_policies_than_can_be_compared_are_refused_at_once(labels, packs):
+    rows = [record(f"policy {k}", pack=f"pack {k % packs}") for k in range(max(labels, packs))]
+    with pytest.raises(InputError, match="pairs of policies on a pack") as refused:
+        tables(rows)
+    assert refused.value.code == "log-too-wide"
+
+
 MARKUP = (
     "<script>alert(1)</script>", "a|b", "`code`", "**bold**", "_slanted_", "~~gone~~", "$x$",
     "[text](javascript:alert(1))", "![picture](https://example.org/x.png)", "https://example.org",
