@@ -32,7 +32,7 @@ if [ "$(cat "$cache/packages.of" 2>/dev/null)" != "$wanted" ]; then
 fi
 rm -rf "$cache/wheels"
 "$cache/host/bin/python" -m pip wheel --quiet --no-deps --wheel-dir "$cache/wheels" "$source"
-wheel=$(echo "$cache"/wheels/tinytrain-*.whl)
+wheel=$(echo "$cache"/wheels/tinytrain_adapt-*.whl)
 if [ ! -e "$cache/packages.of" ]; then
     echo "packages: installing wheels for aarch64 and for this machine"
     "$cache/host/bin/python" -m pip install --quiet "$wheel"
@@ -43,7 +43,7 @@ if [ ! -e "$cache/packages.of" ]; then
         --platform manylinux_2_28_aarch64 "$wheel[test]"
     echo "$wanted" >"$cache/packages.of"
 fi
-rm -rf "$cache"/packages/tinytrain "$cache"/packages/tinytrain-*
+rm -rf "$cache"/packages/tinytrain "$cache"/packages/tinytrain_adapt-*
 "$cache/host/bin/python" -m pip install --quiet --no-deps --target "$cache/packages" "$wheel"
 "$cache/host/bin/python" -m pip install --quiet --no-deps --force-reinstall "$wheel"
 

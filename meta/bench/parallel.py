@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from tinytrain.errors import UsageError
+from tinytrain.extras import install
 
 Item, Result = TypeVar("Item"), TypeVar("Result")
 IDLE = 20  # seconds after which a worker whose run was killed goes away
@@ -32,7 +33,7 @@ def _leave_interrupts() -> None:
 
 @contextmanager
 def _dask(joblib, jobs: int, address: str | None):
-    distributed = _imported("dask.distributed", "distributed")
+    distributed = _imported("dask.distributed", "pip install distributed")
     local = {"n_workers": jobs, "threads_per_worker": 1, "dashboard_address": None}
     client = distributed.Client(address) if address else distributed.Client(**local)
     with client, joblib.parallel_config("dask", n_jobs=jobs):
@@ -41,8 +42,8 @@ def _dask(joblib, jobs: int, address: str | None):
 
 @contextmanager
 def _ray(joblib, jobs: int, address: str | None):
-    ray = _imported("ray", "ray")
-    _imported("ray.util.joblib", "ray").register_ray()
+    ray = _imported("ray", "pip install ray")
+    _imported("ray.util.joblib", "pip install ray").register_ray()
     with (
         ray.init(address=address, num_cpus=None if address else jobs),
         joblib.parallel_config("ray", n_jobs=jobs),
@@ -54,14 +55,14 @@ def _ray(joblib, jobs: int, address: str | None):
 BACKENDS = {"loky": _processes, "dask": _dask, "ray": _ray}
 
 
-def _imported(module: str, package: str):
+def _imported(module: str, remedy: str):
     from importlib import import_module
 
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         raise UsageError(
-            "package-missing", f"{module} is not installed; run: pip install {package}, or give --jobs 1"
+            "package-missing", f"{module} is not installed; run {remedy}, or give --jobs 1"
         ) from error
 
 
@@ -77,7 +78,7 @@ def map_jobs(
     if jobs == 1 and backend == "loky":
         yield from map(function, items)
         return
-    joblib = _imported("joblib", "'tinytrain[host]'")
+    joblib = _imported("joblib", install("host"))
     with BACKENDS[backend](joblib, jobs, address) as streams:
         if streams:
             tasks = (joblib.delayed(function)(item) for item in items)

@@ -13,6 +13,7 @@ import toybench
 
 from tinytrain.cli import main
 from tinytrain.errors import UsageError
+from tinytrain.extras import install
 from tinytrain.meta.bench import run, session, tuning
 from tinytrain.meta.bench.rates import read_rates
 
@@ -215,7 +216,7 @@ def test_without_joblib_one_process_works_and_two_are_refused_in_one_line(matrix
         run = command(matrix, tmp_path / jobs, *small, "--jobs", jobs)
         done = subprocess.run(run, env=environment, capture_output=True, text=True)
         assert done.returncode == code, done.stderr
-    assert "joblib is not installed; run: pip install 'tinytrain[host]'" in done.stderr
+    assert f"joblib is not installed; run {install('host')}, or give --jobs 1" in done.stderr
 
 
 def test_a_local_dask_cluster_of_two_processes_gives_the_same_records(matrix, sequential, tmp_path):

@@ -16,6 +16,7 @@ from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.deltafile import encode_delta
 from tinytrain.episode import Episode, Pictures
 from tinytrain.errors import InputError, TinytrainError, UsageError
+from tinytrain.extras import install
 from tinytrain.modelfile import load_backbone
 from tinytrain.pictures import load_picture
 from tinytrain.plan import Budget, Recipe, Update
@@ -114,7 +115,7 @@ def spoilt_labels(episode: Episode, name: str) -> Episode:
 
 def of_norm(tmp_path, name: str):
     """A network from an ONNX model, one of whose variances is of that kind."""
-    onnx = pytest.importorskip("onnx", reason="reading ONNX models needs pip install 'tinytrain[onnx]'")
+    onnx = pytest.importorskip("onnx", reason=f"reading ONNX models needs {install('onnx')}")
     from onnxmodels import mobile, save
 
     from tinytrain.onnx.convert import import_onnx

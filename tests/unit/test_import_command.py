@@ -10,6 +10,7 @@ from toyfiles import write_pictures
 from tinytrain.cli import main
 from tinytrain.commands.import_checkpoint import number
 from tinytrain.errors import UsageError
+from tinytrain.extras import install
 from tinytrain.modelfile import load_network
 
 
@@ -20,7 +21,7 @@ def tt(*arguments) -> int:
 @pytest.fixture
 def model(tmp_path):
     """A small ONNX model with a classifier."""
-    pytest.importorskip("onnx", reason="reading ONNX models needs pip install 'tinytrain[onnx]'")
+    pytest.importorskip("onnx", reason=f"reading ONNX models needs {install('onnx')}")
     from onnxmodels import mobile, save
 
     m, x = mobile()
@@ -32,7 +33,7 @@ def test_without_the_package_one_line_names_the_extra(tmp_path, monkeypatch, cap
     (tmp_path / "a.onnx").write_bytes(b"x")
     assert tt("import", tmp_path / "a.onnx", "-o", tmp_path / "n.safetensors") == 3
     err = capsys.readouterr().err
-    assert "onnx-missing" in err and "pip install 'tinytrain[onnx]'" in err and err.count("\n") == 1
+    assert "onnx-missing" in err and install("onnx") in err and err.count("\n") == 1
     assert os.listdir(tmp_path) == ["a.onnx"]
 
 

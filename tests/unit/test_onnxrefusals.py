@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx", reason="reading ONNX models needs pip install 'tinytrain[onnx]'")
+onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnxmodels import SIZE, Maker, mobile, save  # noqa: E402

@@ -2,10 +2,11 @@
 
 from tinytrain.commands.common import add_json, at_least, check_network_output, print_result, say
 from tinytrain.errors import UsageError
+from tinytrain.extras import install
 
 DESCRIPTION = (
     "Read a published int8 checkpoint (.pkl) without PyTorch, running nothing in it, or an ONNX model of the "
-    "MobileNetV2 kind (.onnx; needs pip install 'tinytrain[onnx]'), and save it. Weights of an ONNX model "
+    f"MobileNetV2 kind (.onnx; needs {install('onnx')}), and save it. Weights of an ONNX model "
     "stay float32, its classifier is dropped, and its embeddings are compared with onnxruntime's where that "
     "is installed. --mean, --scale and --size are for .onnx only."
 )

@@ -10,6 +10,7 @@ import numpy as np
 
 from tinytrain.atomic import read_bytes
 from tinytrain.errors import InputError
+from tinytrain.extras import install
 from tinytrain.tensorfile import MAX_FILE
 
 OLDEST_OPSET = 9  # before it BatchNormalization and others meant other things
@@ -63,7 +64,7 @@ def need_onnx():
         import onnx
     except ImportError as error:
         raise InputError(
-            "onnx-missing", "reading .onnx files needs a package more; run: pip install 'tinytrain[onnx]'"
+            "onnx-missing", f"reading .onnx files needs a package more; run {install('onnx')}"
         ) from error
     return onnx
 
