@@ -15,7 +15,6 @@ _PUBLIC = {
     "Predictor": "tinytrain.predict",
     "Store": "tinytrain.store",
     "apply": "tinytrain.delta",
-    "extend": "tinytrain.extend",
     "load_backbone": "tinytrain.modelfile",
     "load_delta": "tinytrain.deltafile",
     "load_network": "tinytrain.modelfile",
@@ -23,12 +22,14 @@ _PUBLIC = {
     "save_network": "tinytrain.modelfile",
 }
 
-__all__ = ["__version__", "adapt", *_PUBLIC]
+_CALLABLE = ("adapt", "extend")  # modules that can be called like the function in them
+
+__all__ = ["__version__", *_CALLABLE, *_PUBLIC]
 
 
 def __getattr__(name: str):
-    if name == "adapt":
-        return import_module("tinytrain.adapt")  # the module can be called like the function in it
+    if name in _CALLABLE:
+        return import_module(f"tinytrain.{name}")
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'tinytrain' has no attribute {name!r}")

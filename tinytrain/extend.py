@@ -15,9 +15,12 @@ from tinytrain.delta import Delta
 from tinytrain.episode import Pictures, wrong_class_names
 from tinytrain.errors import InputError
 from tinytrain.head import Head, excess_of_means, lda_offsets, unpacked
+from tinytrain.modules import make_callable
 from tinytrain.network import Network
 from tinytrain.predict import Predictor
 from tinytrain.seeds import rng_for
+
+make_callable(__name__)
 
 
 def extend(

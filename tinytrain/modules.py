@@ -1,12 +1,21 @@
-"""Lets `tinytrain.adapt` be what people write, a function, although a module has that name."""
+"""Lets modules be what people write, functions: `tinytrain.adapt` and `tinytrain.extend`."""
 
 import sys
-from types import ModuleType
+from inspect import Signature, signature
+from types import FunctionType, ModuleType
 
 
 class _CallableModule(ModuleType):
     def __call__(self, *args, **kwargs):
-        return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)
+        return _function(self)(*args, **kwargs)
+
+    @property
+    def __signature__(self) -> Signature:
+        return signature(_function(self))
+
+
+def _function(module: ModuleType) -> FunctionType:
+    return getattr(module, module.__name__.rpartition(".")[2])
 
 
 def make_callable(name: str) -> None:
