@@ -6,12 +6,12 @@ import errno
 import importlib
 import os
 import re
-import signal
 import sys
 from collections.abc import Callable
 
 from tinytrain import __version__
-from tinytrain.errors import InputError, TinytrainError, UsageError
+from tinytrain.errors import InputError, StorageError, TinytrainError, UsageError
+from tinytrain.interrupts import INTERRUPTS
 
 # Name -> (module in tinytrain.commands, what it does).
 COMMANDS = {
@@ -64,7 +64,6 @@ exit codes:
 
 STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 INTERRUPTED = 130
-AGAIN_SECONDS = 0.01
 
 
 class Parser(argparse.ArgumentParser):
@@ -118,49 +117,47 @@ def run(arguments: list[str]) -> int | None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line, by default that of this process, and return its exit code."""
     return guarded(run, arguments)
 
 
 def guarded(program: Callable[[list[str]], int | None], arguments: list[str] | None = None) -> int:
     """Run `program` on `arguments`, by default those of this process, and return its exit code.
 
-    Whatever ends it early, an interrupt too, is one line on stderr and a code of its own.
+    Whatever ends it early, an interrupt too, is one line on stderr and a code of its own. An interrupt that
+    comes later changes nothing. A process that was not given `arguments` is over with `program`: it ignores
+    signals from then on. Otherwise they are handled as before.
     """
+    outer, before = INTERRUPTS.heard, INTERRUPTS.listen()
     try:
-        signal.signal(signal.SIGTERM, _interrupt)
-        signal.signal(signal.SIGALRM, _interrupt)
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell ignores it
-            signal.signal(signal.SIGINT, _interrupt)
+        return _code_of(program, sys.argv[1:] if arguments is None else arguments)
+    finally:
+        if arguments is None:
+            INTERRUPTS.end()
+        else:
+            INTERRUPTS.restore(before)
+            INTERRUPTS.heard = outer
+
+
+def _code_of(program: Callable[[list[str]], int | None], arguments: list[str]) -> int:
+    try:
+        INTERRUPTS.heard = True
         _open_closed_streams()
         # A class name that the terminal's encoding lacks must not end a run.
         sys.stdout.reconfigure(errors="backslashreplace")
-        code = program(sys.argv[1:] if arguments is None else arguments)
+        code = program(arguments) or 0
         sys.stdout.flush()
-        return code or 0
-    except TinytrainError as error:
-        return _failed(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        # A second one, while the first is being dealt with, must not bring up a traceback.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
-        return _failed("interrupted before it was done", INTERRUPTED)
-    except BrokenPipeError:
-        _discard_stdout()  # the reader has seen enough
-        return 0
-    except MemoryError:
-        return _failed("out-of-memory: the machine has no memory left; give fewer or smaller pictures", 6)
-    except OSError as error:
-        if error.errno not in STORAGE_ERRORS:
-            why = error.strerror or str(error) or type(error).__name__
-            if error.filename is not None:
-                why = f"{os.fsdecode(error.filename)}: {why}; check the path and its rights"
-            return _failed(f"system: {why}", InputError.exit_code)
-        _discard_stdout()
-        return _failed(f"write-failed: {error.strerror}; free some space and run again", 6)
-    finally:
-        # An interrupt that is still to come again is too late.
-        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        INTERRUPTS.heard = False
+        return code
+    except BaseException as error:
+        INTERRUPTS.heard = False
+        if isinstance(error, BrokenPipeError):
+            _discard_stdout()  # the reader has seen enough
+            return 0
+        known = _known(error)
+        if known is None:
+            raise
+        return _failed(known)
 
 
 def _open_closed_streams() -> None:
@@ -173,30 +170,41 @@ def _open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", errors="backslashreplace"))  # noqa: SIM115 - until the end
 
 
-def _interrupt(number, frame):
-    if frame is not None and frame.f_code is _unheard.__code__:
-        signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
-        return
-    sys.unraisablehook = _unheard
-    raise KeyboardInterrupt
+class _InterruptError(TinytrainError):
+    exit_code = INTERRUPTED
+
+    def __str__(self):
+        return "interrupted before it was done"
 
 
-def _unheard(unraisable) -> None:
-    """What Python ignores from the first interrupt on.
+def _known(error: BaseException) -> TinytrainError | None:
+    """`error` with a code and an exit code; None for a bug, or for an end that was meant."""
+    if isinstance(error, TinytrainError):
+        return error
+    if isinstance(error, KeyboardInterrupt):
+        return _InterruptError("interrupted", "it was not done")
+    if isinstance(error, MemoryError):
+        text = "the machine has no memory left; give fewer or smaller pictures"
+        return StorageError("out-of-memory", text)
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in STORAGE_ERRORS:
+        return StorageError("write-failed", f"{error.strerror}; free some space and run again")
+    why = error.strerror or str(error) or type(error).__name__
+    if error.filename is not None:
+        why = f"{os.fsdecode(error.filename)}: {why}; check the path and its rights"
+    return InputError("system", why)
 
-    What an interrupt leaves half-made, such as an object of the compiler, may fail to be unmade: no news. But
-    an interrupt that meets a finalizer is itself ignored: it comes again, as SIGALRM, a moment later.
-    """
-    if unraisable.exc_type is KeyboardInterrupt:
-        signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
 
-
-def _failed(message: str, code: int) -> int:
-    signal.signal(signal.SIGALRM, signal.SIG_IGN)  # an interrupt that is to come again is too late
-    line = re.sub(r"\s+", " ", message)
+def _failed(error: TinytrainError) -> int:
+    line = re.sub(r"\s+", " ", str(error))
     # File names in a message must not be able to steer the terminal.
     print("tinytrain: " + "".join(c if c.isprintable() else repr(c)[1:-1] for c in line), file=sys.stderr)
-    return code
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _discard_stdout()
+    return error.exit_code
 
 
 def _discard_stdout() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tinytrain.jit.facts import portable
 
-# Commands, stores, ONNX, the cache of compiled kernels and the pages of reports change no number.
+# Commands, stores, ONNX, the cache of compiled kernels, messages and the pages of reports change no number.
 SOURCES = {
     "tinytrain": (
         "*.py",
@@ -20,7 +20,7 @@ SOURCES = {
     "tinytrain.datasets": ("*.py", "targets/*.py"),
     "tinytrain.meta.bench": ("entry.py", "sampler.py", "episode.py", "accounting.py"),
 }
-WITHOUT = ("cli.py", "__main__.py")
+WITHOUT = ("cli.py", "__main__.py", "extras.py", "interrupts.py")
 
 
 def sources() -> list[tuple[str, Path]]:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from toyfiles import write_network, write_pictures
@@ -19,13 +20,14 @@ POINTS = int(os.environ.get("TINYTRAIN_SIGNAL_POINTS", "2"))
 INTERRUPT_ITSELF = """
 import os, sys, tinytrain.cli
 at, number, calls = int(sys.argv[1]), int(sys.argv[2]), 0
+del sys.argv[1:3]
 def count(frame, event, argument):
     global calls
     calls += event == "call"
     if event == "call" and calls == at:
         os.kill(os.getpid(), number)
 sys.setprofile(count)
-code = tinytrain.cli.main(sys.argv[3:])
+code = tinytrain.cli.main()
 sys.setprofile(None)
 if not at:
     print(calls)
@@ -54,6 +56,7 @@ def adapted(place, folder, at=0, number=0, seed=0):
 @pytest.fixture(scope="module")
 def first(place):
     """(folder, number of calls) of an adaptation that nobody interrupts; its delta is confirmed."""
+    adapted(place, place)  # compiles kernels, where none were kept, in calls that no other run needs
     done = adapted(place, place)
     assert done.returncode == 0, done.stderr
     Store(place / "store").confirm()
@@ -103,17 +106,18 @@ def test_what_an_interrupt_leaves_half_made_prints_nothing(number):
 
 IN_A_FINALIZER = """
 import os, sys, time, tinytrain.cli as cli
+number, times, seconds = map(int, sys.argv[1:])
 class Gone:
     def __del__(self):
-        os.kill(os.getpid(), int(sys.argv[1]))
+        os.kill(os.getpid(), number)
 def run(arguments):
-    for _ in range(int(sys.argv[2])):
+    for _ in range(times):
         Gone()
-    time.sleep(int(sys.argv[3]))
+    time.sleep(seconds)
     return 0
 cli.run = run
-code = cli.main([])
-if not int(sys.argv[2]):
+code = cli.main()
+if not times:
     Gone()
 sys.exit(code)
 """
@@ -138,3 +142,54 @@ def test_an_interrupt_that_meets_a_finalizer_at_the_end_or_after_it_harms_nothin
     assert with_finalizers(number, 1, seconds=0).returncode in (0, 130)
     done = with_finalizers(number, 0, seconds=0)
     assert done.returncode == 0 and done.stderr == ""
+
+
+AT_THE_END = """
+import atexit, os, sys, tinytrain.cli as cli
+number = int(sys.argv.pop(1))
+class Last:
+    def __del__(self, kill=os.kill, process=os.getpid(), number=number):
+        kill(process, number)
+last = Last()
+sys.keep = Last()
+atexit.register(os.kill, os.getpid(), number)
+sys.exit(cli.main())
+"""
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--version"], 0), (["data", "--help"], 0), (["adpt"], 2)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_python_takes_itself_apart_changes_nothing(number, arguments, code):
+    command = [sys.executable, "-c", AT_THE_END, str(int(number)), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code and done.stderr.count("\n") == (code != 0), done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_has_answered_ends_with_0_or_130_whenever_a_signal_comes(number):
+    command = [sys.executable, "-m", "tinytrain", "--version"]
+    for k in range(10 * POINTS):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            process.stdout.read(1)
+            time.sleep(k * 1e-3)
+            process.send_signal(number)
+            err = process.stderr.read()
+        said = {0: "", 130: "tinytrain: interrupted before it was done\n"}
+        assert err == said.get(process.returncode), (k, process.returncode, err)
+
+
+TWO_AT_ONCE = """
+import os, signal, sys, tinytrain.cli as cli
+def run(arguments):
+    signal.pthread_sigmask(signal.SIG_BLOCK, (2, 15))
+    os.kill(os.getpid(), 2)
+    os.kill(os.getpid(), 15)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (2, 15))
+cli.run = run
+sys.exit(cli.main())
+"""
+
+
+def test_two_signals_at_once_are_one_interrupt():
+    done = subprocess.run([sys.executable, "-c", TWO_AT_ONCE], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 130 and done.stderr == "tinytrain: interrupted before it was done\n"

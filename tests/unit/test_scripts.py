@@ -53,19 +53,12 @@ def test_a_network_that_is_not_there_is_bad_input(name, capsys, tmp_path):
     assert code == 3 and "none.safetensors" in line
 
 
-@pytest.fixture
-def signals():
-    """A program that was interrupted hears no further signal: this process and its children shall."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
-    handlers = [signal.getsignal(n) for n in numbers]
-    yield
-    for number, handler in zip(numbers, handlers, strict=True):
-        signal.signal(number, handler)
-
-
-def test_an_interrupt_is_no_traceback(name, capsys, monkeypatch, signals):
+def test_an_interrupt_is_no_traceback_and_signals_are_handled_as_before(name, capsys, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    before = [signal.getsignal(n) for n in numbers]
     monkeypatch.setattr(f"tinytrain.meta.{name}.{SCRIPTS[name][1]}", interrupted)
     assert ended(name, capsys) == (130, "tinytrain: interrupted before it was done")
+    assert [signal.getsignal(n) for n in numbers] == before
