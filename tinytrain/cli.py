@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 
 from tinytrain import __version__
+from tinytrain.answer import ANSWER
 from tinytrain.errors import InputError, StorageError, TinytrainError, UsageError
 from tinytrain.interrupts import INTERRUPTS
 
@@ -49,7 +50,8 @@ examples:
   tinytrain adapt photos/ --backbone net.safetensors --budget 512kB --out mine.safetensors
   tinytrain predict mine.safetensors new.jpg --backbone net.safetensors
 
-'tinytrain COMMAND --help' explains a command. Results go to stdout, everything else to stderr.
+'tinytrain COMMAND --help' explains a command. Results go to stdout, everything else to stderr. With --json
+stdout holds one object: the result or, if there is none, {{"error": {{"code", "message", "exit_code"}}}}.
 
 exit codes:
   0    done
@@ -118,19 +120,24 @@ def run(arguments: list[str]) -> int | None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line, by default that of this process, and return its exit code."""
-    return guarded(run, arguments)
+    ANSWER.begin()
+    return guarded(run, arguments, json_errors=True)
 
 
-def guarded(program: Callable[[list[str]], int | None], arguments: list[str] | None = None) -> int:
+def guarded(
+    program: Callable[[list[str]], int | None], arguments: list[str] | None = None, json_errors: bool = False
+) -> int:
     """Run `program` on `arguments`, by default those of this process, and return its exit code.
 
-    Whatever ends it early, an interrupt too, is one line on stderr and a code of its own. An interrupt that
+    Whatever ends it early, an interrupt too, is one line on stderr and a code of its own; with `json_errors`
+    and ``--json`` among the arguments also an object on stdout, if no result was. An interrupt that
     comes later changes nothing. A process that was not given `arguments` is over with `program`: it ignores
     signals from then on. Otherwise they are handled as before.
     """
+    words = sys.argv[1:] if arguments is None else arguments
     outer, before = INTERRUPTS.heard, INTERRUPTS.listen()
     try:
-        return _code_of(program, sys.argv[1:] if arguments is None else arguments)
+        return _code_of(program, words, json_errors and "--json" in words)
     finally:
         if arguments is None:
             INTERRUPTS.end()
@@ -139,7 +146,7 @@ def guarded(program: Callable[[list[str]], int | None], arguments: list[str] | N
             INTERRUPTS.heard = outer
 
 
-def _code_of(program: Callable[[list[str]], int | None], arguments: list[str]) -> int:
+def _code_of(program: Callable[[list[str]], int | None], arguments: list[str], as_json: bool) -> int:
     try:
         INTERRUPTS.heard = True
         _open_closed_streams()
@@ -157,7 +164,7 @@ def _code_of(program: Callable[[list[str]], int | None], arguments: list[str]) -
         known = _known(error)
         if known is None:
             raise
-        return _failed(known)
+        return _failed(known, as_json)
 
 
 def _open_closed_streams() -> None:
@@ -174,7 +181,7 @@ class _InterruptError(TinytrainError):
     exit_code = INTERRUPTED
 
     def __str__(self):
-        return "interrupted before it was done"
+        return self.message
 
 
 def _known(error: BaseException) -> TinytrainError | None:
@@ -182,7 +189,7 @@ def _known(error: BaseException) -> TinytrainError | None:
     if isinstance(error, TinytrainError):
         return error
     if isinstance(error, KeyboardInterrupt):
-        return _InterruptError("interrupted", "it was not done")
+        return _InterruptError("interrupted", "interrupted before it was done")
     if isinstance(error, MemoryError):
         text = "the machine has no memory left; give fewer or smaller pictures"
         return StorageError("out-of-memory", text)
@@ -196,11 +203,13 @@ def _known(error: BaseException) -> TinytrainError | None:
     return InputError("system", why)
 
 
-def _failed(error: TinytrainError) -> int:
+def _failed(error: TinytrainError, as_json: bool) -> int:
     line = re.sub(r"\s+", " ", str(error))
     # File names in a message must not be able to steer the terminal.
     print("tinytrain: " + "".join(c if c.isprintable() else repr(c)[1:-1] for c in line), file=sys.stderr)
     try:
+        if as_json:
+            ANSWER.give_error(error)
         sys.stdout.flush()
     except OSError:
         _discard_stdout()

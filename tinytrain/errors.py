@@ -18,7 +18,11 @@ class TinytrainError(Exception):
 
     def __init__(self, code: str, message: str):
         super().__init__(f"{code}: {message}")
-        self.code = code
+        self.code, self.message = code, message
+
+    def facts(self) -> dict:
+        """What --json prints of it."""
+        return {"code": self.code, "message": self.message, "exit_code": self.exit_code}
 
     def __reduce__(self):
         # Worker processes send errors home; the usual way would call __init__ with the message alone.
@@ -45,6 +49,9 @@ class BudgetError(TinytrainError):
     def __init__(self, code: str, message: str, smallest: int | None = None):
         super().__init__(code, message)
         self.smallest = smallest
+
+    def facts(self) -> dict:
+        return {**super().facts(), "smallest": self.smallest}
 
 
 class AdaptationRefusedError(TinytrainError):

@@ -20,7 +20,7 @@ SOURCES = {
     "tinytrain.datasets": ("*.py", "targets/*.py"),
     "tinytrain.meta.bench": ("entry.py", "sampler.py", "episode.py", "accounting.py"),
 }
-WITHOUT = ("cli.py", "__main__.py", "extras.py", "interrupts.py")
+WITHOUT = ("__main__.py", "answer.py", "cli.py", "extras.py", "interrupts.py")
 
 
 def sources() -> list[tuple[str, Path]]:

@@ -1,6 +1,7 @@
 """Whatever is wrong with what a user gives: one line, its own exit code, nothing half-written."""
 
 import errno
+import json
 import os
 import pickle
 import resource
@@ -251,6 +252,20 @@ def test_bad_input_is_one_line_with_its_own_exit_code(name, place, tmp_path, cap
     out, err = capsys.readouterr()
     assert err.startswith("tinytrain: ") and err.count("\n") == 1 and words in err and out == ""
     assert {path for root in (place, tmp_path) for path in root.rglob("*")} == before, "nothing was written"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_with_json_the_same_error_is_also_the_one_object_on_stdout(
+    name, place, tmp_path, capsys, monkeypatch
+):
+    command, code, words = CASES[name]
+    monkeypatch.chdir(tmp_path)
+    assert main([*map(str, command(place, tmp_path)), "--json"]) == code
+    out, err = capsys.readouterr()
+    answer = json.loads(out)
+    (error,) = answer["failed"] if "failed" in answer else answer.values()
+    assert error["exit_code"] == code and words in f"{error['code']}: {error['message']}"
+    assert err.startswith(f"tinytrain: {error['code']}: ") and err.count("\n") == 1
 
 
 def test_a_result_may_be_called_like_a_policy_and_be_written_again(place, tmp_path, monkeypatch):

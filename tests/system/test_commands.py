@@ -216,6 +216,27 @@ def test_eval_counts_what_predict_answers(place, answer, capsys):
     assert f"accuracy {result['accuracy']:.1%}" in capsys.readouterr().out
 
 
+def test_with_json_what_was_left_out_is_in_the_result_too(place, capsys, tmp_path):
+    network = ("--backbone", place / "toy.safetensors")
+    good, delta = next((place / "held" / "bee").iterdir()), place / "d.safetensors"
+    half = tmp_path / "half.png"
+    half.write_bytes(good.read_bytes()[:60])
+    assert tt("predict", delta, half, good, tmp_path / "none.png", *network, "--json") == 3
+    result = json.loads(capsys.readouterr().out)
+    assert [row["picture"] for row in result["pictures"]] == [str(good)]
+    assert [(row["picture"], row["code"], row["exit_code"]) for row in result["failed"]] == [
+        (str(half), "picture-broken", 3), (str(tmp_path / "none.png"), "picture-missing", 3)
+    ]  # fmt: skip
+    assert all(row["message"] for row in result["failed"])
+    write_pictures(tmp_path / "more", count=2)
+    (tmp_path / "more" / "ant" / "half.png").write_bytes(half.read_bytes())
+    added = ("--from", delta, "--add", tmp_path / "more", "--out", tmp_path / "e.safetensors")
+    for command in (("eval", delta, tmp_path / "more"), ("adapt", *added)):
+        assert tt(*command, *network, "--json") == 0
+        (warning,) = json.loads(capsys.readouterr().out)["warnings"]
+        assert warning.startswith("skipped ") and "half.png" in warning
+
+
 def test_eval_takes_classes_by_name_and_may_miss_some(place, answer, tmp_path):
     write_pictures(tmp_path / "cats", ("cat",), count=3, seed=60)
     result = answer(

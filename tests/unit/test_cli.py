@@ -14,7 +14,7 @@ import pytest
 
 from tinytrain.cli import COMMANDS, Parser, help_text, main
 from tinytrain.commands import bench, common
-from tinytrain.errors import TinytrainError
+from tinytrain.errors import BudgetError, StorageError, TinytrainError
 from tinytrain.progress import ProgressLine
 from tinytrain.toy import toy_pictures
 
@@ -106,6 +106,47 @@ def test_a_usage_mistake_is_one_line_and_exit_code_2(name, capsys):
     assert main(arguments) == 2
     out, err = capsys.readouterr()
     assert out == "" and words in err and err.startswith("tinytrain: ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", sorted(MISTAKES.keys() - {"no command"}))
+def test_a_usage_mistake_with_json_is_also_an_object_on_stdout(name, capsys):
+    arguments, words = MISTAKES[name]
+    assert main([*arguments[:1], "--json", *arguments[1:]]) == 2
+    out, err = capsys.readouterr()
+    error = json.loads(out)["error"]
+    assert error["exit_code"] == 2 and words in error["message"] and err.count("\n") == 1
+
+
+def test_an_error_after_the_result_is_no_second_object(monkeypatch, capsys):
+    def late(arguments):
+        common.print_result({"done": 1}, "", as_json=True)
+        raise StorageError("write-failed", "too late")
+
+    monkeypatch.setattr("tinytrain.commands.info.run", late)
+    assert main(["info", "--json"]) == 6 and json.loads(capsys.readouterr().out) == {"done": 1}
+    assert main(["info", "nothing", "--json"]) == 6 and json.loads(capsys.readouterr().out) == {"done": 1}
+    monkeypatch.undo()
+    assert main(["info", "nothing", "--json"]) == 3 and "error" in json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt(), MemoryError(), OSError(28, "full")])
+def test_every_early_end_with_json_is_an_object_on_stdout(raised, monkeypatch, capsys):
+    def fail(arguments):
+        raise raised
+
+    monkeypatch.setattr("tinytrain.commands.info.run", fail)
+    code = main(["info", "--json"])
+    out, err = capsys.readouterr()
+    error = json.loads(out)["error"]
+    assert error["exit_code"] == code and error["message"] in err and code in (6, 130)
+
+
+def test_a_budget_error_with_json_gives_the_smallest_budget_as_a_number(monkeypatch, capsys):
+    def fail(arguments):
+        raise BudgetError("memory-budget", "too little", 1000)
+
+    monkeypatch.setattr("tinytrain.commands.info.run", fail)
+    assert main(["info", "--json"]) == 4 and json.loads(capsys.readouterr().out)["error"]["smallest"] == 1000
 
 
 def test_a_full_disk_behind_stdout_is_exit_code_6():

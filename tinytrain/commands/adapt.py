@@ -152,14 +152,21 @@ def _extend(arguments) -> int:
     dataset = folder_dataset(arguments.add, arguments.flip)
     with ProgressLine() as progress:
         pictures, broken = hold(dataset.pictures(dataset.by_class), network.preprocessing.size, progress)
-    for line in (*skipped_files(dataset), *(f"skipped {reason}" for reason in broken.values())):
+    warnings = [*skipped_files(dataset), *(f"skipped {reason}" for reason in broken.values())]
+    for line in warnings:
         say(line)
     extended = extend(network, delta, pictures, dataset.class_names, arguments.seed, dataset.may_flip)
     save_delta(arguments.out, extended)
     added = extended.report["extended"][-1]
     known = [name for name in added if name in delta.class_names]
     new = [name for name in added if name not in delta.class_names]
-    result = {"out": arguments.out, "classes": list(extended.class_names), "added": added, "new_classes": new}
+    result = {
+        "out": arguments.out,
+        "classes": list(extended.class_names),
+        "added": added,
+        "new_classes": new,
+        "warnings": warnings,
+    }
     lines = [f"{name}: {added[name]} pictures more" for name in known]
     lines += [f"{name}: new class with {added[name]} pictures" for name in new]
     text = "\n".join([*lines, f"{len(extended.class_names)} classes in {arguments.out}"])

@@ -1,12 +1,12 @@
 """Options and steps that several commands share. Imports nothing heavy until it is needed."""
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tinytrain.answer import ANSWER
 from tinytrain.errors import InputError, UsageError
 from tinytrain.units import LARGEST
 from tinytrain.zoo import BACKBONES, SHIPPED
@@ -190,4 +190,7 @@ def one_line(text: str) -> str:
 
 def print_result(result: dict, text: str, as_json: bool) -> None:
     """The result on stdout: one JSON object, or text."""
-    print(json.dumps(result, indent=2, allow_nan=False) if as_json else shown(text))
+    if as_json:
+        ANSWER.give_json(result)
+    else:
+        ANSWER.give(shown(text))

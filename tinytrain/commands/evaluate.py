@@ -47,12 +47,13 @@ def run(arguments) -> int:
         )
     with ProgressLine() as progress:
         pictures, broken = hold(dataset.pictures(dataset.by_class), predictor.size, progress)
-    for line in (*skipped_files(dataset), *(f"skipped {reason}" for reason in broken.values())):
+    warnings = [*skipped_files(dataset), *(f"skipped {reason}" for reason in broken.values())]
+    for line in warnings:
         say(line)
     if not len(pictures):
         raise InputError("no-pictures", f"{arguments.folder} has 0 usable pictures; give some to judge by")
     result = _facts(delta.class_names, dataset.class_names, pictures.labels, predictor.logits(pictures))
-    print_result({"delta": arguments.delta, **result}, _text(result), arguments.json)
+    print_result({"delta": arguments.delta, **result, "warnings": warnings}, _text(result), arguments.json)
     return 0
 
 

@@ -53,20 +53,21 @@ def run(arguments) -> int:
     in_store = os.path.isdir(arguments.delta)
     delta = open_delta(arguments.delta, counted=in_store and any(map(_is_picture, arguments.pictures)))
     predictor = Predictor(network, delta)
-    rows, broken = [], 0
+    rows, failed = [], []
     for path in arguments.pictures:
         try:
             rows.append(_row(predictor, path, arguments.reject))
         except InputError as error:
             say(str(error))
-            broken += 1
-    result = {"delta": arguments.delta, "backbone": delta.backbone_name, "pictures": rows}
+            failed.append({"picture": path, **error.facts()})
+    named = {"delta": arguments.delta, "backbone": delta.backbone_name}
+    result = {**named, "pictures": rows, "failed": failed}
     shown = [(one_line(r["picture"]), r["confidence"], one_line(r["class"] or NONE)) for r in rows]
     width = max((len(picture) for picture, *_ in shown), default=0)
     lines = [f"{picture:<{width}}  {share:6.1%}  {name}" for picture, share, name in shown]
     if rows or arguments.json:
         print_result(result, "\n".join(lines), arguments.json)
-    return InputError.exit_code if broken else 0
+    return InputError.exit_code if failed else 0
 
 
 def _is_picture(path: str) -> bool:
