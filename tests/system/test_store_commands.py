@@ -82,8 +82,9 @@ def test_three_predictions_without_confirming_end_the_trial(tt, tmp_path, deltas
     )
 
 
-def test_mistyped_names_and_broken_pictures_are_no_start(tt, tmp_path, deltas):
+def test_mistyped_names_broken_pictures_and_forgotten_backbones_are_no_start(tt, tmp_path, deltas):
     write_network(tmp_path)
+    write_network(tmp_path, seed=1, name="other")
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"nothing")
     write_pictures(tmp_path / "photos", count=1)
@@ -93,9 +94,12 @@ def test_mistyped_names_and_broken_pictures_are_no_start(tt, tmp_path, deltas):
         ("toy", tmp_path / "no.png"),
         ("no", picture),
         ("toy", broken),
+        ("other", picture),
     ):
         predict = ("predict", tmp_path / "store", shown, "--backbone", tmp_path / f"{network}.safetensors")
         assert tt(*predict)[0] == 3
+    code, result, _ = tt("predict", tmp_path / "store", picture)  # the backbone of the package
+    assert code == 3 and result["error"]["code"] == "wrong-backbone"
     assert tt("status", "--store", tmp_path / "store")[1]["starts"] == 0
 
 

@@ -67,6 +67,10 @@ class Store:
         """The delta in use, without counting a start."""
         return self._start(self._slots.look())
 
+    def backbones(self) -> set[str]:
+        """Digests of the networks that the delta in use and the one before it belong to; counts no start."""
+        return {decode_delta(*decode(data)).backbone for data in self._slots.contents()}
+
     def confirm(self) -> int:
         """Keep the delta on trial and return its generation. Raises InputError ``store-empty``."""
         return self._slots.confirm().current.generation

@@ -98,6 +98,13 @@ class Slots:
             except NotLockedError:
                 return self._unlocked()
 
+    def contents(self) -> list[bytes]:
+        """The delta in use and the one before it, those of them that are whole, without counting a start."""
+        with self._held():
+            state = self._intact(strict=False)
+            states = (state, self._without_current(state))
+        return [s.data for s in states if s is not None and s.data is not None]
+
     def confirm(self) -> Record:
         """Keep the delta on trial; one that is confirmed stays so. Raises InputError ``store-empty``."""
         with self._told(), self._lock():
