@@ -35,7 +35,7 @@ def simulate(
 ) -> Simulation:
     """Adapt `network` on `board`; `battery` is in watt-hours. The arena gets the smaller of budget and board.
 
-    Raises BudgetError where the budget that was asked for is too small by itself, on any board.
+    Raises BudgetError if the budget that was asked for is too small and the board is not.
     """
     capped = replace(budget, memory=min(budget.memory, board.arena_bytes))
     facts = {

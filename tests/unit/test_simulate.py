@@ -133,6 +133,22 @@ def test_a_misfit_has_an_exit_code_of_its_own(capsys):
     assert facts["fits"] is False and facts["ram"]["missing"] > 0 and facts["remedies"]
 
 
+@pytest.mark.parametrize("policy", ["tinytrain", "none", "full"])
+@pytest.mark.parametrize(
+    ("board", "budget", "code"),
+    [("rp2040", "1kB", 7), ("rp2040", "1MB", 7), ("rp2040", "64MB", 7), ("raspberry-pi-zero-2w", "1kB", 4)],
+)
+def test_what_does_not_fit_the_board_is_no_matter_of_the_budget(capsys, board, budget, code, policy):
+    """The remedy has to work: a larger budget is none where the board has no room for it."""
+    words = ["--board", board, "--budget", budget, "--policy", policy, "--way", "2", "--shots", "2"]
+    assert cli.main(["simulate", *words, "--json"]) == code
+    answer = json.loads(capsys.readouterr().out)
+    if code == 7:
+        assert answer["fits"] is False and answer["ram"]["missing"] > 0
+    else:
+        assert f"give --budget {answer['error']['smallest']} or more" in answer["error"]["message"]
+
+
 def test_times_have_three_digits_and_no_exponent():
     assert [three_digits(x) for x in (0.08333, 130.6, 1499.7, 123_456)] == [
         "0.0833",

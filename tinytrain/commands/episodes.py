@@ -83,10 +83,10 @@ def budget_of(arguments):
     return Budget(arguments.budget, arguments.macs, arguments.macs_mode)
 
 
-def open_episode(arguments, network, policy, progress):
+def open_episode(arguments, network, policy, progress, within_budget: bool = True):
     """The episode that the options ask for, its pictures decoded, and warnings about them.
 
-    Raises BudgetError, before any picture is decoded, for a budget that cannot work.
+    Raises BudgetError, before any picture is decoded, for a budget that cannot work, if `within_budget`.
     """
     from tinytrain.datasets import folder_dataset, open_dataset
     from tinytrain.feasible import probe_inside
@@ -105,8 +105,9 @@ def open_episode(arguments, network, policy, progress):
         data = DEFAULT_DATA if arguments.data is None else arguments.data
         dataset, draw = open_dataset(data), _from_dataset
     episode = draw(arguments, dataset)
-    task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
-    probe_inside(network, policy, budget_of(arguments), task)
+    if within_budget:
+        task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
+        probe_inside(network, policy, budget_of(arguments), task)
     size, broken = network.preprocessing.size, {}
     support, found = hold(episode.support, size, progress)
     while found:  # what looked whole was not: others are drawn to adapt to

@@ -6,7 +6,7 @@ from tinytrain.errors import UsageError
 
 DESCRIPTION = (
     "Run an adaptation on a simulated board: does it fit, what was counted, and what it would cost in time, "
-    "energy and flash. Exit code 7 if it does not fit."
+    "energy and flash. Exit code 7 if the board is too small for it, 4 if only the budget is."
 )
 EXAMPLES = """\
   tinytrain simulate --boards
@@ -55,7 +55,8 @@ def run(arguments) -> int:
     board, policy = find_board(arguments.board), episodes.policy_of(arguments)
     network = open_backbone(arguments.backbone)
     with ProgressLine() as progress:
-        episode, warnings = episodes.open_episode(arguments, network, policy, progress)
+        # The board is asked first: if it is too small, no budget is the remedy.
+        episode, warnings = episodes.open_episode(arguments, network, policy, progress, within_budget=False)
         simulation = simulate(
             board, network, episode, episodes.budget_of(arguments), policy, arguments.seed, arguments.battery,
             progress,
