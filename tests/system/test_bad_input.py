@@ -173,6 +173,11 @@ CASES = {
                       "--out", t / "x", "--shots", 1, "--policy", "full"),
         2, "--shots, --policy would mean nothing",
     ),
+    "threads for added pictures": (
+        lambda p, t: ("adapt", "--from", p / "d.safetensors", "--add", p / "photos", *toy(p),
+                      "--out", t / "x", "--threads", 2),
+        2, "takes one picture at a time, so --threads would mean nothing",
+    ),
     "search result that is none, on a board": (
         lambda p, t: ("simulate", "--board", "stm32h743", "--policy", t / "x.json"), 3, "file-missing"
     ),

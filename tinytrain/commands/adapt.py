@@ -145,8 +145,10 @@ def _extend(arguments) -> int:
             "usage",
             "--from DELTA --add DIR needs --out FILE and takes no pictures, --report, --store or --force",
         )
-    if ignored := episodes.given(arguments, TRAINING):
-        raise UsageError("usage", f"--from DELTA trains nothing, so {', '.join(ignored)} would mean nothing")
+    threads = [] if arguments.threads is None else ["--threads"]
+    if ignored := episodes.given(arguments, TRAINING) + threads:
+        text = f"trains nothing and takes one picture at a time, so {', '.join(ignored)} would mean nothing"
+        raise UsageError("usage", f"--from DELTA {text}")
     delta, network = open_delta(arguments.source), open_backbone(arguments.backbone)
     delta.check_backbone(network)
     dataset = folder_dataset(arguments.add, arguments.flip)
