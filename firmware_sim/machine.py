@@ -1,6 +1,6 @@
 """A simulated board as the machine of an adaptation: calls counted, buffers guarded, the arena capped."""
 
-from types import SimpleNamespace
+from copy import copy
 
 from tinytrain.arena import Arena
 from tinytrain.compile import Program
@@ -31,9 +31,10 @@ class SimulatedMachine(Machine):
         self.arena_bytes, self.tally, self.programs, self.canaries = arena_bytes, Tally(), [], 0
 
     def kernels(self):
-        table = super().kernels()
-        wrapped = {name: self._wrap(name, getattr(table, name)) for name in NAMES}
-        return SimpleNamespace(**{**vars(table), **wrapped})
+        table = copy(super().kernels())
+        for name in NAMES:
+            setattr(table, name, self._wrap(name, getattr(table, name)))
+        return table
 
     def _wrap(self, name: str, kernel):
         def call(*args):

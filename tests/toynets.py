@@ -1,8 +1,8 @@
 """Small networks, pictures and trainers for tests of the engine."""
 
 import zlib
+from copy import copy
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -118,7 +118,7 @@ def recipe(updates, **changes) -> Recipe:
 def watched(watch, backend="auto", only=kernels.NAMES):
     """Kernels that call ``watch(name, args)`` after each of their calls."""
     table = kernels.load(backend)
-    made = SimpleNamespace(**vars(table))
+    made = copy(table)
 
     def wrap(name, kernel):
         def wrapped(*args):

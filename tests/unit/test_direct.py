@@ -42,7 +42,7 @@ def test_products_of_every_layout_are_those_of_whole_matrices(compiled):
 
     r = rng("layouts")
     x, w = (r.standard_normal(shape).astype("f") for shape in ((5, 6), (6, 4)))
-    ordered = guarded("matmul", ordered_matmul, reference.matmul)
+    ordered = guarded("matmul", ordered_matmul, reference.matmul, set())
     for kernel, a, b in itertools.product((compiled.matmul, ordered), layouts(x), layouts(w)):
         for y in (np.full((5, 4), np.nan, np.float32), np.full((5, 9), np.nan, np.float32)[:, 3:7]):
             function, given = direct(kernel, (y, a, b))
@@ -71,7 +71,7 @@ def test_a_kernel_without_code_is_replaced_by_its_twin_when_it_is_called(monkeyp
             raise RuntimeError("no such target")
 
     monkeypatch.setattr(fallback, "TOLD", set())
-    call = guarded("pool", Broken(), lambda a, b: a + b)
+    call = guarded("pool", Broken(), lambda a, b: a + b, set())
     bound, arguments = direct(call, (1, 2))
     assert bound is call and not caplog.records
     with caplog.at_level(logging.WARNING, "tinytrain"):

@@ -6,7 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from tinytrain import kernels
+from tinytrain.adapt import adapt
+from tinytrain.firmware_sim.machine import SimulatedMachine
 from tinytrain.kernels import fallback
+from tinytrain.plan import Budget
+from tinytrain.report.text import render_text
+from tinytrain.toy import toy_episode, toy_network
 
 
 @pytest.fixture
@@ -27,9 +32,11 @@ def test_a_kernel_that_cannot_be_compiled_is_replaced_by_its_twin(lines):
         calls.append(arguments)
         raise RuntimeError("LLVM ERROR:\n no such\n target")
 
-    call = fallback.guarded("pool", compiled, lambda a, b: a + b)
+    twins = set()
+    call = fallback.guarded("pool", compiled, lambda a, b: a + b, twins)
     assert call(1, 2) == 3 and call(2, 3) == 5 and len(calls) == 1
-    assert fallback.guarded("copy", compiled, lambda a, b: a - b)(3, 2) == 1
+    assert fallback.guarded("copy", compiled, lambda a, b: a - b, twins)(3, 2) == 1
+    assert twins == {"pool", "copy"}
     assert (
         len(lines) == 1 and "\n" not in lines[0] and "pool cannot be compiled (RuntimeError: LLVM" in lines[0]
     )
@@ -49,6 +56,33 @@ def test_numba_that_does_not_work_is_said_once_and_replaced(lines, monkeypatch, 
     assert len(lines) == 1 and str(error) in lines[0] and "tinytrain doctor" in lines[0]
     with pytest.raises(type(error)):
         kernels.load("numba")
+
+
+class Broken:
+    """A kernel that numba cannot compile."""
+
+    signatures = ()
+
+    def compile(self, signature):
+        raise RuntimeError("no such target")
+
+    def __call__(self, *arguments):
+        raise RuntimeError("no such target")
+
+
+@pytest.mark.parametrize(("portable", "said"), [(False, "numba"), (True, "portable")])
+def test_a_report_names_the_kernels_that_gave_way_to_numpy(lines, monkeypatch, portable, said):
+    def report(machine=None):
+        return adapt(toy_network(), toy_episode(), Budget(2**22), "none", lanes=1, machine=machine)
+
+    monkeypatch.setattr("tinytrain.kernels.jit.PORTABLE", portable)
+    assert report().backend == said
+    monkeypatch.setattr("tinytrain.kernels.dense.pool", Broken())
+    monkeypatch.setattr("tinytrain.kernels.optimizer.adam", Broken())  # nothing is trained
+    ran = f"{said} except pool (numpy)"
+    facts = report().to_json()
+    assert facts["kernels"] == ran and f"{ran} kernels" in render_text(facts)
+    assert report(SimulatedMachine(2**22)).backend == ran
 
 
 def test_numpy_in_the_place_of_portable_kernels_is_said_not_to_be_portable(lines, monkeypatch):

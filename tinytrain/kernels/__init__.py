@@ -55,12 +55,21 @@ NAMES = (
 )
 
 
-def load(backend: str = "auto") -> SimpleNamespace:
+class Kernels(SimpleNamespace):
+    """All kernels as attributes; `taken` is their backend, and `twins` names those that gave way to numpy."""
+
+    @property
+    def backend(self) -> str:
+        """What has run: the backend that was taken, and what numpy did in its place."""
+        return f"{self.taken} except {', '.join(sorted(self.twins))} (numpy)" if self.twins else self.taken
+
+
+def load(backend: str = "auto") -> Kernels:
     """All kernels as attributes. `backend` is "numba", "numpy", or "auto": numba where it works.
 
-    The namespace also carries `backend`, the one that was taken; "portable" for numba's with the same bits
-    on every processor, which ``TINYTRAIN_PORTABLE=1`` asks for. "auto" raises nothing: it says in one
-    line why numba was not taken, and goes over to the twin of any kernel that cannot be compiled.
+    Their own `backend` is the one that was taken; "portable" for numba's with the same bits on every
+    processor, which ``TINYTRAIN_PORTABLE=1`` asks for. "auto" raises nothing: it says in one line why numba
+    was not taken, and goes over to the twin of any kernel that cannot be compiled.
     "numba" raises what numba raises. Raises UsageError for any other.
     """
     if backend not in BACKENDS:
@@ -99,7 +108,7 @@ def _compiled_modules() -> tuple:
 
 def _namespace(modules, backend):
     found = {name: getattr(m, name) for m in modules for name in NAMES if hasattr(m, name)}
-    return SimpleNamespace(backend=backend, **found)
+    return Kernels(taken=backend, twins=set(), **found)
 
 
 def _guarded(table, reference):
@@ -112,7 +121,7 @@ def _guarded(table, reference):
         raise StorageError(*CACHE.warning.split(": ", 1))
     for name, kernel in vars(table).items():
         if hasattr(kernel, "signatures"):
-            setattr(table, name, guarded(name, kernel, getattr(reference, name)))
+            setattr(table, name, guarded(name, kernel, getattr(reference, name), table.twins))
     return table
 
 

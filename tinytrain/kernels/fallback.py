@@ -29,21 +29,19 @@ def one_line(text: object, limit: int = 500) -> str:
     return line if len(line) <= limit else line[: limit - 4] + " ..."
 
 
-def guarded(name: str, compiled, twin):
-    """`compiled`, and `twin` from the moment that compiling fails.
+def guarded(name: str, compiled, twin, twins: set[str]):
+    """`compiled`, and `twin` from the moment that compiling fails; `name` is among the `twins` from then on.
 
     A kernel raises nothing, so an exception means that it never ran and that its arrays are as they were.
     """
-    failed = False
 
     def call(*arguments):
-        nonlocal failed
-        if failed:
+        if name in twins:
             return twin(*arguments)
         try:
             return compiled(*arguments)
         except Exception as error:  # numba and LLVM raise anything
-            failed = True
+            twins.add(name)
             reason = one_line(f"{type(error).__name__}: {error}", 160)
             warn_once(
                 f"kernel-not-compiled: {name} cannot be compiled ({reason}); it runs in plain numpy, slower"
