@@ -13,17 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
+from tinytrain import imagefile
 from tinytrain.errors import InputError
+from tinytrain.imagefile import png
+from tinytrain.imagefile.stored import PIXEL_BYTES, eight_bits, refuse_more
 
-FORMATS = ("JPEG", "PNG", "PPM", "BMP")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".bmp")
-COST = 4  # bytes per pixel of an RGB picture while it is decoded
-# At that cost 256 MB, about what a board with 512 MB can spare; pictures that cost more may have fewer.
-MAX_PIXELS = 64_000_000
-# By Pillow's mode; those not named are 16-bit grey.
-COSTS = {"1": 2, "L": 1, "P": 5, "RGB": COST, "CMYK": COST, "YCbCr": COST, "RGBA": 8, "LA": 12, "PA": 12}
-DEEP_COST, TRANSPARENCY_COST = 8, 8
-ROWS = 256  # of 16-bit grey, made 8 bits at once
+# Bytes that a decoded pixel takes until it is part of the square, by Pillow's mode. Those not named are RGB.
+COSTS = {"1": 2, "L": 1, "P": 5, "RGBA": 8, "LA": 12, "PA": 12, "I": 13, "I;16": 8}
+COST, TRANSPARENCY_COST = 4, 8
+STRIP = 2**20  # pixels of 16-bit grey, made 8 bits at once
 
 # EXIF orientation -> name in PIL.Image.Transpose that undoes it.
 UPRIGHT = {
@@ -35,7 +34,6 @@ UPRIGHT = {
     7: "TRANSVERSE",
     8: "ROTATE_90",
 }
-ORIENTATION = 0x0112
 
 
 def load_picture(
@@ -49,14 +47,17 @@ def load_picture(
     `name` stands for the picture in messages; a path names itself. `box` (left, top, right, bottom) in stored
     pixels is what counts as the picture; what reaches past the edges is ignored. Raises InputError with
     code ``picture-missing``, ``picture-broken`` or ``picture-too-large``.
+
+    Whatever the file holds, this takes at most 256 MB of memory, not counting bytes that were given as
+    `source` and, of a square of more than 256 pixels a side, what the larger square takes.
     """
-    with _named_errors(source, name), _opened(source) as image:
+    with _named_errors(source, name), _opened(source) as (image, stored):
         if box is None:
             # A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where that still covers the square.
             image.draft(None, (size, size))
-        image.load()
+        _decode(image, stored, copies=1 + (box is not None))
         square = _square(_bilinear_mode(_cut(image, box)), size)
-        return np.array(_turned_upright(_on_white(square), image))
+        return np.array(_turned_upright(_on_white(square), stored.orientation))
 
 
 def fit(image: np.ndarray, size: int) -> np.ndarray:
@@ -73,12 +74,16 @@ def check_picture(path: str | os.PathLike) -> None:
     Raises InputError as `load_picture` does. A damaged file that still looks whole passes here
     and fails in `load_picture`.
     """
-    with _named_errors(path, None), _opened(path) as image:
+    with _named_errors(path, None), _opened(path) as (image, stored):
+        image.draft(None, (1, 1))
         if image.format == "PNG":
-            image.verify()  # reads every chunk and its checksum
-        elif image.format not in ("JPEG", "MPO") or not _ends_as_jpeg(path):
-            image.draft(None, (1, 1))
-            image.load()
+            _refuse_costly(image, stored, copies=1)
+            with open(path, "rb") as file:
+                png.check(file)
+        elif image.format == "JPEG" and _ends_as_jpeg(path):
+            _refuse_costly(image, stored, copies=1)
+        else:
+            _decode(image, stored, copies=1)
 
 
 @contextmanager
@@ -101,7 +106,7 @@ def _reason(error: Exception) -> str:
     from PIL import UnidentifiedImageError
 
     if isinstance(error, UnidentifiedImageError):  # its own text holds a memory address
-        return f"is no {', '.join(FORMATS[:-1])} or {FORMATS[-1]} picture"
+        return "cannot be decoded (its header is damaged)"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read ({error.strerror})"
     return f"cannot be decoded ({' '.join(str(error).split()) or type(error).__name__})"
@@ -109,31 +114,37 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _opened(source):
-    """The picture with its header read and judged and nothing decoded yet."""
+    """The picture with its header read and judged and nothing decoded yet, and what was read of its file."""
     from PIL import Image
 
     if isinstance(source, bytes):
-        source = io.BytesIO(source)
-    elif not Path(source).is_file():  # a pipe would block for ever
+        file = io.BytesIO(source)
+    elif Path(source).is_file():  # a pipe would block for ever
+        file = open(source, "rb")  # noqa: SIM115 - closed below
+    else:
         raise InputError("picture-missing", "is no file; check the path")
-    try:
-        image = Image.open(source, formats=FORMATS)
-    except Image.DecompressionBombError:
-        raise InputError("picture-too-large", _too_large("far more", MAX_PIXELS)) from None
-    with image:
-        if image.width * image.height > (limit := _most_pixels(image)):
-            raise InputError("picture-too-large", _too_large(f"{image.width} x {image.height}", limit))
-        yield image
+    with file:
+        stored = imagefile.read(file)
+        refuse_more(stored.width, stored.height, stored.most)
+        with Image.open(stored.stream, formats=(stored.format,)) as image:
+            yield image, stored
 
 
-def _most_pixels(image) -> int:
-    """How many pixels a picture of its mode may have."""
-    cost = COSTS.get(image.mode, DEEP_COST) + TRANSPARENCY_COST * ("transparency" in image.info)
-    return MAX_PIXELS * COST // max(cost, COST)
+def _decode(image, stored, copies: int) -> None:
+    """Decode a picture of which `copies` will be held, if that is cheap enough."""
+    _refuse_costly(image, stored, copies)
+    # What follows the pixels of a PNG would be read, unpacked and held.
+    image.load_end = lambda: None
+    image.load()
 
 
-def _too_large(claimed: str, limit: int) -> str:
-    return f"claims {claimed} pixels, the limit is {limit // 10**6} million for its kind; scale it down"
+def _refuse_costly(image, stored, copies: int) -> None:
+    """Raises InputError ``picture-too-large`` if the pixels of a picture would take more than their share."""
+    cost = COSTS.get(image.mode, COST) + TRANSPARENCY_COST * ("transparency" in image.info)
+    pixels = stored.width * stored.height
+    nbytes = stored.held + (cost + COST * (copies - 1)) * image.width * image.height
+    if nbytes > PIXEL_BYTES:
+        refuse_more(stored.width, stored.height, PIXEL_BYTES / (nbytes / pixels))
 
 
 def _ends_as_jpeg(path) -> bool:
@@ -150,9 +161,9 @@ def _bilinear_mode(image):
     if image.mode == "I" or image.mode.startswith("I;16"):  # 16-bit grey, 0..65535
         deep = np.asarray(image)
         grey = np.empty(deep.shape, np.uint8)
-        for top in range(0, len(deep), ROWS):
-            part = np.clip(deep[top : top + ROWS], 0, 65535).astype(np.uint32)
-            grey[top : top + ROWS] = (part + 128) // 257
+        rows = max(1, STRIP // deep.shape[1])
+        for top in range(0, len(deep), rows):
+            grey[top : top + rows] = eight_bits(np.clip(deep[top : top + rows], 0, 65535).astype(np.uint32))
         return Image.fromarray(grey)
     if "transparency" in image.info or image.mode in ("LA", "PA"):
         return image.convert("RGBA")
@@ -193,18 +204,11 @@ def _on_white(image):
     return Image.alpha_composite(paper, image).convert("RGB")
 
 
-def _turned_upright(square, image):
-    """The square turned as the EXIF data of `image` asks; broken EXIF data asks for nothing.
+def _turned_upright(square, orientation: int):
+    """The square turned as the EXIF number `orientation` asks.
 
     Turning comes last because the centre square of a turned picture is the turned centre square.
     """
     from PIL import Image
 
-    try:
-        orientation = image.getexif().get(ORIENTATION)
-    except Exception:
-        # The picture itself decoded: damaged data about it must not cost the picture.
-        return square
-    if orientation not in UPRIGHT:
-        return square
-    return square.transpose(Image.Transpose[UPRIGHT[orientation]])
+    return square.transpose(Image.Transpose[UPRIGHT[orientation]]) if orientation in UPRIGHT else square

@@ -1,0 +1,55 @@
+"""Hostile images read in a fresh process, as the operating system sees it; prints one JSON object.
+
+Arguments: a folder to write files to and the start of the names in `hostileimages.HOSTILE` to read. The
+result maps each name to [bytes that the process grew by at most, seconds of processor time, what came out] of
+`load_picture`, of the same with a box where the kind of pixel matters, and of `check_picture`.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import osview
+from hostileimages import HOSTILE, encoded, jpeg, write
+from PIL import Image
+
+from tinytrain.errors import InputError
+from tinytrain.pictures import check_picture, load_picture
+
+SIZE = 256
+WAYS = {
+    "load": lambda path: load_picture(path, SIZE),
+    "box": lambda path: load_picture(path, SIZE, box=(0, 0, 10**9, 10**9)),
+    "check": check_picture,
+}
+
+
+def measured(read, path: Path) -> list:
+    before, start = osview.settled(), time.process_time()
+    try:
+        read(path)
+        outcome = "read"
+    except InputError as error:
+        outcome = error.code
+    seconds = time.process_time() - start
+    return [osview.status("VmHWM") - before, round(seconds, 3), outcome]
+
+
+def main() -> None:
+    path = Path(sys.argv[1]) / "image"
+    for data in (encoded(Image.new("RGBA", (9, 9))), jpeg(900, 900), b"P5 1 1 9 1"):  # code is loaded
+        path.write_bytes(data)
+        load_picture(path, SIZE)
+    results = {}
+    for name, make in HOSTILE.items():
+        if name.startswith(sys.argv[2]):
+            write(path, make())
+            results[name] = {
+                way: measured(read, path) for way, read in WAYS.items() if way != "box" or " of kind " in name
+            }
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""What hostile image files take, as the operating system sees it, one process per format."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hostileimages import HOSTILE
+
+MOST_BYTES = 256 * 10**6
+# Of processor time, on a machine that other work keeps busy: most take less than one.
+MOST_SECONDS = 4
+ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
+FORMATS = ("png", "jpeg", "bmp", "pnm")
+
+
+def results(folder: Path, start: str) -> dict:
+    script = Path(__file__).with_name("image_memory.py")
+    command = [sys.executable, str(script), str(folder), start]
+    environment = os.environ | ONE_HEAP | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_every_hostile_file_belongs_to_a_format():
+    assert {name.split()[0] for name in HOSTILE} == set(FORMATS)
+
+
+@pytest.mark.parametrize("start", FORMATS)
+def test_no_image_file_takes_more_than_256_mb_or_seconds(tmp_path, start):
+    found = results(tmp_path, start)
+    assert found.keys() == {name for name in HOSTILE if name.startswith(start)}
+    for name, ways in found.items():
+        for way, (grown, seconds, outcome) in ways.items():
+            assert grown <= MOST_BYTES, (name, way, grown, outcome)
+            assert seconds <= MOST_SECONDS, (name, way, seconds, outcome)
+            assert outcome in ("read", "picture-broken", "picture-too-large"), (name, way, outcome)
+    # The figures are of images that were decoded, at a size close to the limit.
+    read = max(grown for ways in found.values() for grown, _, outcome in ways.values() if outcome == "read")
+    assert read > 0.75 * MOST_BYTES
