@@ -64,6 +64,7 @@ exit codes:
   130  interrupted
 """
 
+GIVEN_PICTURES = ("adapt", "predict", "eval", "data")
 STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 INTERRUPTED = 130
 
@@ -161,10 +162,17 @@ def _code_of(program: Callable[[list[str]], int | None], arguments: list[str], a
         if isinstance(error, BrokenPipeError):
             _discard_stdout()  # the reader has seen enough
             return 0
-        known = _known(error)
+        known = _known(error, arguments)
         if known is None:
             raise
         return _failed(known, as_json)
+
+
+def _less_to_do(arguments: list[str]) -> str:
+    """What takes less memory, for the command that ran out of it."""
+    if arguments and arguments[0] in GIVEN_PICTURES:
+        return "give fewer or smaller pictures"
+    return "end other programs, or give a smaller network or file"
 
 
 def _open_closed_streams() -> None:
@@ -184,14 +192,14 @@ class _InterruptError(TinytrainError):
         return self.message
 
 
-def _known(error: BaseException) -> TinytrainError | None:
+def _known(error: BaseException, arguments: list[str]) -> TinytrainError | None:
     """`error` with a code and an exit code; None for a bug, or for an end that was meant."""
     if isinstance(error, TinytrainError):
         return error
     if isinstance(error, KeyboardInterrupt):
         return _InterruptError("interrupted", "interrupted before it was done")
     if isinstance(error, MemoryError):
-        text = "the machine has no memory left; give fewer or smaller pictures"
+        text = f"the machine has no memory left; {_less_to_do(arguments)}"
         return StorageError("out-of-memory", text)
     if not isinstance(error, OSError):
         return None

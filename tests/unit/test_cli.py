@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from tinytrain.cli import COMMANDS, Parser, help_text, main
+from tinytrain.cli import COMMANDS, Parser, guarded, help_text, main
 from tinytrain.commands import bench, common
 from tinytrain.errors import BudgetError, StorageError, TinytrainError
 from tinytrain.progress import ProgressLine
@@ -192,6 +192,14 @@ def test_running_out_of_memory_is_one_line(monkeypatch, capsys):
 
     monkeypatch.setattr("tinytrain.commands.info.open_backbone", fail)
     assert main(["info"]) == 6 and capsys.readouterr().err.startswith("tinytrain: out-of-memory: ")
+
+
+@pytest.mark.parametrize("command, remedy", [("import", "a smaller network or file"), ("eval", "pictures")])
+def test_what_to_do_about_memory_is_something_that_the_command_takes(capsys, command, remedy):
+    def fail(arguments):
+        raise MemoryError
+
+    assert guarded(fail, [command]) == 6 and remedy in capsys.readouterr().err
 
 
 def test_what_the_system_refuses_is_one_line_that_names_it(monkeypatch, capsys):

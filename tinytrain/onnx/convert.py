@@ -40,7 +40,8 @@ def import_onnx(
     """Network of the ONNX model `path`, named after the file; pictures become ``(uint8 - mean) * scale``.
 
     `size` is needed only where the file leaves the size of its input open. Raises InputError: a code of
-    `read_onnx` or `check_network`, ``onnx-size``, or ``onnx-unsupported``, which names every node in the way.
+    `read_onnx`, `Walk` or `check_network`, ``onnx-size``, or ``onnx-unsupported``, which names every node in
+    the way. A file takes at most 0.5 GB of memory, eight times the size of the largest.
     """
     source, graph = str(path), read_onnx(path)
     side = _side(graph, size, source)

@@ -9,8 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinytrain.errors import InputError
 from tinytrain.onnx.reading import Graph, Node, UnsupportedError
+from tinytrain.tensorfile import MAX_FILE
+from tinytrain.topology import MAX_LAYERS
 
+# Numbers that all operations together may read: those of the largest network file. A file can hold one array
+# and thousands of operations that read it, each of which has weights of its own in a network.
+MAX_NUMBERS = MAX_FILE // 4
 PICTURE = -1  # stands for the convolution before the first
 # What a value is called in messages, by stage.
 DESCRIBED = {
@@ -67,16 +73,19 @@ class Walk:
     Afterwards `parts` are its convolutions, `problems` the (node, why) that are in the way, `pooled` the
     name of the embedding or None, and `dropped` the nodes of the classifier. `operations` maps the name of
     an operation to its function (walk, node) -> Value, or None where no picture comes out.
+
+    Raises InputError ``onnx-too-large`` if the network would have more layers or numbers than its file can.
     """
 
     def __init__(self, graph: Graph, size: int, operations: dict):
-        self.constants = dict(graph.constants)
+        self.source, self.constants = graph.source, dict(graph.constants)
         self.values = {graph.input: Value(PICTURE, "picture", 3, (size, size))}
         self.readers: dict[str, int] = {}
         for node in graph.nodes:
             for name in node.inputs:
                 self.readers[name] = self.readers.get(name, 0) + 1
         self.parts: list[Part] = []
+        self.read = self.scaled = 0  # numbers of constants read, and of weights scaled
         self.problems: list[tuple[Node, str]] = []
         self.dropped: list[Node] = []
         self.pooled: str | None = None
@@ -122,9 +131,25 @@ class Walk:
         array = self.constants[name]
         if array.dtype != np.float32:
             raise UnsupportedError(f"its {what} is {array.dtype}, not float32")
+        self.read += array.size
+        self.refuse_large()
         if shape is not None and array.shape != shape:
             raise UnsupportedError(f"its {what} has shape {array.shape}, not {shape}")
         if not np.isfinite(array).all():
             bad = array.size - int(np.isfinite(array).sum())
             raise UnsupportedError(f"{bad} of {array.size} numbers in its {what} are NaN or infinite")
         return array.astype(np.float64)
+
+    def refuse_large(self) -> None:
+        """Before anything is copied for it, refuse what no network file can hold."""
+        if (numbers := max(self.read, self.scaled)) > MAX_NUMBERS:
+            what = f"weights of {numbers:,} numbers by now, the limit is {MAX_NUMBERS:,}"
+        elif len(self.parts) > MAX_LAYERS:
+            what = f"{len(self.parts):,} convolutions, the limit is {MAX_LAYERS:,}"
+        else:
+            return
+        raise InputError(
+            "onnx-too-large",
+            f"{self.source}: its operations have {what}, counting what they share every time;"
+            " export a smaller model",
+        )

@@ -28,6 +28,7 @@ def convolution(walk: Walk, node: Node) -> Value:
     _check_padding(node, weight.shape[2], stride, value.hw)
     out_hw = tuple((side - 1) // stride + 1 for side in value.hw)
     walk.parts.append(Part(kind, weight, bias, stride, value, out_hw))
+    walk.refuse_large()
     return Value(len(walk.parts) - 1, "linear", len(weight), out_hw)
 
 
@@ -92,6 +93,8 @@ def batch_norm(walk: Walk, node: Node) -> Value:
     if (variance + epsilon <= 0).any():
         raise UnsupportedError("a variance is not above 0")
     gain, part = scale / np.sqrt(variance + epsilon), walk.parts[value.part]
+    walk.scaled += part.weight.size
+    walk.refuse_large()
     part.weight = part.weight * gain[:, None, None, None]
     part.bias = (part.bias - mean) * gain + bias
     return value

@@ -11,6 +11,7 @@ import numpy as np
 from tinytrain.atomic import read_bytes
 from tinytrain.errors import InputError
 from tinytrain.extras import install
+from tinytrain.onnx.wire import MAX_FIELDS, count_fields
 from tinytrain.tensorfile import MAX_FILE
 
 OLDEST_OPSET = 9  # before it BatchNormalization and others meant other things
@@ -49,13 +50,17 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """`shape` of the input is (batch, channels, rows, columns), None where the file leaves a number open."""
+    """`shape` of the input is (batch, channels, rows, columns), None where the file leaves a number open.
+
+    `data` are the bytes of the file, `source` is its name in messages.
+    """
 
     nodes: tuple[Node, ...]
     constants: dict[str, np.ndarray]
     input: str
     shape: tuple[int | None, ...]
     data: bytes
+    source: str
 
 
 def need_onnx():
@@ -72,13 +77,22 @@ def need_onnx():
 def read_onnx(path: str | os.PathLike) -> Graph:
     """Graph of the ONNX file `path`, at most 64 MiB.
 
-    Raises InputError: a code of `read_bytes`, ``onnx-missing``, ``onnx-corrupt``, ``onnx-external``,
-    ``onnx-opset``, ``onnx-functions``, ``onnx-input`` or ``onnx-order``.
+    Raises InputError: a code of `read_bytes`, ``onnx-missing``, ``onnx-too-large``, ``onnx-corrupt``,
+    ``onnx-external``, ``onnx-opset``, ``onnx-functions``, ``onnx-input`` or ``onnx-order``.
     """
     onnx, source = need_onnx(), str(path)
     data = read_bytes(path, MAX_FILE)
     try:
+        fields = count_fields(data, onnx.ModelProto.DESCRIPTOR)
+        if fields > MAX_FIELDS:
+            raise InputError(
+                "onnx-too-large",
+                f"{source} has more than {MAX_FIELDS:,} fields, operations and numbers outside of weights;"
+                " export the model with its weights as raw data, and without what is not needed to run it",
+            )
         model = onnx.load_model_from_string(data)
+    except InputError:
+        raise
     except Exception as error:  # protobuf names its errors differently from version to version
         raise InputError("onnx-corrupt", f"{source} is no readable ONNX file; copy it again") from error
     if not model.graph.node:
@@ -94,7 +108,7 @@ def read_onnx(path: str | os.PathLike) -> Graph:
             nodes.append(node)
     name, shape = _input(onnx, model.graph, constants, source)
     _check_order(nodes, {name, *constants}, source)
-    return Graph(tuple(nodes), constants, name, shape, data)
+    return Graph(tuple(nodes), constants, name, shape, data, source)
 
 
 def _check_model(onnx, model, source: str) -> None:

@@ -1,0 +1,42 @@
+"""Hostile ONNX files imported in a fresh process, as the operating system sees it; prints one JSON object.
+
+Argument: a folder to write files to. Maps each name of `hostilemodels.HOSTILE`, and "largest", to [bytes that
+the process grew by at most, seconds of processor time, code of the error or None].
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import osview
+from hostilemodels import HOSTILE, convolutions, largest
+
+from tinytrain.errors import InputError
+from tinytrain.onnx.convert import import_onnx
+
+
+def measured(path: Path) -> list:
+    before, start = osview.settled(), time.process_time()
+    try:
+        import_onnx(path)
+        code = None
+    except InputError as error:
+        code = error.code
+    seconds = time.process_time() - start
+    return [osview.status("VmHWM") - before, round(seconds, 3), code]
+
+
+def main() -> None:
+    path = Path(sys.argv[1]) / "model.onnx"
+    path.write_bytes(convolutions(1, 2))
+    import_onnx(path)  # code is loaded
+    results = {}
+    for name, make in (HOSTILE | {"largest": largest}).items():
+        path.write_bytes(make())
+        results[name] = measured(path)
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()
