@@ -20,10 +20,18 @@ from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.folder import printable
 from tinytrain.episode import wrong_class_names
 from tinytrain.errors import InputError
+from tinytrain.imagefile.stored import MAX_SIDE, PIXEL_BYTES
 from tinytrain.pictures import fit, load_picture
 
 FOLDER_VARIABLE = "TINYTRAIN_DATA"
 MAX_BYTES = 2**30  # all arrays of a pack together; the largest known one unpacks to 229 MB
+MAX_HEADER = 10_000  # bytes of the header of an array, as in numpy
+END_RECORD = 22  # bytes at the end of a zip file, before a comment
+MAX_DIRECTORY = 2**16  # bytes of the list of members of a pack
+MAX_IMAGE = 2**26  # bytes of an encoded image
+MAX_PIXELS = PIXEL_BYTES // 7  # of a raw image: three bytes, and four where it is resized
+# What numpy writes. Others cannot be told to unpack no more than so many bytes.
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 MEMBERS = ("images", "data", "offsets", "labels", "class_names")
 OPTIONAL = ("track", "speaker", "class_split", "class_alphabet")
 
@@ -120,6 +128,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise InputError("pack-missing", f"{str(path)!r} is no file; check the path")
     try:
+        _check_directory(path)
         with zipfile.ZipFile(path) as archive:
             wanted = {key: f"{key}.npy" for key in MEMBERS + OPTIONAL}
             present = {key: member for key, member in wanted.items() if member in archive.namelist()}
@@ -135,15 +144,36 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
         raise _BrokenPackError(f"cannot be read ({reason})") from error
 
 
+def _check_directory(path: Path) -> None:
+    """Raises _BrokenPackError for a long list of members: zipfile would make an object of each."""
+    with open(path, "rb") as file:
+        file.seek(-min(path.stat().st_size, END_RECORD + 2**16), os.SEEK_END)
+        end = file.read()
+    at = end.rfind(b"PK\5\6")
+    if at < 0:
+        return  # no zip file at all
+    # Behind one of these, lengths of 64 bits are stated elsewhere; no pack needs them.
+    length = int.from_bytes(end[at + 12 : at + 16], "little")
+    if len(end) - at < END_RECORD or length > MAX_DIRECTORY or end[max(0, at - 20) :].startswith(b"PK\6\7"):
+        raise _BrokenPackError(f"{length:,} bytes name its members, the limit is {MAX_DIRECTORY:,}")
+
+
 def _read_array(archive: zipfile.ZipFile, member: str) -> np.ndarray:
+    if archive.getinfo(member).compress_type not in COMPRESSIONS:
+        raise _BrokenPackError(f"{member} is compressed in a way that numpy does not use")
     with archive.open(member) as file:
-        major = np.lib.format.read_magic(file)[0]
+        start = file.read(12)
+    major = start[6] if len(start) == 12 else 0
+    if int.from_bytes(start[8 : 10 if major == 1 else 12], "little") > MAX_HEADER:
+        raise _BrokenPackError(f"{member} has a header of more than {MAX_HEADER:,} bytes")
+    with archive.open(member) as file:
+        np.lib.format.read_magic(file)
         header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}[major]
         shape, _, dtype = header(file)
         held = archive.getinfo(member).file_size - file.tell()
     # numpy allocates what the header claims before it finds out that the bytes are not there.
     claimed = int(dtype.itemsize) * int(np.prod([int(n) for n in shape], dtype=object))
-    if dtype.hasobject or min(shape, default=0) < 0 or claimed != held:
+    if dtype.hasobject or dtype.itemsize == 0 or min(shape, default=0) < 0 or claimed != held:
         raise _BrokenPackError(f"{member} claims {shape} of {dtype} but holds {held:,} bytes")
     with archive.open(member) as file:
         return np.lib.format.read_array(file, allow_pickle=False)
@@ -220,6 +250,8 @@ def _jpeg_reader(name: str, arrays, n: int):
         )
     if offsets[0] < 0 or offsets[-1] > len(data) or (offsets[1:] < offsets[:-1]).any():
         raise _BrokenPackError(f"offsets do not ascend from 0 to the {len(data):,} bytes of data")
+    if (longest := int(np.diff(offsets).max(initial=0))) > MAX_IMAGE:
+        raise _BrokenPackError(f"one of its images has {longest:,} bytes, the limit is {MAX_IMAGE:,}")
     return lambda i, size: load_picture(data[offsets[i] : offsets[i + 1]].tobytes(), size, f"{name}/{i:05d}")
 
 
@@ -231,5 +263,11 @@ def _raw_reader(arrays, n: int):
     if not good or len(images) != n or 0 in images.shape:
         raise _BrokenPackError(
             f"images is {images.shape} of {images.dtype}, expected ({n}, h, w, 1 or 3) of uint8"
+        )
+    height, width = images.shape[1:3]
+    if max(height, width) > MAX_SIDE or height * width > MAX_PIXELS:
+        raise _BrokenPackError(
+            f"its images are {width} x {height} pixels, the limit is {MAX_PIXELS / 10**6:.0f} million"
+            f" and {MAX_SIDE:,} a side"
         )
     return lambda i, size: fit(images[i], size)

@@ -13,7 +13,7 @@ import numpy as np
 from tinytrain.atomic import read_bytes
 from tinytrain.datasets.targets.listing import broken
 
-LIMIT = 2**24  # bytes of a file, and of what its compressed parts unpack to
+LIMIT = 2**24  # bytes of a file, and of what all its compressed parts unpack to
 HEADER = 128
 MATRIX, COMPRESSED = 14, 15
 TYPES = {
@@ -40,11 +40,13 @@ def _find(data: bytes, name: str) -> np.ndarray:
     order = {b"IM": "<", b"MI": ">"}.get(data[126:HEADER])
     if order is None or struct.unpack_from(order + "H", data, 124)[0] != 0x0100:
         raise _BrokenMatError("the header is of another kind")
-    at = HEADER
+    at, room = HEADER, LIMIT
     while at < len(data):
         kind, content, at = _element(data, at, order)
         if kind == COMPRESSED:
-            kind, content, _ = _element(_inflated(content), 0, order)
+            whole = _inflated(content, room)
+            room -= len(whole)
+            kind, content, _ = _element(whole, 0, order)
         if kind == MATRIX and (array := _matrix(content, order, name)) is not None:
             return array
     raise _BrokenMatError("it is not in there")
@@ -67,10 +69,11 @@ def _element(data: bytes, at: int, order: str) -> tuple[int, bytes, int]:
     return kind, data[start : start + size], end
 
 
-def _inflated(content: bytes) -> bytes:
+def _inflated(content: bytes, room: int) -> bytes:
+    """The bytes that `content` unpacks to, at most `room`."""
     unpacker = zlib.decompressobj()
     try:
-        whole = unpacker.decompress(content, LIMIT)
+        whole = unpacker.decompress(content, max(room, 1))
     except zlib.error as error:
         raise _BrokenMatError(f"compressed part: {error}") from error
     if not unpacker.eof:

@@ -62,6 +62,13 @@ def test_a_compressed_part_that_is_cut_off_or_unpacks_to_too_much_is_refused(tmp
         read_mat(written(tmp_path, whole), "labels")
 
 
+def test_all_compressed_parts_together_have_one_limit(tmp_path):
+    part = mat_bytes("other", np.ones((1, 2**23), np.uint8), compressed=True)
+    whole = part + part[128:] * 3 + mat_bytes("labels", np.ones((1, 3), np.uint8))[128:]
+    with pytest.raises(InputError, match="cut off or too large"):
+        read_mat(written(tmp_path, whole), "labels")
+
+
 def test_negative_dimensions_are_refused(tmp_path):
     data = bytearray(mat_bytes("labels", np.ones((2, 4), np.uint8), compressed=False))
     at = data.index(np.array([2, 4], "<i4").tobytes())

@@ -4,6 +4,7 @@ import pickle
 import zipfile
 
 import numpy as np
+import osview
 import pytest
 from PIL import Image
 
@@ -214,6 +215,61 @@ def test_a_pack_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
     assert path.stat().st_size < 5_000
     with pytest.raises(InputError, match="when unpacked, the limit is 100,000"):
         load_pack(path)
+
+
+def test_class_names_of_no_length_are_refused_however_many_there_are(tmp_path):
+    file = io.BytesIO()
+    header = {"descr": "<U0", "fortran_order": False, "shape": (10**9,)}
+    np.lib.format.write_array_header_1_0(file, header)
+    with pytest.raises(InputError, match=r"class_names\.npy claims \(1000000000,\)"):
+        load_pack(with_member(tmp_path, "class_names", file.getvalue()))
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_members_that_unpack_without_limit_are_refused(tmp_path, kind):
+    path = saved(tmp_path, {k: v for k, v in raw_arrays().items() if k != "images"})
+    file = io.BytesIO()
+    np.save(file, raw_arrays()["images"])
+    with zipfile.ZipFile(path, "a", kind) as archive:
+        archive.writestr("images.npy", file.getvalue() + bytes(10**7))
+    with pytest.raises(InputError, match=r"images\.npy is compressed in a way that numpy does not use"):
+        load_pack(path)
+
+
+def test_a_long_header_of_an_array_is_refused_before_it_is_read(tmp_path):
+    header = b"\x93NUMPY\2\0" + (10**8).to_bytes(4, "little") + b" " * 10**8
+    path = with_member(tmp_path, "images", header)
+    osview.settled()
+    before = osview.status("VmHWM")
+    with pytest.raises(InputError, match=r"images\.npy has a header of more than 10,000 bytes"):
+        load_pack(path)
+    assert osview.status("VmHWM") - before < 10**7
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_long_list_of_members_is_refused_before_it_is_read(tmp_path, wide):
+    path = saved(tmp_path, raw_arrays())
+    data = path.read_bytes()
+    locator = b"PK\6\7" + bytes(16) if wide else b""
+    size = data[-10:-6] if wide else (10**6).to_bytes(4, "little")
+    path.write_bytes(data[:-22] + locator + data[-22:-10] + size + data[-6:])
+    with pytest.raises(InputError, match="bytes name its members, the limit is 65,536"):
+        load_pack(path)
+
+
+@pytest.mark.parametrize("shape", [(1, 6000, 6000, 1), (1, 1, 70_000, 3)])
+def test_raw_images_are_limited_as_files_are(tmp_path, shape):
+    arrays = {"images": np.zeros(shape, np.uint8), "labels": np.zeros(1, INT), "class_names": np.array(["a"])}
+    with pytest.raises(
+        InputError, match=rf"images are {shape[2]} x {shape[1]} pixels, the limit is 35 million"
+    ):
+        load_pack(saved(tmp_path, arrays))
+
+
+def test_one_image_of_a_pack_has_a_limit_of_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(packs, "MAX_IMAGE", 600)
+    with pytest.raises(InputError, match=r"one of its images has [0-9]+ bytes, the limit is 600"):
+        load_pack(saved(tmp_path, jpeg_arrays()))
 
 
 @pytest.mark.parametrize("data", [b"", b"no zip", b"PK\x03\x04" + b"\0" * 50])
