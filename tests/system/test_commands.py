@@ -94,8 +94,9 @@ def breaking(path):
     """A JPEG that looks whole until it is decoded."""
     whole = io.BytesIO()
     Image.new("RGB", (16, 16)).save(whole, "JPEG")
-    header = whole.getvalue().partition(b"\xff\xda")[0]
-    path.write_bytes(header + b"\xff\xd9")
+    data = bytearray(whole.getvalue())
+    data[data.index(b"\xff\xda") + 6] = 0x33  # the scan names tables that are not there
+    path.write_bytes(data)
     return path
 
 
