@@ -136,9 +136,11 @@ def main() -> None:
     with one_thread():
         working, budget, clock = WorkingCopy(network), Budget(task["budget"], task["macs"]), Clock()
         _, fitted = adapt_module.plan_adaptation(network, working, kernels, policy, episode, budget, 0, clock)
+        if fitted.program.network is not network:  # the plan adds lite residual modules
+            working = WorkingCopy(fitted.program.network)
         arena = Arena(fitted.program.nbytes)
         session = Session(fitted, arena, working, kernels, episode, 0, task["lanes"])
-        warm(session, network, kernels)
+        warm(session, fitted.program.network, kernels)
         leaked = []
 
         def progress(stage, done, total, loss):
