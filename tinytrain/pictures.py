@@ -95,6 +95,8 @@ def _named_errors(source, name):
             # Decoders warn about oddities that do not matter here and would break up the output.
             warnings.simplefilter("ignore")
             yield
+    except MemoryError:
+        raise  # it says nothing of the picture
     except InputError as error:
         raise InputError(error.code, f"{name!r} {str(error).removeprefix(error.code + ': ')}") from None
     except Exception as error:

@@ -26,9 +26,16 @@ def _drawn(count: int, some: int, rng: np.random.Generator) -> tuple[int, ...]:
 
 def union(a: Slot, b: Slot) -> Slot:
     """One slot with what either of two draws of the same slot trains; it has no place in the flat vector."""
-    channels = tuple(sorted({*a.channels, *b.channels}))
-    inputs = None if a.inputs is None else tuple(sorted({*a.inputs, *b.inputs}))
-    return _resized(a, channels, inputs)
+    inputs = None if a.inputs is None else _both(a.inputs, b.inputs)
+    return _resized(a, _both(a.channels, b.channels), inputs)
+
+
+def _both(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """What is in either, in rising order. A set of hundreds would take tens of kB beside the arena."""
+    chosen = np.zeros(max(*a, *b) + 1, bool)
+    for some in (a, b):
+        chosen[list(some)] = True
+    return tuple(np.flatnonzero(chosen).tolist())
 
 
 def _resized(slot: Slot, channels: tuple[int, ...], inputs: tuple[int, ...] | None) -> Slot:

@@ -11,6 +11,7 @@ from tinytrain.jit.facts import portable
 SOURCES = {
     "tinytrain": (
         "*.py",
+        "imagefile/*.py",
         "kernels/*.py",
         "policies/*.py",
         "report/report.py",

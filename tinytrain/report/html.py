@@ -8,7 +8,7 @@ from tinytrain.report.text import render_text
 from tinytrain.units import format_bytes
 
 WIDTH, HEIGHT = 720, 260
-TICKS = ("fill", "head", "embed", "backward", "head", "predict")  # the columns of the arena map
+TICKS = ("fill", "head", "embed", "backward", "head", "result", "predict")  # the columns of the arena map
 LABELLED = 14  # pixels a buffer must be high to carry its name
 STAGES = ("before_cosine", "before", "after")
 

@@ -100,8 +100,8 @@ class Slots:
 
     def contents(self) -> list[bytes]:
         """The delta in use and the one before it, those of them that are whole, without counting a start."""
-        with self._held():
-            state = self._intact(strict=False)
+        with self._told():
+            state = self.look()
             states = (state, self._without_current(state))
         return [s.data for s in states if s is not None and s.data is not None]
 
