@@ -96,7 +96,10 @@ def frozen_bytes(network: Network) -> int:
 
 
 def memory(network: Network, episode: Episode, budget: Budget, fit: Fit, result: int | None = None) -> dict:
-    """Bytes: the limit, the arena that was placed, the published formula, and what no budget limits."""
+    """Bytes: the limit, the arena that was placed, the published formula, and what no budget limits.
+
+    `result` is what the delta keeps of the arena, None before there is one.
+    """
     updated = sum(u.n_weights(network) for u in fit.recipe.updates)
     added = fit.program.network.added.values()
     numbers = network.n_weights + sum(layer.cout for layer in network.layers)
@@ -105,11 +108,10 @@ def memory(network: Network, episode: Episode, budget: Budget, fit: Fit, result:
         "working_copy": 4 * (numbers + sum(a.size for pair in added for a in pair)),
         "support_pictures": 3 * network.preprocessing.size**2 * len(episode.support),
     }
-    if result is not None:
-        outside["delta"] = result
     return {
         "budget": budget.memory,
         "arena": fit.program.nbytes,
+        **({} if result is None else {"delta": result}),
         "paper": paper_memory(network.layers, updated),
         "trained_numbers": n_trained(network, fit.recipe.updates),
         "outside": outside,

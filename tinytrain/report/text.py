@@ -129,7 +129,8 @@ def _memory(facts: dict) -> list:
     m, r = facts["memory"], facts["resources"]
     outside = ", ".join(f"{name.replace('_', ' ')} {format_bytes(n)}" for name, n in m["outside"].items())
     lines = [
-        f"arena {m['arena']:,} of {m['budget']:,} bytes ({m['arena'] / max(m['budget'], 1):.0%})",
+        f"arena {m['arena']:,} of {m['budget']:,} bytes ({m['arena'] / max(m['budget'], 1):.0%})"
+        + (f", of which the delta keeps {m['delta']:,}" if "delta" in m else ""),
         f"{_both(m['paper'])} as published (16 bytes per trained weight + peak activation)",
         f"not in the budget: {outside}",
         f"{m['trained_numbers']:,} trained numbers, optimizer {r['optimizer']}, head {r['head']}, "
