@@ -55,7 +55,7 @@ def simulate(
         if error.smallest is None or error.smallest <= board.arena_bytes:
             raise
         ram = room(board.arena_bytes, error.smallest)
-        task = TaskShape(len(episode.support), episode.n_way)
+        task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
         remedies = list(for_ram(board, network, policy, task, error.smallest))
         return Simulation({**facts, "fits": False, "remedies": remedies, "ram": ram, "flash": None})
     delta = encode_delta(report.delta)

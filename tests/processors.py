@@ -61,10 +61,8 @@ class _Codegen(JITCPUCodegen):
             cpu=processor, features="", opt=config.OPT, codemodel="jitdefault", jit=True
         )
         self._data_layout = str(self._tm.target_data)
-        self._loopvect, self._opt_level = (
-            False,
-            0,
-        )  # as numba's own for an optimisation level that is no "max"
+        # As numba's own for an optimisation level that is not "max".
+        self._loopvect, self._opt_level = False, 0
 
     def _create_empty_module(self, name):
         module = super()._create_empty_module(name)

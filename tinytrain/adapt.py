@@ -130,24 +130,31 @@ def plan_adaptation(
 def run_session(session: Session, network: Network, force: bool, progress: Progress, clock) -> tuple:
     """Train, judge the result and answer the queries: (delta, evidence, verdict, answers).
 
-    The answers are labels of the query pictures: before training by the recipe's head and by cosine
-    prototypes, afterwards, and what the guard withheld. The arrays of the delta lie in the arena of the
-    session, whose other bytes are given back.
+    The answers are four arrays of labels of the query pictures: by the recipe's head before training, by
+    cosine prototypes before training, by what is kept, and what the guard withheld (or None). They and the
+    arrays of the delta lie in the arena of the session, whose other pages are given back.
     """
     episode = session.episode
     heads_before, delta, evidence = _train(session, network, progress, clock)
     session.release(RESULT)
     clock.lap("head")
-    adapted = session.predict(episode.query, delta.head)[0] if evidence.finite else None
+    query = episode.query
+    answers = session.array("answers") if len(query) else np.empty((3, 0), np.int32)
+    adapted, before_cosine, before = answers
+    if evidence.finite:
+        session.predict(answers[:1], query, delta.head)
     session.trainer.working.restore()
-    before_cosine, before = session.predict(episode.query, *heads_before)
+    session.predict(answers[1:], query, *heads_before)
     session.release(RESULT)
     # Last of all: what the verdict names takes memory that no plan knows of.
     guard = judge(evidence, episode.support, episode.class_names, force)
     if not guard.accepted:
         delta = replace(delta, slices=(), head=session.with_means(heads_before[0]), views=1)
+    session.keep([*delta.arrays(), answers])
     clock.lap("queries")
     after, withheld = (adapted, None) if guard.accepted else (before_cosine, adapted)
+    if not evidence.finite:
+        withheld = None
     return delta, evidence, guard, (before, before_cosine, after, withheld)
 
 
@@ -168,7 +175,9 @@ def _train(session: Session, network: Network, progress, clock) -> tuple:
     clock.lap("training")
     finite = bool(np.isfinite(losses).all())
     trained = finite and bool(losses)
-    head, tick = (session.fit_heads(AFTER)[1], AFTER) if trained else (head_before, BEFORE)
+    head, tick = head_before if not recipe.updates else cosine, BEFORE
+    if trained:
+        head, tick = session.fit_heads(AFTER)[1], AFTER
     # Features and workspaces are given back before the result is written down and judged.
     session.release(AFTER)
     delta = Delta(

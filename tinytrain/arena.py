@@ -149,6 +149,12 @@ class Arena:
                 self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
             start = max(start, offset + length)
 
+    def keep(self, arrays: Iterable[np.ndarray]) -> None:
+        """Give back all pages but those that hold `arrays`; some of these may lie elsewhere."""
+        first = self._bytes.ctypes.data
+        places = ((array.ctypes.data - first, array.nbytes) for array in arrays)
+        self.release((offset, n) for offset, n in places if 0 <= offset < self.nbytes)
+
     def view(self, offset: int, shape: tuple[int, ...], dtype) -> np.ndarray:
         """A writable array over the bytes from `offset` on."""
         dtype = np.dtype(dtype)

@@ -19,6 +19,8 @@ from tinytrain.segments import SegmentBank, embed_segment, externals_of, prefix_
 FILL, BEFORE, EMBED, BACKWARD, AFTER, RESULT, PREDICT = range(7)
 OPTIMIZER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # bfloat16 moments per trained number
 OPTIMIZER_BLOCK = 1024
+ITEM_BYTES = 100  # of the lists of a step, for each picture that it looks at
+FEW_ITEMS = 100  # whose lists are no more than Python takes for other reasons
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +107,7 @@ def compile_training(
     _cache_buffers(book, bank.externals["features"], r, task, bank.start)
     _lane_buffers(book, bank.externals, r, bool(recipe.updates))
     _step_buffers(book, network, r, task, recipe)
+    _reserve_heap(book, r, task, recipe)
     _trained_buffers(book, recipe, r, n_trained(network, recipe.updates))
     _head_buffers(book, network, recipe, task)
     _result_buffers(book, network, recipe, r, task)
@@ -193,10 +196,6 @@ def _step_buffers(book, network, r: Resources, task: TaskShape, recipe: Recipe) 
     size, way = network.embedding_size, task.n_way
     queries = r.step_queries + n_unlabelled(recipe, r, task)
     longest = max(r.step_support, queries)
-    if task.n_support > r.step_support:
-        # Numpy takes these bytes beside the arena: the order of the pictures, and four such arrays while a
-        # step draws some of them. Nothing else ever lies here, so that these pages are never touched.
-        book.add("numbers of pictures", (5, task.n_support), FILL, PREDICT, "int64")
     book.add("embeddings of support", (r.step_support, size), BEFORE, AFTER)
     book.add("class sums", (way, size), BEFORE, AFTER)
     book.add("class counts", (way,), BEFORE, AFTER)
@@ -217,6 +216,23 @@ def _step_buffers(book, network, r: Resources, task: TaskShape, recipe: Recipe) 
         book.add("gradient of prototypes", (way, size), BACKWARD, BACKWARD)
 
 
+def _reserve_heap(book, r: Resources, task: TaskShape, recipe: Recipe) -> None:
+    """Bytes for what numpy and Python take beside the arena. Nothing is ever put here: no page is touched.
+
+    That is the order of the support pictures, four such arrays while a step draws some of them and one of
+    the query pictures that it looks at, and the lists of a step.
+    """
+    unlabelled = n_unlabelled(recipe, r, task)
+    drawn, items = 0, r.step_support + r.step_queries + unlabelled
+    if task.n_support > r.step_support:
+        drawn += (5 if recipe.updates else 3) * task.n_support
+    if unlabelled:
+        drawn += task.n_query
+    nbytes = 8 * drawn + (ITEM_BYTES * items if items > FEW_ITEMS else 0)
+    if nbytes:
+        book.add("beside the arena", (nbytes,), FILL, PREDICT, "uint8")
+
+
 def _trained_buffers(book, recipe: Recipe, r: Resources, trained: int) -> None:
     if not trained:
         return
@@ -231,7 +247,7 @@ def _trained_buffers(book, recipe: Recipe, r: Resources, trained: int) -> None:
 
 
 def _head_buffers(book, network, recipe: Recipe, task: TaskShape) -> None:
-    """Heads lie here until queries were predicted by them, and what was found on the way is written down."""
+    """Heads, which queries are predicted by, and the labels that three of them give."""
     way, size, trains = task.n_way, network.embedding_size, bool(recipe.updates)
 
     def add(head: str, first: int) -> None:
@@ -239,6 +255,8 @@ def _head_buffers(book, network, recipe: Recipe, task: TaskShape) -> None:
         book.add(f"{head}: offsets", (way,), first, PREDICT)
 
     result = AFTER if trains else BEFORE
+    if task.n_query:
+        book.add("answers", (3, task.n_query), RESULT, PREDICT, "int32")
     add("head before, cosine", BEFORE)
     book.add("head before, cosine: lengths", (way,), BEFORE, PREDICT)
     book.add("head result: means", (way, size), result, PREDICT)

@@ -78,13 +78,12 @@ class Trainer:
     def _bind_cache(self) -> None:
         array, r = self.bind.array, self.resources
         self.filler = Prefix(self.bind, "fill", "workspace (fill)") if r.sets else None
-        self.cache, self.ranges = [], []
-        if r.sets:
+        self.cache = self.ranges = None
+        if r.sets:  # (set, picture, values); an array of its own for each would take 240 bytes of heap
             codes = array("cached features")
-            self.cache = [[codes[s, i].reshape(-1) for i in range(codes.shape[1])] for s in range(r.sets)]
+            self.cache = codes.reshape(*codes.shape[:2], -1)
         if "cached feature ranges" in self.program.buffers:
-            ranges = array("cached feature ranges")
-            self.ranges = [[ranges[s, i] for i in range(ranges.shape[1])] for s in range(r.sets)]
+            self.ranges = array("cached feature ranges")
 
     def _bind_step(self) -> None:
         array = self.bind.array
@@ -137,19 +136,19 @@ class Trainer:
                 progress(i + 1, len(self.labels))
 
     def _store(self, view: int, i: int, features: np.ndarray) -> None:
-        if self.ranges:
-            self.kernels.quantize(self.cache[view][i], self.ranges[view][i], features.reshape(-1))
+        if self.ranges is not None:
+            self.kernels.quantize(self.cache[view, i], self.ranges[view, i], features.reshape(-1))
         else:
-            np.copyto(self.cache[view][i], features.reshape(-1))
+            np.copyto(self.cache[view, i], features.reshape(-1))
 
     def load(self, lane: Lane, row: int, item: Item) -> None:
         view, i = item
         target = lane.features[row].reshape(-1)
         if 0 <= view < self.resources.sets and i < len(self.labels):
-            if self.ranges:
-                self.kernels.dequantize(target, self.cache[view][i], self.ranges[view][i])
+            if self.ranges is not None:
+                self.kernels.dequantize(target, self.cache[view, i], self.ranges[view, i])
             else:
-                np.copyto(target, self.cache[view][i])
+                np.copyto(target, self.cache[view, i])
             return
         np.copyto(lane.prefix.picture, self.read(i))
         np.copyto(target, lane.prefix.features(self.augmentation(view, i)).reshape(-1))

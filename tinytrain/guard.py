@@ -27,8 +27,8 @@ class Evidence:
     """What an adaptation leaves behind for the guard.
 
     `losses` of the steps that were run, out of `steps`; `finite`: whether every number of the result is;
-    `before` and `after` (n, leftout.COLUMNS) are what `leftout.measure` found, `after` None where training
-    broke off. `macs` is what measuring cost.
+    `before` and `after` (n, leftout.COLUMNS) are what `leftout.measure` found, in the arena; `after` is None
+    if training broke off. `macs` is what measuring cost.
     """
 
     losses: list[float]

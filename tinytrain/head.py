@@ -30,7 +30,7 @@ NO_LEAD = 1e-4  # of the largest logit: less is rounding
 class Head:
     """`weights` (way, d), `offsets` (way,), class `means` (way, d) of unit embeddings with `counts` (way,).
 
-    A head that only predicts has no `means` (None), which are for adding classes.
+    `means` are needed to add classes; None in a head that only predicts.
     `temperature` divides the logits, so that probabilities are about as often right as they say; `left_out`
     is the leave-one-out accuracy on the support, None if every class has a single picture. `factor`, for
     LDA, is the packed lower Cholesky factor of the covariance, (d * (d + 1) / 2,): what adding classes needs.
@@ -80,11 +80,11 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 @dataclass
 class HeadArrays:
-    """Arena arrays: weights (way, d), offsets (way,), sums (way, d), counts (way,), scatter (d, d)."""
+    """Arena arrays: weights (way, d), offsets (way,), means (way, d), counts (way,), scatter (d, d)."""
 
     weights: np.ndarray
     offsets: np.ndarray
-    sums: np.ndarray
+    means: np.ndarray
     counts: np.ndarray
     scatter: np.ndarray | None
 
@@ -105,8 +105,8 @@ def fit_head(
     if kind == "lda":
         arrays.scatter.fill(0)
         every_view = partial(_with_scatter, kernels, arrays.scatter, every_view)
-    class_means(kernels, arrays.sums, arrays.counts, every_view())
-    np.copyto(arrays.weights, arrays.sums)
+    class_means(kernels, arrays.means, arrays.counts, every_view())
+    np.copyto(arrays.weights, arrays.means)
     arrays.offsets.fill(0)
     excess = 0.0
     if kind == "lda":
@@ -116,7 +116,7 @@ def fit_head(
     else:
         kernels.normalize_rows(arrays.weights)
     judged = _judged(kind, kernels, arrays, clean, pictures, excess)
-    return Head(kind, arrays.weights, arrays.offsets, arrays.sums, arrays.counts.astype(np.int32), *judged)
+    return Head(kind, arrays.weights, arrays.offsets, arrays.means, arrays.counts.astype(np.int32), *judged)
 
 
 def class_means(kernels, means: np.ndarray, counts: np.ndarray, batches: Iterable[Batch]) -> None:
@@ -137,7 +137,7 @@ def _with_scatter(kernels, scatter: np.ndarray, batches: Batches) -> Iterator[Ba
 
 def _set_lda_offsets(arrays: HeadArrays, excess: float, pictures) -> None:
     """One class after another: the products of all of them take as many bytes as the weights."""
-    rows = zip(arrays.weights, arrays.sums, pictures, strict=True)
+    rows = zip(arrays.weights, arrays.means, pictures, strict=True)
     for k, (weights, mean, count) in enumerate(rows):
         arrays.offsets[k] = lda_offsets(weights, mean, excess, count)
 
@@ -170,7 +170,7 @@ def excess_of_means(kernels, factor: np.ndarray) -> float:
 
 def _solve_lda(kernels, arrays: HeadArrays) -> None:
     """weights = S^-1 mean, S the shrunk covariance within classes; its factor replaces the scatter."""
-    scatter, means = arrays.scatter, arrays.sums
+    scatter, means = arrays.scatter, arrays.means
     for k in range(len(means)):
         kernels.add_outer(scatter, means[k : k + 1], -arrays.counts[k])
     total = float(arrays.counts.sum())
@@ -238,7 +238,7 @@ def _left_out_logit(
 ) -> float:
     """Logit of unit embedding `e` for its own class of `count` pictures, if it were not one of them."""
     share = count / (count - 1)
-    mean = arrays.sums[label] * share - e * (share - 1)
+    mean = arrays.means[label] * share - e * (share - 1)
     if kind == "lda":
         solved = mean[None].astype(np.float32)
         kernels.cholesky_solve(solved, arrays.scatter)

@@ -45,7 +45,10 @@ def _resized(slot: Slot, channels: tuple[int, ...], inputs: tuple[int, ...] | No
 
 
 def most_changed(slots: Iterable[Slot], network: Network, recipe: Recipe, epoch: int) -> tuple[Slot, ...]:
-    """`slots` with as many channels as training may change at the most; an epoch has so many steps."""
+    """`slots` with as many channels as training may change at the most.
+
+    `epoch` is the number of steps in one pass over the support.
+    """
     draws = 1 + -(-recipe.steps // epoch) if recipe.redraw else 1
     return tuple(_grown(slot, network, draws) for slot in slots)
 

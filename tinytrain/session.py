@@ -122,7 +122,8 @@ class Session:
         means = self._means(name)
         cosine = self._fit_head("cosine", name, tick, lambda: self._measured(f"left out ({when})", means))
         if tick == BEFORE:  # training takes the bytes of the means, which their lengths bring back
-            self.array(f"{name}: lengths")[:] = [np.sqrt(np.square(m, dtype=float).sum()) for m in means]
+            squares = (np.square(mean, dtype=float).sum() for mean in means)
+            self.array(f"{name}: lengths")[:] = [np.sqrt(s + 1e-12) for s in squares]  # as `normalize_rows`
         return cosine, head or cosine
 
     def _clean(self) -> Iterator[Batch]:
@@ -147,18 +148,19 @@ class Session:
 
     def _means(self, name: str) -> np.ndarray:
         """Where class means are computed for a head: in its own array, if it keeps them."""
-        own = f"{name}: means"
-        return self.array(own) if own in self.fit.program.buffers else self.trainer.sums
+        recipe = self.fit.recipe
+        kept = name == "head result" or (recipe.head == "cosine" and not recipe.updates)
+        return self.array("head result: means") if kept else self.trainer.sums
 
     def kept(self, head: Head, tick: int) -> Head:
-        """`head`, fitted at `tick`, with all that is kept of it."""
+        """`head`, fitted at `tick`, as a delta keeps it: LDA with its factor, cosine with its means."""
         if head.kind == "lda":
             factor = packed(self.array(f"scatter matrix ({tick})"), self.array("head result: factor"))
             return replace(head, factor=factor)
         return head if head.means is not None else self.with_means(head)
 
     def with_means(self, prototypes: Head) -> Head:
-        """The cosine prototypes of the network as it was, with the means that they came from."""
+        """The cosine prototypes of the network as it was with their means, which are found up to rounding."""
         means = self.array("head result: means")
         multiply_rows(prototypes.weights, self.array("head before, cosine: lengths"), out=means)
         return replace(prototypes, means=means)
@@ -239,20 +241,22 @@ class Session:
         divide_rows(sums, counts, out=self.trainer.prototypes)
 
     def release(self, tick: int) -> None:
-        """Give back the bytes of all buffers whose values were there at `tick` or before and end with it."""
+        """Give back all pages but those of buffers that hold a value at `tick` and are needed after it."""
         program = self.fit.program
         self.trainer.bind.arena.release(
             (row["offset"], row["bytes"]) for row in program.table() if row["first"] <= tick < row["last"]
         )
 
+    def keep(self, arrays: list[np.ndarray]) -> None:
+        """Give back all pages but those that hold `arrays`."""
+        self.trainer.bind.arena.keep(arrays)
+
     # ---- queries ---------------------------------------------------------------------------
 
-    def predict(self, pictures: Pictures, *heads: Head) -> list[np.ndarray]:
-        """Labels (n,) that each head gives to pictures embedded by the network as it is now."""
-        labels = [np.empty(len(pictures), np.int64) for _ in heads]
+    def predict(self, labels: np.ndarray, pictures: Pictures, *heads: Head) -> None:
+        """`labels` (heads, n) that each head gives to pictures embedded by the network as it is now."""
         for i in range(len(pictures)):
             np.copyto(self._predictor.prefix.picture, pictures.picture(i, self.size))
             embedding = self._predictor.embed()
             for head, found in zip(heads, labels, strict=True):
                 found[i] = head.logits(embedding[None]).argmax()
-        return labels

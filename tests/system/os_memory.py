@@ -1,9 +1,9 @@
 """One adaptation in a fresh process, seen by the operating system; prints one JSON object.
 
 Arguments: JSON with `network` (a file or a name), `policy`, `shots` (how many pictures of each class),
-`budget` (the smallest is taken if it is null or less), `macs`, `lanes`, `leak` (bytes of heap that are taken
-in the middle of training and kept, to see that the check sees them) and `hard` (whether the system refuses
-any memory beyond the baseline, the budget and 1 MB).
+`queries`, `budget` (the smallest is taken if it is null or less), `macs`, `lanes`, `leak` (bytes of heap that
+are taken in the middle of training and kept, to see that the check sees them) and `hard` (whether the system
+refuses any memory beyond the baseline, the budget and 1 MB).
 
 What happens before the baseline is outside the budget: pictures decoded, network loaded, plan
 made and bound, kernels and BLAS warmed with the plan's own shapes on every lane at the same time
@@ -36,6 +36,7 @@ from tinytrain.machine import Clock
 from tinytrain.modelfile import load_backbone
 from tinytrain.plan import Budget, TaskShape
 from tinytrain.policies import POLICIES
+from tinytrain.probe import probe
 from tinytrain.session import Session
 from tinytrain.warmup import warm_up
 
@@ -54,27 +55,46 @@ def status(name: bytes) -> int:
     return int(text[text.index(name) + len(name) :].split(None, 1)[0]) * 1024
 
 
-def decoded_episode(size: int, shots: list[int]) -> Episode:
-    """So many shots of each class and 10 queries, pictures in memory: enlarged noise, 400 different ones."""
-    count = sum(shots) + 10
+def decoded_episode(size: int, shots: list[int], queries: int) -> Episode:
+    """So many shots of each class, pictures in memory: enlarged noise, 400 different ones."""
+    count = sum(shots) + queries
     rng = np.random.default_rng(0)
-    labels = np.concatenate([np.repeat(np.arange(len(shots)), shots), rng.integers(0, len(shots), 10)])
+    labels = np.concatenate([np.repeat(np.arange(len(shots)), shots), rng.integers(0, len(shots), queries)])
     tiles = rng.integers(0, 256, (min(count, 400), 8, 8, 3), dtype=np.uint8)
     pictures = tiles.repeat(size // 8, axis=1).repeat(size // 8, axis=2)
     every = Pictures(
         labels.astype(np.int32), tuple(map(str, range(count))), lambda i, size: pictures[i % len(pictures)]
     )
     names = tuple(f"class {k}" for k in range(len(shots)))
-    return Episode(every.take(range(count - 10)), every.take(range(count - 10, count)), names)
+    return Episode(every.take(range(sum(shots))), every.take(range(sum(shots), count)), names)
 
 
-def smallest(network, policy, budget: Budget, shape: TaskShape) -> int:
-    """The smallest budget that a refusal names, before anything was measured."""
-    try:
-        probe_inside(network, policy, budget, shape)
-    except BudgetError as error:
-        return error.smallest
-    raise AssertionError("nothing is refused")
+def smallest(network, policy, macs: float, shape: TaskShape) -> int:
+    """The smallest budget that a refusal names, before anything was measured; a byte less is refused, too."""
+    refused, least = -1, 1
+    while refused != least - 1:
+        refused = least - 1
+        try:
+            probe_inside(network, policy, Budget(refused, macs), shape)
+        except BudgetError as error:
+            least = error.smallest
+        else:
+            raise AssertionError(f"{refused} bytes are not refused")
+    return least
+
+
+def growth_of_probe(network, working, kernels, policy, episode: Episode, budget: Budget) -> int:
+    """Bytes that measuring takes, once it was done for the first time."""
+    task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
+    program, size, seen = probe_inside(network, policy, budget, task), network.preprocessing.size, None
+    for _ in range(2 if program else 0):
+        seen = Peak()
+        probe(
+            network, working, kernels, program.detail["inspected"], episode.support.labels, episode.n_way,
+            lambda i: episode.support.picture(i, size), lambda i: None, program,
+        )  # fmt: skip
+        seen.look()
+    return seen.growth if seen else 0
 
 
 def warm(session: Session, network, kernels) -> None:
@@ -128,9 +148,10 @@ def main() -> None:
     task = json.loads(sys.argv[1])
     network, kernels = load_backbone(task["network"]), kernel_table.load()
     assert network.digest  # computed once and kept, as with every network that was loaded and checked
-    episode, policy = decoded_episode(network.preprocessing.size, task["shots"]), POLICIES[task["policy"]]
+    episode = decoded_episode(network.preprocessing.size, task["shots"], task["queries"])
+    policy = POLICIES[task["policy"]]
     shape = TaskShape(len(episode.support), episode.n_way, len(episode.query))
-    least = smallest(network, policy, Budget(0, task["macs"]), shape)
+    least = smallest(network, policy, task["macs"], shape)
     task["budget"] = max(task["budget"] or 0, least)
     warm_up()
     with one_thread():
@@ -138,6 +159,7 @@ def main() -> None:
         _, fitted = adapt_module.plan_adaptation(network, working, kernels, policy, episode, budget, 0, clock)
         if fitted.program.network is not network:  # the plan adds lite residual modules
             working = WorkingCopy(fitted.program.network)
+        probing = growth_of_probe(network, working, kernels, policy, episode, budget)
         arena = Arena(fitted.program.nbytes)
         session = Session(fitted, arena, working, kernels, episode, 0, task["lanes"])
         warm(session, fitted.program.network, kernels)
@@ -157,7 +179,7 @@ def main() -> None:
         peak.look()
         session.close()
     assert shape == fitted.program.detail["task"]
-    result = {"growth": peak.growth, "arena": arena.nbytes, "lanes": fitted.resources.lanes}
+    result = {"probe": probing, "growth": peak.growth, "arena": arena.nbytes, "lanes": fitted.resources.lanes}
     print(json.dumps(result | {"sets": fitted.resources.sets, "budget": budget.memory, "smallest": least}))
 
 

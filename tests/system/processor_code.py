@@ -26,10 +26,14 @@ NAMES = (
 
 
 def unfused(code: str) -> int:
-    """How many products in LLVM's code are added by an instruction of their own."""
-    products = set(re.findall(r"(%\S+) = fmul ", code))
-    added = re.findall(r" = f(?:add|sub) [^%]*(\S+), (\S+)", code)
-    return sum(bool(products & {a.strip(","), b}) for a, b in added)
+    """How many products in LLVM's code are added by an instruction of their own, also in another block."""
+    products, before = set(re.findall(r"(%\S+) = fmul ", code)), set()
+    passed_on = re.findall(r"(%\S+) = (?:phi|fneg) ([^\n]*)", code)
+    while products != before:
+        before = set(products)
+        products |= {name for name, rest in passed_on if before & set(re.findall(r"%[^\s,\]]+", rest))}
+    added = re.findall(r" = f(?:add|sub) ([^\n]*)", code)
+    return sum(bool(products & set(re.findall(r"%[^\s,]+", rest))) for rest in added)
 
 
 def compile_kernels() -> dict:

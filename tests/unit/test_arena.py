@@ -120,3 +120,11 @@ def test_an_arena_that_is_no_multiple_of_a_page_is_released_to_its_end():
     whole[:] = 7
     made.release([])
     assert not whole.any()
+
+
+def test_what_is_kept_by_array_stays_and_the_other_pages_are_zero():
+    made = Arena(3 * mmap.PAGESIZE)
+    every = made.view(0, (3 * mmap.PAGESIZE,), "uint8")
+    every[:] = 7
+    made.keep([every[mmap.PAGESIZE + 5 : mmap.PAGESIZE + 9], np.ones(4)])
+    assert (every == 7).reshape(3, -1).all(axis=1).tolist() == [False, True, False]

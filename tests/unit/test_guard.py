@@ -223,9 +223,12 @@ def test_wrong_labels_lower_the_fit_of_labels():
 
 def test_more_support_than_a_step_sees_is_measured_class_by_class_in_turn(monkeypatch):
     seen = []
-    monkeypatch.setattr(
-        "tinytrain.adapt.judge", lambda evidence, *rest: seen.append(evidence) or judge(evidence, *rest)
-    )
+
+    def watched(evidence, *rest):
+        seen.append(evidence.before.copy())  # it lies in the arena
+        return judge(evidence, *rest)
+
+    monkeypatch.setattr("tinytrain.adapt.judge", watched)
     report = adapt(toy_network(), toy_episode(3, 20, 0), BIG, "none")
     assert report.fit.resources.step_support < 60
     support = report.episode.support
@@ -235,4 +238,4 @@ def test_more_support_than_a_step_sees_is_measured_class_by_class_in_turn(monkey
     want = np.empty((60, COLUMNS), np.float32)
     measure(want, embedded, support.labels, means, np.full(3, 20, "f"), np.empty_like(means))
     # Features were cached in 8 bits.
-    np.testing.assert_allclose(seen[0].before[:, [OWN, OTHER, NEAR]], want[:, [OWN, OTHER, NEAR]], atol=0.05)
+    np.testing.assert_allclose(seen[0][:, [OWN, OTHER, NEAR]], want[:, [OWN, OTHER, NEAR]], atol=0.05)

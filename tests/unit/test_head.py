@@ -206,7 +206,7 @@ def test_the_lda_head_is_solved_inside_the_given_memory(monkeypatch):
 def test_a_head_lies_in_the_arrays_that_it_was_fitted_in():
     arrays = blank("lda")
     head = fit_head("lda", kernels.load(), arrays, batches((0,)), batches((0,)), SHOTS)
-    assert head.weights is arrays.weights and head.offsets is arrays.offsets and head.means is arrays.sums
+    assert head.weights is arrays.weights and head.offsets is arrays.offsets and head.means is arrays.means
 
 
 def test_single_pictures_cannot_be_left_out():

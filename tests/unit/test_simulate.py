@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tinytrain import cli
-from tinytrain.adapt import find_policy
+from tinytrain.adapt import adapt, find_policy
 from tinytrain.errors import BudgetError
 from tinytrain.firmware_sim.board import Figure, find_board
 from tinytrain.firmware_sim.estimate import band, seconds, store_writes, wear
@@ -156,3 +156,16 @@ def test_times_have_three_digits_and_no_exponent():
         "1,500",
         "123,000",
     ]
+
+
+def test_the_bytes_that_a_remedy_names_are_those_that_the_task_needs_with_its_queries():
+    network, episode = toy_network(), toy_episode(way=60, queries=1)
+    row = board(ram_bytes=125_000)
+    texts = simulate(row, network, episode, ROOMY, find_policy("full"), 0, 10.0, lambda *_: None).facts[
+        "remedies"
+    ]
+    (named,) = [text for text in texts if text.startswith("--policy tinytrain needs ")]
+    least = int(named.split()[-2])
+    adapt(network, episode, Budget(memory=least), "tinytrain")
+    with pytest.raises(BudgetError):
+        adapt(network, episode, Budget(memory=least - 1), "tinytrain")

@@ -2,9 +2,9 @@
 
 Two ways to compute the same value give the same bits only if both round in the same places. LLVM's flag
 `contract` and its `fmuladd` do not say where: both permit one instruction, and whether there is one depends
-on the code around. Here it is one instruction (`llvm.fma`), or for a processor that has none (x86-64 before
-Haswell) and for portable kernels always two. Long sums whose order is free (`reassoc`) are left as two, too:
-LLVM does not make vectors of those that it has to fuse.
+on the code around. Here it is one instruction (`llvm.fma`). It is always two for a processor without that
+instruction, such as Nehalem, and in portable kernels. Long sums whose order is free (`reassoc`) are written
+with two as well, because LLVM makes no vectors of sums that it has to fuse.
 """
 
 from functools import cache
