@@ -12,7 +12,7 @@ import numpy as np
 
 from tinytrain.atomic import read_bytes, write_bytes, write_failed
 from tinytrain.errors import InputError, StorageError
-from tinytrain.locks import lock, open_lock
+from tinytrain.locks import lock, lock_failed, open_lock
 from tinytrain.meta.jsonlines import MAX_BYTES
 from tinytrain.tensorfile import encode, parse_json, read_file
 
@@ -47,7 +47,7 @@ class Paths:
         try:
             descriptor = open_lock(path)
         except OSError as error:
-            raise write_failed(path, error) from error
+            raise lock_failed(path, error) from error
         with open(descriptor, "wb") as file:
             if not lock(file.fileno()):
                 raise StorageError(

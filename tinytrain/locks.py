@@ -4,9 +4,13 @@ import contextlib
 import errno
 import fcntl
 import os
+import shlex
 import stat
 import time
 from pathlib import Path
+
+from tinytrain.atomic import write_failed
+from tinytrain.errors import StorageError
 
 PAUSE_SECONDS = 0.05
 OTHERS_MAY_WRITE = 0o022
@@ -15,31 +19,58 @@ OTHERS_MAY_WRITE = 0o022
 def open_lock(path: Path, *, create: bool = True) -> int:
     """Descriptor of the lock file `path`, which who may write to its folder can open, and nobody else.
 
-    Nothing waits, no link is followed. Raises OSError; FileExistsError for what is no regular file.
+    Only a lock that this call makes gets owner, group and rights: anything may have been given the name of one
+    that is there. Nothing waits, no link is followed. Raises OSError; FileExistsError for what is no regular
+    file.
     """
     flags = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-    descriptor = os.open(path, flags, 0o600)
+    try:
+        descriptor, made = os.open(path, flags | (os.O_EXCL if create else 0), 0o600), create
+    except FileExistsError:
+        descriptor, made = os.open(path, flags, 0o600), False
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise FileExistsError(errno.EEXIST, "this is no regular file", str(path))
-        _share(descriptor, path.parent.stat())
+        if made:
+            _share(descriptor, path.parent.stat())
+        elif create:
+            _close_to_others(descriptor, path.parent.stat())
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
 
 
+def lock_failed(path: Path, error: OSError) -> StorageError:
+    """The StorageError ``write-failed`` for the lock file `path` that `open_lock` could not open."""
+    if error.errno != errno.EACCES or not os.access(path.parent, os.W_OK):
+        return write_failed(path, error)
+    folder, file = path.parent.stat(), shlex.quote(str(path))
+    command = f"chgrp {folder.st_gid} {file} && chmod {_mode_in(folder):o} {file}"
+    return StorageError("write-failed", f"{path}: {error.strerror}; its owner must run '{command}'")
+
+
+def _mode_in(folder: os.stat_result) -> int:
+    """Mode of a lock file that those may open who may write to its folder; to read comes with to write."""
+    return 0o600 | (folder.st_mode & OTHERS_MAY_WRITE) * 3
+
+
 def _share(descriptor: int, folder: os.stat_result) -> None:
-    """Give the lock file owner, group and writers of its folder: an administrator may have made it."""
-    status = os.fstat(descriptor)
+    """Give a new lock file owner, group and writers of its folder: an administrator may have made it."""
     owner = folder.st_uid if os.geteuid() == 0 else -1
-    mode = 0o600 | (folder.st_mode & OTHERS_MAY_WRITE) * 3  # to read comes with to write
-    if owner not in (-1, status.st_uid) or status.st_gid != folder.st_gid:
+    with contextlib.suppress(OSError):
+        os.fchown(descriptor, owner, folder.st_gid)
+    with contextlib.suppress(OSError):
+        os.fchmod(descriptor, _mode_in(folder))
+
+
+def _close_to_others(descriptor: int, folder: os.stat_result) -> None:
+    """Take from others the rights to a lock that was copied with more of them; nothing is given here."""
+    status = os.fstat(descriptor)
+    excess = stat.S_IMODE(status.st_mode) & ~_mode_in(folder)
+    if excess and status.st_size == 0 and status.st_nlink == 1:  # what has content or another name is no lock
         with contextlib.suppress(OSError):
-            os.fchown(descriptor, owner, folder.st_gid)
-    if stat.S_IMODE(status.st_mode) != mode:
-        with contextlib.suppress(OSError):
-            os.fchmod(descriptor, mode)
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~excess)
 
 
 def lock(descriptor: int, seconds: float = 0) -> bool:

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -101,19 +102,53 @@ def test_another_user_cannot_open_the_lock(public):
 
 @pytest.mark.parametrize(("folder", "file"), [(0o755, 0o600), (0o700, 0o600), (0o775, 0o660), (0o777, 0o666)])
 def test_the_lock_is_for_those_who_may_write_to_the_folder(slots, folder, file):
-    """Also a lock that was copied with other rights."""
+    lock = slots.folder.path / LOCK
     slots.folder.path.chmod(folder)
-    (slots.folder.path / LOCK).chmod(0o644)
+    lock.unlink()
     slots.confirm()
-    assert (slots.folder.path / LOCK).stat().st_mode & 0o777 == file
+    assert lock.stat().st_mode & 0o777 == file
+    lock.chmod(0o644)  # as copied with other rights
+    slots.confirm()
+    assert lock.stat().st_mode & 0o777 == 0o644 & file
 
 
 @as_two_users
 def test_a_lock_that_the_administrator_made_is_the_owners(slots):
     os.chown(slots.folder.path, OTHER_USER, OTHER_USER)
+    (slots.folder.path / LOCK).unlink()
     slots.confirm()
     status = (slots.folder.path / LOCK).stat()
     assert (status.st_uid, status.st_gid) == (OTHER_USER, OTHER_USER)
+
+
+@as_two_users
+@pytest.mark.parametrize("content", [b"", b"secret"])
+def test_a_file_that_was_renamed_to_the_lock_keeps_owner_and_mode(slots, content):
+    """Whoever owns the folder can rename what the administrator put there."""
+    lock = slots.folder.path / LOCK
+    lock.write_bytes(content)
+    for mode in (0o600, 0o640) if content else (0o600,):
+        lock.chmod(mode)
+        slots.folder.path.chmod(0o777)
+        os.chown(slots.folder.path, OTHER_USER, OTHER_USER)
+        for use in (slots.look, slots.start, slots.confirm):
+            use()
+            status = lock.stat()
+            assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (0, 0, mode)
+
+
+@as_two_users
+def test_a_member_of_a_group_whom_the_lock_keeps_out_is_told_how_its_owner_opens_it(public, capfd):
+    folder = public.folder.path
+    os.chown(folder, 0, OTHER_USER)
+    folder.chmod(0o2775)
+
+    assert as_another(lambda: main(["confirm", "--store", str(folder)])) == 6
+    line = capfd.readouterr().err
+    assert line.count("\n") == 1
+    command = re.search(r"its owner must run '(.*)'\n", line)[1]
+    subprocess.run(command, shell=True, check=True)
+    assert as_another(lambda: public.confirm().confirmed) == 1, "what the message says helps"
 
 
 def test_a_change_of_a_store_that_another_process_holds_is_refused_after_a_while(slots, impatient, tmp_path):

@@ -7,9 +7,11 @@ import contextlib
 import errno
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from tinytrain.atomic import write_failed
 from tinytrain.errors import InputError, StorageError
+from tinytrain.locks import lock_failed
 from tinytrain.store.files import StoreFiles
 from tinytrain.store.folder import Folder, NotLockedError
 from tinytrain.store.record import TRIAL_STARTS, Record, Slot
@@ -219,7 +221,7 @@ class Slots:
             if error.errno == errno.ETIMEDOUT:
                 text = f"{self.folder}: {error.strerror}; let it end, or end it ('fuser {error.filename}')"
                 raise StorageError("store-busy", text) from error
-            raise self._failed(error) from error
+            raise lock_failed(Path(error.filename or str(self.folder)), error) from error
         except (FileNotFoundError, NotADirectoryError) as error:
             text = f"{self.folder}: {error.strerror}; check the name, or make it with 'tinytrain apply'"
             raise InputError("store-missing", text) from error
