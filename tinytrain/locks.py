@@ -19,9 +19,9 @@ OTHERS_MAY_WRITE = 0o022
 def open_lock(path: Path, *, create: bool = True) -> int:
     """Descriptor of the lock file `path`, which who may write to its folder can open, and nobody else.
 
-    Only a lock that this call makes gets owner, group and rights: anything may have been given the name of one
-    that is there. Nothing waits, no link is followed. Raises OSError; FileExistsError for what is no regular
-    file.
+    Only a lock that this call makes gets owner, group and rights: whatever is there already may be another
+    file that was given its name. Nothing waits, no link is followed. Raises OSError; FileExistsError for what
+    is no regular file.
     """
     flags = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     try:

@@ -12,7 +12,7 @@ from tinytrain.cli import main
 from tinytrain.deltafile import encode_delta, save_delta
 from tinytrain.plan import Budget
 from tinytrain.store import Store
-from tinytrain.store.folder import Folder
+from tinytrain.store.folder import LOCK, Folder
 from tinytrain.toy import toy_episode, toy_network
 
 
@@ -101,6 +101,28 @@ def test_mistyped_names_broken_pictures_and_forgotten_backbones_are_no_start(tt,
     code, result, _ = tt("predict", tmp_path / "store", picture)  # the backbone of the package
     assert code == 3 and result["error"]["code"] == "wrong-backbone"
     assert tt("status", "--store", tmp_path / "store")[1]["starts"] == 0
+
+
+@pytest.mark.parametrize("lock", ["held", "cannot be opened"])
+def test_a_prediction_waits_once_at_most_for_a_store_that_it_cannot_lock(
+    tt, tmp_path, deltas, monkeypatch, lock
+):
+    write_network(tmp_path)
+    write_pictures(tmp_path / "photos", count=1)
+    store, picture = tmp_path / "store", next((tmp_path / "photos" / "ant").iterdir())
+    for delta in deltas:
+        Store(store).commit(delta)
+        Store(store).confirm()
+    Store(store).commit(deltas[0])
+    waits = []
+    monkeypatch.setattr("tinytrain.store.folder.lock_within", lambda _, seconds: waits.append(seconds))
+    if lock == "cannot be opened":
+        (store / LOCK).unlink()
+        (store / LOCK).mkdir()
+        (store / LOCK / "inside").touch()
+    code, result, err = tt("predict", store, picture, "--backbone", tmp_path / "toy.safetensors")
+    assert code == 0 and len(result["pictures"]) == 1 and "could not be counted" in err
+    assert len(waits) == (lock == "held")
 
 
 def test_a_delta_for_another_backbone_is_taken_out_and_the_one_before_used(tt, tmp_path, deltas):

@@ -79,15 +79,16 @@ def open_backbone(path: str | None):
     return load_backbone(SHIPPED.name if path is None else path)
 
 
-def open_delta(path: str, *, counted: bool = False):
+def open_delta(path: str, *, start_of: str | None = None):
     """The delta of file `path`, or the one in use where `path` is the folder of a store.
 
-    With `counted`, that is a start of a delta on trial and counts as one.
+    With `start_of`, the digest of a network, that counts as a start of a delta on trial.
     """
     if os.path.isdir(path):
         from tinytrain.store import Store
 
-        return _delta_in_use(path, Store(path).start() if counted else Store(path).peek())
+        store = Store(path)
+        return _delta_in_use(path, store.peek() if start_of is None else store.start(start_of))
     from tinytrain.deltafile import load_delta
 
     return load_delta(path)

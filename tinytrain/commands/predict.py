@@ -48,7 +48,9 @@ def run(arguments) -> int:
     from tinytrain.predict import Predictor
 
     network = open_backbone(arguments.backbone)
-    delta = open_delta(arguments.delta, counted=_is_start(arguments, network))
+    # A slip in the command line is no start of the device: no picture that is one, or a mistaken backbone.
+    start = os.path.isdir(arguments.delta) and any(map(_is_picture, arguments.pictures))
+    delta = open_delta(arguments.delta, start_of=network.digest if start else None)
     predictor = Predictor(network, delta)
     rows, failed = [], []
     for path in arguments.pictures:
@@ -65,22 +67,6 @@ def run(arguments) -> int:
     if rows or arguments.json:
         print_result(result, "\n".join(lines), arguments.json)
     return InputError.exit_code if failed else 0
-
-
-def _is_start(arguments, network) -> bool:
-    """Whether this is a start of the device, and not a slip in the command line.
-
-    A broken picture is none, nor is a backbone that no delta of the store is for. If only the delta before
-    the one on trial is for it, this is a start: that one is taken out in time, and the one before it used.
-    """
-    from tinytrain.store import Store
-
-    if not os.path.isdir(arguments.delta) or not any(map(_is_picture, arguments.pictures)):
-        return False
-    try:
-        return network.digest in Store(arguments.delta).backbones()
-    except InputError:
-        return True  # what is wrong is in the store
 
 
 def _is_picture(path: str) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tinytrain.atomic import read_bytes
 from tinytrain.delta import Delta
 from tinytrain.deltafile import decode_delta, encode_delta
+from tinytrain.errors import InputError
 from tinytrain.store.folder import Folder
 from tinytrain.store.record import MAX_DELTA, TRIAL_STARTS, Slot
 from tinytrain.store.slots import Slots, State
@@ -54,22 +55,23 @@ class Store:
         decode_delta(*decode(data, str(path)), str(path))
         return self._slots.commit(data).current.generation
 
-    def start(self) -> Start:
+    def start(self, backbone: str | None = None) -> Start:
         """The delta for this start; counts the start if the delta is on trial.
+
+        With `backbone`, the digest of a network, that is only a start where the delta on trial or the one
+        before it is for that network; otherwise it is a `peek`.
 
         After two starts without `confirm` the previous delta is used again. Where a start cannot be
         counted, on a full disk or because another process holds the store for more than 20 s, the previous
         delta is used for this start.
         """
-        return self._start(self._slots.start())
+        if backbone is None:
+            return self._start(self._slots.start())
+        return self._start(self._slots.start(lambda data: _may_be_for(backbone, data)))
 
     def peek(self) -> Start:
         """The delta in use, without counting a start."""
         return self._start(self._slots.look())
-
-    def backbones(self) -> set[str]:
-        """Digests of the networks that the delta in use and the one before it belong to; counts no start."""
-        return {decode_delta(*decode(data)).backbone for data in self._slots.contents()}
 
     def confirm(self) -> int:
         """Keep the delta on trial and return its generation. Raises InputError ``store-empty``."""
@@ -115,3 +117,11 @@ class Store:
         if delta:
             facts |= {"backbone": delta.backbone_name, "classes": list(delta.class_names)}
         return facts
+
+
+def _may_be_for(backbone: str, data: bytes) -> bool:
+    """Whether the delta `data` is for the network of digest `backbone`, or what is wrong is in the delta."""
+    try:
+        return decode_delta(*decode(data)).backbone == backbone
+    except InputError:
+        return True

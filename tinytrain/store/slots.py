@@ -5,7 +5,7 @@ Deltas are bytes here; `tinytrain.store` says what is in them.
 
 import contextlib
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -61,19 +61,28 @@ class Slots:
             self.files.write_delta(slot, data)
             return self._switch(state.record.commit(slot))
 
-    def start(self) -> State:
+    def start(self, fits: Callable[[bytes], bool] = lambda data: True) -> State:
         """The delta for this start, which is counted if the delta is on trial.
 
         The count is on the medium before the delta is handed out. Where it cannot be written, or the store
-        not be locked, the previous delta is used: a trial that is not counted would never end.
+        not be locked, the previous delta is used: a trial that is not counted would never end. Where neither
+        the delta on trial nor the one before it `fits`, this is no start, but a look.
         """
         with self._told():
             try:
                 with self._lock():
-                    return self._counted(self._intact(strict=False))
+                    state = self._intact(strict=False)
+                    return self._counted(state) if self._is_start(state, fits) else state
             except NotLockedError as error:
                 state = self._unlocked()
-                return state if state.record.confirmed else self._uncounted(state, error)
+                uncounted = not state.record.confirmed and self._is_start(state, fits)
+                return self._uncounted(state, error) if uncounted else state
+
+    def _is_start(self, state: State, fits: Callable[[bytes], bool]) -> bool:
+        if state.record.confirmed or fits(state.data):
+            return True
+        before = self._without_current(state)
+        return before is not None and before.data is not None and fits(before.data)
 
     def _counted(self, state: State) -> State:
         if state.record.confirmed:
@@ -99,13 +108,6 @@ class Slots:
                     return self._intact(strict=False)
             except NotLockedError:
                 return self._unlocked()
-
-    def contents(self) -> list[bytes]:
-        """The delta in use and the one before it, those of them that are whole, without counting a start."""
-        with self._told():
-            state = self.look()
-            states = (state, self._without_current(state))
-        return [s.data for s in states if s is not None and s.data is not None]
 
     def confirm(self) -> Record:
         """Keep the delta on trial; one that is confirmed stays so. Raises InputError ``store-empty``."""
