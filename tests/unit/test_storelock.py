@@ -222,6 +222,16 @@ def test_in_a_folder_without_a_store_nothing_is_made(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def test_a_store_whose_lock_vanishes_is_not_called_empty(slots, monkeypatch):
+    def vanished(*_, **__):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(slots.folder.path / LOCK))
+
+    monkeypatch.setattr(storefolder, "open_lock", vanished)
+    for change in (slots.confirm, slots.roll_back):
+        with pytest.raises(StorageError, match=r"write-failed: .*tinytrain\.lock: No such file"):
+            change()
+
+
 def test_a_lock_file_is_neither_waited_for_nor_followed(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("target")

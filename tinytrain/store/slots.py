@@ -111,7 +111,7 @@ class Slots:
 
     def confirm(self) -> Record:
         """Keep the delta on trial; one that is confirmed stays so. Raises InputError ``store-empty``."""
-        with self._told(), self._lock():
+        with self._told(), self._lock_to_change():
             record = self._intact(strict=True).record
             if record.current is None:
                 raise self._empty()
@@ -122,7 +122,7 @@ class Slots:
 
         Raises InputError ``store-empty``, or ``store-oldest`` rather than drop a confirmed delta for nothing.
         """
-        with self._told(), self._lock():
+        with self._told(), self._lock_to_change():
             state = self._intact(strict=True)
             record = state.record
             if record.current is None:
@@ -212,14 +212,17 @@ class Slots:
         """The lock of a store that is there; no file is put into any other folder."""
         return self.folder.lock(create=self.files.exists())
 
+    def _lock_to_change(self):
+        if not self.files.exists():
+            raise self._empty()
+        return self.folder.lock(create=True)
+
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
         """Errors of file operations become one line."""
         try:
             yield
         except NotLockedError as error:
-            if error.errno == errno.ENOENT:
-                raise self._empty() from error
             if error.errno == errno.ETIMEDOUT:
                 text = f"{self.folder}: {error.strerror}; let it end, or end it ('fuser {error.filename}')"
                 raise StorageError("store-busy", text) from error
