@@ -441,7 +441,7 @@ def test_a_cache_below_a_folder_that_others_may_write_is_not_used(parent, mode):
     parent.chmod(mode)
     cache = jitcache.open_cache(parent / "own" / "jit")
     assert cache.folder is None and f"others may write to {parent})" in cache.warning
-    assert "TINYTRAIN_CACHE" in cache.warning and "\n" not in cache.warning
+    assert "above which nobody else may write" in cache.warning and "\n" not in cache.warning
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o700, 0o1777])
@@ -469,3 +469,31 @@ def test_a_cache_below_a_folder_of_somebody_else_is_not_used(parent):
     os.chown(parent, 65534, 65534)
     cache = jitcache.open_cache(parent / "own" / "jit")
     assert cache.folder is None and f"{parent} belongs to user 65534, not to 0" in cache.warning
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the administrator can give folders away")
+def test_whoever_owns_the_root_folder_is_the_administrator_by_whatever_number(parent, monkeypatch):
+    """In a user namespace that maps one's own number alone, the administrator's folders show as 65534."""
+    os.chown(parent, 65534, 65534)
+    root = os.stat_result((*os.stat("/")[:4], 65534, *os.stat("/")[5:10]))
+    monkeypatch.setattr("os.stat", lambda p, *a, stat=os.stat, **k: root if p == "/" else stat(p, *a, **k))
+    assert in_doubt(parent) is None
+    parent.chmod(0o777)
+    assert in_doubt(parent) == f"others may write to {parent}", "rights are judged all the same"
+
+
+def test_a_link_in_place_of_a_folder_is_not_followed(parent, tmp_path):
+    (tmp_path / "link").symlink_to(parent)
+    parent.chmod(0o775)
+    with pytest.raises(StorageError, match="link is a link or a file, not a folder"):
+        make_private(tmp_path / "link")
+    assert parent.stat().st_mode & 0o777 == 0o775 and (parent / "own").exists()
+    parent.chmod(0o755)
+    assert in_doubt(tmp_path / "link") == f"{tmp_path}/link is a link or a file, not a folder"
+
+
+def test_groups_are_only_looked_up_for_folders_that_a_group_may_write(parent, monkeypatch):
+    looked_up = []
+    monkeypatch.setattr("tinytrain.jit.folder._is_own_group", looked_up.append)
+    in_doubt(parent)
+    assert looked_up == []

@@ -132,7 +132,7 @@ def _unusable(error: OSError | StorageError) -> str:
     fact = str(error).partition(": ")[2] if isinstance(error, StorageError) else str(error)
     return (
         f"jit-cache-unusable: compiled kernels cannot be kept ({fact});"
-        " set TINYTRAIN_CACHE to a folder that you can write, and nobody else"
+        " set TINYTRAIN_CACHE to a folder such as /var/cache/tinytrain, above which nobody else may write"
     )
 
 

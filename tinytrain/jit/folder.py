@@ -1,6 +1,7 @@
 """The folder of compiled kernels as files: private, locked, read without following links."""
 
 import contextlib
+import functools
 import grp
 import hashlib
 import os
@@ -25,12 +26,14 @@ def make_private(folder: Path, ours: str = ".*") -> None:
 
     Where others could write, everything whose name is `ours` is removed; what else lies there is not used.
     Raises StorageError where it belongs to somebody else, cannot be written, or could be exchanged by others;
-    OSError where it cannot be made. `folder` is without links.
+    OSError where it cannot be made. Links are refused.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if doubt := in_doubt(folder.parent):
         raise StorageError("jit-cache", doubt)
-    status = folder.stat()
+    status = folder.lstat()
+    if doubt := _no_folder(folder, status):
+        raise StorageError("jit-cache", doubt)
     if status.st_uid != os.geteuid():
         raise StorageError("jit-cache", f"{folder} belongs to user {status.st_uid}, not to {os.geteuid()}")
     if status.st_mode & OTHERS_MAY_WRITE:
@@ -44,23 +47,47 @@ def make_private(folder: Path, ours: str = ".*") -> None:
 
 def in_doubt(folder: Path) -> str | None:
     """Who else could put another folder in the place of `folder`, as a fact; None if only this user and the
-    administrator can. `folder` is without links. Raises OSError.
+    administrator can. Links are refused. Raises OSError.
     """
     for place in (folder, *folder.parents):
-        status = place.stat()
-        if status.st_uid not in (0, os.geteuid()):
+        status = place.lstat()
+        if doubt := _no_folder(place, status):
+            return doubt
+        if status.st_uid not in _trusted():
             return f"{place} belongs to user {status.st_uid}, not to {os.geteuid()}"
-        if status.st_mode & _others(status) and not status.st_mode & stat.S_ISVTX:
+        if _others_may_write(status) and not status.st_mode & stat.S_ISVTX:
             return f"others may write to {place}"
     return None
 
 
-def _others(status: os.stat_result) -> int:
-    """The bits of a mode that let somebody else write; many systems give every user a group of one's own."""
-    return OTHERS_MAY_WRITE & ~stat.S_IWGRP if _is_own_group(status.st_gid) else OTHERS_MAY_WRITE
+def _no_folder(place: Path, status: os.stat_result) -> str | None:
+    return None if stat.S_ISDIR(status.st_mode) else f"{place} is a link or a file, not a folder"
 
 
+def _trusted() -> set[int]:
+    """Users who may exchange folders: this one, and the administrator, who can do so anyway.
+
+    The administrator is whoever owns the root folder, too: in a user namespace that maps only the number of
+    this user (bubblewrap, toolbox, Apptainer), it belongs to the number that stands for everybody else. There
+    other users cannot be told from the administrator; what they may write to still can.
+    """
+    return {0, os.geteuid(), os.stat("/").st_uid}
+
+
+def _others_may_write(status: os.stat_result) -> bool:
+    """Whether the mode lets somebody else write; many systems give every user a group of one's own."""
+    if status.st_mode & stat.S_IWOTH:
+        return True
+    return bool(status.st_mode & stat.S_IWGRP) and not _is_own_group(status.st_gid)
+
+
+@functools.cache
 def _is_own_group(group: int) -> bool:
+    """Whether `group` has the name of this user and no other member.
+
+    That nobody else has it as the primary group is assumed: to know, one would have to list all accounts,
+    which takes long or is forbidden where a server keeps them.
+    """
     try:
         user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
     except KeyError:
