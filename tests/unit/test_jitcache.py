@@ -421,6 +421,20 @@ def test_what_another_process_has_listed_since_is_read(folder):
             cache.read(f"{folder}/{name}")
 
 
+def test_a_manifest_is_parsed_once_for_all_files_that_it_lacks(folder, monkeypatch):
+    parsed = []
+    monkeypatch.setattr(jitcache, "read_manifest", lambda *a: parsed.append(a) or read_manifest(*a))
+    cache = jitcache.Cache(folder, True, None, FACTS, SOURCES, {})
+    for k in range(9):
+        with pytest.raises(FileNotFoundError):
+            cache.read(f"{folder}/{SUB}/dense.none-{k}.py311.nbi")
+    assert len(parsed) == 1
+    jitcache.write_manifest(folder, FACTS, {})
+    with pytest.raises(FileNotFoundError):
+        cache.read(f"{folder}/{CODE}")
+    assert len(parsed) == 2
+
+
 def sha256(data):
     return hashlib.sha256(data).hexdigest()
 

@@ -71,6 +71,7 @@ class Cache:
     sources: dict[str, str]
     verified: dict[str, Entry]
     own: set[str] = field(default_factory=set)  # prefixes of what this process has written
+    listings: dict[tuple, dict[str, Entry]] = field(default_factory=dict)  # by status of the manifest
 
     def read(self, path: str) -> bytes:
         """Content of a file in the folder, as it was listed when this process started; what was not there
@@ -82,9 +83,15 @@ class Cache:
         return _read_listed(self.folder / name, entry)
 
     def _listed(self) -> dict[str, Entry]:
+        """What the manifest lists by now. Numba asks for hundreds of files: one manifest is parsed once."""
         try:
-            return read_manifest(self.folder, self.facts) or {}
-        except InputError:
+            status = (self.folder / MANIFEST).lstat()
+            version = status.st_ino, status.st_mtime_ns, status.st_size
+            if version not in self.listings:
+                self.listings.clear()
+                self.listings[version] = read_manifest(self.folder, self.facts) or {}
+            return self.listings[version]
+        except (OSError, InputError):
             return {}
 
     def save(self, prefix: str, write) -> None:
@@ -241,7 +248,9 @@ def _list_again(folder: Path, facts: dict[str, str], sources: dict[str, str], pr
         write_manifest(folder, facts, listed | entries)
 
 
-def _copy_verified(folder: Path, facts: dict[str, str], sources: dict[str, str]):
+def _copy_verified(
+    folder: Path, facts: dict[str, str], sources: dict[str, str]
+) -> tuple[Path | None, dict[str, Entry]]:
     """A folder for this process with what is good in `folder`, and what that is; None if nothing is."""
     try:
         good = inspect(folder, facts, sources).good
