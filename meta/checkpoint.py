@@ -96,7 +96,8 @@ class Log:
     def __init__(self, path: Path, size: int):
         self.path = path
         self.rows: list[dict] = []
-        kept = read_bytes(path, MAX_BYTES, least=0)[:size] if size and path.exists() else b""
+        # What the checkpoint knows of is never too large: this run wrote it. The limit is for what follows.
+        kept = read_bytes(path, size + MAX_BYTES, least=0)[:size] if size and path.exists() else b""
         if len(kept) != size:
             raise InputError("log-missing", f"{path} is shorter than its checkpoint says; give --restart")
         try:

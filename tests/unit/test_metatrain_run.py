@@ -283,6 +283,17 @@ def test_a_log_that_is_not_its_checkpoint_s_is_refused_in_one_line(tmp_path):
     assert refused.value.code == "log-broken"
 
 
+def test_a_run_is_resumed_however_long_its_own_log_has_become(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "MAX_BYTES", 100)
+    log = checkpoint.Log(tmp_path / "net.jsonl", 0)
+    for step in range(50):
+        log.append({"step": step})
+    assert log.size > 100 and checkpoint.Log(log.path, log.size).rows == log.rows
+    log.path.write_bytes(log.path.read_bytes() + b" " * 101)
+    with pytest.raises(InputError, match="file-too-large"):
+        checkpoint.Log(log.path, log.size)
+
+
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("precious")])
 def test_what_is_no_lock_file_is_refused_at_once_and_left_alone(tmp_path, make):
     (tmp_path / "precious").write_bytes(b"mine")
