@@ -59,7 +59,8 @@ exit codes:
   3    bad input: a file, picture, network or episode is missing, broken or unsuitable
   4    infeasible budget: nothing was started; the message names the smallest budget that works
   5    kept the old weights: the adaptation was refused
-  6    storage failed: the result could not be written; no half-written file is left
+  6    storage or memory failed: the result could not be written, another process has the store or the files
+       of a run, or memory ran out; no half-written file is left
   7    does not fit the simulated board; the result says what is missing and what would fit
   130  interrupted
 """

@@ -61,6 +61,9 @@ class AdaptationRefusedError(TinytrainError):
 
 
 class StorageError(TinytrainError):
-    """A result could not be written; nothing half-written is left (exit code 6)."""
+    """A result could not be written, others have its place, or memory ran out (exit code 6).
+
+    Nothing half-written is left.
+    """
 
     exit_code = 6

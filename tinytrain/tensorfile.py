@@ -145,7 +145,7 @@ def _check_content(data, start: int, checksum: str, source: str) -> None:
             raise InputError(
                 "file-checksum",
                 f"{source}: {len(data)} bytes are not those that its sha256 {checksum[:12]!r} was taken of;"
-                " copy the file again",
+                f" copy the file again; if another program saved it, let it leave out {CHECKSUM}",
             )
 
 
