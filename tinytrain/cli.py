@@ -134,15 +134,20 @@ def guarded(
     Whatever ends it early, an interrupt too, is one line on stderr and a code of its own; with `json_errors`
     and ``--json`` among the arguments also an object on stdout, if no result was. An interrupt that
     comes later changes nothing. A process that was not given `arguments` is over with `program`: it ignores
-    signals from then on. Otherwise they are handled as before.
+    the first signal from then on, and the second ends it at once. Otherwise they are handled as before.
     """
     words = sys.argv[1:] if arguments is None else arguments
     outer, before = INTERRUPTS.heard, INTERRUPTS.listen()
+    code = 1  # of a bug, whose traceback is still to be printed
     try:
-        return _code_of(program, words, json_errors and "--json" in words)
+        code = _code_of(program, words, json_errors and "--json" in words)
+        return code
+    except SystemExit as end:  # --help, for one
+        code = end.code or 0
+        raise
     finally:
         if arguments is None:
-            INTERRUPTS.end()
+            INTERRUPTS.end(code)
         else:
             INTERRUPTS.restore(before)
             INTERRUPTS.heard = outer

@@ -193,3 +193,61 @@ sys.exit(cli.main())
 def test_two_signals_at_once_are_one_interrupt():
     done = subprocess.run([sys.executable, "-c", TWO_AT_ONCE], capture_output=True, text=True, timeout=60)
     assert done.returncode == 130 and done.stderr == "tinytrain: interrupted before it was done\n"
+
+
+HANGS_AT_EXIT = """
+import atexit, sys, time, tinytrain.cli as cli
+atexit.register(time.sleep, 100)
+code = cli.main()
+print("over", file=sys.stderr, flush=True)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--version"], 0), (["adpt"], 2)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_a_process_that_hangs_at_its_exit(number, arguments, code):
+    command = [sys.executable, "-c", HANGS_AT_EXIT, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        while process.stderr.readline() != "over\n":
+            pass
+        process.send_signal(number)
+        time.sleep(0.5)
+        assert process.poll() is None, "one signal may have been meant for the work that is done"
+        process.send_signal(number)
+        try:
+            assert process.wait(10) == code
+        finally:
+            process.kill()
+
+
+WITH_A_TIMER = """
+import os, signal, sys, time, tinytrain.cli as cli
+due, lost = float(sys.argv[1]), int(sys.argv[2])
+class Gone:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+def run(arguments):
+    if lost:
+        Gone()
+    time.sleep(0.2)
+    return 0
+cli.run = run
+rung = []
+signal.signal(signal.SIGALRM, lambda number, frame: rung.append(number))
+signal.setitimer(signal.ITIMER_REAL, due)
+code = cli.main([])
+time.sleep(1 if not rung else 0)
+print(code, len(rung))
+"""
+
+
+@pytest.mark.parametrize(
+    ("due", "lost", "said"),
+    [(0.5, 0, "0 1"), (0.1, 0, "0 1"), (0.5, 1, "130 1")],
+    ids=["after the command", "during it", "after an interrupt that met a finalizer"],
+)
+def test_a_timer_of_whoever_calls_a_command_goes_on(due, lost, said):
+    command = [sys.executable, "-c", WITH_A_TIMER, str(due), str(lost)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == said, done.stderr
