@@ -93,6 +93,17 @@ def text(expanded: int) -> bytes:
     return chunk(b"iTXt", b"k\0\1\0\0\0" + zlib.compress("\U0001f600".encode() + b"a" * expanded, 9))
 
 
+def texts(kind: bytes, start: bytes, byte: bytes, count: int) -> bytes:
+    """A PNG of `count` compressed texts, each of 1 MiB of one byte."""
+    return png(8, 8, before=chunk(kind, start + zlib.compress(byte * 2**20, 9)) * count)
+
+
+def palettes() -> bytes:
+    """As many palettes as a PNG can have chunks, and pixels just under the limit."""
+    side = square(PNG_KINDS[8, 3, 0])
+    return png(side, side, 8, 3, before=chunk(b"PLTE", bytes(768)) * 99_000)
+
+
 class Sparse(bytes):
     """A file that goes on with a hole of `HOLE` bytes."""
 
@@ -148,6 +159,9 @@ HOSTILE = {
     "png transparent palette": lambda: png(square(18.5), square(18.5), 8, 3, chunk(b"tRNS", OPAQUE)),
     "png transparent colour": lambda: png(square(20), square(20), 8, 2, chunk(b"tRNS", bytes(6))),
     "png texts": lambda: png(8, 8, before=text(2**20 - 8) * 63),
+    "png exif texts": lambda: texts(b"zTXt", b"Raw profile type exif\0\0", b"\n", 500),
+    "png xmp texts": lambda: texts(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0", b" ", 2000),
+    "png palettes": palettes,
     "png texts behind": lambda: png(8, 8, after=text(2**20 - 8) * 63),
     "png profiles": lambda: png(8, 8, before=chunk(b"iCCP", b"x\0\0" + zeros(2**28)) * 2),
     "png exif": lambda: png(8, 8, before=chunk(b"eXIf", exif(5000))),

@@ -14,32 +14,32 @@ MAGIC = b"\x89PNG\r\n\x1a\n"
 MAX_PIXELS = PIXEL_BYTES // 4
 MAX_CHUNKS = 100_000
 MAX_KEPT = 1024  # bytes of a chunk that pixels need: 768 of a palette
-MAX_TEXT = 2**20  # bytes of data about the image, unpacked
+MAX_ABOUT = 2**20  # bytes of a chunk about the image, also unpacked
 BLOCK = 2**20
-EXIF_TEXT, XMP_TEXT = b"Raw profile type exif", b"XML:com.adobe.xmp"
+EXIF_TEXT, XMP_TEXT = b"Raw profile type exif\0", b"XML:com.adobe.xmp\0"
 
 
 def read(file: BinaryIO, length: int) -> Stored:
     """See `tinytrain.imagefile.read`."""
-    head, first, found = bytearray(MAGIC), 0, {}
+    first, needed, about = 0, {}, {}
+    # Of chunks of one kind the last one counts. The others are not kept: there can be any number of them.
     for kind, start, size in chunks(file):
         if kind == b"IDAT":
             first = first or start - 8
-        elif kind in (b"IHDR", b"PLTE", b"tRNS") and not first:
+        elif kind in NEEDED and not first:
             if size > MAX_KEPT:
                 raise broken(f"cannot be decoded ({size:,} bytes of {kind.decode()})")
             file.seek(start - 8)
-            head += file.read(8 + size + 4)
-        elif kind in ABOUT and size <= MAX_TEXT:
-            file.seek(start)
-            found |= ABOUT[kind](file.read(size))
+            needed[kind] = file.read(8 + size + 4)
+        elif kind in ABOUT and _starts_with(file, start, size, ABOUT[kind][0]):
+            about.pop(kind, None)
+            about[kind] = start, size
+    head = MAGIC + b"".join(needed.values())
     if not first or head[12:16] != b"IHDR":
         raise broken("cannot be decoded (no header or no pixels)")
     width, height = struct.unpack_from(">II", head, 16)
-    turn = orientation(found.get("exif", b""), found.get("xmp", b""))
-    return Stored(
-        "PNG", joined(bytes(head), file, first, length), width, height, MAX_PIXELS, orientation=turn
-    )
+    turn = orientation(**_about(file, about))
+    return Stored("PNG", joined(head, file, first, length), width, height, MAX_PIXELS, orientation=turn)
 
 
 def check(file: BinaryIO) -> None:
@@ -72,37 +72,58 @@ def chunks(file: BinaryIO):
     raise broken(f"has more than {MAX_CHUNKS:,} chunks")
 
 
+def _starts_with(file: BinaryIO, start: int, size: int, key: bytes) -> bool:
+    """Whether a chunk of a size that is read starts with `key`."""
+    file.seek(start)
+    return len(key) <= size <= MAX_ABOUT and file.read(len(key)) == key
+
+
+def _about(file: BinaryIO, chosen: dict[bytes, tuple[int, int]]) -> dict[str, bytes]:
+    """The EXIF data as ``tiff`` and the XMP data as ``xmp``, as far as the `chosen` chunks hold them."""
+    found = {"tiff": b""}
+    for kind, (start, size) in chosen.items():
+        key, meaning = ABOUT[kind]
+        file.seek(start + len(key))
+        found |= meaning(file.read(size - len(key)))
+    return found
+
+
 def _exif(data: bytes) -> dict:
-    return {"exif": data}
+    return {"tiff": data}
 
 
 def _compressed_text(data: bytes) -> dict:
-    key, _, rest = data.partition(b"\0")
-    return _text(key + b"\0" + _unpacked(rest[1:])) if key == EXIF_TEXT else {}
+    return _text(_unpacked(data[1:]))
 
 
-def _text(data: bytes) -> dict:
+def _text(text: bytes) -> dict:
     """EXIF data in hexadecimal digits, below three lines of heading."""
-    key, _, text = data.partition(b"\0")
+    digits = b"".join(text.split(b"\n", 3)[3:]).replace(b"\n", b"")
     try:
-        return {"exif": bytes.fromhex(b"".join(text.split(b"\n")[3:]).decode())} if key == EXIF_TEXT else {}
+        return {"tiff": bytes.fromhex(digits.decode())}
     except ValueError:
         return {}
 
 
 def _international_text(data: bytes) -> dict:
-    key, _, rest = data.partition(b"\0")
-    text = rest[2:].split(b"\0", 2)
-    if key != XMP_TEXT or len(text) != 3:
+    text = data[2:].split(b"\0", 2)
+    if len(text) != 3:
         return {}
-    return {"xmp": _unpacked(text[2]) if rest[0] else text[2]}
+    return {"xmp": _unpacked(text[2]) if data[0] else text[2]}
 
 
 def _unpacked(data: bytes) -> bytes:
     try:
-        return zlib.decompressobj().decompress(data, MAX_TEXT)
+        return zlib.decompressobj().decompress(data, MAX_ABOUT)
     except zlib.error:
         return b""
 
 
-ABOUT = {b"eXIf": _exif, b"tEXt": _text, b"zTXt": _compressed_text, b"iTXt": _international_text}
+NEEDED = (b"IHDR", b"PLTE", b"tRNS")
+# Kind -> what the data of such a chunk starts with, and what the rest of it means.
+ABOUT = {
+    b"eXIf": (b"", _exif),
+    b"tEXt": (EXIF_TEXT, _text),
+    b"zTXt": (EXIF_TEXT, _compressed_text),
+    b"iTXt": (XMP_TEXT, _international_text),
+}
