@@ -186,6 +186,7 @@ HOSTILE = {
     "jpeg segments": lambda: jpeg(64, 64, before=segment(0xFE, b"") * 1_000_000),
     "jpeg tables": lambda: jpeg(64, 64, before=segment(0xDB, b"\0" + b"\1" * 64) * 50_000),
     "jpeg exif parts": lambda: jpeg(64, 64, before=segment(0xE1, b"Exif\0\0" + bytes(60_000)) * 500),
+    "jpeg junk everywhere": lambda: jpeg(64, 64, before=(segment(0xFE, b"") + bytes(65_000)) * 1000),
     "jpeg junk": lambda: jpeg(64, 64, before=segment(0xFE, b"") + bytes(10**7)),
     "bmp 24 bits": lambda: Sparse(bmp(BIG, BIG, 24)),
     "bmp 32 bits": lambda: Sparse(bmp(BIG, BIG, 32)),

@@ -13,7 +13,7 @@ from tinytrain.imagefile.stored import Stored, broken, joined
 MAX_PIXELS = 128_000_000  # decoded at a fraction of its size
 MAX_SEGMENTS = 4096
 MAX_HEAD = 2**20
-MAX_JUNK = 2**16  # bytes between two segments
+MAX_JUNK = 2**16  # bytes of a file between its segments, read one by one
 MAX_WORK = 10**9  # pixels times scans: about a second
 MIN_SCANS = 20  # encoders make up to a dozen of an image of any size
 BLOCK = 64 * 2  # bytes of the coefficients of 8 x 8 samples
@@ -57,8 +57,11 @@ def read(file: BinaryIO, length: int) -> Stored:
 
 def _segments(file: BinaryIO):
     """(marker, body) of every segment up to the start of the first scan."""
+    left = MAX_JUNK
     for _ in range(MAX_SEGMENTS):
-        marker = _marker(file)
+        start = file.tell()
+        marker = _marker(file, left)
+        left -= file.tell() - start - 2
         if marker in ALONE:
             continue
         size = file.read(2)
@@ -71,17 +74,17 @@ def _segments(file: BinaryIO):
     raise broken(f"cannot be decoded (more than {MAX_SEGMENTS:,} segments before its pixels)")
 
 
-def _marker(file: BinaryIO) -> int:
-    """The next marker; what stands before it is padding."""
+def _marker(file: BinaryIO, most: int) -> int:
+    """The next marker; what stands before it, `most` bytes or fewer, is padding."""
     before = b""
-    for _ in range(MAX_JUNK):
+    for _ in range(most + 2):
         byte = file.read(1)
         if not byte:
-            break
+            raise broken("cannot be decoded (the header is cut off)")
         if before == b"\xff" and byte not in (b"\0", b"\xff"):
             return byte[0]
         before = byte
-    raise broken("cannot be decoded (the header is cut off)")
+    raise broken(f"cannot be decoded (more than {MAX_JUNK:,} bytes between its segments)")
 
 
 class _Frame:
