@@ -352,10 +352,19 @@ def test_what_stands_behind_the_pixels_of_a_png_does_not_matter(tmp_path):
     assert np.array_equal(load_picture(data[:end] + b"no chunk at all", 32), load_picture(data, 32))
 
 
-def test_a_png_with_a_wrong_checksum_anywhere_fails_the_check(tmp_path):
+def test_a_png_with_a_wrong_checksum_of_what_its_pixels_need_fails_the_check(tmp_path):
     path = tmp_path / "x.png"
     data = encoded(Image.fromarray(scene()), exif=Image.Exif())
-    for at in (data.index(b"IDAT") + 4, data.index(b"IDAT") + 40, len(data) - 1):
+    for at in (28, data.index(b"IDAT") + 4, data.index(b"IDAT") + 40, len(data) - 1):
         path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
         with pytest.raises(InputError, match="is damaged"):
             check_picture(path)
+
+
+def test_a_png_with_a_wrong_checksum_of_a_text_passes_the_check_as_it_is_read(tmp_path):
+    info = PngInfo()
+    info.add_text("Author", "me")
+    whole = encoded(Image.fromarray(scene()), pnginfo=info)
+    (tmp_path / "x.png").write_bytes(whole.replace(b"Author\0me", b"Author\0ma"))
+    check_picture(tmp_path / "x.png")
+    assert np.array_equal(load_picture(tmp_path / "x.png", 32), load_picture(whole, 32))
