@@ -5,15 +5,18 @@ is cropped; both happen in one call, so nothing outside the crop is computed. Tr
 pictures are laid on white. Whatever is wrong with a picture ends as one InputError that names it.
 """
 
+import errno
 import io
 import os
+import stat
 import warnings
 from contextlib import contextmanager
-from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from tinytrain import imagefile
+from tinytrain.atomic import at_once
 from tinytrain.errors import InputError
 from tinytrain.imagefile import png
 from tinytrain.imagefile.stored import PIXEL_BYTES, eight_bits, refuse_more
@@ -23,6 +26,8 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".bmp")
 COSTS = {"1": 2, "L": 1, "P": 5, "RGBA": 8, "LA": 12, "PA": 12, "I": 13, "I;16": 8}
 COST, TRANSPARENCY_COST = 4, 8
 STRIP = 2**20  # pixels of 16-bit grey, made 8 bits at once
+# What opening says of a name without a file: nothing there, a folder, a link to itself, a socket.
+NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO)
 
 # EXIF orientation -> name in PIL.Image.Transpose that undoes it.
 UPRIGHT = {
@@ -51,7 +56,7 @@ def load_picture(
     Whatever the file holds, this takes at most 256 MB of memory, not counting bytes that were given as
     `source` and, of a square of more than 256 pixels a side, what the larger square takes.
     """
-    with _named_errors(source, name), _opened(source) as (image, stored):
+    with _named_errors(source, name), _opened(source) as (image, stored, _):
         if box is None:
             # A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where that still covers the square.
             image.draft(None, (size, size))
@@ -74,13 +79,12 @@ def check_picture(path: str | os.PathLike) -> None:
     Raises InputError as `load_picture` does. A damaged file that still looks whole passes here
     and fails in `load_picture`.
     """
-    with _named_errors(path, None), _opened(path) as (image, stored):
+    with _named_errors(path, None), _opened(path) as (image, stored, file):
         image.draft(None, (1, 1))
         if image.format == "PNG":
             _refuse_costly(image, stored, copies=1)
-            with open(path, "rb") as file:
-                png.check(file)
-        elif image.format == "JPEG" and _ends_as_jpeg(path):
+            png.check(file)
+        elif image.format == "JPEG" and _ends_as_jpeg(file):
             _refuse_costly(image, stored, copies=1)
         else:
             _decode(image, stored, copies=1)
@@ -116,20 +120,31 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _opened(source):
-    """The picture with its header read and judged and nothing decoded yet, and what was read of its file."""
+    """The picture with its header read and judged and nothing decoded yet, what was read, and the file."""
     from PIL import Image
 
-    if isinstance(source, bytes):
-        file = io.BytesIO(source)
-    elif Path(source).is_file():  # a pipe would block for ever
-        file = open(source, "rb")  # noqa: SIM115 - closed below
-    else:
-        raise InputError("picture-missing", "is no file; check the path")
-    with file:
+    with io.BytesIO(source) if isinstance(source, bytes) else _regular_file(source) as file:
         stored = imagefile.read(file)
         refuse_more(stored.width, stored.height, stored.most)
         with Image.open(stored.stream, formats=(stored.format,)) as image:
-            yield image, stored
+            yield image, stored, file
+
+
+def _regular_file(path) -> BinaryIO:
+    """The file at `path`, open; a pipe there is not waited for. Raises InputError ``picture-missing``."""
+    missing = InputError("picture-missing", "is no file; check the path")
+    try:
+        file = open(path, "rb", opener=at_once)  # noqa: SIM115 - closed by the caller
+    except ValueError:  # no path at all
+        raise missing from None
+    except OSError as error:
+        if error.errno in NO_FILE:
+            raise missing from None
+        raise
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise missing
+    return file
 
 
 def _decode(image, stored, copies: int) -> None:
@@ -149,11 +164,11 @@ def _refuse_costly(image, stored, copies: int) -> None:
         refuse_more(stored.width, stored.height, PIXEL_BYTES / (nbytes / pixels))
 
 
-def _ends_as_jpeg(path) -> bool:
+def _ends_as_jpeg(file: BinaryIO) -> bool:
     """Whether a JPEG's end marker stands at the end of the file, as it does unless it was cut."""
-    with open(path, "rb") as file:
-        file.seek(-min(64, os.path.getsize(path)), os.SEEK_END)
-        return file.read().rstrip(b"\0\r\n ").endswith(b"\xff\xd9")
+    length = file.seek(0, os.SEEK_END)
+    file.seek(max(0, length - 64))
+    return file.read().rstrip(b"\0\r\n ").endswith(b"\xff\xd9")
 
 
 def _bilinear_mode(image):

@@ -4,6 +4,7 @@ import resource
 import struct
 import warnings
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -280,6 +281,39 @@ def test_what_is_no_file_is_missing_and_never_blocks(tmp_path, make):
     with pytest.raises(InputError, match=r"there\.jpg") as caught:
         load_picture(path, 32)
     assert caught.value.code == "picture-missing"
+
+
+def test_a_name_that_becomes_a_pipe_after_a_look_at_it_is_still_refused(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "there.jpg")
+    held = os.open(tmp_path / "there.jpg", os.O_RDWR)  # without it, opening would wait for ever
+    monkeypatch.setattr(Path, "is_file", lambda path: True)
+    try:
+        for read in (check_picture, lambda path: load_picture(path, 32)):
+            with pytest.raises(InputError, match=r"there\.jpg' is no file") as caught:
+                read(tmp_path / "there.jpg")
+            assert caught.value.code == "picture-missing"
+    finally:
+        os.close(held)
+
+
+WITHOUT_A_PIXEL = {
+    "0 x 0": b"P2 0 0 255\n",
+    "0 x 5": b"P6 0 5 200\n",
+    "5 x 0": b"P5 5 0 255\n",
+    "0 x 8": png_header(0, 8),
+    "8 x 0": bmp_header(8, 0),
+    "16 x 0": jpeg_header(16, 0),
+}
+
+
+@pytest.mark.parametrize("shape", WITHOUT_A_PIXEL)
+def test_an_image_without_a_pixel_is_refused_by_its_shape(tmp_path, shape):
+    path = tmp_path / "x.img"
+    path.write_bytes(WITHOUT_A_PIXEL[shape])
+    for read in (check_picture, lambda path: load_picture(path, 32)):
+        with pytest.raises(InputError, match=f"is {shape} pixels; replace") as caught:
+            read(path)
+        assert caught.value.code == "picture-broken"
 
 
 def test_decoding_leaves_the_warning_filters_alone():

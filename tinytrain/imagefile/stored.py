@@ -39,7 +39,10 @@ def broken(why: str) -> InputError:
 
 
 def refuse_more(width: int, height: int, most: float) -> None:
-    """Raises InputError ``picture-too-large`` above `most` pixels or for a side above MAX_SIDE."""
+    """Raises InputError ``picture-too-large`` above `most` pixels or for a side above MAX_SIDE, and
+    ``picture-broken`` for an image without a pixel."""
+    if not (width and height):
+        raise broken(f"is {width} x {height} pixels")
     if max(width, height) > MAX_SIDE:
         why = f"is {width} x {height} pixels, the limit is {MAX_SIDE:,} a side; cut or scale it"
         raise InputError("picture-too-large", why)
