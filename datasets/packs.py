@@ -152,9 +152,12 @@ def _check_directory(path: Path) -> None:
     at = end.rfind(b"PK\5\6")
     if at < 0:
         return  # no zip file at all
-    # Behind one of these, lengths of 64 bits are stated elsewhere; no pack needs them.
+    if len(end) - at < END_RECORD:
+        raise _BrokenPackError("its end is cut off")
+    if end[max(0, at - 20) :].startswith(b"PK\6\7"):  # lengths of 64 bits are stated elsewhere
+        raise _BrokenPackError("a zip64 file, which numpy.savez makes of no pack")
     length = int.from_bytes(end[at + 12 : at + 16], "little")
-    if len(end) - at < END_RECORD or length > MAX_DIRECTORY or end[max(0, at - 20) :].startswith(b"PK\6\7"):
+    if length > MAX_DIRECTORY:
         raise _BrokenPackError(f"{length:,} bytes name its members, the limit is {MAX_DIRECTORY:,}")
 
 
