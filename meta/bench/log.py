@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tinytrain.atomic import read_bytes
+from tinytrain.atomic import at_once, read_bytes
 from tinytrain.errors import InputError, StorageError
 from tinytrain.meta.bench.record import checked
 from tinytrain.meta.jsonlines import MAX_BYTES, JsonLines, whole_lines
 from tinytrain.meta.schema import WrongError
+from tinytrain.units import format_bytes
 
 KEY = (
     "pack", "episode", "seed", "label", "policy", "rate_scale", "budget", "macs_share", "backbone_digest",
@@ -24,12 +25,25 @@ def key_of(record: dict, any_code: bool = False) -> tuple:
 
 
 def read_log(path: str | os.PathLike) -> list[dict]:
-    """What is reported of all records, also of a file compressed by xz, which its name must end in.
+    """What is reported of all records, also of a pipe, or of a file compressed by xz, named ``.xz``.
 
     A last line that a kill tore off is left out; any other damage raises InputError.
     """
-    data = read_bytes(path, MAX_BYTES, least=0)
+    data = _from_pipe(path) if Path(path).is_fifo() else read_bytes(path, MAX_BYTES, least=0)
     return list(_records(path, whole_lines(_unpacked(path, data) if _packed(path) else data)))
+
+
+def _from_pipe(path) -> bytes:
+    """What a pipe such as ``<(xzcat LOG)`` gives until it ends; one that nobody writes to has ended."""
+    with open(path, "rb", opener=at_once) as file:
+        os.set_blocking(file.fileno(), True)
+        data = file.read(MAX_BYTES + 1)
+    if not data:
+        raise InputError("file-empty", f"{path} gave 0 bytes; start what writes to it first")
+    if len(data) > MAX_BYTES:
+        most = format_bytes(MAX_BYTES)
+        raise InputError("file-too-large", f"{path} gave more than the {most} of a log; take another log")
+    return data
 
 
 def _packed(path) -> bool:

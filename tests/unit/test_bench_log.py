@@ -3,6 +3,8 @@
 import json
 import lzma
 import os
+import threading
+from contextlib import contextmanager
 
 import pytest
 from toybench import record
@@ -74,12 +76,44 @@ def test_an_empty_log_holds_no_records(tmp_path):
     assert read_log(tmp_path / "log") == []
 
 
+@contextmanager
+def slow_pipe(data: bytes):
+    """A pipe as a shell makes it of ``<(...)``; the second half of `data` comes late."""
+    reader, writer = os.pipe()
+    os.write(writer, data[: len(data) // 2])
+    late = threading.Timer(0.2, lambda: (os.write(writer, data[len(data) // 2 :]), os.close(writer)))
+    late.start()
+    yield f"/dev/fd/{reader}"
+    late.join()
+    os.close(reader)
+
+
+def test_a_log_is_read_from_a_pipe_up_to_the_size_of_any_log(monkeypatch):
+    lines = (json.dumps(record()).encode() + b"\n") * 10
+    with slow_pipe(lines) as path:
+        assert len(read_log(path)) == 10
+    monkeypatch.setattr(tinytrain.meta.bench.log, "MAX_BYTES", len(lines) - 1)
+    with (
+        slow_pipe(lines) as path,
+        pytest.raises(InputError, match=r"gave more than the .* of a log") as caught,
+    ):
+        read_log(path)
+    assert caught.value.code == "file-too-large"
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="gave 0 bytes; start what writes to it first"):
+        read_log(tmp_path / "pipe")
+
+
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
-def test_what_is_no_file_is_neither_read_nor_written(tmp_path, kind):
+def test_what_is_no_file_is_not_written_and_only_a_pipe_is_read(tmp_path, kind):
     path = {"pipe": tmp_path / "pipe", "device": "/dev/zero", "folder": tmp_path}[kind]
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="name a regular file"):
-        read_log(path)
+    if kind != "pipe":
+        with pytest.raises(InputError, match="name a regular file"):
+            read_log(path)
     with pytest.raises(StorageError, match=r"choose the name of a file|name a file inside it"):
         opened(path).__enter__()
 

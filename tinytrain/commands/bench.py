@@ -41,7 +41,7 @@ def add_arguments(parser) -> None:
     tune.add_argument(
         "--grid", type=factors, metavar="X,Y", help="factors instead of the matrix's own, at least 4"
     )
-    report.add_argument("logs", metavar="LOG", nargs="+", help="logs of 'bench run', also .xz")
+    report.add_argument("logs", metavar="LOG", nargs="+", help="logs of 'bench run', also .xz, or pipes")
     report.add_argument(
         "-o", "--out", metavar="DIR", required=True, help="folder for report.md, report.html, plots"
     )
