@@ -19,7 +19,7 @@ import numpy as np
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.folder import printable
 from tinytrain.episode import wrong_class_names
-from tinytrain.errors import InputError
+from tinytrain.errors import InputError, one_line
 from tinytrain.imagefile.stored import MAX_SIDE, PIXEL_BYTES
 from tinytrain.pictures import fit, load_picture
 
@@ -140,8 +140,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
         raise
     except Exception as error:
         # Not a list of classes: a damaged archive raises anything.
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise _BrokenPackError(f"cannot be read ({reason})") from error
+        raise _BrokenPackError(f"cannot be read ({one_line(error) or type(error).__name__})") from error
 
 
 def _check_directory(path: Path) -> None:

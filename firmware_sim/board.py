@@ -4,7 +4,7 @@ import difflib
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from tinytrain.errors import InputError, UsageError
+from tinytrain.errors import InputError, UsageError, one_line
 from tinytrain.meta.schema import WrongError, choice, count, flag, number, parsed, table, text
 from tinytrain.meta.yamlfile import read_yaml
 
@@ -93,7 +93,7 @@ def load_boards(path: Path = FILE) -> dict[str, Board]:
     content = read_yaml(path, "boards")
     if not isinstance(content, dict) or not content:
         raise InputError("boards", f"{path} holds 0 boards; give a table of boards by name")
-    return {name: parse_board(row, f"{path}: {name[:60]}") for name, row in content.items()}
+    return {name: parse_board(row, f"{path}: {one_line(name, 60)}") for name, row in content.items()}
 
 
 def parse_board(row, source: str) -> Board:

@@ -9,7 +9,7 @@ import re
 import reprlib
 from dataclasses import MISSING, field, fields
 
-from tinytrain.errors import InputError
+from tinytrain.errors import InputError, one_line
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
 MAX_SHOWN = 60  # characters of a wrong value in a message
@@ -123,7 +123,7 @@ def table(cls, checks=None):
             raise WrongError(where or "the content", value, f"a table with {', '.join(known)}")
         for key in value:
             if key not in known:
-                closest = difflib.get_close_matches(_short(str(key)), known, n=1)
+                closest = difflib.get_close_matches(one_line(key, MAX_SHOWN), known, n=1)
                 hint = f", did you mean {closest[0]}? Known" if closest else "; known"
                 raise WrongError(_at(where, key), value[key], f"no such key{hint}: {', '.join(known)}")
         made = {}
@@ -139,17 +139,13 @@ def table(cls, checks=None):
 
 
 def _at(where: str, key) -> str:
-    key = _short(str(key))
+    key = one_line(key, MAX_SHOWN)
     return f"{where}.{key}" if where else key
-
-
-def _short(words: str) -> str:
-    return words if len(words) <= MAX_SHOWN else words[: MAX_SHOWN - 3] + "..."
 
 
 def _shown(value) -> str:
     """The beginning of what `value` looks like, in a time that does not grow with it."""
-    return _short(SHOWN.repr(value))
+    return one_line(SHOWN.repr(value), MAX_SHOWN)
 
 
 def of(check, default=MISSING):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from tinytrain import __version__
 from tinytrain.answer import ANSWER
-from tinytrain.errors import InputError, StorageError, TinytrainError, UsageError
+from tinytrain.errors import InputError, StorageError, TinytrainError, UsageError, visible
 from tinytrain.interrupts import INTERRUPTS
 
 # Name -> (module in tinytrain.commands, what it does).
@@ -220,7 +220,7 @@ def _known(error: BaseException, arguments: list[str]) -> TinytrainError | None:
 def _failed(error: TinytrainError, as_json: bool) -> int:
     line = re.sub(r"\s+", " ", str(error))
     # File names in a message must not be able to steer the terminal.
-    print("tinytrain: " + "".join(c if c.isprintable() else repr(c)[1:-1] for c in line), file=sys.stderr)
+    print(f"tinytrain: {visible(line)}", file=sys.stderr)
     try:
         if as_json:
             ANSWER.give_error(error)

@@ -7,6 +7,17 @@ A message gives the fact, the number and the remedy, in that order. Bugs are not
 import copyreg
 
 
+def visible(text: str) -> str:
+    """`text` with line breaks and other characters that steer a terminal written out."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def one_line(text: object, limit: int = 500) -> str:
+    """`text` for a message: in one line, nothing in it steers a terminal, `limit` characters at most."""
+    line = visible(" ".join(str(text).split()))
+    return line if len(line) <= limit else line[: limit - 4] + " ..."
+
+
 class TinytrainError(Exception):
     """Base of all errors that end in one line on stderr.
 

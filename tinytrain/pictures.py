@@ -17,7 +17,7 @@ import numpy as np
 
 from tinytrain import imagefile
 from tinytrain.atomic import at_once
-from tinytrain.errors import InputError
+from tinytrain.errors import InputError, one_line
 from tinytrain.imagefile import png
 from tinytrain.imagefile.stored import PIXEL_BYTES, eight_bits, refuse_more
 
@@ -115,7 +115,7 @@ def _reason(error: Exception) -> str:
         return "cannot be decoded (its header is damaged)"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read ({error.strerror})"
-    return f"cannot be decoded ({' '.join(str(error).split()) or type(error).__name__})"
+    return f"cannot be decoded ({one_line(error) or type(error).__name__})"
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pytest
 
 from tinytrain.cli import COMMANDS, Parser, guarded, help_text, main
 from tinytrain.commands import bench, common
-from tinytrain.errors import BudgetError, StorageError, TinytrainError
+from tinytrain.errors import BudgetError, StorageError, TinytrainError, one_line, visible
 from tinytrain.progress import ProgressLine
 from tinytrain.toy import toy_pictures
 
@@ -246,7 +246,13 @@ def test_results_cannot_steer_the_terminal_and_json_is_exact(capsys):
     common.print_result({"class": "\x1b[31mred"}, "", as_json=True)
     text, rest = capsys.readouterr().out.split("\n", 1)
     assert text == "\\x1b[31mred" and json.loads(rest) == {"class": "\x1b[31mred"}
-    assert common.one_line("one\ntwo") == "one\\ntwo", "in a row of a table"
+    assert visible("one\ntwo") == "one\\ntwo", "in a row of a table"
+
+
+def test_what_others_say_is_cut_to_one_line_that_steers_nothing():
+    assert one_line("a\n\t b ") == "a b" and one_line(KeyError("\n")) == "'\\n'"
+    assert one_line("\x1b[31mred") == "\\x1b[31mred"
+    assert one_line("x" * 10, 10) == "x" * 10 and one_line("\x1b" * 10, 10) == "\\x1b\\x ..."
 
 
 class Terminal(io.StringIO):

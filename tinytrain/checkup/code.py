@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from tinytrain.checkup.line import BAD, OK, WARNING, Line
+from tinytrain.errors import one_line
 from tinytrain.jit import cache as jitcache
 from tinytrain.jit.facts import made_for, portable, source_digests
 from tinytrain.jit.folder import in_doubt
@@ -62,7 +63,7 @@ def _asked(probe: str, without: str = "") -> tuple[object, str | None]:
         return json.loads(done.stdout), None
     except ValueError:
         reason = done.stderr.strip().rpartition("\n")[2] or f"its import ended with {done.returncode}"
-        return None, f"cannot be imported: {reason[:200]}"
+        return None, f"cannot be imported: {one_line(reason, 200)}"
 
 
 def kernels(subject) -> list[Line]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tinytrain.answer import ANSWER
-from tinytrain.errors import InputError, UsageError
+from tinytrain.errors import InputError, UsageError, visible
 from tinytrain.units import LARGEST
 from tinytrain.zoo import BACKBONES, SHIPPED
 
@@ -181,12 +181,7 @@ def say(message: str) -> None:
 
 def shown(text: str) -> str:
     """`text` without characters that steer a terminal; class and file names may hold any."""
-    return "\n".join(map(one_line, text.split("\n")))
-
-
-def one_line(text: str) -> str:
-    """`text` without line breaks or other characters that steer a terminal."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return "\n".join(map(visible, text.split("\n")))
 
 
 def print_result(result: dict, text: str, as_json: bool) -> None:

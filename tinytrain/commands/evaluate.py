@@ -4,14 +4,13 @@ from tinytrain.commands.common import (
     add_backbone,
     add_json,
     hold,
-    one_line,
     open_backbone,
     open_delta,
     print_result,
     say,
     skipped_files,
 )
-from tinytrain.errors import InputError
+from tinytrain.errors import InputError, visible
 
 DESCRIPTION = "Judge a delta on pictures it has not seen: a folder per class, named as in the adaptation."
 EXAMPLES = """\
@@ -77,7 +76,7 @@ def _text(result: dict) -> str:
     """Rows are what the pictures show, columns what was answered; columns carry the numbers of the rows."""
     right = round(result["accuracy"] * result["n"])
     least, most = WIDTHS
-    classes = [one_line(name) for name in result["classes"]]
+    classes = [visible(name) for name in result["classes"]]
     width = min(most, max(least, *map(len, classes)))
     lines = [f"accuracy {result['accuracy']:.1%} ({right} of {result['n']} pictures)", ""]
     numbers = range(1, len(result["classes"]) + 1)

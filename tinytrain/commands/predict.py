@@ -5,13 +5,12 @@ import os
 from tinytrain.commands.common import (
     add_backbone,
     add_json,
-    one_line,
     open_backbone,
     open_delta,
     print_result,
     say,
 )
-from tinytrain.errors import InputError, UsageError
+from tinytrain.errors import InputError, UsageError, visible
 from tinytrain.units import parse_share
 
 DESCRIPTION = "Say which class each picture shows and how sure that is."
@@ -61,7 +60,7 @@ def run(arguments) -> int:
             failed.append({"picture": path, **error.facts()})
     named = {"delta": arguments.delta, "backbone": delta.backbone_name}
     result = {**named, "pictures": rows, "failed": failed}
-    shown = [(one_line(r["picture"]), r["confidence"], one_line(r["class"] or NONE)) for r in rows]
+    shown = [(visible(r["picture"]), r["confidence"], visible(r["class"] or NONE)) for r in rows]
     width = max((len(picture) for picture, *_ in shown), default=0)
     lines = [f"{picture:<{width}}  {share:6.1%}  {name}" for picture, share, name in shown]
     if rows or arguments.json:

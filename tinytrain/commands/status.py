@@ -1,6 +1,7 @@
 """``tinytrain status``: what a store holds."""
 
-from tinytrain.commands.common import add_json, add_store, one_line, print_result, say
+from tinytrain.commands.common import add_json, add_store, print_result, say
+from tinytrain.errors import visible
 
 DESCRIPTION = (
     "Show which delta of a store is in use, whether it is confirmed, and what a roll-back returns to."
@@ -33,7 +34,7 @@ def _text(result: dict) -> str:
     used = f"{result['starts']} of {result['starts'] + (result['starts_left'] or 0)} starts used"
     trial = "confirmed" if result["confirmed"] else f"on trial, {used}"
     before = _slot(previous) if previous else "nothing" if result["confirmed"] else "the bare network"
-    classes = one_line(", ".join(current["classes"]))
+    classes = visible(", ".join(current["classes"]))
     return (
         f"in use  {_slot(current)}, {trial}\n"
         f"        for {current['backbone']}, classes {classes}\n"

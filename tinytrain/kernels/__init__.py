@@ -126,8 +126,8 @@ def _guarded(table, reference):
 
 
 def _warn_without_numba(error: Exception) -> None:
-    from tinytrain.errors import TinytrainError
-    from tinytrain.kernels.fallback import not_portable, one_line, warn_once
+    from tinytrain.errors import TinytrainError, one_line
+    from tinytrain.kernels.fallback import not_portable, warn_once
 
     reason = one_line(error, 250) if isinstance(error, TinytrainError) else None
     if reason is None:

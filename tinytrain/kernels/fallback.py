@@ -1,8 +1,8 @@
 """What happens where numba cannot do its work: the numpy twin does it, and it is said once."""
 
 import logging
-import re
 
+from tinytrain.errors import one_line
 from tinytrain.jit.facts import portable
 from tinytrain.kernels.direct import entry
 
@@ -20,13 +20,6 @@ def warn_once(message: str) -> None:
 def not_portable() -> str:
     """What a warning about plain numpy adds where portable kernels were asked for."""
     return " and with other last bits on other processors" if portable() else ""
-
-
-def one_line(text: object, limit: int = 500) -> str:
-    """`text` without line breaks, which numba's errors are full of, and of bounded length."""
-    line = re.sub(r"\s+", " ", str(text)).strip()
-    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
-    return line if len(line) <= limit else line[: limit - 4] + " ..."
 
 
 def guarded(name: str, compiled, twin, twins: set[str]):

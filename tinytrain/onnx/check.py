@@ -4,7 +4,7 @@ import numpy as np
 
 from tinytrain.delta import Delta
 from tinytrain.episode import Pictures
-from tinytrain.errors import InputError
+from tinytrain.errors import InputError, one_line
 from tinytrain.head import Head
 from tinytrain.network import Network
 from tinytrain.onnx.convert import Imported
@@ -88,8 +88,8 @@ def _runtime_embeddings(graph: Graph, embedding: str, pictures: np.ndarray) -> n
             for picture in pictures
         ]
     except Exception as error:  # onnxruntime has errors of its own, without a common base
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise SkippedError(f"onnxruntime cannot run the file: {reason[:200]}") from error
+        reason = one_line(error, 200) or type(error).__name__
+        raise SkippedError(f"onnxruntime cannot run the file: {reason}") from error
     return np.stack(rows).reshape(len(pictures), -1)
 
 
