@@ -5,7 +5,7 @@ import os
 import yaml
 
 from tinytrain.atomic import read_bytes
-from tinytrain.errors import InputError
+from tinytrain.errors import InputError, one_line
 
 MAX_BYTES = 100_000
 MAX_VALUES = 100_000  # with what every alias stands for
@@ -14,6 +14,7 @@ MAX_DIGITS = 100  # characters of a number; Python refuses to convert or print t
 PREFIX = "tag:yaml.org,2002:"
 TEXT, MERGE = f"{PREFIX}str", f"{PREFIX}merge"
 NUMBERS = (f"{PREFIX}int", f"{PREFIX}float")
+QUOTE = "put it in quotes"  # what `on` and `2040` ask for, which are no texts either
 KINDS = (TEXT, MERGE, *NUMBERS, *(f"{PREFIX}{name}" for name in ("bool", "null", "seq", "map")))
 
 
@@ -26,15 +27,16 @@ def read_yaml(path: str | os.PathLike, code: str):
     try:
         return yaml.load(text.decode(), _StrictLoader)
     except _RefusedError as error:
-        raise InputError(code, f"{path}: {error}; correct it") from error
-    # A value that its explicit tag does not fit, such as `!!int ""`, raises any of the last three.
-    except (yaml.YAMLError, RecursionError, ValueError, ArithmeticError, LookupError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(code, f"{path} is no YAML ({reason[:300]}); correct it") from error
+        raise InputError(code, f"{path}: {error}") from error
+    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
+        raise InputError(code, f"{path} is no YAML ({one_line(error, 300)}); correct it") from error
+    except (ValueError, ArithmeticError, LookupError) as error:  # such as of `!!int ""`
+        what = f"a value is not what its tag says ({one_line(error, 300)})"
+        raise InputError(code, f"{path}: {what}; correct it") from error
 
 
 class _RefusedError(Exception):
-    """YAML that nobody can mean, and its line."""
+    """YAML that nobody can mean, its line, and what to do."""
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -65,7 +67,7 @@ class _StrictLoader(yaml.SafeLoader):
     def _checked(self, node: yaml.Node) -> tuple[int, int]:
         """Values and depth of `node`, whose children were checked before."""
         mark = node.start_mark
-        self._require(node.tag in KINDS, mark, f"is {node.tag[:60]}, no text or number; put it in quotes")
+        self._require(node.tag in KINDS, mark, f"is {one_line(node.tag, 60)}, no text or number", QUOTE)
         if isinstance(node, yaml.ScalarNode):
             good = node.tag not in NUMBERS or len(node.value) <= MAX_DIGITS
             self._require(good, mark, f"is a number of more than {MAX_DIGITS} digits")
@@ -85,12 +87,13 @@ class _StrictLoader(yaml.SafeLoader):
         for key in keys:
             line = key.start_mark.line + 1
             if key.tag not in (TEXT, MERGE):
-                raise _RefusedError(f"line {line} has a key that is no text")
+                raise _RefusedError(f"line {line} has a key that is no text; {QUOTE}")
             if key.value in seen:
-                raise _RefusedError(f"{key.value[:60]} stands there twice, again in line {line}")
+                name = one_line(key.value, 60)
+                raise _RefusedError(f"{name} stands there twice, again in line {line}; correct it")
             seen.add(key.value)
 
     @staticmethod
-    def _require(good: bool, mark, what: str) -> None:
+    def _require(good: bool, mark, what: str, remedy: str = "correct it") -> None:
         if not good:
-            raise _RefusedError(f"line {mark.line + 1} {what}")
+            raise _RefusedError(f"line {mark.line + 1} {what}; {remedy}")

@@ -36,18 +36,20 @@ HOSTILE = {
     "deep nesting": ("name: " + "[" * 40_000, "line 1 is nested deeper than 20 levels"),
     "deep tables": ("\n".join(" " * i + "a:" for i in range(300)), "is nested deeper than 20 levels"),
     "a date that is none": ("name: 2001-99-99", "line 1 is tag:yaml.org,2002:timestamp, no text"),
-    "a date": ("name: 2001-01-01", "put it in quotes"),
+    "a date": ("name: 2001-01-01", "no text or number; put it in quotes"),
     "6,000 digits": ("name: " + "9" * 6000, "line 1 is a number of more than 100 digits"),
     "9,000 hexadecimal digits": ("name: 0x" + "f" * 9000, "is a number of more than 100 digits"),
     "minutes of minutes": ("name: 1" + ":59" * 400 + ".0", "is a number of more than 100 digits"),
     "a key twice": ("name: a\nseed: 1\nname: b", "name stands there twice, again in line 3"),
     "a key twice inside": ("a: {b: 1, b: 2}", "b stands there twice, again in line 1"),
-    "a key that is a number": ("1: 2", "line 1 has a key that is no text"),
+    "a key that is a number": ("1: 2", "line 1 has a key that is no text; put it in quotes"),
+    "a key that is on": ("on: 2", "line 1 has a key that is no text; put it in quotes"),
     "a key that is a list": ("? [a]\n: 1", "line 1 has a key that is no text"),
     "a key that is infinite": (".inf: 1", "line 1 has a key that is no text"),
     "bytes": ("name: !!binary '%%'", "no text or number"),
-    "a number that is none": ("name: !!int ''", "is no YAML"),
-    "a truth that is none": ("name: !!bool perhaps", "is no YAML"),
+    "a number that is none": ("name: !!int ''", "a value is not what its tag says"),
+    "a truth that is none": ("name: !!bool x", "a value is not what its tag says ('x'); correct it"),
+    "a long truth": ("name: !!bool " + "x" * 50_000, "a value is not what its tag says ('xxx"),
     "a call": ("name: !!python/object/apply:os.getcwd []", "no text or number"),
     "an alias of nothing": ("name: *" + "x" * 50_000, "is no YAML"),
     "a control character": ('name: "\x01"', "is no YAML"),
@@ -70,6 +72,7 @@ def test_what_nobody_can_mean_is_refused_at_once_in_one_short_line(tmp_path, kin
         LOADERS[kind](path)
     assert time.process_time() - started < 5
     assert said in str(refused.value)
+    assert str(refused.value).count("; ") == 1, "one remedy"
     assert len(str(refused.value)) < 1000 + len(str(path))
 
 
