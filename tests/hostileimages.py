@@ -50,6 +50,11 @@ def png(width, height, depth=8, colour_type=2, before=b"", after=b"", interlaced
     return head + before + chunk(b"IDAT", pixels) + after + chunk(b"IEND", b"")
 
 
+def largest() -> bytes:
+    """An honest PNG just under the limit of pixels."""
+    return png(BIG, BIG)
+
+
 def square(limit: float) -> int:
     """Side of a square of `limit` million pixels."""
     return int((limit * 1e6) ** 0.5)
