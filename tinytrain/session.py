@@ -17,7 +17,7 @@ from tinytrain.head import Batch, Batches, Head, HeadArrays, class_means, fit_he
 from tinytrain.lane import query_lane
 from tinytrain.leftout import COLUMNS, measure
 from tinytrain.plan import n_unlabelled
-from tinytrain.rows import divide_rows, multiply_rows
+from tinytrain.rows import multiply_rows
 from tinytrain.schedule import dealt, rate_factor, step_items, through_items
 from tinytrain.seeds import rng_for
 
@@ -233,12 +233,8 @@ class Session:
         """Prototypes of the whole support, where a step sees only a part of it."""
         if self.fit.resources.step_support >= len(self.labels):
             return
-        sums, counts = self.trainer.sums, self.trainer.counts
-        sums.fill(0)
-        counts.fill(0)
-        for chosen in self._stretches():
-            self.kernels.class_sums(sums, counts, self._embed(0, chosen), self.labels[chosen])
-        divide_rows(sums, counts, out=self.trainer.prototypes)
+        batches = ((self._embed(0, chosen), self.labels[chosen]) for chosen in self._stretches())
+        class_means(self.kernels, self.trainer.prototypes, self.trainer.counts, batches)
 
     def release(self, tick: int) -> None:
         """Give back all pages but those of buffers that hold a value at `tick` and are needed after it."""
