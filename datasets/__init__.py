@@ -4,16 +4,16 @@ import difflib
 import os
 from pathlib import Path
 
+from tinytrain.base.errors import InputError
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.folder import folder_dataset, folder_episode
-from tinytrain.datasets.glyphs import glyphs
-from tinytrain.datasets.leaves import leaves
+from tinytrain.datasets.generated.glyphs import glyphs
+from tinytrain.datasets.generated.leaves import leaves
+from tinytrain.datasets.generated.signs import signs
+from tinytrain.datasets.generated.textures import textures
+from tinytrain.datasets.meta_dataset import TARGETS, open_target
 from tinytrain.datasets.packs import PACKS, load_pack
 from tinytrain.datasets.samplers import sample_episode, sample_meta_dataset_episode
-from tinytrain.datasets.signs import signs
-from tinytrain.datasets.targets import TARGETS, open_target
-from tinytrain.datasets.textures import textures
-from tinytrain.errors import InputError
 
 __all__ = [
     "DOMAINS",

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tinytrain.episode import Pictures
+from tinytrain.episode.episode import Pictures
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from tinytrain.base.errors import InputError, UsageError
+from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.samplers import shuffled
-from tinytrain.episode import Episode
-from tinytrain.errors import InputError, UsageError
-from tinytrain.pictures import SUFFIXES, check_picture, load_picture
-from tinytrain.seeds import rng_for
+from tinytrain.episode.decode import SUFFIXES, check_picture, load_picture
+from tinytrain.episode.episode import Episode
 
 
 def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset:

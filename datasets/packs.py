@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
+from tinytrain.base.class_names import wrong_class_names
+from tinytrain.base.errors import InputError, one_line
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.folder import printable
-from tinytrain.episode import wrong_class_names
-from tinytrain.errors import InputError, one_line
-from tinytrain.imagefile.stored import MAX_SIDE, PIXEL_BYTES
-from tinytrain.pictures import fit, load_picture
+from tinytrain.episode.decode import fit, load_picture
+from tinytrain.episode.imagefile.stored import MAX_SIDE, PIXEL_BYTES
 
 FOLDER_VARIABLE = "TINYTRAIN_DATA"
 MAX_BYTES = 2**30  # all arrays of a pack together; the largest known one unpacks to 229 MB

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from tinytrain.base.errors import InputError, StorageError, UsageError
+from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.samplers import shuffled
-from tinytrain.errors import InputError, StorageError, UsageError
-from tinytrain.seeds import rng_for
 
 GAP = 2  # pixels between pictures
 MAX_SIZE = 2048  # a side of a picture: a generated one of that size is drawn in 400 MB

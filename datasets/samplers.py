@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tinytrain.base.errors import InputError, UsageError
+from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets.dataset import Dataset
-from tinytrain.episode import Episode
-from tinytrain.errors import InputError, UsageError
-from tinytrain.seeds import rng_for
+from tinytrain.episode.episode import Episode
 
 MIN_WAYS, MAX_WAYS = 5, 50
 MAX_QUERIES = 10

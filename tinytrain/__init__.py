@@ -9,27 +9,25 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "Budget": "tinytrain.plan",
-    "Episode": "tinytrain.episode",
-    "Pictures": "tinytrain.episode",
-    "Predictor": "tinytrain.predict",
+    "Budget": "tinytrain.plan.budget",
+    "Episode": "tinytrain.episode.episode",
+    "Pictures": "tinytrain.episode.episode",
+    "Predictor": "tinytrain.runtime.predict",
     "Store": "tinytrain.store",
-    "apply": "tinytrain.delta",
-    "load_backbone": "tinytrain.modelfile",
-    "load_delta": "tinytrain.deltafile",
-    "load_network": "tinytrain.modelfile",
-    "save_delta": "tinytrain.deltafile",
-    "save_network": "tinytrain.modelfile",
+    "adapt": "tinytrain.pipeline.adapt",
+    "apply": "tinytrain.delta.delta",
+    "extend": "tinytrain.pipeline.add_classes",
+    "load_backbone": "tinytrain.backbones.load",
+    "load_delta": "tinytrain.delta.file",
+    "load_network": "tinytrain.network.file",
+    "save_delta": "tinytrain.delta.file",
+    "save_network": "tinytrain.network.file",
 }
 
-_CALLABLE = ("adapt", "extend")  # modules that can be called like the function in them
-
-__all__ = ["__version__", *_CALLABLE, *_PUBLIC]
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str):
-    if name in _CALLABLE:
-        return import_module(f"tinytrain.{name}")
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'tinytrain' has no attribute {name!r}")

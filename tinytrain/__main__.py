@@ -2,6 +2,6 @@
 
 import sys
 
-from tinytrain.cli import main
+from tinytrain.cli.main import main
 
 sys.exit(main())

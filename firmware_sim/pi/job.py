@@ -11,9 +11,9 @@ import time
 import numpy as np
 
 import tinytrain
+from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.datasets import folder_dataset, sample_episode
-from tinytrain.episode import Episode
-from tinytrain.zoo import SHIPPED
+from tinytrain.episode.episode import Episode
 
 WAY, SHOTS, SEED = 5, 5, 0
 

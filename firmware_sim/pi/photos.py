@@ -2,7 +2,7 @@
 
 import sys
 
-from tinytrain.datasets.leaves import leaves
+from tinytrain.datasets.generated.leaves import leaves
 from tinytrain.datasets.preview import export
 
 WAY, SIZE = 5, 128

@@ -6,10 +6,10 @@ TinyTL at batch 100 with all of them. Here every method is counted by one rule a
 
 from collections.abc import Sequence
 
-from tinytrain.accounting import BYTES_PER_WEIGHT, peak_activation
-from tinytrain.layer import Layer
-from tinytrain.lite import possible_modules
-from tinytrain.plan import Update
+from tinytrain.network.layer import Layer
+from tinytrain.network.lite_residual import possible_modules
+from tinytrain.plan.published_costs import BYTES_PER_WEIGHT, peak_activation
+from tinytrain.plan.recipe import Update
 
 PUBLISHED_BATCH = 100
 

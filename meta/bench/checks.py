@@ -7,11 +7,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from tinytrain.base.errors import InputError
+from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import Dataset
-from tinytrain.episode import Episode, Pictures
-from tinytrain.errors import InputError
+from tinytrain.episode.episode import Episode, Pictures
 from tinytrain.meta.bench.sampler import Sampler
-from tinytrain.seeds import rng_for
 
 FRAMES, CLASSES, EPISODES = 40, 8, 60  # on which samplers are tried
 SIGMAS = 6  # a fair sampler is accused in fewer than one of a million checks

@@ -5,23 +5,28 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from tinytrain.jit.facts import portable
+from tinytrain.kernels.compile_cache.facts import portable
 
 # Commands, stores, ONNX, the cache of compiled kernels, messages and the pages of reports change no number.
 SOURCES = {
     "tinytrain": (
         "*.py",
-        "imagefile/*.py",
-        "kernels/*.py",
-        "policies/*.py",
+        *(
+            f"{package}/**/*.py"
+            for package in (
+                "backbones", "base", "delta", "episode", "guard", "heads", "kernels", "network", "pipeline",
+                "plan", "planner", "policies", "program", "runtime",
+            )
+        ),
         "report/report.py",
         "report/content.py",
-        "report/macs.py",
+        "report/executed_macs.py",
     ),
-    "tinytrain.datasets": ("*.py", "targets/*.py"),
+    "tinytrain.datasets": ("**/*.py",),
     "tinytrain.meta.bench": ("entry.py", "sampler.py", "episode.py", "accounting.py"),
-}
-WITHOUT = ("__main__.py", "answer.py", "cli.py", "extras.py", "interrupts.py")
+}  # fmt: skip
+WITHOUT_FOLDERS = ("compile_cache", "onnx")
+WITHOUT = ("__main__.py", "answer.py", "console.py", "extras.py", "interrupts.py", "yaml_file.py")
 
 
 def sources() -> list[tuple[str, Path]]:
@@ -30,8 +35,12 @@ def sources() -> list[tuple[str, Path]]:
     for module, patterns in SOURCES.items():
         folder = Path(import_module(module).__file__).parent
         files = sorted({path for pattern in patterns for path in folder.glob(pattern)})
-        found += [(module, path) for path in files if path.name not in WITHOUT]
+        found += [(module, path) for path in files if _counts(path)]
     return found
+
+
+def _counts(path: Path) -> bool:
+    return path.name not in WITHOUT and path.parent.name not in WITHOUT_FOLDERS
 
 
 @cache

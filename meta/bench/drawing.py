@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from tinytrain.meta.curve import COLOURS, GRID, INK
+from tinytrain.meta.training.curve import COLOURS, GRID, INK
 
 WIDTH, PLOT, LEFT, RIGHT, TOP, BOTTOM = 780, 300, 64, 240, 20, 48
 LINE = 16  # pixels from one label to the next

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tinytrain.plan import Budget
+from tinytrain.plan.budget import Budget
 
 DEFAULT_MEMORY, DEFAULT_MACS = Budget().memory, Budget().macs
 

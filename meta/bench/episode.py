@@ -4,20 +4,20 @@ import time
 from dataclasses import replace
 from functools import lru_cache
 
-from tinytrain.adapt import adapt
-from tinytrain.blas import one_thread
+from tinytrain.backbones.load import load_backbone
+from tinytrain.base.errors import AdaptationRefusedError, InputError
 from tinytrain.datasets import Dataset, open_dataset
-from tinytrain.episode import Episode
-from tinytrain.errors import AdaptationRefusedError, InputError
-from tinytrain.jit.facts import portable
+from tinytrain.episode.episode import Episode
+from tinytrain.kernels.blas import one_thread
+from tinytrain.kernels.compile_cache.facts import portable
 from tinytrain.meta.bench.accounting import PUBLISHED_BATCH, memory_at_batch
 from tinytrain.meta.bench.checks import require_apart
 from tinytrain.meta.bench.codehash import code_hash
 from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.jobs import Job
-from tinytrain.modelfile import load_backbone
-from tinytrain.network import Network
-from tinytrain.plan import Update
+from tinytrain.network.network import Network
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.plan.recipe import Update
 from tinytrain.report import Report
 
 ACCURACIES = ("before_cosine", "before", "after")

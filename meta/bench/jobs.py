@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tinytrain.errors import InputError
+from tinytrain.backbones.load import load_backbone
+from tinytrain.base.errors import InputError
 from tinytrain.meta.bench.codehash import code_hash
 from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.matrix import Cell, Matrix
 from tinytrain.meta.bench.sampler import Sampler
 from tinytrain.meta.bench.seeds import seeds
-from tinytrain.modelfile import load_backbone
 
 
 @dataclass(frozen=True)

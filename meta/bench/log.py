@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tinytrain.atomic import at_once, read_bytes
-from tinytrain.errors import InputError, StorageError
+from tinytrain.base.errors import InputError, StorageError
+from tinytrain.base.files import at_once, read_bytes
+from tinytrain.base.schema import WrongError
+from tinytrain.base.units import format_bytes
 from tinytrain.meta.bench.record import checked
-from tinytrain.meta.jsonlines import MAX_BYTES, JsonLines, whole_lines
-from tinytrain.meta.schema import WrongError
-from tinytrain.units import format_bytes
+from tinytrain.meta.run_log import MAX_BYTES, JsonLines, whole_lines
 
 KEY = (
     "pack", "episode", "seed", "label", "policy", "rate_scale", "budget", "macs_share", "backbone_digest",

@@ -6,23 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tinytrain.errors import InputError, UsageError
+from tinytrain.base.errors import InputError, UsageError
+from tinytrain.base.schema import WrongError, count, list_of, named, number, of, parsed, table, text
+from tinytrain.base.units import parse_bytes, parse_share
+from tinytrain.base.yaml_file import read_yaml
 from tinytrain.meta.bench.entry import DEFAULT_MACS, DEFAULT_MEMORY, Entry
 from tinytrain.meta.bench.rates import load_rates
 from tinytrain.meta.bench.sampler import Sampler
-from tinytrain.meta.schema import (
-    WrongError,
-    count,
-    list_of,
-    named,
-    number,
-    of,
-    parsed,
-    table,
-    text,
-)
-from tinytrain.meta.yamlfile import read_yaml
-from tinytrain.units import parse_bytes, parse_share
 
 FOLDER = Path(__file__).parent / "matrices"
 NAMES = list_of(text, 1)

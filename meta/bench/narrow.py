@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from tinytrain.errors import UsageError
+from tinytrain.base.errors import UsageError
 from tinytrain.meta.bench.matrix import Matrix
 
 

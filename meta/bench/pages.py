@@ -4,8 +4,8 @@ import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from tinytrain.atomic import check_writable, write_bytes, write_failed
-from tinytrain.errors import InputError
+from tinytrain.base.errors import InputError
+from tinytrain.base.files import check_writable, write_bytes, write_failed
 from tinytrain.meta.bench.document import Figure, html, markdown
 from tinytrain.meta.bench.log import read_log
 from tinytrain.meta.bench.matrix import load_matrix

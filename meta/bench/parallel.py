@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from tinytrain.errors import UsageError
-from tinytrain.extras import install
+from tinytrain.base.errors import UsageError
+from tinytrain.base.extras import install
 
 Item, Result = TypeVar("Item"), TypeVar("Result")
 IDLE = 20  # seconds after which a worker whose run was killed goes away

@@ -15,7 +15,7 @@ from tinytrain.meta.bench.drawing import (
     text,
     upwards,
 )
-from tinytrain.meta.curve import COLOURS, INK
+from tinytrain.meta.training.curve import COLOURS, INK
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from functools import cache
 from pathlib import Path
 
+from tinytrain.base.yaml_file import read_yaml
 from tinytrain.meta.bench.document import Block, Heading, Table, Text
-from tinytrain.meta.yamlfile import read_yaml
 
 MIB = 2**20
 LIKE = ("5-way 5-shot", "Meta-Dataset")  # samplers that come near to the published one

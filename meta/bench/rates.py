@@ -5,20 +5,9 @@ from dataclasses import asdict, dataclass, field
 
 import yaml
 
-from tinytrain.atomic import write_bytes
-from tinytrain.meta.schema import (
-    WrongError,
-    count,
-    flag,
-    list_of,
-    named,
-    number,
-    of,
-    parsed,
-    table,
-    text,
-)
-from tinytrain.meta.yamlfile import read_yaml
+from tinytrain.base.files import write_bytes
+from tinytrain.base.schema import WrongError, count, flag, list_of, named, number, of, parsed, table, text
+from tinytrain.base.yaml_file import read_yaml
 
 SHARE = number(0, 1)
 

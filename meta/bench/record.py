@@ -1,7 +1,7 @@
 """What a line of a log must hold before anything is counted or compared."""
 
-from tinytrain.meta.schema import WrongError, count, holding, named, number, text
-from tinytrain.units import LARGEST
+from tinytrain.base.schema import WrongError, count, holding, named, number, text
+from tinytrain.base.units import LARGEST
 
 SIZE, COST = count(1, LARGEST), number(0, LARGEST)
 _CHECKS = {

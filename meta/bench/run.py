@@ -9,7 +9,7 @@ from tinytrain.meta.bench.episode import run_job
 from tinytrain.meta.bench.jobs import Job, count_runs
 from tinytrain.meta.bench.log import Log
 from tinytrain.meta.bench.parallel import map_jobs
-from tinytrain.warmup import warm_up
+from tinytrain.pipeline.warmup import warm_up
 
 Progress = Callable[[str, int, int, float | None], None]
 

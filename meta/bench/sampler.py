@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from tinytrain.base.schema import choice, count, of
 from tinytrain.datasets import Dataset, sample_episode, sample_meta_dataset_episode
-from tinytrain.episode import Episode
-from tinytrain.meta.schema import choice, count, of
+from tinytrain.episode.episode import Episode
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 import re
 
+from tinytrain.base.units import format_count
 from tinytrain.meta.bench.document import Block, Figure, Heading, Table, Text
 from tinytrain.meta.bench.plots import Point, against_macs, against_memory, against_shots, time_per_stage
 from tinytrain.meta.bench.published import published_blocks
 from tinytrain.meta.bench.rates import Rates
 from tinytrain.meta.bench.statistics import Interval
-from tinytrain.units import format_count
 
 MIB = 2**20
 DEFAULT = "tinytrain"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tinytrain.errors import UsageError
+from tinytrain.base.errors import UsageError
 
 PATH = Path(__file__).with_name("seeds.txt")
 

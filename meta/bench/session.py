@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from tinytrain.adapt import find_policy
-from tinytrain.errors import UsageError
+from tinytrain.base.errors import UsageError
+from tinytrain.base.progress import ProgressLine
 from tinytrain.meta.bench import tuning
 from tinytrain.meta.bench.checks import require_shuffle
 from tinytrain.meta.bench.jobs import Job, count_runs, expand, open_backbones, pending
@@ -13,7 +13,7 @@ from tinytrain.meta.bench.narrow import narrowed
 from tinytrain.meta.bench.parallel import BACKENDS
 from tinytrain.meta.bench.rates import Rates, load_rates, save_rates
 from tinytrain.meta.bench.run import Estimate, Workers, estimate, run_jobs
-from tinytrain.progress import ProgressLine
+from tinytrain.policies.registry import find_policy
 
 Say = Callable[[str], None]
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tinytrain.errors import InputError
+from tinytrain.base.errors import InputError
 from tinytrain.meta.bench.statistics import Interval, mean_interval, paired, stratified
 
 AT_BATCH_100 = ("full", "tinytl")  # what the published tables count at batch 100

@@ -11,7 +11,7 @@ clear of zero: with few episodes the highest of several means is mostly luck.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from tinytrain.errors import UsageError
+from tinytrain.base.errors import UsageError
 from tinytrain.meta.bench.matrix import Cell, Matrix
 from tinytrain.meta.bench.rates import Rates, TunedRate
 from tinytrain.meta.bench.statistics import paired, stratified

@@ -4,16 +4,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.adapt import adapt, silent
 from tinytrain.datasets import sample_episode
 from tinytrain.datasets.dataset import Dataset
-from tinytrain.episode import Episode
+from tinytrain.episode.episode import Episode
 from tinytrain.meta.search.log import SearchLog
 from tinytrain.meta.search.space import Contributions, Part, Space
-from tinytrain.network import Network
-from tinytrain.plan import Budget
+from tinytrain.network.network import Network
+from tinytrain.pipeline.adapt import adapt, silent
+from tinytrain.plan.budget import Budget
 from tinytrain.policies.sparse_update import policy
-from tinytrain.session import Progress
+from tinytrain.runtime.session import Progress
 
 # Training one part takes what it takes: here nothing is searched for, so nothing is limited.
 BUDGET = Budget(memory=2**31, macs=1e9)

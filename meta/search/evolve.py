@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinytrain.errors import BudgetError
+from tinytrain.base.errors import BudgetError
+from tinytrain.base.random_streams import rng_for
 from tinytrain.meta.search.space import Contributions, Space
 from tinytrain.policies.sparse_update import Configuration
-from tinytrain.seeds import rng_for
 
 POPULATION = 100
 PARENTS = 25

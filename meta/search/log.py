@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tinytrain.errors import InputError, StorageError
-from tinytrain.meta.jsonlines import JsonLines
+from tinytrain.base.errors import InputError, StorageError
+from tinytrain.meta.run_log import JsonLines
 
 
 class SearchLog:

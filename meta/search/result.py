@@ -4,9 +4,9 @@ import json
 import os
 from pathlib import Path
 
-from tinytrain.atomic import read_bytes
-from tinytrain.errors import InputError
-from tinytrain.network import Network
+from tinytrain.base.errors import InputError
+from tinytrain.base.files import read_bytes
+from tinytrain.network.network import Network
 from tinytrain.policies.common import Policy
 from tinytrain.policies.sparse_update import Configuration, policy
 

@@ -3,9 +3,9 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tinytrain.base.errors import UsageError
 from tinytrain.datasets import sample_episode
 from tinytrain.datasets.dataset import Dataset
-from tinytrain.errors import UsageError
 from tinytrain.meta.search.contribution import Draw, measure
 from tinytrain.meta.search.evolve import Found, check_limit, evolve
 from tinytrain.meta.search.log import opened

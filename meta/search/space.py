@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from tinytrain.errors import UsageError
-from tinytrain.network import Network
+from tinytrain.base.errors import UsageError
+from tinytrain.network.network import Network
 from tinytrain.policies.sparse_update import Configuration, extra_memory
 
 RATIOS = (1.0, 1 / 2, 1 / 4, 1 / 8)

@@ -15,8 +15,8 @@ import osview
 from hostileimages import HOSTILE, encoded, jpeg, largest, write
 from PIL import Image
 
-from tinytrain.errors import InputError
-from tinytrain.pictures import check_picture, load_picture
+from tinytrain.base.errors import InputError
+from tinytrain.episode.decode import check_picture, load_picture
 
 SIZE = 256
 WAYS = {

@@ -24,8 +24,8 @@ def few() -> list[np.ndarray]:
 
 def adapt() -> list[np.ndarray]:
     import tinytrain
-    from tinytrain import toy
-    from tinytrain.warmup import RUNS, _policy
+    from tinytrain.pipeline import toy
+    from tinytrain.pipeline.warmup import RUNS, _policy
 
     network, episode = toy.toy_network(), toy.toy_episode(way=2, shots=2, queries=1)
     report = tinytrain.adapt(

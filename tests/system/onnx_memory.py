@@ -12,8 +12,8 @@ from pathlib import Path
 import osview
 from hostilemodels import HOSTILE, convolutions, largest
 
-from tinytrain.errors import InputError
-from tinytrain.onnx.convert import import_onnx
+from tinytrain.backbones.onnx.convert import import_onnx
+from tinytrain.base.errors import InputError
 
 
 def measured(path: Path) -> list:

@@ -25,22 +25,22 @@ from pathlib import Path
 import numpy as np
 
 from tinytrain import kernels as kernel_table
-from tinytrain import probe as probing
-from tinytrain.arena import Arena
-from tinytrain.binding import WorkingCopy, run
-from tinytrain.blas import one_thread
-from tinytrain.engine import Trainer
-from tinytrain.episode import Episode, Pictures
-from tinytrain.errors import BudgetError
-from tinytrain.feasible import probe_inside
-from tinytrain.machine import Clock
-from tinytrain.modelfile import load_backbone
-from tinytrain.plan import Budget, TaskShape
-from tinytrain.policies import POLICIES
-from tinytrain.session import Session
-from tinytrain.warmup import warm_up
+from tinytrain.backbones.load import load_backbone
+from tinytrain.base.errors import BudgetError
+from tinytrain.episode.episode import Episode, Pictures
+from tinytrain.kernels.blas import one_thread
+from tinytrain.pipeline.warmup import warm_up
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.planner.feasible import probe_inside
+from tinytrain.policies.registry import POLICIES
+from tinytrain.runtime import fisher as probing
+from tinytrain.runtime.arena import Arena
+from tinytrain.runtime.bind import WorkingCopy, run
+from tinytrain.runtime.machine import Clock
+from tinytrain.runtime.session import Session
+from tinytrain.runtime.trainer import Trainer
 
-adapt_module = importlib.import_module("tinytrain.adapt")
+adapt_module = importlib.import_module("tinytrain.pipeline.adapt")
 HARD_SLACK = 10**6
 REPEATS = 5  # of every segment while warming
 SIDE = 768  # of matrices whose product takes so long that all lanes are inside BLAS at the same time

@@ -15,7 +15,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from processors import FUSED, PLAIN, PROCESSORS, compiled_again, recorded
 
 from tinytrain import kernels
-from tinytrain.kernels import jit, strip
+from tinytrain.kernels import depthwise_rows as strip
+from tinytrain.kernels import jit
 
 # Kernels whose every product is added in the same rounding. Several are called in more than one way (in bands
 # of rows or whole, in strips or pixel by pixel, in one piece or in pieces) and promise the same bits.

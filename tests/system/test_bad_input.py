@@ -15,11 +15,11 @@ import pytest
 from PIL import Image
 from toyfiles import write_network, write_pictures
 
-from tinytrain.cli import main
-from tinytrain.deltafile import load_delta
-from tinytrain.modelfile import encode_network
-from tinytrain.tensorfile import decode, encode
-from tinytrain.toy import toy_network
+from tinytrain.base.safetensors import decode, encode
+from tinytrain.cli.main import main
+from tinytrain.delta.file import load_delta
+from tinytrain.network.file import encode_network
+from tinytrain.pipeline.toy import toy_network
 
 
 @pytest.fixture(scope="module")
@@ -290,7 +290,7 @@ def test_a_hopeless_budget_is_refused_in_less_than_a_second(place):
 
 
 def test_an_output_that_cannot_be_written_is_found_before_any_work(place, tmp_path, monkeypatch):
-    monkeypatch.setattr("tinytrain.commands.adapt._adapt", lambda *_: pytest.fail("work was started"))
+    monkeypatch.setattr("tinytrain.cli.commands.adapt._adapt", lambda *_: pytest.fail("work was started"))
     assert main([*map(str, adapt(place, "--out", tmp_path / "none" / "x.safetensors"))]) == 6
 
 
@@ -324,7 +324,7 @@ def test_one_broken_picture_does_not_keep_the_others_from_an_answer(place, tmp_p
 
 
 def test_training_that_diverges_is_refused_with_exit_code_5(place, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("tinytrain.delta.Delta.is_finite", lambda self: False)
+    monkeypatch.setattr("tinytrain.delta.delta.Delta.is_finite", lambda self: False)
     out = tmp_path / "x.safetensors"
     assert main([*map(str, adapt(place, "--out", out))]) == 5
     assert "the old weights stand" in capsys.readouterr().err and not any(tmp_path.iterdir())
@@ -336,8 +336,8 @@ def test_a_disk_that_fills_up_keeps_the_old_file_and_no_other(place, tmp_path, c
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("tinytrain.commands.adapt.check_outputs", lambda *_, **__: None)
-    monkeypatch.setattr("tinytrain.atomic.os.write", full)
+    monkeypatch.setattr("tinytrain.cli.commands.adapt.check_outputs", lambda *_, **__: None)
+    monkeypatch.setattr("tinytrain.base.files.os.write", full)
     assert main([*map(str, adapt(place, "--out", out))]) == 6
     assert "free some space" in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["x.safetensors"] and out.read_bytes() == b"the old one"
@@ -349,7 +349,7 @@ def test_an_interrupt_in_the_middle_leaves_the_old_delta(place, tmp_path, number
     out.write_bytes((place / "d.safetensors").read_bytes())
     # The process reports each stage on stdout, then works on; the signal comes while it trains.
     code = (
-        "import sys, tinytrain.progress as p, tinytrain.cli as cli\n"
+        "import sys, tinytrain.base.progress as p, tinytrain.cli.main as cli\n"
         "def slow(self, stage, *rest):\n"
         "    if stage == 'training': print(stage, flush=True); __import__('time').sleep(0.2)\n"
         "p.ProgressLine.__call__ = slow\n"

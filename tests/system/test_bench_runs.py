@@ -11,9 +11,9 @@ from importlib.util import find_spec
 import pytest
 import toybench
 
-from tinytrain.cli import main
-from tinytrain.errors import UsageError
-from tinytrain.extras import install
+from tinytrain.base.errors import UsageError
+from tinytrain.base.extras import install
+from tinytrain.cli.main import main
 from tinytrain.meta.bench import run, session, tuning
 from tinytrain.meta.bench.rates import read_rates
 

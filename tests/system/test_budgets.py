@@ -8,11 +8,11 @@ from published import published_network
 from toyplans import plan_in
 
 import tinytrain
-from tinytrain.arena import lower_bound
-from tinytrain.episode import Episode, Pictures
-from tinytrain.errors import BudgetError
-from tinytrain.plan import Budget, TaskShape
-from tinytrain.policies import POLICIES
+from tinytrain.base.errors import BudgetError
+from tinytrain.episode.episode import Episode, Pictures
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.policies.registry import POLICIES
+from tinytrain.program.memory_planner import lower_bound
 
 NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 TASKS = (TaskShape(25, 5), TaskShape(500, 43))

@@ -10,13 +10,13 @@ from PIL import Image
 from targetfolders import FOLDERS, plain
 from toyfiles import write_network, write_pictures
 
-from tinytrain.cli import main
+from tinytrain.cli.main import main
 from tinytrain.datasets import open_target
-from tinytrain.datasets.targets.classes import TEST_CLASSES
-from tinytrain.delta import apply
-from tinytrain.deltafile import load_delta
-from tinytrain.modelfile import encode_network, load_network
-from tinytrain.pictures import check_picture
+from tinytrain.datasets.meta_dataset.classes import TEST_CLASSES
+from tinytrain.delta.delta import apply
+from tinytrain.delta.file import load_delta
+from tinytrain.episode.decode import check_picture
+from tinytrain.network.file import encode_network, load_network
 
 
 @pytest.fixture(scope="module")

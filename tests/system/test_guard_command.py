@@ -6,8 +6,8 @@ import shutil
 import pytest
 from toyfiles import write_network, write_pictures
 
-from tinytrain.cli import main
-from tinytrain.deltafile import load_delta
+from tinytrain.cli.main import main
+from tinytrain.delta.file import load_delta
 
 CLASSES = ("ant", "bee", "cat")
 

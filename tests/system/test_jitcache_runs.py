@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tinytrain.cachefolder import cache_folder
-from tinytrain.jit import cache as jitcache
-from tinytrain.jit import facts as jitfacts
-from tinytrain.jit.manifest import MANIFEST
+from tinytrain.base.cache_folder import cache_folder
+from tinytrain.kernels.compile_cache import cache as jitcache
+from tinytrain.kernels.compile_cache import facts as jitfacts
+from tinytrain.kernels.compile_cache.manifest import MANIFEST
 
 SCRIPT = Path(__file__).with_name("jit_run.py")
 MORE = int(os.environ.get("TINYTRAIN_CACHE_RUNS", "0"))

@@ -16,8 +16,9 @@ import toynets
 import toyruns
 import yaml
 
-from tinytrain import cli
-from tinytrain.modelfile import load_backbone, save_network
+from tinytrain.backbones.load import load_backbone
+from tinytrain.cli import main as cli
+from tinytrain.network.file import save_network
 
 KILLS = int(os.environ.get("TINYTRAIN_METATRAIN_KILLS", "3"))
 EPISODES = 60 * -(-KILLS // 10)

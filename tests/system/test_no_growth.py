@@ -9,7 +9,7 @@ import numpy as np
 from osview import open_files, settled
 
 import tinytrain
-from tinytrain.toy import toy_episode, toy_network
+from tinytrain.pipeline.toy import toy_episode, toy_network
 
 COUNT = int(os.environ.get("TINYTRAIN_ADAPTATIONS", "30"))
 SETTLING = 20  # until then caches of the interpreter and of numpy fill

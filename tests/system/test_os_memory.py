@@ -16,7 +16,7 @@ import pytest
 from published import published_file
 
 from tinytrain.datasets.samplers import meta_dataset_sizes
-from tinytrain.policies import POLICIES
+from tinytrain.policies.registry import POLICIES
 
 RUNS = int(os.environ.get("TINYTRAIN_OS_RUNS", "0"))
 PLANS = [

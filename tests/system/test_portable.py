@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from kernelcases import CASES, Output
 
-from tinytrain.deltafile import load_delta
+from tinytrain.delta.file import load_delta
 
 RUNS = int(os.environ.get("TINYTRAIN_PORTABLE_RUNS", "0"))
 long = pytest.mark.skipif(not RUNS, reason="minutes: TINYTRAIN_PORTABLE_RUNS=3")
@@ -39,7 +39,7 @@ file.write_bytes(pickle.dumps((table.backend, calls)))
 """
 WARM = """
 from tinytrain import cli, kernels
-from tinytrain.warmup import warm_up
+from tinytrain.pipeline.warmup import warm_up
 
 warm_up()
 product = kernels.load("numba").matmul

@@ -30,9 +30,9 @@ BITS = "single_pixels or rows_of_the_whole or rounded_once"
 RUN = f"""
 import sys
 import pytest
-from tinytrain.kernels import strip
+from tinytrain.kernels import depthwise_rows
 
-strip.REGISTER = int(sys.argv[1])
+depthwise_rows.REGISTER = int(sys.argv[1])
 sys.exit(pytest.main(["-n", "0", "-q", "-p", "no:cacheprovider", sys.argv[2], "-k", "{BITS}"]))
 """
 
@@ -47,7 +47,7 @@ def process(command, processor, cache):
         "NUMBA_CPU_FEATURES": "",
         "TINYTRAIN_CACHE": str(cache),
         "TINYTRAIN_PORTABLE": "0",
-        "PYTHONPATH": os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([str(HERE.parent / "support"), os.environ.get("PYTHONPATH", "")]),
     }
     command = [sys.executable, *map(str, command)]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
@@ -79,7 +79,7 @@ def test_products_are_fused_with_their_sums_where_the_processor_can_and_nowhere_
 @pytest.mark.parametrize("processor", [name for name, row in PROCESSORS.items() if row[0] == X86])
 def test_every_way_to_call_a_kernel_gives_the_same_bits(tmp_path, processor):
     register = PROCESSORS[processor][1]
-    tests = HERE.parent / "unit" / "test_depthwise.py"
+    tests = HERE.parent / "kernels" / "test_depthwise.py"
     done = process(["-c", RUN, register, tests], processor, tmp_path)
     if done.returncode == -signal.SIGILL:
         pytest.skip(f"this processor lacks instructions of {processor}, whose code is only read")

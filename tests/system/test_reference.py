@@ -21,10 +21,10 @@ import pytest
 from oracle import Oracle, convolve_gradients, fisher, gradients
 from toynets import everything, gradient_of, recipe, relative, trainer, watched
 
-from tinytrain.binding import WorkingCopy
-from tinytrain.importer import import_checkpoint
-from tinytrain.plan import TaskShape
-from tinytrain.probe import compile_probe, probe
+from tinytrain.backbones.torch_checkpoint import import_checkpoint
+from tinytrain.plan.budget import TaskShape
+from tinytrain.runtime.bind import WorkingCopy
+from tinytrain.runtime.fisher import compile_probe, probe
 
 NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 SUPPORT, QUERY = np.arange(0, 8, 2), np.arange(1, 8, 2)

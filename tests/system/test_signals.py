@@ -13,12 +13,12 @@ import time
 import pytest
 from toyfiles import write_network, write_pictures
 
-from tinytrain.deltafile import encode_delta, load_delta
+from tinytrain.delta.file import encode_delta, load_delta
 from tinytrain.store import Store
 
 POINTS = int(os.environ.get("TINYTRAIN_SIGNAL_POINTS", "2"))
 INTERRUPT_ITSELF = """
-import os, sys, tinytrain.cli
+import os, sys, tinytrain.cli.main
 at, number, calls = int(sys.argv[1]), int(sys.argv[2]), 0
 del sys.argv[1:3]
 def count(frame, event, argument):
@@ -27,7 +27,7 @@ def count(frame, event, argument):
     if event == "call" and calls == at:
         os.kill(os.getpid(), number)
 sys.setprofile(count)
-code = tinytrain.cli.main()
+code = tinytrain.cli.main.main()
 sys.setprofile(None)
 if not at:
     print(calls)
@@ -85,7 +85,7 @@ def in_use(folder):
 
 
 HALF_MADE = """
-import os, signal, sys, tinytrain.cli as cli
+import os, signal, sys, tinytrain.cli.main as cli
 class HalfMade:
     def __del__(self):
         raise AttributeError("never finished")
@@ -105,7 +105,7 @@ def test_what_an_interrupt_leaves_half_made_prints_nothing(number):
 
 
 IN_A_FINALIZER = """
-import os, sys, time, tinytrain.cli as cli
+import os, sys, time, tinytrain.cli.main as cli
 number, times, seconds = map(int, sys.argv[1:])
 class Gone:
     def __del__(self):
@@ -145,7 +145,7 @@ def test_an_interrupt_that_meets_a_finalizer_at_the_end_or_after_it_harms_nothin
 
 
 AT_THE_END = """
-import atexit, os, sys, tinytrain.cli as cli
+import atexit, os, sys, tinytrain.cli.main as cli
 number = int(sys.argv.pop(1))
 class Last:
     def __del__(self, kill=os.kill, process=os.getpid(), number=number):
@@ -179,7 +179,7 @@ def test_a_command_that_has_answered_ends_with_0_or_130_whenever_a_signal_comes(
 
 
 TWO_AT_ONCE = """
-import os, signal, sys, tinytrain.cli as cli
+import os, signal, sys, tinytrain.cli.main as cli
 def run(arguments):
     signal.pthread_sigmask(signal.SIG_BLOCK, (2, 15))
     os.kill(os.getpid(), 2)
@@ -196,7 +196,7 @@ def test_two_signals_at_once_are_one_interrupt():
 
 
 HANGS_AT_EXIT = """
-import atexit, sys, time, tinytrain.cli as cli
+import atexit, sys, time, tinytrain.cli.main as cli
 atexit.register(time.sleep, 100)
 code = cli.main()
 print("over", file=sys.stderr, flush=True)
@@ -222,7 +222,7 @@ def test_a_second_signal_ends_a_process_that_hangs_at_its_exit(number, arguments
 
 
 WITH_A_TIMER = """
-import os, signal, sys, time, tinytrain.cli as cli
+import os, signal, sys, time, tinytrain.cli.main as cli
 due, lost = float(sys.argv[1]), int(sys.argv[2])
 class Gone:
     def __del__(self):

@@ -7,13 +7,14 @@ import os
 import pytest
 from toyfiles import write_network, write_pictures
 
-from tinytrain.adapt import adapt, find_policy
-from tinytrain.cli import main
-from tinytrain.deltafile import encode_delta, save_delta
-from tinytrain.plan import Budget
+from tinytrain.cli.main import main
+from tinytrain.delta.file import encode_delta, save_delta
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.plan.budget import Budget
+from tinytrain.policies.registry import find_policy
 from tinytrain.store import Store
 from tinytrain.store.folder import LOCK, Folder
-from tinytrain.toy import toy_episode, toy_network
 
 
 @pytest.fixture(scope="module")

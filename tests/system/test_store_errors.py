@@ -7,11 +7,11 @@ import itertools
 import pytest
 from powercuts import SCENARIOS, prepared, run, seen, steps, strays
 
-from tinytrain.atomic import REMEDIES
-from tinytrain.errors import StorageError
-from tinytrain.firmware_sim.cuts import Images
-from tinytrain.firmware_sim.flash import Flash
-from tinytrain.firmware_sim.layouts import LAYOUTS
+from tinytrain.base.errors import StorageError
+from tinytrain.base.files import REMEDIES
+from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
+from tinytrain.firmware_sim.flash.flash import Flash
+from tinytrain.firmware_sim.flash.power_cuts import Images
 from tinytrain.store import files as storefiles
 from tinytrain.store.record import RECORDS
 from tinytrain.store.slots import Slots

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 from powercuts import SCENARIOS, LostError, cut_everywhere, prepared, run, steps
 
-from tinytrain.firmware_sim.flash import Flash, FlashFile
-from tinytrain.firmware_sim.layouts import LAYOUTS
+from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
+from tinytrain.firmware_sim.flash.flash import Flash, FlashFile
 from tinytrain.store.files import StoreFiles
 from tinytrain.store.record import DELTA_TEMPORARY, RECORD_TEMPORARY, RECORDS, Record, Slot, encode_record
 from tinytrain.store.slots import Slots

@@ -16,8 +16,8 @@ from powercuts import (
     strays,
 )
 
-from tinytrain.firmware_sim.flash import Flash
-from tinytrain.firmware_sim.layouts import LAYOUTS
+from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
+from tinytrain.firmware_sim.flash.flash import Flash
 from tinytrain.store import files as storefiles
 from tinytrain.store.slots import Slots
 

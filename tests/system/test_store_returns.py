@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import tinytrain
-from tinytrain.adapt import find_policy
-from tinytrain.delta import apply
-from tinytrain.plan import Budget
+from tinytrain.delta.delta import apply
+from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.plan.budget import Budget
+from tinytrain.policies.registry import find_policy
 from tinytrain.store import Store
-from tinytrain.toy import toy_episode, toy_network
 
 RUNS = int(os.environ.get("TINYTRAIN_STORE_RUNS", "10"))
 NETWORK = toy_network()

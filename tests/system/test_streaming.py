@@ -6,9 +6,9 @@ from published import published_network
 from toynets import relative
 from toysegments import bound, forward_segment, limit_bands
 
-from tinytrain.feasible import smallest_with_probe
-from tinytrain.plan import Budget, TaskShape
-from tinytrain.policies import POLICIES
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.planner.feasible import smallest_with_probe
+from tinytrain.policies.registry import POLICIES
 
 WHOLE = 10**9  # bytes of a band that holds every layer
 

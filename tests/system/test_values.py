@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tinytrain.adapt import adapt
+from tinytrain.backbones.load import load_backbone
+from tinytrain.base.errors import InputError, TinytrainError, UsageError
+from tinytrain.base.extras import install
 from tinytrain.datasets import open_dataset, sample_episode
-from tinytrain.deltafile import encode_delta
-from tinytrain.episode import Episode, Pictures
-from tinytrain.errors import InputError, TinytrainError, UsageError
-from tinytrain.extras import install
-from tinytrain.modelfile import load_backbone
-from tinytrain.pictures import load_picture
-from tinytrain.plan import Budget, Recipe, Update
+from tinytrain.delta.file import encode_delta
+from tinytrain.episode.decode import load_picture
+from tinytrain.episode.episode import Episode, Pictures
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import toy_episode, toy_network, toy_pictures
+from tinytrain.plan.budget import Budget
+from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies.common import Policy
-from tinytrain.toy import toy_episode, toy_network, toy_pictures
 
 BACKBONE = os.environ.get("TINYTRAIN_VALUES_BACKBONE")
 BIG = Budget(memory=2**24)
@@ -118,7 +119,7 @@ def of_norm(tmp_path, name: str):
     onnx = pytest.importorskip("onnx", reason=f"reading ONNX models needs {install('onnx')}")
     from onnxmodels import mobile, save
 
-    from tinytrain.onnx.convert import import_onnx
+    from tinytrain.backbones.onnx.convert import import_onnx
 
     maker, output = mobile()
     model = maker.model(maker.node("GlobalAveragePool", output))

@@ -7,7 +7,7 @@ allocates nothing, raises nothing and keeps nothing.
 import sys
 from types import SimpleNamespace
 
-from tinytrain.errors import UsageError
+from tinytrain.base.errors import UsageError
 
 BACKENDS = ("auto", "numba", "numpy")
 
@@ -101,7 +101,9 @@ def _compiled():
 
 
 def _compiled_modules() -> tuple:
-    from tinytrain.kernels import dense, depthwise, depthwise_weight, head, lite, optimizer, picture
+    from tinytrain.kernels import dense, depthwise, depthwise_weight, head, optimizer
+    from tinytrain.kernels import image as picture
+    from tinytrain.kernels import lite_residual as lite
 
     return dense, depthwise, depthwise_weight, head, lite, optimizer, picture
 
@@ -113,7 +115,7 @@ def _namespace(modules, backend):
 
 def _guarded(table, reference):
     """`table` with twins at hand. Raises StorageError where every run would have to compile anew."""
-    from tinytrain.errors import StorageError
+    from tinytrain.base.errors import StorageError
     from tinytrain.kernels.fallback import guarded
     from tinytrain.kernels.jit import CACHE
 
@@ -126,7 +128,7 @@ def _guarded(table, reference):
 
 
 def _warn_without_numba(error: Exception) -> None:
-    from tinytrain.errors import TinytrainError, one_line
+    from tinytrain.base.errors import TinytrainError, one_line
     from tinytrain.kernels.fallback import not_portable, warn_once
 
     reason = one_line(error, 250) if isinstance(error, TinytrainError) else None

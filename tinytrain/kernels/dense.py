@@ -6,7 +6,7 @@ that numpy carries, written into the caller's memory, unless they shall be porta
 
 import numpy as np
 
-from tinytrain.kernels.direct import product
+from tinytrain.kernels.dispatch.direct import product
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import PORTABLE, kernel
 

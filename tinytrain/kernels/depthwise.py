@@ -20,9 +20,9 @@ from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
+from tinytrain.kernels.depthwise_rows import FILTERS, key_of, lanes, strips
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import copied, inlined, kernel, ordered
-from tinytrain.kernels.strip import FILTERS, key_of, lanes, strips
 
 ZERO, SIX, INFINITY = np.float32(0), np.float32(6), np.float32(np.inf)
 NONE, LANES, SUMS = np.uint64(0), np.uint64(16), np.uint64(64)

@@ -2,9 +2,9 @@
 
 import logging
 
-from tinytrain.errors import one_line
-from tinytrain.jit.facts import portable
-from tinytrain.kernels.direct import entry
+from tinytrain.base.errors import one_line
+from tinytrain.kernels.compile_cache.facts import portable
+from tinytrain.kernels.dispatch.direct import entry
 
 TOLD: set[str] = set()  # codes of the warnings that this process has given
 

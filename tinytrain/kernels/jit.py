@@ -13,10 +13,10 @@ from pathlib import Path
 import numba
 from numba.core.caching import IndexDataCacheFile
 
-from tinytrain.cachefolder import cache_folder
-from tinytrain.errors import StorageError
-from tinytrain.jit.cache import open_cache
-from tinytrain.jit.facts import portable
+from tinytrain.base.cache_folder import cache_folder
+from tinytrain.base.errors import StorageError
+from tinytrain.kernels.compile_cache.cache import open_cache
+from tinytrain.kernels.compile_cache.facts import portable
 from tinytrain.kernels.fallback import warn_once
 
 # Sums may be reordered, so loops vectorise. Not among the flags: the two that assume away NaN and infinity,

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from tinytrain.network import Network
-from tinytrain.plan import Budget, Recipe, TaskShape
+from tinytrain.base.random_streams import rng_for
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.recipe import Recipe
+from tinytrain.plan.scores import Scores
 from tinytrain.policies import tinytrain_published
 from tinytrain.policies.common import Policy, norms
-from tinytrain.probe import Scores
-from tinytrain.seeds import rng_for
 
 Order = Callable[[Network, Scores, int], np.ndarray]
 

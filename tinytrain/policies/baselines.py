@@ -1,9 +1,10 @@
 """Reference points: no training, full fine-tuning, the last layer only."""
 
-from tinytrain.network import Network
-from tinytrain.plan import Budget, Recipe, TaskShape, Update
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import Policy, all_channels, rates_by_size, scaled
-from tinytrain.probe import Scores
 
 
 def _none(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:

@@ -6,10 +6,12 @@ it trains as many of the last blocks as the way back to them may cost; at 15 % o
 layers 30 to 41, 3,616 biases at 12.6 %.
 """
 
-from tinytrain.network import Network
-from tinytrain.plan import Budget, Recipe, TaskShape, Update, full_backward_macs, picture_macs
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.costs import full_backward_macs, picture_macs
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import Policy
-from tinytrain.probe import Scores
 
 RATE = 2e-3
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.errors import UsageError
-from tinytrain.network import Network
-from tinytrain.plan import Budget, Recipe, TaskShape, Update
-from tinytrain.probe import Scores
+from tinytrain.base.errors import UsageError
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.scores import Scores
 
 RELATIVE_RATE = 0.02  # learning rate of a weight as a share of the rms of its layer's weights
 # Of its usual selection a policy is asked for these parts, one after the other, until one fits the memory.

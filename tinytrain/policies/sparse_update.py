@@ -14,11 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinytrain.errors import UsageError
-from tinytrain.network import Layer, Network
-from tinytrain.plan import Budget, Recipe, TaskShape, Update, n_trained
+from tinytrain.base.errors import UsageError
+from tinytrain.network.network import Layer, Network
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.costs import n_trained
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import Policy, all_channels, norms, scaled
-from tinytrain.probe import Scores
 
 RATE = 5e-4
 

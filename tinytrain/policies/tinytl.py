@@ -1,7 +1,8 @@
 """TinyTL: the network stays frozen; all biases are trained, and a lite residual module beside each block.
 
 Cai et al., "TinyTL: Reduce Memory, Not Parameters for Efficient On-Device Learning", NeurIPS 2020 (arXiv
-2007.11622). A module halves the picture, so that the inputs it saves are small: see `tinytrain.lite`.
+2007.11622). A module halves the picture, so that the inputs it saves are small: see
+`tinytrain.network.lite_residual`.
 What differs: there is no group normalisation in the modules, ReLU6 stands for ReLU, blocks that do not
 expand (one in each published network) have none, and the loss is that of prototypes.
 
@@ -13,11 +14,12 @@ It obeys no MAC budget. Where memory does not reach for everything, the first la
 modules of the blocks that they belong to are not there.
 """
 
-from tinytrain.network import Network
-from tinytrain.plan import Budget, Recipe, TaskShape, Update
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.scores import Scores
 from tinytrain.policies.bias_only import biases_from
 from tinytrain.policies.common import Policy
-from tinytrain.probe import Scores
 
 RATE = 5e-4  # where `tinytrain bench tune` starts from
 

@@ -26,11 +26,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinytrain.augment import Ranges
-from tinytrain.network import Network
-from tinytrain.plan import Budget, Recipe, TaskShape, Update, full_backward_macs, picture_macs
+from tinytrain.episode.augment import Ranges
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.costs import full_backward_macs, picture_macs
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import SHARES, Policy, rates_by_size, scaled
-from tinytrain.probe import Scores
 
 LAYERS = 5  # inspected layers
 # Back-propagated pictures per pseudo-query, at the least, and how many of them are of the support.

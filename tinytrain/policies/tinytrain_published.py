@@ -5,11 +5,13 @@ Edge", ICML 2024 (arXiv 2307.09988). The paper gives the score and the order of 
 filling below follows that order.
 """
 
-from tinytrain.accounting import peak_activation
-from tinytrain.network import Network
-from tinytrain.plan import Budget, Recipe, TaskShape, Update, full_backward_macs
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.costs import full_backward_macs
+from tinytrain.plan.published_costs import peak_activation
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.scores import Scores, last_blocks
 from tinytrain.policies.common import Policy, scaled
-from tinytrain.probe import Scores, last_blocks
 
 MEMORY = 2**20  # the paper's formula and limit: 16 bytes per updated weight + peak activation, 1 MiB
 LEAST_SHARE = 0.125  # a layer of which fewer channels fit is not chosen

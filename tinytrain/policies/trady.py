@@ -3,7 +3,8 @@
 Quelennec et al., "Study of Training Dynamics for Memory-Constrained Fine-Tuning", ICLR 2026 (arXiv
 2510.19675). Offline, layers are ranked by reweighted gradient norm, and those that hold 97 % of it are
 kept: in the paper 27 of 42 of MCUNet, 35 of MobileNetV2, 43 of ProxylessNASNet. Here the table below, by
-`tinytrain.meta.layerrank` on six episodes of caltech101. On the device, channels are drawn uniformly
+`tinytrain.meta.search.trady_layer_ranking` on six episodes of caltech101.
+On the device, channels are drawn uniformly
 among them until the budget is full, and SGD has no momentum, so no state outlives a draw.
 
 Memory is planned before training, so every draw has as many channels of a layer as any other: the
@@ -14,14 +15,16 @@ The result holds every channel that was ever drawn, which is nearly all of these
 other policy's, and as with every policy they are not in the budget.
 """
 
-from tinytrain.network import Network
-from tinytrain.plan import Budget, Recipe, TaskShape, Update, full_backward_macs
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.costs import full_backward_macs
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import Policy, all_channels, scaled
-from tinytrain.probe import Scores
 
 RATE = 0.25  # of plain SGD; where `tinytrain bench tune` starts from
 LEAST_SHARE = 1 / 8  # of a layer's channels, the smallest share that SparseUpdate's configurations know
-# By number of layers and weights, as `tinytrain.meta.layerrank` prints them.
+# By number of layers and weights, as `tinytrain.meta.search.trady_layer_ranking` prints them.
 RANKED = {
     (42, 463_216): (5, 11, 13, 14, 15, *range(17, 42)),  # mcunet-5fps, 30 layers
     (51, 238_688): (11, 12, 14, 15, 17, 18, *range(20, 51)),  # mbv2-w0.35, 37

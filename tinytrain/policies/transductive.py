@@ -9,11 +9,12 @@ MobileNetV2 56.5, ProxylessNASNet 59.4).
 
 from dataclasses import replace
 
-from tinytrain.network import Network
-from tinytrain.plan import Budget, Recipe, TaskShape
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.recipe import Recipe
+from tinytrain.plan.scores import Scores
 from tinytrain.policies import baselines
 from tinytrain.policies.common import Policy
-from tinytrain.probe import Scores
 
 ENTROPY = 1.0
 

@@ -4,17 +4,18 @@ from dataclasses import asdict
 
 import numpy as np
 
-from tinytrain.accounting import full_backward_macs, paper_memory
-from tinytrain.episode import Episode
-from tinytrain.fit import Fit
-from tinytrain.network import Network
-from tinytrain.plan import Budget, backward_macs_per_query, n_trained, n_unlabelled, picture_macs
+from tinytrain.backbones.catalogue import SHIPPED
+from tinytrain.base.random_streams import rng_for
+from tinytrain.base.units import finite_or_none
+from tinytrain.episode.episode import Episode
+from tinytrain.network.network import Network, frozen_bytes
+from tinytrain.plan.budget import Budget
+from tinytrain.plan.costs import backward_macs_per_query, n_trained, n_unlabelled, picture_macs
+from tinytrain.plan.published_costs import full_backward_macs, paper_memory
+from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import Policy
-from tinytrain.probe import Scores
-from tinytrain.seeds import rng_for
-from tinytrain.session import reach
-from tinytrain.units import finite_or_none
-from tinytrain.zoo import SHIPPED
+from tinytrain.program.program import Fit
+from tinytrain.runtime.session import reach
 
 RESAMPLES = 10_000
 
@@ -87,12 +88,6 @@ def describe_resources(fit: Fit) -> dict:
         "rates": [[finite_or_none(rate) for rate in pair] for pair in recipe.rates],
         "head": recipe.head,
     }
-
-
-def frozen_bytes(network: Network) -> int:
-    """Bytes of the network's arrays as they are kept: weights, their scales, biases."""
-    arrays = (*network.weights, *network.biases, *(s for s in network.scales if s is not None))
-    return sum(a.nbytes for a in arrays)
 
 
 def memory(network: Network, episode: Episode, budget: Budget, fit: Fit, result: int | None = None) -> dict:

@@ -4,8 +4,8 @@ from html import escape
 from pathlib import Path
 from string import Template
 
+from tinytrain.base.units import format_bytes
 from tinytrain.report.text import render_text
-from tinytrain.units import format_bytes
 
 WIDTH, HEIGHT = 720, 260
 TICKS = ("fill", "head", "embed", "backward", "head", "result", "predict")  # the columns of the arena map

@@ -1,20 +1,20 @@
-"""The report of one adaptation, as `tinytrain.adapt` returns it."""
+"""The report of one adaptation, as `tinytrain.pipeline.adapt` returns it."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.delta import Delta
-from tinytrain.episode import Episode
-from tinytrain.fit import Fit
-from tinytrain.guard import Verdict
-from tinytrain.network import Network
-from tinytrain.plan import Budget
+from tinytrain.base.units import finite_or_none
+from tinytrain.delta.delta import Delta
+from tinytrain.episode.episode import Episode
+from tinytrain.guard.guard import Verdict
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget
+from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import Policy
-from tinytrain.probe import Scores
+from tinytrain.program.program import Fit
 from tinytrain.report import content
-from tinytrain.report.macs import executed
-from tinytrain.units import finite_or_none
+from tinytrain.report.executed_macs import executed
 
 
 @dataclass(frozen=True, eq=False)

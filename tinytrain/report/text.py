@@ -1,6 +1,6 @@
 """Reports and plans for people: plain text, aligned, no colour."""
 
-from tinytrain.units import format_bytes, format_count
+from tinytrain.base.units import format_bytes, format_count
 
 LABEL = 12  # width of the column of labels
 SHOWN = 5  # suspects that are named

@@ -12,14 +12,14 @@
 import os
 from dataclasses import dataclass
 
-from tinytrain.atomic import read_bytes
-from tinytrain.delta import Delta
-from tinytrain.deltafile import decode_delta, encode_delta
-from tinytrain.errors import InputError
+from tinytrain.base.errors import InputError
+from tinytrain.base.files import read_bytes
+from tinytrain.base.safetensors import decode
+from tinytrain.delta.delta import Delta
+from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.store.folder import Folder
 from tinytrain.store.record import MAX_DELTA, TRIAL_STARTS, Slot
 from tinytrain.store.slots import Slots, State
-from tinytrain.tensorfile import decode
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from tinytrain.atomic import at_once_itself, sync_folder
-from tinytrain.locks import lock_within, open_lock
+from tinytrain.base.files import at_once_itself, sync_folder
+from tinytrain.base.locks import lock_within, open_lock
 
 LOCK = "tinytrain.lock"
 LOCK_SECONDS = 20.0

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tinytrain.atomic import write_failed
-from tinytrain.errors import InputError, StorageError
-from tinytrain.locks import lock_failed
+from tinytrain.base.errors import InputError, StorageError
+from tinytrain.base.files import write_failed
+from tinytrain.base.locks import lock_failed
 from tinytrain.store.files import StoreFiles
 from tinytrain.store.folder import Folder, NotLockedError
 from tinytrain.store.record import TRIAL_STARTS, Record, Slot

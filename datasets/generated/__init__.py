@@ -1,0 +1,1 @@
+"""Domains that are drawn by a formula, without any file."""

@@ -1,0 +1,132 @@
+"""What generated domains share: checked ranges, spread parameters, a pose in space and a cheap camera.
+
+A picture is drawn by `generate(class_id, picture_id, seed, size)` when it is read and depends on
+the first three alone; `size` only changes its resolution. So nothing that is drawn before the
+camera may take a number of random values that depends on `size`.
+"""
+
+import io
+from collections.abc import Callable
+
+import numpy as np
+from PIL import Image, ImageFilter
+
+from tinytrain.base.errors import UsageError
+from tinytrain.datasets.dataset import Dataset
+
+USUAL = (range(48), 60, 0)  # classes, pictures per class and seed of a domain that is opened by its name
+
+
+def generated_dataset(
+    domain: str,
+    n_classes: int,
+    class_name: Callable[[int], str],
+    generate: Callable[[int, int, int, int], np.ndarray],
+    chosen: tuple[range, int, int],
+    may_flip: bool,
+) -> Dataset:
+    """The dataset of `chosen` = (classes, per_class, seed) out of a domain with `n_classes` classes.
+
+    Raises UsageError for classes that do not exist.
+    """
+    classes, per_class, seed = chosen
+    if not classes or min(classes) < 0 or max(classes) >= n_classes or per_class < 1:
+        raise UsageError(
+            "bad-classes", f"{classes} x {per_class} given; there are classes 0..{n_classes - 1}"
+        )
+    range_ = f"{classes.start}-{classes.stop}-{classes.step}"
+    name = domain if chosen == USUAL else f"{domain}-{range_}x{per_class}-{seed}"
+
+    def read(i: int, size: int) -> np.ndarray:
+        return generate(classes[i // per_class], i % per_class, seed, size)
+
+    return Dataset(
+        name=name,
+        labels=np.repeat(np.arange(len(classes), dtype=np.int32), per_class),
+        class_names=tuple(class_name(c) for c in classes),
+        names=tuple(f"{name}/{class_name(c)}/{p}" for c in classes for p in range(per_class)),
+        read=read,
+        may_flip=may_flip,
+        licence="generated, no restrictions",
+        generated=True,
+    )
+
+
+def spread(index: int, n: int) -> np.ndarray:
+    """Point `index` of an evenly spread sequence in the unit cube: float64 (n,).
+
+    Independent random parameters would now and then make two classes that nobody can tell apart.
+    """
+    root = 2.0
+    for _ in range(40):  # of x**(n + 1) = x + 1; its powers fill n dimensions evenly
+        root = (1 + root) ** (1 / (n + 1))
+    return (0.5 + (index + 1) * root ** -np.arange(1.0, n + 1)) % 1
+
+
+def as_bytes(colour: np.ndarray) -> tuple[int, ...]:
+    """A colour as ImageDraw wants it."""
+    return tuple(np.clip(colour, 0, 255).astype(int).tolist())
+
+
+def corners(points: np.ndarray) -> list[float]:
+    """Points (n, 2) as ImageDraw takes them fastest: x, y, x, y and so on."""
+    return points.ravel().tolist()
+
+
+def rotation(angle: float) -> np.ndarray:
+    return np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+
+
+def noise(rng, cells: int, side: int) -> np.ndarray:
+    """Smooth noise around 0 with deviation about 1, float32 (side, side), from cells x cells values."""
+    coarse = Image.fromarray(rng.standard_normal((cells, cells), dtype=np.float32))
+    return np.asarray(coarse.resize((side, side), Image.Resampling.BICUBIC))
+
+
+def pose(rng, side: int, degrees=(7, 14, 22), scale=(0.24, 0.46), shift: float = 0.14):
+    """A function from the object's coordinates (n, 2) to pixels: turned in space, seen in perspective.
+
+    `degrees` are deviations of roll, pitch and yaw, `scale` the range of half the object's extent and
+    `shift` the largest distance from the centre, both as a share of the picture's `side`.
+    """
+    roll, pitch, yaw = np.deg2rad(rng.normal(0, degrees))
+    scale = rng.uniform(*scale) * side
+    centre = side * (0.5 + rng.uniform(-shift, shift, 2))
+
+    def project(points: np.ndarray) -> np.ndarray:
+        x, y = (points @ rotation(roll)).T
+        y, z = y * np.cos(pitch), y * np.sin(pitch)
+        x, z = x * np.cos(yaw) + z * np.sin(yaw), z * np.cos(yaw) - x * np.sin(yaw)
+        nearness = scale / np.maximum(1 + z / 4, 0.1)
+        return centre + np.stack([x * nearness, y * nearness], axis=1)
+
+    return project
+
+
+def through_camera(scene: Image.Image, rng) -> np.ndarray:
+    """Light, lens, sensor and compression. Returns uint8 (size, size, 3)."""
+    size = scene.width
+    radius = rng.exponential(0.45) * size / 128
+    if radius > 0.25:
+        scene = scene.filter(ImageFilter.GaussianBlur(min(radius, 2.2 * size / 128)))
+    light = _light(rng, size)
+    tint = rng.normal(1, 0.07, 3).astype(np.float32)
+    grain = rng.standard_normal((size, size, 3), dtype=np.float32) * np.float32(rng.uniform(1, 9))
+    sensed = np.asarray(scene, dtype=np.float32) * light[..., None] * tint + grain
+    taken = Image.fromarray(np.clip(sensed, 0, 255, out=sensed).astype(np.uint8))
+    file = io.BytesIO()
+    taken.save(file, "JPEG", quality=int(rng.integers(30, 92)))
+    return np.array(Image.open(file))
+
+
+def _light(rng, size: int) -> np.ndarray:
+    """Brightness of every pixel, float32 (size, size): a gradient, sometimes a soft shadow."""
+    at = (np.arange(size, dtype=np.float32) + 0.5) / size - 0.5
+    angle, strength = rng.uniform(0, 2 * np.pi), rng.uniform(0, 0.7)
+    across = np.float32(np.cos(angle)) * at[None, :] + np.float32(np.sin(angle)) * at[:, None]
+    light = np.float32(np.exp(rng.normal(-0.05, 0.28))) * (1 + np.float32(strength) * across)
+    if rng.random() < 0.4:
+        angle, offset, depth = rng.uniform(0, 2 * np.pi), rng.uniform(-0.25, 0.25), rng.uniform(0.25, 0.6)
+        beyond = np.float32(np.cos(angle)) * at[None, :] + np.float32(np.sin(angle)) * at[:, None] - offset
+        light *= 1 - np.float32(depth) * np.clip(beyond * rng.uniform(8, 60), 0, 1).astype(np.float32)
+    return light

@@ -1,0 +1,56 @@
+"""What a folder holds of the target sets, and what is missing: names and counts, nothing is decoded."""
+
+import os
+from pathlib import Path
+
+from tinytrain.base.errors import InputError
+from tinytrain.datasets.meta_dataset.opening import contents, find_root
+from tinytrain.datasets.meta_dataset.registry import TARGETS
+
+NAMED = 5  # missing files that are named one by one
+
+
+def check_target(name: str, folder: str | os.PathLike) -> dict:
+    """Facts about the test classes of set `name` in `folder`.
+
+    `state` is ``complete``, ``incomplete`` (`lacks` says of what), ``broken`` (`reason`) or ``absent``.
+    """
+    target = TARGETS[name]
+    facts = {
+        "name": name,
+        "state": "absent",
+        "root": None,
+        "classes": 0,
+        "classes_expected": target.test[0],
+        "pictures": 0,
+        "pictures_expected": target.test[1],
+        "lacks": [],
+        "files": list(target.files),
+        "address": target.address,
+        "size": target.size,
+        "licence": target.licence,
+    }
+    root = find_root(target, Path(folder))
+    if root is None:
+        return facts
+    facts["root"] = str(root)
+    try:
+        found = contents(name, root, "test")
+    except InputError as error:
+        return facts | {"state": "broken", "reason": str(error)}
+    facts |= {"classes": found.dataset.n_classes, "pictures": len(found.dataset)}
+    facts["lacks"] = _lacks(found, facts)
+    return facts | {"state": "incomplete" if facts["lacks"] else "complete"}
+
+
+def _lacks(found, facts: dict) -> list[str]:
+    """What a set is short of, in words; a count is named only where no list of names says more."""
+    lacks = [f"class {name}" for name in found.absent]
+    lacks += [f"file {path}" for path in found.missing[:NAMED]]
+    if len(found.missing) > NAMED:
+        lacks.append(f"{len(found.missing) - NAMED:,} more files")
+    if not lacks and facts["classes"] < facts["classes_expected"]:
+        lacks.append(f"{facts['classes_expected'] - facts['classes']:,} classes")
+    if not lacks and facts["pictures"] < facts["pictures_expected"]:
+        lacks.append(f"{facts['pictures_expected'] - facts['pictures']:,} pictures")
+    return lacks

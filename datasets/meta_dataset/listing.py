@@ -1,0 +1,129 @@
+"""What lies in a downloaded data set: every picture with its class, found by names alone, decoded later."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tinytrain.base.errors import InputError
+from tinytrain.base.files import read_bytes
+from tinytrain.datasets.dataset import Dataset
+from tinytrain.datasets.folder import printable
+from tinytrain.episode.decode import SUFFIXES, load_picture
+
+MAX_LIST = 2**30  # bytes of a list file; the largest known one, the annotations of MSCOCO, holds 469 MB
+
+
+class Row(NamedTuple):
+    """One picture: its class, its file below the root, and what it must not be separated from.
+
+    `box` (left, top, right, bottom) in pixels cuts the picture out of its file.
+    """
+
+    class_name: str
+    path: str
+    group: str | int | None = None
+    box: tuple[int, int, int, int] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """Pictures of all classes found, and files that should be there and are not.
+
+    `labels` is (n,) int32 into `class_names`, `groups` (n,) int32 or None; `names` and `read` as in Dataset.
+    """
+
+    class_names: tuple[str, ...]
+    labels: np.ndarray
+    names: Sequence[str]
+    read: Callable[[int, int], np.ndarray]
+    groups: np.ndarray | None = None
+    missing: Sequence[str] = field(default=())
+
+    def dataset(self, **facts) -> Dataset:
+        """All of it as a Dataset; `facts` are the fields that a listing does not know."""
+        return Dataset(
+            labels=self.labels,
+            class_names=tuple(printable(name) for name in self.class_names),
+            names=self.names,
+            read=self.read,
+            groups=self.groups,
+            skipped=tuple((path, "is missing") for path in self.missing),
+            **facts,
+        )
+
+
+def listing_of(root: Path, rows: Iterable[Row]) -> Listing:
+    """A listing of files below `root`, without those that are not there. Classes are sorted by name."""
+    folders: dict[str, set[str]] = {}
+    kept, missing = [], []
+    for row in rows:
+        folder, name = os.path.split(row.path)
+        if folder not in folders:
+            folders[folder] = set(names_in(root / folder))
+        if name in folders[folder]:
+            kept.append(row)
+        else:
+            missing.append(row.path)
+    classes = sorted({row.class_name for row in kept})
+    number = {name: k for k, name in enumerate(classes)}
+    grouped = bool(kept) and kept[0].group is not None
+    return Listing(
+        class_names=tuple(classes),
+        labels=np.array([number[row.class_name] for row in kept], dtype=np.int32),
+        names=[printable(row.path) for row in kept],
+        read=lambda i, size: load_picture(root / kept[i].path, size, box=kept[i].box),
+        groups=_numbered([row.group for row in kept]) if grouped else None,
+        missing=missing,
+    )
+
+
+def _numbered(keys: Sequence) -> np.ndarray:
+    """Equal keys get equal numbers, (n,) int32."""
+    numbers: dict = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int32)
+
+
+def names_in(folder: Path) -> list[str]:
+    """Sorted names in a folder without hidden ones; none where there is no such folder."""
+    try:
+        return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def pictures_in(root: Path, folder: str) -> list[str]:
+    """Picture files in a folder below `root`, as sorted paths from the root."""
+    return [f"{folder}/{name}" for name in names_in(root / folder) if name.lower().endswith(SUFFIXES)]
+
+
+def read_lines(path: Path, fields: int) -> list[list[str]]:
+    """Lines of a text file, each cut at blanks into `fields` parts; the last part keeps its blanks."""
+    try:
+        lines = read_bytes(path, MAX_LIST).decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise broken(path, f"is no text ({error.reason} at byte {error.start})") from error
+    parts = [line.strip().split(" ", fields - 1) for line in lines]
+    for number, part in enumerate(parts, 1):
+        if len(part) != fields:
+            raise broken(path, f"has {len(part)} instead of {fields} parts in line {number}")
+    return parts
+
+
+def read_json(path: Path, object_hook=None) -> dict:
+    """A JSON file that holds one object."""
+    try:
+        content = json.loads(read_bytes(path, MAX_LIST), object_hook=object_hook)
+    except (ValueError, RecursionError) as error:
+        raise broken(path, f"is no JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise broken(path, "holds no JSON object")
+    return content
+
+
+def broken(path: Path, what: str) -> InputError:
+    return InputError("target-broken", f"{str(path)!r} {what}; fetch it again")

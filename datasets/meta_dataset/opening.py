@@ -1,0 +1,81 @@
+"""A target set, or one part of its classes, as a Dataset."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tinytrain.base.errors import InputError, UsageError
+from tinytrain.datasets.dataset import Dataset, subset
+from tinytrain.datasets.meta_dataset.classes import PARTS, classes_of
+from tinytrain.datasets.meta_dataset.listing import Listing
+from tinytrain.datasets.meta_dataset.registry import TARGETS, Target
+
+
+def open_target(name: str, folder: str | os.PathLike, part: str = "test") -> Dataset:
+    """The classes of `part` of the set `name`, whose download lies in `folder` or in its usual place below.
+
+    Parts: ``test`` (Meta-Dataset's test classes), ``all``, and with a splits file in the folder ``train`` and
+    ``valid``. Pictures are found by name and decoded one at a time. Raises InputError with code
+    ``target-missing``, ``target-broken`` or ``splits-missing`` and UsageError for another name or part.
+    """
+    if name not in TARGETS or part not in PARTS:
+        raise UsageError(
+            "unknown-target",
+            f"{part!r} of {name!r} is not known; sets: {', '.join(TARGETS)}; parts: {', '.join(PARTS)}",
+        )
+    target = TARGETS[name]
+    root = find_root(target, Path(folder))
+    if root is None:
+        raise InputError(
+            "target-missing",
+            f"{str(folder)!r} holds no {name}: no {' or '.join(target.mark)} there or in {target.folder!r}; "
+            f"unpack {', '.join(target.files)} from {target.address}",
+        )
+    return contents(name, root, part).dataset
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """Classes of a part that are there and names of those that are not; listed files that are not there."""
+
+    dataset: Dataset
+    absent: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def contents(name: str, root: Path, part: str) -> Contents:
+    """What the folder `root` holds of a part of the set `name`. Raises InputError."""
+    target = TARGETS[name]
+    listing = target.listing(root)
+    chosen, absent = classes_of(target.meta_name, root, part, listing.class_names)
+    if not chosen:
+        raise InputError(
+            "target-broken",
+            f"{str(root)!r} has 0 of {len(absent)} classes of part {part!r} of {name}; fetch it again",
+        )
+    dataset = subset(_whole(name, target, listing), chosen, name)
+    return Contents(dataset, tuple(absent), tuple(listing.missing))
+
+
+def _whole(name: str, target: Target, listing: Listing) -> Dataset:
+    families = None
+    if target.alphabets:
+        alphabets = [class_name.partition("/")[0] for class_name in listing.class_names]
+        families = np.unique(alphabets, return_inverse=True)[1].astype(np.int32)
+    return listing.dataset(
+        name=name,
+        families=families,
+        may_flip=target.may_flip,
+        licence=target.licence,
+        citation=target.citation,
+    )
+
+
+def find_root(target: Target, folder: Path) -> Path | None:
+    """`folder`, or the usual place of the set below it, whichever looks like the set."""
+    for root in (folder, folder / target.folder):
+        if any(next(root.glob(mark), None) is not None for mark in target.mark):
+            return root
+    return None

@@ -1,0 +1,1 @@
+"""Microcontroller boards: what an adaptation would cost there."""

@@ -1,0 +1,122 @@
+"""Boards as rows of ``boards.yaml``: their memory, how fast they are taken to be, and who says so."""
+
+import difflib
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from tinytrain.base.errors import InputError, UsageError, one_line
+from tinytrain.base.schema import WrongError, choice, count, flag, number, parsed, table, text
+from tinytrain.base.yaml_file import read_yaml
+
+FILE = Path(__file__).with_name("boards.yaml")
+LARGEST = 10**13
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number of a data sheet, and where it stands; a `source` may be an assumption."""
+
+    value: float
+    source: str
+
+    @property
+    def is_assumed(self) -> bool:
+        return self.source.startswith("assumption")
+
+
+@dataclass(frozen=True)
+class Board:
+    """One row. `ram_bytes` is contiguous; rates are those of one core in float32 kernels; `watts` at work.
+
+    `wear_levelled` flash has a controller that spreads erasures; otherwise every slot wears its own blocks.
+    """
+
+    title: str
+    core: str
+    kind: str
+    cores: Figure
+    clock_mhz: Figure
+    ram_bytes: Figure
+    ram_reserved_bytes: Figure
+    flash_bytes: Figure
+    flash_reserved_bytes: Figure
+    erase_block_bytes: Figure
+    erase_cycles: Figure
+    wear_levelled: bool
+    macs_per_cycle: Figure
+    bytes_per_cycle: Figure
+    call_seconds: Figure
+    watts: Figure
+
+    @property
+    def arena_bytes(self) -> int:
+        """The largest arena."""
+        return self.ram_bytes.value - self.ram_reserved_bytes.value
+
+    @property
+    def storage_bytes(self) -> int:
+        """Flash for the network and the slots of its deltas."""
+        return self.flash_bytes.value - self.flash_reserved_bytes.value
+
+    def figures(self) -> dict[str, Figure]:
+        rows = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in rows.items() if isinstance(value, Figure)}
+
+
+def _figure(check):
+    return table(Figure, {"value": check, "source": text})
+
+
+SIZE, RATE = _figure(count(0, LARGEST)), _figure(number(1e-6, 1000))
+CHECKS = {
+    "title": text,
+    "core": text,
+    "kind": choice("linux", "microcontroller"),
+    "cores": _figure(count(1, 64)),
+    "clock_mhz": _figure(number(1, 10_000)),
+    "ram_bytes": SIZE,
+    "ram_reserved_bytes": SIZE,
+    "flash_bytes": SIZE,
+    "flash_reserved_bytes": SIZE,
+    "erase_block_bytes": _figure(count(1, LARGEST)),
+    "erase_cycles": _figure(count(1, 10**9)),
+    "wear_levelled": flag,
+    "macs_per_cycle": RATE,
+    "bytes_per_cycle": RATE,
+    "call_seconds": _figure(number(0, 1)),
+    "watts": RATE,
+}
+
+
+def load_boards(path: Path = FILE) -> dict[str, Board]:
+    """Boards by name. Raises InputError ``boards`` that names the first wrong key and what is allowed."""
+    content = read_yaml(path, "boards")
+    if not isinstance(content, dict) or not content:
+        raise InputError("boards", f"{path} holds 0 boards; give a table of boards by name")
+    return {name: parse_board(row, f"{path}: {one_line(name, 60)}") for name, row in content.items()}
+
+
+def parse_board(row, source: str) -> Board:
+    """A board from what YAML gave; `source` names it in messages."""
+    return parsed(_board, row, source, "boards")
+
+
+def _board(row, where: str) -> Board:
+    if not isinstance(row, dict):
+        raise WrongError("the board", row, f"a table with {', '.join(CHECKS)}")
+    board = table(Board, CHECKS)(row, where)
+    for part in ("ram", "flash"):
+        whole, reserved = (getattr(board, f"{part}{kind}_bytes").value for kind in ("", "_reserved"))
+        if reserved >= whole:
+            raise WrongError(f"{part}_reserved_bytes", reserved, f"less than the {whole} of {part}_bytes")
+    return board
+
+
+def find_board(name: str) -> Board:
+    """The board of that name. Raises UsageError with the closest known one."""
+    boards = load_boards()
+    if name not in boards:
+        closest = difflib.get_close_matches(name, boards, n=1)
+        hint = f"did you mean {closest[0]}? " if closest else ""
+        raise UsageError("unknown-board", f"no board {name!r}; {hint}known: {', '.join(boards)}")
+    return boards[name]

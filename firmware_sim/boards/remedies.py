@@ -1,0 +1,67 @@
+"""What would make an adaptation fit that does not: another policy, another backbone, another board."""
+
+from collections.abc import Iterator
+
+from tinytrain.backbones.catalogue import BACKBONES
+from tinytrain.base.errors import BudgetError, UsageError
+from tinytrain.base.units import format_bytes
+from tinytrain.firmware_sim.boards.board import Board, load_boards
+from tinytrain.network.file import load_network
+from tinytrain.network.network import Network, frozen_bytes
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.planner.feasible import probe_inside
+from tinytrain.policies.common import Policy
+from tinytrain.policies.registry import POLICIES
+
+
+def least_arena(network: Network, policy: Policy, task: TaskShape) -> int | None:
+    """Bytes of the smallest arena in which `policy` works; None where another limit is in the way.
+
+    Another limit is a policy that does not know this network, SparseUpdate's for example.
+    """
+    try:
+        probe_inside(network, policy, Budget(memory=0), task)
+    except BudgetError as error:
+        return error.smallest
+    except UsageError:
+        return None
+    return 0
+
+
+def for_ram(board: Board, network: Network, policy: Policy, task: TaskShape, needs: int) -> Iterator[str]:
+    """Sentences for an arena of `needs` bytes that the board has no room for."""
+    for other in POLICIES.values():
+        least = least_arena(network, other, task)
+        if other.name != policy.name and least is not None and least <= board.arena_bytes:
+            yield f"--policy {other.name} needs {least} bytes"
+    for other in _backbones_here(network):
+        least = least_arena(other, policy, task)
+        if least is not None and least <= board.arena_bytes:
+            yield f"--backbone {other.name} needs {least} bytes"
+    fitting = [n for n, b in load_boards().items() if b.arena_bytes >= needs]
+    if fitting:
+        yield f"these boards have the RAM: {', '.join(fitting)}"
+
+
+def for_flash(board: Board, network: Network, slots: int) -> Iterator[str]:
+    """Sentences for a network and `slots` bytes of deltas that the board has no room for."""
+    block, left = board.erase_block_bytes.value, board.storage_bytes - frozen_bytes(network)
+    if left >= 2 * block:
+        yield f"a delta of at most {left // 2 // block * block} bytes: a smaller --budget trains less"
+    for other in _backbones_here(network):
+        if frozen_bytes(other) + slots <= board.storage_bytes:
+            yield f"--backbone {other.name} takes {format_bytes(frozen_bytes(other))} of flash"
+    fitting = [n for n, b in load_boards().items() if _stores(b, network, slots)]
+    if fitting:
+        yield f"these boards have the flash: {', '.join(fitting)}"
+
+
+def _stores(board: Board, network: Network, slots: int) -> bool:
+    return frozen_bytes(network) + slots <= board.storage_bytes
+
+
+def _backbones_here(network: Network) -> Iterator[Network]:
+    """Backbones on this machine other than `network`."""
+    for row in BACKBONES.values():
+        if row.name != network.name and row.path.is_file():
+            yield load_network(row.path)

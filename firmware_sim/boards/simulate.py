@@ -1,0 +1,120 @@
+"""One adaptation on a simulated board, and what it would cost there; or what is missing for it to fit."""
+
+from dataclasses import dataclass, replace
+
+from tinytrain.base.errors import BudgetError
+from tinytrain.delta.file import encode_delta
+from tinytrain.firmware_sim.boards.board import Board
+from tinytrain.firmware_sim.boards.counters import Count
+from tinytrain.firmware_sim.boards.estimate import ADAPTATION, MODEL, band, seconds_by_stage, wear
+from tinytrain.firmware_sim.boards.machine import SimulatedMachine
+from tinytrain.firmware_sim.boards.remedies import for_flash, for_ram
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.report import Report, content
+
+JOULES_PER_WATT_HOUR = 3600
+NETWORK_STAGES = ("probe", "features", "heads", "training")  # of a plan: where the network computes
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """`facts` for JSON; `report` and `machine` are None where the arena did not fit and nothing ran."""
+
+    facts: dict
+    report: Report | None = None
+    machine: SimulatedMachine | None = None
+
+    @property
+    def fits(self) -> bool:
+        return self.facts["fits"]
+
+
+def simulate(
+    board: Board, network, episode, budget: Budget, policy, seed: int, battery: float, progress
+) -> Simulation:
+    """Adapt `network` on `board`; `battery` is in watt-hours. The arena gets the smaller of budget and board.
+
+    Raises BudgetError if the budget that was asked for is too small and the board is not.
+    """
+    capped = replace(budget, memory=min(budget.memory, board.arena_bytes))
+    facts = {
+        "board": describe(board),
+        "backbone": network.name,
+        "policy": policy.name,
+        "episode": content.describe_episode(episode),
+        "budget": budget.memory,
+    }
+    machine = SimulatedMachine(board.arena_bytes)
+    try:
+        # Forced: what is asked is whether a delta of this size can be made and kept on the board.
+        report = adapt(
+            network, episode, capped, policy, seed, lanes=1, progress=progress, machine=machine, force=True
+        )
+    except BudgetError as error:
+        if error.smallest is None or error.smallest <= board.arena_bytes:
+            raise
+        ram = room(board.arena_bytes, error.smallest)
+        task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
+        remedies = list(for_ram(board, network, policy, task, error.smallest))
+        return Simulation({**facts, "fits": False, "remedies": remedies, "ram": ram, "flash": None})
+    delta = encode_delta(report.delta)
+    worn = wear(board, delta)
+    weights = content.frozen_bytes(network)
+    ram = room(board.arena_bytes, max(p.nbytes for p in machine.programs))
+    flash = {
+        **room(board.storage_bytes, weights + 2 * worn["slot_bytes"]),
+        "weights": weights,
+        "slots": 2 * worn["slot_bytes"],
+    }
+    remedies = list(for_flash(board, network, flash["slots"])) if flash["missing"] else []
+    facts |= {"fits": not flash["missing"], "remedies": remedies, "ram": ram, "flash": flash}
+    facts |= _costs(board, machine, report, battery, worn)
+    return Simulation(facts, report, machine)
+
+
+def describe(board: Board) -> dict:
+    figures = {name: {"value": f.value, "source": f.source} for name, f in board.figures().items()}
+    return {"title": board.title, "core": board.core, "kind": board.kind, "figures": figures}
+
+
+def room(has: int, needs: int) -> dict[str, int]:
+    """Bytes that there are, that are needed, and that are missing."""
+    return {"has": has, "needs": needs, "missing": max(0, needs - has)}
+
+
+def _costs(board: Board, machine: SimulatedMachine, report: Report, battery: float, worn: dict) -> dict:
+    tally, planned = machine.tally, report.to_json()
+    stages = {name: tally.total(name) for name in ADAPTATION if tally.stages.get(name)}
+    total = Count()
+    for count in stages.values():
+        total += count
+    time = seconds_by_stage(tally, board)
+    joules = sum(time.values()) * board.watts.value
+    return {
+        "accuracy": planned["accuracy"],
+        "counted": {
+            "stages": {name: vars(count) for name, count in stages.items()},
+            "calls": total.calls,
+            "network_macs": total.network_macs,
+            "other_macs": total.other_macs,
+            "bytes": total.bytes,
+            "planned_network_macs": sum(planned["macs"]["stages"][k] for k in NETWORK_STAGES),
+        },
+        "canaries": machine.canaries,
+        "model": {
+            "calibrated": False,
+            "statement": MODEL,
+            "cores": 1,
+            "assumed": [name for name, f in board.figures().items() if f.is_assumed],
+        },
+        "seconds": {**band(sum(time.values())), "stages": time},
+        "joules": band(joules),
+        "battery": {
+            "watt_hours": battery,
+            "share": band(joules / (battery * JOULES_PER_WATT_HOUR)),
+        },
+        "wear": worn,
+        "warnings": planned["warnings"],
+        "support_pictures": planned["memory"]["outside"]["support_pictures"],
+    }

@@ -1,0 +1,1 @@
+"""Flash memory and its file systems when the power is cut."""

@@ -1,0 +1,1 @@
+"""Comparisons with PyTorch, in speed and in results."""

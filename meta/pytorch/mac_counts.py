@@ -1,0 +1,40 @@
+"""MACs that each side of the benchmark executes: counted on the Program, and by formula for PyTorch."""
+
+from tinytrain.network.network import Network
+from tinytrain.plan.costs import n_hard, n_through
+from tinytrain.plan.recipe import Recipe
+from tinytrain.program.compile import partition
+from tinytrain.program.program import Program
+
+
+def _segment(program: Program, name: str) -> int:
+    return sum(call.macs for call in program.segments[name].calls) if name in program.segments else 0
+
+
+def passes(program: Program, kind: str, count: int) -> int:
+    """MACs of "embed" or "backward" over `count` pictures, split as the engine splits them."""
+    r = program.detail["resources"]
+    shares = partition(count, r.partitions, r.micro)
+    return sum(_segment(program, f"{kind} {last - first}") for share in shares for first, last in share)
+
+
+def torch_backward(network: Network, trained: dict[int, bool], cut: int) -> int:
+    """One picture: gradients of the inputs behind `cut`, and of whole weights where `trained` is true."""
+    inputs = sum(layer.macs for layer in network.layers[cut + 1 :])
+    return inputs + sum(network.layers[i].macs for i, weight in trained.items() if weight)
+
+
+def torch_plain(network: Network, recipe: Recipe, n_support: int) -> int:
+    """Every step: all layers for support and pseudo-queries, gradient through both."""
+    trained = {u.layer: bool(u.channels) for u in recipe.updates}
+    one = network.macs + torch_backward(network, trained, min(trained))
+    return recipe.steps * 2 * n_support * one
+
+
+def torch_cached(network: Network, recipe: Recipe, n_support: int, start: int) -> int:
+    """Every step: the layers from `start` on for all, once more and backward for those that are chosen."""
+    trained = {u.layer: bool(u.channels) for u in recipe.updates}
+    suffix = sum(layer.macs for layer in network.layers[start:])
+    chosen = n_hard(recipe.hard_share, n_support) + n_through(recipe, n_support)
+    backward = chosen * (suffix + torch_backward(network, trained, min(trained)))
+    return recipe.steps * (2 * n_support * suffix + backward)

@@ -1,0 +1,116 @@
+"""What is timed on our side: the engine with nothing frozen, and the default policy's adaptation."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from tinytrain import kernels
+from tinytrain.base.random_streams import rng_for
+from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.episode.episode import Episode
+from tinytrain.kernels.dispatch.native_calls import single
+from tinytrain.meta.pytorch.timing import KernelRow, kernel_table
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import TaskShape
+from tinytrain.plan.recipe import Recipe, Resources, Update
+from tinytrain.planner.fit import WIDE_BANDS
+from tinytrain.program.compile import compile_training
+from tinytrain.program.segments import SegmentBank
+from tinytrain.runtime.arena import Arena
+from tinytrain.runtime.bind import WorkingCopy
+from tinytrain.runtime.schedule import step_items, through_items
+from tinytrain.runtime.session import augmentation_of
+from tinytrain.runtime.trainer import Trainer
+
+WAY, SHOTS = 5, 5
+COUNT = WAY * SHOTS
+MICRO = (1, 5, COUNT)
+
+
+def support_episode(network: Network) -> Episode:
+    """A 5-way 5-shot episode of the generated domain without queries, its pictures held in memory."""
+    drawn = sample_episode(open_dataset("signs"), WAY, SHOTS, 0, seed=0)
+    return replace(drawn, support=drawn.support.held(network.preprocessing.size))
+
+
+def pictures_of(network: Network, episode: Episode) -> np.ndarray:
+    return np.stack([episode.support.read(i, network.preprocessing.size) for i in range(COUNT)])
+
+
+def everything(network: Network) -> Recipe:
+    """A recipe that trains every weight and bias."""
+    layers = enumerate(network.layers)
+    updates = tuple(Update(i, tuple(range(layer.cout)), bias=True) for i, layer in layers)
+    rates = ((0.0, 0.0),) * len(updates)
+    return Recipe("speed", updates, rates, "sgd", "constant", hard_share=1.0, head="cosine")
+
+
+class Whole:
+    """The engine with nothing frozen and nothing cached, `micro` pictures per call on `lanes` lanes."""
+
+    def __init__(self, network: Network, episode: Episode, micro: int, lanes: int):
+        resources = Resources(0, micro, lanes, COUNT, COUNT)
+        recipe, task = everything(network), TaskShape(COUNT, WAY)
+        bank = SegmentBank(network, recipe, WIDE_BANDS[0])  # no limit of bytes here, as for PyTorch
+        self.program = compile_training(network, recipe, resources, task, bank)
+        size, read = network.preprocessing.size, episode.support.read
+        self.trainer = Trainer(
+            self.program, Arena(self.program.nbytes), WorkingCopy(network), kernels.load(),
+            lambda i: read(i, size), augmentation_of(episode, size, 0), episode.support.labels, lanes,
+        )  # fmt: skip
+        self.trainer.start()
+        self.items = [(0, i) for i in range(COUNT)]
+        self.out = np.empty((COUNT, network.embedding_size), np.float32)
+        self.trainer.grad[:] = rng_for(0, "gradient").standard_normal(self.trainer.grad.shape)
+
+    def load(self) -> None:
+        """The first pictures and embedding gradients into the first lane, for whoever runs its segments."""
+        lane = self.trainer.backward_lanes[0]
+        for row in range(self.trainer.resources.micro):
+            self.trainer.load(lane, row, self.items[row])
+            lane.grad_embedding[row] = self.trainer.grad[row]
+
+    def forward(self, count: int = COUNT) -> np.ndarray:
+        self.trainer.embed(self.items[:count], self.out[:count])
+        return self.out
+
+    def forward_backward(self) -> np.ndarray:
+        """Gradients of all weights and biases for the embedding gradients in `trainer.grad`."""
+        return self.backward(self.items, range(COUNT))
+
+    def backward(self, items, rows) -> np.ndarray:
+        """Gradients for `items`; row `rows[k]` of `trainer.grad` belongs to item k."""
+        gradients = self.trainer.gradients
+        for gradient in gradients:
+            gradient.fill(0)
+        self.trainer.backward(items, rows)
+        for gradient in gradients[1:]:
+            self.trainer.kernels.accumulate(gradients[0], gradient)
+        return gradients[0]
+
+    def kernels(self, repeats: int) -> dict[str, list[KernelRow]]:
+        """Time and rate per kind of kernel of a forward pass, and of a forward and backward pass."""
+        lanes, micro = (self.trainer.lanes[0], self.trainer.backward_lanes[0]), self.trainer.resources.micro
+        segments = lanes[0].segments | lanes[1].segments
+        self.load()
+        return {
+            name: kernel_table(single(segments[name][0]), self.program.segments[name].calls, repeats)
+            for name in (f"embed {micro}", f"backward {micro}")
+        }
+
+
+def schedule_of(fit, labels: np.ndarray, seed: int = 0) -> list[tuple[list[int], list[int]]]:
+    """For each step of an adaptation by `fit` the views, and the positions that the gradient goes through.
+
+    One view for every support picture; positions in the support. For supports that a step sees whole.
+    """
+    rng, found = rng_for(seed, "steps"), []
+    for number in range(1, fit.recipe.steps + 1):
+        support, queries = step_items(fit.resources, labels, number, rng)
+        through = through_items(fit.recipe, labels, support, seed, number)
+        found.append(([view for view, _ in queries], through))
+    return found
+
+
+def variants(network: Network, episode: Episode, lanes: int) -> dict[str, Whole]:
+    return {f"{m} per call on {lanes} lanes": Whole(network, episode, m, lanes) for m in MICRO}

@@ -1,0 +1,298 @@
+"""This engine against PyTorch: same weights, same pictures, same number of threads, in one run.
+
+    python -m tinytrain.meta.pytorch.speed [--backbone NET] [--json FILE] [--only a,b,c1,c2]
+
+(a) forward; (b) forward and backward of every weight and bias; (c1) a whole adaptation against PyTorch
+as people write it; (c2) against the same algorithm in PyTorch. Both sides must agree on features and
+gradients before anything is timed. Without PyTorch this engine is timed alone, and that is said.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+
+from threadpoolctl import threadpool_limits
+
+from tinytrain.backbones.catalogue import DEFAULT_BACKBONE
+from tinytrain.backbones.load import load_backbone
+from tinytrain.base.console import Parser, at_least, guarded
+from tinytrain.base.errors import UsageError
+from tinytrain.base.files import write_bytes
+from tinytrain.base.units import format_count
+from tinytrain.kernels.blas import library
+from tinytrain.meta.pytorch import mac_counts as executed
+from tinytrain.meta.pytorch.our_side import COUNT, MICRO, Whole, pictures_of, support_episode, variants
+from tinytrain.meta.pytorch.timing import Timing, alternately, in_turn, kernel_lines, matmul_ceiling
+from tinytrain.network.network import Network
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.plan.costs import full_backward_macs
+from tinytrain.report import executed_macs as stages
+
+CASES = ("a", "b", "c1", "c2")
+BOTH = "features + training"
+AGREE = 1e-3  # largest relative difference between the sides
+# PyTorch / ours that must be reached, on one thread and on more.
+TARGETS = {"a: batch 1": (2, 2), "a: batch 25": (1.2, 1.2), "b": (1.5, 1.5), "c1": (4, 3), "c2": (1.3, 1.3)}
+NO_TORCH = "PyTorch is not installed: this engine is timed alone, all comparisons are skipped"
+
+
+def load_torch():
+    """The modules of the PyTorch side (networks, training), or (None, None) where PyTorch is missing."""
+    try:
+        from tinytrain.meta.pytorch import torch_training, torch_twin
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        return None, None
+    return torch_twin, torch_training
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison: seconds and executed MACs of each side.
+
+    `how` says which variant each side ran; `slower` holds the variants that were passed over.
+    """
+
+    name: str
+    threads: int
+    seconds: dict[str, Timing]
+    macs: dict[str, int]
+    how: dict[str, str]
+    slower: dict[str, Timing]
+
+    @property
+    def target(self) -> float | None:
+        limits = TARGETS.get(self.name)
+        return limits[min(self.threads, 2) - 1] if limits else None
+
+    def ratio(self, which: str = "minimum") -> float | None:
+        """PyTorch / ours, of "minimum", "median" or "cpu" seconds."""
+        if "PyTorch" not in self.seconds:
+            return None
+        theirs, ours = (getattr(self.seconds[side], which) for side in ("PyTorch", "ours"))
+        return theirs / ours if ours else None
+
+    def json(self) -> dict:
+        ratios = {"ratio": self.ratio(), "ratio_of_medians": self.ratio("median"), "target": self.target}
+        return {**asdict(self), **ratios, "ratio_of_cpu": self.ratio("cpu")}
+
+    def line(self) -> str:
+        cells = [f"{self.name:<22}{self.threads:>3}"]
+        for side in ("ours", "PyTorch"):
+            t = self.seconds.get(side)
+            cells.append(f"{t.minimum * 1e3:>10.2f} ({t.median * 1e3:>8.2f})" if t else f"{'-':>21}")
+        ratio, wanted = self.ratio(), f">= {self.target}" if self.target else ""
+        cells.append(f"{ratio:>7.2f} {wanted:<7}" if ratio else f"{'-':>7} {'':<7}")
+        cpu = self.ratio("cpu") if self.threads == 1 else None
+        cells.append(f"{cpu:>6.2f}" if cpu else f"{'':>6}")
+        cells.append(" / ".join(format_count(self.macs[s]) for s in self.seconds))
+        notes = [f"{side}: {text}" for side, text in self.how.items() if text]
+        notes += [f"{name}: {t.minimum * 1e3:.2f}" for name, t in self.slower.items()]
+        cells.append("; ".join(notes))
+        return "  ".join(cells)
+
+
+def compare(name, threads, repeats, ours: dict[str, Callable], theirs: dict[str, Callable], macs) -> Row:
+    """Each side in the fastest of its variants, then both in turn."""
+    how, sides, slower = {}, {}, {}
+    for side, choices in (("ours", ours), ("PyTorch", theirs)):
+        if not choices:
+            continue
+        tried = alternately(choices, 3)
+        how[side] = min(tried, key=lambda name: tried[name].minimum)
+        sides[side] = choices[how[side]]
+        slower |= {f"{side} {name}": t for name, t in tried.items() if name != how[side]}
+    return Row(name, threads, alternately(sides, repeats), macs, how, slower)
+
+
+class Benchmark:
+    """All comparisons for one network, on the support of one generated episode."""
+
+    def __init__(self, network: Network, repeats: int):
+        self.network, self.repeats = network, repeats
+        self.episode = support_episode(network)
+        self.pictures = pictures_of(network, self.episode)
+        self.twin, self.training = load_torch()
+        self.formats = list(self.twin.FORMATS) if self.twin else []
+        self.parts: dict[int, dict[str, Timing]] = {}
+
+    def twins(self) -> dict:
+        return {name: self.twin.TorchNetwork(self.network, name) for name in self.formats}
+
+    def check(self) -> dict[str, float]:
+        """Largest relative differences between the sides; SystemExit where they do not agree."""
+        if not self.twin:
+            return {}
+        whole = Whole(self.network, self.episode, micro=1, lanes=1)
+        found = self.twin.differences(whole, self.pictures, self.episode.support.labels)
+        for what, value in found.items():
+            if not value <= AGREE:
+                raise SystemExit(f"the sides disagree on {what} by {value:.1e}: nothing is timed")
+        return found
+
+    def a(self, threads: int) -> list[Row]:
+        single, many = Whole(self.network, self.episode, 1, 1), variants(self.network, self.episode, threads)
+        rows = []
+        for count, wholes in ((1, {"": single}), (COUNT, many)):
+            ours = {how: lambda w=whole, n=count: w.forward(n) for how, whole in wholes.items()}
+            theirs = {n: self.twin.forward(t, self.pictures[:count]) for n, t in self.twins().items()}
+            macs = {"ours": executed.passes(single.program, "embed", count)}
+            macs["PyTorch"] = count * self.network.macs
+            rows.append(compare(f"a: batch {count}", threads, self.repeats, ours, theirs, macs))
+        return rows
+
+    def b(self, threads: int) -> list[Row]:
+        wholes = variants(self.network, self.episode, threads)
+        ours = {how: whole.forward_backward for how, whole in wholes.items()}
+        gradient = next(iter(wholes.values())).trainer.grad
+        theirs = {n: self.twin.forward_backward(t, self.pictures, gradient) for n, t in self.twins().items()}
+        first = self.network.layers[0].macs
+        macs = {"ours": executed.passes(next(iter(wholes.values())).program, "backward", COUNT)}
+        macs["PyTorch"] = COUNT * (self.network.macs + full_backward_macs(self.network) - first)
+        return [compare("b", threads, max(3, self.repeats // 2), ours, theirs, macs)]
+
+    def c(self, threads: int, wanted: list[str]) -> list[Row]:
+        """Whole adaptations by the default policy, whose plan is what PyTorch trains, too."""
+        result = self._adapt(threads)
+        sides = {"ours": lambda: with_sum(self._adapt(threads).seconds)}
+        how = {"ours": plan_text(result.fit)}
+        rivals = {"c1": {}, "c2": {}}
+        if self.twin:
+            task = self.training.Task(self.network, self.episode, self.pictures, result.fit)
+            rivals["c1"] = {name: partial(task.plainly, name) for name in self.formats}
+            rivals["c2"] = {name: lambda n=name: with_sum(task.cached(n)) for name in self.formats}
+        sides |= {(case, name): work for case in wanted for name, work in rivals[case].items()}
+        times = in_turn(sides, max(3, self.repeats // 5))
+        self.parts[threads] = times["ours"]
+        parts = {"c1": [("c1", "total")], "c2": [("c2", BOTH), ("c2: training alone", "training")]}
+        return [
+            adaptation_row(name, part, threads, times, case, result, how)
+            for case in wanted
+            for name, part in parts[case]
+        ]
+
+    def run(self, cases: list[str], threads: int) -> list[Row]:
+        if self.twin:
+            self.twin.set_threads(threads)
+        rows = [row for case in ("a", "b") if case in cases for row in getattr(self, case)(threads)]
+        adaptations = [case for case in ("c1", "c2") if case in cases]
+        return rows + (self.c(threads, adaptations) if adaptations else [])
+
+    def kernels(self) -> dict[str, list]:
+        return Whole(self.network, self.episode, MICRO[1], 1).kernels(2 * self.repeats)
+
+    def _adapt(self, threads: int):
+        return adapt(self.network, self.episode, lanes=threads)
+
+
+def plan_text(fit) -> str:
+    r = fit.resources
+    return (
+        f"{fit.program.nbytes:,} bytes, cut at layer {fit.program.detail['cut']}, {r.sets} cached sets, "
+        f"{r.micro} per call, {fit.recipe.optimizer}"
+    )
+
+
+def with_sum(seconds: dict[str, float]) -> dict[str, float]:
+    return {**seconds, BOTH: seconds["features"] + seconds["training"]}
+
+
+def adaptation_row(name, part, threads, times, case, result, how) -> Row:
+    """Row of one part of an adaptation: all of it, what PyTorch does too, or training alone."""
+    theirs = {key[1]: t[part] for key, t in times.items() if key[0] == case}
+    seconds, how, slower = {"ours": times["ours"][part]}, dict(how), {}
+    if theirs:
+        how["PyTorch"] = min(theirs, key=lambda name: theirs[name].minimum)
+        seconds["PyTorch"] = theirs[how["PyTorch"]]
+        slower = {f"PyTorch {name}": t for name, t in theirs.items() if name != how["PyTorch"]}
+    return Row(name, threads, seconds, adaptation_macs(part, result), how, slower)
+
+
+def adaptation_macs(part: str, result) -> dict[str, int]:
+    program, recipe = result.fit.program, result.fit.recipe
+    network, start = program.network, program.detail["start"]
+    ours = stages.executed(result.fit, result.scores, COUNT)
+    if part == "total":
+        return {"ours": sum(ours.values()), "PyTorch": executed.torch_plain(network, recipe, COUNT)}
+    filling = ours["features"] if part == BOTH else 0
+    cached = executed.torch_cached(network, recipe, COUNT, start)
+    return {"ours": ours["training"] + filling, "PyTorch": cached + filling}
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = Parser(prog="python -m tinytrain.meta.pytorch.speed", description=__doc__.splitlines()[0])
+    parser.add_argument("--backbone", default=DEFAULT_BACKBONE, help=".safetensors or published .pkl file")
+    parser.add_argument("--only", default=",".join(CASES), help="comparisons to run (default: %(default)s)")
+    parser.add_argument("--threads", default="1,2", help="numbers of threads (default: %(default)s)")
+    parser.add_argument(
+        "--repeats", type=at_least(1), default=15, help="samples per side (default: %(default)s)"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write all figures there")
+    options = parser.parse(arguments)
+    options.only = options.only.split(",")
+    if unknown := set(options.only) - set(CASES):
+        raise UsageError("unknown-case", f"{', '.join(sorted(unknown))} given; known are {', '.join(CASES)}")
+    options.threads = [at_least(1)(t) for t in options.threads.split(",")]
+    return options
+
+
+def kernels_of(blas: dict) -> str:
+    """Name and version of a BLAS, and the processor that its kernels are made for."""
+    return " ".join(str(blas.get(k) or "?") for k in ("internal_api", "version", "architecture"))
+
+
+def measure(options, show: Callable[[str], None]) -> dict:
+    """All that was asked for, shown line by line; returns what --json writes."""
+    bench = Benchmark(load_backbone(options.backbone), options.repeats)
+    if not bench.twin:
+        show(NO_TORCH)
+    differences = bench.check()
+    show("; ".join(f"{what} agree to {value:.0e}" for what, value in differences.items()))
+    with threadpool_limits(limits=1, user_api="blas"):
+        ceiling = matmul_ceiling()
+        products = library() or {}
+        show(f"numpy's products: {kernels_of(products)}, {ceiling / 1e9:.0f} GMAC/s of one thread at best")
+        show(
+            f"{'':<25}{'ours ms (median)':>23}{'PyTorch ms (median)':>23}    ratio          CPU  MACs of both"
+        )
+        rows = []
+        for threads in options.threads:
+            for row in bench.run(options.only, threads):
+                rows.append(row)
+                show(row.line())
+        tables = bench.kernels()
+    for threads, parts in bench.parts.items():
+        text = ", ".join(f"{part} {t.minimum:.3f}" for part, t in parts.items())
+        show(f"our adaptation on {threads} threads, seconds: {text}")
+    for line in kernel_lines(tables, ceiling):
+        show(line)
+    return {
+        "backbone": bench.network.name,
+        "cores": os.cpu_count(),
+        "differences": differences,
+        "blas": products,
+        "matmul_macs_per_second": ceiling,
+        "rows": [row.json() for row in rows],
+        "parts": {str(t): {p: asdict(v) for p, v in parts.items()} for t, parts in bench.parts.items()},
+        "kernels": {name: [row.json() for row in table] for name, table in tables.items()},
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return guarded(run, arguments)
+
+
+def run(arguments: list[str]) -> None:
+    options = parse(arguments)
+    figures = measure(options, lambda line: print(line, flush=True))
+    if options.json:
+        write_bytes(options.json, json.dumps(figures, indent=1).encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

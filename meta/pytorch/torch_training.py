@@ -1,0 +1,157 @@
+"""Training in PyTorch, eager: as people write it, and the way our engine does it. For comparison only."""
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - its usual name
+
+from tinytrain.episode.augment import draw
+from tinytrain.episode.episode import Episode
+from tinytrain.meta.pytorch.our_side import schedule_of
+from tinytrain.meta.pytorch.torch_twin import TorchNetwork, augmented, losses, planes, prototypes
+from tinytrain.network.network import Network
+from tinytrain.plan.costs import n_hard
+from tinytrain.plan.recipe import Recipe
+from tinytrain.program.program import Fit
+from tinytrain.program.trained_arrays import Slot, slots
+from tinytrain.runtime.schedule import rate_factor
+from tinytrain.runtime.session import augmentation_of
+
+OPTIMIZERS = {
+    "adam": lambda groups: torch.optim.Adam(groups, fused=True),
+    "momentum": lambda groups: torch.optim.SGD(groups, momentum=0.9, fused=True),
+    "sgd": lambda groups: torch.optim.SGD(groups, fused=True),
+}
+
+
+class Masked:
+    """The optimizer on whole weights of trained layers; gradients of what is not trained are set to 0."""
+
+    def __init__(self, twin: TorchNetwork, recipe: Recipe, slots: Sequence[Slot]):
+        weights = [s.layer for s in slots if s.part == "weight"]
+        twin.train(weights, [s.layer for s in slots if s.part == "bias"])
+        rates = dict(zip((u.layer for u in recipe.updates), recipe.rates, strict=True))
+        groups: dict[float, list] = {}
+        self.masks = []
+        for slot in slots:
+            tensor = (twin.weights if slot.part == "weight" else twin.biases)[slot.layer]
+            groups.setdefault(rates[slot.layer][slot.part == "bias"], []).append(tensor)
+            if slot.size < tensor.numel():
+                mask = torch.zeros_like(tensor)
+                inputs = slice(None) if slot.inputs is None else torch.tensor(slot.inputs)
+                mask[(torch.tensor(slot.channels)[:, None], inputs)[: tensor.dim()]] = 1
+                self.masks.append((tensor, mask))
+        rows = [{"params": tensors, "lr": rate, "rate": rate} for rate, tensors in groups.items()]
+        self.optimizer = OPTIMIZERS[recipe.optimizer](rows)
+
+    def scale_rates(self, factor: float) -> None:
+        """Learning rates of the next steps: `factor` times those of the recipe."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["rate"] * factor
+
+    def step(self, loss: torch.Tensor) -> None:
+        self.optimizer.zero_grad()
+        loss.backward()
+        for tensor, mask in self.masks:
+            tensor.grad.mul_(mask)
+        self.optimizer.step()
+
+
+def adapt_plainly(twin, recipe, slots, pictures, labels, draw) -> list[float]:
+    """As people write it: every step runs all of the network over all support pictures and their copies.
+
+    `draw()` returns a fresh augmentation; the gradient flows through prototypes and pseudo-queries.
+    """
+    support, target = planes(pictures), torch.from_numpy(labels).long()
+    one_hot, trained = F.one_hot(target).float(), Masked(twin, recipe, slots)
+    clean, found = twin.inputs(support), []
+    for _ in range(recipe.steps):
+        queries = twin.inputs(augmented(support, [draw() for _ in labels]))
+        embeddings = twin.embed(torch.cat([clean, queries]))
+        means = prototypes(embeddings[: len(labels)], one_hot)
+        loss = losses(embeddings[len(labels) :], means, target, recipe.temperature).mean()
+        trained.step(loss)
+        found.append(loss.item())
+    return found
+
+
+@torch.inference_mode()
+def cached_features(twin, cut: int, pictures, augmentations) -> list[torch.Tensor]:
+    """Inputs of layer `cut` for every view: one list of augmentations (or None) per view."""
+    support = planes(pictures)
+    views = (support if draws is None else augmented(support, draws) for draws in augmentations)
+    return [twin.layers(twin.inputs(values), 0, cut) for values in views]
+
+
+def moved(embeddings, one_hot, through: list[int]):
+    """Zeros with the gradient of the prototypes: those at `through` stand for the others of their class.
+
+    And for the classes that none of them is of.
+    """
+    if not through:
+        return torch.zeros(())
+    here = one_hot[through]
+    counts = here.sum(dim=0)
+    share = len(counts) / torch.count_nonzero(counts) / counts.clamp(min=1)
+    means = (here.T @ embeddings) * share[:, None]
+    return means - means.detach()
+
+
+def adapt_cached(twin, recipe, slots, cut: int, features, labels, schedule) -> list[float]:
+    """Our own algorithm: cached features, only the hardest pseudo-queries and some of the support backward.
+
+    `features` is one (n, ...) tensor per view, `schedule` for each step the view of every picture, and which
+    support pictures the gradient goes through.
+    """
+    target, trained = torch.from_numpy(labels).long(), Masked(twin, recipe, slots)
+    one_hot, everything, found = F.one_hot(target).float(), torch.stack(features), []
+    pictures, hard = torch.arange(len(labels)), n_hard(recipe.hard_share, len(labels))
+    for step, (views, through) in enumerate(schedule):
+        trained.scale_rates(rate_factor(recipe, len(features), step + 1))
+        queries = everything[torch.tensor(views), pictures].contiguous(memory_format=twin.format)
+        with torch.no_grad():
+            embeddings = twin.embed(torch.cat([features[0], queries]), cut)
+            means = prototypes(embeddings[: len(labels)], one_hot)
+            every = losses(embeddings[len(labels) :], means, target, recipe.temperature)
+            hardest = every.topk(hard).indices
+        chosen = torch.cat([queries[hardest], features[0][through]]).contiguous(memory_format=twin.format)
+        found_embeddings = twin.embed(chosen, cut)
+        moving = means + moved(found_embeddings[hard:], one_hot, through)
+        trained.step(losses(found_embeddings[:hard], moving, target[hardest], recipe.temperature).mean())
+        found.append(every.mean().item())
+    return found
+
+
+class Task:
+    """One adaptation as our engine planned it, ready to be done by PyTorch in a chosen memory format."""
+
+    def __init__(self, network: Network, episode: Episode, pictures: np.ndarray, fit: Fit):
+        self.network, self.fit, self.pictures = network, fit, pictures
+        self.labels, self.may_flip = episode.support.labels, episode.may_flip
+        self.slots = slots(network, fit.recipe)
+        augmentation = augmentation_of(episode, network.preprocessing.size, 0)
+        pictures_of_view = range(len(self.labels))
+        self.draws = [[augmentation(v, i) for i in pictures_of_view] for v in range(1, fit.resources.sets)]
+        self.schedule = schedule_of(fit, self.labels)
+
+    def plainly(self, memory_format: str) -> dict[str, float]:
+        """The adaptation as people write it; its parts are not told apart."""
+        rng, size = np.random.default_rng(0), self.network.preprocessing.size
+        recipe = self.fit.recipe
+        twin = TorchNetwork(self.network, memory_format)
+        adapt_plainly(
+            twin, recipe, self.slots, self.pictures, self.labels, lambda: draw(rng, size, self.may_flip)
+        )
+        return {}
+
+    def cached(self, memory_format: str) -> dict[str, float]:
+        """Seconds of both stages."""
+        start, twin = self.fit.program.detail["start"], TorchNetwork(self.network, memory_format)
+        begin = time.perf_counter()
+        features = cached_features(twin, start, self.pictures, [None, *self.draws])
+        middle = time.perf_counter()
+        recipe, labels = self.fit.recipe, self.labels
+        self.losses = adapt_cached(twin, recipe, self.slots, start, features, labels, self.schedule)
+        return {"features": middle - begin, "training": time.perf_counter() - middle}

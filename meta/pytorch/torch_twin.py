@@ -1,0 +1,194 @@
+"""The same network and the same adaptation in PyTorch, written as people write them. For comparison only.
+
+Eager mode, float32, no convolution followed by anything but its bias. Pictures enter as uint8
+(n, size, size, 3), embeddings leave as (n, d). Needs PyTorch; nothing in the product imports this.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - its usual name
+
+from tinytrain.episode.augment import Augmentation
+from tinytrain.meta.pytorch.our_side import Whole
+from tinytrain.network.network import Layer, Network
+from tinytrain.program.trained_arrays import Slot
+
+FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
+
+
+def to_torch(layer: Layer, weight: np.ndarray) -> torch.Tensor:
+    """Our (fan_in, cout) matrix as (cout, cin / groups, kernel, kernel)."""
+    cin = 1 if layer.kind == "depthwise" else layer.cin
+    array = weight.reshape(layer.kernel, layer.kernel, cin, layer.cout).transpose(3, 2, 0, 1)
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+class TorchNetwork:
+    """A network's layers as PyTorch convolutions, in one memory format."""
+
+    def __init__(self, network: Network, memory_format: str = "contiguous"):
+        self.network, self.format = network, FORMATS[memory_format]
+        self.weights = [
+            to_torch(layer, network.float_weight(i)).contiguous(memory_format=self.format)
+            for i, layer in enumerate(network.layers)
+        ]
+        self.biases = [torch.from_numpy(b.copy()) for b in network.biases]
+        layers = network.layers
+        self.rows = [
+            (
+                network.block_start(i) == i,
+                (la.stride, la.pad, 1, la.cin if la.kind == "depthwise" else 1),
+                la.relu6,
+                la.residual,
+            )
+            for i, la in enumerate(layers)
+        ]
+
+    def inputs(self, values: torch.Tensor) -> torch.Tensor:
+        """Grey levels 0..255 (n, 3, size, size), any dtype, as the first layer wants them."""
+        contract = self.network.preprocessing
+        x = (values.float() - contract.mean) * contract.scale
+        return x.contiguous(memory_format=self.format)
+
+    def layers(self, x: torch.Tensor, first: int, last: int) -> torch.Tensor:
+        """Output of layers [first, last)."""
+        for i in range(first, last):
+            opens, geometry, relu6, residual = self.rows[i]
+            if opens:
+                skip = x
+            x = F.conv2d(x, self.weights[i], self.biases[i], *geometry)
+            if relu6:
+                x = F.relu6(x, inplace=True)
+            if residual:
+                x = x + skip
+        return x
+
+    def embed(self, x: torch.Tensor, first: int = 0) -> torch.Tensor:
+        """Embeddings (n, d) of the inputs of layer `first`."""
+        return self.layers(x, first, len(self.rows)).mean((2, 3))
+
+    def gradient(self, slot: Slot) -> np.ndarray:
+        """The gradient of a whole trained array, in our order."""
+        if slot.part == "bias":
+            return self.biases[slot.layer].grad.numpy()
+        return self.weights[slot.layer].grad.permute(2, 3, 1, 0).reshape(-1).numpy()
+
+    def train(self, layers: Sequence[int] | None = None, biases: Sequence[int] | None = None) -> None:
+        """Ask for gradients of these weights and biases; of all of them by default."""
+        every = range(len(self.rows))
+        for i in every if layers is None else layers:
+            self.weights[i].requires_grad_(True)
+        for i in every if biases is None else biases:
+            self.biases[i].requires_grad_(True)
+
+
+def planes(pictures: np.ndarray) -> torch.Tensor:
+    """uint8 pictures (n, size, size, 3) as (n, 3, size, size)."""
+    return torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2)
+
+
+def augmented(pictures: torch.Tensor, draws: Sequence[Augmentation], fill: float = 128.0) -> torch.Tensor:
+    """Augmented copies of uint8 pictures (n, 3, size, size), as float grey levels."""
+
+    def column(name: str) -> torch.Tensor:
+        return torch.tensor([float(getattr(d, name)) for d in draws]).view(-1, 1, 1, 1)
+
+    x = pictures.float()
+    grey = x.mean(1, keepdim=True)
+    x = (x - grey) * column("saturation") + grey + column("brightness")
+    mean = x.mean((1, 2, 3), keepdim=True)
+    x = ((x - mean) * column("contrast") + mean).clamp_(0, 255)
+    if any(d.flip for d in draws):
+        x = torch.where(column("flip") > 0, x.flip(3), x)
+    size = x.shape[-1]
+    out = torch.full_like(x, fill)
+    for k, d in enumerate(draws):
+        top, left = max(0, d.down), max(0, d.right)
+        bottom, end = size + min(0, d.down), size + min(0, d.right)
+        out[k, :, top:bottom, left:end] = x[
+            k, :, top - d.down : bottom - d.down, left - d.right : end - d.right
+        ]
+    return out
+
+
+def prototypes(embeddings: torch.Tensor, one_hot: torch.Tensor) -> torch.Tensor:
+    """Class means (way, d)."""
+    return one_hot.T @ embeddings / one_hot.sum(0)[:, None]
+
+
+def losses(embeddings: torch.Tensor, means: torch.Tensor, labels: torch.Tensor, temperature: float):
+    """Cross-entropy (n,) of scaled cosines."""
+    cosine = F.normalize(embeddings) @ F.normalize(means).T
+    return F.cross_entropy(temperature * cosine, labels, reduction="none")
+
+
+def forward(twin: TorchNetwork, pictures: np.ndarray):
+    """A call that computes embeddings; the pictures are converted beforehand."""
+    x = twin.inputs(planes(pictures))
+
+    def work():
+        with torch.inference_mode():
+            return twin.embed(x)
+
+    return work
+
+
+def forward_backward(twin: TorchNetwork, pictures: np.ndarray, gradient: np.ndarray):
+    """A call that computes the gradients of all weights and biases from that of the embeddings."""
+    x, g = twin.inputs(planes(pictures)), torch.from_numpy(gradient.copy())
+    twin.train()
+
+    def work():
+        for tensor in (*twin.weights, *twin.biases):
+            tensor.grad = None
+        twin.embed(x).backward(g)
+
+    return work
+
+
+def differences(whole: Whole, pictures: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Relative differences of one training step: embeddings, their gradients, gradients of all parameters.
+
+    The last is taken for every picture by itself, the worst parameter counts, and of the pictures the
+    median: where an activation lies within rounding of 0 or 6, any two float32 programs may pass or
+    stop a gradient differently, and single pictures then differ by up to a per cent.
+    """
+    trainer, everyone, seen = whole.trainer, range(len(labels)), np.empty_like(pictures)
+    trainer.compute_gradients(*([(view, i) for i in everyone] for view in (0, 1)))
+    for i in everyone:
+        trainer.kernels.augment(seen[i], pictures[i], *trainer.augmentation(1, i).arguments())
+    twin, target = TorchNetwork(whole.program.network), torch.from_numpy(labels).long()
+    twin.train()
+    with torch.no_grad():
+        embeddings = twin.embed(twin.inputs(planes(pictures)))
+        means = prototypes(embeddings, F.one_hot(target).float())
+    queries = twin.embed(twin.inputs(planes(seen)))
+    loss = losses(queries, means, target, trainer.recipe.temperature).mean()
+    (gradient,) = torch.autograd.grad(loss, queries)
+    of_pictures = []
+    for i in everyone:
+        for tensor in (*twin.weights, *twin.biases):
+            tensor.grad = None
+        twin.embed(twin.inputs(planes(seen[i : i + 1]))).backward(gradient[i : i + 1])
+        ours = whole.backward([(1, i)], [i])
+        of_pictures.append(
+            max(_relative(ours[s.start : s.start + s.size], twin.gradient(s)) for s in trainer.slots)
+        )
+    return {
+        "embeddings": max(
+            _relative(trainer.support, embeddings.numpy()),
+            _relative(trainer.queries, queries.detach().numpy()),
+        ),
+        "gradients of embeddings": _relative(trainer.grad[: len(labels)], gradient.numpy()),
+        "gradients of parameters": float(np.median(of_pictures)),
+    }
+
+
+def set_threads(count: int) -> None:
+    torch.set_num_threads(count)
+
+
+def _relative(x: np.ndarray, y: np.ndarray) -> float:
+    return float(np.abs(x - y).max() / np.abs(y).max())

@@ -1,0 +1,1 @@
+"""Studies whose figures the documentation quotes, each with its command."""

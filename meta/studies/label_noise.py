@@ -1,0 +1,247 @@
+"""Wrong labels and planted outliers: what the guard refuses, whom it suspects, what that does to accuracy.
+
+    python -m tinytrain.meta.studies.label_noise \\
+        --packs gtsrb,flowers12,caltech101 --episodes 60 --out noise.jsonl
+
+Every adaptation is a line of the log, with the options and the code that made it; a run that was stopped goes
+on where it stopped, and --summary prints the figures of a log, those of every set of options apart. Labels
+are wrong at several rates in the same episodes ("symmetric": any other class, "pairs": the next class); an
+outlier is one support picture with another class's label, or one of a class that is not in the episode. The
+guard sees the support alone; its verdict is compared with queries it never saw.
+"Unadapted" are cosine prototypes of the network as it is, which the guard goes back to; the policy's head is
+fitted to the same network.
+"""
+
+import json
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tinytrain.backbones.load import load_backbone
+from tinytrain.base.console import Parser, at_least, guarded
+from tinytrain.base.errors import StorageError
+from tinytrain.base.random_streams import rng_for
+from tinytrain.base.units import parse_bytes
+from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.episode.episode import Episode
+from tinytrain.meta.bench.codehash import code_hash
+from tinytrain.meta.bench.statistics import mean_interval
+from tinytrain.meta.run_log import JsonLines, whole_lines
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.plan.budget import Budget
+
+RATES = (0.0, 0.1, 0.2, 0.4)
+OUTLIERS = ("mislabelled", "off-topic")
+WORST = 5  # the percentile that a promise is about
+# Accuracies of a row and their headings; what is compared with what, as mean and worst percentile.
+ACCURACIES = {
+    "unadapted": "unadapted",
+    "before": "policy's head",
+    "adapted": "adapted",
+    "result": "with guard",
+}
+CHANGES = {
+    ("result", "unadapted"): "with guard - unadapted",
+    ("adapted", "unadapted"): "adapted - unadapted",
+    ("result", "before"): "with guard - policy's head",
+}
+
+
+def wrong_labels(labels: np.ndarray, way: int, rate: float, pattern: str, rng) -> np.ndarray:
+    """A copy of `labels` of which the share `rate` is wrong; every class keeps a picture that is its own."""
+    count = round(rate * len(labels))
+    while True:
+        wrong, chosen = labels.copy(), rng.permutation(len(labels))[:count]
+        step = rng.integers(1, way, count) if pattern == "symmetric" else 1
+        wrong[chosen] = (wrong[chosen] + step) % way
+        if len(np.unique(labels[wrong == labels])) == way:
+            return wrong
+
+
+def with_outlier(dataset, args, kind: str, index: int) -> tuple[Episode, int]:
+    """An episode without queries in which one support picture is wrong, and which."""
+    rng = rng_for(args.seed, "outlier", dataset.name, kind, index)
+    drawn = sample_episode(dataset, args.way + 1, args.shots, 0, args.seed, index)
+    support, way = drawn.support, args.way
+    chosen = np.flatnonzero(support.labels < way)
+    planted = int(rng.integers(len(chosen)))
+    labels = support.labels[chosen]
+    if kind == "off-topic":
+        chosen[planted] = rng.choice(np.flatnonzero(support.labels == way))
+    else:
+        labels[planted] = (labels[planted] + rng.integers(1, way)) % way
+    support = replace(support.take(chosen), labels=labels)
+    return replace(
+        drawn, support=support, query=support.take([]), class_names=drawn.class_names[:way]
+    ), planted
+
+
+def run_noise(network, dataset, args, rate: float, index: int) -> dict:
+    """One adaptation with wrong labels: the verdict, and accuracies of what it chose between."""
+    episode = sample_episode(dataset, args.way, args.shots, args.queries, args.seed, index)
+    rng = rng_for(args.seed, "wrong labels", dataset.name, args.pattern, str(rate), index)
+    labels = wrong_labels(episode.support.labels, args.way, rate, args.pattern, rng)
+    wrong = np.flatnonzero(labels != episode.support.labels)
+    size = network.preprocessing.size
+    support = replace(episode.support.held(size), labels=labels)
+    episode = replace(episode, support=support, query=episode.query.held(size))
+    facts = adapt(network, episode, Budget(parse_bytes(args.budget)), args.policy, index, lanes=1).to_json()
+    guard, a = facts["guard"], facts["accuracy"]
+    suspects = [s["index"] for s in guard["suspects"]]
+    return {
+        "accepted": guard["accepted"],
+        "reasons": [r["code"] for r in guard["reasons"]],
+        "unadapted": a["before_cosine"],
+        "before": a["before"],
+        "adapted": a["after"] if guard["accepted"] else a["withheld"],
+        "result": a["after"],
+        "suspects": len(suspects),
+        "wrong": len(wrong),
+        "wrong_suspects": len(np.intersect1d(wrong, suspects)),
+        "measures": guard["measures"],
+    }
+
+
+def run_outlier(network, dataset, args, kind: str, index: int) -> dict:
+    """Whether one wrong picture is among the suspects, and at which place of the list."""
+    episode, planted = with_outlier(dataset, args, kind, index)
+    episode = replace(episode, support=episode.support.held(network.preprocessing.size))
+    report = adapt(network, episode, Budget(parse_bytes(args.budget)), "none", index, lanes=1)
+    found = [s.index for s in report.guard.suspects]
+    place = found.index(planted) if planted in found else None
+    return {"place": place, "suspects": len(found)}
+
+
+def jobs(args) -> list[tuple[str, str, int]]:
+    """(pack, case, episode) in the order in which they are run: every pack gets as many episodes."""
+    cases = [f"{args.pattern} {rate}" for rate in RATES] if "noise" in args.parts else []
+    cases += OUTLIERS if "outliers" in args.parts else ()
+    return [(pack, case, k) for k in range(args.episodes) for pack in args.packs.split(",") for case in cases]
+
+
+def run_job(network, dataset, args, case: str, index: int) -> dict:
+    if case in OUTLIERS:
+        return run_outlier(network, dataset, args, case, index)
+    return run_noise(network, dataset, args, float(case.split()[1]), index)
+
+
+def settings(args, network) -> dict:
+    """What every row of a run has in common: rows that differ in it are of different runs."""
+    given = {name: getattr(args, name) for name in ("policy", "way", "shots", "queries", "budget", "seed")}
+    return given | {"backbone": network.digest, "code": code_hash()}
+
+
+def by_settings(rows: list[dict]) -> dict[tuple, list[dict]]:
+    """Rows of a log by the settings they have in common, in the order in which those came up."""
+    found: dict[tuple, list[dict]] = {}
+    for row in rows:
+        found.setdefault(tuple(row["settings"].items()), []).append(row)
+    return found
+
+
+def read_log(path: Path | None) -> list[dict]:
+    """Finished rows; a line cut off by a kill is dropped."""
+    found = whole_lines(path.read_bytes()) if path and path.exists() else []
+    return [json.loads(line) for line in found]
+
+
+def summary(rows: list[dict]) -> list[str]:
+    """Lines of figures: by pack and case, and over all packs."""
+    columns = ["pack", "wrong labels", "episodes", "refused", *ACCURACIES.values(), *CHANGES.values()]
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    packs = list(dict.fromkeys(r["pack"] for r in rows))
+    for pack in [*packs, "all"]:
+        mine = [r for r in rows if pack in (r["pack"], "all")]
+        for case in dict.fromkeys(r["case"] for r in mine if r["case"] not in OUTLIERS):
+            lines.append(_noise_line(pack, case, [r for r in mine if r["case"] == case]))
+    lines += [
+        "",
+        "| pack | planted | episodes | among the suspects | first | among the first 3 | others |",
+        "|---" * 7 + "|",
+    ]
+    for pack in [*packs, "all"]:
+        for case in OUTLIERS:
+            found = [r for r in rows if pack in (r["pack"], "all") and r["case"] == case]
+            if found:
+                lines.append(_outlier_line(pack, case, found))
+    return lines
+
+
+def _noise_line(pack: str, case: str, rows: list[dict]) -> str:
+    def points(key: str) -> np.ndarray:
+        # Where training broke off there is no adapted network: what is left is the unadapted one.
+        return 100 * np.array([r["unadapted"] if r[key] is None else r[key] for r in rows])
+
+    def change(key: str, base: str) -> str:
+        difference = points(key) - points(base)
+        found = mean_interval(difference)
+        interval = "" if found.half is None else f" ±{found.half:.1f}"
+        return f"{found.mean:+.1f}{interval}, {np.percentile(difference, WORST):+.1f}"
+
+    refused = np.mean([not r["accepted"] for r in rows])
+    means = [f"{points(key).mean():.1f}" for key in ACCURACIES]
+    cells = [pack, case, str(len(rows)), f"{refused:.1%}", *means, *(change(*pair) for pair in CHANGES)]
+    return f"| {' | '.join(cells)} |"
+
+
+def _outlier_line(pack: str, case: str, rows: list[dict]) -> str:
+    places = [r["place"] for r in rows]
+    shares = [np.mean([p is not None and p < limit for p in places]) for limit in (np.inf, 1, 3)]
+    others = np.mean([r["suspects"] - (r["place"] is not None) for r in rows])
+    shown = " | ".join(f"{share:.1%}" for share in shares)
+    return f"| {pack} | {case} | {len(rows)} | {shown} | {others:.1f} |"
+
+
+def parser() -> Parser:
+    p = Parser(prog="python -m tinytrain.meta.studies.label_noise", description=__doc__.split("\n")[0])
+    p.add_argument("--backbone", default="mcunet-5fps", help="model file, published checkpoint or name")
+    p.add_argument("--data", default=None, help="folder of the packs (default: $TINYTRAIN_DATA)")
+    p.add_argument(
+        "--packs", default="gtsrb,flowers12,caltech101", help="comma-separated packs, domains or folders"
+    )
+    p.add_argument("--episodes", type=at_least(1), default=60, help="per pack and case")
+    p.add_argument("--pattern", choices=("symmetric", "pairs"), default="symmetric")
+    p.add_argument("--parts", default="noise,outliers", help="outliers alone need no training")
+    p.add_argument("--policy", default="tinytrain")
+    p.add_argument("--way", type=at_least(2), default=5)
+    p.add_argument("--shots", type=at_least(1), default=5)
+    p.add_argument("--queries", type=at_least(1), default=15, help="per class")
+    p.add_argument("--budget", default="1MB")
+    p.add_argument("--seed", type=at_least(0), default=1)
+    p.add_argument("--out", type=Path, default=None, help="log of finished adaptations (JSON lines)")
+    p.add_argument("--summary", action="store_true", help="only print the figures of the log")
+    return p
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return guarded(run, arguments)
+
+
+def run(arguments: list[str]) -> None:
+    args = parser().parse(arguments)
+    rows = read_log(args.out)
+    if not args.summary:
+        network = load_backbone(args.backbone)
+        datasets = {pack: open_dataset(pack, args.data) for pack in args.packs.split(",")}
+        mine = settings(args, network)
+        done = {(r["pack"], r["case"], r["episode"]) for r in rows if r["settings"] == mine}
+        left = [job for job in jobs(args) if job not in done]
+        busy = StorageError("log-in-use", f"another run is writing {args.out}; let it end or name another")
+        with JsonLines(args.out, busy) if args.out else nullcontext() as log:
+            for number, (pack, case, k) in enumerate(left, 1):
+                row = {"pack": pack, "case": case, "episode": k, "settings": mine}
+                rows.append(row | run_job(network, datasets[pack], args, case, k))
+                if log:
+                    log.append(rows[-1:])
+                print(f"\r{number}/{len(left)} adaptations", end="", file=sys.stderr, flush=True)
+        print(file=sys.stderr)
+    for found in by_settings(rows).values():
+        print(", ".join(f"{name} {value}" for name, value in found[0]["settings"].items()), "", sep="\n")
+        print("\n".join(summary(found)), "", sep="\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

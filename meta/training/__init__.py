@@ -1,0 +1,1 @@
+"""The offline stage: pre-training and meta-training of a backbone."""

@@ -1,0 +1,92 @@
+"""Networks to pre-train: layers, first weights that start every channel alive, and the int8 form."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from tinytrain.base.random_streams import rng_for
+from tinytrain.network.network import Layer, Network, Preprocessing
+
+
+def architecture(size: int, stem: int, blocks) -> tuple[Layer, ...]:
+    """A stem and inverted bottlenecks; the projection of the last one gives the embedding.
+
+    `blocks` are rows of (expansion or 0 for none, output channels, kernel, stride).
+    """
+    layers: list[Layer] = []
+
+    def add(name, kind, cout, kernel, stride, relu6, block, residual=False):
+        cin, in_hw = (layers[-1].cout, layers[-1].out_hw) if layers else (3, (size, size))
+        out_hw = ((in_hw[0] - 1) // stride + 1, (in_hw[1] - 1) // stride + 1)
+        layers.append(Layer(name, kind, cin, cout, kernel, stride, in_hw, out_hw, relu6, block, residual))
+
+    add("stem", "conv", stem, 3, 2, True, 0)
+    for number, (expanded, cout, kernel, stride) in enumerate(blocks):
+        name, block, cin = f"block{number}", number + 1, layers[-1].cout
+        if expanded:
+            add(f"{name}.expand", "pointwise", expanded, 1, 1, True, block)
+        add(f"{name}.depthwise", "depthwise", layers[-1].cout, kernel, stride, True, block)
+        add(f"{name}.project", "pointwise", cout, 1, 1, False, block, (cin, 1) == (cout, stride))
+    return tuple(layers)
+
+
+def convolve(x: np.ndarray, layer: Layer, weight: np.ndarray) -> np.ndarray:
+    """Convolution of x (n, h, w, cin) without bias, in plain numpy."""
+    if layer.kind == "pointwise":
+        return x @ weight
+    pad, kernel = layer.pad, layer.kernel
+    x = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+    windows = sliding_window_view(x, (kernel, kernel), axis=(1, 2))  # n, h, w, cin, row, column
+    windows = windows[:, :: layer.stride, :: layer.stride]
+    if layer.kind == "depthwise":
+        return np.einsum("nhwcij,ijc->nhwc", windows, weight.reshape(kernel, kernel, layer.cout))
+    rows = np.ascontiguousarray(windows.transpose(0, 1, 2, 4, 5, 3))
+    return rows.reshape(*rows.shape[:3], layer.fan_in) @ weight
+
+
+def initial_weight(seed: int, layer: Layer) -> np.ndarray:
+    """Normal numbers; depthwise filters are a little of that around "leave it as it is"."""
+    weight = rng_for(seed, "weights", layer.name).standard_normal((layer.fan_in, layer.cout), np.float32)
+    if layer.kind == "depthwise":
+        weight *= np.float32(0.3)
+        weight[layer.fan_in // 2] += 1
+    return weight
+
+
+def initial_network(seed: int, pictures: np.ndarray, layers: tuple[Layer, ...], spreads) -> Network:
+    """Random weights; every channel has mean 0 and variance 1 before its ReLU6 on `pictures` (n, h, w, 3).
+
+    This does once what batch normalisation would do in the first step: all units start alive. The
+    last layer of a residual block starts at half that size. `spreads` maps last layers of blocks to
+    the mean and standard deviation (channels,) that the output of the block shall start with instead.
+    """
+    contract = Preprocessing(size=pictures.shape[1])
+    x = skip = (pictures.astype(np.float32) - np.float32(contract.mean)) * np.float32(contract.scale)
+    weights, biases = [], []
+    for i, layer in enumerate(layers):
+        if i == 0 or layers[i - 1].block != layer.block:
+            skip = x
+        weight = initial_weight(seed, layer)
+        y = convolve(x, layer, weight)
+        mean, spread = spreads.get(i, (np.float32(0), np.float32(1)))
+        if layer.residual and i in spreads:
+            mean = mean - skip.mean(axis=(0, 1, 2))
+        size = spread * np.float32(0.5 if layer.residual else 1) / (y.std(axis=(0, 1, 2)) + np.float32(1e-6))
+        weights.append(weight * size)
+        biases.append(mean - y.mean(axis=(0, 1, 2)) * size)
+        x = y * size + biases[-1]
+        x = np.clip(x, 0, 6) if layer.relu6 else x + skip if layer.residual else x
+    return Network("untrained", layers, tuple(weights), (None,) * len(layers), tuple(biases), contract)
+
+
+def int8_scales(weight: np.ndarray) -> np.ndarray:
+    """Steps (cout,) float32 of a float weight (fan_in, cout): the largest of a channel becomes 127."""
+    return np.maximum(np.abs(weight).max(axis=0), np.float32(1e-12)) / np.float32(127)
+
+
+def quantised(network: Network) -> Network:
+    """The network with int8 weights: symmetric, one scale per output channel."""
+    scales = tuple(int8_scales(w) for w in network.weights)
+    weights = (np.rint(w / s).astype(np.int8) for w, s in zip(network.weights, scales, strict=True))
+    return replace(network, weights=tuple(weights), scales=scales)

@@ -1,0 +1,113 @@
+"""What one step trains on, made from its number alone, and a thread that works ahead."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
+
+import numpy as np
+
+from tinytrain.base.random_streams import rng_for
+from tinytrain.meta.training.augment import Looks, change, view
+from tinytrain.meta.training.recipe import EpisodeSettings
+from tinytrain.meta.training.sources import Source, pick
+
+AHEAD = 2
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pictures (n, size, size, 3) uint8 and labels (n,) int64; the first `n_support` are support pictures.
+
+    `number` is that of the step.
+    """
+
+    pictures: np.ndarray
+    labels: np.ndarray
+    n_support: int = 0
+    source: str = ""
+    number: int = 0
+
+
+def episode_batch(
+    sources: Sequence[Source], settings: EpisodeSettings, looks: Looks, size: int, seed: int, number: int
+) -> Batch:
+    """Training episode `number`: every picture in a random view, all in one change of domain."""
+    rng = rng_for(seed, "episode", "meta-train", number)
+    source = pick(rng, sources)
+    episode = source.episode(rng, settings, seed, number)
+    changed = change(rng, looks)
+    views = [
+        view(side.read(i, size), rng, size, looks, episode.may_flip)
+        for side in (episode.support, episode.query)
+        for i in range(len(side))
+    ]
+    pictures = np.stack(views)
+    labels = np.concatenate([episode.support.labels, episode.query.labels]).astype(np.int64)
+    return Batch(
+        changed(pictures) if changed else pictures, labels, len(episode.support), source.settings.data, number
+    )
+
+
+def mixed_batch(
+    sources: Sequence[Source], first_class: Sequence[int], looks: Looks, size: int, count: int, seed: int,
+    number: int,
+) -> Batch:  # fmt: skip
+    """Batch `number`: pictures of all sources by weight, classes drawn uniformly inside a source.
+
+    Every picture goes through its own change of domain. `first_class[k]` numbers the first class of
+    source k among the classes of all sources.
+    """
+    rng = rng_for(seed, "batch", number)
+    pictures, labels = np.empty((count, size, size, 3), np.uint8), np.empty(count, np.int64)
+    for k in range(count):
+        source = pick(rng, sources)
+        dataset = source.train
+        c = int(rng.integers(dataset.n_classes))
+        picture = dataset.read(int(rng.choice(dataset.by_class[c])), size)
+        pictures[k] = view(picture, rng, size, looks, dataset.may_flip)
+        changed = change(rng, looks)
+        if changed:
+            pictures[k : k + 1] = changed(pictures[k : k + 1])
+        labels[k] = first_class[sources.index(source)] + c
+    return Batch(pictures, labels, number=number)
+
+
+class Prefetch:
+    """Batches `start` to `stop` (excluded) of `make(number)`, made in a thread while the engine works.
+
+    Between the two lie only queues written in C, which an interrupt cannot leave locked.
+    """
+
+    def __init__(self, make: Callable[[int], Batch], start: int, stop: int):
+        self.make, self.closed = make, False
+        self.ordered, self.made = SimpleQueue(), SimpleQueue()
+        self.numbers = iter(range(start, stop))
+        self.thread = Thread(target=self._serve, name="batches", daemon=True)
+        self.thread.start()
+        for _ in range(1 + AHEAD):
+            self._order()
+
+    def _order(self) -> None:
+        self.ordered.put(next(self.numbers, None))
+
+    def get(self) -> Batch:
+        """The next batch, of which there are `stop` - `start`; raises what making it raised."""
+        batch = self.made.get()
+        self._order()
+        if isinstance(batch, BaseException):
+            raise batch
+        return batch
+
+    def close(self) -> None:
+        """Let the thread end, after the batch that it is at."""
+        self.closed = True
+        self.ordered.put(None)
+        self.thread.join()
+
+    def _serve(self) -> None:
+        while (number := self.ordered.get()) is not None and not self.closed:
+            try:
+                self.made.put(self.make(number))
+            except BaseException as error:  # it is the caller's to see
+                self.made.put(error)

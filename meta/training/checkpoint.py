@@ -1,0 +1,124 @@
+"""The complete state of a run in one file, written all or not at all, and the log that belongs to it."""
+
+import glob
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tinytrain.base.errors import InputError, StorageError
+from tinytrain.base.files import read_bytes, write_bytes, write_failed
+from tinytrain.base.locks import lock, lock_failed, open_lock
+from tinytrain.base.safetensors import encode, parse_json, read_file
+from tinytrain.meta.run_log import MAX_BYTES
+
+KIND = "tinytrain-checkpoint"
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Files of a run, beside its result."""
+
+    result: Path
+
+    def beside(self, suffix: str) -> Path:
+        return self.result.with_name(self.result.name.removesuffix(".safetensors") + suffix)
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.beside(".checkpoint")
+
+    @property
+    def log(self) -> Path:
+        return self.beside(".jsonl")
+
+    @property
+    def curve(self) -> Path:
+        return self.beside(".svg")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps other runs away from these files. Raises StorageError ``run-in-use`` or ``write-failed``."""
+        path = self.beside(".lock")
+        try:
+            descriptor = open_lock(path)
+        except OSError as error:
+            raise lock_failed(path, error) from error
+        with open(descriptor, "wb") as file:
+            if not lock(file.fileno()):
+                raise StorageError(
+                    "run-in-use", f"another run is writing {self.checkpoint}; let it end or give another -o"
+                )
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """Remove what a run that was killed in the middle of writing left beside its files."""
+        for path in (self.result, self.checkpoint, self.log, self.curve):
+            for left in path.parent.glob(f".{glob.escape(path.name[:100])}.*.tmp"):
+                left.unlink(missing_ok=True)
+
+
+def save_checkpoint(path: Path, arrays: dict[str, np.ndarray], state: dict) -> None:
+    """Write named float32 `arrays` and JSON `state`. Raises StorageError; the old file then stays."""
+    metadata = {"kind": KIND, "state": json.dumps(state, sort_keys=True)}
+    write_bytes(path, encode(arrays, metadata))
+
+
+def load_checkpoint(path: Path, digest: str) -> tuple[dict[str, np.ndarray], dict] | None:
+    """Arrays (writable) and state of the checkpoint of the run `digest`; None where there is no file.
+
+    Raises InputError ``checkpoint-kind`` for another file and ``checkpoint-mismatch`` for another run's.
+    """
+    if not path.exists():
+        return None
+    tensors, metadata = read_file(path)
+    if metadata.get("kind") != KIND or "state" not in metadata:
+        raise InputError("checkpoint-kind", f"{path} is no checkpoint of ours; move it away")
+    state = parse_json(metadata["state"], f"{path}: state", floats=True)
+    if state.get("digest") != digest:
+        raise InputError(
+            "checkpoint-mismatch",
+            f"{path} belongs to another recipe, network or seed; give --restart to drop it or another -o",
+        )
+    return {name: array.copy() for name, array in tensors.items()}, state
+
+
+class Log:
+    """JSON lines that are only ever as long as the checkpoint says: rows of a lost interval disappear."""
+
+    def __init__(self, path: Path, size: int):
+        self.path = path
+        self.rows: list[dict] = []
+        # What the checkpoint knows of is never too large: this run wrote it. The limit is for what follows.
+        kept = read_bytes(path, size + MAX_BYTES, least=0)[:size] if size and path.exists() else b""
+        if len(kept) != size:
+            raise InputError("log-missing", f"{path} is shorter than its checkpoint says; give --restart")
+        try:
+            self.rows = [json.loads(line) for line in kept.splitlines()]
+        except ValueError as error:
+            raise InputError(
+                "log-broken", f"{path} does not belong to its checkpoint ({error}); give --restart"
+            ) from None
+        if size or path.exists():
+            write_bytes(path, kept)
+        self.size = size
+
+    def append(self, row: dict) -> None:
+        """Add a row, on disk before this returns. Raises StorageError."""
+        data = json.dumps(row).encode() + b"\n"
+        try:
+            with open(self.path, "ab") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise write_failed(self.path, error) from error
+        self.rows.append(row)
+        self.size += len(data)

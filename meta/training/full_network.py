@@ -1,0 +1,299 @@
+"""A network of which every weight and bias is trained for thousands of steps: embeddings and exact gradients.
+
+An adaptation is held to a budget and computes every forward pass again before its backward pass. Here memory
+is no limit: every micro-batch of a step keeps a workspace of its own between the two, which saves a quarter
+of the work. Passes are planned segments of kernel calls; losses and optimizers stay in numpy, because the
+engine's own optimizer keeps bfloat16 moments, which suit 40 steps and not thousands.
+"""
+
+import math
+from functools import partial
+
+import numpy as np
+
+from tinytrain import kernels as kernel_table
+from tinytrain.kernels.dispatch.native_calls import stretched
+from tinytrain.network.network import Network
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.planner.fit import WIDE_BANDS
+from tinytrain.program.autodiff.emitter import BAND_BYTES, Emitter
+from tinytrain.program.autodiff.tape import Tape
+from tinytrain.program.calls import Buffer, Segment, View
+from tinytrain.program.memory_planner import Interval, place
+from tinytrain.program.program import Program
+from tinytrain.program.segments import externals_of
+from tinytrain.program.trained_arrays import Slot, slots, trained_parts
+from tinytrain.runtime.arena import Arena
+from tinytrain.runtime.bind import Binder, WorkingCopy, run
+from tinytrain.runtime.thread_pool import Workers
+
+PARTITIONS = 2  # gradient accumulators: part of the result, unlike the number of lanes that fill them
+
+
+class Whole:
+    """`capacity` is the most pictures of one step, `micro` the pictures per pass, `lanes` the workers.
+
+    Micro-batch b belongs to partition ``b % PARTITIONS``, so the number of lanes changes the time and
+    never a bit of the result. Without `trained` it only embeds. `inner` are last layers of blocks: their
+    outputs (n, height, width, channels) are handed out beside the embeddings, and a loss may act on them.
+    With `apart`, training cuts the network behind each of them: every part but the first computes from
+    an input that is handed in, and no gradient goes from one part to another.
+    """
+
+    def __init__(
+        self, network: Network, capacity: int, micro: int = 5, lanes: int = 1, trained: bool = True,
+        inner: tuple[int, ...] = (), apart: bool = False,
+    ):  # fmt: skip
+        self.network, self.micro, self.inner = network, micro, inner
+        layers = network.layers if trained else ()
+        updates = tuple(Update(i, tuple(range(layer.cout)), bias=True) for i, layer in enumerate(layers))
+        recipe = Recipe("whole", updates, ((0.0, 0.0),) * len(updates))
+        self.slots: tuple[Slot, ...] = slots(network, recipe)
+        self.size = sum(s.size for s in self.slots)
+        self.working = WorkingCopy(network)
+        program, split = _program(
+            network, recipe, self.size, micro, math.ceil(capacity / micro), inner, apart
+        )
+        bind = Binder(program, Arena(program.nbytes), self.working, kernel_table.load())
+        self.embedders = [_Batch(bind, "embed", f"lane {p}") for p in range(PARTITIONS)]
+        self.batches = []
+        if trained:
+            self.gradients = [bind.array(f"gradients {p}") for p in range(PARTITIONS)]
+            count = math.ceil(capacity / micro)
+            self.batches = [_Batch(bind, "train", f"batch {b}", b % PARTITIONS, split) for b in range(count)]
+        self.others = Workers(PARTITIONS - 1 if lanes > 1 else 0)
+
+    def close(self) -> None:
+        self.others.close()
+
+    @property
+    def values(self) -> np.ndarray:
+        """All weights and biases, (numbers,) float32, in the order of `slots`: a copy."""
+        return np.concatenate([self.working.part(s.layer, s.part).reshape(-1) for s in self.slots])
+
+    @values.setter
+    def values(self, values: np.ndarray) -> None:
+        for s in self.slots:
+            part = self.working.part(s.layer, s.part)
+            np.copyto(part, values[s.start : s.start + s.size].reshape(part.shape))
+
+    @property
+    def gradient(self) -> np.ndarray:
+        """The gradient (numbers,) float32 that `backward` left; valid until the next call."""
+        return self.gradients[0]
+
+    def embed(self, pictures: np.ndarray) -> np.ndarray:
+        """Embeddings (n, d) float32 of any number of uint8 pictures (n, size, size, 3)."""
+        return self.outputs(pictures)[0]
+
+    def outputs(self, pictures: np.ndarray) -> list[np.ndarray]:
+        """Embeddings and inner outputs, (n, ...) float32 each, of any number of pictures."""
+        out = self._outputs(len(pictures))
+
+        def work(p: int) -> None:
+            batch = self.embedders[p]
+            for first in range(p * self.micro, len(pictures), PARTITIONS * self.micro):
+                batch.load(pictures[first : first + self.micro])
+                run(batch.forward)
+                batch.unload(out, first)
+
+        self._on_lanes(work)
+        return out
+
+    def forward(self, pictures: np.ndarray, *inputs: np.ndarray) -> list[np.ndarray]:
+        """What `outputs` gives of the pictures of one step, up to the capacity; `backward` may follow.
+
+        `inputs` (n, ...) are those of the parts after the first where they are `apart`.
+        """
+        self.count = len(pictures)
+        out = self._outputs(self.count)
+
+        def work(p: int) -> None:
+            for b, first in self._batches(p):
+                batch = self.batches[b]
+                batch.load(pictures[first : first + self.micro])
+                for into, whole in zip(batch.inputs, inputs, strict=True):
+                    rows = whole[first : first + self.micro]
+                    into[: len(rows)] = rows
+                run(batch.forward)
+                batch.unload(out, first)
+
+        self._on_lanes(work)
+        return out
+
+    def backward(self, *gradients: np.ndarray) -> None:
+        """Into `self.gradient`, after `forward`: that of a loss with `gradients` in what `forward` gave."""
+
+        def work(p: int) -> None:
+            self.gradients[p].fill(0)
+            for b, first in self._batches(p):
+                batch = self.batches[b]
+                for into, whole in zip(batch.grad_outputs, gradients, strict=True):
+                    rows = whole[first : first + self.micro]
+                    into.fill(0)  # what pads a micro-batch adds nothing
+                    into[: len(rows)] = rows
+                run(batch.backward)
+
+        self._on_lanes(work)
+        for other in self.gradients[1:]:
+            self.gradients[0] += other
+
+    def _outputs(self, count: int) -> list[np.ndarray]:
+        return [np.empty((count, *shape), np.float32) for shape in _shapes(self.network, self.inner).values()]
+
+    def _batches(self, p: int):
+        """(micro-batch, its first picture) of partition p in the step at work."""
+        count = math.ceil(self.count / self.micro)
+        return [(b, b * self.micro) for b in range(p, count, PARTITIONS)]
+
+    def _on_lanes(self, work) -> None:
+        self.others.run([partial(work, p) for p in range(PARTITIONS)])
+
+
+class _Batch:
+    """One micro-batch: its pictures, its workspace, the calls bound to them: the first `split` forward."""
+
+    def __init__(
+        self, bind: Binder, segment: str, unit: str, partition: int | None = None, split: int | None = None
+    ):
+        external = bind.program.externals
+        self.pictures = bind.array(f"pictures ({unit})")
+        self.pictures.fill(0)
+        views = {external["features"]: self.pictures}
+        if partition is not None:
+            found = {kind: [n for n in external if n.startswith(f"{kind} ")] for kind in ("grad", "into")}
+            arrays = {n: bind.array(f"{n} ({unit})") for names in found.values() for n in names}
+            self.grad_outputs, self.inputs = ([arrays[n] for n in names] for names in found.values())
+            for array in self.inputs:
+                array.fill(0)
+            views |= {external[n]: array for n, array in arrays.items()}
+            views[external["gradients"]] = bind.array(f"gradients {partition}")
+        calls, self.outputs = bind.calls(bind.program.segments[segment], f"workspace ({unit})", views)
+        split = len(calls) if split is None else split
+        self.forward, self.backward = stretched(calls[:split]), stretched(calls[split:])
+
+    def load(self, pictures: np.ndarray) -> None:
+        self.pictures[: len(pictures)] = pictures
+
+    def unload(self, out: list[np.ndarray], first: int) -> None:
+        """Copy what was computed to the rows of `out` from `first` on."""
+        for whole, part in zip(out, self.outputs, strict=True):
+            whole[first : first + len(part)] = part[: len(whole) - first]
+
+
+def _shapes(network: Network, inner: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """Shapes per picture of the gradients in the embeddings and in the inner outputs, by external name."""
+    layers = [network.layers[i] for i in inner]
+    grads = {f"grad {layer.name}": (*layer.out_hw, layer.cout) for layer in layers}
+    return {"grad embedding": (network.embedding_size,)} | grads
+
+
+def _parts(network: Network, inner: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Ranges of layers between inner outputs."""
+    ends = [i + 1 for i in inner]
+    starts, last = [0, *ends], len(network.layers)
+    return [(a, b) for a, b in zip(starts, [*ends, last], strict=True) if a < b]
+
+
+def _forward(emitter: Emitter, x: View, inner: tuple[int, ...], tape: Tape | None) -> tuple[View, ...]:
+    """Embeddings and inner outputs."""
+    found = []
+    for a, b in _parts(emitter.network, inner):
+        x = emitter.forward(x, a, b, tape)
+        found += [x] if b - 1 in inner else []
+    return emitter.pool(x), *found
+
+
+def _embed_segment(network: Network, externals, micro: int, inner: tuple[int, ...]) -> Segment:
+    segment = Segment("embed", micro, external=set(externals.values()))
+    features = externals["features"].pictures(micro)
+    # A PC has the bytes for the widest bands; they change no bit.
+    segment.outputs = _forward(Emitter(segment, network, WIDE_BANDS[0]), features, inner, None)
+    return segment.finish(keep=segment.outputs)
+
+
+def _train_segment(
+    network: Network, recipe: Recipe, externals, micro: int, inner: tuple[int, ...]
+) -> tuple[Segment, int]:
+    """Forward pass, embeddings, backward pass; and the number of calls before the latter."""
+    segment = Segment("train", micro, external=set(externals.values()))
+    # The usual bands, for others add up gradients in another order; named, for bytes are no limit here.
+    emitter = Emitter(segment, network, BAND_BYTES)
+    tape = Tape(0, trained_parts(network, recipe, externals["gradients"]))
+    segment.outputs = _forward(emitter, externals["features"].pictures(micro), inner, tape)
+    split = len(segment.calls)
+    g = emitter.pool_grad(externals["grad embedding"].pictures(micro))
+    for a, b in reversed(_parts(network, inner)):
+        if b - 1 in inner:
+            added = externals[f"grad {network.layers[b - 1].name}"].pictures(micro)
+            segment.call("accumulate", g.flat, added.flat)
+        g = emitter.backward(g, a, b, tape)
+    return segment.finish(keep=segment.outputs), split
+
+
+def _apart_segment(
+    network: Network, recipe: Recipe, externals, micro: int, inner: tuple[int, ...]
+) -> tuple[Segment, int]:
+    """As `_train_segment`, but every part starts from its own input and its gradient stays inside."""
+    segment = Segment("train", micro, external=set(externals.values()))
+    emitter, parts = Emitter(segment, network, BAND_BYTES), _parts(network, inner)
+    trained = trained_parts(network, recipe, externals["gradients"])
+    tapes, found = [Tape(a, trained) for a, _ in parts], []
+    for (a, b), tape in zip(parts, tapes, strict=True):
+        x = externals[f"into {network.layers[a].name}" if a else "features"]
+        found.append(emitter.forward(x.pictures(micro), a, b, tape))
+    segment.outputs = emitter.pool(found[-1]), *found[: len(inner)]
+    split = len(segment.calls)
+    pooled = emitter.pool_grad(externals["grad embedding"].pictures(micro))
+    for (a, b), tape in zip(parts, tapes, strict=True):
+        last = b == len(network.layers)
+        g = externals[f"grad {network.layers[b - 1].name}"].pictures(micro) if b - 1 in inner else pooled
+        if last and g is not pooled:
+            segment.call("accumulate", g.flat, pooled.flat)
+        emitter.backward(g, a, b, tape)
+    return segment.finish(keep=segment.outputs), split
+
+
+def _program(
+    network: Network, recipe: Recipe, size: int, micro: int, count: int, inner: tuple[int, ...], apart: bool
+) -> tuple[Program, int]:
+    """The program of `count` micro-batches that are all alive at once, and where their segment splits."""
+    externals = externals_of(network, 0, size)
+    shapes = _shapes(network, inner)
+    if apart:
+        firsts = [network.layers[a] for a, _ in _parts(network, inner)[1:]]
+        shapes |= {f"into {layer.name}": (*layer.in_hw, layer.cin) for layer in firsts}
+    externals |= {name: Buffer(name, shape) for name, shape in shapes.items()}
+    segments, split = {"embed": _embed_segment(network, externals, micro, inner)}, 0
+    units = [(f"lane {p}", "embed") for p in range(PARTITIONS)]
+    buffers: dict[str, Buffer] = {}
+
+    def add(name: str, shape: tuple[int, ...], dtype: str = "float32") -> None:
+        buffers[name] = Buffer(name, shape, dtype)
+
+    if size:
+        emit = _apart_segment if apart else _train_segment
+        segments["train"], split = emit(network, recipe, externals, micro, inner)
+        units += [(f"batch {b}", "train") for b in range(count)]
+        for p in range(PARTITIONS):
+            add(f"gradients {p}", (size,))
+    for unit, segment in units:
+        add(f"pictures ({unit})", (micro, *externals["features"].shape), "uint8")
+        add(f"workspace ({unit})", (segments[segment].nbytes,), "uint8")
+        if segment == "train":
+            for name, shape in shapes.items():
+                add(f"{name} ({unit})", (micro, *shape))
+    layout = place([Interval(name, b.nbytes, 0, 0) for name, b in buffers.items()])
+    index = {i.name: o for i, o in zip(layout.intervals, layout.offsets, strict=True)}
+    return Program(network, segments, buffers, layout, externals, {"index": index}), split
+
+
+def network_of(network: Network, slots: tuple[Slot, ...], values: np.ndarray, name: str) -> Network:
+    """The float32 network with the weights and biases of the flat vector `values`."""
+    arrays = {
+        (s.layer, s.part): np.array(values[s.start : s.start + s.size], np.float32).reshape(s.shape)
+        for s in slots
+    }
+    n = range(len(network.layers))
+    weights, biases = (tuple(arrays[i, part] for i in n) for part in ("weight", "bias"))
+    return Network(name, network.layers, weights, (None,) * len(n), biases, network.preprocessing)

@@ -1,0 +1,145 @@
+"""Unadapted accuracy on fixed episodes: of held-out classes of the sources, and of domains left out whole.
+
+Every picture is decoded and embedded once; the episodes then only pick rows, so many of them are cheap.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tinytrain.base.random_streams import rng_for
+from tinytrain.datasets import sample_episode
+from tinytrain.datasets.dataset import Dataset, subset
+from tinytrain.meta.training.losses import unit
+from tinytrain.meta.training.recipe import ValidationSettings
+from tinytrain.meta.training.sources import Source, open_source
+
+Embed = Callable[[np.ndarray], np.ndarray]
+SEED = 20_000  # of the fixed episodes: the same in every run, so that runs can be compared
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Mean accuracy over episodes and the half-width of its 95 % interval (normal approximation)."""
+
+    mean: float
+    half: float
+
+    def text(self) -> str:
+        return f"{100 * self.mean:.1f} ±{100 * self.half:.1f} %"
+
+
+class FixedEpisodes:
+    """Episodes of one dataset: `pictures` (n, size, size, 3), and rows of them with labels per episode."""
+
+    def __init__(self, dataset: Dataset, settings: ValidationSettings, size: int):
+        self.name = dataset.name
+        rng = rng_for(SEED, "validation classes", dataset.name)
+        classes = np.sort(rng.permutation(dataset.n_classes)[: settings.classes])
+        few = _bounded(subset(dataset, classes), settings.per_class)
+        way, shots, queries = min(settings.way, few.n_classes), settings.shots, settings.queries
+        # Reading hands out the row itself: an episode is then two lists of rows.
+        rows = replace(few, read=lambda i, _: i)
+        self.episodes = []
+        for k in range(settings.episodes):
+            drawn = sample_episode(rows, way, shots, queries, SEED, k)
+            sides = ((drawn.support, shots), (drawn.query, queries))
+            # Classes come in turn on both sides.
+            self.episodes.append(
+                [np.array([s.read(i, 0) for i in range(len(s))]).reshape(way, n) for s, n in sides]
+            )
+        self.pictures = np.stack([few.read(i, size) for i in range(len(few))])
+
+    def accuracies(self, embed: Embed) -> np.ndarray:
+        """Accuracy of cosine prototypes in every episode, (episodes,)."""
+        embeddings = embed(self.pictures)
+        found = np.empty(len(self.episodes))
+        for k, (support, query) in enumerate(self.episodes):
+            prototypes, _ = unit(embeddings[support].mean(axis=1))
+            chosen = (embeddings[query] @ prototypes.T).argmax(axis=-1)
+            found[k] = (chosen == np.arange(len(query))[:, None]).mean()
+        return found
+
+
+def _bounded(dataset: Dataset, per_class: int) -> Dataset:
+    """At most `per_class` pictures of every class, drawn at random."""
+    rng = rng_for(SEED, "validation pictures", dataset.name)
+    rows = np.concatenate([np.sort(rng.permutation(members)[:per_class]) for members in dataset.by_class])
+    return replace(
+        dataset,
+        labels=dataset.labels[rows],
+        names=[dataset.names[i] for i in rows],
+        read=lambda i, size: dataset.read(int(rows[i]), size),
+        groups=None if dataset.groups is None else dataset.groups[rows],
+    )
+
+
+def judge(accuracies: np.ndarray) -> Judged:
+    half = 1.96 * float(accuracies.std(ddof=1)) / math.sqrt(len(accuracies))
+    return Judged(float(accuracies.mean()), half)
+
+
+def pooled(parts: list[Judged]) -> Judged:
+    """Mean of domains, each with the same weight."""
+    return Judged(
+        float(np.mean([p.mean for p in parts])), math.sqrt(sum(p.half**2 for p in parts)) / len(parts)
+    )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one validation found, by domain; `start` are the left-out accuracies of the first network."""
+
+    left_out: dict[str, Judged]
+    held_out: dict[str, Judged]
+    start: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def score(self) -> Judged:
+        return pooled(list(self.left_out.values()))
+
+    @property
+    def worth(self) -> float:
+        """What checkpoints are chosen by: the mean of left-out domains, what one of them lost counted thrice.
+
+        A plain mean lets one domain pay for another: drawn pictures gain ten points where photographs,
+        which the first network knew well, lose three.
+        """
+        lost = [max(0.0, self.start.get(name, 0.0) - found.mean) for name, found in self.left_out.items()]
+        return self.score.mean - 2 * float(np.mean(lost))
+
+    @property
+    def source(self) -> Judged | None:
+        return pooled(list(self.held_out.values())) if self.held_out else None
+
+    def json(self) -> dict:
+        def rows(found):
+            return {name: [round(j.mean, 6), round(j.half, 6)] for name, j in found.items()}
+
+        return {"left_out": rows(self.left_out), "held_out": rows(self.held_out)}
+
+
+class Validator:
+    """Judges an embedding on the domains of a recipe; decodes everything when it is made."""
+
+    def __init__(self, settings: ValidationSettings, sources: list[Source], size: int, data_dir=None):
+        left_out = [open_source(d, data_dir) for d in settings.domains]
+        held_out = [s.held_out for s in sources if s.held_out is not None]
+        # Held-out shares may be too small for an episode; then they are only held out.
+        held_out = [d for d in held_out if d.n_classes >= 2]
+        self.left_out = [FixedEpisodes(d, settings, size) for d in left_out]
+        self.held_out = [FixedEpisodes(d, settings, size) for d in held_out]
+        self.start: dict[str, float] = {}
+
+    def worth(self, embed: Embed) -> float:
+        """`Verdict.worth`, which only looks at left-out domains."""
+        return Verdict(self._judged(self.left_out, embed), {}, self.start).worth
+
+    def __call__(self, embed: Embed) -> Verdict:
+        return Verdict(self._judged(self.left_out, embed), self._judged(self.held_out, embed), self.start)
+
+    @staticmethod
+    def _judged(domains: list[FixedEpisodes], embed: Embed) -> dict[str, Judged]:
+        return {d.name: judge(d.accuracies(embed)) for d in domains}

@@ -1,0 +1,262 @@
+"""Backbones by name: listed, fetched once, checked, kept whole or not at all; every failure is one line."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from published import published_file
+from toycheckpoint import archive, checkpoint
+from toyfiles import write_network
+from toyserver import toy_server
+
+from tinytrain.backbones import catalogue as zoo
+from tinytrain.backbones import install as fetch
+from tinytrain.backbones.catalogue import DEFAULT_BACKBONE
+from tinytrain.backbones.load import load_backbone
+from tinytrain.base.cache_folder import cache_folder
+from tinytrain.base.errors import InputError
+from tinytrain.cli.main import main
+from tinytrain.network.file import load_network
+
+NAMES = [row.name for row in zoo.PUBLISHED]
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A local server in the place of the repository."""
+    with toy_server() as server:
+        monkeypatch.setenv("TINYTRAIN_MIRROR", f"{server.address}/models/")
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """A cache folder of the test's own; returns where backbones will be kept."""
+    monkeypatch.setenv("TINYTRAIN_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "backbones"
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Bytes of a small checkpoint that the table takes for the published mcunet-5fps."""
+    data = archive(pickle.dumps(checkpoint(), 2))
+    row = replace(zoo.BACKBONES["mcunet-5fps"], sha256=sha256(data).hexdigest(), download=len(data))
+    monkeypatch.setitem(zoo.BACKBONES, row.name, row)
+    return data
+
+
+def get(capsys, *arguments) -> tuple[int, str, str]:
+    capsys.readouterr()
+    return (main(["backbones", "get", *map(str, arguments)]), *capsys.readouterr())
+
+
+def failed(capsys, code, *arguments) -> str:
+    """The one line that `get` of mcunet-5fps ends in, with exit code `code` and nothing on stdout."""
+    found, out, err = get(capsys, "mcunet-5fps", *arguments)
+    assert (found, out, err.count("\n")) == (code, "", 1), err
+    return err
+
+
+def kept(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder)) if folder.exists() else []
+
+
+def test_the_list_says_what_there_is(capsys, cache, made):
+    assert main(["backbones"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["name", zoo.SHIPPED.name, *NAMES]
+    assert "22.45 M" in lines[3] and "MIT" in lines[3] and "-" in lines[3].split()
+    assert main(["backbones", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["backbones"]}
+    assert rows[zoo.SHIPPED.name]["here"] and rows[zoo.SHIPPED.name]["kind"] == "shipped"
+    assert not rows["mcunet-5fps"]["here"] and rows["mcunet-5fps"]["bytes"] is None
+    assert {row["input_size"] for row in rows.values()} == {128}
+
+
+def test_the_table_tells_the_truth_about_the_shipped_backbone():
+    network = load_backbone(zoo.SHIPPED.name)
+    assert zoo.SHIPPED.path == DEFAULT_BACKBONE and network.name == zoo.SHIPPED.name
+    assert (network.macs, network.preprocessing.size) == (zoo.SHIPPED.macs, zoo.SHIPPED.size)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_published_files_are_fetched_imported_and_used_by_name(name, server, capsys, cache):
+    upstream = published_file(name)
+    row, data = zoo.BACKBONES[name], upstream.read_bytes()
+    server.answer = lambda handler: handler.send(data)
+    code, out, err = get(capsys, name)
+    assert (code, err) == (0, "") and f"use it with --backbone {name}" in out
+    network = load_network(cache / f"{name}.safetensors")
+    assert network.digest == load_backbone(upstream).digest and network.name == name
+    assert (network.macs, network.preprocessing.size, len(data)) == (row.macs, row.size, row.download)
+    assert main(["info", name, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["digest"] == network.digest
+    assert server.asked == [f"/models/{name}.pkl"] and kept(cache) == [f"{name}.safetensors"]
+
+
+def test_a_second_get_is_a_no_op_and_says_so(server, capsys, cache, made):
+    server.answer = lambda handler: handler.send(made)
+    assert "is here now (MIT, MIT HAN Lab)" in get(capsys, "mcunet-5fps")[1]
+    before = (cache / "mcunet-5fps.safetensors").stat()
+    code, out, _ = get(capsys, "mcunet-5fps")
+    assert code == 0 and "is already here" in out and len(server.asked) == 1
+    assert (cache / "mcunet-5fps.safetensors").stat() == before
+    assert main(["backbones", "--json", "get", "mcunet-5fps"]) == 0
+    assert json.loads(capsys.readouterr().out)["had_it"] is True
+
+
+def test_a_broken_cached_file_is_fetched_again(server, capsys, cache, made):
+    server.answer = lambda handler: handler.send(made)
+    get(capsys, "mcunet-5fps")
+    whole = (cache / "mcunet-5fps.safetensors").read_bytes()
+    (cache / "mcunet-5fps.safetensors").write_bytes(whole[:-1])
+    assert main(["info", "mcunet-5fps"]) == 3
+    assert "run: tinytrain backbones get mcunet-5fps" in capsys.readouterr().err
+    assert get(capsys, "mcunet-5fps")[0] == 0
+    assert (cache / "mcunet-5fps.safetensors").read_bytes() == whole
+
+
+def test_a_file_fetched_by_hand_is_checked_and_taken(tmp_path, capsys, cache, made):
+    (tmp_path / "by-hand").write_bytes(made)
+    assert get(capsys, "mcunet-5fps", "--from", tmp_path / "by-hand")[0] == 0
+    assert load_backbone("mcunet-5fps").name == "mcunet-5fps"
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_wrong_sha256_names_both_and_keeps_nothing(by_hand, server, tmp_path, capsys, cache, made):
+    wrong = made[:-1] + b"x"
+    (tmp_path / "wrong.pkl").write_bytes(wrong)
+    server.answer = lambda handler: handler.send(wrong)
+    line = failed(capsys, 3, *(["--from", tmp_path / "wrong.pkl"] if by_hand else []))
+    assert sha256(wrong).hexdigest() in line and sha256(made).hexdigest() in line
+    assert "wrong-sha256" in line and kept(cache) == []
+
+
+def test_a_file_is_looked_at_also_when_its_backbone_is_here(tmp_path, capsys, cache, made):
+    (tmp_path / "right.pkl").write_bytes(made)
+    (tmp_path / "wrong.pkl").write_bytes(made[:-1] + b"x")
+    get(capsys, "mcunet-5fps", "--from", tmp_path / "right.pkl")
+    before = (cache / "mcunet-5fps.safetensors").stat()
+    assert "wrong-sha256" in failed(capsys, 3, "--from", tmp_path / "wrong.pkl")
+    assert "file-missing" in failed(capsys, 3, "--from", tmp_path / "none.pkl")
+    assert "file-not-regular" in failed(capsys, 3, "--from", tmp_path)
+    code, out, _ = get(capsys, "mcunet-5fps", "--from", tmp_path / "right.pkl")
+    assert code == 0 and "is already here" in out
+    assert (cache / "mcunet-5fps.safetensors").stat() == before
+
+
+def test_a_file_that_is_not_there_is_one_line(capsys, cache, tmp_path):
+    assert "file-missing" in failed(capsys, 3, "--from", tmp_path / "none.pkl")
+
+
+def test_a_download_that_fails_says_why_and_what_to_do_by_hand(server, capsys, cache, made):
+    server.answer = lambda handler: handler.send(b"no", code=404)
+    line = failed(capsys, 3)
+    assert f"{server.address}/models/mcunet-5fps.pkl: the server answered 404 Not Found; " in line
+    assert f"download {fetch.REPOSITORY}/mcunet-5fps.pkl by hand and run: tinytrain backbones get" in line
+    assert "--from mcunet-5fps.pkl" in line and kept(cache) == []
+
+
+def test_a_body_that_ends_early_keeps_nothing(server, capsys, cache, made):
+    server.answer = lambda handler: handler.send(made[:500], length=len(made))
+    assert f"ended after 500 of {len(made)} bytes" in failed(capsys, 3) and kept(cache) == []
+
+
+def test_no_server_is_one_line(capsys, cache, made, monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("TINYTRAIN_MIRROR", "http://127.0.0.1:1")
+    assert "http://127.0.0.1:1/mcunet-5fps.pkl: Connection refused; download" in failed(capsys, 3)
+
+
+def test_a_cache_that_cannot_be_written_is_a_storage_error_before_anything_is_asked(
+    server, capsys, cache, made
+):
+    cache.parent.write_text("a file where the folder should be")
+    line = failed(capsys, 6)
+    assert "write-failed" in line and "TINYTRAIN_CACHE" in line and server.asked == []
+
+
+def test_ctrl_c_leaves_nothing(server, cache, made):
+    def hang(handler):
+        handler.wfile.write(b"HTTP/1.0 200 OK\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 5000)
+        server.go_on.wait(30)
+
+    server.answer = hang
+    command = [sys.executable, "-m", "tinytrain", "backbones", "get", "mcunet-5fps"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        limit = time.monotonic() + 30
+        while not server.asked and time.monotonic() < limit:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "tinytrain: interrupted before it was done\n"
+        assert process.wait() == 130
+    assert kept(cache) == []
+
+
+def test_a_name_that_is_not_here_says_how_to_get_it(capsys, cache, tmp_path):
+    path = write_network(tmp_path)
+    for command in (["info", "mcunet-5fps"], ["plan", "--backbone", "mcunet-5fps"]):
+        assert main(command) == 3
+        assert capsys.readouterr().err == (
+            "tinytrain: backbone-not-here: mcunet-5fps is not on this machine yet;"
+            " run: tinytrain backbones get mcunet-5fps\n"
+        )
+    assert load_backbone(path).name == "toy" and load_backbone(zoo.SHIPPED.name).name == zoo.SHIPPED.name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["get", "mcunet-5fpz"], "no backbone 'mcunet-5fpz', did you mean mcunet-5fps?"),
+        (["get", zoo.SHIPPED.name], "comes with the package"),
+        (["get"], "required: NAME"),
+        (["fetch"], "invalid choice"),
+    ],
+)
+def test_a_usage_mistake_is_one_line_and_exit_code_2(arguments, words, capsys):
+    assert main(["backbones", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert words in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("mirror", ["file:///tmp", "example.org/models", "ftp://example.org"])
+def test_a_mirror_that_is_no_web_address_is_a_usage_error(mirror, capsys, monkeypatch):
+    monkeypatch.setenv("TINYTRAIN_MIRROR", mirror)
+    assert "mirror-address" in failed(capsys, 2)
+
+
+def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
+    assert cache_folder("jit") == tmp_path / "cache" / "jit"
+    monkeypatch.delenv("TINYTRAIN_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder("jit") == tmp_path / "tinytrain" / "jit"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder("jit") == tmp_path / ".cache" / "tinytrain" / "jit"
+
+
+def test_listing_loads_neither_kernels_nor_pictures_nor_the_network_code():
+    code = (
+        "import sys; from tinytrain.cli.main import main; main(['backbones'])\n"
+        "print([m for m in ('numpy', 'numba', 'PIL', 'ssl', 'urllib.request') if m in sys.modules],"
+        " file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_a_shipped_backbone_that_is_broken_cannot_be_mended_by_a_download(tmp_path, monkeypatch):
+    monkeypatch.setattr(zoo, "PACKAGE_FOLDER", tmp_path)
+    (tmp_path / zoo.SHIPPED.file).write_bytes(b"torn")
+    with pytest.raises(InputError, match="file-short") as caught:
+        load_backbone(zoo.SHIPPED.name)
+    assert "backbones get" not in str(caught.value)

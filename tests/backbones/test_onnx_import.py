@@ -1,0 +1,167 @@
+"""ONNX models become networks with the same embeddings; what cannot is refused, every node by name."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
+
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+from onnxmodels import SIZE, Maker, mobile, save  # noqa: E402
+from oracle import Oracle  # noqa: E402
+
+from tinytrain.backbones.onnx.check import as_input, embeddings, largest_difference, random_pictures  # noqa: E402
+from tinytrain.backbones.onnx.convert import import_onnx  # noqa: E402
+from tinytrain.base.errors import InputError  # noqa: E402
+
+
+def evaluated(model, network, pictures) -> np.ndarray:
+    """Embeddings by the evaluator of the onnx package, one picture at a time."""
+    evaluator, inputs = ReferenceEvaluator(model), as_input(network, pictures)
+    batch = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value or 1
+    rows = [evaluator.run(None, {"x": np.repeat(row[None], batch, axis=0)})[0][0].ravel() for row in inputs]
+    return np.stack(rows)
+
+
+ENDINGS = {
+    "global pool": (17, lambda m, x: m.node("GlobalAveragePool", x)),
+    "flattened": (14, lambda m, x: m.node("Flatten", m.node("GlobalAveragePool", x))),
+    "mean": (17, lambda m, x: m.node("ReduceMean", x, axes=[2, 3], keepdims=0)),
+    "mean from the end": (17, lambda m, x: m.node("ReduceMean", x, axes=[-1, -2])),
+    "two means": (
+        17, lambda m, x: m.node("ReduceMean", m.node("ReduceMean", x, axes=[3], keepdims=0), axes=[2]),
+    ),
+    "two means, axes kept": (
+        17, lambda m, x: m.node("ReduceMean", m.node("ReduceMean", x, axes=[3]), axes=[2], keepdims=0),
+    ),
+    "axes as an input": (18, lambda m, x: m.node("ReduceMean", x, m.constant(np.array([2, 3])))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_embeddings_are_those_of_the_model(tmp_path, ending):
+    opset, end = ENDINGS[ending]
+    m, x = mobile(opset=opset)
+    model = m.model(end(m, x))
+    imported = import_onnx(save(model, tmp_path))
+    pictures = random_pictures(SIZE)
+    expected = evaluated(model, imported.network, pictures)
+    assert expected.shape == (len(pictures), 16) and abs(expected).max() > 0.1
+    assert largest_difference(embeddings(imported.network, pictures), expected) < 1e-5
+    assert imported.dropped == ()
+
+
+@pytest.mark.parametrize("opset", [9, 11, 13])
+def test_old_opsets_mean_the_same(tmp_path, opset):
+    # Not by the evaluator: below opset 14 it takes every batch normalisation for one in training.
+    digests = set()
+    for version in (opset, 17):
+        m, x = mobile(opset=version)
+        digests.add(import_onnx(save(m.model(m.classifier(x, 16)), tmp_path)).network.digest)
+    assert len(digests) == 1
+
+
+def test_the_float64_oracle_agrees_with_the_model_too(tmp_path):
+    m, x = mobile(seed=3)
+    model = m.model(m.node("GlobalAveragePool", x))
+    network = import_onnx(save(model, tmp_path), mean=100, scale=0.01).network
+    pictures = random_pictures(SIZE)
+    expected = evaluated(model, network, pictures)
+    assert largest_difference(Oracle(network).forward(pictures).embeddings, expected) < 1e-5
+
+
+def test_layers_blocks_and_preprocessing_are_recognised(tmp_path):
+    m, x = mobile()
+    network = import_onnx(save(m.model(m.classifier(x, 16)), tmp_path, "mine.onnx")).network
+    assert [layer.name for layer in network.layers] == [
+        "stem", "block0.depthwise", "block0.project",
+        *(f"block{k}.{part}" for k in (1, 2, 3) for part in ("expand", "depthwise", "project")),
+        "block4.expand",
+    ]  # fmt: skip
+    assert [layer.name for layer in network.layers if layer.residual] == ["block1.project", "block3.project"]
+    assert {x.name for x in network.layers if not x.relu6} == {f"block{k}.project" for k in range(4)}
+    assert [layer.kernel for layer in network.layers if layer.kind == "depthwise"] == [3, 5, 7, 3]
+    assert [layer.stride for layer in network.layers].count(2) == 2
+    assert network.name == "mine" and network.scales == (None,) * 13
+    assert {weight.dtype for weight in network.weights} == {np.dtype("f4")}
+    preprocessing = network.preprocessing
+    assert (preprocessing.size, preprocessing.mean, preprocessing.scale) == (SIZE, 127.5, 1 / 127.5)
+
+
+def test_a_network_without_linear_bottlenecks_has_a_block_per_depthwise_and_pointwise_pair(tmp_path):
+    m = Maker()
+    x = m.conv_norm_relu6("x", 3, 8, kernel=3, stride=2)
+    for cin, cout in ((8, 12), (12, 12)):
+        x = m.conv_norm_relu6(x, cin, cin, kernel=3, groups=cin)
+        x = m.conv_norm_relu6(x, cin, cout)
+    network = import_onnx(save(m.model(m.classifier(x, 12)), tmp_path)).network
+    assert [layer.block for layer in network.layers] == [0, 1, 1, 2, 2]
+
+
+def test_the_classifier_is_dropped_and_named(tmp_path):
+    m, x = mobile()
+    imported = import_onnx(save(m.model(m.classifier(x, 16)), tmp_path))
+    assert len(imported.dropped) == 1 and imported.dropped[0].startswith("Gemm gemm")
+    m, x = mobile()
+    flat = m.node("Reshape", m.node("GlobalAveragePool", x), m.constant(np.array([1, 16])))
+    product = m.node("MatMul", flat, m.constant(np.ones((16, 4), np.float32)))
+    scores = m.node("Softmax", m.node("Add", product, m.constant(np.ones(4, np.float32))))
+    dropped = import_onnx(save(m.model(scores), tmp_path)).dropped
+    assert [text.split()[0] for text in dropped] == ["MatMul", "Add", "Softmax"]
+
+
+def test_identities_shared_weights_and_constant_nodes_change_nothing(tmp_path):
+    plain, x = mobile()
+    expected = import_onnx(save(plain.model(plain.classifier(x, 16)), tmp_path)).network
+    m, x = mobile()
+    output = m.classifier(x, 16)
+    first = m.nodes[0]
+    m.nodes.insert(0, onnx.helper.make_node("Identity", [first.input[1]], ["weight"]))
+    m.nodes.insert(0, onnx.helper.make_node("Constant", [], ["six"], value_float=6.0))
+    first.input[1] = "weight"
+    next(node for node in m.nodes if node.op_type == "Clip").input[2] = "six"
+    m.nodes.insert(3, onnx.helper.make_node("Identity", [first.output[0]], ["copy"]))
+    m.nodes[4].input[0] = "copy"
+    assert import_onnx(save(m.model(output), tmp_path)).network.digest == expected.digest
+
+
+@pytest.mark.parametrize("shape", [("n", 3, SIZE, SIZE), (4, 3, SIZE, SIZE), (None, None, "h", "w")])
+def test_a_batch_or_size_that_is_left_open_is_no_obstacle(tmp_path, shape):
+    m, x = mobile()
+    path = save(m.model(m.classifier(x, 16), shape), tmp_path)
+    assert import_onnx(path, size=SIZE).network.preprocessing.size == SIZE
+
+
+@pytest.mark.parametrize(
+    ("side", "stride", "rule", "fits"),
+    [(12, 1, "SAME_UPPER", True), (13, 2, "SAME_LOWER", True), (12, 2, "SAME_UPPER", False),
+     (12, 1, "VALID", False)],
+)  # fmt: skip
+def test_automatic_padding_counts_where_it_is_symmetric(tmp_path, side, stride, rule, fits):
+    m = Maker()
+    x = m.conv("x", 3, 8, kernel=3, stride=stride, pads=None, auto_pad=rule)
+    model = m.model(m.node("GlobalAveragePool", x), (1, 3, side, side))
+    path = save(model, tmp_path)
+    if not fits:
+        with pytest.raises(InputError, match=r"Conv \(conv0\): padding \[.*, not 1 on every side"):
+            import_onnx(path)
+        return
+    network = import_onnx(path).network
+    pictures = random_pictures(side)
+    expected = evaluated(model, network, pictures)
+    assert largest_difference(embeddings(network, pictures), expected) < 1e-5
+
+
+@pytest.mark.parametrize("opset", [9, 11, 17])
+def test_the_comparison_with_onnxruntime_passes_and_notices_a_wrong_network(tmp_path, opset):
+    pytest.importorskip("onnxruntime", reason="compares with onnxruntime where it is installed")
+    from tinytrain.backbones.onnx.check import compare
+
+    m, x = mobile(opset=opset)
+    imported = import_onnx(save(m.model(m.classifier(x, 16), (2, 3, SIZE, SIZE)), tmp_path))
+    assert compare(imported) < 1e-5
+    bias = imported.network.biases[5]
+    bias.flags.writeable = True
+    bias[0] += 0.01
+    with pytest.raises(InputError, match=r"differ from onnxruntime's by .*nothing was written") as caught:
+        compare(imported)
+    assert caught.value.code == "onnx-mismatch"

@@ -1,0 +1,226 @@
+"""ONNX files that are no such network: one InputError each, which names what is in the way."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnxmodels import SIZE, Maker, mobile, save  # noqa: E402
+
+from tinytrain.backbones.onnx.convert import import_onnx  # noqa: E402
+from tinytrain.base.errors import InputError  # noqa: E402
+
+
+def refusal(model, folder, code="onnx-unsupported", **options) -> str:
+    """The message for `model`: of `code`, one line, with the file's name."""
+    path = save(model, folder)
+    with pytest.raises(InputError, match=r"net\.onnx") as caught:
+        import_onnx(path, **options)
+    message = str(caught.value)
+    assert caught.value.code == code and "\n" not in message
+    return message
+
+
+def stem(m: Maker) -> str:
+    return m.conv_norm_relu6("x", 3, 8, kernel=3, stride=2)
+
+
+def expanded(m: Maker) -> tuple[str, str]:
+    """(a block's input, the block's linear output)"""
+    x = stem(m)
+    return x, m.conv(x, 8, 8)
+
+
+def poisoned(m: Maker) -> str:
+    x = m.conv(stem(m), 8, 8)
+    weight = numpy_helper.to_array(m.constants[-2]).copy()
+    weight[3, 2] = np.nan
+    m.constants[-2].CopyFrom(numpy_helper.from_array(weight, m.constants[-2].name))
+    return x
+
+
+def branched(m: Maker) -> str:
+    x = stem(m)
+    return m.node("Add", m.conv(x, 8, 8), m.conv(x, 8, 8))
+
+
+def overlapping(m: Maker) -> str:
+    a = stem(m)
+    b = m.relu6(m.conv(a, 8, 8))
+    c = m.node("Add", m.conv(b, 8, 8), a)
+    return m.node("Add", m.conv(c, 8, 8), b)
+
+
+def raw_and_normed(m: Maker) -> str:
+    x = m.conv(stem(m), 8, 8)
+    return m.node("Add", m.conv(m.relu6(x), 8, 8), x)
+
+
+def frozen_norm(m: Maker) -> str:
+    return m.norm(stem(m), 8)
+
+
+def negative_variance(m: Maker) -> str:
+    x = m.norm(m.conv(stem(m), 8, 8), 8)
+    m.constants[-1].CopyFrom(numpy_helper.from_array(-np.ones(8, np.float32), m.constants[-1].name))
+    return x
+
+
+# What stands before the pooling, and the words that name it.
+FEATURES = {
+    "plain ReLU": (lambda m: m.node("Relu", m.conv(stem(m), 8, 8)), "Relu (relu4): not exact here"),
+    "another clip": (lambda m: m.node("Clip", stem(m)), "Clip (clip3): bounds -inf and inf"),
+    "unknown operation": (lambda m: m.node("HardSwish", stem(m)), "HardSwish (hardswish3): no such"),
+    "a mean of channels": (lambda m: m.node("ReduceMean", stem(m), axes=[1]), "axes [1]; supported are rows"),
+    "padding": (lambda m: m.conv(stem(m), 8, 8, kernel=3, groups=8, pads=[0, 0, 2, 2]), "[0, 0, 2, 2], not"),
+    "no padding": (lambda m: m.conv("x", 3, 8, kernel=3, pads=None), "not 1 on every side"),
+    "groups": (lambda m: m.conv(stem(m), 8, 8, groups=2), "2 groups, not 1 or one per channel"),
+    "multiplier": (lambda m: m.conv(stem(m), 8, 16, kernel=3, groups=8), "8 groups, not 1 or one per"),
+    "dilation": (lambda m: m.conv(stem(m), 8, 8, dilations=[2, 2]), "it is dilated"),
+    "stride 3": (lambda m: m.conv("x", 3, 8, kernel=3, stride=3), "strides [3, 3]"),
+    "dense 3x3": (lambda m: m.conv(stem(m), 8, 8, kernel=3), "dense with kernel 3, stride 1"),
+    "pointwise with stride": (lambda m: m.conv(stem(m), 8, 8, stride=2), "dense with kernel 1, stride 2"),
+    "even kernel": (lambda m: m.conv("x", 3, 8, kernel=2), "kernel of (1, 3, 5, 7)"),
+    "large depthwise": (lambda m: m.conv(stem(m), 8, 8, kernel=9, groups=8), "kernel 9, not one of"),
+    "wrong channels": (lambda m: m.conv(stem(m), 6, 8), "takes 6 channels, but 8 come in"),
+    "depthwise stem": (lambda m: m.conv("x", 3, 3, kernel=3, groups=3), "the first one must be dense"),
+    "kernel_shape": (lambda m: m.conv(stem(m), 8, 8, kernel_shape=[3, 3]), "kernel_shape is not"),
+    "attribute of another type": (lambda m: m.conv(stem(m), 8, 8, group=1.5), "group is 1.5"),
+    "one-dimensional weight": (
+        lambda m: m.node("Conv", stem(m), m.constant(np.ones((8, 8, 1), np.float32))), "(8, 8, 1)",
+    ),
+    "double weights": (lambda m: m.node("Conv", stem(m), m.constant(np.ones((8, 8, 1, 1)))), "is float64"),
+    "computed weights": (lambda m: m.node("Conv", "x", "x"), "weight is no constant of the file"),
+    "NaN": (poisoned, "Conv (conv3): 1 of 64 numbers in its weight are NaN or infinite"),
+    "a branch": (branched, "the graph branches here"),
+    "additions that overlap": (overlapping, "it spans another addition"),
+    "an activation after an addition": (
+        lambda m: m.relu6(m.node("Add", *expanded(m))), "Clip (clip5): it follows a residual addition",
+    ),
+    "twice the same": (lambda m: m.node("Add", *(expanded(m)[1],) * 2), "Add (add4): the graph branches"),
+    "a sum with the picture": (
+        lambda m: m.node("Add", m.conv("x", 3, 3, kernel=3), "x"), "does not add the input of a block",
+    ),
+    "a sum of unlike shapes": (
+        lambda m: m.node("Add", m.conv(m.relu6(m.conv(stem(m), 8, 9)), 9, 9), "clip2_out"),
+        "8 x (6, 6) added to 9 x (6, 6)",
+    ),
+    "a constant added": (
+        lambda m: m.node("Add", stem(m), m.constant(np.ones(1, np.float32))), "it adds a constant",
+    ),
+    "a raw convolution used twice": (raw_and_normed, "the graph branches before it"),
+    "normalisation after the activation": (frozen_norm, "(batchnormalization3): it follows a ReLU6"),
+    "negative variance": (negative_variance, "a variance is not above 0"),
+    "flattened, not pooled": (lambda m: m.node("Flatten", stem(m)), "not the pooling at the end"),
+    "pooled in between": (
+        lambda m: m.conv(m.node("GlobalAveragePool", stem(m)), 8, 8), "it follows the pooling at the end",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_a_node_in_the_way_is_named_with_the_reason(tmp_path, name):
+    make, words = FEATURES[name]
+    m = Maker()
+    message = refusal(m.model(m.node("GlobalAveragePool", make(m))), tmp_path)
+    assert words in message and "supported are Conv (" in message
+
+
+def test_every_node_in_the_way_is_named_and_nothing_else(tmp_path):
+    m = Maker()
+    x = stem(m)
+    for _ in range(5):
+        x = m.node("Relu", m.conv(x, 8, 8))
+    x = m.node("HardSwish", m.conv(x, 8, 8, groups=4))
+    message = refusal(m.model(m.classifier(x, 8)), tmp_path)
+    assert "7 nodes are not supported: Conv (conv13): 4 groups" in message
+    assert "Relu (relu4, relu6, relu8 and 2 more): not exact" in message
+    assert "HardSwish (hardswish14)" in message and "BatchNorm" not in message.split("supported are Conv")[0]
+
+
+def test_a_network_without_pooling_or_with_a_deep_classifier_is_refused(tmp_path):
+    m = Maker()
+    assert "1 convolutions and no pooling at the end" in refusal(m.model(stem(m)), tmp_path)
+    m = Maker()
+    hidden = m.classifier(stem(m), 8, classes=8)
+    output = m.node("Gemm", hidden, m.constant(np.ones((8, 2), np.float32)))
+    assert "a second linear layer" in refusal(m.model(output), tmp_path)
+
+
+def changed(change):
+    m, x = mobile()
+    model = m.model(m.classifier(x, 16))
+    change(model)
+    return model
+
+
+def external(model):
+    tensor = model.graph.initializer[0]
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="/etc/passwd")
+    tensor.ClearField("raw_data")
+
+
+def cycle(model):
+    model.graph.node[0].input[0] = model.graph.node[3].output[0]
+
+
+def reshaped(*shape, kind=TensorProto.FLOAT):
+    def change(model):
+        model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", kind, shape))
+
+    return change
+
+
+FILES = {
+    "external data": (external, "onnx-external", "lies in another file, which is never opened"),
+    "an unsorted graph": (lambda m: m.graph.node.insert(0, m.graph.node.pop()), "onnx-order", "unsorted"),
+    "a cycle": (cycle, "onnx-order", "which nothing before it makes"),
+    "a name made twice": (lambda m: m.graph.node.append(m.graph.node[0]), "onnx-order", "makes nothing new"),
+    "a weight that is missing": (lambda m: m.graph.initializer.pop(0), "onnx-order", "reads 'c0'"),
+    "a weight too short": (
+        lambda m: m.graph.initializer[0].dims.__setitem__(0, 10**15), "onnx-corrupt", "'c0' cannot be read",
+    ),
+    "an old opset": (lambda m: setattr(m.opset_import[0], "version", 7), "onnx-opset", "opset 7; supported"),
+    "a future opset": (lambda m: setattr(m.opset_import[0], "version", 999), "onnx-opset", "opset 999"),
+    "no nodes": (lambda m: m.graph.ClearField("node"), "onnx-corrupt", "0 operations"),
+    "two inputs": (lambda m: m.graph.input.append(helper.make_tensor_value_info("y", 1, (1,))),
+                   "onnx-input", "2 inputs; supported is one"),
+    "rows first": (reshaped(1, SIZE, SIZE, 3), "onnx-input", "has shape (1, 12, 12, 3)"),
+    "one channel": (reshaped(1, 1, SIZE, SIZE), "onnx-input", "(batch, 3, rows, columns)"),
+    "three axes": (reshaped(3, SIZE, SIZE), "onnx-input", "has shape (3, 12, 12)"),
+    "half precision": (reshaped(1, 3, SIZE, SIZE, kind=TensorProto.FLOAT16), "onnx-input", "is float32"),
+    "not square": (reshaped(1, 3, SIZE, 16), "onnx-size", "pictures of 12 x 16; supported are squares"),
+    "an open size": (reshaped(1, 3, None, None), "onnx-size", "give --size PIXELS"),
+    "an operation from elsewhere": (
+        lambda m: setattr(m.graph.node[0], "domain", "mine"), "onnx-unsupported", "mine.Conv (conv0)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_no_such_model_is_refused_by_name(tmp_path, name):
+    change, code, words = FILES[name]
+    assert words in refusal(changed(change), tmp_path, code)
+
+
+def test_a_size_other_than_the_files_is_refused(tmp_path):
+    assert "takes pictures of 12 x 12, --size says 16" in refusal(
+        changed(lambda m: None), tmp_path, "onnx-size", size=16
+    )
+
+
+def test_a_damaged_file_is_an_input_error_or_another_network(tmp_path):
+    data = changed(lambda m: None).SerializeToString()
+    rng = np.random.default_rng(0)
+    path = tmp_path / "net.onnx"
+    for k in range(300):
+        damaged = bytearray(data)
+        for place in rng.integers(0, len(data), 1 + k % 4):
+            damaged[place] = rng.integers(256)
+        path.write_bytes(damaged[: rng.integers(1, len(data))] if k % 3 == 0 else damaged)
+        try:
+            import_onnx(path)
+        except InputError as error:
+            assert str(path) in str(error) or error.code in ("array-not-finite", "preprocessing"), error

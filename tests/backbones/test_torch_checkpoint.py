@@ -1,0 +1,259 @@
+"""Published checkpoints become networks exactly; a hostile one is refused by name and runs nothing."""
+
+import io
+import json
+import os
+import pickle
+import tracemalloc
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toycheckpoint import archive, checkpoint, convolution
+
+from tinytrain.backbones.restricted_pickle import ArrayBox, read_pickle
+from tinytrain.backbones.torch_checkpoint import convert, import_checkpoint, read_archive
+from tinytrain.base.errors import InputError
+
+NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
+
+
+def imported(content, protocol=2):
+    return convert(read_archive(archive(pickle.dumps(content, protocol))), "toy", "toy.pkl")
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4])
+def test_a_checkpoint_becomes_layers_in_order(protocol):
+    network = imported(checkpoint(), protocol)
+    assert [layer.name for layer in network.layers] == [
+        "stem", "block0.expand", "block0.depthwise", "block0.project",
+    ]  # fmt: skip
+    assert [layer.kind for layer in network.layers] == ["conv", "pointwise", "depthwise", "pointwise"]
+    assert [layer.block for layer in network.layers] == [0, 1, 1, 1]
+    assert [layer.relu6 for layer in network.layers] == [True, True, True, False]
+    assert [layer.residual for layer in network.layers] == [False, False, False, True]
+    assert (network.name, network.preprocessing.size) == ("toy", 8)
+
+
+def test_weights_are_rows_of_kernel_and_input_and_columns_of_output():
+    content = checkpoint()
+    network = imported(content)
+    weight = content["first_conv"]["params"]["weight"]
+    for row in range(3):
+        for column in range(3):
+            for channel in range(3):
+                expected = weight[:, channel, row, column]
+                assert (network.weights[0][(row * 3 + column) * 3 + channel] == expected).all()
+    depthwise = content["blocks"][0]["depthwise"]["params"]["weight"]
+    assert (network.weights[2] == depthwise.reshape(6, 9).T).all()
+
+
+def test_numpy_arrays_in_column_order_are_read_right():
+    content = checkpoint()
+    params = content["first_conv"]["params"]
+    params["weight"] = np.asfortranarray(params["weight"])
+    assert imported(content).digest == imported(checkpoint()).digest
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_published_checkpoints_agree_exactly_with_the_neutral_files(name):
+    if "TINYTRAIN_SHARED" not in os.environ:
+        pytest.skip("set TINYTRAIN_SHARED to the folder with backbones/upstream/*.pkl and backbones/*.npz")
+    folder = Path(os.environ["TINYTRAIN_SHARED"]) / "backbones"
+    network = import_checkpoint(folder / "upstream" / f"{name}.pkl")
+    neutral = np.load(folder / f"{name}.npz")
+    topology = json.loads(bytes(neutral["topology"]))
+    rows = []
+    body = [entry for entry in topology["layers"] if entry["name"] == "stem" or entry["op"] == "mbconv"]
+    for index, entry in enumerate(body):
+        parts = entry["layers"] if entry["op"] == "mbconv" else [entry]
+        residual = bool(entry.get("residual"))
+        rows += [(index, part, residual and part is parts[-1]) for part in parts]
+    assert network.name == name and len(network.layers) == len(rows)
+    for i, (layer, (block, row, residual)) in enumerate(zip(network.layers, rows, strict=True)):
+        fields = (layer.name, layer.cin, layer.cout, [layer.kernel] * 2, layer.stride)
+        assert fields == (row["name"], row["cin"], row["cout"], row["kernel"], row["stride"])
+        assert (layer.in_hw, layer.out_hw) == ((row["in_hw"],) * 2, (row["out_hw"],) * 2)
+        assert (layer.kind == "depthwise") == (row["groups"] > 1) and layer.relu6 == (row["act"] == "relu6")
+        assert (layer.block, layer.residual) == (block, residual)
+        weight = neutral[f"{layer.name}.weight"]
+        assert network.weights[i].dtype == np.int8 and network.weights[i].flags.c_contiguous
+        assert (network.weights[i] == np.einsum("oikl->klio", weight).reshape(-1, layer.cout)).all()
+        scale = neutral[f"{layer.name}.w_scale"]
+        assert (network.scales[i] == scale).all()
+        bias = [
+            int(b) * float(s) * row["x_scale"]
+            for b, s in zip(neutral[f"{layer.name}.bias"], scale, strict=True)
+        ]
+        assert (network.biases[i] == np.array(bias).astype(np.float32)).all()
+
+
+class Call:
+    """Pickles as a call of `function`."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+@pytest.mark.parametrize("protocol", range(5))
+@pytest.mark.parametrize("wrap", [lambda bad: bad, lambda bad: {"blocks": [bad]}, lambda bad: (1, (bad,))])
+def test_a_pickle_that_calls_the_system_is_refused_and_nothing_runs(tmp_path, protocol, wrap):
+    mark = tmp_path / "ran"
+    bad = wrap(Call(os.system, f"touch {mark}"))
+    path = tmp_path / "net.pkl"
+    path.write_bytes(archive(pickle.dumps(bad, protocol)))
+    with pytest.raises(InputError) as caught:
+        import_checkpoint(path)
+    assert caught.value.code == "pickle-forbidden" and not mark.exists()
+
+
+def patched(data: bytes, signature: bytes, offset: int, value: bytes) -> bytes:
+    """`data` with `value` at `offset` behind the last `signature`."""
+    at = data.rindex(signature) + offset
+    return data[:at] + value + data[at + len(value) :]
+
+
+CENTRAL, END = b"PK\1\2", b"PK\5\6"
+GOOD = archive(b"N.")
+STORAGE = b"(\x8c\7storagectorch\nCharStorage\n\x8c\1\x30\x8c\3cpuK\4tQ."
+HOSTILE_ZIPS = [
+    ("zip-corrupt", b"no zip at all"),
+    ("zip-corrupt", b"\x80\2N."),
+    ("zip-corrupt", GOOD[:-1]),
+    ("zip-corrupt", GOOD[:30]),
+    ("zip-corrupt", GOOD.replace(b"N.", b"M.", 1)),
+    ("zip-corrupt", patched(GOOD, END, 16, b"\xff\xff\xff\x7f")),
+    ("zip-corrupt", patched(GOOD, END, 12, b"\xff\xff\xff\x7f")),
+    ("zip-corrupt", patched(GOOD, CENTRAL, 8, b"\1\0")),
+    ("zip-corrupt", patched(GOOD, CENTRAL, 42, b"\5\0\0\0")),
+    ("zip-compressed", patched(GOOD, CENTRAL, 24, b"\xff\xff\xff\x7f")),
+    ("zip-overlap", patched(GOOD, CENTRAL, 20, b"\xff\xff\xff\x7f" * 2)),
+    ("zip-compressed", archive(b"N" * 10**6, compression=zipfile.ZIP_DEFLATED)),
+    ("zip-compressed", archive(b"N" * 10**6, compression=zipfile.ZIP_LZMA)),
+    ("zip-too-many", GOOD + CENTRAL * 5000),
+    ("zip-not-checkpoint", archive(b"N.", {"other/data.pkl": b"N."})),
+    ("zip-not-checkpoint", archive(b"N.", {"archive/byteorder": b"big"})),
+    ("zip-missing", archive(STORAGE, {"archive/data/1": b"abcd"})),
+    ("zip-missing", archive(STORAGE)),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "data"), HOSTILE_ZIPS, ids=[f"{i}-{code}" for i, (code, _) in enumerate(HOSTILE_ZIPS)]
+)
+def test_each_hostile_zip_is_refused_by_name(tmp_path, code, data):
+    (tmp_path / "net.pkl").write_bytes(data)
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"net\.pkl") as caught:
+        import_checkpoint(tmp_path / "net.pkl")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert caught.value.code == code and peak < len(data) + 8 * 2**20
+
+
+def test_two_entries_of_one_name_are_refused():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        memory = io.BytesIO()
+        with zipfile.ZipFile(memory, "w") as file:
+            file.writestr("archive/data.pkl", b"N.")
+            file.writestr("archive/data.pkl", b"K\1.")
+    with pytest.raises(InputError) as caught:
+        read_archive(memory.getvalue())
+    assert caught.value.code == "zip-overlap"
+
+
+def test_every_truncation_of_a_checkpoint_is_refused():
+    pickled = pickle.dumps(checkpoint(), 2)
+    whole = archive(pickled)
+    for length in range(len(pickled)):
+        with pytest.raises(InputError):
+            read_pickle(pickled[:length])
+    for length in range(0, len(whole), 7):
+        with pytest.raises(InputError):
+            read_archive(whole[:length])
+
+
+def test_a_missing_and_an_empty_file_are_named(tmp_path):
+    (tmp_path / "empty.pkl").write_bytes(b"")
+    for name, code in (("missing.pkl", "file-missing"), ("empty.pkl", "file-empty")):
+        with pytest.raises(InputError, match=name) as caught:
+            import_checkpoint(tmp_path / name)
+        assert caught.value.code == code
+
+
+def stem(**changes):
+    return lambda content: content["first_conv"].update(changes)
+
+
+def params(**changes):
+    return lambda content: content["first_conv"]["params"].update(changes)
+
+
+def block(**changes):
+    return lambda content: content["blocks"][0].update(changes)
+
+
+@pytest.mark.parametrize(
+    ("code", "change"),
+    [
+        ("checkpoint-layout", lambda content: content.clear()),
+        ("checkpoint-layout", lambda content: content.update(blocks={})),
+        ("checkpoint-layout", lambda content: content.update(blocks=[1])),
+        ("checkpoint-layout", stem(in_channel=True)),
+        ("checkpoint-layout", stem(out_channel=-4)),
+        ("checkpoint-layout", stem(out_channel=10**9)),
+        ("checkpoint-layout", stem(kernel_size=3)),
+        ("checkpoint-layout", stem(kernel_size=(3, 1))),
+        ("checkpoint-layout", stem(kernel_size=(10**9, 10**9))),
+        ("checkpoint-layout", stem(params=None)),
+        ("checkpoint-layout", params(weight=[1, 2])),
+        ("checkpoint-layout", params(weight=np.zeros((4, 3, 3, 3), np.float32))),
+        ("checkpoint-layout", params(weight=np.zeros((3, 4, 3, 3), np.int8))),
+        ("checkpoint-layout", params(bias=np.zeros(4, np.int64))),
+        ("checkpoint-layout", params(x_scale="1")),
+        ("checkpoint-layout", params(x_scale=float("nan"))),
+        ("checkpoint-layout", params(x_scale=0.0)),
+        ("checkpoint-layout", block(pointwise2=None)),
+        ("checkpoint-unsupported", block(se={"params": {}})),
+        ("checkpoint-unsupported", stem(act="swish")),
+        ("checkpoint-unsupported", stem(groups=2)),
+        ("checkpoint-unsupported", lambda content: content.update(feature_mix={})),
+        ("array-not-finite", params(w_scales=np.full(4, np.nan, np.float32))),
+        ("array-not-finite", params(x_scale=1e308)),
+        ("scale-not-positive", params(w_scales=np.zeros(4, np.float32))),
+        ("layer-size", stem(out_shape=5)),
+        ("layer-size", stem(in_shape=10)),
+        ("layer-kind", stem(stride=3)),
+        ("layer-residual", lambda content: content["blocks"][0].update(pointwise2=convolution(6, 5))),
+        ("layer-chain", block(pointwise1=None)),
+    ],
+)
+def test_a_checkpoint_that_is_no_such_network_is_refused_by_name(code, change):
+    content = checkpoint()
+    change(content)
+    with pytest.raises(InputError) as caught:
+        imported(content)
+    assert caught.value.code == code and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("count", [300, 50_000])
+def test_one_block_named_many_times_costs_no_memory(count):
+    content = checkpoint()
+    content["blocks"] *= count
+    with pytest.raises(InputError) as caught:
+        imported(content)
+    assert caught.value.code == "checkpoint-too-large"
+
+
+def test_an_array_that_was_never_filled_is_refused():
+    content = {**read_pickle(pickle.dumps(checkpoint(), 2))}
+    content["first_conv"]["params"]["weight"] = ArrayBox()
+    with pytest.raises(InputError) as caught:
+        convert(content, "toy", "toy.pkl")
+    assert caught.value.code == "checkpoint-layout"

@@ -1,0 +1,32 @@
+"""How packages that some commands need are installed: from this project, never from another of its name."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from tinytrain.base.extras import DISTRIBUTION, install
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+FOLDERS = (".ci", "datasets", "firmware_sim", "meta", "tests", "tinytrain")
+KINDS = ("", ".cff", ".html", ".md", ".py", ".sh", ".toml", ".yaml")
+FILES = [*ROOT.iterdir(), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))]
+TEXTS = {path: path.read_text(errors="replace") for path in FILES if path.is_file() and path.suffix in KINDS}
+FOREIGN = re.compile(r"pip install(?: -\S+)* ['\"]?tinytrain(?!-adapt)\b")
+
+
+def test_the_distribution_has_a_name_of_its_own_and_the_command_keeps_the_short_one():
+    assert PROJECT["name"] == DISTRIBUTION != "tinytrain"
+    assert list(PROJECT["scripts"]) == ["tinytrain"]
+
+
+def test_nobody_is_told_to_install_the_other_project_of_that_name():
+    here = Path(__file__)
+    assert len(FOREIGN.findall(TEXTS[here])) == 2, "pip install 'tinytrain[host]', pip install -U tinytrain"
+    assert [str(path) for path, text in TEXTS.items() if path != here and FOREIGN.search(text)] == []
+
+
+def test_every_message_names_an_extra_that_there_is_and_what_works_in_a_checkout():
+    named = {extra for text in TEXTS.values() for extra in re.findall(r"\binstall\(['\"](\w+)['\"]\)", text)}
+    assert {"host", "onnx"} <= named <= PROJECT["optional-dependencies"].keys()
+    assert "pip install '.[host]'" in install("host") and f"'{DISTRIBUTION}[host]'" in install("host")

@@ -1,0 +1,315 @@
+"""The command line as such: help at once, one line and one exit code for every mistake."""
+
+import argparse
+import importlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tinytrain.base.console import Parser, guarded
+from tinytrain.base.errors import BudgetError, StorageError, TinytrainError, one_line, visible
+from tinytrain.base.progress import ProgressLine
+from tinytrain.cli.commands import bench, common
+from tinytrain.cli.main import COMMANDS, help_text, main
+from tinytrain.pipeline.toy import toy_pictures
+
+
+def run(*arguments, **options):
+    """A finished process of the command line."""
+    command = [sys.executable, "-m", "tinytrain", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["adapt", "--help"], ["data", "preview", "--help"]])
+def test_help_imports_nothing_heavy(arguments):
+    code = (
+        "import sys; from tinytrain.cli.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('numpy', 'numba', 'PIL', 'yaml', 'scipy') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert done.stderr.strip() == "[]" and "usage: tinytrain" in done.stdout
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = "import sys, tinytrain; print([m for m in ('numpy', 'numba', 'PIL') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_help_answers_in_a_fifth_of_a_second():
+    times = []
+    for _ in range(5):  # the best of five: the machine may be busy
+        start = time.perf_counter()
+        assert run("--help").returncode == 0
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.2
+
+
+def test_help_names_every_command_and_documents_every_exit_code():
+    text = help_text()
+    assert all(f"\n  {name}" in text for name in COMMANDS)
+    codes = {error.exit_code for error in TinytrainError.__subclasses__()} | {0, 130}
+    assert codes == {0, 2, 3, 4, 5, 6, 130}
+    assert all(f"\n  {code} " in text for code in codes)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_examples(name, capsys):
+    with pytest.raises(SystemExit) as done:
+        main([name, "--help"])
+    text = capsys.readouterr().out
+    assert done.value.code == 0 and f"  tinytrain {name}" in text.split("examples:")[1]
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "data"])
+def test_every_command_that_prints_results_has_json(name):
+    parser = Parser()
+    importlib.import_module(f"tinytrain.cli.commands.{COMMANDS[name][0]}").add_arguments(parser)
+    assert "--json" in parser.format_help()
+
+
+MISTAKES = {
+    "no command": ([], "no command given"),
+    "a misspelt command": (["adpt"], "did you mean adapt?"),
+    "an unknown command": (["frobnicate"], "no command 'frobnicate'; see tinytrain --help"),
+    "a misspelt option": (["adapt", "--bugdet", "1MB"], "did you mean --budget?"),
+    "a misspelt option with =": (["adapt", "--seeed=1"], "did you mean --seed?"),
+    "an abbreviated option": (["adapt", "--bud", "1MB"], "unknown argument --bud"),
+    "an option without value": (["adapt", "--budget"], "expected one argument"),
+    "a size that is none": (["adapt", "--budget", "big"], "'big' is not a size"),
+    "a share that is none": (["adapt", "--macs", "0%"], "not a share above 0"),
+    "one class": (["adapt", "--way", "1"], "at least 2"),
+    "no shots": (["adapt", "--shots", "0"], "at least 1"),
+    "half a shot": (["adapt", "--shots", "0.5"], "at least 1"),
+    "no threads": (["adapt", "--threads", "0"], "at least 1"),
+    "an unknown policy": (["adapt", "--policy", "tinytrian"], "did you mean tinytrain?"),
+    "an unknown mode": (["adapt", "--macs-mode", "median"], "invalid choice"),
+    "a folder and a pack": (["adapt", "photos", "--data", "signs"], "not both"),
+    "a delta without pictures to add": (["adapt", "--from", "x"], "go together"),
+    "pictures to add without delta": (["adapt", "--add", "x"], "go together"),
+    "an extension that is not kept": (["adapt", "--from", "x", "--add", "y"], "needs --out"),
+    "a report of unknown kind": (["adapt", "--report", "x.pdf"], "must end in .html, .json, .txt"),
+    "a command without its files": (["predict", "x"], "required: PICTURE"),
+    "an action that is none": (["data", "delete"], "invalid choice"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_usage_mistake_is_one_line_and_exit_code_2(name, capsys):
+    arguments, words = MISTAKES[name]
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and words in err and err.startswith("tinytrain: ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", sorted(MISTAKES.keys() - {"no command"}))
+def test_a_usage_mistake_with_json_is_also_an_object_on_stdout(name, capsys):
+    arguments, words = MISTAKES[name]
+    assert main([*arguments[:1], "--json", *arguments[1:]]) == 2
+    out, err = capsys.readouterr()
+    error = json.loads(out)["error"]
+    assert error["exit_code"] == 2 and words in error["message"] and err.count("\n") == 1
+
+
+def test_an_error_after_the_result_is_no_second_object(monkeypatch, capsys):
+    def late(arguments):
+        common.print_result({"done": 1}, "", as_json=True)
+        raise StorageError("write-failed", "too late")
+
+    monkeypatch.setattr("tinytrain.cli.commands.info.run", late)
+    assert main(["info", "--json"]) == 6 and json.loads(capsys.readouterr().out) == {"done": 1}
+    assert main(["info", "nothing", "--json"]) == 6 and json.loads(capsys.readouterr().out) == {"done": 1}
+    monkeypatch.undo()
+    assert main(["info", "nothing", "--json"]) == 3 and "error" in json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt(), MemoryError(), OSError(28, "full")])
+def test_every_early_end_with_json_is_an_object_on_stdout(raised, monkeypatch, capsys):
+    def fail(arguments):
+        raise raised
+
+    monkeypatch.setattr("tinytrain.cli.commands.info.run", fail)
+    code = main(["info", "--json"])
+    out, err = capsys.readouterr()
+    error = json.loads(out)["error"]
+    assert error["exit_code"] == code and error["message"] in err and code in (6, 130)
+
+
+def test_a_budget_error_with_json_gives_the_smallest_budget_as_a_number(monkeypatch, capsys):
+    def fail(arguments):
+        raise BudgetError("memory-budget", "too little", 1000)
+
+    monkeypatch.setattr("tinytrain.cli.commands.info.run", fail)
+    assert main(["info", "--json"]) == 4 and json.loads(capsys.readouterr().out)["error"]["smallest"] == 1000
+
+
+def test_a_full_disk_behind_stdout_is_exit_code_6():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "tinytrain", "--help"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 6 and done.stderr == (
+        "tinytrain: write-failed: No space left on device; free some space and run again\n"
+    )
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("arguments, code", [("--version", 0), ("nonsense", 2)])
+def test_streams_that_are_closed_are_no_error(closed, arguments, code):
+    command = f"exec {sys.executable} -m tinytrain {arguments} {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert done.returncode == code and "Traceback" not in done.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = [sys.executable, "-m", "tinytrain", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b"" and process.wait() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_one_line_and_exit_code_130(number):
+    # The command sends the signal to itself where the work would be done.
+    code = (
+        "import os, tinytrain.cli.main as cli, tinytrain.cli.commands.info as info\n"
+        f"info.run = lambda arguments: os.kill(os.getpid(), {int(number)})\n"
+        "raise SystemExit(cli.main(['info']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "tinytrain: interrupted before it was done\n")
+
+
+def test_running_out_of_memory_is_one_line(monkeypatch, capsys):
+    def fail(path):
+        raise MemoryError
+
+    monkeypatch.setattr("tinytrain.cli.commands.info.open_backbone", fail)
+    assert main(["info"]) == 6 and capsys.readouterr().err.startswith("tinytrain: out-of-memory: ")
+
+
+@pytest.mark.parametrize("command, remedy", [("import", "a smaller network or file"), ("eval", "pictures")])
+def test_what_to_do_about_memory_is_something_that_the_command_takes(capsys, command, remedy):
+    def fail(arguments):
+        raise MemoryError
+
+    assert guarded(fail, [command]) == 6 and remedy in capsys.readouterr().err
+
+
+def test_what_the_system_refuses_is_one_line_that_names_it(monkeypatch, capsys):
+    def fail(path):
+        raise PermissionError(13, "Permission denied", "/locked/x")
+
+    monkeypatch.setattr("tinytrain.cli.commands.info.open_backbone", fail)
+    assert main(["info"]) == 3
+    err = capsys.readouterr().err
+    assert err == "tinytrain: system: /locked/x: Permission denied; check the path and its rights\n"
+
+    def unnamed(path):
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr("tinytrain.cli.commands.info.open_backbone", unnamed)
+    assert main(["info"]) == 3 and capsys.readouterr().err == "tinytrain: system: Connection refused\n"
+
+
+def test_json_may_stand_before_the_action_of_bench(capsys):
+    parser = argparse.ArgumentParser()
+    bench.add_arguments(parser)
+    for words in (["--json", "report", "x", "-o", "y"], ["report", "x", "-o", "y", "--json"]):
+        assert parser.parse_args(words).json
+    assert not parser.parse_args(["report", "x", "-o", "y"]).json
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    def fail(path):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("tinytrain.cli.commands.info.open_backbone", fail)
+    with pytest.raises(ZeroDivisionError):
+        main(["info"])
+
+
+def test_messages_cannot_steer_the_terminal(capsys):
+    assert main(["info", "\x1b[31mred\nx.safetensors"]) == 3
+    err = capsys.readouterr().err
+    assert "\x1b" not in err and err.count("\n") == 1 and "\\x1b[31mred" in err
+
+
+def test_results_cannot_steer_the_terminal_and_json_is_exact(capsys):
+    common.print_result({"class": "\x1b[31mred"}, "\x1b[31mred", as_json=False)
+    common.print_result({"class": "\x1b[31mred"}, "", as_json=True)
+    text, rest = capsys.readouterr().out.split("\n", 1)
+    assert text == "\\x1b[31mred" and json.loads(rest) == {"class": "\x1b[31mred"}
+    assert visible("one\ntwo") == "one\\ntwo", "in a row of a table"
+
+
+def test_what_others_say_is_cut_to_one_line_that_steers_nothing():
+    assert one_line("a\n\t b ") == "a b" and one_line(KeyError("\n")) == "'\\n'"
+    assert one_line("\x1b[31mred") == "\\x1b[31mred"
+    assert one_line("x" * 10, 10) == "x" * 10 and one_line("\x1b" * 10, 10) == "\\x1b\\x ..."
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_one_line_that_disappears(monkeypatch):
+    monkeypatch.setattr("tinytrain.base.progress.INTERVAL", 0)
+    terminal = Terminal()
+    with ProgressLine(terminal) as progress:
+        for k in range(1, 5):
+            progress("training", k, 4, 1.5 / k)
+    shown = [line for line in terminal.getvalue().split("\r") if line]
+    assert shown[1].startswith("training 2/4  loss 0.750  ") and shown[1].rstrip().endswith("s left")
+    assert not shown[-1].strip() and "\n" not in terminal.getvalue() and "\x1b" not in terminal.getvalue()
+
+
+def test_progress_is_silent_where_nobody_looks():
+    stream = io.StringIO()
+    with ProgressLine(stream) as progress:
+        progress("training", 1, 4, 1.0)
+    assert stream.getvalue() == ""
+
+
+def test_pictures_are_decoded_once_and_broken_ones_left_out_however_many_there_are(monkeypatch):
+    pictures, reads = toy_pictures([0, 1, 1]), []
+
+    def read(i, size):
+        reads.append(i)
+        if i == 1:
+            raise common.InputError("picture-broken", "'x.png' cannot be decoded")
+        return pictures.read(i, size)
+
+    source = type(pictures)(pictures.labels, pictures.names, read)
+    held, broken = common.hold(source, 8, lambda *_: None)
+    assert held.labels.tolist() == [0, 1] and list(broken.values()) == [
+        "picture-broken: 'x.png' cannot be decoded"
+    ]
+    assert (held.read(1, 8) == pictures.read(2, 8)).all() and reads == [0, 1, 2]
+    monkeypatch.setattr(common, "HELD_BYTES", 100)
+    left, found = common.hold(source, 8, lambda *_: None)
+    assert found == broken and left.labels.tolist() == [0, 1]
+    assert (left.read(1, 8) == pictures.read(2, 8)).all() and reads == [0, 1, 2, 0, 1, 2, 2], "and not kept"
+
+
+def test_many_skipped_files_are_counted():
+    class Dataset:
+        skipped = tuple((f"{k}.png", "is broken") for k in range(9))
+
+    lines = common.skipped_files(Dataset)
+    assert lines[0] == "skipped 0.png: is broken" and lines[-1] == "skipped 4 more files" and len(lines) == 6
+
+
+def test_python_m_and_the_console_script_are_the_same():
+    assert run("--version").stdout.startswith("tinytrain ")
+    script = os.path.join(os.path.dirname(sys.executable), "tinytrain")
+    if os.path.exists(script):
+        assert subprocess.check_output([script, "--version"], text=True) == run("--version").stdout

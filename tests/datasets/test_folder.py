@@ -1,0 +1,208 @@
+import os
+import unicodedata
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tinytrain.base.errors import InputError, UsageError
+from tinytrain.datasets import folder as folder_module
+from tinytrain.datasets.folder import folder_dataset, folder_episode
+
+
+def fill(root, **sizes):
+    """A folder per class with that many little pictures of different grey, named 000, 001, ..."""
+    for name, count in sizes.items():
+        (root / name).mkdir(parents=True)
+        for i in range(count):
+            kind = ("png", "jpg", "ppm", "bmp")[i % 4]
+            Image.new("RGB", (9, 7), (i * 3,) * 3).save(root / name / f"{i:03d}.{kind}")
+    return root
+
+
+def test_classes_are_the_folders_in_the_order_of_their_names(tmp_path):
+    made = folder_dataset(fill(tmp_path, zebra=2, apple=3, Milk=4))
+    assert made.class_names == ("Milk", "apple", "zebra")
+    assert np.bincount(made.labels).tolist() == [4, 3, 2]
+    assert made.names[4] == os.path.join("apple", "000.png")
+    assert made.skipped == ()
+
+
+def test_all_four_formats_are_read(tmp_path):
+    made = folder_dataset(fill(tmp_path, a=4, b=1))
+    for i in range(4):
+        assert abs(int(made.read(i, 5)[2, 2, 1]) - 3 * i) <= 1
+
+
+def test_suffixes_may_be_in_capitals(tmp_path):
+    fill(tmp_path, a=1, b=1)
+    (tmp_path / "a" / "000.png").rename(tmp_path / "a" / "IMG_1.PNG")
+    assert len(folder_dataset(tmp_path)) == 2
+
+
+def test_hidden_files_and_texts_beside_the_classes_are_passed_over(tmp_path):
+    fill(tmp_path, a=1, b=1)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "readme.txt").write_text("hello")
+    (tmp_path / "a" / ".DS_Store").write_bytes(b"x")
+    made = folder_dataset(tmp_path)
+    assert len(made) == 2 and made.skipped == ()
+
+
+def test_pictures_beside_the_classes_and_folders_inside_them_are_skipped_and_named(tmp_path):
+    fill(tmp_path, a=1, b=1)
+    fill(tmp_path / "a", more=2)
+    Image.new("L", (4, 4)).save(tmp_path / "stray.png")
+    made = folder_dataset(tmp_path)
+    skipped = [(os.path.relpath(path, tmp_path), reason) for path, reason in made.skipped]
+    assert len(made) == 2
+    assert skipped == [
+        ("stray.png", "lies beside the class folders"),
+        (os.path.join("a", "more"), "is a folder inside a class"),
+    ]
+
+
+def test_broken_files_are_reported_with_a_reason_and_skipped(tmp_path):
+    fill(tmp_path, a=3, b=2)
+    whole = (tmp_path / "a" / "001.jpg").read_bytes()
+    (tmp_path / "a" / "cut.jpg").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "a" / "empty.png").write_bytes(b"")
+    (tmp_path / "b" / "text.png").write_text("no picture")
+    (tmp_path / "b" / "notes.txt").write_text("nor this")
+    (tmp_path / "b" / "loop.png").symlink_to(tmp_path / "b" / "loop.png")
+    os.mkfifo(tmp_path / "b" / "pipe.png")
+    made = folder_dataset(tmp_path)
+    assert np.bincount(made.labels).tolist() == [3, 2]
+    reasons = {os.path.basename(path): reason for path, reason in made.skipped}
+    assert set(reasons) == {"cut.jpg", "empty.png", "text.png", "notes.txt", "loop.png", "pipe.png"}
+    assert reasons["text.png"].startswith("is no JPEG, PNG, PPM or BMP picture")
+    assert reasons["loop.png"].startswith("is no file")
+    assert all("/" not in reason and "\n" not in reason for reason in reasons.values())
+
+
+def test_a_picture_that_breaks_after_the_scan_is_a_clean_error_at_read_time(tmp_path):
+    made = folder_dataset(fill(tmp_path, a=1, b=1))
+    (tmp_path / "a" / "000.png").write_bytes(b"gone bad")
+    with pytest.raises(InputError, match=r"a/000\.png") as caught:
+        made.read(0, 8)
+    assert caught.value.code == "picture-broken"
+
+
+@pytest.mark.parametrize(
+    "content, text", [({}, "0 usable"), ({"x.png": b"no"}, "1 were skipped, the first: is no")]
+)
+def test_a_class_left_empty_is_refused_by_name_with_the_reason(tmp_path, content, text):
+    fill(tmp_path, a=2, void=0)
+    for name, data in content.items():
+        (tmp_path / "void" / name).write_bytes(data)
+    with pytest.raises(InputError, match=f"'void'.*{text}") as caught:
+        folder_dataset(tmp_path)
+    assert caught.value.code == "empty-class"
+
+
+def test_a_missing_folder_and_one_without_classes_are_refused(tmp_path):
+    with pytest.raises(InputError, match="No such file") as caught:
+        folder_dataset(tmp_path / "nowhere")
+    assert caught.value.code == "folder-missing"
+    Image.new("L", (4, 4)).save(tmp_path / "x.png")
+    with pytest.raises(InputError, match="0 class folders and 1 pictures") as caught:
+        folder_dataset(tmp_path)
+    assert caught.value.code == "no-classes"
+
+
+def test_symlink_loops_and_linked_class_folders_are_no_problem(tmp_path):
+    fill(tmp_path / "data", a=1, b=1)
+    fill(tmp_path, elsewhere=2)
+    (tmp_path / "data" / "a" / "up").symlink_to(tmp_path / "data")
+    (tmp_path / "data" / "c").symlink_to(tmp_path / "elsewhere")
+    assert np.bincount(folder_dataset(tmp_path / "data").labels).tolist() == [1, 1, 2]
+
+
+def test_names_with_odd_characters_are_fine(tmp_path):
+    odd = ["käse 🧀", "a'b\"c", "-rf", "new\nline", "\u202egnp"]
+    fill(tmp_path, **dict.fromkeys(odd, 1))
+    latin = tmp_path / os.fsdecode(b"\xff\xfe")
+    latin.mkdir()
+    Image.new("L", (4, 4)).save(latin / os.fsdecode(b"\xfa.png"))
+    made = folder_dataset(tmp_path)
+    assert set(made.class_names) == {*odd, "\\xff\\xfe"}
+    "".join((*made.class_names, *made.names)).encode()  # all of it can be stored
+    assert all(made.read(i, 4).shape == (4, 4, 3) for i in range(len(made)))
+
+
+def test_a_name_that_another_system_wrote_in_parts_is_the_same_name(tmp_path):
+    composed, apart = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
+    made = folder_dataset(fill(tmp_path / "mac", caff=1, **{apart: 1}, cafz=1))
+    assert made.class_names == ("caff", "cafz", composed), "in the order of these names"
+    with pytest.raises(InputError, match="two folders for class 'café'") as caught:
+        folder_dataset(fill(tmp_path / "both", **{apart: 1, composed: 1}))
+    assert caught.value.code == "same-class"
+
+
+def test_shots_are_a_maximum_and_the_rest_are_queries(tmp_path):
+    episode = folder_episode(fill(tmp_path, a=8, b=3, c=5), shots=5)
+    assert episode.shots.tolist() == [5, 3, 5]
+    assert np.bincount(episode.query.labels, minlength=3).tolist() == [3, 0, 0]
+    assert episode.class_names == ("a", "b", "c")
+    assert not set(episode.support.names) & set(episode.query.names)
+
+
+def test_without_shots_every_picture_is_support(tmp_path):
+    episode = folder_episode(fill(tmp_path, a=4, b=2))
+    assert episode.shots.tolist() == [4, 2] and len(episode.query) == 0
+
+
+def test_way_draws_that_many_classes(tmp_path):
+    fill(tmp_path, a=1, b=1, c=1, d=1)
+    drawn = {folder_episode(tmp_path, way=2, seed=s).class_names for s in range(40)}
+    assert len(drawn) == 6  # every pair, each in the order of the names
+    assert all(list(names) == sorted(names) for names in drawn)
+
+
+def test_fewer_classes_than_way_are_refused_with_numbers(tmp_path):
+    with pytest.raises(InputError, match="has 2 classes, 5 are needed") as caught:
+        folder_episode(fill(tmp_path, a=1, b=1), way=5)
+    assert caught.value.code == "too-few-classes"
+
+
+def test_one_class_is_refused(tmp_path):
+    with pytest.raises(InputError, match="1 class given") as caught:
+        folder_episode(fill(tmp_path, only=9), shots=5)
+    assert caught.value.code == "one-class"
+
+
+@pytest.mark.parametrize("shots, way", [(0, None), (-1, None), (5, 1), (5, 0)])
+def test_shots_and_ways_that_mean_nothing_are_a_usage_error(tmp_path, shots, way):
+    with pytest.raises(UsageError):
+        folder_episode(fill(tmp_path, a=1, b=1), shots=shots, way=way)
+
+
+def supports_come_from_the_whole_class(root):
+    made = folder_dataset(root)
+    drawn = set()
+    for seed in range(30):
+        drawn.update(folder_episode(made, shots=5, seed=seed).support.names)
+    return len(drawn) == len(made)
+
+
+def test_pictures_are_shuffled_inside_their_class(tmp_path, monkeypatch):
+    fill(tmp_path, a=30, b=30)
+    assert supports_come_from_the_whole_class(tmp_path)
+    monkeypatch.setattr(folder_module, "shuffled", lambda items, rng: items)
+    assert not supports_come_from_the_whole_class(tmp_path)
+
+
+def test_the_seed_names_the_draw_and_a_new_class_does_not_change_the_others(tmp_path):
+    fill(tmp_path, a=20, b=20)
+    before = folder_episode(tmp_path, shots=5, seed=3)
+    assert folder_episode(tmp_path, shots=5, seed=3).digest == before.digest
+    assert folder_episode(tmp_path, shots=5, seed=4).digest != before.digest
+    fill(tmp_path, aa=20)
+    after = folder_episode(tmp_path, shots=5, seed=3)
+    assert set(before.support.names) < set(after.support.names)
+
+
+def test_flipping_is_only_for_those_who_say_so(tmp_path):
+    fill(tmp_path, a=1, b=1)
+    assert not folder_episode(tmp_path).may_flip
+    assert folder_episode(tmp_path, may_flip=True).may_flip

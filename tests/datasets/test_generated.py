@@ -1,0 +1,280 @@
+import os
+import subprocess
+import sys
+import tracemalloc
+from importlib import import_module
+from itertools import combinations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tinytrain.base.errors import InputError, StorageError, UsageError
+from tinytrain.datasets import DOMAINS, Dataset, open_dataset, sample_episode
+from tinytrain.datasets.folder import folder_dataset
+from tinytrain.datasets.generated.leaf_shapes import SHAPES
+from tinytrain.datasets.generated.leaves import species
+from tinytrain.datasets.generated.materials import FAMILIES
+from tinytrain.datasets.generated.sign_shapes import BODIES, SYMBOLS
+from tinytrain.datasets.generated.signs import N_CLASSES, signs
+from tinytrain.datasets.generated.strokes import glyph
+from tinytrain.datasets.generated.textures import material
+from tinytrain.datasets.preview import GAP, MAX_SIZE, contact_sheet, export
+
+
+@pytest.fixture(params=DOMAINS)
+def domain(request):
+    """The module of a domain; the package has its main function under that name."""
+    return import_module(f"tinytrain.datasets.generated.{request.param}")
+
+
+def dataset(domain, *arguments, **named):
+    return DOMAINS[domain.__name__.rsplit(".", 1)[1]](*arguments, **named)
+
+
+def test_there_are_at_least_40_classes_of_different_names(domain):
+    made = dataset(domain)
+    assert made.n_classes >= 40 and len(set(made.class_names)) == made.n_classes
+    assert len(made) == 60 * made.n_classes and len(set(made.names)) == len(made)
+    assert len({domain.class_name(c) for c in range(domain.N_CLASSES)}) == domain.N_CLASSES >= 200
+
+
+def test_domains_open_by_name_and_say_whether_mirroring_keeps_their_classes():
+    opened = {name: open_dataset(name) for name in DOMAINS}
+    assert all(made.name == name and "no restrictions" in made.licence for name, made in opened.items())
+    assert {name for name, made in opened.items() if made.may_flip} == {"textures", "leaves"}
+
+
+def test_the_default_classes_use_every_body_and_symbol_more_than_one_way():
+    bodies, symbols = zip(*(name.split(" ") for name in signs().class_names), strict=True)
+    assert len(BODIES) * len(SYMBOLS) == N_CLASSES
+    assert {bodies.count(b) for b in BODIES} == {4}
+    assert set(symbols) == set(SYMBOLS)
+
+
+def test_the_default_classes_use_every_family_of_textures_and_leaves_more_than_once():
+    for name, families in (("textures", FAMILIES), ("leaves", SHAPES)):
+        used = [class_name.split(" ")[0] for class_name in open_dataset(name).class_names]
+        assert min(used.count(family) for family in families) >= 2
+
+
+def test_no_two_characters_of_the_default_range_are_nearly_the_same():
+    def far(a, b):  # the mean way from a point of one to the nearest of the other
+        return np.hypot(*(a[:, None] - b).transpose(2, 0, 1)).min(axis=1).mean()
+
+    written = [glyph(c).reshape(-1, 2) for c in range(48)]
+    assert min(max(far(a, b), far(b, a)) for a, b in combinations(written, 2)) > 0.1
+
+
+def test_no_two_species_and_materials_of_a_family_are_nearly_the_same():
+    def texture(c):
+        kind = material(c)
+        return np.array([*kind.parameters, np.log(kind.across / 4) / np.log(3), np.log2(kind.aspect / 0.7)])
+
+    for count, families, numbers in (
+        (288, len(FAMILIES), texture),
+        (240, len(SHAPES), lambda c: species(c).numbers),
+    ):
+        points = [numbers(c) for c in range(count)]
+        for family in range(families):
+            pairs = combinations(points[family::families], 2)
+            assert min(np.linalg.norm(a - b) for a, b in pairs) > 0.25
+
+
+def test_a_picture_depends_on_class_picture_and_seed_alone(domain):
+    first = domain.generate(3, 5, 0, 64)
+    assert first.shape == (64, 64, 3) and first.dtype == np.uint8
+    assert np.array_equal(first, domain.generate(3, 5, 0, 64))
+    for other in (domain.generate(4, 5, 0, 64), domain.generate(3, 6, 0, 64), domain.generate(3, 5, 1, 64)):
+        assert np.abs(first.astype(int) - other).mean() > 5
+
+
+def test_pictures_are_the_same_in_every_process(domain):
+    code = f"from {domain.__name__} import generate; print(generate(7, 1, 2, 48).tobytes().hex())"
+    for hash_seed in ("1", "2"):
+        out = subprocess.check_output(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": hash_seed}, text=True
+        )
+        assert out.strip() == domain.generate(7, 1, 2, 48).tobytes().hex()
+
+
+# Means of 3 x 3 blocks, with some room: another build of the JPEG library or of numpy may round otherwise.
+PINNED = {
+    "signs": (40.2, 42.6, 35.1, 40.5, 81.5, 67.8, 74.2, 70.2, 72.8),
+    "glyphs": (130.0, 142.4, 199.6, 153.9, 165.5, 253.2, 215.9, 232.5, 255.0),
+    "textures": (53.6, 53.6, 50.8, 58.9, 60.2, 59.8, 66.6, 67.1, 65.4),
+    "leaves": (105.5, 83.0, 94.7, 115.2, 56.6, 77.0, 128.0, 92.7, 123.6),
+}
+
+
+def blocks(domain):
+    grey = domain.generate(7, 1, 2, 48).astype(float).mean(axis=2)
+    return grey.reshape(3, 16, 3, 16).mean(axis=(1, 3)).ravel()
+
+
+def test_pictures_stay_the_same_from_release_to_release(domain):
+    assert np.abs(blocks(domain) - PINNED[domain.__name__.rsplit(".", 1)[1]]).max() < 1
+
+
+@pytest.mark.parametrize("size", [1, 2, 16, 97, 224])
+def test_any_size_can_be_drawn(domain, size):
+    assert domain.generate(0, 0, 0, size).shape == (size, size, 3)
+
+
+def test_size_changes_the_resolution_and_not_the_scene(domain):
+    for picture in range(8):
+        small = domain.generate(picture, picture, 0, 48).astype(float)
+        large = Image.fromarray(domain.generate(picture, picture, 0, 192)).resize(
+            (48, 48), Image.Resampling.BOX
+        )
+        assert np.corrcoef(small.ravel(), np.asarray(large).ravel())[0, 1] > 0.8
+
+
+def test_the_dataset_reads_what_generate_draws(domain):
+    made = dataset(domain, classes=range(48, 60), per_class=4, seed=9)
+    assert np.array_equal(made.read(4 * 2 + 3, 32), domain.generate(50, 3, 9, 32))
+    assert made.labels[4 * 2 + 3] == 2 and made.class_names[2] == domain.class_name(50)
+    assert made.name != dataset(domain).name
+
+
+def test_classes_that_do_not_exist_are_refused_with_the_range(domain):
+    last = domain.N_CLASSES - 1
+    for classes in (range(0), range(-1, 5), range(last + 1, last + 2)):
+        with pytest.raises(UsageError, match=rf"classes 0\.\.{last}"):
+            dataset(domain, classes)
+    with pytest.raises(UsageError, match="x 0 given"):
+        dataset(domain, per_class=0)
+
+
+def nearest_prototype(episode, features, size=24):
+    def seen(pictures):
+        return np.stack([features(pictures.read(i, size).astype(float)) for i in range(len(pictures))])
+
+    support, query = seen(episode.support), seen(episode.query)
+    prototypes = np.stack([support[episode.support.labels == c].mean(axis=0) for c in range(episode.n_way)])
+    distance = ((query[:, None] - prototypes) ** 2).sum(axis=2)
+    return (distance.argmin(axis=1) == episode.query.labels).mean()
+
+
+def test_neither_raw_pixels_nor_the_mean_colour_solve_a_domain(domain):
+    episodes = [sample_episode(dataset(domain), 5, 5, 10, 0, i) for i in range(6)]
+    assert np.mean([nearest_prototype(e, np.ravel) for e in episodes]) < 0.6
+    assert np.mean([nearest_prototype(e, lambda x: x.mean(axis=(0, 1))) for e in episodes]) < 0.4
+
+
+def test_a_contact_sheet_has_a_row_per_class():
+    sheet = contact_sheet(signs(), [0, 5, 7], per_class=4, size=20)
+    assert sheet.size == (4 * 20 + 3 * GAP, 3 * 20 + 2 * GAP) and sheet.mode == "RGB"
+    assert np.array_equal(np.asarray(sheet), np.asarray(contact_sheet(signs(), [0, 5, 7], 4, 20)))
+
+
+@pytest.mark.parametrize(
+    ("size", "per_class", "said"),
+    [(100_000, 1, "at most 2,048"), (MAX_SIZE + 1, 1, "at most 2,048"), (1000, 10**9, "at most 64,000,000")],
+)
+def test_a_sheet_or_a_picture_that_is_too_large_is_refused_before_anything_is_held(size, per_class, said):
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match=said):
+            contact_sheet(signs(range(2), per_class=1), per_class=per_class, size=size)
+        assert tracemalloc.get_traced_memory()[1] < 10**6
+    finally:
+        tracemalloc.stop()
+
+
+def test_pictures_that_are_too_large_are_not_exported(tmp_path):
+    with pytest.raises(UsageError, match="at most 2,048"):
+        export(signs(range(2), per_class=1), tmp_path / "out", size=MAX_SIZE + 1)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_export_can_be_opened_as_a_folder(tmp_path):
+    made = signs(range(3), per_class=5)
+    assert export(made, tmp_path / "out", per_class=4, size=24) == 12
+    again = folder_dataset(tmp_path / "out")
+    assert [name.split(" ", 1)[1] for name in again.class_names] == list(made.class_names)
+    assert np.bincount(again.labels).tolist() == [4, 4, 4] and again.skipped == ()
+    originals = [made.read(i, 24) for i in range(5)]
+    assert any(np.array_equal(again.read(0, 24), picture) for picture in originals)
+
+
+def test_exported_pictures_may_be_read_by_whom_the_user_lets(tmp_path):
+    old = os.umask(0o027)
+    try:
+        export(signs(range(2), per_class=1), tmp_path / "out", size=8)
+    finally:
+        os.umask(old)
+    assert {p.stat().st_mode & 0o777 for p in (tmp_path / "out").rglob("*.png")} == {0o640}
+
+
+def test_pictures_that_cannot_be_decoded_are_named_and_others_drawn_for_them(tmp_path):
+    def read(i, size):
+        if i == 1:
+            raise InputError("picture-broken", "'p1' is broken")
+        return np.full((size, size, 3), i, np.uint8)
+
+    made = Dataset("s", np.zeros(4, np.int32), ("a",), tuple(f"p{i}" for i in range(4)), read)
+    told = []
+    assert export(made, tmp_path / "out", per_class=3, size=8, skip=told.append) == 3
+    kept = {int(np.asarray(Image.open(p)).max()) for p in (tmp_path / "out").rglob("*.png")}
+    assert kept == {0, 2, 3} and told == ["skipped picture-broken: 'p1' is broken"]
+    assert set(np.unique(np.asarray(contact_sheet(made, per_class=3, size=8)))) == {0, 2, 3, 255}
+
+
+def test_a_class_without_any_picture_that_can_be_decoded_is_an_error(tmp_path):
+    def read(i, size):
+        raise InputError("picture-broken", "'p' is broken")
+
+    made = Dataset("s", np.zeros(2, np.int32), ("a",), ("p", "p"), read)
+    for show in (contact_sheet, lambda d: export(d, tmp_path / "out")):
+        with pytest.raises(InputError, match="'p' is broken"):
+            show(made)
+
+
+def test_class_names_cannot_lead_an_export_out_of_its_folder(tmp_path):
+    names = ("../../evil", "/etc", ".hidden", "a\0b", "x" * 300, "same", "same")
+    labels = np.arange(len(names), dtype=np.int32)
+    made = Dataset("odd", labels, names, names, lambda i, size: np.zeros((size, size, 3), np.uint8))
+    assert export(made, tmp_path / "out", size=8) == len(names)
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+    assert folder_dataset(tmp_path / "out").n_classes == len(names)
+
+
+def test_an_export_mixes_with_nothing_and_leaves_nothing_half_written(tmp_path):
+    (tmp_path / "mine.txt").write_text("keep")
+    with pytest.raises(UsageError, match="not empty"):
+        export(signs(), tmp_path)
+    assert os_names(tmp_path) == ["mine.txt"]
+    with pytest.raises(StorageError, match="cannot be written"):
+        export(signs(), tmp_path / "mine.txt" / "below")
+
+    def read(i, size):
+        raise KeyboardInterrupt
+
+    stopped = Dataset("s", np.zeros(1, np.int32), ("a",), ("p",), read)
+    with pytest.raises(KeyboardInterrupt):
+        export(stopped, tmp_path / "out")
+    assert [p for p in (tmp_path / "out").rglob("*") if p.is_file()] == []
+
+
+def os_names(folder):
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_a_failed_write_leaves_no_temporary_file(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Image.Image, "save", full)
+    made = Dataset(
+        "s", np.zeros(1, np.int32), ("a",), ("p",), lambda i, size: np.zeros((size, size, 3), np.uint8)
+    )
+    with pytest.raises(StorageError, match="No space left"):
+        export(made, tmp_path / "out")
+    assert [p for p in (tmp_path / "out").rglob("*") if p.is_file()] == []
+
+
+@pytest.mark.parametrize("classes", [[], [48], [-1]])
+def test_previews_of_classes_that_do_not_exist_are_refused(classes):
+    with pytest.raises(UsageError, match=r"classes 0\.\.47"):
+        contact_sheet(signs(), classes)

@@ -1,0 +1,272 @@
+"""Deltas: the file gives back every bit, applying writes those values alone, a broken file is refused."""
+
+import json
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from mutants import without_checksum
+
+from tinytrain.base.errors import InputError, StorageError
+from tinytrain.base.safetensors import decode, encode
+from tinytrain.delta.delta import Slice, apply
+from tinytrain.delta.file import decode_delta, encode_delta, load_delta, save_delta
+from tinytrain.network.file import encode_network, load_network, save_network
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.plan.budget import Budget
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.policies.common import Policy
+
+
+def recipe(network, *_):
+    """Layer 6 in part, layer 9 whole, biases of both."""
+    updates = (Update(6, (7, 1, 4), bias=True), Update(9, tuple(range(24)), bias=True))
+    return Recipe("test", updates, ((1e-2, 1e-2),) * 2, "adam", "constant", 1.0, 3, head="lda", views=3)
+
+
+LDA = Policy("test", recipe, "none", macs_limited=False)
+
+
+@pytest.fixture(scope="module")
+def network():
+    return toy_network()
+
+
+@pytest.fixture(scope="module")
+def delta(network):
+    return adapt(network, toy_episode(), Budget(2**22), LDA).delta
+
+
+def parts(delta):
+    """Tensors and metadata of a delta's file, ready to be damaged."""
+    tensors, metadata = decode(encode_delta(delta))
+    return {name: array.copy() for name, array in tensors.items()}, dict(metadata)
+
+
+def same(a: np.ndarray | None, b: np.ndarray | None) -> bool:
+    return (a is None and b is None) or (
+        a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    )
+
+
+def test_a_delta_survives_the_file_bit_for_bit(delta, tmp_path):
+    save_delta(tmp_path / "a.safetensors", delta)
+    again = load_delta(tmp_path / "a.safetensors")
+    assert [(s.layer, s.part) for s in again.slices] == [
+        (6, "weight"),
+        (6, "bias"),
+        (9, "weight"),
+        (9, "bias"),
+    ]
+    for ours, theirs in zip(delta.slices, again.slices, strict=True):
+        assert same(ours.channels, theirs.channels) and same(ours.values, theirs.values)
+    for name in ("weights", "offsets", "means", "counts", "factor"):
+        assert same(getattr(delta.head, name), getattr(again.head, name)), name
+    for name in ("kind", "temperature", "left_out"):
+        assert getattr(delta.head, name) == getattr(again.head, name)
+    for name in ("backbone", "backbone_name", "class_names", "views"):
+        assert getattr(delta, name) == getattr(again, name)
+    assert again.report == json.loads(json.dumps(delta.report))
+    save_delta(tmp_path / "b.safetensors", again)
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+
+
+def test_applying_writes_the_values_over_and_leaves_every_other_bit(network, delta):
+    before = encode_network(network)
+    adapted = apply(network, delta)
+    assert encode_network(network) == before, "the backbone itself does not change"
+    changed = {(s.layer, s.part): s for s in delta.slices}
+    for i, layer in enumerate(network.layers):
+        expected = network.float_weight(i)
+        if (i, "weight") in changed:
+            s = changed[i, "weight"]
+            expected[:, s.channels] = s.values
+            assert same(adapted.weights[i], expected) and adapted.scales[i] is None
+        else:
+            assert same(adapted.weights[i], network.weights[i]) and same(adapted.scales[i], network.scales[i])
+        bias = changed[i, "bias"].values if (i, "bias") in changed else network.biases[i]
+        assert same(adapted.biases[i], bias), layer.name
+
+
+def test_reading_the_backbone_again_is_the_inverse(network, delta, tmp_path):
+    save_network(network, tmp_path / "net.safetensors")
+    stored = (tmp_path / "net.safetensors").read_bytes()
+    backbone = load_network(tmp_path / "net.safetensors")
+    assert apply(backbone, delta).digest != backbone.digest
+    assert encode_network(load_network(tmp_path / "net.safetensors")) == stored == encode_network(backbone)
+
+
+def test_an_exported_network_is_the_applied_one(network, delta, tmp_path):
+    adapted = apply(network, delta)
+    save_network(adapted, tmp_path / "adapted.safetensors")
+    again = load_network(tmp_path / "adapted.safetensors")
+    assert again.digest == adapted.digest
+    assert all(same(a, b) for a, b in zip(again.weights, adapted.weights, strict=True))
+
+
+def test_another_backbone_is_refused_by_name(delta):
+    with pytest.raises(
+        InputError, match=r"wrong-backbone: the delta belongs to toy \(.*not to other"
+    ) as caught:
+        apply(toy_network(seed=1, name="other"), delta)
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Slice(12, "bias", np.zeros(1, np.int32), np.zeros(1, np.float32)),
+        Slice(6, "bias", np.array([24], np.int32), np.zeros(1, np.float32)),
+        Slice(6, "weight", np.array([0], np.int32), np.zeros((9, 1), np.float32)),
+    ],
+)
+def test_values_that_do_not_fit_the_backbone_are_refused(network, delta, bad):
+    with pytest.raises(InputError, match="delta-shape"):
+        apply(network, replace(delta, slices=(bad,)))
+
+
+def test_a_head_of_another_width_is_refused(network, delta):
+    narrow = replace(delta.head, kind="cosine", means=delta.head.means[:, :5])
+    with pytest.raises(InputError, match="delta-shape"):
+        apply(network, replace(delta, head=narrow))
+
+
+def test_every_truncation_is_refused(delta):
+    data = encode_delta(delta)
+    for length in range(0, len(data), 97):
+        with pytest.raises(InputError):
+            decode_delta(*decode(data[:length]))
+
+
+def test_every_flipped_byte_is_refused(delta):
+    """All bytes of the header, the checksum among them, and 500 of the values."""
+    data, draw = bytearray(encode_delta(delta)), random.Random(0)
+    start = 8 + int.from_bytes(data[:8], "little")
+    for at in (*range(start), *(draw.randrange(start, len(data)) for _ in range(500))):
+        for bits in (0x20, 1 << draw.randrange(8)):  # 0x20 is lower and upper case
+            data[at] ^= bits
+            with pytest.raises(InputError):
+                decode_delta(*decode(bytes(data)))
+            data[at] ^= bits
+    decode_delta(*decode(bytes(data)))
+
+
+def test_a_flipped_value_is_called_what_it_is(delta, tmp_path):
+    data = bytearray(encode_delta(delta))
+    data[-1] ^= 1
+    (tmp_path / "d.safetensors").write_bytes(data)
+    with pytest.raises(
+        InputError, match=r"file-checksum: .*d\.safetensors: .* copy the file again; .* leave out file_sha256"
+    ) as caught:
+        load_delta(tmp_path / "d.safetensors")
+    assert caught.value.exit_code == 3
+
+
+def test_a_delta_from_before_there_were_checksums_is_read(delta):
+    old = without_checksum(encode_delta(delta))
+    assert b"sha256" not in old and encode_delta(decode_delta(*decode(old))) == encode_delta(delta)
+
+
+def damage_tensor(name, change):
+    def damage(tensors, metadata):
+        tensors[name] = change(tensors[name])
+
+    return damage
+
+
+def damage_json(key, **changes):
+    def damage(tensors, metadata):
+        metadata[key] = json.dumps({**json.loads(metadata[key]), **changes})
+
+    return damage
+
+
+def put(array, index, value):
+    array[index] = value
+    return array
+
+
+DAMAGES = {
+    "another kind": (lambda t, m: m.update(kind="tinytrain-network"), "delta-kind"),
+    "a later schema": (lambda t, m: m.update(schema="2"), "delta-schema"),
+    "more metadata": (lambda t, m: m.update(note="hello"), "delta-metadata"),
+    "less metadata": (lambda t, m: m.pop("classes"), "delta-metadata"),
+    "a short digest": (lambda t, m: m.update(backbone="ab12"), "delta-metadata"),
+    "a name with control characters": (lambda t, m: m.update(backbone_name="\x1b[31m"), "delta-metadata"),
+    "a report that is a list": (lambda t, m: m.update(report="[]"), "delta-metadata"),
+    "an infinite number in the report": (lambda t, m: m.update(report='{"x":[1e999]}'), "delta-metadata"),
+    "NaN in the report": (lambda t, m: m.update(report='{"x":NaN}'), "json-number"),
+    "text that is no JSON": (lambda t, m: m.update(head="{"), "json-invalid"),
+    "one class": (lambda t, m: m.update(classes='["a"]'), "delta-classes"),
+    "a class twice": (lambda t, m: m.update(classes='["a","b","a"]'), "delta-classes"),
+    "a class without a name": (lambda t, m: m.update(classes='["a","b",""]'), "delta-classes"),
+    "classes that are numbers": (lambda t, m: m.update(classes="[1,2,3]"), "delta-classes"),
+    "more classes than rows": (lambda t, m: m.update(classes='["a","b","c","d"]'), "delta-head"),
+    "an unknown head": (damage_json("head", kind="forest"), "delta-head"),
+    "a head of no kind": (damage_json("head", kind=["lda"]), "delta-head"),
+    "temperature 0": (damage_json("head", temperature=0), "delta-head"),
+    "a temperature in words": (damage_json("head", temperature="warm"), "delta-head"),
+    "a left-out share above 1": (damage_json("head", left_out=1.5), "delta-head"),
+    "no views": (damage_json("head", views=0), "delta-head"),
+    "views that are no count": (damage_json("head", views=True), "delta-head"),
+    "one more fact": (damage_json("head", colour="red"), "delta-head"),
+    "no means": (lambda t, m: t.pop("head.means"), "tensor-missing"),
+    "no factor": (lambda t, m: t.pop("head.factor"), "tensor-missing"),
+    "channels without values": (lambda t, m: t.pop("6.weight.values"), "tensor-missing"),
+    "an unknown tensor": (lambda t, m: t.update(extra=np.zeros(1, np.float32)), "tensor-unknown"),
+    "a layer with a leading zero": (
+        lambda t, m: t.update({"06.bias.values": t["6.bias.values"]}),
+        "tensor-unknown",
+    ),
+    "NaN in a value": (
+        damage_tensor("6.weight.values", lambda a: put(a, (0, 0), np.nan)),
+        "delta-not-finite",
+    ),
+    "infinity in a mean": (damage_tensor("head.means", lambda a: put(a, (0, 0), np.inf)), "delta-not-finite"),
+    "means in a row": (damage_tensor("head.means", lambda a: a.reshape(-1)), "delta-head"),
+    "counts as floats": (damage_tensor("head.counts", lambda a: a.astype(np.float32)), "delta-head"),
+    "a class of nothing": (damage_tensor("head.counts", lambda a: put(a, 0, 0)), "delta-head"),
+    "a factor too short": (damage_tensor("head.factor", lambda a: a[:-1]), "delta-head"),
+    "a factor that is not definite": (damage_tensor("head.factor", lambda a: put(a, 2, -1)), "delta-head"),
+    "falling channels": (damage_tensor("6.weight.channels", lambda a: a[::-1].copy()), "delta-slice"),
+    "a channel twice": (damage_tensor("6.weight.channels", lambda a: put(a, 1, a[0])), "delta-slice"),
+    "a negative channel": (damage_tensor("6.weight.channels", lambda a: put(a, 0, -1)), "delta-slice"),
+    "no channel": (damage_tensor("6.weight.channels", lambda a: a[:0]), "delta-slice"),
+    "fewer values than channels": (
+        damage_tensor("6.weight.values", lambda a: a[:, :2].copy()),
+        "delta-slice",
+    ),
+    "values in a row": (damage_tensor("6.weight.values", lambda a: a.reshape(-1)), "delta-slice"),
+    "values as integers": (damage_tensor("6.bias.values", lambda a: a.astype(np.int32)), "delta-slice"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_malformed_content_is_refused_by_its_own_name(delta, name):
+    damage, code = DAMAGES[name]
+    tensors, metadata = parts(delta)
+    damage(tensors, metadata)
+    with pytest.raises(InputError) as caught:
+        decode_delta(*decode(encode(tensors, metadata)))
+    assert caught.value.code == code
+
+
+def test_a_network_file_is_no_delta(network, tmp_path):
+    save_network(network, tmp_path / "net.safetensors")
+    with pytest.raises(InputError, match="delta-kind"):
+        load_delta(tmp_path / "net.safetensors")
+
+
+def test_nan_is_not_written(delta, tmp_path):
+    bad = replace(delta, head=replace(delta.head, offsets=np.full_like(delta.head.offsets, np.nan)))
+    for broken in (bad, replace(delta, report={"x": float("nan")})):
+        with pytest.raises(InputError, match="delta-not-finite"):
+            save_delta(tmp_path / "x.safetensors", broken)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_folder_that_does_not_exist_is_a_storage_error(delta, tmp_path):
+    with pytest.raises(StorageError, match="create the folder first"):
+        save_delta(tmp_path / "missing" / "x.safetensors", delta)

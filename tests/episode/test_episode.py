@@ -1,0 +1,115 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tinytrain.base.errors import InputError
+from tinytrain.episode.episode import Episode, Pictures
+
+
+def pictures(*labels, prefix="p"):
+    return Pictures(
+        labels=np.array(labels, dtype=np.int32),
+        names=tuple(f"{prefix}{i}" for i in range(len(labels))),
+        read=lambda i, size: np.full((size, size, 3), i, np.uint8),
+    )
+
+
+def test_shots_count_the_support_pictures_of_each_class():
+    episode = Episode(pictures(0, 1, 1, 2), pictures(), ("a", "b", "c"))
+    assert episode.n_way == 3
+    assert episode.shots.tolist() == [1, 2, 1]
+
+
+@pytest.mark.parametrize("names, count", [((), "0 classes"), (("a",), "1 class")])
+def test_fewer_than_two_classes_are_refused_with_their_number(names, count):
+    with pytest.raises(InputError, match=f"{count} given") as caught:
+        Episode(pictures(*[0] * len(names)), pictures(), names)
+    assert caught.value.code == "one-class"
+
+
+def test_a_class_without_support_is_refused_by_name():
+    with pytest.raises(InputError, match="'b' has no support") as caught:
+        Episode(pictures(0, 0), pictures(0, 1), ("a", "b"))
+    assert caught.value.code == "empty-class"
+
+
+@pytest.mark.parametrize("support, query, bad", [((0, 1, 2), (), 2), ((0, 1), (-1,), -1), ((0, 1), (5,), 5)])
+def test_a_label_that_is_no_class_is_refused(support, query, bad):
+    with pytest.raises(InputError, match=f"label {bad} given") as caught:
+        Episode(pictures(*support), pictures(*query), ("a", "b"))
+    assert caught.value.code == "bad-label"
+
+
+NAMES = {
+    "twice": (("a", "b", "a"), "2 classes are called 'a'"),
+    "twice for a file system": (("e\u0301", "b", "\u00e9"), "2 classes are called '\u00e9'"),
+    "half a letter": (("a", "\ud800", "c"), "class name '\\ud800' is no text"),
+    "none": (("a", "", "c"), "class name '' is no text of 1 to 1,100 letters"),
+    "a number": (("a", 2, "c"), "class name 2 is no text"),
+    "long": (("a", "b" * 1101, "c"), "class name 'bbb"),
+}
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_class_names_that_no_delta_can_keep_are_refused_before_any_work(case):
+    names, said = NAMES[case]
+    with pytest.raises(InputError) as caught:
+        Episode(pictures(0, 1, 2), pictures(), names)
+    assert caught.value.code == "class-names" and said in str(caught.value)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        ([f"{c}" for c in range(4097)], "too-many-classes"),
+        ([f"{c:01000}" for c in range(300)], "class-names"),
+    ],
+)
+def test_more_class_names_than_a_delta_can_keep_are_refused(names, code):
+    with pytest.raises(InputError) as caught:
+        Episode(pictures(*range(len(names))), pictures(), tuple(names))
+    assert caught.value.code == code
+
+
+def test_names_of_pictures_that_no_report_can_keep_are_refused_before_any_work():
+    for changes in ({"support": pictures(0, 1, prefix="\ud800")}, {"query": pictures(0, prefix="\ud800")}):
+        with pytest.raises(InputError, match=r"the name '.ud8000' is no text"):
+            Episode(**{"support": pictures(0, 1), "query": pictures(), "class_names": ("a", "b")} | changes)
+    with pytest.raises(InputError, match="is no text"):
+        Episode(pictures(0, 1), pictures(), ("a", "b"), source="\ud800")
+
+
+def test_take_keeps_order_labels_names_and_pixels():
+    some = pictures(0, 1, 2, 1).take(np.array([3, 0, 3]))
+    assert some.labels.tolist() == [1, 0, 1]
+    assert some.names == ("p3", "p0", "p3")
+    assert [some.read(i, 2)[0, 0, 0] for i in range(3)] == [3, 0, 3]
+    assert len(some.take([])) == 0
+
+
+def test_the_digest_tells_episodes_apart_and_nothing_else():
+    def digest(support, query=(), names=("a", "b"), prefix="p"):
+        return Episode(pictures(*support, prefix=prefix), pictures(*query), names).digest
+
+    assert digest((0, 1)) == digest((0, 1))
+    others = [
+        digest((0, 1), (1,)),
+        digest((1, 0)),
+        digest((0, 1), names=("a", "c")),
+        digest((0, 1), prefix="q"),
+    ]
+    assert len({digest((0, 1)), *others}) == 5
+
+
+def test_held_pictures_are_decoded_once_each_and_another_size_of_them_is_refused():
+    asked = []
+    some = replace(
+        pictures(0, 1, 1), read=lambda i, size: asked.append(i) or np.full((size, size, 3), i, np.uint8)
+    )
+    held = some.held(4)
+    assert [held.picture(i, 4)[0, 0, 0] for i in (2, 0, 1, 2)] == [2, 0, 1, 2] and asked == [0, 1, 2]
+    assert held.labels is some.labels and held.names is some.names
+    with pytest.raises(InputError, match="it must be 8 x 8"):
+        held.picture(0, 8)

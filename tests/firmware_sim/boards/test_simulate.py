@@ -1,0 +1,172 @@
+"""A simulated adaptation: what it is said to cost, and what is said where it does not fit."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tinytrain.base.errors import BudgetError
+from tinytrain.cli import main as cli
+from tinytrain.firmware_sim.boards.board import Figure, find_board
+from tinytrain.firmware_sim.boards.counters import Count
+from tinytrain.firmware_sim.boards.estimate import band, seconds, store_writes, wear
+from tinytrain.firmware_sim.boards.simulate import simulate
+from tinytrain.firmware_sim.boards.text import render_simulation, three_digits
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.plan.budget import Budget
+from tinytrain.policies.registry import find_policy
+
+ROOMY = Budget(memory=2**22)
+
+
+def board(**figures):
+    row = find_board("stm32h743")
+    return replace(row, **{name: Figure(value, "test") for name, value in figures.items()})
+
+
+def simulated(row, network=None, budget=ROOMY, policy="tinytrain"):
+    return simulate(
+        row, network or toy_network(), toy_episode(), budget, find_policy(policy), 0, 10.0, lambda *_: None
+    )
+
+
+# ---- estimates -----------------------------------------------------------------------------------
+
+
+def test_time_is_the_longer_of_computing_and_moving_plus_the_calls():
+    row = board(clock_mhz=100.0, macs_per_cycle=0.5, bytes_per_cycle=2.0, call_seconds=1e-3)
+    assert seconds(Count(calls=2, network_macs=10**8, bytes=10), row) == pytest.approx(2 + 2e-3)
+    assert seconds(Count(calls=0, network_macs=1, bytes=4 * 10**8), row) == pytest.approx(2)
+
+
+def test_a_band_is_half_to_twice():
+    assert band(3.0) == {"low": 1.5, "estimate": 3.0, "high": 6.0}
+
+
+def test_the_store_writes_one_delta_and_three_records_per_adaptation():
+    writes = store_writes(b"x" * 5000)
+    assert (writes["deltas"], writes["records"]) == (1, 3) and 100 < writes["record_bytes"] < 2000
+
+
+def test_without_a_controller_two_slots_share_the_wear():
+    worn = wear(board(erase_block_bytes=4096, erase_cycles=1000), b"x" * 5000)
+    assert worn["slot_bytes"] == 8192 and worn["blocks_erased_per_adaptation"] == 2
+    assert worn["adaptations_until_worn"] == 2000
+
+
+def test_a_controller_spreads_the_wear_over_the_medium():
+    row = replace(
+        board(erase_block_bytes=4096, erase_cycles=1000, flash_bytes=4096 * 10_000), wear_levelled=True
+    )
+    assert wear(row, b"x" * 5000)["adaptations_until_worn"] == 1000 * 10_000 // (2 + 3)
+
+
+# ---- fitting -------------------------------------------------------------------------------------
+
+
+def test_the_board_caps_the_arena():
+    simulation = simulated(board(ram_bytes=60_000))
+    ram = simulation.facts["ram"]
+    assert simulation.fits and 30_000 < ram["needs"] <= ram["has"] == 60_000
+    assert "which caps the budget of 4,194,304" in render_simulation(simulation.facts)
+
+
+def test_too_little_ram_names_what_is_missing_and_that_many_bytes_more_fit():
+    facts = simulated(board(ram_bytes=10_000)).facts
+    assert not facts["fits"] and facts["ram"]["missing"] == facts["ram"]["needs"] - 10_000 > 0
+    text = render_simulation(facts)
+    assert f"{facts['ram']['missing']:,} bytes of RAM are missing" in text and "stm32h743" in text
+    assert simulated(board(ram_bytes=facts["ram"]["needs"])).fits
+    assert not simulated(board(ram_bytes=facts["ram"]["needs"] - 1)).fits
+
+
+def test_too_little_flash_names_what_is_missing_and_that_many_bytes_more_fit():
+    small = {"flash_reserved_bytes": 0, "erase_block_bytes": 4096}
+    facts = simulated(board(flash_bytes=12_000, **small)).facts
+    assert not facts["fits"] and facts["flash"]["missing"] == facts["flash"]["needs"] - 12_000 > 0
+    assert any("have the flash" in text for text in facts["remedies"])
+    assert simulated(board(flash_bytes=facts["flash"]["needs"], **small)).fits
+    assert not simulated(board(flash_bytes=facts["flash"]["needs"] - 1, **small)).fits
+
+
+def test_a_budget_too_small_by_itself_is_no_fault_of_the_board():
+    with pytest.raises(BudgetError):
+        simulated(board(), budget=Budget(1000))
+
+
+def test_the_facts_are_json_and_marked_uncalibrated():
+    facts = json.loads(json.dumps(simulated(board()).facts, allow_nan=False))
+    assert facts["model"]["calibrated"] is False and "UNCALIBRATED" in render_simulation(facts)
+    assert facts["seconds"]["high"] == pytest.approx(4 * facts["seconds"]["low"])
+    assert facts["counted"]["network_macs"] == facts["counted"]["planned_network_macs"]
+    assert sum(facts["seconds"]["stages"].values()) == pytest.approx(facts["seconds"]["estimate"])
+    assert 0 < facts["battery"]["share"]["estimate"] < 1
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+
+def test_boards_are_listed(capsys):
+    assert cli.main(["simulate", "--boards"]) == 0
+    table = capsys.readouterr().out
+    assert cli.main(["simulate", "--board", "list"]) == 0
+    assert table == capsys.readouterr().out and "stm32f746" in table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ([], 2, "give --board NAME"),
+        (["--board", "stm32h734"], 2, "did you mean stm32h743"),
+        (["--board", "rp2040", "--battery", "0"], 2, "no number of watt-hours"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(capsys, arguments, code, said):
+    assert cli.main(["simulate", *arguments]) == code
+    out, err = capsys.readouterr()
+    assert out == "" and said in err and err.count("\n") == 1
+
+
+def test_a_misfit_has_an_exit_code_of_its_own(capsys):
+    assert cli.main(["simulate", "--board", "rp2040", "--shots", "2", "--json"]) == 7
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["fits"] is False and facts["ram"]["missing"] > 0 and facts["remedies"]
+
+
+@pytest.mark.parametrize("policy", ["tinytrain", "none", "full"])
+@pytest.mark.parametrize(
+    ("board", "budget", "code"),
+    [("rp2040", "1kB", 7), ("rp2040", "1MB", 7), ("rp2040", "64MB", 7), ("raspberry-pi-zero-2w", "1kB", 4)],
+)
+def test_what_does_not_fit_the_board_is_no_matter_of_the_budget(capsys, board, budget, code, policy):
+    """The remedy has to work: a larger budget is none where the board has no room for it."""
+    words = ["--board", board, "--budget", budget, "--policy", policy, "--way", "2", "--shots", "2"]
+    assert cli.main(["simulate", *words, "--json"]) == code
+    answer = json.loads(capsys.readouterr().out)
+    if code == 7:
+        assert answer["fits"] is False and answer["ram"]["missing"] > 0
+    else:
+        assert f"give --budget {answer['error']['smallest']} or more" in answer["error"]["message"]
+
+
+def test_times_have_three_digits_and_no_exponent():
+    assert [three_digits(x) for x in (0.08333, 130.6, 1499.7, 123_456)] == [
+        "0.0833",
+        "131",
+        "1,500",
+        "123,000",
+    ]
+
+
+def test_the_bytes_that_a_remedy_names_are_those_that_the_task_needs_with_its_queries():
+    network, episode = toy_network(), toy_episode(way=60, queries=1)
+    row = board(ram_bytes=125_000)
+    texts = simulate(row, network, episode, ROOMY, find_policy("full"), 0, 10.0, lambda *_: None).facts[
+        "remedies"
+    ]
+    (named,) = [text for text in texts if text.startswith("--policy tinytrain needs ")]
+    least = int(named.split()[-2])
+    adapt(network, episode, Budget(memory=least), "tinytrain")
+    with pytest.raises(BudgetError):
+        adapt(network, episode, Budget(memory=least - 1), "tinytrain")

@@ -1,0 +1,242 @@
+"""The guard: what it refuses and why, what is left then, and that it looks at nothing but the support."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tinytrain.base.errors import AdaptationRefusedError, InputError
+from tinytrain.delta.file import load_delta, save_delta
+from tinytrain.episode.episode import Pictures
+from tinytrain.guard.guard import LEAST_FIT, Evidence, final_loss, judge, label_fit, left_out_accuracy
+from tinytrain.heads.leave_one_out import COLUMNS, NEAR, OTHER, OWN, measure
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.plan.budget import Budget
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.policies.common import Policy
+from tinytrain.report import RENDERERS
+from tinytrain.runtime.predict import Predictor
+
+BIG = Budget(memory=2**22)
+NAMES = ("ant", "bee")
+SUPPORT = Pictures(np.repeat(np.arange(2, dtype=np.int32), 5), tuple("abcdefghij"), lambda i, size: None)
+
+
+def rows(margins) -> np.ndarray:
+    """What `measure` finds of ten pictures with these margins; similarity by chance is 0.2."""
+    made = np.zeros((10, COLUMNS), np.float32)
+    made[:, :] = (0, 0.1, 0, 0.5, 0.04)
+    made[:, 0] = np.asarray(margins, float) + 0.1
+    return made
+
+
+GOOD, BAD = rows(np.full(10, 0.3)), rows([0.3] * 9 + [-0.6])
+
+
+def verdict(force=False, **changes):
+    fields = {
+        "losses": [1.0, 0.5, 0.2, 0.1],
+        "steps": 4,
+        "finite": True,
+        "before": GOOD,
+        "after": GOOD,
+        "macs": 9,
+    }
+    return judge(Evidence(**(fields | changes)), SUPPORT, NAMES, force)
+
+
+CASES = {
+    "NaN in a loss": ({"losses": [1.0, np.nan], "after": None}, ["not-finite"]),
+    "infinity in the result": ({"finite": False}, ["not-finite"]),
+    "a loss that rose": ({"losses": [1.0, 0.5, 0.5, 1.01]}, ["diverged"]),
+    "labels that do not fit": ({"before": BAD, "after": BAD}, ["labels"]),
+    "worse left-out accuracy": ({"after": rows([0.3] * 9 + [-0.1])}, ["left-out"]),
+    "no better than guessing": (dict.fromkeys(("before", "after"), rows([0.3, -0.1] * 5)), ["left-out"]),
+    "everything": (
+        {"losses": [1.0, 2.0], "before": BAD, "after": rows([-1] * 10)}, ["diverged", "labels", "left-out"]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_reason_is_found_and_the_old_weights_stand(case):
+    changes, codes = CASES[case]
+    found = verdict(**changes)
+    assert not found.accepted and not found.forced and [r.code for r in found.reasons] == codes
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_force_keeps_all_but_what_is_not_finite(case):
+    changes, codes = CASES[case]
+    found = verdict(force=True, **changes)
+    assert found.accepted == found.forced == (codes != ["not-finite"])
+    assert [r.code for r in found.reasons] == codes
+
+
+def test_a_loss_that_stayed_is_no_reason():
+    assert verdict(losses=[1.0, 0.5, 0.5, 1.0]).accepted
+
+
+def test_what_is_good_is_accepted_and_force_is_no_news_then():
+    for force in (False, True):
+        found = verdict(force=force)
+        assert found.accepted and not found.forced and found.reasons == ()
+
+
+def test_without_training_there_is_nothing_to_refuse_but_suspects_are_named():
+    found = verdict(losses=[], before=BAD, after=None)
+    assert found.accepted and [s.name for s in found.suspects] == ["j"]
+
+
+def test_single_pictures_give_no_reason():
+    lonely = rows(np.full(10, np.nan))
+    found = verdict(before=lonely, after=lonely)
+    assert (
+        found.accepted and found.measures["label_fit"] is None and found.measures["left_out_before"] is None
+    )
+
+
+def test_label_fit_is_the_worst_tenth_less_half_of_the_median_on_the_scale_of_chance():
+    assert label_fit(BAD) == pytest.approx((-0.6 - 0.15) / 0.2, rel=1e-4)
+    assert label_fit(BAD) < LEAST_FIT < label_fit(GOOD)
+    assert label_fit(rows([-0.6] * 10)) == pytest.approx(-0.6 / 0.2, rel=1e-4), (
+        "a negative median does not count"
+    )
+    assert label_fit(BAD[5:]) == pytest.approx(label_fit(BAD)), "of a few pictures, one is the worst tenth"
+    assert left_out_accuracy(BAD) == 0.9
+    assert left_out_accuracy(rows([0.0] * 10)) == 0, "as close to another class is not closer to its own"
+
+
+def test_the_final_loss_is_the_mean_of_the_last_quarter():
+    assert final_loss([9, 9, 9, 9, 9, 9, 1, 2]) == 1.5 and final_loss([3.0]) == 3
+
+
+# ---- on a network ------------------------------------------------------------------------------
+
+
+def policy(rate=1e-3, steps=6, optimizer="adam"):
+    def recipe(network, *_):
+        last = range(6, len(network.layers))
+        updates = tuple(Update(i, tuple(range(network.layers[i].cout)), bias=True) for i in last)
+        rates = ((rate, rate),) * len(updates)
+        return Recipe("test", updates, rates, optimizer, "constant", steps=steps, head="lda", views=3)
+
+    return Policy("test", recipe, "none", macs_limited=False)
+
+
+def wrong_labels(episode, share=0.4):
+    labels = episode.support.labels.copy()
+    chosen = np.random.default_rng(0).permutation(len(labels))[: round(share * len(labels))]
+    labels[chosen] = (labels[chosen] + 1) % episode.n_way
+    return replace(episode, support=replace(episode.support, labels=labels))
+
+
+@pytest.fixture(scope="module")
+def refused():
+    report = adapt(toy_network(), toy_episode(3, 6, 4), BIG, policy(1e4, optimizer="sgd"))
+    assert not report.guard.accepted
+    return report
+
+
+def test_what_is_refused_predicts_like_the_unadapted_network(refused):
+    assert (refused.after == refused.before_cosine).all()
+    unadapted = adapt(toy_network(), refused.episode, BIG, "none")
+    assert refused.delta.slices == () and refused.delta.head.kind == "cosine" and refused.delta.views == 1
+    # The features of the refused one were cached in 8 bits.
+    np.testing.assert_allclose(refused.delta.head.weights, unadapted.delta.head.weights, atol=0.02)
+    logits = Predictor(refused.network, refused.delta).logits(refused.episode.query)
+    assert (logits.argmax(axis=1) == refused.after).all()
+
+
+def test_the_report_of_a_refusal_says_why_and_can_be_saved(refused, tmp_path):
+    facts = json.loads(json.dumps(refused.to_json(), allow_nan=False))
+    assert facts["guard"]["accepted"] is False and facts["guard"]["reasons"]
+    text = RENDERERS[".txt"](facts)
+    assert "guard       kept the old weights: " + facts["guard"]["reasons"][0]["text"] in text
+    save_delta(tmp_path / "d.safetensors", refused.delta)
+    assert load_delta(tmp_path / "d.safetensors").report["guard"] == facts["guard"]
+
+
+def test_training_stops_in_the_step_after_the_first_number_that_is_none():
+    report = adapt(toy_network(), toy_episode(), BIG, policy(1e30, steps=40, optimizer="sgd"))
+    assert [r.code for r in report.guard.reasons] == ["not-finite"] and report.withheld is None
+    assert len(report.losses) <= 3 and not np.isfinite(report.losses[-1])
+    assert report.to_json()["losses"][-1] is None
+    assert f"{len(report.losses)} of 40 steps" in report.guard.reasons[0].text
+    forced = adapt(toy_network(), toy_episode(), BIG, policy(1e30, steps=40, optimizer="sgd"), force=True)
+    assert not forced.guard.accepted and forced.delta.is_finite()
+
+
+def test_forced_results_are_the_adapted_ones_and_say_so(refused):
+    forced = adapt(refused.network, refused.episode, BIG, policy(1e4, optimizer="sgd"), force=True)
+    assert forced.guard.accepted and forced.guard.forced and forced.withheld is None
+    assert (forced.after == refused.withheld).all() and forced.delta.slices
+    assert "kept because it was forced, although" in RENDERERS[".txt"](forced.to_json())
+
+
+def test_the_verdict_does_not_depend_on_the_labels_or_pictures_of_the_queries():
+    episode = toy_episode(3, 5, 4)
+    seen = set()
+    for k in range(6):
+        rng = np.random.default_rng(k)
+        query = replace(episode.query, labels=rng.permutation(episode.query.labels)).take(
+            rng.permutation(12)[: 2 * k]
+        )
+        report = adapt(toy_network(), replace(episode, query=query), BIG, policy(), lanes=1)
+        seen.add(json.dumps(report.guard.to_json()))
+    assert len(seen) == 1
+
+
+def test_the_measures_lie_in_the_arena_and_inside_the_budget(refused):
+    table = {row["name"]: row["bytes"] for row in refused.fit.program.table()}
+    assert table["left out (before)"] == table["left out (after)"] == 18 * COLUMNS * 4
+
+
+def test_a_network_that_is_not_finite_is_named_before_anything_runs():
+    network = toy_network()
+    bias = network.biases[3].copy()
+    bias[1] = np.nan
+    biases = (*network.biases[:3], bias, *network.biases[4:])
+    with pytest.raises(InputError, match=f"1 of {len(bias)} numbers of {network.layers[3].name}.bias"):
+        adapt(replace(network, biases=biases), toy_episode(), BIG, policy())
+
+
+def test_a_network_that_overflows_before_training_is_refused_altogether():
+    network = toy_network()
+    last = len(network.layers) - 1
+    weights = (*network.weights[:last], np.full(network.weights[last].shape, 3e38, np.float32))
+    huge = replace(network, weights=weights, scales=(*network.scales[:last], None))
+    with pytest.raises(AdaptationRefusedError, match="as it is gives NaN or infinity"):
+        adapt(huge, toy_episode(), BIG, policy())
+
+
+def test_wrong_labels_lower_the_fit_of_labels():
+    fits = [
+        adapt(toy_network(), made, BIG, "none").guard.measures["label_fit"]
+        for seed in range(4)
+        for made in (toy_episode(3, 8, 0, seed), wrong_labels(toy_episode(3, 8, 0, seed)))
+    ]
+    assert np.mean(fits[1::2]) < np.mean(fits[::2])
+
+
+def test_more_support_than_a_step_sees_is_measured_class_by_class_in_turn(monkeypatch):
+    seen = []
+
+    def watched(evidence, *rest):
+        seen.append(evidence.before.copy())  # it lies in the arena
+        return judge(evidence, *rest)
+
+    monkeypatch.setattr("tinytrain.pipeline.adapt.judge", watched)
+    report = adapt(toy_network(), toy_episode(3, 20, 0), BIG, "none")
+    assert report.fit.resources.step_support < 60
+    support = report.episode.support
+    embedded = Predictor(report.network, report.delta).embed(support)
+    embedded /= np.linalg.norm(embedded, axis=1, keepdims=True)
+    means = np.stack([embedded[support.labels == k].mean(axis=0) for k in range(3)])
+    want = np.empty((60, COLUMNS), np.float32)
+    measure(want, embedded, support.labels, means, np.full(3, 20, "f"), np.empty_like(means))
+    # Features were cached in 8 bits.
+    np.testing.assert_allclose(seen[0][:, [OWN, OTHER, NEAR]], want[:, [OWN, OTHER, NEAR]], atol=0.05)

@@ -1,0 +1,240 @@
+"""Heads against their formulas in float64, in batches, inside memory that is given."""
+
+import numpy as np
+import pytest
+
+from tinytrain import kernels
+from tinytrain.heads.classifier import (
+    RIDGE,
+    SHRINKAGE,
+    TEMPERATURE_SHARE,
+    TEMPERATURES,
+    Head,
+    HeadArrays,
+    _left_out_logit,
+    excess_of_means,
+    fit_head,
+    softmax,
+)
+
+WAY, SIZE = 4, 12
+LABELS = np.array([0, 1, 2, 3, 0, 1, 2, 0, 1, 0], np.int32)
+SHOTS = np.bincount(LABELS)
+BACKENDS = pytest.mark.parametrize("backend", ["auto", "numpy"])
+KINDS = pytest.mark.parametrize("kind", ["cosine", "lda"])
+
+
+def embeddings(view=0):
+    rng = np.random.default_rng(view)
+    centres = np.random.default_rng(99).standard_normal((WAY, SIZE))
+    return (2 * centres[LABELS] + rng.standard_normal((len(LABELS), SIZE))).astype("f")
+
+
+def batches(views, size=3):
+    """Like the engine's: of length 1, and each batch overwrites the one before."""
+
+    def stream():
+        memory = np.empty((size, SIZE), np.float32)
+        for view in views:
+            for first in range(0, len(LABELS), size):
+                part = unit(embeddings(view))[first : first + size]
+                memory[: len(part)] = part
+                yield memory[: len(part)], LABELS[first : first + size]
+
+    return stream
+
+
+def blank(kind, fill=0.0):
+    full = [np.full(shape, fill, np.float32) for shape in ((WAY, SIZE), WAY, (WAY, SIZE), WAY, (SIZE, SIZE))]
+    return HeadArrays(*full[:4], full[4] if kind == "lda" else None)
+
+
+def fitted(kind, views=(0,), backend="auto", fill=np.nan):
+    return fit_head(kind, kernels.load(backend), blank(kind, fill), batches(views), batches((0,)), SHOTS)
+
+
+def unit(x):
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def means(x, labels):
+    return np.stack([x[labels == k].mean(axis=0) for k in range(WAY)])
+
+
+def covariance(x, labels):
+    """Within classes, shrunk to a multiple of the identity."""
+    centred = x - means(x, labels)[labels]
+    s = centred.T @ centred / len(x)
+    return (1 - SHRINKAGE) * s + (SHRINKAGE * np.trace(s) / SIZE + 1e-7) * np.eye(SIZE)
+
+
+def excess(x, labels):
+    """What the scatter of one picture adds to mean^T S^-1 mean: the trace of S^-1 times the covariance."""
+    centred = x - means(x, labels)[labels]
+    return np.trace(np.linalg.inv(covariance(x, labels)) @ centred.T @ centred) / len(x)
+
+
+def offsets(m, inverse, excess, pictures):
+    return -0.5 * (np.einsum("kd,de,ke->k", m, inverse, m) - excess / pictures)
+
+
+@BACKENDS
+def test_the_cosine_head_compares_with_mean_directions(backend):
+    x = unit(embeddings().astype(float))
+    head = fitted("cosine", backend=backend)
+    np.testing.assert_allclose(head.means, means(x, LABELS), atol=1e-5)
+    np.testing.assert_allclose(head.logits(embeddings()), x @ unit(means(x, LABELS)).T, atol=1e-5)
+
+
+@BACKENDS
+@pytest.mark.parametrize("views", [(0,), (0, 1, 2)])
+def test_the_lda_head_is_the_shrunk_discriminant_of_all_views(backend, views):
+    x = unit(np.concatenate([embeddings(v) for v in views]).astype(float))
+    labels = np.tile(LABELS, len(views))
+    head = fitted("lda", views, backend)
+    m, inverse = means(x, labels), np.linalg.inv(covariance(x, labels))
+    np.testing.assert_allclose(head.weights, m @ inverse, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(head.offsets, offsets(m, inverse, excess(x, labels), SHOTS), rtol=1e-3)
+    assert head.counts.tolist() == np.bincount(labels).tolist()
+
+
+def test_a_class_of_one_picture_is_answered_as_often_as_classes_of_ten():
+    """Pictures of every class alike, drawn from the same distribution."""
+    rng = np.random.default_rng(3)
+    shots, found = np.array([1, 10, 10, 10]), np.zeros(WAY)
+    labels = np.repeat(np.arange(WAY, dtype=np.int32), shots)
+    for _ in range(40):
+        centres = rng.standard_normal((WAY, SIZE))
+        pictures = (centres[labels] + rng.standard_normal((len(labels), SIZE))).astype("f")
+        queries = np.repeat(centres, 25, axis=0) + rng.standard_normal((25 * WAY, SIZE))
+        arrays = blank("lda")
+
+        def stream(pictures=pictures):
+            yield unit(pictures), labels
+
+        head = fit_head("lda", kernels.load(), arrays, stream, stream, shots)
+        found += np.bincount(head.logits(queries.astype("f")).argmax(axis=1), minlength=WAY)
+    assert found[0] / found.sum() == pytest.approx(1 / WAY, abs=0.05)
+
+
+@BACKENDS
+def test_pictures_that_are_all_alike_leave_nothing_to_correct(backend):
+    factor = np.sqrt(np.float32(RIDGE)) * np.eye(SIZE, dtype="f")
+    assert excess_of_means(kernels.load(backend), factor) == pytest.approx(0, abs=1e-4)
+
+
+def left_out_logits(kind):
+    """(logits, label) in float64 of every picture that is not alone, itself taken out of its class mean."""
+    x = unit(embeddings().astype(float))
+    inverse = np.linalg.inv(covariance(x, LABELS))
+    for i, label in enumerate(LABELS):
+        if (label == LABELS).sum() < 2:
+            continue
+        m = means(x, LABELS)
+        m[label] = x[(label == LABELS) & (np.arange(len(x)) != i)].mean(axis=0)
+        if kind == "lda":
+            left = SHOTS - (np.arange(WAY) == label)
+            yield m @ inverse @ x[i] + offsets(m, inverse, excess(x, LABELS), left), label
+        else:
+            yield unit(m) @ x[i], label
+
+
+@KINDS
+def test_leave_one_out_takes_each_picture_out_of_its_own_class_mean(kind):
+    right = [logits.argmax() == label for logits, label in left_out_logits(kind)]
+    assert fitted(kind).left_out == pytest.approx(np.mean(right))
+
+
+@BACKENDS
+@KINDS
+def test_what_is_left_out_leaves_the_logit_of_a_class_with_one_picture_less(kind, backend):
+    arrays, table = blank(kind), kernels.load(backend)
+    fit_head(kind, table, arrays, batches((0,)), batches((0,)), SHOTS)
+    extra = excess_of_means(table, arrays.scatter) if kind == "lda" else 0.0
+    alone = SHOTS[LABELS] < 2
+    for e, label, (logits, _) in zip(
+        unit(embeddings())[~alone], LABELS[~alone], left_out_logits(kind), strict=True
+    ):
+        own = _left_out_logit(kind, table, arrays, e, label, SHOTS[label], extra)
+        assert own == pytest.approx(logits[label], rel=1e-3)
+
+
+@KINDS
+@pytest.mark.parametrize("share", [TEMPERATURE_SHARE, 1e-3])
+def test_the_temperature_is_a_share_of_the_lead_of_the_own_class_or_what_left_out_pictures_ask(
+    kind, share, monkeypatch
+):
+    monkeypatch.setattr("tinytrain.heads.classifier.TEMPERATURE_SHARE", share)
+    head = fitted(kind)
+    logits, own = head.logits(embeddings()), np.eye(WAY, dtype=bool)[LABELS]
+    lead = logits[own].mean() - logits[~own].mean()
+    found = list(left_out_logits(kind))
+    right = np.mean([logits.argmax() == label for logits, label in found])
+    sure = [np.mean([softmax(logits / t).max() for logits, _ in found]) for t in TEMPERATURES.astype(float)]
+    modest = TEMPERATURES[np.array(sure) <= right][0]
+    assert head.temperature == pytest.approx(max(share * lead, modest), rel=1e-4)
+
+
+@KINDS
+def test_labels_that_mean_nothing_give_no_confidence(kind):
+    rng = np.random.default_rng(0)
+    x, labels = rng.standard_normal((40, SIZE)).astype("f"), np.repeat(np.arange(WAY, dtype=np.int32), 10)
+
+    def stream():
+        yield unit(x), labels
+
+    arrays = blank(kind)
+    head = fit_head(kind, kernels.load(), arrays, stream, stream, np.full(WAY, 10))
+    assert head.left_out < 0.5
+    sure = head.probabilities(rng.standard_normal((200, SIZE)).astype("f")).max(axis=1)
+    assert sure.mean() < head.left_out + 0.15
+
+
+@KINDS
+def test_what_the_memory_held_before_and_the_size_of_batches_change_nothing(kind):
+    a, b = fitted(kind, fill=np.nan), fitted(kind, fill=7)
+    assert a.weights.tobytes() == b.weights.tobytes() and a.offsets.tobytes() == b.offsets.tobytes()
+
+
+def test_the_lda_head_is_solved_inside_the_given_memory(monkeypatch):
+    """numpy's solvers take workspaces of their own."""
+    for name in ("solve", "inv", "cholesky"):
+        monkeypatch.setattr(np.linalg, name, None)
+    assert np.isfinite(fitted("lda", backend="numba").weights).all()
+
+
+def test_a_head_lies_in_the_arrays_that_it_was_fitted_in():
+    arrays = blank("lda")
+    head = fit_head("lda", kernels.load(), arrays, batches((0,)), batches((0,)), SHOTS)
+    assert head.weights is arrays.weights and head.offsets is arrays.offsets and head.means is arrays.means
+
+
+def test_single_pictures_cannot_be_left_out():
+    one = np.arange(WAY, dtype=np.int32)
+
+    def stream():
+        yield unit(embeddings())[one], one
+
+    arrays = blank("cosine")
+    head = fit_head("cosine", kernels.load(), arrays, stream, stream, np.ones(WAY))
+    assert head.left_out is None and 0 < head.temperature < 1
+
+
+def test_pictures_that_all_look_alike_give_no_confidence():
+    def stream():
+        yield unit(np.ones((WAY, SIZE), np.float32)), np.arange(WAY, dtype=np.int32)
+
+    arrays = blank("cosine")
+    head = fit_head("cosine", kernels.load(), arrays, stream, stream, np.ones(WAY))
+    assert head.temperature == TEMPERATURES[-1]
+    np.testing.assert_allclose(head.probabilities(np.ones((1, SIZE), "f")), 1 / WAY, rtol=1e-5)
+
+
+def test_probabilities_are_a_softmax_at_the_fitted_temperature():
+    x, zero = embeddings(), np.zeros(WAY, "f")
+    weights = np.random.default_rng(1).standard_normal((WAY, SIZE)).astype("f")
+    warm, cold = (Head("cosine", weights, zero, weights, zero, temperature=t) for t in (1.0, 0.1))
+    np.testing.assert_allclose(warm.probabilities(x).sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(warm.probabilities(x), softmax(warm.logits(x)))
+    assert (cold.probabilities(x).max(axis=1) >= warm.probabilities(x).max(axis=1)).all()
+    assert (cold.probabilities(x).argmax(axis=1) == warm.probabilities(x).argmax(axis=1)).all()

@@ -1,0 +1,79 @@
+"""The shortest way into kernels: the same bits, for every layout, and a way back where there is no code."""
+
+import itertools
+import logging
+
+import numpy as np
+import pytest
+from kernelcases import CASES, Output, layouts
+from toynets import rng
+
+from tinytrain import kernels
+from tinytrain.kernels import fallback, reference
+from tinytrain.kernels.dispatch.direct import direct, product
+from tinytrain.kernels.fallback import guarded
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """Kernels as a run gets them: only these have a shorter way."""
+    pytest.importorskip("numba")
+    return kernels.load("auto")
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_the_shortest_way_into_a_kernel_gives_the_same_bits(compiled, name):
+    kernel, arguments = getattr(compiled, name), CASES[name](rng("direct", name))
+    outputs = []
+    for shorter in (False, True):
+        values = tuple(a.start.copy() if isinstance(a, Output) else a for a in arguments)
+        function, given = direct(kernel, values) if shorter else (kernel, values)
+        assert (function is not kernel) == shorter
+        function(*given)
+        outputs.append([v for v, a in zip(values, arguments, strict=True) if isinstance(a, Output)])
+    assert outputs[0]
+    for a, b in zip(*outputs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_products_of_every_layout_are_those_of_whole_matrices(compiled):
+    """By BLAS, and by the portable product, which has code for each of them."""
+    from tinytrain.kernels.dense import ordered_matmul
+
+    r = rng("layouts")
+    x, w = (r.standard_normal(shape).astype("f") for shape in ((5, 6), (6, 4)))
+    ordered = guarded("matmul", ordered_matmul, reference.matmul, set())
+    for kernel, a, b in itertools.product((compiled.matmul, ordered), layouts(x), layouts(w)):
+        for y in (np.full((5, 4), np.nan, np.float32), np.full((5, 9), np.nan, np.float32)[:, 3:7]):
+            function, given = direct(kernel, (y, a, b))
+            function(*given)
+            np.testing.assert_allclose(y, x @ w, rtol=1e-5, atol=1e-6)
+    assert len(ordered_matmul.signatures) >= 18
+
+
+def test_blas_gets_whole_matrices_by_the_shorter_way_and_no_others():
+    """`np.dot` would copy columns of a wider matrix, and refuses to write them."""
+    y, x, w = np.zeros((5, 4), "f"), np.zeros((5, 6), "f"), np.zeros((6, 4), "f")
+    assert [product((y, a, w))[0] for a in layouts(x)] == [np.dot, np.dot, np.matmul, np.dot]
+    assert [product((a, x, w))[0] for a in layouts(y)] == [np.dot, np.matmul, np.matmul, np.matmul]
+
+
+def test_what_has_no_shorter_way_is_called_as_it_is():
+    assert direct(reference.pool, (1, 2)) == (reference.pool, (1, 2))
+
+
+def test_a_kernel_without_code_is_replaced_by_its_twin_when_it_is_called(monkeypatch, caplog):
+    class Broken:
+        def compile(self, signature):
+            raise RuntimeError("no such target")
+
+        def __call__(self, *arguments):
+            raise RuntimeError("no such target")
+
+    monkeypatch.setattr(fallback, "TOLD", set())
+    call = guarded("pool", Broken(), lambda a, b: a + b, set())
+    bound, arguments = direct(call, (1, 2))
+    assert bound is call and not caplog.records
+    with caplog.at_level(logging.WARNING, "tinytrain"):
+        assert bound(*arguments) == 3
+    assert "pool cannot be compiled" in caplog.text

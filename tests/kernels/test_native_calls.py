@@ -1,0 +1,290 @@
+"""Calls that run in machine code one after another: the same bits, the same order, without Python's lock."""
+
+import ctypes
+import gc
+import sys
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+from kernelcases import CASES, Output, layouts
+from toynets import rng
+
+from tinytrain import kernels
+from tinytrain.kernels import blas
+from tinytrain.kernels.dispatch import direct, sgemm
+from tinytrain.kernels.dispatch import native_calls as stretch
+from tinytrain.kernels.dispatch.direct import product
+from tinytrain.kernels.dispatch.native_calls import Stretch, stretched, ways
+from tinytrain.runtime import bind as binding
+
+pytest.importorskip("numba")
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    return kernels.load("auto")
+
+
+@pytest.fixture
+def products():
+    if sgemm.sgemm() is None:
+        pytest.skip("numpy's BLAS does not show its function")
+    assert ways()["products"]
+
+
+def bound(kernel, *arguments):
+    return direct.direct(kernel, arguments)
+
+
+def forget(monkeypatch):
+    """What was found out about this machine is found out again."""
+    for cached in (stretch._runner, stretch._kernel, stretch._blas):
+        monkeypatch.setattr(stretch, cached.__name__, cached.__wrapped__)
+
+
+def additions(compiled, count, total=None, x=None):
+    """`count` calls that add 1 to `total`."""
+    total = np.zeros(4, np.float32) if total is None else total
+    x = np.ones(4, np.float32) if x is None else x
+    return total, [bound(compiled.accumulate, total, x) for _ in range(count)]
+
+
+# ---- the same bits -------------------------------------------------------------------------------
+
+
+def test_compiled_kernels_can_go_this_way_here():
+    assert ways()["kernels"]
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_every_kernel_gives_the_same_bits_in_a_stretch(compiled, name):
+    arguments, outputs = CASES[name](rng("stretch", name)), []
+    for together in (False, True):
+        values = tuple(a.start.copy() if isinstance(a, Output) else a for a in arguments)
+        total, (call,) = additions(compiled, 1)
+        calls = [bound(getattr(compiled, name), *values), call]
+        if together:
+            calls = stretched(calls)
+            assert len(calls) == (1 if name != "matmul" or ways()["products"] else 2)
+        binding.run(calls)
+        assert total.tolist() == [1] * 4
+        outputs.append([v for v, a in zip(values, arguments, strict=True) if isinstance(a, Output)])
+    for a, b in zip(*outputs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("m,k,n", [(2, 2, 2), (5, 6, 4), (33, 48, 17), (256, 64, 160)])
+def test_products_of_every_layout_have_the_bits_of_numpy(products, m, k, n):
+    r = rng("layouts", m)
+    x, w = (r.standard_normal(shape).astype("f") for shape in ((m, k), (k, n)))
+    for a in layouts(x):
+        for b in layouts(w):
+            for y in (np.full((m, n), np.nan, "f"), np.full((m, n + 5), np.nan, "f")[:, 3 : 3 + n]):
+                function, given = product((y, a, b))
+                function(*given)
+                want = y.copy()
+                y[...] = np.nan
+                (call,) = stretched([(function, given)] * 2)
+                assert isinstance(call[0], Stretch)
+                binding.run([call])
+                np.testing.assert_array_equal(y, want)
+
+
+def test_what_numpy_hands_to_other_functions_of_blas_stays_with_numpy(products):
+    """Vectors, a matrix times its own transpose, other types, lines that overlap or are not contiguous."""
+    x, w = np.ones((4, 6), np.float32), np.ones((6, 6), np.float32)
+    y = np.zeros((4, 6), np.float32)
+    assert sgemm.product_arguments(x, w, y)
+    overlapping = np.lib.stride_tricks.as_strided(x, (4, 6), (8, 4))
+    crooked = np.zeros(4 * 24 + 1, np.uint8)[1:].view(np.float32).reshape(4, 6)
+    for a, b, c in (
+        (overlapping, w, y),
+        (crooked, w, y),
+        (x, x[:, :4], np.zeros((4, 4), np.float32)),
+        (x[:1], w, y[:1]),
+        (x, w[:, :1], y[:, :1]),
+        (x[:, :1], w[:1], y),
+        (w, w.T, np.zeros((6, 6), np.float32)),
+        (x.astype(np.float64), w.astype(np.float64), y.astype(np.float64)),
+        (x[:, ::2], w[:3], y),
+        (x, w, np.asfortranarray(y)),
+    ):
+        assert sgemm.product_arguments(a, b, c) is None
+        calls = [(np.matmul, (a, b, c))] * 2
+        assert stretched(calls) == calls
+
+
+def test_what_numpy_refuses_or_copies_is_left_to_it():
+    x, w, y = np.ones((4, 6), np.float32), np.ones((6, 5), np.float32), np.zeros((4, 5), np.float32)
+    fixed = y.copy()
+    fixed.flags.writeable = False
+    square = np.ones((6, 6), np.float32)
+    for a, b, c in (
+        (x, w[:4], y),
+        (x, w, y[:2]),
+        (x, w, fixed),
+        (x[0], w, y[0]),
+        (x[None], w[None], y[None]),
+        (square, w, square[:, :5]),
+        (np.ones((6, 6), np.float32), square, square),
+    ):
+        assert sgemm.product_arguments(a, b, c) is None
+
+
+# ---- what is joined --------------------------------------------------------------------------------
+
+
+def test_calls_that_python_must_make_keep_their_place(compiled):
+    seen = []
+    total, calls = additions(compiled, 5)
+    calls.insert(2, (lambda: seen.append(total[0]), ()))
+    calls.append((lambda: seen.append(total[0]), ()))
+    joined = stretched(calls)
+    assert [isinstance(function, Stretch) for function, _ in joined] == [True, False, True, False]
+    binding.run(joined)
+    assert seen == [2, 5]
+
+
+def test_a_single_call_and_none_stay_what_they_are(compiled):
+    _, calls = additions(compiled, 1)
+    assert stretched(calls) == calls and stretched([]) == []
+
+
+def test_a_kernel_without_code_is_called_as_it_is(compiled):
+    calls = [(kernels.load("numpy").accumulate, (np.zeros(2, "f"), np.ones(2, "f")))] * 2
+    assert stretched(calls) == calls
+
+
+def test_without_llvmlite_python_makes_all_calls(compiled, monkeypatch):
+    _, calls = additions(compiled, 3)
+    monkeypatch.setitem(sys.modules, "tinytrain.kernels.dispatch.thunks", None)
+    forget(monkeypatch)
+    assert ways() == {"kernels": False, "products": False}
+    assert stretched(calls) == calls
+
+
+def test_a_numba_whose_code_is_called_in_other_ways_calls_it_itself(compiled, monkeypatch):
+    """Other fields of arrays, no such method, LLVM that refuses, a function without an address."""
+    from numba.core.codegen import JITCodeLibrary
+
+    from tinytrain.kernels.dispatch import thunks
+
+    _, calls = additions(compiled, 2)
+    forget(monkeypatch)
+    assert len(stretched(calls)) == 1
+    for owner, name, value in (
+        (stretch, "ARRAY_FIELDS", ("data", "shape")),
+        (thunks, "thunk", None),
+        (JITCodeLibrary, "get_pointer_to_function", lambda self, name: 0),
+    ):
+        with monkeypatch.context() as changed:
+            changed.setattr(owner, name, value)
+            assert stretched(calls) == calls
+            # Numba asks for the address of what it compiles, too.
+            assert owner is JITCodeLibrary or not ways()["kernels"]
+
+
+# ---- BLAS ------------------------------------------------------------------------------------------
+
+
+def test_a_product_that_has_other_bits_than_numpy_is_not_taken(products, monkeypatch):
+    nothing = ctypes.CFUNCTYPE(None)(lambda: None)
+    address = ctypes.cast(nothing, ctypes.c_void_p).value
+    stretch._blas.__wrapped__()  # whose right answer may lie where the next one is expected
+    monkeypatch.setattr(stretch, "sgemm", lambda: address)
+    assert stretch._blas.__wrapped__() is None
+
+
+def test_the_function_is_that_of_the_library_that_numpy_was_linked_with(products):
+    """Not of another one that some other package brought along."""
+    known = blas.library()
+    loaded = ctypes.CDLL(known["filepath"])
+    functions = [getattr(loaded, name) for name in sgemm.NAMES if hasattr(loaded, name)]
+    assert sgemm.sgemm() in [ctypes.cast(f, ctypes.c_void_p).value for f in functions]
+
+
+def test_a_numpy_that_shows_no_such_function_makes_its_products_itself(compiled, monkeypatch):
+    forget(monkeypatch)
+    monkeypatch.setattr(sgemm, "NAMES", ("no_such_function",))
+    assert sgemm.sgemm() is None
+    x, y = np.ones((4, 4), np.float32), np.zeros((4, 4), np.float32)
+    calls = [(np.dot, (x, x.copy(), y))] * 2
+    assert stretched(calls) == calls
+    assert len(stretched(additions(compiled, 2)[1])) == 1
+
+
+# ---- reliability -----------------------------------------------------------------------------------
+
+
+def test_a_stretch_keeps_its_arrays_alive_and_nothing_longer(compiled):
+    x = np.ones(4, np.float32)
+    alive = weakref.ref(x)
+    total, calls = additions(compiled, 2, x=x)
+    joined = stretched(calls)
+    del x, calls
+    gc.collect()
+    assert alive() is not None
+    binding.run(joined)
+    assert total.tolist() == [2] * 4
+    del joined
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_kernel_that_raises_ends_the_stretch_with_an_error(compiled):
+    import numba
+
+    @numba.njit(nogil=True)
+    def picky(x):
+        if x[0] > 1:
+            raise ValueError
+        x[0] += 10
+
+    total, (first, last) = additions(compiled, 2)
+    calls = [first, direct.entry(picky, picky)((total,)), last]
+    (joined,) = stretched(calls)
+    binding.run([joined])
+    assert total.tolist() == [12, 2, 2, 2]
+    with pytest.raises(RuntimeError, match="kernel picky, 2 of 3"):
+        binding.run([joined])
+    assert total.tolist() == [13, 3, 3, 3]
+
+
+def test_other_threads_run_meanwhile(compiled):
+    total, calls = additions(compiled, 2000, np.zeros(100_000, np.float32), np.ones(100_000, np.float32))
+    (joined,) = stretched(calls)
+    thread = threading.Thread(target=binding.run, args=([joined],))
+    turns, start = 0, time.perf_counter()
+    thread.start()
+    while thread.is_alive():
+        time.sleep(0.001)
+        turns += 1
+    assert total[0] == 2000
+    assert turns > 0.1 * (time.perf_counter() - start) / 0.001
+
+
+def test_threads_that_ask_at_once_share_one_piece_of_code():
+    from llvmlite import ir
+
+    from tinytrain.kernels.dispatch.thunks import WORD, thunk
+
+    kind = ir.FunctionType(ir.IntType(32), [WORD] * 11)
+    found, gate = [], threading.Barrier(4)
+
+    def ask():
+        gate.wait()
+        found.append(thunk(kind))
+
+    usual = threading.stack_size(2**20)  # for small machines
+    try:
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for t in threads:
+            t.start()
+    finally:
+        threading.stack_size(usual)
+    for t in threads:
+        t.join()
+    assert len(found) == 4 and len(set(found)) == 1

@@ -1,0 +1,67 @@
+"""The hash of the code: no module that makes a number is left out."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import toybench
+
+from tinytrain.base.errors import InputError
+from tinytrain.meta.bench.codehash import code_hash, sources
+from tinytrain.meta.bench.episode import run_job
+from tinytrain.meta.bench.jobs import expand, open_backbones
+from tinytrain.meta.bench.matrix import load_matrix
+
+# What an episode imports besides: packages that only hold others, stored kernels, pages, checks, the matrix.
+CHANGE_NOTHING = (
+    "compile_cache/", "report/__init__.py", "report/html.py", "report/text.py", "onnx/__init__.py",
+    "base/yaml_file.py", "meta/__init__.py", "bench/__init__.py", "bench/checks.py", "bench/codehash.py",
+    "bench/jobs.py", "bench/matrix.py", "bench/rates.py", "bench/seeds.py",
+)  # fmt: skip
+RUN = """
+import sys
+from tinytrain.meta.bench.episode import run_job
+from tinytrain.meta.bench.jobs import expand, open_backbones
+from tinytrain.meta.bench.matrix import load_matrix
+matrix, _ = load_matrix(sys.argv[1])
+run_job(expand(matrix, {}, open_backbones(matrix, ["toy"], {}))[0])
+for name, module in sys.modules.items():
+    if name.split(".")[0] == "tinytrain" and getattr(module, "__file__", None):
+        print(module.__file__)
+"""
+
+
+def test_every_module_that_an_episode_runs_is_in_the_hash_or_changes_no_number(tmp_path):
+    command = [sys.executable, "-c", RUN, str(toybench.write(tmp_path))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = {Path(line) for line in done.stdout.splitlines()}
+    assert len(loaded) > 50
+    left = loaded - {path for _, path in sources()}
+    assert not [str(path) for path in left if not any(part in str(path) for part in CHANGE_NOTHING)]
+
+
+def test_portable_kernels_are_other_code(monkeypatch):
+    monkeypatch.delenv("TINYTRAIN_PORTABLE", raising=False)
+    usual = code_hash.__wrapped__()
+    monkeypatch.setenv("TINYTRAIN_PORTABLE", "1")
+    assert code_hash.__wrapped__() != usual
+    monkeypatch.setenv("TINYTRAIN_PORTABLE", "0")
+    assert code_hash.__wrapped__() == usual
+
+
+def test_a_worker_without_the_setting_of_its_parent_refuses_the_job(tmp_path, monkeypatch):
+    """Its kernels are the usual ones, and its records would stand under the code of portable ones."""
+    matrix, _ = load_matrix(toybench.write(tmp_path))
+    job = expand(matrix, {}, open_backbones(matrix, ["toy"], {}))[0]
+    job = replace(job, entries=job.entries[:1])
+    assert len(run_job(job)) == 1
+    monkeypatch.setenv("TINYTRAIN_PORTABLE", "1")
+    of_parent = replace(job, code=code_hash.__wrapped__())
+    monkeypatch.delenv("TINYTRAIN_PORTABLE")
+    with pytest.raises(
+        InputError, match=f"with usual kernels, the run began with {of_parent.code}"
+    ) as refused:
+        run_job(of_parent)
+    assert refused.value.code == "worker-code"

@@ -1,0 +1,120 @@
+"""Pre-training: it learns, follows a teacher, and leaves a plain folded network."""
+
+import numpy as np
+import pytest
+import toynets
+import toyruns
+
+from tinytrain.backbones.load import load_backbone
+from tinytrain.base.errors import InputError
+from tinytrain.meta.training import losses
+from tinytrain.meta.training.architecture import architecture, initial_network
+from tinytrain.meta.training.offline import finish, table
+
+TEACHER = toynets.toy("headed")  # embeddings of 20 values
+EQUAL = [[0, 4, 3, 1], [8, 6, 3, 2], [12, TEACHER.embedding_size, 3, 1]]
+FAST = {"rate": 0.03, "relative": True, "bias_rate": 1e-3, "warm_up": 3}
+
+
+def losses_of(run) -> list[float]:
+    return [row["loss"] for row in run().rows[1:]]
+
+
+@pytest.mark.parametrize(("loss", "blocks"), [("cosine", EQUAL), ("relational", toyruns.BLOCKS)])
+def test_distillation_brings_the_embeddings_closer_to_the_teachers(tmp_path, loss, blocks):
+    changes = {"loss": loss, "steps": 40, "optimizer": FAST, "batch": 12}
+    changes["architecture"] = {"size": 16, "stem": 4, "blocks": blocks}
+    run = toyruns.run(tmp_path, kind="pretrain", **changes, teacher_network=TEACHER)
+    found = losses_of(run)
+    assert np.mean(found[-4:]) < 0.8 * np.mean(found[:2])
+
+
+def test_a_classifier_learns_the_classes(tmp_path):
+    run = toyruns.run(tmp_path, kind="pretrain", steps=40, optimizer=FAST, batch=12)
+    found = losses_of(run)
+    assert np.mean(found[-4:]) < 0.8 * np.mean(found[:2])
+
+
+def test_what_is_exported_is_a_plain_network_that_loads(tmp_path):
+    run = toyruns.run(tmp_path, kind="pretrain")
+    finished = finish(run.task, run, run.paths)
+    network = load_backbone(run.paths.result)
+    assert network.digest == finished.digest
+    assert network.name == "toy"
+    assert {layer.kind for layer in network.layers} <= {"conv", "depthwise", "pointwise"}
+    assert "target" in table(finished)
+    assert set(finished.json()["int8"]["left_out"]) == {"target"}
+
+
+def test_teacher_embeddings_are_centred_by_a_fixed_mean(tmp_path):
+    shape = {"size": 16, "stem": 4, "blocks": EQUAL}
+    task, _ = toyruns.task(
+        tmp_path, "pretrain", teacher=TEACHER, architecture=shape, augmentation={"domain": 0.0}
+    )
+    pictures = np.concatenate([task.batch(k).pictures for k in range(20)])
+    (wanted,) = task.teacher(pictures)
+    raw = wanted + task.teacher.mean
+    assert np.linalg.norm(wanted.mean(axis=0)) < 0.2 * np.linalg.norm(raw.mean(axis=0))
+    np.testing.assert_array_equal(task.teacher(pictures[:3])[0], wanted[:3])
+
+
+def bottleneck_teacher():
+    """A teacher of inverted bottlenecks, the kind that `architecture` makes."""
+    return initial_network(9, toynets.pictures(8), architecture(16, 4, EQUAL), {})
+
+
+def inner_errors(task) -> list[float]:
+    """Mean squared error of each block in units of the teacher's spread, on fixed pictures."""
+    pictures = task.batch(0).pictures
+    _, *found = task.whole.forward(pictures)
+    _, *wanted = task.teacher(pictures)
+    spreads = [spread for _, spread in task.teacher.spreads]
+    return [losses.inner_loss([y], [t], [s], 1.0)[0] for y, t, s in zip(found, wanted, spreads, strict=True)]
+
+
+def test_every_block_starts_with_the_spread_of_the_teachers_and_follows_it(tmp_path):
+    changes = {"inner": 1.0, "steps": 60, "optimizer": FAST, "batch": 12}
+    changes["architecture"] = {"size": 16, "stem": 4, "blocks": EQUAL}
+    run = toyruns.run(tmp_path, kind="pretrain", **changes, teacher_network=bottleneck_teacher())
+    _, *outputs = run.task.whole.forward(run.task.batch(0).pictures)
+    for y, (_, spread) in zip(outputs, run.task.teacher.spreads, strict=True):
+        assert 1 / 3 < float(np.median(y.std(axis=(0, 1, 2)) / spread)) < 3
+    before = inner_errors(run.task)
+    run()
+    run.task.whole.values = run.state.values
+    assert np.divide(inner_errors(run.task), before).mean() < 0.8
+
+
+def test_blocks_learn_apart_first_and_then_together(tmp_path):
+    changes = {"inner": 1.0, "steps": 40, "apart": 30, "optimizer": FAST, "batch": 12}
+    changes["architecture"] = {"size": 16, "stem": 4, "blocks": EQUAL}
+    run = toyruns.run(tmp_path, kind="pretrain", **changes, teacher_network=bottleneck_teacher())
+    assert [run.task.phase(k) for k in (0, 29, 30, 39)] == [(0, 30), (29, 30), (0, 10), (9, 10)]
+    before = inner_errors(run.task)
+    run()
+    run.task.whole.values = run.state.values
+    assert np.divide(inner_errors(run.task), before).mean() < 0.8
+
+
+@pytest.mark.parametrize(("changes", "said"), [({}, "inner: 0"), ({"inner": 1.0, "teacher": "given"}, "6")])
+def test_steps_apart_need_blocks_to_follow_and_fit_into_the_run(tmp_path, changes, said):
+    with pytest.raises(InputError, match=f"apart is .*{said}"):
+        toyruns.task(tmp_path, "pretrain", apart=7, **changes)
+
+
+def test_blocks_that_do_not_match_the_teachers_are_refused(tmp_path):
+    shape = {"size": 16, "stem": 4, "blocks": [[0, 5, 3, 1], *EQUAL[1:]]}
+    with pytest.raises(InputError, match="inner: 0") as refused:
+        toyruns.task(tmp_path, "pretrain", teacher=bottleneck_teacher(), architecture=shape, inner=1.0)
+    assert refused.value.code == "teacher-blocks"
+
+
+def test_a_teacher_of_another_width_needs_the_relational_loss(tmp_path):
+    with pytest.raises(InputError, match="relational") as refused:
+        toyruns.task(tmp_path, "pretrain", teacher=TEACHER)
+    assert refused.value.code == "teacher-size"
+
+
+def test_an_architecture_that_cannot_be_is_refused(tmp_path):
+    with pytest.raises(InputError):
+        toyruns.task(tmp_path, "pretrain", architecture={"size": 16, "stem": 4, "blocks": [[8, 4, 4, 1]]})

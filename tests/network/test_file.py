@@ -1,0 +1,190 @@
+"""Networks in files: what is written comes back bit for bit; a broken one is refused by its own name."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from published import published_file
+
+from tinytrain.backbones.load import load_backbone
+from tinytrain.base.errors import InputError, StorageError
+from tinytrain.network.file import decode, decode_network, encode, encode_network, load_network, save_network
+from tinytrain.network.network import Layer, Network, Preprocessing
+
+
+def make_network(name="toy", floats=False) -> Network:
+    rng = np.random.default_rng(0)
+    layers = (
+        Layer("stem", "conv", 3, 4, 3, 2, (8, 8), (4, 4), relu6=True, block=0),
+        Layer("block0.project", "pointwise", 4, 4, 1, 1, (4, 4), (4, 4), relu6=False, block=1, residual=True),
+    )
+    weights = [rng.integers(-127, 128, (layer.fan_in, layer.cout), dtype=np.int8) for layer in layers]
+    scales = [rng.uniform(0.01, 0.02, layer.cout).astype(np.float32) for layer in layers]
+    biases = [rng.normal(size=layer.cout).astype(np.float32) for layer in layers]
+    if floats:
+        weights, scales = [w * s for w, s in zip(weights, scales, strict=True)], [None, None]
+    return Network(name, layers, tuple(weights), tuple(scales), tuple(biases), Preprocessing(size=8))
+
+
+def test_every_truncation_of_a_file_is_refused():
+    data = encode_network(make_network())
+    for length in range(len(data)):
+        with pytest.raises(InputError):
+            decode(data[:length])
+
+
+@pytest.mark.parametrize("floats", [False, True])
+def test_a_network_survives_the_file(tmp_path, floats):
+    network = make_network(floats=floats)
+    save_network(network, tmp_path / "a.safetensors")
+    again = load_network(tmp_path / "a.safetensors")
+    assert (again.name, again.layers, again.preprocessing) == ("toy", network.layers, network.preprocessing)
+    assert again.digest == network.digest
+    for part in ("weights", "scales", "biases"):
+        for ours, theirs in zip(getattr(network, part), getattr(again, part), strict=True):
+            assert (ours is None and theirs is None) or (
+                ours.dtype == theirs.dtype and (ours == theirs).all()
+            )
+    save_network(again, tmp_path / "b.safetensors")
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+
+
+def test_a_name_is_written_without_what_steers_a_terminal():
+    data = encode_network(make_network(name="a\x1b[2J\n\u202eb" + "x" * 200))
+    assert decode_network(*decode(data)).name == "a[2Jb" + "x" * 95
+
+
+def test_weights_stay_int8_on_disk():
+    tensors = safetensors.numpy.load(encode_network(make_network()))
+    assert {name: str(array.dtype) for name, array in tensors.items()} == {
+        "stem.weight": "int8",
+        "stem.scale": "float32",
+        "stem.bias": "float32",
+        "block0.project.weight": "int8",
+        "block0.project.scale": "float32",
+        "block0.project.bias": "float32",
+    }
+
+
+def test_a_flipped_byte_that_no_digest_covers_is_refused():
+    data = encode_network(make_network(name="toy"))
+    with pytest.raises(InputError, match="file-checksum"):
+        decode(data.replace(b'"name":"toy"', b'"name":"tox"'))
+
+
+def edited(change) -> bytes:
+    """The file of the toy network after `change(tensors, metadata, topology)`."""
+    tensors, metadata = decode(encode_network(make_network()))
+    tensors = {name: array.copy() for name, array in tensors.items()}
+    before = metadata["topology"]
+    topology = json.loads(before)
+    change(tensors, metadata, topology)
+    if topology != json.loads(before):
+        metadata["topology"] = json.dumps(topology)
+    return encode(tensors, metadata)
+
+
+def put(name: str, value):
+    def change(tensors, metadata, topology):
+        tensors[name].flat[0] = value
+
+    return change
+
+
+def text(key: str, value: str):
+    return lambda tensors, metadata, topology: metadata.update({key: value})
+
+
+def field(name: str, value, layer=1):
+    return lambda tensors, metadata, topology: topology["layers"][layer].update({name: value})
+
+
+@pytest.mark.parametrize(
+    ("code", "change"),
+    [
+        ("network-kind", lambda t, m, topology: m.clear()),
+        ("network-kind", text("kind", "other")),
+        ("network-schema", text("schema", "2")),
+        ("network-metadata", lambda t, m, topology: m.pop("digest")),
+        ("network-metadata", lambda t, m, topology: m.pop("topology")),
+        ("network-metadata", text("extra", "1")),
+        ("network-metadata", text("name", "x" * 101)),
+        ("network-metadata", text("name", "a\x1b[2J")),
+        ("digest", text("digest", "0" * 64)),
+        ("digest", put("stem.weight", 1)),
+        ("digest", put("stem.bias", 1)),
+        ("digest", put("block0.project.scale", 1)),
+        ("digest", lambda t, m, topology: topology["layers"][0].update(relu6=False)),
+        ("layer-residual", field("relu6", True)),
+        ("array-not-finite", put("stem.bias", np.nan)),
+        ("array-not-finite", put("block0.project.scale", np.inf)),
+        ("scale-not-positive", put("stem.scale", -1)),
+        ("tensor-missing", lambda t, m, topology: t.pop("stem.bias")),
+        ("tensor-unknown", lambda t, m, topology: t.update(other=np.zeros(1, np.int8))),
+        ("array-shape", lambda t, m, topology: t.update({"stem.bias": np.zeros(5, np.float32)})),
+        ("array-shape", lambda t, m, topology: t.pop("stem.scale")),
+        ("json-invalid", lambda t, m, topology: m.update(topology="")),
+        ("json-number", lambda t, m, topology: m.update(topology="[NaN]")),
+        ("json-number", lambda t, m, topology: m.update(topology=f"[{'9' * 5000}]")),
+        ("json-too-deep", lambda t, m, topology: m.update(topology="[" * 10_000)),
+        ("json-duplicate-key", lambda t, m, topology: m.update(topology='{"a":1,"a":2}')),
+        ("topology", lambda t, m, topology: m.update(topology="5")),
+        ("topology", lambda t, m, topology: topology.update(more=1)),
+        ("topology", lambda t, m, topology: topology.update(layers={})),
+        ("topology", lambda t, m, topology: topology["layers"][0].pop("block")),
+        ("topology", lambda t, m, topology: topology["layers"].append(None)),
+        ("topology", lambda t, m, topology: topology.update(preprocessing=[])),
+        ("network-size", lambda t, m, topology: topology.update(layers=[])),
+        ("layer-name", field("name", "../escape")),
+        ("layer-name", field("name", ["stem"])),
+        ("layer-kind", field("kind", {"a": 1})),
+        ("layer-field", field("cout", 10**17)),
+        ("layer-field", field("in_hw", [4, [4]])),
+        ("layer-field", field("in_hw", 4)),
+        ("layer-chain", field("cin", 8)),
+        ("layer-size", field("out_hw", [3, 3])),
+        ("layer-residual", field("cout", 8)),
+        ("preprocessing", lambda t, m, topology: topology["preprocessing"].update(size=16)),
+        ("preprocessing", lambda t, m, topology: m.update(topology=m["topology"].replace("127.5", "1e999"))),
+        ("preprocessing", lambda t, m, topology: topology["preprocessing"].update(scale="x")),
+        ("preprocessing", lambda t, m, topology: topology["preprocessing"].update(resize={})),
+    ],
+)
+def test_each_broken_network_is_refused_by_its_own_name(code, change):
+    with pytest.raises(InputError) as caught:
+        decode_network(*decode(edited(change)), "net.safetensors")
+    assert caught.value.code == code and "\n" not in str(caught.value)
+
+
+def test_a_broken_network_is_not_written(tmp_path):
+    network = make_network()
+    broken = Network("x", network.layers, network.weights, network.scales, (network.biases[0] * np.nan,) * 2)
+    with pytest.raises(InputError):
+        save_network(broken, tmp_path / "a.safetensors")
+    with pytest.raises(StorageError):
+        save_network(network, tmp_path / "missing" / "a.safetensors")
+    assert os.listdir(tmp_path) == []
+
+
+def test_load_backbone_says_what_it_supports(tmp_path):
+    save_network(make_network(), tmp_path / "a.SAFETENSORS")
+    assert load_backbone(tmp_path / "a.SAFETENSORS").name == "toy"
+    with pytest.raises(InputError, match=r"supported are \.safetensors and published \.pkl") as caught:
+        load_backbone(tmp_path / "a.onnx")
+    assert caught.value.code == "backbone-kind"
+    with pytest.raises(InputError) as caught:
+        load_backbone(tmp_path / "missing.pkl")
+    assert caught.value.code == "file-missing"
+
+
+@pytest.mark.parametrize("name", ["mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3"])
+def test_published_networks_survive_the_file_and_load_in_the_library(tmp_path, name):
+    network = load_backbone(published_file(name))
+    path = tmp_path / f"{name}.safetensors"
+    save_network(network, path)
+    assert load_backbone(path).digest == network.digest
+    tensors = safetensors.numpy.load_file(path)
+    assert sum(array.size for key, array in tensors.items() if key.endswith(".weight")) == network.n_weights
+    assert path.stat().st_size < 1.25 * network.n_weights + 8 * sum(x.cout for x in network.layers)

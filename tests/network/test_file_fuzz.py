@@ -1,0 +1,240 @@
+"""Thousands of broken files: they may be refused with an InputError, and nothing else may happen.
+
+No other exception, nothing slow, no memory beyond the file and 8 MB, no file opened, nothing imported or run.
+TINYTRAIN_FUZZ sets the number of mutants of each kind (default 5,000); every mutant follows from its number.
+"""
+
+import json
+import os
+import pickle
+import random
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from mutants import mutate_bytes, mutate_content, mutate_file, mutate_tokens, without_checksum
+from osview import settled, status
+from toycheckpoint import archive
+
+from tinytrain.backbones.restricted_pickle import read_pickle
+from tinytrain.backbones.torch_checkpoint import convert, read_archive
+from tinytrain.base.errors import InputError
+from tinytrain.delta.delta import Delta, Slice, apply
+from tinytrain.delta.file import decode_delta, encode_delta
+from tinytrain.heads.classifier import Head
+from tinytrain.network.file import decode, decode_network, encode, encode_network
+from tinytrain.network.network import Layer, Network, Preprocessing
+
+MUTANTS = int(os.environ.get("TINYTRAIN_FUZZ", "5000"))
+SECONDS = 0.05  # of processor time for one mutant; they take about 50 us
+GROWTH = 8 * 2**20
+HARMLESS = {"builtins.id"}  # json asks for it, to notice an object that contains itself
+
+
+class Watch:
+    """Notes what the interpreter is asked to do while `on`: files, imports, code, processes, sockets."""
+
+    def __init__(self):
+        self.on, self.seen = False, set()
+        sys.addaudithook(self)
+
+    def __call__(self, event, arguments):
+        if self.on and event not in HARMLESS:
+            self.seen.add(event)
+
+
+WATCH = Watch()
+
+
+@pytest.fixture(autouse=True)
+def nothing_grows():
+    """The high-water mark of resident memory over all mutants of a test; files are below 64 kB."""
+    before = settled()
+    yield
+    assert status("VmHWM") - before <= 2**16 + GROWTH
+
+
+def make_network() -> Network:
+    layers = (
+        Layer("stem", "conv", 3, 2, 3, 2, (4, 4), (2, 2), relu6=True, block=0),
+        Layer("block0.project", "pointwise", 2, 2, 1, 1, (2, 2), (2, 2), relu6=False, block=1, residual=True),
+    )
+    weights = tuple(np.ones((layer.fan_in, layer.cout), np.int8) for layer in layers)
+    scales, biases = (tuple(np.full(layer.cout, 0.5, np.float32) for layer in layers) for _ in range(2))
+    return Network("toy", layers, weights, scales, biases, Preprocessing(size=4))
+
+
+def make_checkpoint() -> dict:
+    def convolution(cin, cout, kernel, stride, groups, side):
+        params = {
+            "weight": np.ones((cout, cin // groups, kernel, kernel), np.int8),
+            "bias": np.ones(cout, np.int32),
+            "w_scales": np.ones(cout, np.float32),
+            "x_scale": 0.5,
+        }
+        return {
+            "in_channel": cin, "out_channel": cout, "kernel_size": (kernel, kernel), "stride": stride,
+            "groups": groups, "in_shape": side, "out_shape": side // stride, "act": None, "params": params,
+        }  # fmt: skip
+
+    block = {"pointwise1": None, "depthwise": convolution(2, 2, 3, 1, 2, 2), "residual": None, "se": None}
+    block["pointwise2"] = convolution(2, 2, 1, 1, 1, 2)
+    return {"first_conv": convolution(3, 2, 3, 2, 1, 4), "blocks": [block], "feature_mix": None}
+
+
+def make_delta() -> Delta:
+    """A delta of `make_network` with slices of both kinds and the larger kind of head."""
+    rows = np.arange(4, dtype=np.float32).reshape(2, 2)
+    slices = (
+        Slice(0, "bias", np.array([1], np.int32), np.ones(1, np.float32)),
+        Slice(1, "weight", np.array([0, 1], np.int32), rows),
+    )
+    factor = np.array([1, 0.5, 2], np.float32)
+    head = Head("lda", rows, rows[0], rows, np.array([3, 4], np.int32), 9.5, 0.25, factor)
+    report = {"policy": "test", "losses": [1.5, 0.5]}
+    return Delta(make_network().digest, "toy", slices, head, ("ant", "bée"), report, 3)
+
+
+def survives(call, *arguments):
+    """What `call` returns, or None for an InputError.
+
+    Any other exception fails the test, and so does a slow call: a pause of the machine does not come thrice.
+    """
+    for _ in range(3):
+        start, WATCH.on = time.process_time(), True
+        try:
+            result = call(*arguments)
+        except InputError as error:
+            assert "\n" not in str(error) and len(str(error)) < 1000
+            result = None
+        finally:
+            WATCH.on = False
+        assert not WATCH.seen, "a file may be looked at, no more"
+        if time.process_time() - start < SECONDS:
+            return result
+    raise AssertionError(f"more than {SECONDS} s of processor time")
+
+
+WHOLE_FILES = [
+    encode_network(make_network()),
+    encode(
+        {"a": np.zeros((2, 3), np.float32), "b": np.zeros(5, np.int8), "é": np.zeros((), np.int32)},
+        {"k": "v"},
+    ),
+    encode({"empty": np.zeros((0, 3), np.uint8), "x": np.zeros(1, np.uint8)}, {}),
+    encode({}, {}),
+    encode_delta(make_delta()),
+]
+FILES = [without_checksum(data) for data in WHOLE_FILES]
+
+
+@pytest.mark.parametrize(
+    "evil", [lambda: os.listdir("."), lambda: Path(os.devnull).read_bytes(), lambda: exec("1")]
+)
+def test_what_a_file_must_not_do_is_seen(evil):
+    with pytest.raises(AssertionError, match="no more"):
+        survives(evil)
+    WATCH.seen.clear()
+
+
+def test_the_sound_files_are_accepted():
+    assert decode_network(*decode(FILES[0])).digest == make_network().digest
+    assert encode_delta(decode_delta(*decode(FILES[-1]))) == WHOLE_FILES[-1]
+    assert apply(make_network(), make_delta()).digest != make_network().digest
+    for protocol in (2, 4):
+        pickled = pickle.dumps(make_checkpoint(), protocol)
+        assert convert(read_archive(archive(pickled)), "toy", "file").n_weights == 76
+
+
+def reads(data: bytes, read) -> object:
+    """What our reader makes of `data`; whatever it accepts, the library accepts and reads the same."""
+    decoded = survives(decode, data)
+    if decoded is None:
+        return None
+    theirs = safetensors.numpy.load(data)
+    assert decoded[0].keys() == theirs.keys()
+    for name, array in decoded[0].items():
+        assert (array.dtype, array.shape) == (theirs[name].dtype, theirs[name].shape)
+        assert array.tobytes() == theirs[name].tobytes()
+    survives(read, *decoded)
+    return decoded
+
+
+@pytest.mark.parametrize("kind", range(len(FILES)))
+def test_a_broken_file_is_refused_or_equal_to_what_the_library_reads(kind):
+    accepted = 0
+    for seed in range(MUTANTS // len(FILES)):
+        rng = random.Random(f"{kind}-{seed}")
+        data = mutate_file(rng, FILES[kind], rng.choice(FILES))
+        accepted += reads(data, decode_delta if kind == len(FILES) - 1 else decode_network) is not None
+    print(f"\nfile {kind}: {accepted} of {MUTANTS // len(FILES)} accepted, by the library too")
+    assert accepted >= MUTANTS // 1000, "the mutants are too wild to test anything"
+
+
+def test_a_broken_topology_is_refused_or_its_digest_says_no():
+    digest = make_network().digest
+    for seed in range(MUTANTS):
+        mutant = mutate_content(random.Random(f"topology-{seed}"), FILES[0], "topology")
+        network = survives(lambda mutant=mutant: decode_network(*decode(mutant)))
+        assert network is None or network.digest == digest
+
+
+def test_a_broken_delta_is_refused_or_finite_and_applied_only_where_it_fits():
+    network, applied = make_network(), 0
+    for seed in range(MUTANTS):
+        mutant = mutate_content(random.Random(f"delta-{seed}"), FILES[-1], "head")
+        delta = survives(lambda mutant=mutant: decode_delta(*decode(mutant)))
+        if delta is None:
+            continue
+        assert delta.is_finite() and encode_delta(delta) and network.digest == make_network().digest
+        adapted = survives(apply, network, delta)
+        applied += adapted is not None
+    assert applied >= MUTANTS // 1000
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_a_broken_pickle_is_refused_or_still_a_network(protocol):
+    data, other = (pickle.dumps(make_checkpoint(), version) for version in (protocol, 6 - protocol))
+    for seed in range(MUTANTS // 2):
+        rng = random.Random(f"pickle-{protocol}-{seed}")
+        mutant = data
+        for _ in range(rng.choice([1, 1, 2, 4])):
+            mutant = mutate_bytes(rng, mutant, other) or b"."
+        loaded = survives(lambda mutant=mutant: (read_pickle(mutant),))
+        if loaded is not None:
+            survives(convert, loaded[0], "toy", "file")
+
+
+def test_a_broken_zip_file_is_refused_or_still_a_network():
+    data = archive(pickle.dumps(make_checkpoint(), 2))
+    start = data.rindex(b"PK\x01\x02")
+    for seed in range(MUTANTS):
+        rng = random.Random(f"zip-{seed}")
+        # Half of the changes hit the directory at the end, which is small beside the pickle.
+        if rng.random() < 0.5:
+            mutant = data[:start] + mutate_bytes(rng, data[start:], data)
+        else:
+            mutant = mutate_bytes(rng, data, data)
+        loaded = survives(lambda mutant=mutant: (read_archive(mutant),))
+        if loaded is not None:
+            survives(convert, loaded[0], "toy", "file")
+
+
+@pytest.mark.parametrize("kind", range(len(FILES)))
+def test_a_broken_file_that_still_has_its_checksum_is_refused(kind):
+    data = WHOLE_FILES[kind]
+    for seed in range(MUTANTS // len(FILES)):
+        rng = random.Random(f"whole-{kind}-{seed}")
+        mutant = mutate_bytes(rng, data, rng.choice(WHOLE_FILES))
+        decoded = survives(decode, mutant)
+        # What is left of the entry in the metadata is refused there, where metadata must be as agreed.
+        assert decoded is None or mutant in WHOLE_FILES or decoded[1].keys() != decode(data)[1].keys()
+
+
+def test_mutation_reaches_json_tokens():
+    text = json.dumps({"a": [1, -2.5, None, 'x\\"']})
+    mutants = {mutate_tokens(random.Random(seed), text) for seed in range(200)}
+    assert len(mutants) > 50

@@ -1,0 +1,182 @@
+"""A network as data: counts follow from shapes, arrays are frozen, the digest covers all of the content."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tinytrain.base.errors import InputError
+from tinytrain.network.network import Layer, Network, Preprocessing
+from tinytrain.network.validation import check_network
+
+LAYERS = (
+    Layer("stem", "conv", 3, 4, 3, 2, (8, 8), (4, 4), relu6=True, block=0),
+    Layer("block0.depthwise", "depthwise", 4, 4, 5, 1, (4, 4), (4, 4), relu6=True, block=1),
+    Layer("block0.project", "pointwise", 4, 4, 1, 1, (4, 4), (4, 4), relu6=False, block=1, residual=True),
+)
+
+
+def make_network(seed=0, **changes) -> Network:
+    rng = np.random.default_rng(seed)
+    parts = {
+        "name": "toy",
+        "layers": LAYERS,
+        "weights": tuple(rng.integers(-127, 128, (x.fan_in, x.cout), dtype=np.int8) for x in LAYERS),
+        "scales": tuple(rng.uniform(0.01, 0.02, x.cout).astype(np.float32) for x in LAYERS),
+        "biases": tuple(rng.normal(size=x.cout).astype(np.float32) for x in LAYERS),
+        "preprocessing": Preprocessing(size=8),
+    }
+    return Network(**{**parts, **changes})
+
+
+def changed(arrays: tuple, index: int, value) -> tuple:
+    """`arrays` with the first number of array `index` set to `value`."""
+    arrays = [array.copy() for array in arrays]
+    arrays[index].flat[0] = value
+    return tuple(arrays)
+
+
+def test_counts_follow_from_shapes():
+    stem, depthwise, project = LAYERS
+    assert [layer.fan_in for layer in LAYERS] == [27, 25, 4]
+    assert [layer.n_weights for layer in LAYERS] == [108, 100, 16]
+    assert [layer.macs for layer in LAYERS] == [108 * 16, 100 * 16, 16 * 16]
+    assert (stem.in_size, stem.out_size, stem.pad, depthwise.pad, project.pad) == (192, 64, 1, 2, 0)
+    network = make_network()
+    assert (network.n_weights, network.macs, network.embedding_size) == (224, 224 * 16, 4)
+    assert [network.block_start(index) for index in range(3)] == [0, 1, 1]
+
+
+def test_all_arrays_are_read_only():
+    network = make_network()
+    for array in (*network.weights, *network.scales, *network.biases):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+
+
+def test_float_weights_are_scaled_per_column_and_new_each_time():
+    network = make_network()
+    weight = network.float_weight(1)
+    assert weight.dtype == np.float32 and weight.flags.writeable
+    expected = [
+        [int(w) * float(s) for w, s in zip(row, network.scales[1], strict=True)] for row in network.weights[1]
+    ]
+    np.testing.assert_allclose(weight, expected, rtol=1e-6)
+    floats = make_network(weights=tuple(map(network.float_weight, range(3))), scales=(None,) * 3)
+    np.testing.assert_array_equal(floats.float_weight(1), weight)
+    assert floats.float_weight(1) is not floats.weights[1]
+
+
+def test_the_digest_is_of_content_and_not_of_name_or_memory():
+    network = make_network()
+    again = make_network(name="other", weights=tuple(np.asfortranarray(w) for w in network.weights))
+    assert again.digest == network.digest and len(network.digest) == 64
+
+
+def test_the_digest_never_changes_between_versions():
+    assert make_network().digest == "8b8d6bf08bbb065da0fab4c377c8c9d36d2ca91cba05ea9870ad994ee8c5c4d3"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda n: {"weights": changed(n.weights, 2, 5)},
+        lambda n: {"scales": changed(n.scales, 1, 0.5)},
+        lambda n: {"biases": changed(n.biases, 0, 9.0)},
+        lambda n: {"layers": (*LAYERS[:2], replace(LAYERS[2], residual=False))},
+        lambda n: {"layers": (*LAYERS[:2], replace(LAYERS[2], relu6=True))},
+        lambda n: {"preprocessing": Preprocessing(size=8, mean=127.0)},
+        lambda n: {"weights": tuple(map(n.float_weight, range(3))), "scales": (None,) * 3},
+    ],
+)
+def test_any_change_of_content_changes_the_digest(change):
+    network = make_network()
+    assert make_network(**change(network)).digest != network.digest
+
+
+def test_a_sound_network_passes_the_check():
+    network = make_network()
+    check_network(network)
+    check_network(make_network(weights=tuple(map(network.float_weight, range(3))), scales=(None,) * 3))
+
+
+def other(index: int, **changes) -> dict:
+    """The layers with `changes` in one of them."""
+    layers = list(LAYERS)
+    layers[index] = replace(layers[index], **changes)
+    return {"layers": tuple(layers)}
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "text"),
+    [
+        ({"layers": ()}, "network-size", "0 layers"),
+        ({"layers": LAYERS * 400}, "network-size", "1200 layers"),
+        (other(0, name="a b"), "layer-name", "letters"),
+        (other(0, name=5), "layer-name", "letters"),
+        (other(2, name="stem"), "layer-name", "twice"),
+        (other(1, kind="pooling"), "layer-kind", "supported are conv, pointwise, depthwise"),
+        (other(1, kernel=2), "layer-kind", "block0.depthwise"),
+        (other(1, kernel=0), "layer-field", "kernel"),
+        (other(1, stride=3), "layer-kind", "strides (1, 2)"),
+        (other(1, stride=2.0), "layer-field", "stride"),
+        (other(2, kernel=3), "layer-kind", "kernel 1"),
+        (other(1, cin=2), "layer-kind", "2 inputs and 4 outputs"),
+        (other(0, cin=True), "layer-field", "cin"),
+        (other(0, cout=10**9), "layer-field", "cout"),
+        (other(0, cout=4.0), "layer-field", "cout"),
+        (other(0, in_hw=[8, 8]), "layer-field", "in_hw"),
+        (other(0, in_hw=(8,)), "layer-field", "in_hw"),
+        (other(0, out_hw=(4, -4)), "layer-field", "out_hw"),
+        (other(0, relu6=1), "layer-field", "relu6"),
+        (other(0, out_hw=(5, 5)), "layer-size", "must be (4, 4)"),
+        (other(2, cin=5), "layer-chain", "gives 4 x (4, 4)"),
+        (other(0, cin=4), "layer-chain", "a picture has 3"),
+        (other(0, block=1), "layer-block", "not 1"),
+        (other(2, block=3), "layer-block", "not 3"),
+        (other(2, block=-1), "layer-field", "block"),
+        (other(1, residual=True), "layer-residual", "last layer"),
+        (other(2, cout=5), "layer-residual", "cannot add"),
+        ({"preprocessing": Preprocessing(size=9)}, "preprocessing", "another size"),
+        ({"preprocessing": Preprocessing(size=8, mean=127)}, "preprocessing", "finite"),
+        ({"preprocessing": Preprocessing(size=8, mean=float("nan"))}, "preprocessing", "finite"),
+        ({"preprocessing": Preprocessing(size=8, scale=0.0)}, "preprocessing", "above 0"),
+        ({"preprocessing": Preprocessing(size=8, resize="none")}, "preprocessing", "resize rule"),
+    ],
+)
+def test_an_impossible_topology_is_named(change, code, text):
+    with pytest.raises(InputError) as caught:
+        check_network(make_network(**change))
+    assert caught.value.code == code and text in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(("part", "what"), [("scales", "scale"), ("biases", "bias")])
+def test_a_number_that_is_none_is_named_with_its_layer(part, what, bad):
+    network = make_network()
+    with pytest.raises(InputError, match=f"block0.project: 1 of 4 numbers in its {what} are NaN") as caught:
+        check_network(make_network(**{part: changed(getattr(network, part), 2, bad)}))
+    assert caught.value.code == "array-not-finite"
+
+
+def test_nan_in_a_float_weight_is_named_with_its_layer():
+    network = make_network()
+    weights = changed(tuple(map(network.float_weight, range(3))), 0, np.nan)
+    with pytest.raises(InputError, match="stem: 1 of 108 numbers in its weight"):
+        check_network(make_network(weights=weights, scales=(None,) * 3))
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda n: {"weights": n.weights[:2]}, "network-arrays"),
+        (lambda n: {"weights": (n.weights[0].T.copy(), *n.weights[1:])}, "array-shape"),
+        (lambda n: {"scales": (None, *n.scales[1:])}, "array-shape"),
+        (lambda n: {"biases": tuple(b.astype(np.float64) for b in n.biases)}, "array-shape"),
+        (lambda n: {"scales": changed(n.scales, 1, 0.0)}, "scale-not-positive"),
+    ],
+)
+def test_arrays_that_do_not_fit_the_layers_are_named(change, code):
+    with pytest.raises(InputError) as caught:
+        check_network(make_network(**change(make_network())))
+    assert caught.value.code == code

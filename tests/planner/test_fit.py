@@ -1,0 +1,256 @@
+"""From a budget to a plan: never a byte over, and refusals that name a budget which works."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from toynets import WIDE, everything, recipe, toy
+from toypolicies import POLICIES
+
+from tinytrain.base.errors import BudgetError
+from tinytrain.pipeline.toy import toy_network
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.costs import backward_macs_per_query, full_backward_macs, picture_macs
+from tinytrain.plan.recipe import Recipe, Resources, Update
+from tinytrain.plan.scores import Scores
+from tinytrain.planner.feasible import probe_inside
+from tinytrain.planner.fit import (
+    WIDE_BANDS,
+    _fastest,
+    check_macs,
+    fit,
+    ladder,
+    smallest,
+    smallest_budget,
+    step_sizes,
+    usual_budget,
+)
+from tinytrain.policies.common import Policy
+from tinytrain.program.compile import BACKWARD, compile_probe, compile_training
+from tinytrain.program.segments import SegmentBank
+
+NETWORK = toy_network()
+TASKS = (TaskShape(12, 3, 15), TaskShape(120, 8, 40))
+EVERY = pytest.mark.parametrize("name", list(POLICIES))
+
+
+def scores_of(policy, network=NETWORK, seed=0):
+    if policy.inspects is None:
+        return None
+    rng = np.random.default_rng(seed)
+    layers = policy.inspects(network)
+    return Scores({i: rng.random(network.layers[i].cout).astype("f") for i in layers}, 1.0, 0, 0)
+
+
+def plan(name, memory, task=TASKS[0], macs=0.5, network=NETWORK):
+    """What `adapt` does before anything runs, with made-up scores."""
+    policy, budget = POLICIES[name], Budget(memory, macs)
+    probe_inside(network, policy, budget, task)
+    return fit(network, policy, scores_of(policy, network), budget, task)
+
+
+@pytest.mark.parametrize("kind", ["prefix", "embed 1", "backward 2"])
+def test_wide_bands_take_fewer_calls_and_the_same_macs(kind):
+    network = toy_network()
+    updates = tuple(Update(i, tuple(range(4)), bias=True) for i in range(3 if kind == "prefix" else 0, 6))
+    recipe = Recipe("test", updates, ((1e-3, 1e-3),) * len(updates))
+    wide, usual = (SegmentBank(network, recipe, band).get(kind) for band in (WIDE_BANDS[0], 2_000))
+    assert len(wide.calls) < len(usual.calls)
+    for part in ("forward", "grad_input", "grad_weight"):
+        assert wide.macs(part) == usual.macs(part)
+
+
+def test_there_is_no_program_a_byte_below_what_it_takes(monkeypatch):
+    network, task = toy_network(), TaskShape(4, 2)
+    resources, wanted = Resources(0, 1, 1, 4, 4), recipe(everything(network))
+    free = compile_training(network, wanted, resources, task)
+    inside = compile_training(network, wanted, resources, task, limit=free.nbytes)
+    assert inside.table() == free.table()
+    assert compile_training(network, wanted, resources, task, limit=free.nbytes - 1) is None
+    monkeypatch.setattr(
+        "tinytrain.program.memory_planner.lower_bound", lambda _: 0
+    )  # known only once it was placed
+    assert compile_training(network, wanted, resources, task, limit=free.nbytes - 1) is None
+
+
+def test_only_bytes_that_are_left_are_spent_on_transposed_gradients():
+    network, resources = toy(WIDE, size=16), Resources(0, 1, 1, 4, 4)
+    usual = compile_training(network, recipe(everything(network)), resources, TaskShape(4, 2))
+    faster = _fastest(usual, 10**7)
+    assert _fastest(usual, usual.nbytes - 1) is usual and faster.detail["resources"] == resources
+    for program, transposes in ((usual, False), (faster, True)):
+        assert ("transpose" in {c.kernel for s in program.segments.values() for c in s.calls}) == transposes
+
+
+@EVERY
+@pytest.mark.parametrize("task", TASKS)
+def test_a_plan_is_never_a_byte_over_the_budget_and_a_refusal_names_one_that_works(name, task):
+    """One byte less than the named budget is refused as well."""
+    with pytest.raises(BudgetError) as caught:
+        plan(name, 1, task)
+    least = caught.value.smallest
+    assert caught.value.exit_code == 4 and f"--budget {least}" in str(caught.value)
+    assert plan(name, least, task).program.nbytes <= least
+    with pytest.raises(BudgetError) as again:
+        plan(name, least - 1, task)
+    assert again.value.smallest == least
+    for memory in (*range(least, least + 6000, 997), 2 * least, 10 * least):
+        assert plan(name, memory, task).program.nbytes <= memory
+
+
+def test_a_policy_that_inspects_a_single_layer_is_refused_as_any_other():
+    """There is no layer that could be left out."""
+    policy = replace(POLICIES["tinytrain"], inspects=lambda network: (6,))
+    with pytest.raises(BudgetError) as caught:
+        probe_inside(NETWORK, policy, Budget(1), TASKS[0])
+    assert probe_inside(NETWORK, policy, Budget(caught.value.smallest), TASKS[0]).nbytes > 0
+
+
+@EVERY
+def test_the_smallest_budget_does_not_depend_on_what_is_measured(name):
+    policy = POLICIES[name]
+    sizes = {
+        smallest_budget(NETWORK, policy, scores_of(policy, seed=seed), Budget(memory), TASKS[0])
+        for seed in range(6)
+        for memory in (1, 10**6)
+    }
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("name", [n for n, p in POLICIES.items() if p.inspects])
+def test_a_probe_that_does_not_fit_measures_fewer_layers_and_the_named_budget_includes_it(name):
+    policy, task = POLICIES[name], TASKS[0]
+    wanted = policy.inspects(NETWORK)
+    full = compile_probe(NETWORK, wanted, task).nbytes
+    assert probe_inside(NETWORK, policy, Budget(10**6), task).detail["inspected"] == wanted
+    with pytest.raises(BudgetError) as caught:
+        probe_inside(NETWORK, policy, Budget(1), task)
+    least = caught.value.smallest
+    for memory in {least, max(least, full - 1)}:
+        program = probe_inside(NETWORK, policy, Budget(memory), task)
+        inspected = program.detail["inspected"]
+        assert program.nbytes <= memory and inspected == wanted[-len(inspected) :]
+
+
+@EVERY
+def test_a_larger_budget_never_takes_anything_away(name):
+    """Of cached views, while the policy itself does not look at the budget and the optimizer is the least."""
+    policy = POLICIES[name]
+    fixed = policy.recipe(NETWORK, scores_of(policy), Budget(10**6, 0.5), TASKS[0], 1.0)
+    fixed = replace(fixed, optimizer="sgd")
+    same = Policy("same", lambda *a: fixed, "", shrinks=False, macs_limited=False)
+    need = smallest_budget(NETWORK, same, None, Budget(), TASKS[0])
+    sets = [
+        fit(NETWORK, same, None, Budget(m), TASKS[0]).resources.sets for m in range(need, 6 * need, need // 7)
+    ]
+    assert sets == sorted(sets) and sets[0] < sets[-1] == 1 + fixed.views
+
+
+def test_a_plan_with_room_for_everything_keeps_all_defaults():
+    policy = POLICIES["tinytrain"]
+    found, recipe = (
+        plan("tinytrain", 10**7),
+        policy.recipe(NETWORK, scores_of(policy), Budget(10**7, 0.5), TASKS[0], 1),
+    )
+    assert found.recipe == recipe and found.resources == next(ladder(recipe, TASKS[0]))
+
+
+@EVERY
+@pytest.mark.parametrize("task", TASKS)
+def test_the_budget_said_to_keep_all_defaults_keeps_them(name, task):
+    """It is the smallest one unless the policy itself asks for less where there is less."""
+    policy = POLICIES[name]
+    scores = scores_of(policy)
+    usual = usual_budget(NETWORK, policy, scores, Budget(1, 0.5), task)
+    found = fit(NETWORK, policy, scores, Budget(usual, 0.5), task)
+    asked, less = (policy.recipe(NETWORK, scores, Budget(m, 0.5), task, 1.0) for m in (usual, usual - 1))
+    most = next(ladder(asked, task))
+    whole = (asked, most.sets, most.step_support)
+    assert (found.recipe, found.resources.sets, found.resources.step_support) == whole
+    if less == asked:
+        found = fit(NETWORK, policy, scores, Budget(usual - 1, 0.5), task)
+        assert (found.recipe, found.resources.sets, found.resources.step_support) != whole
+
+
+@EVERY
+def test_what_a_refusal_says_of_other_budgets_does_not_depend_on_the_refused_one(name):
+    refusals = []
+    for memory in (1, 1_000, 5_000):
+        with pytest.raises(BudgetError) as caught:
+            plan(name, memory)
+        refusals.append(str(caught.value).replace(f"the budget is {memory};", ""))
+    assert len(set(refusals)) == 1
+
+
+def test_a_lane_that_only_embeds_holds_nothing_while_gradients_are_computed():
+    resources, recipe = Resources(4, 1, 1, 12, 12, lanes=2), plan("tinytrain", 10**7).recipe
+    table = compile_training(NETWORK, recipe, resources, TASKS[0]).table()
+    held = [row for row in table if "lane 1" in row["name"]]
+    assert {row["name"].split()[0] for row in held} == {"workspace", "features"}
+    assert not [row["name"] for row in held if row["first"] <= BACKWARD <= row["last"]]
+
+
+def test_views_go_before_channels_and_channels_before_the_optimizer():
+    with pytest.raises(BudgetError) as bare:
+        plan("last_layer", 1)
+    found = [plan("last_layer", memory) for memory in (200_000, 24_000, bare.value.smallest)]
+    views = [f.resources.sets - 1 for f in found]
+    channels = [len(f.recipe.updates[0].channels) for f in found]
+    optimizers = [f.recipe.optimizer for f in found]
+    assert views[0] > views[1] and channels[:2] == [NETWORK.layers[-1].cout] * 2 and channels[2] < channels[1]
+    assert optimizers[:2] == ["adam", "adam"]
+
+
+@pytest.mark.parametrize("task", [*TASKS, TaskShape(500, 43), TaskShape(60, 60), TaskShape(51, 2)])
+def test_a_step_has_room_for_every_class(task):
+    sizes = step_sizes(task)
+    assert all(task.n_way <= size <= task.n_support for size in sizes)
+    assert sizes[0] == task.n_support or sizes[0] >= 50
+
+
+@EVERY
+@pytest.mark.parametrize("macs", [0.05, 0.15, 0.3])
+@pytest.mark.parametrize("mode", ["mean", "sample"])
+def test_the_mac_budget_is_kept(name, macs, mode):
+    policy = POLICIES[name]
+    budget = Budget(10**6, macs, mode)
+    found = fit(NETWORK, policy, scores_of(policy), budget, TASKS[0])
+    if mode == "sample" or policy.macs_of_picture:
+        cost = picture_macs(NETWORK, found.recipe.updates)
+    else:
+        cost = backward_macs_per_query(NETWORK, found.recipe, found.resources.step_queries)
+    if policy.macs_limited:
+        assert cost <= macs * full_backward_macs(NETWORK) * (1 + 1e-9)
+
+
+def test_a_policy_that_breaks_its_mac_budget_is_refused_with_the_figure_that_works():
+    updates = tuple(Update(i, tuple(range(x.cout))) for i, x in enumerate(NETWORK.layers))
+    greedy = Recipe("greedy", updates, ((0.1, 0.1),) * len(updates))
+    policy = Policy("greedy", lambda *a: greedy, "")
+    with pytest.raises(BudgetError) as caught:
+        fit(NETWORK, policy, None, Budget(10**7), TASKS[0])
+    assert caught.value.code == "macs-budget"
+    percent = int(str(caught.value).split("--macs ")[1].split("%")[0])
+    check_macs(NETWORK, policy, greedy, Budget(10**7, percent / 100), step_sizes(TASKS[0])[0])
+
+
+def test_the_mac_budget_is_kept_by_the_steps_of_a_plan_too_small_for_the_share_of_pictures(monkeypatch):
+    """A tenth of two pictures is none, and one is run backward."""
+    rare = Recipe("rare", (Update(len(NETWORK.layers) - 1, (0,)),), ((0.1, 0.1),), hard_share=0.1)
+    policy = Policy("rare", lambda *a: rare, "", shrinks=False)
+    share = 0.2 * picture_macs(NETWORK, rare.updates) / full_backward_macs(NETWORK)
+    budget = Budget(10**7, share)
+    assert fit(NETWORK, policy, None, budget, TaskShape(60, 2)).resources.step_queries == 50
+    monkeypatch.setattr("tinytrain.planner.fit.ladder", lambda *a: [Resources(0, 1, 1, 2, 2)])
+    with pytest.raises(BudgetError, match="macs-budget"):
+        fit(NETWORK, policy, None, budget, TaskShape(60, 2))
+
+
+@EVERY
+def test_a_program_s_arena_is_the_end_of_its_last_buffer_and_its_table_is_complete(name):
+    found = plan(name, 50_000 if POLICIES[name].shrinks else 10**6)
+    rows = found.program.table()
+    assert max(r["offset"] + r["bytes"] for r in rows) <= found.program.nbytes
+    assert {r["name"] for r in rows} == found.program.buffers.keys()
+    least = [compile_training(NETWORK, found.recipe, r, TASKS[0]).nbytes for r in smallest(TASKS[0])]
+    assert min(least) <= found.program.nbytes

@@ -1,0 +1,273 @@
+"""What policies choose: within the paper's limits, by Fisher information, and never nothing at all."""
+
+from dataclasses import astuple
+
+import numpy as np
+import pytest
+from published import published_network
+from toypolicies import POLICIES
+
+from tinytrain.episode.augment import USUAL
+from tinytrain.network.network import Layer
+from tinytrain.pipeline.toy import toy_network
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.costs import full_backward_macs, n_trained, picture_macs
+from tinytrain.plan.published_costs import peak_activation
+from tinytrain.plan.recipe import Update
+from tinytrain.plan.scores import Scores
+from tinytrain.policies import ablations, baselines, bias_only, common, tinytrain, tinytrain_published
+
+NETWORK = toy_network()
+TASK = TaskShape(12, 3)
+EVERY = pytest.mark.parametrize("name", list(POLICIES))
+LAST = len(NETWORK.layers) - 1
+
+
+def scores(layers, seed=0):
+    rng = np.random.default_rng(seed)
+    return Scores({i: rng.random(NETWORK.layers[i].cout).astype("f") for i in layers}, 1.0, 0, 0)
+
+
+def measured(policy, seed=0):
+    return scores(policy.inspects(NETWORK), seed) if policy.inspects else None
+
+
+def chosen(name, share=1.0, macs=0.5, seed=0, memory=10**6):
+    policy = POLICIES[name]
+    return policy.recipe(NETWORK, measured(policy, seed), Budget(memory, macs), TASK, share)
+
+
+@EVERY
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.1, 0.0])
+def test_a_selection_is_in_layer_order_with_distinct_channels_and_a_rate_for_each(name, share):
+    recipe = chosen(name, share)
+    layers = [u.layer for u in recipe.updates]
+    assert layers == sorted(set(layers)) and len(recipe.rates) == len(layers)
+    for update in recipe.updates:
+        assert len(set(update.channels)) == len(update.channels)
+        assert all(0 <= c < NETWORK.all_layers[update.layer].cout for c in update.channels)
+        assert update.channels or update.bias
+    assert recipe.policy == name and all(rate > 0 for pair in recipe.rates for rate in pair)
+
+
+@EVERY
+def test_the_same_scores_give_the_same_recipe(name):
+    assert chosen(name) == chosen(name)
+
+
+@EVERY
+def test_smaller_shares_train_less_down_to_one_channel_or_bias(name):
+    policy = POLICIES[name]
+    if not policy.shrinks or name == "none":
+        assert chosen(name, 0.0) == chosen(name, 1.0)
+        return
+    numbers = [
+        sum(u.n_weights(NETWORK) + u.n_biases(NETWORK) for u in chosen(name, share).updates)
+        for share in (1.0, 0.5, 0.1, 0.0)
+    ]
+    assert numbers == sorted(numbers, reverse=True) and numbers[-1] < numbers[0]
+    (least,) = chosen(name, 0.0).updates
+    assert least.layer == LAST and len(least.channels) + least.bias == 1
+
+
+@pytest.mark.parametrize("name", [n for n, p in POLICIES.items() if p.macs_limited])
+@pytest.mark.parametrize("macs", [0.02, 0.1, 0.3, 0.6])
+def test_the_mac_budget_limits_a_picture_or_all_that_are_run_backward(name, macs):
+    recipe = chosen(name, macs=macs)
+    through = recipe.through_share if recipe.step == "both" else 0
+    pictures = 1 if POLICIES[name].macs_of_picture else recipe.hard_share + through
+    assert pictures * picture_macs(NETWORK, recipe.updates) <= macs * full_backward_macs(NETWORK) * (1 + 1e-9)
+
+
+def test_more_macs_buy_more_pictures_and_no_deeper_cut():
+    small, middle, large = (chosen("tinytrain", macs=macs) for macs in (0.15, 0.3, 2.0))
+    assert small.updates == middle.updates == large.updates
+    assert small.hard_share < middle.hard_share <= large.hard_share == 1
+    assert small.through_share < middle.through_share < large.through_share == 1
+    assert small.through_share == pytest.approx(small.hard_share / 2)
+
+
+def test_a_limit_on_the_dearest_picture_leaves_their_number_free():
+    recipe = POLICIES["tinytrain"].recipe(
+        NETWORK, measured(POLICIES["tinytrain"], 0), Budget(10**6, 0.15, "sample"), TASK, 1.0
+    )
+    assert recipe.hard_share == recipe.through_share == 1
+    assert picture_macs(NETWORK, recipe.updates) <= 0.15 * full_backward_macs(NETWORK)
+
+
+@pytest.mark.parametrize("name", ["tinytrain", "tinytrain_published"])
+def test_selections_follow_the_task(name):
+    assert len({chosen(name, seed=seed).updates for seed in range(5)}) == 5
+
+
+def test_the_published_score_is_potential_over_relative_weights_and_macs():
+    found = scores((3, 5, 6))
+    layers = NETWORK.layers
+    most = max(x.n_weights for x in layers), max(x.macs for x in layers)
+    for i, score in tinytrain_published.layer_scores(NETWORK, found).items():
+        share = layers[i].n_weights / most[0] * layers[i].macs / most[1]
+        assert score == pytest.approx(found.fisher[i].sum() / share)
+
+
+def test_the_published_selection_takes_layers_by_falling_score_and_their_best_channels():
+    found = scores(tinytrain_published.inspected(NETWORK))
+    ranked = sorted(s := tinytrain_published.layer_scores(NETWORK, found), key=s.get, reverse=True)
+    updates = {u.layer: u for u in tinytrain_published.select(NETWORK, found, 2**20, 10**9)}
+    assert updates.keys() == set(ranked)
+    for i, update in updates.items():
+        best = np.argsort(-found.fisher[i], kind="stable")
+        assert list(update.channels) == best[: len(update.channels)].tolist()
+    peak = peak_activation(NETWORK.layers)
+    for memory in (peak + 16 * 100, peak + 16 * 700):
+        some = tinytrain_published.select(NETWORK, found, memory, 10**9)
+        assert peak + 16 * sum(u.n_weights(NETWORK) for u in some) <= memory
+        assert all(len(u.channels) >= NETWORK.layers[u.layer].cout / 8 for u in some)
+
+
+def test_the_published_policy_looks_at_the_last_six_blocks():
+    blocks = {NETWORK.layers[i].block for i in tinytrain_published.inspected(NETWORK)}
+    assert blocks == {b for b in range(5) if b > NETWORK.layers[-1].block - 6}
+
+
+def test_the_default_policy_looks_at_expand_convolutions_and_trains_their_channels_and_all_biases():
+    layers = NETWORK.layers
+    inspected = tinytrain.inspected(NETWORK)
+    assert all(layers[i].kind == "pointwise" and NETWORK.block_start(i) == i for i in inspected)
+    updates = chosen("tinytrain").updates
+    assert [u.layer for u in updates] == list(range(updates[0].layer, len(layers)))
+    assert all(u.bias for u in updates)
+    assert {u.layer for u in updates if u.channels} <= set(inspected)
+
+
+def test_the_default_policy_prefers_the_cut_that_holds_most_information():
+    inspected = tinytrain.inspected(NETWORK)
+    for favourite in inspected:
+        fisher = {i: np.full(NETWORK.layers[i].cout, 1.0 if i == favourite else 1e-3, "f") for i in inspected}
+        recipe = tinytrain.recipe(NETWORK, Scores(fisher, 1.0, 0, 0), Budget(10**6, 0.9, "sample"), TASK, 1.0)
+        assert {u.layer for u in recipe.updates if u.channels} >= {favourite}
+
+
+@pytest.mark.parametrize("macs, share", [(0.249, 0.35), (0.25, 0.55), (0.9, 0.55)])
+def test_the_default_policy_trains_no_more_numbers_than_its_share_of_the_memory(macs, share):
+    for memory in (10_000, 30_000, 10**6):
+        numbers = n_trained(NETWORK, chosen("tinytrain", memory=memory, macs=macs).updates)
+        assert numbers <= max(memory * share / tinytrain.BYTES_EACH, NETWORK.layers[-1].cout)
+
+
+def test_from_a_quarter_of_the_macs_on_the_default_policy_trains_more_numbers_and_at_full_rates_for_longer():
+    less, more = (chosen("tinytrain", memory=10_000, macs=macs) for macs in (0.249, 0.25))
+    assert n_trained(NETWORK, more.updates) > 1.3 * n_trained(NETWORK, less.updates)
+    assert less.decay == (1, 0) and more.decay == (0.5, 0.5)
+
+
+def test_a_generous_plan_that_does_not_fit_gives_way_to_the_whole_sparing_one_and_then_to_less_of_it():
+    sparing = chosen("tinytrain", memory=10_000, macs=0.249)
+    whole, half = (chosen("tinytrain", share, memory=10_000, macs=0.25) for share in (0.7, 0.35))
+    assert whole.updates == sparing.updates and whole.decay == sparing.decay == (1, 0)
+    assert half.updates == chosen("tinytrain", 0.5, memory=10_000, macs=0.249).updates
+
+
+@pytest.mark.parametrize(
+    "similarity, scale", [(-0.1, 0.25), (0.1, 0.5), (0.3, 1.0), (0.7, 2.0), (1.0, 2.25), (np.nan, 1.0)]
+)
+def test_a_generous_plan_trains_more_the_more_alike_pictures_of_different_classes_are(similarity, scale):
+    def rates(similarity, macs, share=1.0):
+        found = Scores(scores(tinytrain.inspected(NETWORK)).fisher, 1.0, 0, 0, similarity)
+        return np.array(tinytrain.recipe(NETWORK, found, Budget(10**4, macs), TASK, share).rates)
+
+    np.testing.assert_allclose(rates(similarity, 0.3), scale * rates(0.3, 0.3))
+    for macs, share in ((0.2, 1.0), (0.3, 0.5)):  # a sparing plan, and one that a generous one gave way to
+        np.testing.assert_array_equal(rates(similarity, macs, share), rates(0.3, macs, share))
+
+
+@pytest.mark.parametrize(
+    "similarity, colours, turn, zoom",
+    [(0.05, 1, 0, 1), (0.175, 1.25, 0.04375, 1.075), (0.25, 1.5, 0.0875, 1.15), (0.7, 1.5, 0.0875, 1.15)],
+)
+def test_a_generous_plan_changes_pictures_further_but_for_photographs_of_unlike_things(
+    similarity, colours, turn, zoom
+):
+    def reach(macs, share=1.0):
+        found = Scores(scores(tinytrain.inspected(NETWORK)).fisher, 1.0, 0, 0, similarity)
+        return tinytrain.recipe(NETWORK, found, Budget(10**4, macs), TASK, share).reach
+
+    np.testing.assert_allclose(astuple(reach(0.3)), (colours, turn, zoom))
+    assert reach(0.2) == reach(0.3, 0.5) == USUAL  # a sparing plan, and one that a generous one gave way to
+
+
+def test_a_larger_mac_budget_pays_for_dearer_pictures_up_to_three_tenths_of_a_full_pass():
+    network = published_network("mcunet-5fps")
+    fisher = {i: np.ones(network.layers[i].cout, "f") for i in tinytrain.inspected(network)}
+    for macs, most in ((0.249, 0.25), (0.3, 0.3), (2.0, 0.3)):
+        recipe = tinytrain.recipe(network, Scores(fisher, 1.0, 0, 0), Budget(10**6, macs), TASK, 1.0)
+        cost = picture_macs(network, recipe.updates) / full_backward_macs(network)
+        assert most - 0.02 < cost <= most
+
+
+def test_full_trains_everything_and_last_layer_the_last():
+    full = baselines.FULL.recipe(NETWORK, None, Budget(), TASK, 1.0)
+    assert sum(u.n_weights(NETWORK) for u in full.updates) == NETWORK.n_weights
+    assert all(u.bias for u in full.updates)
+    last = baselines.LAST_LAYER.recipe(NETWORK, None, Budget(), TASK, 1.0).updates
+    assert last == (Update(LAST, tuple(range(NETWORK.layers[LAST].cout))),)
+    assert baselines.NONE.recipe(NETWORK, None, Budget(), TASK, 1.0).updates == ()
+
+
+def test_rates_follow_the_size_of_a_layer_s_weights():
+    updates = (Update(2, (0,)), Update(5, (1,)))
+    for (rate, bias_rate), update in zip(common.rates_by_size(NETWORK, updates, 0.5), updates, strict=True):
+        weight = NETWORK.float_weight(update.layer)
+        assert rate == bias_rate == pytest.approx(0.5 * np.sqrt((weight**2).mean()))
+
+
+def test_every_layer_named_by_a_policy_is_one():
+    assert isinstance(NETWORK.layers[tinytrain.inspected(NETWORK)[0]], Layer)
+    for policy in POLICIES.values():
+        if policy.inspects:
+            layers = policy.inspects(NETWORK)
+            assert list(layers) == sorted(set(layers)) and 0 <= layers[0] <= layers[-1] <= LAST
+
+
+def test_bias_only_trains_biases_of_whole_blocks_as_deep_as_the_macs_reach():
+    starts = {i for i in range(len(NETWORK.layers)) if NETWORK.block_start(i) == i}
+    for macs in (0.1, 0.3, 0.5):
+        updates = chosen("bias_only", macs=macs).updates
+        first = updates[0].layer
+        assert updates == bias_only.biases_from(NETWORK, first) and first in starts | {LAST}
+        deeper = [i for i in starts if i < first]
+        for i in deeper:
+            updates = bias_only.biases_from(NETWORK, i)
+            assert picture_macs(NETWORK, updates) > macs * full_backward_macs(NETWORK)
+    assert chosen("bias_only", macs=1.0).updates == bias_only.biases_from(NETWORK, 0)
+
+
+def test_bias_only_of_mcunet_at_15_percent_trains_the_3616_biases_from_layer_30():
+    network = published_network("mcunet-5fps")
+    updates = bias_only.POLICY.recipe(network, None, Budget(macs=0.15), TASK, 1.0).updates
+    assert [u.layer for u in updates] == list(range(30, 42)) and n_trained(network, updates) == 3_616
+    assert round(100 * picture_macs(network, updates) / full_backward_macs(network), 1) == 12.6
+
+
+@pytest.mark.parametrize("name", ["l2", "random"])
+def test_an_ablation_trains_as_many_channels_of_the_same_layers_as_the_published_plan(name):
+    for share in (1.0, 0.3, 0.0):
+        ours, published = chosen(name, share), chosen("tinytrain_published", share)
+        shape = [(u.layer, len(u.channels), u.bias) for u in published.updates]
+        assert [(u.layer, len(u.channels), u.bias) for u in ours.updates] == shape
+        assert ours.rates == published.rates and ours.step == published.step
+    assert chosen(name).updates != chosen("tinytrain_published").updates
+
+
+def test_l2_takes_the_channels_with_the_largest_weights():
+    for u in chosen("l2", macs=0.2).updates:
+        sizes = (NETWORK.float_weight(u.layer) ** 2).sum(axis=0)
+        assert sizes[list(u.channels)].min() >= np.delete(sizes, u.channels).max(initial=0)
+
+
+def test_random_takes_other_channels_for_other_tasks_and_every_channel_sooner_or_later():
+    layer = tinytrain_published.inspected(NETWORK)[-1]
+    orders = [ablations.at_random(NETWORK, scores((layer,), seed), layer) for seed in range(200)]
+    cout = NETWORK.layers[layer].cout
+    first = np.bincount([order[0] for order in orders], minlength=cout)
+    assert (first > 0).all() and first.max() < 8 * 200 / cout
+    assert all(sorted(order) == list(range(cout)) for order in orders)

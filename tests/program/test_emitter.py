@@ -1,0 +1,228 @@
+"""What is emitted: passes that equal the float64 oracle, bands, and nothing for what is frozen."""
+
+import numpy as np
+import pytest
+from toynets import (
+    ROWS,
+    WIDE,
+    everything,
+    features_of,
+    module_updates,
+    modules_of,
+    random_updates,
+    recipe,
+    toy,
+)
+from toysegments import (
+    assert_forward_equals_oracle,
+    assert_gradients_equal_oracle,
+    backward_case,
+    backward_segment,
+    bound,
+    forward_segment,
+    limit_bands,
+)
+
+from tinytrain.kernels.dispatch.native_calls import Stretch, single, ways
+from tinytrain.plan.costs import picture_macs
+from tinytrain.plan.recipe import Update
+from tinytrain.program.calls import Bias, View, Weight
+from tinytrain.program.trained_arrays import slots
+from tinytrain.runtime import bind as binding
+
+NETWORKS = pytest.mark.parametrize("name", list(ROWS))
+CANARY = 0xA5
+
+
+@NETWORKS
+@pytest.mark.parametrize("band_bytes", [1, 700, 3000, 56_000])
+def test_streamed_rows_equal_the_whole_and_the_oracle(monkeypatch, name, band_bytes):
+    limit_bands(monkeypatch, band_bytes)
+    assert_forward_equals_oracle(toy(name))
+
+
+@NETWORKS
+def test_one_picture_streams_and_several_do_not(monkeypatch, name):
+    limit_bands(monkeypatch, 700)
+    network = toy(name)
+    last = len(network.layers)
+    depthwise = sum(layer.kind == "depthwise" for layer in network.layers)
+    streamed, whole = (
+        sum(c.kernel == "depthwise_forward" for c in forward_segment(network, 0, last, n)[0].calls)
+        for n in (1, 2)
+    )
+    assert streamed > whole == depthwise
+
+
+@NETWORKS
+def test_smaller_bands_take_less_memory(monkeypatch, name):
+    network, sizes = toy(name, size=64), []
+    for band_bytes in (10**9, 10_000, 1):
+        limit_bands(monkeypatch, band_bytes)
+        sizes.append(forward_segment(network, 0, len(network.layers), 1)[0].nbytes)
+    assert sizes[0] > sizes[1] >= sizes[2] and sizes[2] < sizes[0] / 2
+
+
+@NETWORKS
+def test_a_forward_pass_computes_every_row_once(monkeypatch, name):
+    limit_bands(monkeypatch, 1)
+    network = toy(name)
+    segment, _ = forward_segment(network, 0, len(network.layers), 1)
+    assert segment.macs("forward") == network.macs
+
+
+@NETWORKS
+@pytest.mark.parametrize("key", range(12))
+def test_backward_macs_are_those_of_the_plan(name, key):
+    network, n = toy(name), 1 + key % 3
+    updates = random_updates(network, key)
+    segment, *_ = backward_segment(network, updates, n=n)
+    assert segment.backward_macs == n * picture_macs(network, updates)
+    trained = {u.layer for u in updates if u.channels}
+    numbers = {s.layer: s.size for s in slots(network, recipe(updates)) if s.part == "weight"}
+    weights = sum(network.layers[i].macs * k // network.layers[i].n_weights for i, k in numbers.items())
+    assert segment.macs("grad_weight") == n * weights and (weights > 0) == bool(trained)
+
+
+@NETWORKS
+def test_a_frozen_layer_costs_nothing(name):
+    """No weight gradient, no saved input, no bytes and no MACs, whichever layer it is."""
+    network = toy(name)
+    full, *_ = backward_segment(network, everything(network))
+    for frozen, layer in enumerate(network.layers):
+        updates = tuple(u for u in everything(network) if u.layer != frozen)
+        segment, _, _, gradients = backward_segment(network, updates)
+        assert full.macs("grad_weight") - segment.macs("grad_weight") == layer.macs
+        assert segment.nbytes <= full.nbytes
+        assert gradients.nbytes == 4 * sum(x.n_weights + x.cout for x in network.layers if x is not layer)
+        if frozen:
+            assert last_use(segment, network.layers[frozen - 1].name) < start_of_backward(segment)
+            assert last_use(full, network.layers[frozen - 1].name) > start_of_backward(full)
+
+
+def start_of_backward(segment):
+    return next(k for k, call in enumerate(segment.calls) if call.kernel == "pool_grad")
+
+
+def last_use(segment, name):
+    """Last call that names the buffer `name`, or the part of it that was saved."""
+    names = {name, f"{name} saved input"}
+    return max(
+        k
+        for k, call in enumerate(segment.calls)
+        if any(isinstance(a, View) and a.buffer.name in names for a in call.args)
+    )
+
+
+@NETWORKS
+def test_below_the_cut_nothing_is_saved_and_nothing_is_differentiated(name):
+    network = toy(name)
+    for cut in range(1, len(network.layers)):
+        segment, *_ = backward_segment(network, (Update(cut, bias=True),))
+        start = start_of_backward(segment)
+        below = {layer.name for layer in network.layers[: cut - 1]}
+        for call in segment.calls[start:]:
+            used = {a.buffer.name for a in call.args if isinstance(a, View)}
+            layers = {a.layer for a in call.args if isinstance(a, Weight)}
+            assert not any(n.removesuffix(" mask") in below for n in used)
+            assert all(i > cut for i in layers)
+        assert segment.macs("grad_weight") == 0
+
+
+@NETWORKS
+def test_no_call_writes_to_weights_or_biases(name):
+    segment, *_ = backward_segment(toy(name), everything(toy(name)))
+    assert not any(isinstance(call.args[0], Weight | Bias) for call in segment.calls)
+
+
+@NETWORKS
+@pytest.mark.parametrize("key", range(4))
+def test_gradients_of_one_pass_equal_the_oracle(name, key):
+    network, n = toy(name), 1 + key % 2
+    updates = everything(network) if key == 0 else random_updates(network, key)
+    assert_gradients_equal_oracle(network, updates, n)
+
+
+@pytest.mark.parametrize("n, band, times", [(1, 56_000, 1), (2, 56_000, 1), (3, 56_000, 0), (1, None, 0)])
+def test_with_room_the_gradient_behind_few_positions_and_many_weights_is_computed_transposed(n, band, times):
+    network = toy(WIDE, size=16)
+    segment = assert_gradients_equal_oracle(network, everything(network), n, band)
+    assert sum(call.kernel == "transpose" for call in segment.calls) == times
+
+
+KINDS = pytest.mark.parametrize("name", [*ROWS, "modules", "wide"])
+
+
+def made(name):
+    if name == "wide":
+        return toy(WIDE, size=16)
+    return modules_of(toy("blocks")) if name == "modules" else toy(name)
+
+
+def test_bound_calls_need_neither_numba_s_dispatcher_nor_a_ufunc(monkeypatch):
+    pytest.importorskip("numba")
+    monkeypatch.setattr(binding, "stretched", list)  # one by one from Python
+    network = made("modules")
+    segment, arrays = backward_case(network, everything(network))
+    calls = bound(segment, network, arrays, everything(network))[0]
+    assert not any(hasattr(function, "direct") for function, _ in calls)
+    products = [function for function, _ in calls if function in (np.dot, np.matmul)]
+    assert products.count(np.dot) > len(products) / 2 > 0
+
+
+def test_a_segment_is_a_few_stretches_between_the_products_of_vectors():
+    pytest.importorskip("numba")
+    if not ways()["products"]:
+        pytest.skip("numpy's BLAS is not an OpenBLAS")
+    network = made("modules")
+    segment, arrays = backward_case(network, everything(network))
+    calls = bound(segment, network, arrays, everything(network))[0]
+    left = sum(function in (np.dot, np.matmul) for function, _ in calls)
+    assert any(isinstance(function, Stretch) for function, _ in calls)
+    assert len(calls) <= 2 * left + 1  # nothing else stands between them than one call
+    assert len(calls) < len(segment.calls) / 3
+
+
+def segments_of_all_kinds(network):
+    last = len(network.layers)
+    for n in (1, 2):
+        segment, source = forward_segment(network, 0, last, n)
+        yield segment, {source: features_of(network, 0, n)}, ()
+    for key, n in ((0, 1), (1, 2), (2, 1)):
+        updates = random_updates(network, key)
+        yield *backward_case(network, updates, n=n, band=700), updates
+    updates = (*everything(network), *module_updates(network, range(len(network.modules))))
+    yield *backward_case(network, updates, n=2, band=700), updates
+
+
+@KINDS
+def test_every_call_writes_only_to_its_own_buffers(monkeypatch, name):
+    """The rest of the arena, other live buffers and gaps alike, keeps every bit."""
+    limit_bands(monkeypatch, 700)
+    network = made(name)
+    for segment, arrays, updates in segments_of_all_kinds(network):
+        calls, _, memory = bound(segment, network, arrays, updates)
+        for (kernel, args), call in zip(single(calls), segment.calls, strict=True):
+            mine = np.zeros(len(memory), bool)
+            for view in (a for a in call.args if isinstance(a, View) and a.buffer in segment.offsets):
+                start = segment.offsets[view.buffer]
+                mine[start : start + view.buffer.nbytes] = True
+            before = memory.copy()
+            kernel(*args)
+            assert ((memory == before) | mine).all(), call
+
+
+@KINDS
+def test_what_lies_in_the_arena_before_changes_nothing(monkeypatch, name):
+    limit_bands(monkeypatch, 700)
+    network = made(name)
+    for segment, arrays, updates in segments_of_all_kinds(network):
+        results = []
+        for fill in (0, CANARY, 0xFF):  # 0xFF in every byte is NaN
+            external = {b: a.copy() for b, a in arrays.items()}
+            calls, outputs, memory = bound(segment, network, external, updates)
+            memory[:] = fill
+            for kernel, args in calls:
+                kernel(*args)
+            results.append([a.tobytes() for a in (*outputs, *external.values())])
+        assert results[0] == results[1] == results[2]

@@ -1,0 +1,76 @@
+"""Networks of other shapes than the published ones are computed rightly or refused, never wrongly."""
+
+import numpy as np
+import pytest
+from oracle import Oracle
+from toynets import everything, features_of, recipe, relative, toy
+from toysegments import backward_case, bound, forward_segment
+
+from tinytrain.base.errors import InputError
+from tinytrain.program.trained_arrays import slots
+
+STEM = ("conv", 8, 3, 2, True, 0, False)
+COMPUTED = {
+    "only a stem": (STEM,),
+    "a stem without relu6": (("conv", 8, 3, 2, False, 0, False), ("pointwise", 6, 1, 1, False, 1, False)),
+    "a stem of single pixels": (("conv", 8, 1, 1, True, 0, False), ("pointwise", 6, 1, 1, False, 1, False)),
+    "a stem inside a block": (
+        STEM, ("depthwise", 8, 3, 1, True, 0, False), ("pointwise", 6, 1, 1, False, 0, False),
+    ),
+    "two pointwise in a block": (
+        STEM, ("pointwise", 6, 1, 1, True, 1, False), ("pointwise", 5, 1, 1, False, 1, False),
+    ),
+    "a block of one residual layer": (STEM, ("pointwise", 8, 1, 1, False, 1, True)),
+    "a lone depthwise layer at the end": (STEM, ("depthwise", 8, 3, 1, True, 1, False)),
+    "a depthwise layer at the end of a block": (
+        STEM, ("pointwise", 6, 1, 1, True, 1, False), ("depthwise", 6, 3, 2, True, 1, False),
+    ),
+    "two depthwise in a block": (
+        STEM, ("pointwise", 6, 1, 1, True, 1, False), ("depthwise", 6, 3, 1, True, 1, False),
+        ("depthwise", 6, 5, 1, False, 1, False), ("pointwise", 8, 1, 1, False, 1, True),
+    ),
+    "a pointwise layer after a block's last": (
+        STEM, ("pointwise", 6, 1, 1, True, 1, False), ("depthwise", 6, 3, 1, True, 1, False),
+        ("pointwise", 6, 1, 1, False, 1, False), ("pointwise", 4, 1, 1, False, 1, False),
+    ),
+    "no relu6 at all": (
+        STEM, ("pointwise", 6, 1, 1, False, 1, False), ("depthwise", 6, 3, 1, False, 1, False),
+        ("pointwise", 6, 1, 1, False, 1, False),
+    ),
+}  # fmt: skip
+REFUSED = {
+    "a second dense convolution": ("layer-kind", (STEM, ("conv", 6, 3, 1, True, 1, False))),
+    "no stem": ("layer-kind", (("pointwise", 4, 1, 1, True, 0, False),)),
+    "relu6 after an addition": ("layer-residual", (STEM, ("pointwise", 8, 1, 1, True, 1, True))),
+    "an addition to a depthwise layer": ("layer-residual", (STEM, ("depthwise", 8, 3, 1, False, 1, True))),
+}
+
+
+@pytest.mark.parametrize("rows", COMPUTED.values(), ids=COMPUTED)
+@pytest.mark.parametrize("size", [16, 15])
+def test_networks_of_any_accepted_shape_equal_the_oracle(rows, size):
+    network = toy(rows, size)
+    oracle, x = Oracle(network), features_of(network, 0, 2)
+    want = oracle.forward(x)
+    for n in (1, 2):
+        segment, source = forward_segment(network, 0, len(network.layers), n)
+        calls, (out,), _ = bound(segment, network, {source: x[:n]})
+        for kernel, args in calls:
+            kernel(*args)
+        np.testing.assert_allclose(out, want.output[:n], rtol=1e-5, atol=1e-5)
+    updates = everything(network)
+    segment, arrays = backward_case(network, updates, n=2)
+    for kernel, args in bound(segment, network, arrays, updates)[0]:
+        kernel(*args)
+    _, g, found = arrays.values()
+    exact = oracle.backward(want, g.astype(float))
+    for slot in slots(network, recipe(updates)):
+        got = found[slot.start : slot.start + slot.size].reshape(slot.shape)
+        assert relative(got, {"weight": exact.weights, "bias": exact.biases}[slot.part][slot.layer]) < 1e-5
+
+
+@pytest.mark.parametrize("code, rows", REFUSED.values(), ids=REFUSED)
+def test_networks_that_the_engine_cannot_run_are_refused_by_name(code, rows):
+    with pytest.raises(InputError) as caught:
+        toy(rows)
+    assert caught.value.code == code

@@ -1,0 +1,302 @@
+"""The report: its figures are those of the run, its JSON, text and HTML say the same."""
+
+import json
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import tinytrain
+import tinytrain.runtime.bind
+import tinytrain.runtime.fisher
+import tinytrain.runtime.session
+import tinytrain.runtime.trainer
+import tinytrain.runtime.worker
+from tinytrain.backbones.catalogue import SHIPPED
+from tinytrain.backbones.load import load_backbone
+from tinytrain.base.errors import BudgetError, UsageError
+from tinytrain.base.random_streams import rng_for
+from tinytrain.datasets import sample_episode
+from tinytrain.datasets.generated.leaves import leaves
+from tinytrain.datasets.generated.signs import signs
+from tinytrain.delta.file import encode_delta
+from tinytrain.pipeline.adapt import adapt, make_plan
+from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.plan.budget import Budget
+from tinytrain.plan.published_costs import paper_memory
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.policies.common import Policy
+from tinytrain.report import RENDERERS
+from tinytrain.report.content import is_unseen, paired_difference
+
+BIG = Budget(memory=2**22)
+
+
+def policy(
+    optimizer="adam", step="constant", head="lda", first=6, hard=0.6, rate=1e-3, steps=5, views=3, through=1.0
+):
+    """A policy that trains half of the channels and all biases of a toy network from layer `first` on."""
+
+    def recipe(network, *_):
+        updates = tuple(
+            Update(i, tuple(range(network.layers[i].cout // 2)), bias=True)
+            for i in range(first, len(network.layers))
+        )
+        rates = ((rate, rate),) * len(updates)
+        return Recipe(
+            "test", updates, rates, optimizer, step, hard, through, steps=steps, head=head, views=views
+        )
+
+    return Policy("test", recipe, "none", inspects=lambda n: (3, 6, 9), macs_limited=False)
+
+
+@pytest.fixture(scope="module")
+def report():
+    return adapt(toy_network(), toy_episode(), BIG, policy())
+
+
+def test_the_report_is_json_with_every_promised_key(report):
+    facts = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    assert facts["accuracy"].keys() >= {
+        "before",
+        "before_cosine",
+        "after",
+        "difference",
+        "n_query",
+        "left_out",
+    }
+    assert facts["memory"].keys() >= {"budget", "arena", "paper", "outside"}
+    assert facts["memory"]["outside"].keys() >= {"frozen_weights", "working_copy", "support_pictures"}
+    assert facts["macs"].keys() >= {"backward_per_query", "dearest_picture", "full_backward", "total"}
+    assert facts["selection"][0].keys() >= {"layer", "name", "channels", "n_channels", "of", "bias"}
+    assert facts["seconds"]["total"] == pytest.approx(sum(facts["seconds"].values()) / 2)
+    assert (facts["policy"], facts["backbone"], facts["seed"]) == ("test", "toy", 0)
+    assert facts["threads"]["blas"] == 1 and facts["threads"]["lanes"] >= 1
+    assert len(facts["losses"]) == 5
+
+
+def test_only_drawn_pictures_and_the_shipped_weights_are_called_unseen():
+    network = load_backbone(SHIPPED.name)
+    episode = sample_episode(leaves(), 2, 1, 0, 0)
+    assert is_unseen(network, episode)
+    assert not is_unseen(network, replace(episode, generated=False)), "a folder that is called leaves"
+    biases = tuple(b + 1 for b in network.biases)
+    assert not is_unseen(replace(network, biases=biases), episode), "the network was trained on"
+    assert not is_unseen(network, sample_episode(signs(), 2, 1, 0, 0))
+
+
+def test_the_delta_carries_all_of_the_report_that_the_same_seed_gives_again(report):
+    again = tinytrain.adapt(toy_network(), report.episode, BIG, report.policy, lanes=1)
+    assert encode_delta(again.delta) == encode_delta(report.delta)
+    assert report.to_json() == {**report.to_json(), **report.delta.report}
+    assert report.to_json().keys() - report.delta.report.keys() == {"seconds", "threads"}
+    warned = report.with_warnings("mind the gap")
+    assert warned.delta.report["warnings"] == ["mind the gap"] == warned.to_json()["warnings"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"budget": 1_000_000},
+        {"budget": "1MB"},
+        {"seed": 1.5},
+        {"seed": -1},
+        {"lanes": 0},
+        {"backend": "cuda"},
+    ],
+)
+def test_arguments_that_mean_nothing_are_a_usage_error(wrong):
+    with pytest.raises(UsageError):
+        adapt(toy_network(), toy_episode(), **{"budget": BIG} | wrong)
+    if "lanes" not in wrong:
+        with pytest.raises(UsageError):
+            make_plan(toy_network(), toy_episode(), **{"budget": BIG} | wrong)
+    with pytest.raises(UsageError, match="no mode of the MACs"):
+        Budget(macs_mode="median")
+
+
+def test_the_package_itself_offers_adapt():
+    before = tinytrain.adapt  # the module of that name, which can be called
+    report = before(toy_network(), toy_episode(way=2, shots=2), budget=BIG, policy="none")
+    assert report.to_json()["selection"] == [] and report.losses == []
+
+
+def test_accuracies_are_shares_of_the_queries(report):
+    labels, a = report.episode.query.labels, report.to_json()["accuracy"]
+    assert a["after"] == (report.after == labels).mean() and a["before"] == (report.before == labels).mean()
+    assert a["difference"][1] == pytest.approx(a["after"] - a["before"])
+    assert a["difference"][0] <= a["difference"][1] <= a["difference"][2]
+
+
+def test_without_queries_there_is_no_accuracy_but_the_left_out_one():
+    a = adapt(toy_network(), toy_episode(queries=0), BIG, "none").to_json()["accuracy"]
+    assert (a["before"], a["before_cosine"], a["after"], a["difference"], a["n_query"]) == (*[None] * 4, 0)
+    assert 0 <= a["left_out"] <= 1
+
+
+def test_the_interval_is_that_of_resampling_the_pictures():
+    rng = rng_for(1, "outcomes")
+    before, after = rng.random(80) < 0.6, rng.random(80) < 0.75
+    change = after.astype(float) - before
+    means = change[rng.integers(0, 80, (4000, 80))].mean(axis=1)
+    low, mid, high = paired_difference(before, after)
+    assert mid == pytest.approx(change.mean())
+    assert (low, high) == pytest.approx(np.quantile(means, (0.025, 0.975)), abs=0.015)
+    assert paired_difference(before, after) == [low, mid, high]
+
+
+def test_the_interval_covers_the_truth_about_95_times_in_100():
+    covered = 0
+    for k in range(400):
+        rng = rng_for(k, "coverage")
+        before = rng.random(50) < 0.7
+        after = np.where(rng.random(50) < 0.3, rng.random(50) < 0.7, before)
+        low, _, high = paired_difference(before, after)
+        covered += low <= 0 <= high
+    assert 0.92 <= covered / 400 <= 0.99
+
+
+def test_the_arena_table_tiles_the_arena(report):
+    facts = report.to_json()
+    assert max(row["offset"] + row["bytes"] for row in facts["arena_table"]) <= facts["memory"]["arena"]
+    assert facts["memory"]["arena"] <= facts["memory"]["budget"]
+
+
+def test_paper_memory_counts_sixteen_bytes_for_each_trained_weight(report):
+    network = report.network
+    weights = sum(network.layers[i].fan_in * (network.layers[i].cout // 2) for i in range(6, 12))
+    assert report.to_json()["memory"]["paper"] == paper_memory(network.layers, weights)
+
+
+def test_the_fisher_share_is_that_of_the_chosen_channels(report):
+    rows = {row["layer"]: row for row in report.to_json()["selection"]}
+    fisher = report.scores.fisher[6]
+    assert rows[6]["fisher_share"] == pytest.approx(float(fisher[:12].sum() / fisher.sum()))
+    assert rows[7]["fisher_share"] is None, "a layer that was not probed has none"
+
+
+class Executed:
+    """MACs of the segments that really run, by their bound calls."""
+
+    def __init__(self, monkeypatch):
+        self.total, self.cost = 0, {}
+        bind = tinytrain.runtime.bind.Binder.segment
+
+        def segment(binder, segment, *rest):
+            calls, outputs = bind(binder, segment, *rest)
+            self.cost[id(calls)] = (calls, sum(call.macs for call in segment.calls))
+            return calls, outputs
+
+        def run(calls):
+            self.total += self.cost.get(id(calls), (None, 0))[1]
+            original(calls)
+
+        original = tinytrain.runtime.bind.run
+        monkeypatch.setattr(tinytrain.runtime.bind.Binder, "segment", segment)
+        for module in (tinytrain.runtime.trainer, tinytrain.runtime.worker, tinytrain.runtime.fisher):
+            monkeypatch.setattr(module, "run", run)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "memory", "way", "shots"),
+    [
+        (policy(), 2**22, 3, 4),
+        (policy(step="both", head="cosine", first=0), 2**22, 3, 4),
+        (policy(step="both", hard=1.0), 40_000, 3, 4),
+        (policy(step="both", through=0.4), 2**22, 3, 4),
+        (policy(step="both", through=0.4, steps=2), 45_000, 3, 20),
+        (policy(), 2**22, 3, 20),
+        (policy(steps=2), 45_000, 3, 20),
+        ("none", 2**22, 3, 4),
+    ],
+)
+def test_total_macs_are_those_of_every_call_that_ran(monkeypatch, chosen, memory, way, shots):
+    executed = Executed(monkeypatch)
+    report = adapt(toy_network(), toy_episode(way, shots, queries=0), Budget(memory), chosen, lanes=1)
+    assert report.to_json()["macs"]["total"] == executed.total > 0
+
+
+@pytest.mark.parametrize("chosen", ["transductive", "trady", policy()])
+def test_looking_at_queries_in_training_counts_and_judging_them_does_not(monkeypatch, chosen):
+    executed, network = Executed(monkeypatch), toy_network()
+    report = adapt(network, toy_episode(queries=2), Budget(2**22, macs=0.5), chosen, lanes=1)
+    judged = 2 * len(report.episode.query) * network.macs  # before and after
+    assert report.to_json()["macs"]["total"] == executed.total - judged > 0
+
+
+def test_a_plan_is_what_the_adaptation_then_does(report):
+    scores, fitted = make_plan(report.network, report.episode, BIG, policy())
+    assert fitted.recipe == report.fit.recipe and fitted.resources == report.fit.resources
+    assert fitted.program.nbytes == report.fit.program.nbytes
+    assert all((scores.fisher[i] == report.scores.fisher[i]).all() for i in scores.fisher)
+
+
+@pytest.mark.parametrize("name", ["none", "last_layer", "tinytrain_published"])
+@pytest.mark.parametrize("memory", [0, 1000])
+def test_a_hopeless_budget_is_refused_at_once_naming_one_that_works(name, memory):
+    start = time.perf_counter()
+    with pytest.raises(BudgetError) as caught:
+        adapt(toy_network(), toy_episode(), Budget(memory), name)
+    assert time.perf_counter() - start < 1
+    adapt(toy_network(), toy_episode(), Budget(caught.value.smallest), name)
+    assert str(caught.value.smallest) in str(caught.value)
+
+
+def test_an_unknown_policy_is_named_with_the_closest_known_one():
+    with pytest.raises(UsageError, match="did you mean last_layer"):
+        adapt(toy_network(), toy_episode(), BIG, "lastlayer")
+
+
+def test_text_shows_the_accuracy_the_selection_and_the_memory_without_colour(report):
+    text = RENDERERS[".txt"](report.to_json())
+    accuracy = report.to_json()["accuracy"]
+    assert f"{accuracy['before']:.1%} -> {accuracy['after']:.1%}" in text
+    assert "block2.depthwise" not in text and "block3.expand" in text
+    assert f"{report.fit.program.nbytes:,} of {BIG.memory:,} bytes" in text
+    assert "\x1b" not in text and max(map(len, text.splitlines())) <= 120
+
+
+class Tags(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.seen = [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.add(tag)
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_html_is_one_small_well_formed_file_that_loads_nothing(report):
+    facts = report.with_warnings("<script>alert(1)</script>").to_json()
+    facts["episode"]["source"] = "<b>bold & brash</b>"
+    page = RENDERERS[".html"](facts)
+    tags = Tags(page)
+    assert not tags.open and {"svg", "table", "rect", "polyline"} <= tags.seen
+    assert "script" not in tags.seen and "b" not in tags.seen and "&lt;script&gt;" in page
+    assert "http" not in page and "src=" not in page and len(page.encode()) < 300_000
+
+
+def test_html_says_at_which_step_training_broke_off():
+    network = toy_network()
+    for rate_scale in (1e5, 1e30):
+        facts = adapt(network, toy_episode(), BIG, rate_scale=rate_scale).to_json()
+        broke = None in facts["losses"]
+        page = RENDERERS[".html"](facts)
+        assert not Tags(page).open
+        assert (f"the loss of step {len(facts['losses'])} is no number" in page) == broke
+    assert broke
+
+
+def test_html_without_queries_or_training_is_well_formed():
+    facts = adapt(toy_network(), toy_episode(queries=0), BIG, "none").to_json()
+    assert not Tags(RENDERERS[".html"](facts)).open

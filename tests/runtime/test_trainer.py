@@ -1,0 +1,320 @@
+"""Training steps on toy networks against the float64 oracle."""
+
+import numpy as np
+import pytest
+from oracle import Oracle, gradients, prototype_loss
+from toynets import (
+    ROWS,
+    calls_of,
+    everything,
+    gradient_of,
+    items,
+    random_updates,
+    recipe,
+    relative,
+    selected,
+    toy,
+    trainer,
+)
+from toysteps import (
+    IMAGES,
+    LABELS,
+    assert_equals_oracle,
+    augmentation,
+    augmented,
+    exact_gradients,
+    step_gradients,
+)
+
+from tinytrain.plan.costs import backward_macs_per_query, n_hard
+from tinytrain.plan.recipe import Update
+from tinytrain.runtime.schedule import through_items
+
+NETWORKS = pytest.mark.parametrize("name", list(ROWS))
+
+
+@NETWORKS
+@pytest.mark.parametrize("step", ["both", "constant"])
+def test_the_gradient_of_a_step_equals_that_of_one_batch(name, step):
+    """Picture by picture in two passes, through prototypes or with them held constant."""
+    network = toy(name)
+    made, loss = step_gradients(network, recipe(everything(network), step=step))
+    want_loss, want = exact_gradients(network, step)
+    assert abs(loss - want_loss.mean) < 1e-5
+    assert relative(made.support, Oracle(network).forward(IMAGES).embeddings) < 1e-5
+    assert relative(10 * made.cosine, want_loss.logits) < 1e-5
+    assert_equals_oracle(made, want)
+
+
+@pytest.mark.parametrize("step", ["both", "constant"])
+def test_the_oracle_equals_finite_differences(step):
+    network = toy("blocks")
+    oracle, other = Oracle(network), Oracle(network)
+    _, want = gradients(oracle, IMAGES, LABELS, augmented(1), LABELS, step)
+    random, size = np.random.default_rng(3), 1e-8
+    for i in range(len(network.layers)):
+        direction = (
+            random.standard_normal(oracle.weights[i].shape),
+            random.standard_normal(oracle.biases[i].shape),
+        )
+        loss = []
+        for sign in (1, -1):
+            oracle.weights[i] += sign * size * direction[0]
+            oracle.biases[i] += sign * size * direction[1]
+            support = (oracle if step == "both" else other).forward(IMAGES).embeddings
+            loss.append(loss_of(support, oracle.forward(augmented(1)).embeddings))
+            oracle.weights[i] -= sign * size * direction[0]
+            oracle.biases[i] -= sign * size * direction[1]
+        slope = (loss[0] - loss[1]) / (2 * size)
+        exact = (want.weights[i] * direction[0]).sum() + (want.biases[i] * direction[1]).sum()
+        assert abs(slope - exact) < 1e-6 * max(1, abs(exact))
+
+
+def loss_of(support, queries, temperature=10):
+    """The loss once more, straight from its definition."""
+    means = np.stack([support[k == LABELS].mean(axis=0) for k in range(3)])
+    total = 0
+    for f, label in zip(queries, LABELS, strict=True):
+        cosines = [f @ p / np.linalg.norm(f) / np.linalg.norm(p) for p in means]
+        total -= np.log(np.exp(temperature * cosines[label]) / np.exp(temperature * np.array(cosines)).sum())
+    return total / len(queries)
+
+
+@NETWORKS
+@pytest.mark.parametrize("key", range(6))
+def test_sparse_gradients_are_slices_of_the_full_gradient(name, key):
+    """Selected channels of every kind of layer, in any order, with and without biases."""
+    network = toy(name)
+    made, _ = step_gradients(network, recipe(random_updates(network, key)), micro=1 + key % 3)
+    full, _ = step_gradients(network, recipe(everything(network)), micro=1 + key % 3)
+    for slot in made.slots:
+        part = selected(gradient_of(full, slot.layer, slot.part), slot)
+        assert relative(gradient_of(made, slot.layer, slot.part), part) < 1e-6
+
+
+@pytest.mark.parametrize("step", ["both", "constant"])
+@pytest.mark.parametrize("share", [0.25, 0.6])
+def test_a_hard_share_runs_backward_the_pictures_of_highest_loss_only(share, step):
+    network = toy("blocks")
+    table, calls = calls_of()
+    plan = recipe(everything(network), step=step, hard_share=share)
+    made, _ = step_gradients(network, plan, table=table)
+    loss, _ = exact_gradients(network)
+    count = n_hard(share, len(LABELS))
+    hardest = np.sort(np.argsort(-loss.each)[:count])
+    assert_equals_oracle(made, exact_gradients(network, step, hardest)[1])
+    passes = sum(kernel == "pool_grad" for kernel, _ in calls)
+    assert passes == count + (len(LABELS) if step == "both" else 0)
+
+
+@pytest.mark.parametrize("through", [[0], [3, 6], [1, 4, 8], [0, 2, 3, 4, 5, 6, 7]])
+def test_some_support_pictures_stand_for_the_others_of_their_class_and_for_the_other_classes(through):
+    network = toy("blocks")
+    made = trainer(
+        network, recipe(everything(network), step="both"), IMAGES, LABELS, augmentation=augmentation
+    )
+    made.start()
+    made.compute_gradients(items(len(LABELS)), items(len(LABELS), 1), through=through)
+    oracle = Oracle(network)
+    run = oracle.forward(np.concatenate([IMAGES, augmented(1)]))
+    n, taken = len(LABELS), LABELS[through]
+    loss = prototype_loss(run.embeddings[:n], LABELS, run.embeddings[n:], LABELS)
+    weight = np.zeros(n)
+    for i in through:
+        label = LABELS[i]
+        weight[i] = (label == LABELS).sum() / (label == taken).sum() * 3 / len(set(taken))
+    grad = np.concatenate([loss.grad_support * weight[:, None], loss.grad_queries])
+    assert_equals_oracle(made, oracle.backward(run, grad))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
+def test_the_mean_over_draws_of_support_pictures_is_the_gradient_through_all_of_them(count):
+    """The weights that pictures get, averaged over many draws, are 1 for every picture."""
+    network = toy("blocks")
+    made = trainer(network, recipe(everything(network), step="both"), IMAGES, LABELS)
+    support, draws, weight = items(len(LABELS)), 4000, np.zeros(len(LABELS))
+    some = recipe((), step="both", through_share=count / len(LABELS))
+    for number in range(draws):
+        chosen = through_items(some, LABELS, support, 0, number)
+        assert len(chosen) == count
+        share = made._stood_for(support, [support[k] for k in chosen])
+        weight[chosen] += 1 / share[LABELS[chosen]]
+    np.testing.assert_allclose(weight / draws, 1, atol=0.12)
+
+
+@pytest.mark.parametrize("some", [[0, 1, 2, 3, 6], [1, 2, 3, 5, 6]])
+def test_in_a_step_that_sees_a_part_of_the_support_each_picture_stands_for_those_it_sees(some):
+    """A picture that stands alone gets its part of the whole gradient, times those that it stands for."""
+    network = toy("blocks")
+    made = trainer(network, recipe(everything(network)), IMAGES, LABELS, step=len(some))
+    made.start()
+    old = np.random.default_rng(0).standard_normal(made.prototypes.shape).astype("f")
+    support = [(0, i) for i in some]
+
+    def gradient(through):
+        made.prototypes[:] = old
+        made.compute_gradients(support, support, through=through)
+        return made.gradients[0].astype(np.float64)
+
+    none, labels = gradient([]), LABELS[some]
+    whole = gradient(None) - none
+    parts = [
+        (gradient([k]) - none) / (labels == labels[k]).sum() / len(set(labels.tolist()))
+        for k in range(len(some))
+    ]
+    assert relative(np.sum(parts, axis=0), whole) < 1e-4
+    assert relative(gradient(range(len(some))) - none, whole) < 1e-6
+
+
+def test_a_step_that_sees_a_part_of_a_class_moves_that_share_of_its_prototype():
+    """The gradient by the oracle: a picture is one of all of its class in a prototype, not of those seen."""
+    network, some = toy("blocks"), [0, 1, 3, 5, 6]
+    made = trainer(network, recipe(everything(network)), IMAGES, LABELS, step=len(some))
+    made.start()
+    oracle = Oracle(network)
+    run, labels = oracle.forward(IMAGES[some]), LABELS[some]
+    sizes, seen = np.bincount(LABELS), np.bincount(labels)
+    rest = np.random.default_rng(0).standard_normal(made.prototypes.shape).astype("f")
+    made.prototypes[:] = rest
+    made.compute_gradients([(0, i) for i in some], [(0, i) for i in some], through=range(len(some)))
+    # The same prototypes from a support whose unseen pictures all have the embedding `rest`.
+    unseen = np.repeat(np.arange(3), sizes - seen)
+    support, of = np.concatenate([run.embeddings, rest[unseen]]), np.concatenate([labels, unseen])
+    loss = prototype_loss(support, of, run.embeddings, labels)
+    assert_equals_oracle(made, oracle.backward(run, loss.grad_support[: len(some)] + loss.grad_queries))
+
+
+@pytest.mark.parametrize("sets", [0, 1, 2])
+def test_cached_features_are_those_of_the_frozen_part_in_8_bits(sets):
+    """With one set the clean pictures are cached, with two also view 1; the rest is computed again."""
+    network, first = toy("blocks"), 9
+    plan = recipe(u for u in everything(network) if u.layer >= first)
+    made, _ = step_gradients(network, plan, sets=sets)
+    oracle = Oracle(network)
+    features = [oracle.forward(augmented(view), 0, first).output for view in (0, 1)]
+    for view in range(sets):
+        for i, exact in enumerate(features[view]):
+            low, step = map(float, made.ranges[view][i])
+            cached = low + step * made.cache[view][i].reshape(exact.shape)
+            assert abs(cached - exact).max() < 0.501 * step and abs(np.ptp(exact) / 255 - step) < 1e-5 * step
+            features[view][i] = cached
+    run = oracle.forward(np.concatenate(features), first)
+    n = len(LABELS)
+    loss = prototype_loss(run.embeddings[:n], LABELS, run.embeddings[n:], LABELS)
+    g = np.concatenate([loss.grad_support, loss.grad_queries])
+    assert_equals_oracle(made, oracle.backward(run, g, first), 5e-5)
+
+
+@NETWORKS
+@pytest.mark.parametrize("step", ["both", "constant"])
+def test_steps_of_plain_sgd_equal_those_of_the_oracle(name, step):
+    """Every layer's gradient is taken at the old weights, then all of them move."""
+    network, oracle = toy(name), Oracle(toy(name))
+    updates = random_updates(network, "steps")
+    plan = recipe(updates, step=step)
+    made = trainer(network, plan, IMAGES, LABELS, augmentation=augmentation)
+    made.start()
+    for number in range(1, 4):
+        made.step(number, items(len(LABELS)), items(len(LABELS), number))
+        _, want = gradients(oracle, IMAGES, LABELS, augmented(number), LABELS, step)
+        for slot in made.slots:
+            rate = plan.rates[0][slot.part == "bias"]
+            target, g = {
+                "weight": (oracle.weights, want.weights), "bias": (oracle.biases, want.biases),
+            }[slot.part]  # fmt: skip
+            target[slot.layer][block_of(slot)] -= rate * g[slot.layer][block_of(slot)]
+    for i in range(len(network.layers)):
+        assert relative(made.working.weights[i], oracle.weights[i]) < 1e-5
+        assert relative(made.working.biases[i], oracle.biases[i]) < 1e-5
+
+
+def block_of(slot):
+    """Index of the part of a weight or bias that a slot trains."""
+    rows = slice(None) if slot.inputs is None else np.array(slot.inputs)[:, None]
+    return (list(slot.channels),) if slot.part == "bias" else (rows, list(slot.channels))
+
+
+def test_weights_are_written_after_the_last_gradient_of_a_step():
+    network = toy("blocks")
+    table, calls = calls_of()
+    made = trainer(network, recipe(everything(network)), IMAGES, LABELS, table=table, micro=3)
+    made.start()
+    calls.clear()
+    made.step(1, items(len(LABELS)), items(len(LABELS)))
+    names = [name for name, _ in calls]
+    last_use = max(k for k, name in enumerate(names) if "grad" in name or name == "matmul")
+    assert names.index("sgd") > last_use
+    own = (*made.working.weights, *made.working.biases)
+    writes = [k for k, (_, args) in enumerate(calls) if any(np.may_share_memory(args[0], a) for a in own)]
+    assert min(writes) > names.index("sgd") and len(writes) == len(made.slots)
+
+
+@NETWORKS
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+def test_trained_numbers_are_what_the_network_then_uses_and_the_rest_keeps_every_bit(name, optimizer):
+    network = toy(name)
+    plan = recipe(random_updates(network, optimizer), optimizer=optimizer)
+    made = trainer(network, plan, IMAGES, LABELS)
+    made.start()
+    before = made.trained.copy()
+    for number in (1, 2):
+        made.step(number, items(len(LABELS)), items(len(LABELS)))
+    assert (made.trained != before).mean() > 0.5
+    expected = (
+        [network.float_weight(i) for i in range(len(network.layers))],
+        [b.copy() for b in network.biases],
+    )
+    for slot in made.slots:
+        values = made.trained[slot.start : slot.start + slot.size].reshape(slot.shape)
+        expected[slot.part == "bias"][slot.layer][block_of(slot)] = values
+    for got, want in zip((made.working.weights, made.working.biases), expected, strict=True):
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(got, want, strict=True))
+
+
+@NETWORKS
+@pytest.mark.parametrize(
+    "step, share, through",
+    [
+        ("both", 1.0, 1.0),
+        ("constant", 1.0, 1.0),
+        ("constant", 0.5, 1.0),
+        ("both", 0.4, 0.25),
+        ("both", 1.0, 0.1),
+    ],
+)
+def test_macs_that_are_executed_are_those_of_the_plan(name, step, share, through):
+    network = toy(name)
+    plan = recipe(random_updates(network, 5), step=step, hard_share=share, through_share=through)
+    made = trainer(network, plan, IMAGES, LABELS, micro=2)
+    ran = []
+    for lane in (*made.lanes, *made.backward_lanes):
+        for segment, (calls, _) in lane.segments.items():
+            macs = made.program.segments[segment].backward_macs
+            calls.insert(0, (lambda macs=macs: ran.append(macs), ()))
+    made.start()
+    support = items(len(LABELS))
+    chosen = through_items(plan, LABELS, support, 0, 1)
+    made.step(1, support, support, through=chosen)
+    assert sum(ran) / len(LABELS) == pytest.approx(backward_macs_per_query(network, plan, len(LABELS)))
+
+
+def test_only_biases_can_be_trained():
+    network = toy("headed")
+    made, _ = step_gradients(network, recipe((Update(3, bias=True), Update(6, bias=True))))
+    assert_equals_oracle(made, exact_gradients(network)[1])
+
+
+def test_a_step_that_sees_a_part_of_a_class_replaces_that_share_of_its_prototype():
+    network = toy("blocks")
+    made = trainer(network, recipe(everything(network)), IMAGES, LABELS, step=5)
+    made.start()
+    old = np.random.default_rng(0).standard_normal(made.prototypes.shape).astype("f")
+    made.prototypes[:] = old
+    some = [0, 1, 2, 3, 6]  # three of the four pictures of class 0, one of three of class 1 and of two of 2
+    made.compute_gradients([(0, i) for i in some], [(0, i) for i in some])
+    embeddings = Oracle(network).forward(IMAGES).embeddings
+    for k in range(3):
+        members = [i for i in some if LABELS[i] == k]
+        share = len(members) / (k == LABELS).sum()
+        want = (1 - share) * old[k] + share * embeddings[members].mean(axis=0)
+        assert relative(made.prototypes[k], want) < 1e-5

@@ -1,0 +1,107 @@
+"""Lanes, partitions, micro-batches, caches and backends change the time of training, not its result."""
+
+import pytest
+from toynets import ROWS, everything, items, random_updates, recipe, relative, toy, trainer
+from toysteps import IMAGES, LABELS, augmentation, bits, step_gradients
+
+from tinytrain import kernels
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.pipeline.warmup import warm_up
+from tinytrain.plan.budget import Budget
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.policies.common import Policy
+from tinytrain.runtime.trainer import Trainer
+
+NETWORKS = pytest.mark.parametrize("name", list(ROWS))
+
+
+def test_a_cache_of_pictures_is_exact():
+    network = toy("blocks")
+    plan = recipe(everything(network))
+    assert bits(step_gradients(network, plan, sets=2)[0]) == bits(step_gradients(network, plan, sets=0)[0])
+
+
+@NETWORKS
+@pytest.mark.parametrize("micro", [2, 4, 9])
+def test_micro_batches_of_any_size_agree(name, micro):
+    network = toy(name)
+    plan = recipe(everything(network))
+    one, many = (step_gradients(network, plan, micro=m)[0] for m in (1, micro))
+    assert relative(many.gradients[0], one.gradients[0]) < 1e-5
+
+
+@NETWORKS
+@pytest.mark.parametrize("cut, sets", [(0, 0), (5, 0), (5, 1), (5, 3)])
+@pytest.mark.parametrize("micro", [1, 2])
+def test_two_lanes_equal_one_bit_for_bit(name, cut, sets, micro):
+    network = toy(name)
+    plan = recipe(tuple(u for u in everything(network) if u.layer >= cut), optimizer="adam")
+    trained = []
+    for lanes in (1, 2, 4):
+        made = trainer(
+            network, plan, IMAGES, LABELS, sets, micro, partitions=2, lanes=lanes, augmentation=augmentation
+        )
+        made.start()
+        made.fill()
+        for number in range(1, 4):
+            made.step(number, items(len(LABELS)), items(len(LABELS), max(sets - 1, 0)))
+        made.close()
+        trained.append((made.trained.tobytes(), bits(made), made.support.tobytes()))
+    assert trained[0] == trained[1] == trained[2]
+
+
+@pytest.mark.parametrize("views, factors", [(3, [1, 0.75, 0.5, 0.25]), (0, [1, 1, 1, 0.5])])
+def test_rates_fall_as_the_recipe_says_for_cached_and_for_fresh_views(monkeypatch, views, factors):
+    def made(*_):
+        updates = (Update(6, tuple(range(12)), bias=True),)
+        return Recipe("test", updates, ((1e-2, 1e-2),), steps=4, decay=(1.0, 0.5), views=views)
+
+    found, original = [], Trainer.scale_rates
+    monkeypatch.setattr(Trainer, "scale_rates", lambda self, f: (found.append(f), original(self, f)))
+    adapt(toy_network(), toy_episode(), Budget(2**22), Policy("test", made, "none", macs_limited=False))
+    assert found == factors
+
+
+@NETWORKS
+def test_two_partitions_agree_with_one(name):
+    network = toy(name)
+    plan = recipe(everything(network))
+    one, two = (step_gradients(network, plan, partitions=p)[0] for p in (1, 2))
+    assert relative(two.gradients[0], one.gradients[0]) < 1e-5
+
+
+def test_both_backends_train_the_same():
+    network = toy("blocks")
+    plan = recipe(everything(network), optimizer="adam")
+    numbers = []
+    for backend in ("numba", "numpy"):
+        made = trainer(network, plan, IMAGES, LABELS, table=kernels.load(backend))
+        made.start()
+        for number in (1, 2, 3):
+            made.step(number, items(len(LABELS)), items(len(LABELS)))
+        numbers.append(made.trained.copy())
+    assert relative(numbers[0], numbers[1]) < 1e-3
+
+
+def test_no_arrangement_makes_a_kernel_compile_a_second_time():
+    """Compiled code is never freed, and what `warmup` does not know costs seconds on a small board."""
+    compiled = {n: k for n, k in vars(kernels.load("numba")).items() if hasattr(k, "signatures")}
+    warm_up()
+    before = {name: len(kernel.signatures) for name, kernel in compiled.items()}
+    assert min(before.values()) >= 1
+    for name in ROWS:
+        for micro, partitions, sets in ((1, 1, 0), (2, 2, 1), (3, 1, 2)):
+            for updates in (everything(toy(name)), random_updates(toy(name), micro)):
+                plan = recipe(updates, optimizer="adam", step=("both", "constant")[micro % 2])
+                step_gradients(toy(name), plan, micro=micro, partitions=partitions, sets=sets)
+    assert {name: len(kernel.signatures) for name, kernel in compiled.items()} == before
+
+
+@pytest.mark.parametrize("shots", [17, 18, 21])
+def test_a_support_that_is_no_multiple_of_a_step_is_embedded_to_its_last_picture(shots):
+    """Steps of 50 pictures, five at a time: the rest of 51, 54 or 63 pictures is another size of call."""
+    report = adapt(toy_network(), toy_episode(shots=shots), Budget(10**8), "last_layer", lanes=1)
+    resources = report.fit.resources
+    assert (resources.step_support, resources.micro) == (50, 5)
+    assert sum(report.delta.head.counts.tolist()) == 3 * shots

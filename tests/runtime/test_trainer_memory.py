@@ -1,0 +1,119 @@
+"""Training allocates nothing while it runs, and writes to nothing but the arena and the working copy."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from toynets import calls_of
+from toypolicies import POLICIES
+
+import tinytrain
+from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.plan.budget import Budget
+from tinytrain.runtime import machine
+from tinytrain.runtime.arena import Arena
+from tinytrain.runtime.trainer import Trainer
+
+PLANS = pytest.mark.parametrize(
+    "policy, memory",
+    [(p, m) for p in POLICIES for m in (24_000, 40_000, 10**6) if POLICIES[p].shrinks or m == 10**6],
+)
+TRAINING = [name for name, policy in POLICIES.items() if name != "none"]
+
+
+def run(policy, memory, episode=None):
+    episode = episode or toy_episode()
+    return tinytrain.adapt(
+        toy_network(), episode, Budget(memory, macs=0.5), POLICIES[policy], lanes=1, force=True
+    )
+
+
+def outcome(report):
+    """Every number of the result, bit for bit."""
+    head = report.delta.head
+    slices = [s.values.tobytes() for s in report.delta.slices]
+    return slices, head.weights.tobytes(), report.losses, report.after.tolist(), report.before.tolist()
+
+
+@PLANS
+def test_what_the_arena_held_before_changes_nothing(monkeypatch, policy, memory):
+    clean = run(policy, memory)
+
+    class Dirty(Arena):
+        def __init__(self, nbytes):
+            super().__init__(nbytes)
+            self.view(0, (nbytes,), "uint8")[:] = 0xFF  # NaN in every float
+
+    monkeypatch.setattr(machine, "Arena", Dirty)
+    assert outcome(run(policy, memory)) == outcome(clean)
+
+
+@PLANS
+def test_every_array_of_an_adaptation_lies_in_the_arena_or_in_the_working_copy(monkeypatch, policy, memory):
+    """Every array that a kernel is given to write to; pictures may be read from anywhere."""
+    table, calls = calls_of()
+    monkeypatch.setattr(machine.kernel_table, "load", lambda backend: table)
+    arenas, trainers = [], []
+
+    class Watched(Arena):
+        def __init__(self, nbytes):
+            super().__init__(nbytes)
+            arenas.append(self.view(0, (nbytes,), "uint8"))
+
+    monkeypatch.setattr(machine, "Arena", Watched)
+    keep = Trainer.__init__
+    monkeypatch.setattr(Trainer, "__init__", lambda self, *a: (keep(self, *a), trainers.append(self))[0])
+    report = run(policy, memory)
+    copy = trainers[0].working
+    working = [*copy.weights, *copy.biases, *(a for pair in copy.added.values() for a in pair)]
+    inside = [bounds(a) for a in (*arenas, *working)]
+    outside = {
+        name
+        for name, args in calls
+        for low, high in [bounds(args[0])]
+        if not any(start <= low and high <= end for start, end in inside)
+    }
+    # The head has a vector of its own, the size of an embedding: for the mean without a picture that is left
+    # out, and for what the scatter of few pictures adds to a mean.
+    assert outside <= {"cholesky_solve", "inverse_diagonal"}
+    assert max(a.nbytes for a in arenas) <= report.budget.memory
+
+
+def bounds(array):
+    """Addresses of the first byte and of the one after the last."""
+    length = sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True))
+    return array.ctypes.data, array.ctypes.data + length + array.itemsize
+
+
+@pytest.mark.parametrize("policy", TRAINING)
+@pytest.mark.parametrize("shots", [4, 30])
+def test_no_array_is_allocated_while_training_runs(monkeypatch, policy, shots):
+    """From the third step on; a step's lists of pictures are all that comes and goes."""
+    episode = toy_episode(shots=shots)
+    decoded = [p.read(i, 16) for p in (episode.support, episode.query) for i in range(len(p))]
+    original, kept, peaks, arrays = Trainer.step, [], [], []
+
+    def step(self, number, *pictures):
+        self.read = decoded.__getitem__
+        if number < 3:
+            return original(self, number, *pictures)
+        if number == 3:
+            tracemalloc.start()
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        loss = original(self, number, *pictures)
+        after, peak = tracemalloc.get_traced_memory()
+        kept.append(after - before)
+        peaks.append(peak - before)
+        if number == self.recipe.steps:
+            numpy = tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)
+            traces = tracemalloc.take_snapshot().filter_traces((numpy,)).traces
+            arrays.extend(t.size for t in traces)
+            tracemalloc.stop()
+        return loss
+
+    monkeypatch.setattr(Trainer, "step", step)
+    report = run(policy, 10**6, episode)
+    assert len(peaks) == report.fit.recipe.steps - 2
+    assert not arrays and max(kept) <= 2000
+    assert max(peaks) <= 300 * report.fit.resources.step_queries

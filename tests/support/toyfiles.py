@@ -1,0 +1,25 @@
+"""Toy networks and pictures as the files a user would have."""
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from tinytrain.network.file import save_network
+from tinytrain.pipeline.toy import SIZE, toy_network, toy_pictures
+
+
+def write_network(folder: Path, seed: int = 0, name: str = "toy") -> Path:
+    path = folder / f"{name}.safetensors"
+    save_network(toy_network(seed, name), path)
+    return path
+
+
+def write_pictures(folder: Path, classes=("ant", "bee", "cat"), count: int = 6, seed: int = 0) -> Path:
+    """A folder per class with `count` PNG files each; a class looks the same under every seed."""
+    for label, name in enumerate(classes):
+        looks = toy_pictures(np.full(count, label + ord(name[0]), np.int32), seed)
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for i in range(count):
+            Image.fromarray(looks.read(i, SIZE)).save(folder / name / f"{seed}-{i}.png")
+    return folder

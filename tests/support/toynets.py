@@ -1,0 +1,197 @@
+"""Small networks, pictures and trainers for tests of the engine."""
+
+import zlib
+from copy import copy
+from dataclasses import replace
+
+import numpy as np
+
+from tinytrain import kernels
+from tinytrain.network.network import Layer, Network, Preprocessing
+from tinytrain.network.validation import check_network
+from tinytrain.plan.budget import TaskShape
+from tinytrain.plan.recipe import Recipe, Resources, Update
+from tinytrain.program.compile import compile_training
+from tinytrain.runtime.arena import Arena
+from tinytrain.runtime.bind import WorkingCopy
+from tinytrain.runtime.trainer import Trainer
+
+SIZE = 16
+
+# Rows of a network: (kind, output channels, kernel, stride, relu6, block, residual).
+BLOCKS = (  # every kernel size and stride, residual blocks, a first block without an expand convolution
+    ("conv", 8, 3, 2, True, 0, False),
+    ("depthwise", 8, 3, 1, True, 1, False),
+    ("pointwise", 6, 1, 1, False, 1, False),
+    ("pointwise", 12, 1, 1, True, 2, False),
+    ("depthwise", 12, 5, 2, True, 2, False),
+    ("pointwise", 8, 1, 1, False, 2, False),
+    ("pointwise", 18, 1, 1, True, 3, False),
+    ("depthwise", 18, 7, 1, True, 3, False),
+    ("pointwise", 8, 1, 1, False, 3, True),
+    ("pointwise", 16, 1, 1, True, 4, False),
+    ("depthwise", 16, 3, 1, True, 4, False),
+    ("pointwise", 8, 1, 1, False, 4, True),
+    ("pointwise", 17, 1, 1, True, 5, False),
+    ("depthwise", 17, 3, 2, True, 5, False),
+    ("pointwise", 10, 1, 1, False, 5, False),
+)
+HEADED = (  # a residual block without an expand convolution, a lone head convolution with ReLU6
+    ("conv", 6, 3, 2, True, 0, False),
+    ("depthwise", 6, 5, 1, True, 1, False),
+    ("pointwise", 6, 1, 1, False, 1, True),
+    ("pointwise", 14, 1, 1, True, 2, False),
+    ("depthwise", 14, 7, 2, True, 2, False),
+    ("pointwise", 9, 1, 1, False, 2, False),
+    ("pointwise", 20, 1, 1, True, 3, False),
+)
+ROWS = {"blocks": BLOCKS, "headed": HEADED}
+# 20,480 weights behind 4 x 4 positions of a picture of 16 x 16.
+WIDE = (
+    ("conv", 8, 3, 2, True, 0, False), ("pointwise", 128, 1, 1, True, 1, False),
+    ("depthwise", 128, 3, 2, True, 1, False), ("pointwise", 160, 1, 1, False, 1, False),
+)  # fmt: skip
+
+
+def rng(*key):
+    return np.random.default_rng([zlib.crc32(str(k).encode()) for k in key])
+
+
+def layers(rows, size=SIZE) -> tuple[Layer, ...]:
+    made, cin, side = [], 3, size
+    for kind, cout, kernel, stride, relu6, block, residual in rows:
+        out = (side + 2 * ((kernel - 1) // 2) - kernel) // stride + 1
+        name = f"{len(made)}.{kind}"
+        made.append(
+            Layer(name, kind, cin, cout, kernel, stride, (side, side), (out, out), relu6, block, residual)
+        )
+        cin, side = cout, out
+    return tuple(made)
+
+
+def toy(name="blocks", size=SIZE, seed=0) -> Network:
+    """A toy network, by name or by its rows, whose activations meet both ends of ReLU6."""
+    r, made = rng(name, size, seed), layers(ROWS[name] if isinstance(name, str) else name, size)
+    name = name if isinstance(name, str) else "rows"
+    weights = tuple((r.standard_normal((x.fan_in, x.cout)) * (3 / x.fan_in) ** 0.5).astype("f") for x in made)
+    biases = tuple((0.5 + 0.7 * r.standard_normal(x.cout)).astype("f") for x in made)
+    network = Network(name, made, weights, (None,) * len(made), biases, Preprocessing(size=size))
+    check_network(network)
+    return network
+
+
+def pictures(count, size=SIZE, seed=0):
+    return rng("pictures", seed).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
+
+
+def features_of(network, first, count=1, seed=0):
+    """Random input of layer `first`: pictures, or numbers as a layer before it leaves them."""
+    if first == 0:
+        return pictures(count, network.preprocessing.size, seed)
+    layer = network.layers[first]
+    return rng("features", seed).standard_normal((count, *layer.in_hw, layer.cin)).astype("f")
+
+
+def random_updates(network, key, share=0.6) -> tuple[Update, ...]:
+    """Some layers, some of their channels in any order, some input channels of these, some biases."""
+    r, made = rng("updates", key), []
+    for i, layer in enumerate(network.layers):
+        if r.random() < share:
+            count = int(r.integers(0, layer.cout + 1))
+            channels = tuple(int(c) for c in r.permutation(layer.cout)[:count])
+            bias, inputs = bool(r.random() < 0.5 or not channels), None
+            if layer.kind == "pointwise" and r.random() < 0.6:
+                inputs = tuple(int(c) for c in r.permutation(layer.cin)[: r.integers(1, layer.cin + 1)])
+            made.append(Update(i, channels, bias, inputs))
+    return tuple(made) or (Update(len(network.layers) - 1, (0,)),)
+
+
+def everything(network, bias=True) -> tuple[Update, ...]:
+    return tuple(Update(i, tuple(range(x.cout)), bias) for i, x in enumerate(network.layers))
+
+
+def recipe(updates, **changes) -> Recipe:
+    updates = tuple(updates)
+    fields = {"optimizer": "sgd", "step": "both", "head": "cosine", "steps": 4, "views": 3, **changes}
+    return Recipe("test", updates, ((0.01, 0.02),) * len(updates), **fields)
+
+
+def watched(watch, backend="auto", only=kernels.NAMES):
+    """Kernels that call ``watch(name, args)`` after each of their calls."""
+    table = kernels.load(backend)
+    made = copy(table)
+
+    def wrap(name, kernel):
+        def wrapped(*args):
+            result = kernel(*args)
+            watch(name, args)
+            return result
+
+        return wrapped
+
+    for name in only:
+        setattr(made, name, wrap(name, getattr(table, name)))
+    return made
+
+
+def calls_of(backend="auto"):
+    """(kernels, list of the (name, args) that they were called with)."""
+    calls = []
+    return watched(lambda name, args: calls.append((name, args)), backend), calls
+
+
+def trainer(network, recipe, images, labels, sets=0, micro=1, partitions=1, lanes=1, table=None, **more):
+    """A trainer whose step sees every picture once as support and once as pseudo-query.
+
+    `more` may give `augmentation(view, i)`, the `arena`, sizes of a step (`step`), or the number of
+    query pictures behind the support in `images` (`queries`).
+    """
+    task = TaskShape(len(labels), int(labels.max()) + 1, more.get("queries", 0))
+    step = more.get("step", len(labels))
+    program = compile_training(network, recipe, Resources(sets, micro, partitions, step, step), task)
+    arena = more.get("arena", Arena)(program.nbytes)
+    augmentation = more.get("augmentation", lambda view, i: None)
+    return Trainer(
+        program, arena, WorkingCopy(program.network), table or kernels.load(), lambda i: images[i],
+        augmentation, labels.astype(np.int32), lanes,
+    )  # fmt: skip
+
+
+def items(count, view=0):
+    return [(view, i) for i in range(count)]
+
+
+def selected(array, slot):
+    """The part of a whole weight (fan_in, cout) or bias (cout,) that a slot trains."""
+    array = array[..., list(slot.channels)]
+    return array if slot.inputs is None else array[list(slot.inputs)]
+
+
+def gradient_of(made, layer, part):
+    """The gradient of one trained array after `compute_gradients`, in the shape of its slot."""
+    slot = next(s for s in made.slots if (s.layer, s.part) == (layer, part))
+    return made.gradients[0][slot.start : slot.start + slot.size].reshape(slot.shape)
+
+
+def relative(a, b):
+    """Norm of the difference as a share of the norm of b."""
+    return float(np.linalg.norm(np.asarray(a, float) - b) / max(np.linalg.norm(b), 1e-30))
+
+
+def modules_of(network, chosen=None, seed=0):
+    """`network` with the modules number `chosen` (None: all it can have), their values at random."""
+    r, possible = rng("modules", seed), network.possible_modules
+    added = {}
+    for k in range(len(possible)) if chosen is None else chosen:
+        for index, layer in enumerate(possible[k].layers, possible[k].index):
+            weight = (r.standard_normal((layer.fan_in, layer.cout)) * (2 / layer.fan_in) ** 0.5).astype("f")
+            added[index] = weight, (0.5 * r.standard_normal(layer.cout)).astype("f")
+    return replace(network, added=added)
+
+
+def module_updates(network, chosen=None) -> tuple[Update, ...]:
+    """Updates that train the modules number `chosen` (None: all the network can have)."""
+    possible = network.possible_modules
+    picked = possible if chosen is None else [possible[k] for k in chosen]
+    layers = [(i, layer) for m in picked for i, layer in enumerate(m.layers, m.index)]
+    return tuple(Update(i, tuple(range(layer.cout)), bias=True) for i, layer in layers)

@@ -1,0 +1,97 @@
+"""Single segments of a program, bound to an arena of their own."""
+
+from types import SimpleNamespace
+
+import numpy as np
+from oracle import Oracle
+from toynets import features_of, recipe, relative, selected
+
+from tinytrain import kernels
+from tinytrain.plan.costs import cut_layer, n_trained
+from tinytrain.program.autodiff import emitter as emit
+from tinytrain.program.autodiff import row_streaming as emitstream
+from tinytrain.program.autodiff.emitter import Emitter
+from tinytrain.program.autodiff.tape import Tape
+from tinytrain.program.calls import Buffer, Segment
+from tinytrain.program.trained_arrays import columns_of, slots, trained_parts
+from tinytrain.runtime.arena import Arena
+from tinytrain.runtime.bind import Binder, WorkingCopy
+
+
+def bound(segment, network, arrays, updates=()):
+    """(calls bound to kernels, outputs, arena bytes) of a segment alone; `arrays` are its externals."""
+    arena = Arena(segment.nbytes)
+    columns = columns_of(slots(network, recipe(updates)))
+    place = SimpleNamespace(offset=lambda workspace: 0)
+    binder = Binder(place, arena, WorkingCopy(network), kernels.load(), columns)
+    calls, outputs = binder.segment(segment, "workspace", arrays)
+    return calls, outputs, arena.view(0, (segment.nbytes,), "uint8")
+
+
+def forward_segment(network, first, last, n):
+    """(segment, its input buffer) of a forward pass that saves nothing."""
+    layer = network.layers[first]
+    source = Buffer("source", (n, *layer.in_hw, layer.cin), "uint8" if first == 0 else "float32")
+    segment = Segment("forward", n, external={source})
+    segment.outputs = (Emitter(segment, network).forward(source.whole, first, last),)
+    return segment.finish(keep=segment.outputs), source
+
+
+def backward_segment(network, updates, first=0, n=1, band=None):
+    """(segment, buffers: source, gradient of the embedding, gradients of the trained numbers)."""
+    layer = network.layers[first]
+    source = Buffer("source", (n, *layer.in_hw, layer.cin), "uint8" if first == 0 else "float32")
+    g = Buffer("grad embedding", (n, network.embedding_size))
+    gradients = Buffer("gradients", (n_trained(network, updates),))
+    segment = Segment("backward", n, external={source, g, gradients})
+    emitter = Emitter(segment, network, band)
+    tape = Tape(cut_layer(network, updates), trained_parts(network, recipe(updates), gradients))
+    emitter.forward(source.whole, first, len(network.layers), tape)
+    emitter.backward(emitter.pool_grad(g.whole), first, len(network.layers), tape)
+    return segment.finish(), source, g, gradients
+
+
+def backward_case(network, updates, first=0, n=1, band=None):
+    """(segment, arrays of its external buffers) with random input."""
+    segment, source, g, gradients = backward_segment(network, updates, first, n, band)
+    arrays = {
+        source: features_of(network, first, n),
+        g: np.random.default_rng(1).standard_normal(g.shape).astype("f"),
+        gradients: np.zeros(gradients.shape, "f"),
+    }
+    return segment, arrays
+
+
+def assert_gradients_equal_oracle(network, updates, n, band=None):
+    """Of one pass over n pictures, for random gradients of their embeddings; returns the segment."""
+    segment, arrays = backward_case(network, updates, n=n, band=band)
+    for kernel, args in bound(segment, network, arrays, updates)[0]:
+        kernel(*args)
+    source, g, found = arrays.values()
+    oracle = Oracle(network)
+    want = oracle.backward(oracle.forward(source), g.astype(float))
+    for slot in slots(network, recipe(updates)):
+        got = found[slot.start : slot.start + slot.size].reshape(slot.shape)
+        exact = {"weight": want.weights, "bias": want.biases}[slot.part][slot.layer]
+        assert relative(got, selected(exact, slot)) < 1e-5
+    return segment
+
+
+def limit_bands(monkeypatch, nbytes):
+    """Every block streams in bands of `nbytes`."""
+    monkeypatch.setattr(emit, "BAND_BYTES", nbytes)
+    monkeypatch.setattr(emitstream, "WHOLE_BYTES", nbytes)
+
+
+def assert_forward_equals_oracle(network):
+    """From the start of every block to the end of the network, streamed and whole."""
+    last = len(network.layers)
+    for first in sorted({network.block_start(i) for i in range(last)}):
+        x = features_of(network, first, 2)
+        want = Oracle(network).forward(x, first).output
+        for n in (1, 2):  # one picture is streamed, two are computed whole
+            segment, source = forward_segment(network, first, last, n)
+            calls, (out,), _ = bound(segment, network, {source: x[:n]})
+            for kernel, args in calls:
+                kernel(*args)
+            np.testing.assert_allclose(out, want[:n], rtol=1e-5, atol=1e-5)

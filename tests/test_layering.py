@@ -1,0 +1,85 @@
+"""Every package imports only what stands below it, lazy imports included."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TREES = ("tinytrain", "meta", "datasets", "firmware_sim")
+
+# Package -> what it may import beside its own files. A later row may be imported by no earlier one.
+LAYERS = {
+    "base": "",
+    "network": "base",
+    "episode": "base",
+    "kernels": "base",
+    "heads": "base kernels",
+    "guard": "base heads",
+    "plan": "base network episode",
+    "delta": "base heads network",
+    "store": "base heads network delta",
+    "policies": "base episode network plan",
+    "program": "base heads network plan",
+    "planner": "base network plan policies program",
+    "runtime": "base network episode kernels heads plan delta policies program planner",
+    "backbones": "base delta episode heads network runtime",
+}
+LAYERS["report"] = f"{LAYERS['runtime']} guard runtime backbones"
+LAYERS["pipeline"] = f"{LAYERS['report']} report"
+LAYERS["doctor"] = "base kernels"
+LAYERS["datasets"] = "base episode"
+LAYERS["meta"] = LAYERS["firmware_sim"] = f"{LAYERS['pipeline']} pipeline store datasets"
+LAYERS["cli"] = f"{LAYERS['meta']} doctor meta firmware_sim"
+
+
+def package_of(module: str) -> str:
+    """The row of a dotted module; "" for the package itself, which hands names on."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts if parts[0] == "tinytrain" else ("tinytrain", *parts)).removesuffix(".__init__")
+
+
+MODULES = {module_of(path): path for tree in TREES for path in sorted((ROOT / tree).rglob("*.py"))}
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of the project that a file imports anywhere, inside functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are written in full"
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else node.module for name in names}
+    return {name for name in found if name.split(".")[0] == "tinytrain"}
+
+
+ARROWS = {(module, target) for module, path in MODULES.items() for target in imports(path)}
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_a_package_imports_only_what_stands_below_it(package):
+    allowed = {package, "", *LAYERS[package].split()}
+    wrong = {(a, b) for a, b in ARROWS if package_of(a) == package and package_of(b) not in allowed}
+    assert not wrong, "\n".join(f"{a} imports {b}" for a, b in sorted(wrong))
+
+
+def test_every_package_has_a_row_and_no_module_lies_beside_them():
+    found = {package_of(module) for module in MODULES} - {"", "__main__"}
+    assert found == LAYERS.keys()
+
+
+def test_modules_import_each_other_in_no_circle():
+    """A package as such counts as its ``__init__``; importing a module runs those above it as well."""
+    targets = {
+        module: {b for a, b in ARROWS if a == module and b in MODULES} - {module} for module in MODULES
+    }
+    done = set()
+    while ready := {m for m in targets if m not in done and targets[m] <= done}:
+        done |= ready
+    assert not targets.keys() - done, sorted(targets.keys() - done)

@@ -1,0 +1,40 @@
+"""What the package offers by name, whatever was imported of it before."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import tinytrain
+
+BEFORE = {
+    "nothing": "",
+    "its use": "tinytrain.{name}",
+    "its module": "import tinytrain.pipeline.adapt",
+    "both modules": "import tinytrain.pipeline.adapt, tinytrain.pipeline.add_classes",
+}
+CALL = """
+import inspect, tinytrain
+{before}
+assert list(inspect.signature(tinytrain.{name}).parameters)[:2] == {first}
+try:
+    tinytrain.{name}(network=None)
+except TypeError as error:
+    print(error)
+"""
+FUNCTIONS = {"adapt": ["network", "episode"], "extend": ["network", "delta"]}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("before", BEFORE)
+def test_a_function_can_be_called_whatever_was_imported_before(name, before):
+    code = CALL.format(name=name, before=BEFORE[before].format(name=name), first=FUNCTIONS[name])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.startswith(f"{name}() missing "), done.stderr
+
+
+@pytest.mark.parametrize("name", [name for name in tinytrain.__all__ if name != "__version__"])
+def test_every_public_name_is_there_after_its_first_use_too(name):
+    assert callable(getattr(tinytrain, name)) and callable(getattr(tinytrain, name))
+    assert inspect.signature(getattr(tinytrain, name)).parameters, "the real ones, not *args"

@@ -1,0 +1,1 @@
+"""Backbones by name, and the readers of published checkpoints and ONNX models."""

@@ -1,0 +1,85 @@
+"""Backbones by name: the one that comes with the package and the published ones, in one table.
+
+Imports nothing heavy and reads no network: `install` downloads,
+`load` reads.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tinytrain.base.cache_folder import cache_folder
+from tinytrain.base.errors import InputError
+
+PACKAGE_FOLDER = Path(__file__).parent
+HAN_LAB = ("MIT, MIT HAN Lab", "github.com/mit-han-lab/tiny-training")
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A row of the table: input side `size` in pixels, `macs` of one picture's forward pass.
+
+    A published one has `download` bytes with `sha256`; the shipped one has none to download. `unseen`
+    are generated domains that no stage of the training of the network with `digest` saw.
+    """
+
+    name: str
+    file: str
+    download: int
+    sha256: str | None
+    size: int
+    macs: int
+    licence: str
+    source: str
+    unseen: tuple[str, ...] = ()
+    digest: str | None = None
+
+    @property
+    def is_published(self) -> bool:
+        return self.sha256 is not None
+
+    @property
+    def path(self) -> Path:
+        """Where the network file is, or will be once it was fetched."""
+        if self.is_published:
+            return cache_folder("backbones") / f"{self.name}.safetensors"
+        return PACKAGE_FOLDER / self.file
+
+
+# What --backbone means where it is not given. Another backbone to ship is another line here.
+SHIPPED = Backbone(
+    "tinytrain-small", "tinytrain-small.safetensors", 0, None, 128, 24_219_648, "Apache-2.0", "this package",
+    unseen=("leaves",), digest="a56cd2b21398821e2f463244028273a2bb7f53f5c732a6e9936a1161fdfc20e0",
+)  # fmt: skip
+PUBLISHED = (
+    Backbone(
+        "mbv2-w0.35", "mbv2-w0.35.pkl", 617_519,
+        "310d2871c50a89af9f11928e28418729984c2e402cf68560a19b6cbb75854163", 128, 16_646_912, *HAN_LAB,
+    ),
+    Backbone(
+        "mcunet-5fps", "mcunet-5fps.pkl", 1_024_367,
+        "4de2e06ed39041fc3609de806461a9e1d1f82f186927474bd9e9b0de756a0f00", 128, 22_453_504, *HAN_LAB,
+    ),
+    Backbone(
+        "proxyless-w0.3", "proxyless-w0.3.pkl", 715_055,
+        "0da06d029506a36e5a5d0822493cdae11f37ba78662f9aca25ba5b3c958cf8e1", 128, 18_619_904, *HAN_LAB,
+    ),
+)  # fmt: skip
+DEFAULT_BACKBONE = SHIPPED.path
+BACKBONES = {row.name: row for row in (SHIPPED, *PUBLISHED)}
+
+
+def local_file(name: str) -> Path:
+    """Network file of the backbone `name` of the table.
+
+    Raises InputError ``backbone-not-here``, or ``no-default-backbone`` for the shipped one.
+    """
+    row = BACKBONES[name]
+    if row.path.is_file():
+        return row.path
+    if row.is_published:
+        raise InputError(
+            "backbone-not-here", f"{name} is not on this machine yet; run: tinytrain backbones get {name}"
+        )
+    raise InputError(
+        "no-default-backbone", f"this installation carries no {name}; install it again or give --backbone NET"
+    )

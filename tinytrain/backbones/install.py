@@ -1,0 +1,96 @@
+"""A published backbone from its repository, or from a file, into the cache: checked, imported, kept.
+
+Nothing is kept unless the sha256 is the pinned one and the import succeeded.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+
+from tinytrain.backbones.catalogue import Backbone
+from tinytrain.backbones.torch_checkpoint import MAX_FILE, convert, read_archive
+from tinytrain.base.cache_folder import VARIABLE as CACHE_VARIABLE
+from tinytrain.base.errors import InputError, StorageError, UsageError
+from tinytrain.base.files import check_writable, read_bytes
+from tinytrain.network.file import load_network, save_network
+from tinytrain.network.network import Network
+
+REPOSITORY = "https://raw.githubusercontent.com/mit-han-lab/tiny-training/main/algorithm/assets/mcu_models"
+MIRROR_VARIABLE = "TINYTRAIN_MIRROR"
+
+
+def address_of(row: Backbone) -> str:
+    """Where `row` is downloaded from: the repository, or the mirror that ``$TINYTRAIN_MIRROR`` names.
+
+    Raises UsageError ``mirror-address``.
+    """
+    base = os.environ.get(MIRROR_VARIABLE) or REPOSITORY
+    if not base.startswith(("https://", "http://")):
+        raise UsageError(
+            "mirror-address", f"{MIRROR_VARIABLE} is {base!r}; it must begin with https:// or http://"
+        )
+    return f"{base.rstrip('/')}/{row.file}"
+
+
+def cached(row: Backbone) -> Network | None:
+    """The network of `row` if it is here and whole."""
+    try:
+        return load_network(row.path)
+    except InputError:
+        return None
+
+
+def fetch(row: Backbone, source: str | None, progress: Callable[[int], None]) -> Network:
+    """Put the published backbone `row` into the cache, from the file `source` or downloaded.
+
+    Raises InputError (no connection, wrong content, a code of the importer), UsageError
+    ``mirror-address`` or StorageError ``write-failed``; whatever is raised, nothing was kept.
+    """
+    _prepare_folder(row)
+    if source is None:
+        from tinytrain.backbones.http import download  # loads http and ssl, which nothing else needs
+
+        origin = address_of(row)
+        data = download(origin, MAX_FILE, by_hand(row, origin), progress)
+        _check_content(row, data, origin)
+    else:
+        origin, data = source, checked_file(row, source)
+    network = convert(read_archive(data, origin), row.name, origin)
+    save_network(network, row.path)
+    return network
+
+
+def checked_file(row: Backbone, source: str) -> bytes:
+    """Content of the file `source`, which must be the published one of `row`. Raises InputError."""
+    data = read_bytes(source, MAX_FILE)
+    _check_content(row, data, source)
+    return data
+
+
+def by_hand(row: Backbone, address: str) -> str:
+    """What to do where `address` cannot be reached from this machine."""
+    original = f"{REPOSITORY}/{row.file}"
+    what = "it" if address == original else original
+    return f"download {what} by hand and run: tinytrain backbones get {row.name} --from {row.file}"
+
+
+def _prepare_folder(row: Backbone) -> None:
+    """Raise StorageError before anything is downloaded that could not be kept."""
+    try:
+        row.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StorageError(
+            "write-failed",
+            f"{row.path.parent}: {error.strerror}; name a folder you may write to with {CACHE_VARIABLE}",
+        ) from error
+    check_writable(row.path)
+
+
+def _check_content(row: Backbone, data: bytes, origin: str) -> None:
+    found = hashlib.sha256(data).hexdigest()
+    if found != row.sha256:
+        raise InputError(
+            "wrong-sha256",
+            f"{origin} ({len(data)} bytes) has sha256 {found}, the published {row.file} ({row.download}"
+            f" bytes) has {row.sha256}; it was not taken; get the file again or from another place",
+        )

@@ -1,0 +1,59 @@
+"""A network from a path or a name. Imports nothing heavy until it reads one."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tinytrain.backbones.catalogue import BACKBONES, SHIPPED, local_file
+from tinytrain.base.errors import InputError
+
+if TYPE_CHECKING:
+    from tinytrain.network.network import Network
+
+
+def open_backbone(path: str | None) -> Network:
+    """The network of ``--backbone``, a path or a name; by default the one that comes with the package."""
+    return load_backbone(SHIPPED.name if path is None else path)
+
+
+def load_backbone(path: str | os.PathLike) -> Network:
+    """Network of a ``.safetensors`` file of ours, of a published ``.pkl`` checkpoint, or of a name that
+    `tinytrain.backbones.catalogue` lists. Raises InputError.
+    """
+    name = os.fspath(path)
+    if name in BACKBONES:
+        return _load_named(name)
+    suffix = Path(path).suffix.lower()
+    if suffix == ".safetensors":
+        from tinytrain.network.file import load_network
+
+        return load_network(path)
+    if suffix == ".pkl":
+        # Not at the top: reading zip files and pickles is code that most runs never need.
+        from tinytrain.backbones.torch_checkpoint import import_checkpoint
+
+        return import_checkpoint(path)
+    closest = difflib.get_close_matches(name, BACKBONES, n=1)
+    hint = f"did you mean {closest[0]}? " if closest else ""
+    raise InputError(
+        "backbone-kind",
+        f"{path} ends in {suffix!r}; {hint}supported are .safetensors and published .pkl checkpoints, and the"
+        " names that 'tinytrain backbones' lists; 'tinytrain import' makes one of an .onnx model",
+    )
+
+
+def _load_named(name: str) -> Network:
+    from tinytrain.network.file import load_network
+
+    path = local_file(name)
+    try:
+        return load_network(path)
+    except InputError as error:
+        if not BACKBONES[name].is_published:
+            raise
+        raise InputError(
+            "backbone-broken", f"{name}: {error}; run: tinytrain backbones get {name}"
+        ) from error

@@ -1,0 +1,102 @@
+"""Does an imported network do what its ONNX file does? Embeddings compared with those of onnxruntime."""
+
+import numpy as np
+
+from tinytrain.backbones.onnx.convert import Imported
+from tinytrain.backbones.onnx.reading import Graph, need_onnx
+from tinytrain.base.errors import InputError, one_line
+from tinytrain.base.random_streams import rng_for
+from tinytrain.delta.delta import Delta
+from tinytrain.episode.episode import Pictures
+from tinytrain.heads.classifier import Head
+from tinytrain.network.network import Network
+from tinytrain.runtime.predict import Predictor
+
+PICTURES = 4
+TOLERANCE = 1e-4  # of the length of an embedding
+
+
+class SkippedError(Exception):
+    """Why nothing could be compared."""
+
+
+def compare(imported: Imported) -> float:
+    """Largest difference between the embeddings of random pictures, relative to their length.
+
+    Raises InputError ``onnx-mismatch`` above 1e-4, and SkippedError where onnxruntime is missing or does
+    not read the file.
+    """
+    network = imported.network
+    pictures = random_pictures(network.preprocessing.size)
+    theirs = _runtime_embeddings(imported.graph, imported.embedding, as_input(network, pictures))
+    difference = largest_difference(embeddings(network, pictures), theirs)
+    if not difference <= TOLERANCE:  # NaN counts as different
+        raise InputError(
+            "onnx-mismatch",
+            f"{network.name}: embeddings differ from onnxruntime's by {difference:.1e}, more than"
+            f" {TOLERANCE:.0e}; this is a mistake of the import; nothing was written",
+        )
+    return difference
+
+
+def random_pictures(size: int) -> np.ndarray:
+    """(n, size, size, 3) uint8, the same every time."""
+    return np.stack(
+        [
+            rng_for(0, "onnx check", i).integers(0, 256, (size, size, 3), dtype=np.uint8)
+            for i in range(PICTURES)
+        ]
+    )
+
+
+def as_input(network: Network, pictures: np.ndarray) -> np.ndarray:
+    """Pictures as the ONNX model takes them: (n, 3, rows, columns) float32."""
+    values = (pictures - np.float32(network.preprocessing.mean)) * np.float32(network.preprocessing.scale)
+    return np.ascontiguousarray(values.transpose(0, 3, 1, 2))
+
+
+def embeddings(network: Network, pictures: np.ndarray) -> np.ndarray:
+    """(n, d) embeddings by the kernels that adaptation uses, through a delta that changes nothing."""
+    empty = np.zeros((2, network.embedding_size), np.float32)
+    head = Head("cosine", empty, np.zeros(2, np.float32), empty, np.ones(2, np.float32))
+    delta = Delta(network.digest, network.name, (), head, ("a", "b"), {})
+    labels = np.zeros(len(pictures), np.int32)
+    names = tuple(f"random {i}" for i in range(len(pictures)))
+    return Predictor(network, delta).embed(Pictures(labels, names, lambda i, size: pictures[i]))
+
+
+def largest_difference(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """Of rows (n, d), relative to the length of the second; of one without length, absolute."""
+    lengths = np.linalg.norm(theirs, axis=1)
+    return float((np.linalg.norm(ours - theirs, axis=1) / np.where(lengths > 0, lengths, 1)).max())
+
+
+def _runtime_embeddings(graph: Graph, embedding: str, pictures: np.ndarray) -> np.ndarray:
+    """(n, d) values of the tensor `embedding`. Raises SkippedError."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise SkippedError("onnxruntime is not installed; pip install onnxruntime") from error
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    try:
+        data = with_output(graph.data, embedding)
+        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        batch = graph.shape[0] or 1
+        rows = [
+            session.run([embedding], {graph.input: np.repeat(picture[None], batch, axis=0)})[0][0]
+            for picture in pictures
+        ]
+    except Exception as error:  # onnxruntime has errors of its own, without a common base
+        reason = one_line(error, 200) or type(error).__name__
+        raise SkippedError(f"onnxruntime cannot run the file: {reason}") from error
+    return np.stack(rows).reshape(len(pictures), -1)
+
+
+def with_output(data: bytes, tensor: str) -> bytes:
+    """The ONNX model `data` with `tensor` among its outputs."""
+    onnx = need_onnx()
+    model = onnx.load_model_from_string(data)
+    if tensor not in [output.name for output in model.graph.output]:
+        model.graph.output.append(onnx.helper.make_tensor_value_info(tensor, onnx.TensorProto.FLOAT, None))
+    return model.SerializeToString()

@@ -1,0 +1,140 @@
+"""ONNX models of the MobileNetV2 kind as networks, with float32 weights: nothing is quantised.
+
+The graph becomes layers by rule (`tinytrain.backbones.onnx.operators`), and what was dropped is said.
+`tinytrain.backbones.onnx.check` compares the result with what another program makes of the file.
+"""
+
+import os
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from tinytrain.backbones.onnx.graph import Part, Walk
+from tinytrain.backbones.onnx.operators import OPERATIONS, SUPPORTED
+from tinytrain.backbones.onnx.reading import Graph, read_onnx
+from tinytrain.base.errors import InputError
+from tinytrain.network.network import Layer, Network, Preprocessing
+from tinytrain.network.validation import check_network
+
+NAMED = 3  # nodes with the same problem that are named one by one
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """A network, the graph it came from, the tensor there that is its embedding, and the nodes left out."""
+
+    network: Network
+    graph: Graph
+    embedding: str
+    dropped: tuple[str, ...]
+
+
+def import_onnx(
+    path: str | os.PathLike,
+    mean: float = Preprocessing.mean,
+    scale: float = Preprocessing.scale,
+    size: int | None = None,
+) -> Imported:
+    """Network of the ONNX model `path`, named after the file; pictures become ``(uint8 - mean) * scale``.
+
+    `size` is needed only where the file leaves the size of its input open. Raises InputError: a code of
+    `read_onnx`, `Walk` or `check_network`, ``onnx-size``, or ``onnx-unsupported``, which names every node in
+    the way. A file takes at most 0.5 GB of memory, eight times the size of the largest.
+    """
+    source, graph = str(path), read_onnx(path)
+    side = _side(graph, size, source)
+    walk = Walk(graph, side, OPERATIONS)
+    if walk.problems:
+        raise InputError("onnx-unsupported", f"{source}: {_listed(walk)}; supported are {SUPPORTED}")
+    if walk.pooled is None or not walk.parts:
+        raise InputError(
+            "onnx-unsupported",
+            f"{source}: {len(walk.parts)} convolutions and no pooling at the end; supported are {SUPPORTED}",
+        )
+    network = _network(walk.parts, Path(path).stem, Preprocessing(side, float(mean), float(scale)))
+    check_network(network)
+    dropped = tuple(f"{node.op} {node.name}" for node in walk.dropped)
+    return Imported(network, graph, walk.pooled, dropped)
+
+
+def _side(graph: Graph, size: int | None, source: str) -> int:
+    """Side of the square picture: what the file says, or else `size`."""
+    stated = {side for side in graph.shape[2:] if side is not None}
+    if not stated and size is None:
+        raise InputError("onnx-size", f"{source} leaves the size of its input open; give --size PIXELS")
+    if len(stated | {size} - {None}) != 1:
+        raise InputError(
+            "onnx-size",
+            f"{source} takes pictures of {' x '.join(str(side or 'any') for side in graph.shape[2:])}"
+            f"{f', --size says {size}' if size else ''}; supported are squares of one size",
+        )
+    return (stated or {size}).pop()
+
+
+def _listed(walk: Walk) -> str:
+    """Every node in the way: operation, names, why; nodes with the same problem together."""
+    rows = sorted(((node.op, why, node.name) for node, why in walk.problems), key=lambda row: row[:2])
+    lines = []
+    for (op, why), group in groupby(rows, key=lambda row: row[:2]):
+        names = [name[:60] for _, _, name in group]
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        lines.append(f"{op} ({', '.join(names[:NAMED])}{more}): {why}")
+    count = f"{len(rows)} nodes are" if len(rows) > 1 else "1 node is"
+    return f"{count} not supported: {'; '.join(lines)}"
+
+
+def _network(parts: list[Part], name: str, preprocessing: Preprocessing) -> Network:
+    blocks = block_numbers(parts)
+    names = _layer_names(parts, blocks)
+    rows = zip(parts, names, blocks, strict=True)
+    layers = tuple(_layer(part, layer_name, block) for part, layer_name, block in rows)
+    weights, biases = [], []
+    with np.errstate(over="ignore"):  # numbers too large for float32 are found, and named, by check_network
+        for part, layer in zip(parts, layers, strict=True):
+            matrix = part.weight.transpose(2, 3, 1, 0).reshape(layer.fan_in, layer.cout)
+            weights.append(np.ascontiguousarray(matrix, np.float32))
+            biases.append(part.bias.astype(np.float32))
+    return Network(name, layers, tuple(weights), (None,) * len(layers), tuple(biases), preprocessing)
+
+
+def _layer(part: Part, name: str, block: int) -> Layer:
+    return Layer(
+        name, part.kind, part.reads.channels, len(part.weight), part.weight.shape[2], part.stride,
+        part.reads.hw, part.out_hw, part.relu6, block, residual=part.adds is not None,
+    )  # fmt: skip
+
+
+def block_numbers(parts: list[Part]) -> list[int]:
+    """Block of each convolution. The stem is block 0 and an addition spans one block exactly.
+
+    Elsewhere a block ends with a convolution without activation, or with the pointwise one behind its
+    depthwise one.
+    """
+    spans = [(part.adds + 1, k) for k, part in enumerate(parts) if part.adds is not None]
+    starts = {1} | {first for first, _ in spans} | {last + 1 for _, last in spans}
+    inside = {k for first, last in spans for k in range(first + 1, last + 1)}
+    numbers, kinds = [], set()
+    for k in range(len(parts)):
+        before = parts[k - 1]
+        ended = not before.relu6 or (before.kind == "pointwise" and "depthwise" in kinds)
+        if k and (k in starts or (k not in inside and ended)):
+            numbers.append(numbers[-1] + 1)
+            kinds = set()
+        else:
+            numbers.append(numbers[-1] if numbers else 0)
+        kinds.add(parts[k].kind)
+    return numbers
+
+
+def _layer_names(parts: list[Part], blocks: list[int]) -> list[str]:
+    """``stem``, ``block0.expand``, ``block0.depthwise``, ``block0.project``; a number where one repeats."""
+    names: list[str] = []
+    for k, (part, block) in enumerate(zip(parts, blocks, strict=True)):
+        inside = [parts[i].kind for i in range(k) if blocks[i] == block]
+        role = "project" if "depthwise" in inside else "expand"
+        name = f"block{block - 1}.{part.kind if part.kind == 'depthwise' else role}" if k else "stem"
+        again = sum(other.rstrip("0123456789") == name for other in names)
+        names.append(f"{name}{again + 1}" if again else name)
+    return names

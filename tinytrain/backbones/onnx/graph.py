@@ -1,0 +1,155 @@
+"""Following an ONNX graph: what each tensor holds, which convolutions there are, what is in the way.
+
+A tensor is followed as a `Value`: which convolution made it and what has been done to it since. All
+problems are collected, so that one message names them all. What each operation means stands in
+`tinytrain.backbones.onnx.operators` and `tinytrain.backbones.onnx.tail`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinytrain.backbones.onnx.reading import Graph, Node, UnsupportedError
+from tinytrain.base.errors import InputError
+from tinytrain.base.safetensors import MAX_FILE
+from tinytrain.network.validation import MAX_LAYERS
+
+# Numbers that all operations together may read: those of the largest network file. A file can hold one array
+# and thousands of operations that read it, each of which has weights of its own in a network.
+MAX_NUMBERS = MAX_FILE // 4
+PICTURE = -1  # stands for the convolution before the first
+# What a value is called in messages, by stage.
+DESCRIBED = {
+    "picture": "the picture",
+    "linear": "a convolution",
+    "relu6": "a ReLU6",
+    "sum": "a residual addition",
+    "pooling": "half of a pooling",
+    "pooled": "the pooling at the end",
+    "tail": "the pooling at the end",
+}
+
+
+class UnknownError(Exception):
+    """The node reads what a refused node makes; it is not to blame itself."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor (batch, channels, *hw): the result of convolution `part`, in the state that `stage` says.
+
+    "linear": nothing was done since; "relu6"; "sum": a block's input was added; "pooling" and "pooled":
+    `axes` are the axes left, by letter, with 1 for one of a single place; "tail": anything behind that.
+    """
+
+    part: int
+    stage: str
+    channels: int
+    hw: tuple[int, int]
+    axes: str = "nchw"
+
+
+@dataclass(eq=False)
+class Part:
+    """A convolution of kind "conv", "pointwise" or "depthwise", grown by what follows it.
+
+    `weight` is (out, in / groups, k, k) and `bias` (out,), float64; `reads` is the value it takes; `adds`
+    is the index of the convolution whose result is added to its own, or None.
+    """
+
+    kind: str
+    weight: np.ndarray
+    bias: np.ndarray
+    stride: int
+    reads: Value
+    out_hw: tuple[int, int]
+    relu6: bool = False
+    adds: int | None = None
+
+
+class Walk:
+    """A graph followed from its picture of `size` x `size`.
+
+    Afterwards `parts` are its convolutions, `problems` the (node, why) that are in the way, `pooled` the
+    name of the embedding or None, and `dropped` the nodes of the classifier. `operations` maps the name of
+    an operation to its function (walk, node) -> Value, or None where no picture comes out.
+
+    Raises InputError ``onnx-too-large`` if the network would have more layers or numbers than its file can.
+    """
+
+    def __init__(self, graph: Graph, size: int, operations: dict):
+        self.source, self.constants = graph.source, dict(graph.constants)
+        self.values = {graph.input: Value(PICTURE, "picture", 3, (size, size))}
+        self.readers: dict[str, int] = {}
+        for node in graph.nodes:
+            for name in node.inputs:
+                self.readers[name] = self.readers.get(name, 0) + 1
+        self.parts: list[Part] = []
+        self.read = self.scaled = 0  # numbers of constants read, and of weights scaled
+        self.problems: list[tuple[Node, str]] = []
+        self.dropped: list[Node] = []
+        self.pooled: str | None = None
+        for node in graph.nodes:
+            self._visit(node, operations)
+
+    def _visit(self, node: Node, operations: dict) -> None:
+        try:
+            if node.op not in operations:
+                raise UnsupportedError("no such operation here")
+            value = operations[node.op](self, node)
+        except UnsupportedError as error:
+            self.problems.append((node, str(error)))
+        except UnknownError:
+            pass
+        else:
+            if value is not None:
+                self.values[node.outputs[0]] = value
+
+    def value(self, node: Node, position: int = 0) -> Value:
+        """What `node` reads at `position`."""
+        name = node.inputs[position] if position < len(node.inputs) else ""
+        if name in self.values:
+            return self.values[name]
+        if name in self.constants or not name:
+            raise UnsupportedError(f"input {position} is not computed from the picture")
+        raise UnknownError
+
+    def newest(self, node: Node, position: int = 0, stages: tuple[str, ...] = ("linear",)) -> Value:
+        """The value that `node` changes: made by the last convolution, in one of `stages`, read once."""
+        value = self.value(node, position)
+        if value.stage not in stages:
+            raise UnsupportedError(f"it follows {DESCRIBED[value.stage]}")
+        if value.part != len(self.parts) - 1 or self.readers[node.inputs[position]] > 1:
+            raise UnsupportedError("the graph branches before it")
+        return value
+
+    def constant(self, node: Node, position: int, shape: tuple[int, ...] | None, what: str) -> np.ndarray:
+        """Float32 constant that `node` reads at `position`, as float64; of `shape` where that is given."""
+        name = node.inputs[position] if position < len(node.inputs) else ""
+        if name not in self.constants:
+            raise UnsupportedError(f"its {what} is no constant of the file")
+        array = self.constants[name]
+        if array.dtype != np.float32:
+            raise UnsupportedError(f"its {what} is {array.dtype}, not float32")
+        self.read += array.size
+        self.refuse_large()
+        if shape is not None and array.shape != shape:
+            raise UnsupportedError(f"its {what} has shape {array.shape}, not {shape}")
+        if not np.isfinite(array).all():
+            bad = array.size - int(np.isfinite(array).sum())
+            raise UnsupportedError(f"{bad} of {array.size} numbers in its {what} are NaN or infinite")
+        return array.astype(np.float64)
+
+    def refuse_large(self) -> None:
+        """Before anything is copied for it, refuse what no network file can hold."""
+        if (numbers := max(self.read, self.scaled)) > MAX_NUMBERS:
+            what = f"weights of {numbers:,} numbers by now, the limit is {MAX_NUMBERS:,}"
+        elif len(self.parts) > MAX_LAYERS:
+            what = f"{len(self.parts):,} convolutions, the limit is {MAX_LAYERS:,}"
+        else:
+            return
+        raise InputError(
+            "onnx-too-large",
+            f"{self.source}: its operations have {what}, counting what they share every time;"
+            " export a smaller model",
+        )

@@ -1,0 +1,203 @@
+"""An ONNX file as plain data: nodes in order, constants as arrays, the shape of the one input.
+
+Needs the package ``onnx``, which reads the file and nothing else: no other file is opened, nothing runs.
+"""
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinytrain.backbones.onnx.wire import MAX_FIELDS, count_fields
+from tinytrain.base.errors import InputError
+from tinytrain.base.extras import install
+from tinytrain.base.files import read_bytes
+from tinytrain.base.safetensors import MAX_FILE
+
+OLDEST_OPSET = 9  # before it BatchNormalization and others meant other things
+STANDARD = ("", "ai.onnx")
+AGAIN = "export the model again"
+
+
+class UnsupportedError(Exception):
+    """Why a node cannot become part of a network; collected, and reported together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One operation; `inputs` left out are empty names. Attributes are what `_attribute` makes of them."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict
+
+    def get(self, key: str, default, count: int | None = None):
+        """Attribute `key` of the type of `default`, a list of `count` whole numbers where that is given.
+
+        Raises UnsupportedError when it has another type or length.
+        """
+        value = self.attributes.get(key, default)
+        if count is not None:
+            good = isinstance(value, list) and len(value) == count and all(type(x) is int for x in value)
+        else:
+            good = type(value) is type(default)
+        if not good:
+            raise UnsupportedError(f"{key} is {str(value)[:40]}")
+        return value
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """`shape` of the input is (batch, channels, rows, columns), None where the file leaves a number open.
+
+    `data` are the bytes of the file, `source` is its name in messages.
+    """
+
+    nodes: tuple[Node, ...]
+    constants: dict[str, np.ndarray]
+    input: str
+    shape: tuple[int | None, ...]
+    data: bytes
+    source: str
+
+
+def need_onnx():
+    """The module ``onnx``. Raises InputError ``onnx-missing``."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise InputError(
+            "onnx-missing", f"reading .onnx files needs a package more; run {install('onnx')}"
+        ) from error
+    return onnx
+
+
+def read_onnx(path: str | os.PathLike) -> Graph:
+    """Graph of the ONNX file `path`, at most 64 MiB.
+
+    Raises InputError: a code of `read_bytes`, ``onnx-missing``, ``onnx-too-large``, ``onnx-corrupt``,
+    ``onnx-external``, ``onnx-opset``, ``onnx-functions``, ``onnx-input`` or ``onnx-order``.
+    """
+    onnx, source = need_onnx(), str(path)
+    data = read_bytes(path, MAX_FILE)
+    try:
+        fields = count_fields(data, onnx.ModelProto.DESCRIPTOR)
+        if fields > MAX_FIELDS:
+            raise InputError(
+                "onnx-too-large",
+                f"{source} has more than {MAX_FIELDS:,} fields, operations and numbers outside of weights;"
+                " export the model with its weights as raw data, and without what is not needed to run it",
+            )
+        model = onnx.load_model_from_string(data)
+    except InputError:
+        raise
+    except Exception as error:  # protobuf names its errors differently from version to version
+        raise InputError("onnx-corrupt", f"{source} is no readable ONNX file; copy it again") from error
+    if not model.graph.node:
+        raise InputError("onnx-corrupt", f"{source} holds 0 operations; is it an ONNX file?")
+    _check_model(onnx, model, source)
+    constants = {_text(tensor.name): _array(onnx, tensor, source) for tensor in model.graph.initializer}
+    nodes = []
+    for index, proto in enumerate(model.graph.node):
+        node = _node(onnx, proto, index, source)
+        if node.op == "Constant" and len(node.outputs) == 1:
+            constants[node.outputs[0]] = _constant(node)
+        else:
+            nodes.append(node)
+    name, shape = _input(onnx, model.graph, constants, source)
+    _check_order(nodes, {name, *constants}, source)
+    return Graph(tuple(nodes), constants, name, shape, data, source)
+
+
+def _check_model(onnx, model, source: str) -> None:
+    version = max((x.version for x in model.opset_import if x.domain in STANDARD), default=0)
+    newest = onnx.defs.onnx_opset_version()
+    if not OLDEST_OPSET <= version <= newest:
+        raise InputError(
+            "onnx-opset", f"{source} has opset {version}; supported are {OLDEST_OPSET} to {newest}; {AGAIN}"
+        )
+    if any(function.domain in STANDARD for function in model.functions):
+        raise InputError("onnx-functions", f"{source} defines standard operations anew; {AGAIN}")
+
+
+def _array(onnx, tensor, source: str) -> np.ndarray:
+    where = f"{source}: tensor {tensor.name[:80]!r}"
+    if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
+        raise InputError(
+            "onnx-external",
+            f"{where} lies in another file, which is never opened; save the model as one file",
+        )
+    try:
+        return np.asarray(onnx.numpy_helper.to_array(tensor))
+    except Exception as error:  # whatever numpy says about numbers that do not fit their shape
+        raise InputError("onnx-corrupt", f"{where} cannot be read; {AGAIN}") from error
+
+
+def _node(onnx, proto, index: int, source: str) -> Node:
+    attributes = {_text(attribute.name): _attribute(onnx, attribute, source) for attribute in proto.attribute}
+    domain, op = _text(proto.domain), _text(proto.op_type)
+    inputs, outputs = (tuple(_text(name) for name in names) for names in (proto.input, proto.output))
+    name = _text(proto.name) or (outputs[0] if outputs else "") or f"number {index}"
+    return Node(name, op if domain in STANDARD else f"{domain}.{op}", inputs, outputs, attributes)
+
+
+def _text(text: str | bytes) -> str:
+    """A name; one that is no UTF-8 comes as bytes."""
+    return text if isinstance(text, str) else text.decode(errors="backslashreplace")
+
+
+def _attribute(onnx, attribute, source: str):
+    """Value of an attribute: number, str, list of numbers or array; None for kinds that nobody here reads."""
+    kinds = onnx.AttributeProto
+    if attribute.type == kinds.TENSOR:
+        return _array(onnx, attribute.t, source)
+    if attribute.type in (kinds.INTS, kinds.FLOATS):
+        return list(attribute.ints or attribute.floats)
+    if attribute.type == kinds.STRING:
+        return attribute.s.decode(errors="replace")
+    return {kinds.INT: attribute.i, kinds.FLOAT: attribute.f}.get(attribute.type)
+
+
+def _constant(node: Node) -> np.ndarray:
+    """Value of a Constant node: its one attribute, whatever its kind; sparse ones become no numbers."""
+    value = next(iter(node.attributes.values()), None)
+    if isinstance(value, float):
+        return np.float32(value)
+    if isinstance(value, list) and value and isinstance(value[0], float):
+        return np.array(value, np.float32)
+    return np.asarray(value)
+
+
+def _input(onnx, graph, constants: dict, source: str) -> tuple[str, tuple[int | None, ...]]:
+    """Name and shape of the one input that is no constant."""
+    inputs = [value for value in graph.input if _text(value.name) not in constants]
+    if len(inputs) != 1:
+        raise InputError("onnx-input", f"{source} has {len(inputs)} inputs; supported is one, the picture")
+    tensor = inputs[0].type.tensor_type
+    shape = tuple(d.dim_value if d.dim_value > 0 else None for d in tensor.shape.dim)
+    if tensor.elem_type != onnx.TensorProto.FLOAT or len(shape) != 4 or shape[1] not in (3, None):
+        raise InputError(
+            "onnx-input",
+            f"{source}: input {inputs[0].name[:40]!r} has shape {shape}; supported is float32 with"
+            " (batch, 3, rows, columns)",
+        )
+    return _text(inputs[0].name), shape
+
+
+def _check_order(nodes: list[Node], known: set[str], source: str) -> None:
+    """Raises InputError unless every node reads what stands before it and no name is written twice."""
+    known = known | {""}
+    for node in nodes:
+        for name in node.inputs:
+            if name not in known:
+                raise InputError(
+                    "onnx-order",
+                    f"{source}: node {node.name[:80]!r} reads {name[:80]!r}, which nothing before it makes:"
+                    f" the graph is unsorted, incomplete or has a cycle; {AGAIN}",
+                )
+        made = [name for name in node.outputs if name]
+        if known & set(made) or len(set(made)) != len(made) or not made:
+            raise InputError("onnx-order", f"{source}: node {node.name[:80]!r} makes nothing new; {AGAIN}")
+        known |= set(made)

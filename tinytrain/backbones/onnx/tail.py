@@ -1,0 +1,69 @@
+"""The end of an ONNX graph: the pooling, which makes the embedding, and the classifier, which is dropped.
+
+Functions as in `tinytrain.backbones.onnx.operators`.
+"""
+
+import numpy as np
+
+from tinytrain.backbones.onnx.graph import DESCRIBED, Value, Walk
+from tinytrain.backbones.onnx.reading import Node, UnsupportedError
+
+
+def global_pool(walk: Walk, node: Node) -> Value:
+    return _averaged(walk, node, {2, 3}, keep=True)
+
+
+def reduce_mean(walk: Walk, node: Node) -> Value:
+    """Over rows and columns at once, or over one after the other."""
+    value = walk.value(node)
+    axes = _axes(walk, node)
+    rank = len(value.axes)
+    if not axes or not all(-rank <= axis < rank for axis in axes):
+        raise UnsupportedError(f"axes {axes} of {rank}")
+    return _averaged(walk, node, {axis % rank for axis in axes}, bool(node.get("keepdims", 1)))
+
+
+def _axes(walk: Walk, node: Node) -> list[int]:
+    """An input since opset 18, an attribute before."""
+    if len(node.inputs) > 1 and node.inputs[1]:
+        array = walk.constants.get(node.inputs[1])
+        if array is None or array.dtype != np.int64 or array.ndim != 1:
+            raise UnsupportedError("its axes are no constant of the file")
+        return array.tolist()
+    axes = node.attributes.get("axes", [])
+    return node.get("axes", [], len(axes) if isinstance(axes, list) else 0)
+
+
+def _averaged(walk: Walk, node: Node, axes: set[int], keep: bool) -> Value:
+    """The mean over `axes`, positions in the axes that are left."""
+    value = walk.newest(node, 0, ("linear", "relu6", "sum", "pooling"))
+    if any(value.axes[axis] not in "hw" for axis in axes):
+        raise UnsupportedError(f"axes {sorted(axes)}; supported are rows and columns")
+    left = [("1" if keep else "") if k in axes else letter for k, letter in enumerate(value.axes)]
+    done = not {"h", "w"} & set(left)
+    if done:
+        walk.pooled = node.outputs[0]
+    return Value(value.part, "pooled" if done else "pooling", value.channels, value.hw, "".join(left))
+
+
+def tail(walk: Walk, node: Node) -> Value:
+    """What follows the pooling: it only rearranges the embedding or belongs to the classifier."""
+    stages = [walk.value(node, k).stage for k, name in enumerate(node.inputs) if name not in walk.constants]
+    for stage in stages:
+        if stage not in ("pooled", "tail"):
+            raise UnsupportedError(f"it follows {DESCRIBED[stage]}, not the pooling at the end")
+    if not stages:
+        raise UnsupportedError("it is not computed from the picture")
+    if node.op in LINEAR and any(other.op in LINEAR for other in walk.dropped):
+        raise UnsupportedError("it is a second linear layer behind the pooling; supported is one classifier")
+    if node.op in LINEAR or node.op in ("Add", "Softmax", "LogSoftmax"):
+        walk.dropped.append(node)
+    return Value(len(walk.parts) - 1, "tail", 0, (1, 1), "nc")
+
+
+LINEAR = ("Gemm", "MatMul")
+TAIL = {
+    "GlobalAveragePool": global_pool,
+    "ReduceMean": reduce_mean,
+    **dict.fromkeys(("Flatten", "Reshape", "Squeeze", *LINEAR, "Softmax", "LogSoftmax"), tail),
+}

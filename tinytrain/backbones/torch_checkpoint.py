@@ -1,0 +1,202 @@
+"""Published int8 checkpoints (PyTorch zip files of the tiny-training model zoo) as networks, without torch.
+
+Their float meaning: w = weight * w_scale, b = bias * w_scale * x_scale, input (uint8 - 127.5) / 127.5;
+every convolution but a block's last ends in ReLU6. The classifier is dropped.
+"""
+
+import io
+import math
+import os
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from tinytrain.backbones.restricted_pickle import ArrayBox, read_pickle
+from tinytrain.base.errors import InputError
+from tinytrain.base.files import read_bytes
+from tinytrain.network.network import Layer, Network, Preprocessing
+from tinytrain.network.validation import check_network
+
+MAX_FILE = 16 * 2**20
+MAX_ENTRIES = 4096
+MAX_BLOCKS = 256
+ZIP_ERRORS = (zipfile.BadZipFile, ValueError, OSError, EOFError, RuntimeError, struct.error, OverflowError)
+CONVOLUTIONS = {"pointwise1": "expand", "depthwise": "depthwise", "pointwise2": "project"}
+
+
+def import_checkpoint(path: str | os.PathLike) -> Network:
+    """Network of the published checkpoint `path`, named after the file.
+
+    Raises InputError: a code of `read_bytes`, `read_archive`, `read_pickle` or `check_network`, or
+    ``checkpoint-layout`` / ``checkpoint-unsupported`` when the content is no such network.
+    """
+    checkpoint = read_archive(read_bytes(path, MAX_FILE), str(path))
+    return convert(checkpoint, Path(path).stem, str(path))
+
+
+def read_archive(data: bytes, source: str = "file"):
+    """Object stored in the PyTorch zip file `data` (see `read_pickle`).
+
+    Entries must be stored uncompressed, as PyTorch does, so no entry can be larger than the file.
+    Raises InputError ``zip-*`` or ``pickle-*``.
+    """
+    archive = _Archive(data, source)
+    return read_pickle(archive.read("data.pkl"), source, lambda key: archive.read(f"data/{key}"))
+
+
+class _Archive:
+    """The entries of a zip file below the folder that holds its one data.pkl."""
+
+    def __init__(self, data: bytes, source: str):
+        self.source = source
+        # zipfile builds an object per entry before it can be asked how many there are.
+        if data.count(b"PK\1\2") > MAX_ENTRIES:
+            raise InputError(
+                "zip-too-many", f"{source}: more than {MAX_ENTRIES} entries; is it a checkpoint?"
+            )
+        try:
+            self.zip = zipfile.ZipFile(io.BytesIO(data))
+        except ZIP_ERRORS as error:
+            raise InputError("zip-corrupt", f"{source} is no readable zip file; download it again") from error
+        entries = self.zip.infolist()
+        self.names = {entry.filename for entry in entries}
+        if any(entry.compress_type or entry.file_size != entry.compress_size for entry in entries):
+            raise InputError("zip-compressed", f"{source}: entries are compressed; PyTorch never does that")
+        if sum(entry.file_size for entry in entries) > len(data) or len(self.names) != len(entries):
+            raise InputError(
+                "zip-overlap", f"{source}: its {len(entries)} entries overlap; download it again"
+            )
+        roots = [name.removesuffix("data.pkl") for name in self.names if name.endswith("/data.pkl")]
+        if len(roots) != 1:
+            raise InputError("zip-not-checkpoint", f"{source} is no PyTorch checkpoint (needs one data.pkl)")
+        self.root = roots[0]
+        if f"{self.root}byteorder" in self.names and self.read("byteorder") != b"little":
+            raise InputError("zip-not-checkpoint", f"{source}: only little-endian checkpoints are supported")
+
+    def read(self, name: str) -> bytes:
+        """Bytes of the entry `name`, its checksum verified."""
+        if f"{self.root}{name}" not in self.names:
+            raise InputError(
+                "zip-missing", f"{self.source}: entry {name[:80]!r} is missing; download it again"
+            )
+        try:
+            return self.zip.read(f"{self.root}{name}")
+        except ZIP_ERRORS as error:
+            raise InputError("zip-corrupt", f"{self.source}: entry {name[:80]!r} is broken") from error
+
+
+def convert(checkpoint, name: str, source: str) -> Network:
+    """Network of the loaded `checkpoint`: stem, then the convolutions of each block in order."""
+    root = _Node(checkpoint, source, "checkpoint")
+    if root.get("feature_mix") is not None:
+        raise InputError(
+            "checkpoint-unsupported", f"{source}: feature_mix is set; only stem and blocks are supported"
+        )
+    parts = [_convolution(root.child("first_conv"), "stem", block=0, relu6=True)]
+    blocks = root.get("blocks")
+    if type(blocks) is not list:
+        raise root.wrong("blocks must be a list")
+    for index, block in enumerate(blocks):
+        parts += _block(_Node(block, source, f"block{index}"), index)
+        # A pickle can name one block, and its arrays, any number of times.
+        if sum(layer.n_weights for layer, *_ in parts) > MAX_FILE or index > MAX_BLOCKS:
+            raise InputError("checkpoint-too-large", f"{source}: more weights than the file has bytes")
+    layers, weights, scales, biases = zip(*parts, strict=True)
+    network = Network(name, layers, weights, scales, biases, Preprocessing(size=layers[0].in_hw[0]))
+    check_network(network)
+    return network
+
+
+def _block(node: "_Node", index: int) -> list[tuple]:
+    """The convolutions of inverted bottleneck `index`; the last one adds the block's input if it says so."""
+    if node.get("se") is not None:
+        raise InputError(
+            "checkpoint-unsupported", f"{node.where} has squeeze-excitation, which is not supported"
+        )
+    given = [key for key in CONVOLUTIONS if node.get(key) is not None]
+    if "pointwise2" not in given:
+        raise node.wrong("pointwise2 is missing")
+    residual = node.get("residual") is not None
+    return [
+        _convolution(
+            node.child(key),
+            f"block{index}.{CONVOLUTIONS[key]}",
+            block=index + 1,
+            relu6=key != "pointwise2",
+            residual=residual and key == "pointwise2",
+        )
+        for key in given
+    ]
+
+
+def _convolution(node: "_Node", name: str, block: int, relu6: bool, residual: bool = False) -> tuple:
+    """(Layer, weight (fan_in, cout) int8, scale (cout,) float32, bias (cout,) float32)."""
+    if node.get("act") not in (None, "relu6"):
+        raise InputError("checkpoint-unsupported", f"{node.where}: the only supported activation is ReLU6")
+    cin, cout, groups = (node.whole(key) for key in ("in_channel", "out_channel", "groups"))
+    kernel = node.get("kernel_size")
+    if type(kernel) is not tuple or len(kernel) != 2 or kernel[0] != kernel[1] or type(kernel[0]) is not int:
+        raise node.wrong("kernel_size must be two equal whole numbers")
+    if groups not in (1, cin):
+        raise InputError(
+            "checkpoint-unsupported", f"{node.where}: {groups} groups; supported are 1 and {cin}"
+        )
+    kernel, depthwise = kernel[0], groups == cin and cin > 1
+    stride = node.whole("stride")
+    kind = "depthwise" if depthwise else "pointwise" if (kernel, stride) == (1, 1) else "conv"
+    sides = [(node.whole(key),) * 2 for key in ("in_shape", "out_shape")]
+    layer = Layer(name, kind, cin, cout, kernel, stride, *sides, relu6, block, residual)
+
+    params = node.child("params")
+    weight = params.array("weight", "i1", (cout, 1 if depthwise else cin, kernel, kernel))
+    scale = params.array("w_scales", "f4", (cout,)).copy()
+    # Scales that are no numbers are found, and named, by check_network.
+    with np.errstate(all="ignore"):
+        bias = params.array("bias", "i4", (cout,)) * scale.astype(np.float64) * params.positive("x_scale")
+        bias = bias.astype(np.float32)
+    matrix = np.ascontiguousarray(weight.transpose(2, 3, 1, 0)).reshape(layer.fan_in, cout)
+    return layer, matrix, scale, bias
+
+
+class _Node:
+    """A dictionary of the checkpoint whose values are checked when they are asked for."""
+
+    def __init__(self, value, source: str, path: str):
+        self.value, self.source, self.path = value, source, path
+        self.where = f"{source}: {path}"
+        if type(value) is not dict:
+            raise self.wrong("must be a dictionary")
+
+    def wrong(self, what: str) -> InputError:
+        return InputError(
+            "checkpoint-layout", f"{self.where}: {what}; supported are the published int8 networks"
+        )
+
+    def get(self, key: str):
+        if key not in self.value:
+            raise self.wrong(f"{key} is missing")
+        return self.value[key]
+
+    def child(self, key: str) -> "_Node":
+        return _Node(self.get(key), self.source, f"{self.path}.{key}")
+
+    def whole(self, key: str) -> int:
+        value = self.get(key)
+        if type(value) is not int or not 1 <= value <= 2**16:
+            raise self.wrong(f"{key} must be a whole number 1..65536")
+        return value
+
+    def positive(self, key: str) -> float:
+        value = self.get(key)
+        if type(value) is not float or not 0 < value < math.inf:
+            raise self.wrong(f"{key} must be a number above 0")
+        return value
+
+    def array(self, key: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+        box = self.get(key)
+        array = box.array if isinstance(box, ArrayBox) else None
+        if array is None or array.dtype != np.dtype(dtype) or array.shape != shape:
+            raise self.wrong(f"{key} must be {np.dtype(dtype)} of shape {shape}")
+        return array

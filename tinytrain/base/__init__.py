@@ -1,0 +1,1 @@
+"""Errors, units, safe files, safetensors, schema checks, console, random streams, cache folder."""

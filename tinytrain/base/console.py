@@ -1,0 +1,172 @@
+"""The frame of every command: its parser, its errors in one line, its exit code."""
+
+import argparse
+import difflib
+import errno
+import os
+import re
+import sys
+from collections.abc import Callable
+
+from tinytrain.base.answer import ANSWER
+from tinytrain.base.errors import InputError, StorageError, TinytrainError, UsageError, visible
+from tinytrain.base.interrupts import INTERRUPTS
+from tinytrain.base.units import LARGEST, parse_share
+
+
+def at_least(least: int):
+    """An argparse type: a whole number not below `least`."""
+
+    def whole_number(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < least:
+            raise UsageError("bad-number", f"{text!r} is no whole number of at least {least}")
+        if int(text) > LARGEST:
+            raise UsageError("bad-number", f"{text!r} is above {LARGEST:,}, the largest number that is kept")
+        return int(text)
+
+    return whole_number
+
+
+GIVEN_PICTURES = ("adapt", "predict", "eval", "data")
+
+
+STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
+
+
+INTERRUPTED = 130
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line and, where something was misspelt, a suggestion."""
+
+    def error(self, message: str):
+        raise UsageError("usage", f"{message}; see {self.prog} --help")
+
+    def parse(self, arguments: list[str]) -> argparse.Namespace:
+        parsed, unknown = self.parse_known_args(arguments)
+        if unknown:
+            options = [o for o in self._option_string_actions if o.startswith("--")]
+            self.error(f"unknown argument {unknown[0]}{suggestion(unknown[0].split('=')[0], options)}")
+        return parsed
+
+
+def suggestion(word: str, known) -> str:
+    """``, did you mean X?`` where something known is close to `word`, else nothing."""
+    closest = difflib.get_close_matches(word, known, n=1)
+    return f", did you mean {closest[0]}?" if closest else ""
+
+
+def guarded(
+    program: Callable[[list[str]], int | None], arguments: list[str] | None = None, json_errors: bool = False
+) -> int:
+    """Run `program` on `arguments`, by default those of this process, and return its exit code.
+
+    Whatever ends it early, an interrupt too, is one line on stderr and a code of its own; with `json_errors`
+    and ``--json`` among the arguments also an object on stdout, if no result was. An interrupt that
+    comes later changes nothing. A process that was not given `arguments` is over with `program`: it ignores
+    the first signal from then on, and the second ends it at once. Otherwise they are handled as before.
+    """
+    words = sys.argv[1:] if arguments is None else arguments
+    outer, before = INTERRUPTS.heard, INTERRUPTS.listen()
+    code = 1  # of a bug, whose traceback is still to be printed
+    try:
+        code = _code_of(program, words, json_errors and "--json" in words)
+        return code
+    except SystemExit as end:  # --help, for one
+        code = end.code or 0
+        raise
+    finally:
+        if arguments is None:
+            INTERRUPTS.end(code)
+        else:
+            INTERRUPTS.restore(before)
+            INTERRUPTS.heard = outer
+
+
+def _code_of(program: Callable[[list[str]], int | None], arguments: list[str], as_json: bool) -> int:
+    try:
+        INTERRUPTS.heard = True
+        _open_closed_streams()
+        # A class name that the terminal's encoding lacks must not end a run.
+        sys.stdout.reconfigure(errors="backslashreplace")
+        code = program(arguments) or 0
+        sys.stdout.flush()
+        INTERRUPTS.heard = False
+        return code
+    except BaseException as error:
+        INTERRUPTS.heard = False
+        if isinstance(error, BrokenPipeError):
+            _discard_stdout()  # the reader has seen enough
+            return 0
+        known = _known(error, arguments)
+        if known is None:
+            raise
+        return _failed(known, as_json)
+
+
+def _less_to_do(arguments: list[str]) -> str:
+    """What takes less memory, for the command that ran out of it."""
+    if arguments and arguments[0] in GIVEN_PICTURES:
+        return "give fewer or smaller pictures"
+    return "end other programs, or give a smaller network or file"
+
+
+def _open_closed_streams() -> None:
+    """What whoever started this process has closed leads nowhere, and no other file takes its place."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", errors="backslashreplace"))  # noqa: SIM115 - until the end
+
+
+class _InterruptError(TinytrainError):
+    exit_code = INTERRUPTED
+
+    def __str__(self):
+        return self.message
+
+
+def _known(error: BaseException, arguments: list[str]) -> TinytrainError | None:
+    """`error` with a code and an exit code; None for a bug, or for an end that was meant."""
+    if isinstance(error, TinytrainError):
+        return error
+    if isinstance(error, KeyboardInterrupt):
+        return _InterruptError("interrupted", "interrupted before it was done")
+    if isinstance(error, MemoryError):
+        text = f"the machine has no memory left; {_less_to_do(arguments)}"
+        return StorageError("out-of-memory", text)
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in STORAGE_ERRORS:
+        return StorageError("write-failed", f"{error.strerror}; free some space and run again")
+    why = error.strerror or str(error) or type(error).__name__
+    if error.filename is not None:
+        why = f"{os.fsdecode(error.filename)}: {why}; check the path and its rights"
+    return InputError("system", why)
+
+
+def _failed(error: TinytrainError, as_json: bool) -> int:
+    line = re.sub(r"\s+", " ", str(error))
+    # File names in a message must not be able to steer the terminal.
+    print(f"tinytrain: {visible(line)}", file=sys.stderr)
+    try:
+        if as_json:
+            ANSWER.give_error(error)
+        sys.stdout.flush()
+    except OSError:
+        _discard_stdout()
+    return error.exit_code
+
+
+def _discard_stdout() -> None:
+    """What is still buffered cannot be written; without this, Python would try again when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def confidence(text: str) -> float:
+    """An argparse type: a share of at most 1."""
+    if (share := parse_share(text)) > 1:
+        raise UsageError("bad-share", f"{text!r} is above 100 %, as no confidence is; write for example 60%")
+    return share

@@ -1,0 +1,166 @@
+"""Whole files: read with every doubt settled before a byte is read, written all or not at all."""
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from tinytrain.base.errors import InputError, StorageError
+from tinytrain.base.units import format_bytes
+
+REMEDIES = {
+    errno.ENOSPC: "free some space and run again",
+    errno.EDQUOT: "free some of your quota and run again",
+    errno.EACCES: "choose a folder you may write to",
+    errno.EPERM: "choose a folder you may write to",
+    errno.EROFS: "choose a folder on a writable file system",
+    errno.ENOENT: "create the folder first",
+    errno.ENOTDIR: "one part of the path is a file; choose another folder",
+    errno.EISDIR: "this is a folder; name a file inside it",
+    errno.ENOTEMPTY: "a folder has the name of a file; move it away",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EIO: "check the storage device",
+}
+# Some network and FUSE file systems cannot synchronise a folder; there the rename alone has to do.
+NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
+
+
+def read_bytes(path: str | os.PathLike, limit: int, least: int = 1) -> bytes:
+    """Content of the regular file `path` if it holds `least` to `limit` bytes; `least` is 0 or 1.
+
+    Raises InputError ``file-path``, ``file-missing``, ``file-unreadable``, ``file-not-regular``
+    (folder, device, FIFO), ``file-empty``, ``file-too-large`` or ``file-changed``.
+    """
+    try:
+        with open(path, "rb", buffering=0, opener=at_once) as file:
+            status = os.fstat(file.fileno())
+            _check_status(path, status, limit, least)
+            return _read_exactly(path, file, status.st_size)
+    except ValueError as error:
+        raise InputError("file-path", f"{os.fspath(path)!r} is no path ({error}); name a file") from error
+    except FileNotFoundError as error:
+        raise InputError("file-missing", f"{path} does not exist; check the name") from error
+    except IsADirectoryError as error:
+        raise InputError("file-not-regular", f"{path} is a folder; name a regular file") from error
+    except OSError as error:
+        raise InputError(
+            "file-unreadable", f"{path}: {error.strerror}; check the file and its rights"
+        ) from error
+
+
+def at_once(path: str, flags: int) -> int:
+    """An `opener` for the builtin open: opening a FIFO that nobody writes to does not wait."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def at_once_itself(path: str, flags: int) -> int:
+    """Like `at_once`, and a link is not followed."""
+    return at_once(path, flags | os.O_NOFOLLOW)
+
+
+def _check_status(path, status: os.stat_result, limit: int, least: int) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError("file-not-regular", f"{path} is a folder, device or pipe; name a regular file")
+    if status.st_size < least:
+        raise InputError("file-empty", f"{path} holds 0 bytes; copy the file again")
+    if status.st_size > limit:
+        raise InputError(
+            "file-too-large",
+            f"{path} holds {format_bytes(status.st_size)}, more than the {format_bytes(limit)} that can be"
+            " meant; check that it is the right file",
+        )
+
+
+def _read_exactly(path, file, size: int) -> bytes:
+    """`size` bytes from the unbuffered `file`: one allocation of a size that was checked before."""
+    data = file.read(size)
+    if len(data) != size:
+        raise InputError(
+            "file-changed", f"{path} gave {len(data)} of its {size} bytes; wait until nobody writes to it"
+        )
+    return data
+
+
+def write_bytes(path: str | os.PathLike, data: bytes) -> None:
+    """Make `path` hold exactly `data`, so that a power cut leaves the old file or the new one.
+
+    Temporary file in the same folder, fsync, rename, fsync of the folder. Whatever fails, no
+    temporary file stays behind. Raises StorageError ``write-failed``.
+    """
+    path = Path(path)
+    check_kind(path)
+    temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
+    try:
+        _write_synced(temporary, data)
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+    except BaseException as error:
+        with contextlib.suppress(OSError, ValueError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError | ValueError):
+            raise write_failed(path, error) from error
+        raise
+
+
+def check_writable(path: str | os.PathLike) -> None:
+    """Raise StorageError ``write-failed`` where `write_bytes` to `path` is bound to fail.
+
+    Tried out with an empty temporary file, because rights alone do not tell.
+    """
+    if os.fsdecode(path).endswith(os.sep):
+        raise write_failed(Path(path), IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
+    path = Path(path)
+    probe = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
+    check_kind(path)
+    try:
+        _write_synced(probe, b"")
+    except (OSError, ValueError) as error:
+        raise write_failed(path, error) from error
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            probe.unlink()
+
+
+def check_kind(path: Path) -> None:
+    """Raise StorageError for a folder, a device, a pipe or a link to one: a file would take its place."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return  # nothing is there, or writing will tell
+    if stat.S_ISDIR(mode):
+        raise write_failed(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
+    if not stat.S_ISREG(mode):
+        raise StorageError("write-failed", f"{path} is a device or a pipe; choose the name of a file")
+
+
+def write_failed(path: Path, error: OSError | ValueError) -> StorageError:
+    """The StorageError ``write-failed`` that says what `error` at `path` means and what to do."""
+    if isinstance(error, ValueError):
+        return StorageError("write-failed", f"{str(path)!r} is no path ({error}); choose another name")
+    remedy = REMEDIES.get(error.errno, "choose another place and run again")
+    return StorageError("write-failed", f"{path}: {error.strerror}; {remedy}")
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in `folder` are on the medium. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in NO_FOLDER_SYNC:
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,225 @@
+"""Named arrays in a file: the safetensors layout, strict on reading and deterministic on writing.
+
+Layout: 8 bytes little-endian header length, a JSON header, then the arrays without gaps. What this
+reader accepts, the safetensors library accepts too; it is stricter in dtypes, counts and sizes.
+Everything is checked before anything is allocated, and the arrays are views of the bytes read.
+
+What is written here has ``file_sha256`` in its metadata, the SHA-256 of the whole file with 64 zeros in its
+own place. `encode` adds it, `decode` checks it and takes it out. A file without it, by another program or
+from before there was one, is read unchecked.
+"""
+
+import hashlib
+import json
+import math
+import os
+
+import numpy as np
+
+from tinytrain.base.errors import InputError
+from tinytrain.base.files import read_bytes
+
+MAX_FILE = 64 * 2**20
+MAX_HEADER = 10**6
+MAX_TENSORS = 4096
+MAX_RANK = 8
+MAX_ELEMENTS = 2**40
+MAX_DIGITS = 18
+DTYPES = {"F32": np.dtype("<f4"), "I32": np.dtype("<i4"), "I8": np.dtype("i1"), "U8": np.dtype("u1")}
+FIELDS = {"dtype", "shape", "data_offsets"}
+CHECKSUM, NO_CHECKSUM = "file_sha256", "0" * 64
+
+
+def encode(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
+    """Bytes of a file with `tensors` (float32, int32, int8 or uint8) and `metadata`.
+
+    Same arguments in any order, same bytes. Raises ValueError for another dtype and InputError
+    when `decode` could not read the result back, for example ``header-too-large``.
+    """
+    names = {dtype: name for name, dtype in DTYPES.items()}
+    offset = 0
+    header = {"__metadata__": dict(sorted({**metadata, CHECKSUM: NO_CHECKSUM}.items()))}
+    # Widest dtype first, so that every array starts at a multiple of its item size.
+    ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
+    for name, array in ordered:
+        if array.dtype not in names or name == "__metadata__":
+            raise ValueError(f"cannot store {name!r} of dtype {array.dtype}")
+        span = [offset, offset + array.nbytes]
+        header[name] = {"dtype": names[array.dtype], "shape": list(array.shape), "data_offsets": span}
+        offset += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    head = len(text).to_bytes(8, "little") + text
+    contents = [array.tobytes() for _, array in ordered]
+    head = head.replace(_entry_of(NO_CHECKSUM), _entry_of(_checksum(head, *contents)))
+    data = b"".join([head, *contents])
+    decode(data, "the file to be written")
+    return data
+
+
+def read_file(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """`decode` of the regular file `path`, at most 64 MiB. Raises InputError."""
+    return decode(read_bytes(path, MAX_FILE), str(path))
+
+
+def decode(data, source: str = "file") -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Read-only arrays and metadata of `data` (bytes or a read-only mmap); the arrays are views of it.
+
+    `source` names the data in messages. Raises InputError with one of the codes of this module:
+    ``file-short``, ``header-*``, ``json-*``, ``metadata-not-text``, ``tensor-*``, ``file-truncated``,
+    ``file-trailing``, ``file-checksum``.
+    """
+    header, start = _read_header(data, source)
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise InputError(
+            "metadata-not-text", f"{source}: metadata must map text to text; write the file again"
+        )
+    if len(header) > MAX_TENSORS:
+        raise InputError(
+            "tensor-count", f"{source}: {len(header)} tensors; at most {MAX_TENSORS} are allowed"
+        )
+    entries = [_Entry(name, fields, source) for name, fields in header.items()]
+    _check_tiling(entries, len(data) - start, source)
+    if (checksum := metadata.pop(CHECKSUM, None)) is not None:
+        _check_content(data, start, checksum, source)
+    tensors = {e.name: np.ndarray(e.shape, e.dtype, buffer=data, offset=start + e.begin) for e in entries}
+    return tensors, metadata
+
+
+def parse_json(text: str, source: str, *, floats: bool = False):
+    """Value of `text`, refusing what parsers disagree on: duplicate keys, NaN, lone surrogates, huge numbers.
+
+    Numbers must be whole and >= 0 unless `floats`. Raises InputError ``json-*``.
+    """
+
+    def number(digits: str) -> int:
+        if len(digits) > MAX_DIGITS or (digits.startswith("-") and not floats):
+            raise InputError("json-number", f"{source}: number {digits[:30]} is out of range")
+        return int(digits)
+
+    def no_number(digits: str):
+        raise InputError("json-number", f"{source}: {digits[:30]} is not a whole number >= 0")
+
+    def members(pairs: list) -> dict:
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            raise InputError("json-duplicate-key", f"{source}: a key occurs twice")
+        return result
+
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=members,
+            parse_int=number,
+            parse_float=float if floats else no_number,
+            parse_constant=no_number,
+        )
+        # "\ud800" is JSON for Python, but it is no text and nothing else reads it.
+        json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError as error:
+        raise InputError("json-too-deep", f"{source}: nested too deeply") from error
+    except UnicodeEncodeError as error:
+        raise InputError("json-surrogate", f"{source}: half a surrogate pair is no text") from error
+    except json.JSONDecodeError as error:
+        raise InputError("json-invalid", f"{source}: not JSON ({error})") from error
+    return value
+
+
+def _entry_of(checksum: str) -> bytes:
+    """The entry of the metadata as it is written; no other text can hold it, because quotes are escaped."""
+    return f'"{CHECKSUM}":"{checksum}"'.encode()
+
+
+def _checksum(*contents) -> str:
+    digest = hashlib.sha256()
+    for content in contents:
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _check_content(data, start: int, checksum: str, source: str) -> None:
+    head = bytes(data[:start]).replace(_entry_of(checksum), _entry_of(NO_CHECKSUM))
+    with memoryview(data) as view, view[start:] as rest:
+        if _checksum(head, rest) != checksum:
+            raise InputError(
+                "file-checksum",
+                f"{source}: {len(data)} bytes are not those that its sha256 {checksum[:12]!r} was taken of;"
+                f" copy the file again; if another program saved it, let it leave out {CHECKSUM}",
+            )
+
+
+def _read_header(data, source: str) -> tuple[dict, int]:
+    """Header object and the offset of the first tensor byte."""
+    if len(data) < 8:
+        raise InputError("file-short", f"{source}: {len(data)} bytes are no model file; it has at least 10")
+    length = int.from_bytes(data[:8], "little")
+    if length > MAX_HEADER:
+        raise InputError(
+            "header-too-large",
+            f"{source}: header of {length} bytes, at most {MAX_HEADER} are allowed; is it a model file?",
+        )
+    if length > len(data) - 8:
+        raise InputError(
+            "header-truncated",
+            f"{source}: the header needs {length} bytes and {len(data) - 8} are left; copy the file again",
+        )
+    try:
+        text = bytes(data[8 : 8 + length]).decode()
+    except UnicodeDecodeError as error:
+        raise InputError("header-not-utf8", f"{source}: the header is not UTF-8 text") from error
+    if not text.startswith("{"):
+        raise InputError("header-not-object", f"{source}: the header is no JSON object; is it a model file?")
+    return parse_json(text, source), 8 + length
+
+
+class _Entry:
+    """One checked row of the header: name, dtype, shape and the bytes [begin, end) of the data."""
+
+    def __init__(self, name: str, fields, source: str):
+        where = f"{source}: tensor {name[:80]!r}"
+        if not isinstance(fields, dict) or fields.keys() != FIELDS:
+            raise InputError("tensor-fields", f"{where} must have exactly dtype, shape and data_offsets")
+        if not isinstance(fields["dtype"], str) or fields["dtype"] not in DTYPES:
+            raise InputError("tensor-dtype", f"{where} must be one of {', '.join(DTYPES)}")
+        self.name, self.dtype = name, DTYPES[fields["dtype"]]
+        self.shape, offsets = fields["shape"], fields["data_offsets"]
+        if not _whole_numbers(self.shape) or len(self.shape) > MAX_RANK:
+            raise InputError(
+                "tensor-shape", f"{where}: the shape must be at most {MAX_RANK} whole numbers >= 0"
+            )
+        # Zero dimensions count as one: another reader may multiply in another order and overflow.
+        if math.prod(max(size, 1) for size in self.shape) > MAX_ELEMENTS:
+            raise InputError("tensor-shape", f"{where}: more than {MAX_ELEMENTS} elements")
+        if not _whole_numbers(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
+            raise InputError("tensor-offsets", f"{where}: data_offsets must be two numbers, begin <= end")
+        self.begin, self.end = offsets
+        need = math.prod(self.shape) * self.dtype.itemsize
+        if self.end - self.begin != need:
+            raise InputError("tensor-size", f"{where} needs {need} bytes and has {self.end - self.begin}")
+        if self.begin % self.dtype.itemsize:
+            raise InputError("tensor-misaligned", f"{where} starts at byte {self.begin}, off its item size")
+
+
+def _whole_numbers(value) -> bool:
+    return isinstance(value, list) and all(type(item) is int for item in value)
+
+
+def _check_tiling(entries: list[_Entry], available: int, source: str) -> None:
+    """The tensors cover the `available` bytes exactly: no hole, no overlap, nothing left."""
+    reached = 0
+    for entry in sorted(entries, key=lambda entry: (entry.begin, entry.end)):
+        if entry.begin != reached:
+            code = "tensor-overlap" if entry.begin < reached else "tensor-hole"
+            raise InputError(
+                code,
+                f"{source}: tensor {entry.name[:80]!r} starts at byte {entry.begin} instead of {reached}",
+            )
+        reached = entry.end
+    if reached > available:
+        raise InputError(
+            "file-truncated",
+            f"{source}: the tensors need {reached} bytes and {available} are there; copy the file again",
+        )
+    if reached < available:
+        raise InputError("file-trailing", f"{source}: {available - reached} bytes follow the last tensor")

@@ -1,0 +1,117 @@
+"""``tinytrain backbones``: networks by name, what they cost, and how to get them."""
+
+from argparse import SUPPRESS
+
+from tinytrain.base.errors import UsageError
+from tinytrain.cli.commands.common import add_json, print_result
+
+DESCRIPTION = (
+    "List the backbones that --backbone knows by name. get: download a published one, check it and keep it "
+    "in the cache folder; TINYTRAIN_CACHE names another folder, TINYTRAIN_MIRROR another address."
+)
+EXAMPLES = """\
+  tinytrain backbones
+  tinytrain backbones get mcunet-5fps
+  tinytrain backbones get mcunet-5fps --from mcunet-5fps.pkl
+"""
+
+
+def add_arguments(parser) -> None:
+    add_json(parser)
+    actions = parser.add_subparsers(dest="action", metavar="get")
+    get = actions.add_parser("get", help="download a published backbone", allow_abbrev=False)
+    get.add_argument("name", metavar="NAME", help="a name that 'tinytrain backbones' lists")
+    get.add_argument(
+        "--from", dest="source", metavar="FILE", help="take this file, downloaded by hand, instead"
+    )
+    # Without a default of its own, so that --json before 'get' counts too.
+    get.add_argument("--json", action="store_true", default=SUPPRESS, help="print one JSON object")
+
+
+def run(arguments) -> int:
+    return _get(arguments) if arguments.action == "get" else _list(arguments)
+
+
+def _list(arguments) -> int:
+    from tinytrain.backbones.catalogue import BACKBONES
+
+    rows = [_facts(row) for row in BACKBONES.values()]
+    print_result({"backbones": rows}, "\n".join([_header(), *map(_line, rows)]), arguments.json)
+    return 0
+
+
+def _facts(row) -> dict:
+    """A row for JSON; `bytes` is the size of the network file, None while it is not here."""
+    here = row.path.is_file()
+    return {
+        "name": row.name,
+        "kind": "published" if row.is_published else "shipped",
+        "here": here,
+        "path": str(row.path) if here else None,
+        "bytes": row.path.stat().st_size if here else None,
+        "download_bytes": row.download,
+        "sha256": row.sha256,
+        "input_size": row.size,
+        "macs": row.macs,
+        "licence": row.licence,
+        "source": row.source,
+    }
+
+
+def _header() -> str:
+    return f"{'name':<16} {'here':<5} {'size':>9}  {'input':<9} {'MACs':>7}  {'licence':<17} source"
+
+
+def _line(row: dict) -> str:
+    from tinytrain.base.units import format_bytes, format_count
+
+    size = format_bytes(row["bytes"] or row["download_bytes"])
+    side = f"{row['input_size']}x{row['input_size']}"
+    return (
+        f"{row['name']:<16} {'here' if row['here'] else '-':<5} {size:>9}  {side:<9}"
+        f" {format_count(row['macs']):>7}  {row['licence']:<17} {row['source']}"
+    )
+
+
+def _get(arguments) -> int:
+    from tinytrain.backbones.install import cached, checked_file, fetch
+    from tinytrain.base.progress import ProgressLine
+
+    row = _published(arguments.name)
+    network = cached(row)
+    had = network is not None
+    if had and arguments.source is not None:
+        checked_file(row, arguments.source)  # whoever names a file wants to know whether it is the right one
+    if not had:
+        with ProgressLine() as progress:
+            stage, total = f"{row.name} (kB)", row.download // 1000
+            network = fetch(
+                row, arguments.source, lambda n: progress(stage, min(n // 1000, total), total, None)
+            )
+    result = {
+        "name": row.name,
+        "path": str(row.path),
+        "had_it": had,
+        "digest": network.digest,
+        "licence": row.licence,
+    }
+    where = "is already here" if had else f"is here now ({row.licence})"
+    text = f"{row.name} {where}: {row.path}; use it with --backbone {row.name}"
+    print_result(result, text, arguments.json)
+    return 0
+
+
+def _published(name: str):
+    """The row of a published backbone. Raises UsageError ``no-backbone`` for any other name."""
+    from difflib import get_close_matches
+
+    from tinytrain.backbones.catalogue import BACKBONES, PUBLISHED
+
+    names = [row.name for row in PUBLISHED]
+    if name in names:
+        return BACKBONES[name]
+    if name in BACKBONES:
+        raise UsageError("no-backbone", f"{name} comes with the package; there is nothing to get")
+    closest = get_close_matches(name, names, n=1)
+    hint = f", did you mean {closest[0]}?" if closest else ";"
+    raise UsageError("no-backbone", f"no backbone {name!r}{hint} known names: {', '.join(names)}")

@@ -1,0 +1,195 @@
+"""Which pictures an adaptation sees: a folder of one's own, a pack, or a generated domain."""
+
+import argparse
+from dataclasses import replace
+
+from tinytrain.base.console import at_least
+from tinytrain.base.errors import InputError, UsageError
+from tinytrain.base.units import parse_bytes, parse_share
+from tinytrain.cli.commands.common import DEFAULT_DATA, hold, skipped_files
+
+
+def add_arguments(parser) -> None:
+    """Options that choose the pictures and the budget."""
+    parser.add_argument("folder", metavar="DIR", nargs="?", help="folder with a folder of pictures per class")
+    parser.add_argument(
+        "--data",
+        metavar="NAME",
+        help="pack, generated domain or target set (NAME:DIR, see tinytrain data) instead of DIR; default: "
+        f"{DEFAULT_DATA}",
+    )
+    parser.add_argument(
+        "--way", type=at_least(2), metavar="N", help="classes; default: all of DIR, 5 of a pack or domain"
+    )
+    parser.add_argument(
+        "--shots", type=at_least(1), metavar="N", help="pictures per class; default: all of DIR, 5 of others"
+    )
+    parser.add_argument(
+        "--queries", type=at_least(0), metavar="N",
+        help="pictures per class to judge by; default: all that are left in DIR, 10 of others",
+    )  # fmt: skip
+    parser.add_argument("--episode", type=at_least(0), default=0, metavar="K", help="which draw from --data")
+    parser.add_argument(
+        "--seed", type=at_least(0), default=0, metavar="N", help="seed of every random choice"
+    )
+    parser.add_argument(
+        "--flip", action="store_true", help="pictures of DIR may be mirrored without changing their class"
+    )
+    parser.add_argument(
+        "--budget",
+        type=parse_bytes,
+        default="1MB",
+        metavar="SIZE",
+        help="working memory, such as 1MB or 512KiB",
+    )
+    parser.add_argument(
+        "--macs", type=parse_share, default="15%", metavar="SHARE",
+        help="backward computation per pseudo-query, as a share of full training; default: 15%%; some "
+        "policies keep it per picture, some have no limit, and say so",
+    )  # fmt: skip
+    parser.add_argument(
+        "--macs-mode",
+        choices=("mean", "sample"),
+        default="mean",
+        help="limit the mean or the dearest picture",
+    )
+    parser.add_argument(
+        "--policy", default="tinytrain", metavar="NAME",
+        help="how to choose what is trained; or the FILE.json of a search",
+    )  # fmt: skip
+
+
+def given(arguments, names) -> list[str]:
+    """Which of the options `names` of `add_arguments` are not at their defaults."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    defaults = parser.parse_args([])
+    return [f"--{n.replace('_', '-')}" for n in names if getattr(arguments, n) != getattr(defaults, n)]
+
+
+def policy_of(arguments):
+    """The policy of that name, or what a search found. Raises UsageError and InputError."""
+    if arguments.policy.endswith(".json"):
+        from tinytrain.meta.search.result import searched_policy
+
+        return searched_policy(arguments.policy)
+    from tinytrain.policies.registry import find_policy
+
+    return find_policy(arguments.policy)
+
+
+def budget_of(arguments):
+    from tinytrain.plan.budget import Budget
+
+    return Budget(arguments.budget, arguments.macs, arguments.macs_mode)
+
+
+def open_episode(arguments, network, policy, progress, within_budget: bool = True):
+    """The episode that the options ask for, its pictures decoded, and warnings about them.
+
+    Raises BudgetError, before any picture is decoded, for a budget that cannot work, if `within_budget`.
+    """
+    from tinytrain.datasets import folder_dataset, open_dataset
+    from tinytrain.plan.budget import TaskShape
+    from tinytrain.planner.feasible import probe_inside
+
+    of_folder = arguments.folder is not None
+    if of_folder and arguments.data is not None:
+        raise UsageError("usage", "give a folder or --data, not both")
+    if ignored := given(arguments, ("episode",) if of_folder else ("flip",)):
+        raise UsageError(
+            "usage", f"{ignored[0]} means nothing {'for a folder' if of_folder else 'without DIR'}"
+        )
+    if of_folder:
+        dataset, draw = folder_dataset(arguments.folder, arguments.flip), _from_folder
+    else:
+        data = DEFAULT_DATA if arguments.data is None else arguments.data
+        dataset, draw = open_dataset(data), _from_dataset
+    episode = draw(arguments, dataset)
+    if within_budget:
+        task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
+        probe_inside(network, policy, budget_of(arguments), task)
+    size, broken = network.preprocessing.size, {}
+    support, found = hold(episode.support, size, progress)
+    while found:  # what looked whole was not: others are drawn to adapt to
+        broken |= found
+        whole = without(dataset, broken)
+        if of_folder and arguments.shots is None:
+            break  # all were drawn, there are no others
+        episode, support = draw(arguments, whole), None
+        support, found = hold(episode.support, size, progress)
+    query, more = hold(episode.query, size, progress)
+    warnings = _unlimited(arguments, policy) + skipped_files(dataset) + _too_few(arguments, episode)
+    warnings += [f"skipped {reason}" for reason in (broken | more).values()]
+    return replace(episode, support=support, query=query), warnings
+
+
+def without(dataset, broken):
+    """`dataset` without the pictures of these names. Raises InputError for a class that has no others."""
+    import numpy as np
+
+    good = np.array([name not in broken for name in dataset.names])
+    kept = np.flatnonzero(good)
+    for c, indices in enumerate(dataset.by_class):
+        if len(indices) and not good[indices].any():
+            reason = broken[dataset.names[indices[0]]]
+            raise InputError(
+                "empty-class", f"class {dataset.class_names[c]!r} has 0 usable pictures: {reason}"
+            )
+    return replace(
+        dataset,
+        labels=dataset.labels[kept],
+        names=tuple(dataset.names[i] for i in kept),
+        read=lambda i, size: dataset.read(int(kept[i]), size),
+        groups=None if dataset.groups is None else dataset.groups[kept],
+    )
+
+
+def _from_dataset(arguments, dataset):
+    from tinytrain.datasets import sample_episode
+
+    way, shots = arguments.way or 5, arguments.shots or 5
+    queries = 10 if arguments.queries is None else arguments.queries
+    return sample_episode(dataset, way, shots, queries, arguments.seed, arguments.episode)
+
+
+def _from_folder(arguments, dataset):
+    from tinytrain.datasets import folder_episode
+
+    episode = folder_episode(dataset, arguments.shots, arguments.way, arguments.seed)
+    if arguments.queries is None:
+        return episode
+    return replace(episode, query=_first_of_each_class(episode, arguments.queries))
+
+
+def _unlimited(arguments, policy) -> list[str]:
+    """A sentence where --macs or --macs-mode was given to a policy that does not keep it as asked."""
+    asked = given(arguments, ("macs", "macs_mode"))
+    if asked and not policy.macs_limited:
+        return [f"policy {policy.name} has no limit of MACs, so {' and '.join(asked)} changed nothing"]
+    if asked and policy.macs_of_picture and arguments.macs_mode == "mean":
+        return [
+            f"policy {policy.name} keeps --macs for the dearest picture, not for the mean of pseudo-queries"
+        ]
+    return []
+
+
+def _too_few(arguments, episode) -> list[str]:
+    """A sentence for each class of a folder with fewer pictures than were asked for."""
+    if arguments.folder is None or arguments.shots is None:
+        return []
+    return [
+        f"class {name!r} has {count} of {arguments.shots} pictures"
+        for name, count in zip(episode.class_names, episode.shots.tolist(), strict=True)
+        if count < arguments.shots
+    ]
+
+
+def _first_of_each_class(episode, count: int):
+    """The first `count` queries of every class; they come in random order."""
+    taken, chosen = [0] * episode.n_way, []
+    for i, label in enumerate(episode.query.labels.tolist()):
+        taken[label] += 1
+        if taken[label] <= count:
+            chosen.append(i)
+    return episode.query.take(chosen)

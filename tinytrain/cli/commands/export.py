@@ -1,0 +1,47 @@
+"""``tinytrain export``: the adapted network as a plain network file."""
+
+from tinytrain.backbones.load import open_backbone
+from tinytrain.cli.commands.common import (
+    add_backbone,
+    add_json,
+    backbone_file,
+    check_network_output,
+    open_delta,
+    print_result,
+)
+
+DESCRIPTION = (
+    "Write the values of a delta over its backbone and save the result as a network file. Changed layers "
+    "become float32; the head stays in the delta."
+)
+EXAMPLES = """\
+  tinytrain export mine.safetensors --backbone net.safetensors -o adapted.safetensors
+"""
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("delta", metavar="DELTA", help="what 'tinytrain adapt --out' wrote")
+    parser.add_argument("-o", "--out", metavar="NET", required=True, help="network file to write")
+    add_backbone(parser)
+    add_json(parser)
+
+
+def run(arguments) -> int:
+    from tinytrain.delta.delta import apply
+    from tinytrain.network.file import save_network
+
+    check_network_output(arguments.out, needed=(arguments.delta, backbone_file(arguments.backbone)))
+    delta = open_delta(arguments.delta)
+    network = apply(open_backbone(arguments.backbone), delta)
+    save_network(network, arguments.out)
+    changed = sorted({s.layer for s in delta.slices})
+    result = {
+        "out": arguments.out,
+        "digest": network.digest,
+        "layers_changed": changed,
+        "numbers_changed": sum(s.values.size for s in delta.slices),
+    }
+    numbers = f"{result['numbers_changed']:,} numbers in {len(changed)} layers changed"
+    text = f"{arguments.out}: {network.name}, {numbers}"
+    print_result(result, text, arguments.json)
+    return 0

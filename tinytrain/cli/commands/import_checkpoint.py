@@ -1,0 +1,103 @@
+"""``tinytrain import``: a published checkpoint or an ONNX model as a network file."""
+
+from tinytrain.base.console import at_least
+from tinytrain.base.errors import UsageError
+from tinytrain.base.extras import install
+from tinytrain.cli.commands.common import add_json, check_network_output, print_result, say
+
+DESCRIPTION = (
+    "Read a published int8 checkpoint (.pkl) without PyTorch, running nothing in it, or an ONNX model of the "
+    f"MobileNetV2 kind (.onnx; needs {install('onnx')}), and save it. Weights of an ONNX model "
+    "stay float32, its classifier is dropped, and its embeddings are compared with onnxruntime's where that "
+    "is installed. --mean, --scale and --size are for .onnx only."
+)
+EXAMPLES = """\
+  tinytrain import mcunet-5fps.pkl -o mcunet.safetensors
+  tinytrain import model.onnx -o net.safetensors
+  tinytrain import model.onnx -o net.safetensors --size 128 --mean 0 --scale 1/255
+"""
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("checkpoint", metavar="FILE", help="published checkpoint or ONNX model")
+    parser.add_argument("-o", "--out", metavar="NET", required=True, help="network file to write")
+    parser.add_argument(
+        "--mean", type=number, metavar="M", help="pictures become (v - M) * S of 0..255; default: 127.5"
+    )
+    parser.add_argument("--scale", type=number, metavar="S", help="number or fraction; default: 1/127.5")
+    parser.add_argument(
+        "--size", type=at_least(1), metavar="PIXELS", help="of the pictures; default: what the file says"
+    )
+    add_json(parser)
+
+
+def number(text: str) -> float:
+    """An argparse type: a finite number such as ``127.5`` or ``1/127.5``. Raises UsageError."""
+    from math import isfinite
+
+    top, _, bottom = text.partition("/")
+    try:
+        value = float(top) / float(bottom or 1)
+    except (ValueError, ZeroDivisionError):
+        value = float("nan")
+    if not isfinite(value):
+        raise UsageError("bad-number", f"{text!r} is no number; write for example 127.5 or 1/127.5")
+    return value
+
+
+def run(arguments) -> int:
+    options = {key: getattr(arguments, key) for key in ("mean", "scale", "size")}
+    given = {key: value for key, value in options.items() if value is not None}
+    if given.get("scale", 1) <= 0:
+        raise UsageError("bad-number", f"--scale is {given['scale']}; it must be above 0")
+    check_network_output(arguments.out)
+    if arguments.checkpoint.lower().endswith(".onnx"):
+        return _import_onnx(arguments, given)
+    if given:
+        raise UsageError("usage", f"--{next(iter(given))} goes with .onnx files; a checkpoint says it itself")
+    from tinytrain.backbones.torch_checkpoint import import_checkpoint
+
+    return _save(arguments, import_checkpoint(arguments.checkpoint), {}, [])
+
+
+def _import_onnx(arguments, given: dict) -> int:
+    from tinytrain.backbones.onnx.convert import import_onnx
+
+    imported = import_onnx(arguments.checkpoint, **given)
+    difference = _compare(imported)
+    facts = {"dropped": list(imported.dropped), "largest_difference": difference}
+    lines = ["weights are float32, as in the file"]
+    if imported.dropped:
+        lines.append(f"dropped the classifier: {', '.join(imported.dropped)}")
+    if difference is not None:
+        lines.append(f"embeddings agree with onnxruntime: largest relative difference {difference:.1e}")
+    return _save(arguments, imported.network, facts, lines)
+
+
+def _compare(imported) -> float | None:
+    """The largest difference from onnxruntime; None, and a line that says why, where nothing was compared."""
+    from tinytrain.backbones.onnx.check import SkippedError, compare
+
+    try:
+        return compare(imported)
+    except SkippedError as error:
+        say(f"the comparison with onnxruntime was skipped: {error}")
+        return None
+
+
+def _save(arguments, network, facts: dict, lines: list[str]) -> int:
+    """Write the network and print what it is, with the `facts` and `lines` of its kind of file."""
+    from tinytrain.network.file import save_network
+
+    save_network(network, arguments.out)
+    result = {
+        "out": arguments.out,
+        "name": network.name,
+        "digest": network.digest,
+        "layers": len(network.layers),
+        "weights": network.n_weights,
+        **facts,
+    }
+    text = f"{arguments.out}: {network.name}, {len(network.layers)} layers, {network.n_weights:,} weights"
+    print_result(result, "\n".join([text, *lines]), arguments.json)
+    return 0

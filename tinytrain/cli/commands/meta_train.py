@@ -1,0 +1,37 @@
+"""``tinytrain meta-train``: few-shot episodes for a whole network, so that few examples suffice it later."""
+
+from tinytrain.backbones.load import open_backbone
+from tinytrain.cli.commands import offline
+from tinytrain.cli.commands.common import add_backbone, lanes
+
+DESCRIPTION = (
+    "Train a network on few-shot episodes of many domains. RECIPE is a YAML file or the name of a shipped"
+    " one. Beside the result lie its .checkpoint (a run that was stopped goes on from it, to the same"
+    " result), .jsonl (log) and .svg (curve)."
+)
+EXAMPLES = """\
+  tinytrain meta-train meta-mcunet-near --backbone mcunet-5fps.pkl -o mcunet-near.safetensors
+  tinytrain meta-train mine.yaml --backbone net.safetensors -o better.safetensors --threads 2
+  tinytrain meta-train mine.yaml --backbone net.safetensors -o better.safetensors --restart
+"""
+
+
+def add_arguments(parser) -> None:
+    offline.add_arguments(parser)
+    add_backbone(parser)
+
+
+def run(arguments) -> int:
+    recipe, paths = offline.opened_recipe(arguments, "meta-train")
+    network = open_backbone(arguments.backbone)
+
+    from tinytrain.meta.training.metatrain import MetaTask
+    from tinytrain.meta.training.recipe import digest_of
+    from tinytrain.meta.training.sources import open_sources
+    from tinytrain.meta.training.validate import Validator
+
+    sources = open_sources(recipe.sources, recipe.seed)
+    validator = Validator(recipe.validate, sources, network.preprocessing.size)
+    task = MetaTask(network, recipe, sources, validator, lanes(arguments))
+    digest = digest_of(recipe, network.digest)
+    return offline.execute(task, recipe, paths, digest, arguments, "meta-training")

@@ -1,0 +1,74 @@
+"""Options and steps that ``meta-train`` and ``pretrain`` share."""
+
+from tinytrain.base.console import at_least
+from tinytrain.base.errors import UsageError
+from tinytrain.cli.commands.common import (
+    add_json,
+    add_threads,
+    backbone_file,
+    check_outputs,
+    print_result,
+    say,
+)
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("recipe", metavar="RECIPE", help="YAML file, or the name of a shipped recipe")
+    parser.add_argument("-o", "--out", metavar="NET.safetensors", required=True, help="network to write")
+    parser.add_argument("--seed", type=at_least(0), metavar="N", help="instead of the recipe's")
+    parser.add_argument("--steps", type=at_least(1), metavar="N", help="instead of the recipe's length")
+    parser.add_argument("--restart", action="store_true", help="drop the checkpoint of an earlier run")
+    parser.add_argument("--resume", action="store_true", help="refuse to start from the beginning")
+    add_threads(parser)
+    add_json(parser)
+
+
+def opened_recipe(arguments, kind: str):
+    """The recipe with what the command line changes, and the files of the run."""
+    from pathlib import Path
+
+    from tinytrain.meta.training.checkpoint import Paths
+    from tinytrain.meta.training.recipe import changed, load_recipe
+
+    if not arguments.out.endswith(".safetensors"):
+        raise UsageError("usage", f"{arguments.out!r} must end in .safetensors")
+    if arguments.restart and arguments.resume:
+        raise UsageError("usage", "--restart and --resume exclude each other")
+    recipe = load_recipe(arguments.recipe, kind)
+    length = "episodes" if kind == "meta-train" else "steps"
+    changes = {"seed": arguments.seed, length: arguments.steps}
+    recipe = changed(recipe, **{k: v for k, v in changes.items() if v is not None})
+    paths = Paths(Path(arguments.out))
+    networks = (vars(arguments).get(name) for name in ("backbone", "teacher"))
+    check_outputs(arguments.out, needed=[backbone_file(network) for network in networks])
+    if arguments.resume and not paths.checkpoint.exists():
+        raise UsageError("no-checkpoint", f"{paths.checkpoint} does not exist: nothing to go on from")
+    if arguments.restart:
+        for path in (paths.checkpoint, paths.log, paths.curve):
+            path.unlink(missing_ok=True)
+    return recipe, paths
+
+
+def execute(task, recipe, paths, digest: str, arguments, stage: str) -> int:
+    """Train, write the network, print the result."""
+    from tinytrain.base.progress import ProgressLine
+    from tinytrain.meta.training.loop import Run
+    from tinytrain.meta.training.offline import finish, table
+
+    with ProgressLine() as line:
+
+        def report(step, steps, loss, note):
+            line.note = note
+            line(stage, step, steps, loss)
+
+        def tell(text):
+            line.clear()
+            say(text)
+
+        try:
+            with paths.held():
+                finished = finish(task, Run(task, recipe, paths, digest, report, tell), paths)
+        finally:
+            task.close()
+    print_result({"out": str(paths.result), **finished.json()}, table(finished), arguments.json)
+    return 0

@@ -1,0 +1,79 @@
+"""``tinytrain plan``: what would be trained and what it costs; nothing is trained."""
+
+from tinytrain.backbones.load import open_backbone
+from tinytrain.cli.commands import episodes
+from tinytrain.cli.commands.common import add_backbone, add_json, print_result, say
+
+DESCRIPTION = "Measure which channels matter for these pictures and show the plan; nothing is trained."
+EXAMPLES = """\
+  tinytrain plan --shots 5 --budget 1MB
+  tinytrain plan photos/ --backbone net.safetensors --budget 512kB
+  tinytrain plan --data gtsrb --policy tinytrain_published --json
+"""
+# Output channels of the 1x1 convolution that published tables count but nobody published.
+PUBLISHED_HEADS = {"mbv2-w0.35": 448, "proxyless-w0.3": 384}
+
+
+def add_arguments(parser) -> None:
+    episodes.add_arguments(parser)
+    add_backbone(parser)
+    add_json(parser)
+
+
+def run(arguments) -> int:
+    from tinytrain.base.progress import ProgressLine
+    from tinytrain.pipeline.adapt import make_plan
+    from tinytrain.report.text import render_plan
+
+    policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone)
+    with ProgressLine() as progress:
+        episode, warnings = episodes.open_episode(arguments, network, policy, progress)
+    budget = episodes.budget_of(arguments)
+    scores, fitted = make_plan(network, episode, budget, policy, arguments.seed)
+    result = _facts(network, episode, budget, policy, scores, fitted)
+    for warning in warnings:
+        say(warning)
+    print_result({**result, "warnings": warnings}, render_plan(result), arguments.json)
+    return 0
+
+
+def _facts(network, episode, budget, policy, scores, fitted) -> dict:
+    from tinytrain.plan.budget import TaskShape
+    from tinytrain.planner.feasible import smallest_with_probe
+    from tinytrain.report import content
+
+    task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
+    sizes = content.memory(network, episode, budget, fitted)
+    sizes["smallest_budget"] = smallest_with_probe(network, policy, scores, budget, task)
+    return {
+        "policy": policy.name,
+        "backbone": network.name,
+        "backbone_digest": network.digest,
+        "episode": content.describe_episode(episode),
+        "memory": sizes,
+        "macs": content.planned_macs(network, policy, budget, fitted),
+        "similarity": content.similarity(scores),
+        "selection": content.selection(network, fitted, scores),
+        "resources": content.describe_resources(fitted),
+        "accounting": accounting(network),
+        "arena_table": fitted.program.table(),
+    }
+
+
+def accounting(network) -> list[dict]:
+    """What training everything and training the last layer cost as published tables count."""
+    from tinytrain.plan import published_costs as published
+
+    layers = network.layers
+    if network.name in PUBLISHED_HEADS:
+        layers = published.with_head(layers, PUBLISHED_HEADS[network.name])
+    rows = []
+    for name, first in (("full", 0), ("last_layer", len(layers) - 1)):
+        shares = dict.fromkeys(range(first, len(layers)), 1.0)
+        weights = published.updated_weights(layers, shares)
+        macs = published.backward_macs(layers, shares)
+        if name == "full":  # the published figure also charges the first layer's dX
+            macs = published.full_backward_macs(layers)
+        paper = published.paper_memory(layers, weights)
+        rows.append({"method": name, "weights": weights, "paper": paper, "backward_macs": macs})
+    return rows

@@ -1,0 +1,80 @@
+"""``tinytrain predict``: class and calibrated confidence of pictures."""
+
+import os
+
+from tinytrain.backbones.load import open_backbone
+from tinytrain.base.console import confidence
+from tinytrain.base.errors import InputError, visible
+from tinytrain.cli.commands.common import add_backbone, add_json, open_delta, print_result, say
+
+DESCRIPTION = "Say which class each picture shows and how sure that is."
+EXAMPLES = """\
+  tinytrain predict mine.safetensors new.jpg --backbone net.safetensors
+  tinytrain predict mine.safetensors *.jpg --backbone net.safetensors --reject 60% --json
+  tinytrain predict state/ new.jpg --backbone net.safetensors
+"""
+NONE = "none of these"
+DELTA_HELP = (
+    "what 'tinytrain adapt --out' wrote, or the folder of a store: then the delta in use there; one on trial "
+    "counts this as a start"
+)
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
+    parser.add_argument("pictures", metavar="PICTURE", nargs="+", help="picture files")
+    parser.add_argument(
+        "--reject", type=confidence, metavar="P", help=f"answer {NONE!r} below this confidence, such as 60%%"
+    )
+    add_backbone(parser)
+    add_json(parser)
+
+
+def run(arguments) -> int:
+    from tinytrain.runtime.predict import Predictor
+
+    network = open_backbone(arguments.backbone)
+    # A slip in the command line is no start of the device: no picture that is one, or a mistaken backbone.
+    start = os.path.isdir(arguments.delta) and any(map(_is_picture, arguments.pictures))
+    delta = open_delta(arguments.delta, start_of=network.digest if start else None)
+    predictor = Predictor(network, delta)
+    rows, failed = [], []
+    for path in arguments.pictures:
+        try:
+            rows.append(_row(predictor, path, arguments.reject))
+        except InputError as error:
+            say(str(error))
+            failed.append({"picture": path, **error.facts()})
+    named = {"delta": arguments.delta, "backbone": delta.backbone_name}
+    result = {**named, "pictures": rows, "failed": failed}
+    shown = [(visible(r["picture"]), r["confidence"], visible(r["class"] or NONE)) for r in rows]
+    width = max((len(picture) for picture, *_ in shown), default=0)
+    lines = [f"{picture:<{width}}  {share:6.1%}  {name}" for picture, share, name in shown]
+    if rows or arguments.json:
+        print_result(result, "\n".join(lines), arguments.json)
+    return InputError.exit_code if failed else 0
+
+
+def _is_picture(path: str) -> bool:
+    from tinytrain.episode.decode import check_picture
+
+    try:
+        check_picture(path)
+    except InputError:
+        return False
+    return True
+
+
+def _row(predictor, path: str, reject: float | None) -> dict:
+    from tinytrain.runtime.predict import one_picture
+
+    probabilities = predictor.probabilities(one_picture(path))[0].tolist()
+    confidence = max(probabilities)
+    names = predictor.delta.class_names
+    refused = reject is not None and confidence < reject
+    return {
+        "picture": path,
+        "class": None if refused else names[probabilities.index(confidence)],
+        "confidence": confidence,
+        "probabilities": dict(zip(names, probabilities, strict=True)),
+    }

@@ -1,0 +1,40 @@
+"""``tinytrain pretrain``: a network from random weights, by classes or by a teacher's embeddings."""
+
+from tinytrain.backbones.load import open_backbone
+from tinytrain.cli.commands import offline
+from tinytrain.cli.commands.common import lanes
+
+DESCRIPTION = (
+    "Train a network from random weights: on the classes of the recipe's sources or, with a teacher, on its"
+    " embeddings of their pictures. RECIPE is a YAML file or the name of a shipped one. Beside the result lie"
+    " its .checkpoint (a run that was stopped goes on from it, to the same result), .jsonl and .svg."
+)
+EXAMPLES = """\
+  tinytrain pretrain shipped-pretrain --teacher mcunet-5fps.pkl -o small.safetensors
+  tinytrain pretrain mine.yaml -o mine.safetensors --threads 2
+"""
+
+
+def add_arguments(parser) -> None:
+    offline.add_arguments(parser)
+    parser.add_argument("--teacher", metavar="NET", help="network to follow, instead of the recipe's")
+
+
+def run(arguments) -> int:
+    from dataclasses import replace
+
+    recipe, paths = offline.opened_recipe(arguments, "pretrain")
+
+    from tinytrain.meta.training.pretrain import PretrainTask
+    from tinytrain.meta.training.recipe import digest_of
+    from tinytrain.meta.training.sources import open_sources
+    from tinytrain.meta.training.validate import Validator
+
+    recipe = replace(recipe, teacher=arguments.teacher or recipe.teacher)
+    teacher = open_backbone(recipe.teacher) if recipe.teacher else None
+    sources = open_sources(recipe.sources, recipe.seed)
+    validator = Validator(recipe.validate, sources, recipe.architecture.size)
+    task = PretrainTask(recipe, sources, validator, teacher, lanes(arguments))
+    name = recipe.teacher and "given"  # its digest counts, not where it lies
+    digest = digest_of(replace(recipe, teacher=name), teacher.digest if teacher else "")
+    return offline.execute(task, recipe, paths, digest, arguments, "pre-training")

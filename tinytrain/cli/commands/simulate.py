@@ -1,0 +1,102 @@
+"""``tinytrain simulate``: an adaptation on a simulated board, and what it would cost there."""
+
+from tinytrain.backbones.load import open_backbone
+from tinytrain.base.errors import UsageError
+from tinytrain.cli.commands import episodes
+from tinytrain.cli.commands.common import add_backbone, add_json, check_outputs, print_result, say
+
+DESCRIPTION = (
+    "Run an adaptation on a simulated board: does it fit, what was counted, and what it would cost in time, "
+    "energy and flash. Exit code 7 if the board is too small for it, 4 if only the budget is."
+)
+EXAMPLES = """\
+  tinytrain simulate --boards
+  tinytrain simulate --board stm32h743 --shots 5
+  tinytrain simulate photos/ --board raspberry-pi-zero-2w --backbone net.safetensors --plot arena.svg
+  tinytrain simulate --board esp32-s3 --backbone mcunet-5fps --budget 300kB --json
+"""
+DOES_NOT_FIT = 7
+LIST = "list"
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("--board", metavar="NAME", help="board to simulate; 'list' lists them")
+    parser.add_argument("--boards", action="store_true", help="list the boards; --json gives all figures")
+    parser.add_argument(
+        "--battery", type=_watt_hours, default="10", metavar="WH",
+        help="battery to compare with, in watt-hours; default: 10, a cell of size 18650",
+    )  # fmt: skip
+    parser.add_argument("--plot", metavar="FILE", help="also draw the arena over time (.svg)")
+    episodes.add_arguments(parser)
+    add_backbone(parser)
+    add_json(parser)
+
+
+def _watt_hours(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise UsageError("bad-number", f"{text!r} is no number of watt-hours above 0")
+    return value
+
+
+def run(arguments) -> int:
+    if arguments.boards or arguments.board == LIST:
+        return _list(arguments)
+    if arguments.board is None:
+        raise UsageError("usage", "give --board NAME; tinytrain simulate --boards lists them")
+    _check_plot(arguments.plot)
+    from tinytrain.base.progress import ProgressLine
+    from tinytrain.firmware_sim.boards.board import find_board
+    from tinytrain.firmware_sim.boards.simulate import simulate
+    from tinytrain.firmware_sim.boards.text import render_simulation
+
+    board, policy = find_board(arguments.board), episodes.policy_of(arguments)
+    network = open_backbone(arguments.backbone)
+    with ProgressLine() as progress:
+        # The board is asked first: if it is too small, no budget is the remedy.
+        episode, warnings = episodes.open_episode(arguments, network, policy, progress, within_budget=False)
+        simulation = simulate(
+            board, network, episode, episodes.budget_of(arguments), policy, arguments.seed, arguments.battery,
+            progress,
+        )  # fmt: skip
+    facts = {**simulation.facts, "warnings": warnings + simulation.facts.get("warnings", [])}
+    if arguments.plot:
+        _plot(arguments.plot, board, simulation)
+    for warning in facts["warnings"]:
+        say(warning)
+    print_result(facts, render_simulation(facts), arguments.json)
+    return 0 if simulation.fits else DOES_NOT_FIT
+
+
+def _check_plot(path: str | None) -> None:
+    if path is not None and not path.lower().endswith(".svg"):
+        raise UsageError("plot-kind", f"{path!r} must end in .svg")
+    check_outputs(path)
+
+
+def _plot(path: str, board, simulation) -> None:
+    from tinytrain.base.files import write_bytes
+    from tinytrain.firmware_sim.boards.plot import plot
+    from tinytrain.firmware_sim.boards.timeline import timeline
+
+    if simulation.machine is None:
+        say(f"{path} was not written: nothing ran")
+        return
+    title = f"{simulation.facts['backbone']} on {board.title}"
+    write_bytes(path, plot(timeline(simulation.machine.programs), title, board.arena_bytes).encode())
+
+
+def _list(arguments) -> int:
+    from tinytrain.firmware_sim.boards.board import load_boards
+    from tinytrain.firmware_sim.boards.simulate import describe
+    from tinytrain.firmware_sim.boards.text import render_boards
+
+    rows = [
+        {"name": name, **describe(board), "arena": board.arena_bytes, "storage": board.storage_bytes}
+        for name, board in load_boards().items()
+    ]
+    print_result({"boards": rows}, render_boards(rows), arguments.json)
+    return 0

@@ -1,0 +1,48 @@
+"""``tinytrain status``: what a store holds."""
+
+from tinytrain.base.errors import visible
+from tinytrain.cli.commands.common import add_json, add_store, print_result, say
+
+DESCRIPTION = (
+    "Show which delta of a store is in use, whether it is confirmed, and what a roll-back returns to."
+)
+EXAMPLES = """\
+  tinytrain status --store state/
+  tinytrain status --store state/ --json
+"""
+
+
+def add_arguments(parser) -> None:
+    add_store(parser)
+    add_json(parser)
+
+
+def run(arguments) -> int:
+    from tinytrain.store import Store
+
+    result = Store(arguments.store).status()
+    for warning in result["warnings"]:
+        say(warning)
+    print_result(result, _text(result), arguments.json)
+    return 0
+
+
+def _text(result: dict) -> str:
+    current, previous = result["current"], result["previous"]
+    if current is None:
+        return "in use  the bare network, no delta"
+    used = f"{result['starts']} of {result['starts'] + (result['starts_left'] or 0)} starts used"
+    trial = "confirmed" if result["confirmed"] else f"on trial, {used}"
+    before = _slot(previous) if previous else "nothing" if result["confirmed"] else "the bare network"
+    classes = visible(", ".join(current["classes"]))
+    return (
+        f"in use  {_slot(current)}, {trial}\n"
+        f"        for {current['backbone']}, classes {classes}\n"
+        f"before  {before}"
+    )
+
+
+def _slot(slot: dict) -> str:
+    from tinytrain.base.units import format_bytes
+
+    return f"generation {slot['generation']}, {format_bytes(slot['bytes'])}, sha256 {slot['sha256'][:12]}"

@@ -1,0 +1,39 @@
+"""``tinytrain warmup``: compile every kernel now, so that no adaptation has to wait for it."""
+
+from tinytrain.cli.commands.common import add_json, print_result
+
+DESCRIPTION = (
+    "Compile all kernels and keep them on disk, by running tiny adaptations. Once after installation is "
+    "enough; TINYTRAIN_CACHE names another folder to keep them in. Files damaged since then are made anew. "
+    "With TINYTRAIN_PORTABLE=1, here as in every command, kernels compute the same bits on every processor, "
+    "more slowly."
+)
+EXAMPLES = """\
+  tinytrain warmup
+"""
+
+
+def add_arguments(parser) -> None:
+    add_json(parser)
+
+
+def run(arguments) -> int:
+    import time
+
+    from tinytrain import kernels as kernel_table
+    from tinytrain.pipeline.warmup import warm_up
+
+    start = time.perf_counter()
+    backend = kernel_table.load().backend
+    compiled = warm_up()
+    result = {"kernels": backend, "compiled": compiled, "seconds": time.perf_counter() - start}
+    if backend != "numpy":
+        from tinytrain.kernels.jit import CACHE
+
+        result["folder"] = str(CACHE.folder) if CACHE.kept else None
+        where = f"kept in {CACHE.folder}" if CACHE.kept else "not kept: the cache folder cannot be written"
+        text = f"{len(compiled)} kernels ready in {result['seconds']:.1f} s, {where}"
+    else:
+        text = "kernels run in plain numpy, there is nothing to compile; tinytrain doctor says what to do"
+    print_result(result, text, arguments.json)
+    return 0

@@ -1,0 +1,1 @@
+"""What an adaptation changed, and its file."""

@@ -1,0 +1,179 @@
+"""What an adaptation changed: replacement values of trained slices, and the head. Nothing else."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tinytrain.base.errors import InputError
+from tinytrain.heads.classifier import Head, all_finite
+from tinytrain.network.lite_residual import Module
+from tinytrain.network.network import Network
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """New values of some output channels of one layer, by its number in `Network.all_layers`.
+
+    A lite residual module that the backbone does not have is in a delta with all its values.
+    `part` is "weight" with `values` (fan_in, k), or "bias" with `values` (k,); `channels` is (k,), rising.
+    Where only the weights of some input channels of a pointwise layer changed, `inputs` (j,), rising,
+    names them and `values` is (j, k).
+    """
+
+    layer: int
+    part: str
+    channels: np.ndarray
+    values: np.ndarray
+    inputs: np.ndarray | None = None
+
+    def arrays(self) -> list[np.ndarray]:
+        """All values and indices."""
+        return [a for a in (self.channels, self.inputs, self.values) if a is not None]
+
+
+@dataclass(frozen=True, eq=False)
+class Delta:
+    """Slices and head, bound to the backbone with digest `backbone`.
+
+    `views` is the number of views (clean and augmented) per picture that the head's means and counts
+    were taken over; `report` is what the report of the adaptation says, as JSON values. The arrays that
+    `adapt` leaves here lie in its arena: of that memory only their pages are still held.
+    """
+
+    backbone: str
+    backbone_name: str
+    slices: tuple[Slice, ...]
+    head: Head
+    class_names: tuple[str, ...]
+    report: dict
+    views: int = 1
+
+    def arrays(self) -> list[np.ndarray]:
+        """All values and indices."""
+        return [*self.head.arrays(), *(a for s in self.slices for a in s.arrays())]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in self.arrays())
+
+    def is_finite(self) -> bool:
+        """Whether no value is NaN or infinite."""
+        return all(map(all_finite, self.arrays()))
+
+    def check_backbone(self, network: Network) -> None:
+        """Raise InputError unless `network` is the backbone this delta was made for and everything fits."""
+        if network.digest != self.backbone:
+            raise InputError(
+                "wrong-backbone",
+                f"the delta belongs to {self.backbone_name} ({self.backbone[:12]}), "
+                f"not to {network.name} ({network.digest[:12]}); give the backbone it was made from",
+            )
+        if self.head.means.shape[1] != network.embedding_size:
+            raise InputError(
+                "delta-shape",
+                f"the head takes {self.head.means.shape[1]} values, {network.name} gives "
+                f"{network.embedding_size}; make the delta again",
+            )
+        for s in self.slices:
+            _check_slice(network, s)
+        for module in self.modules(network):
+            _check_module(network, self.slices, module)
+
+    def modules(self, network: Network) -> tuple[Module, ...]:
+        """The lite residual modules that the delta changes or adds."""
+        return network.modules_of(s.layer for s in self.slices)
+
+
+def _check_slice(network: Network, s: Slice) -> None:
+    if s.layer >= len(network.all_layers):
+        raise InputError("delta-shape", f"layer {s.layer} is changed, {network.name} ends before it")
+    layer = network.all_layers[s.layer]
+    if s.inputs is not None and (layer.kind != "pointwise" or s.inputs[-1] >= layer.cin):
+        raise InputError(
+            "delta-shape",
+            f"input channels up to {s.inputs[-1]} are changed, {layer.name} is a {layer.kind} layer with "
+            f"{layer.cin} of them; make the delta again",
+        )
+    fan_in = layer.fan_in if s.inputs is None else len(s.inputs)
+    rows = (fan_in,) if s.part == "weight" else ()
+    if s.channels[-1] >= layer.cout or s.values.shape != (*rows, len(s.channels)):
+        raise InputError(
+            "delta-shape",
+            f"the {s.part} values {s.values.shape} up to channel {s.channels[-1]} do not fit "
+            f"{layer.name} with {layer.cout} channels of {layer.fan_in} weights; make the delta again",
+        )
+
+
+def _check_module(network: Network, slices: tuple[Slice, ...], module: Module) -> None:
+    """Every value of a module must be there: what it started from is in no file."""
+    for index, layer in enumerate(module.layers, module.index):
+        found = {s.part: len(s.channels) if s.inputs is None else 0 for s in slices if s.layer == index}
+        if found != {"weight": layer.cout, "bias": layer.cout}:
+            raise InputError(
+                "delta-shape",
+                f"weights and biases of all {layer.cout} channels of {layer.name} must be in the delta;"
+                " make it again",
+            )
+
+
+def apply(network: Network, delta: Delta) -> Network:
+    """A network with the delta's values written over the backbone's; changed layers become float32.
+
+    There is no inverse to compute: the backbone itself never changes. Raises InputError for a delta
+    of another backbone.
+    """
+    delta.check_backbone(network)
+    weights, scales, biases = list(network.weights), list(network.scales), list(network.biases)
+    added = dict(network.added)
+    for module in delta.modules(network):
+        for index in module.indices:
+            part = {s.part: s.values for s in delta.slices if s.layer == index}
+            added[index] = part["weight"].copy(), part["bias"].copy()
+    for s in delta.slices:
+        if s.layer >= len(network.layers):
+            continue
+        if s.part == "weight":
+            weight = network.float_weight(s.layer) if scales[s.layer] is not None else weights[s.layer].copy()
+            rows = slice(None) if s.inputs is None else s.inputs[:, None]
+            weight[rows, s.channels] = s.values
+            weights[s.layer], scales[s.layer] = weight, None
+        else:
+            bias = biases[s.layer].copy()
+            bias[s.channels] = s.values
+            biases[s.layer] = bias
+    return replace(network, weights=tuple(weights), scales=tuple(scales), biases=tuple(biases), added=added)
+
+
+def trained_slices(slots, working, room: np.ndarray) -> tuple[Slice, ...]:
+    """What a working copy of the network now holds where `slots` say that something was trained.
+
+    Written one after another into `room` (numbers,) float32: values, and indices as int32.
+    """
+    slices = []
+    for slot in slots:
+        slices.append(_slice_of(slot, working, room))
+        room = room[sum(a.size for a in slices[-1].arrays()) :]
+    return tuple(slices)
+
+
+def _slice_of(slot, working, room: np.ndarray) -> Slice:
+    values = working.part(slot.layer, slot.part)
+    channels, room = _indices(slot.channels, room)
+    if slot.part == "bias":
+        np.take(values[0], channels, out=room[: len(channels)], mode="clip")
+        return Slice(slot.layer, slot.part, channels, room[: len(channels)])
+    inputs = None
+    if slot.inputs is not None:
+        inputs, room = _indices(slot.inputs, room)
+    rows = range(len(values)) if inputs is None else inputs
+    picked = room[: len(rows) * len(channels)].reshape(len(rows), len(channels))
+    for row, i in zip(picked, rows, strict=True):  # indexing with two arrays takes several times the memory
+        row[:] = values[i, channels]
+    return Slice(slot.layer, slot.part, channels, picked, inputs)
+
+
+def _indices(numbers: tuple[int, ...], room: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`numbers` as int32 at the beginning of `room`, and the room behind them."""
+    indices = room[: len(numbers)].view(np.int32)
+    indices[:] = numbers
+    return indices, room[len(numbers) :]

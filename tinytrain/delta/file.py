@@ -1,0 +1,253 @@
+"""Deltas in files: changed values, head and report in the safetensors layout, bound to one backbone.
+
+Tensors are ``<layer>.<weight|bias>.channels`` (int32) with ``<layer>.<weight|bias>.values``, for weights
+of some input channels alone ``<layer>.weight.inputs`` (int32), and
+``head.weights``, ``head.offsets``, ``head.means``, ``head.counts`` and, for LDA, ``head.factor``;
+metadata holds kind, schema, digest and name of the backbone, classes, head and report (JSON). A changed byte
+is noticed by the checksum that `tinytrain.base.safetensors` adds; deltas from before there was one are still
+read.
+
+Layers are numbered as in `Network.all_layers`: lite residual modules lie behind the layers of the backbone,
+and a reader that does not know them refuses the number.
+"""
+
+import json
+import math
+import os
+import re
+import unicodedata
+
+import numpy as np
+
+from tinytrain.base.class_names import MAX_CLASSES, wrong_class_names
+from tinytrain.base.errors import InputError
+from tinytrain.base.files import write_bytes
+from tinytrain.base.safetensors import encode, parse_json, read_file
+from tinytrain.delta.delta import Delta, Slice
+from tinytrain.heads.classifier import Head
+
+KIND = "tinytrain-delta"
+SCHEMA = "1"
+METADATA = {"kind", "schema", "backbone", "backbone_name", "classes", "head", "report"}
+HEAD_FIELDS = {"kind", "temperature", "left_out", "views"}
+HEAD_TENSORS = {
+    "cosine": {"weights", "offsets", "means", "counts"},
+    "lda": {"weights", "offsets", "means", "counts", "factor"},
+}
+SLICE_NAME = re.compile(r"(0|[1-9][0-9]{0,3})\.(?:(weight|bias)\.(channels|values)|(weight)\.(inputs))")
+MAX_NAME = 100
+MAX_VIEWS = 1000
+
+
+def save_delta(path: str | os.PathLike, delta: Delta) -> None:
+    """Write `delta` to `path`, all or nothing. Raises InputError (bad delta) or StorageError."""
+    write_bytes(path, encode_delta(delta))
+
+
+def load_delta(path: str | os.PathLike) -> Delta:
+    """Delta of the file `path`; raises InputError unless every check passes.
+
+    Whether it fits a backbone is checked when it is applied.
+    """
+    return decode_delta(*read_file(path), str(path))
+
+
+def encode_delta(delta: Delta) -> bytes:
+    """Bytes of the file of `delta`; the same delta always gives the same bytes. Raises InputError."""
+    tensors = {}
+    for s in delta.slices:
+        tensors[f"{s.layer}.{s.part}.channels"] = s.channels
+        if s.inputs is not None:
+            tensors[f"{s.layer}.{s.part}.inputs"] = s.inputs
+        tensors[f"{s.layer}.{s.part}.values"] = s.values
+    head = delta.head
+    for name in HEAD_TENSORS[head.kind]:
+        tensors[f"head.{name}"] = getattr(head, name)
+    facts = {
+        "kind": head.kind,
+        "temperature": head.temperature,
+        "left_out": head.left_out,
+        "views": delta.views,
+    }
+    metadata = {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "backbone": delta.backbone,
+        "backbone_name": "".join(c for c in delta.backbone_name if c.isprintable())[:MAX_NAME],
+        "classes": json.dumps(delta.class_names),
+        "head": _json(facts, "head"),
+        "report": _json(delta.report, "report"),
+    }
+    # What could not be read back must not be written.
+    decode_delta(tensors, metadata, "the delta to be written")
+    return encode(tensors, metadata)
+
+
+def _json(value, what: str) -> str:
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError as error:
+        raise InputError(
+            "delta-not-finite", f"the {what} holds NaN or infinity; nothing was saved"
+        ) from error
+
+
+def decode_delta(tensors: dict, metadata: dict[str, str], source: str = "file") -> Delta:
+    """Delta of what `tensorfile.decode` returned; `source` names the file in messages.
+
+    Raises InputError ``delta-kind``, ``delta-schema``, ``delta-metadata``, ``delta-classes``,
+    ``delta-head``, ``delta-slice``, ``delta-not-finite``, ``tensor-missing`` or ``tensor-unknown``.
+    """
+    _check_metadata(metadata, source)
+    classes = _classes(metadata["classes"], source)
+    facts = _head_facts(metadata["head"], source)
+    report = parse_json(metadata["report"], f"{source}: report", floats=True)
+    if not isinstance(report, dict) or not _finite_json(report):
+        raise InputError("delta-metadata", f"{source}: the report must be an object of finite values")
+    needed = {f"head.{name}" for name in HEAD_TENSORS[facts["kind"]]}
+    if missing := sorted(needed - tensors.keys()):
+        raise InputError("tensor-missing", f"{source}: tensor {missing[0]} is missing; make the delta again")
+    for name, array in tensors.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise InputError("delta-not-finite", f"{source}: tensor {name[:80]!r} holds NaN or infinity")
+    return Delta(
+        backbone=metadata["backbone"],
+        backbone_name=metadata["backbone_name"],
+        slices=_slices({k: v for k, v in tensors.items() if k not in needed}, source),
+        head=_head(facts, tensors, len(classes), source),
+        class_names=classes,
+        report=report,
+        views=facts["views"],
+    )
+
+
+def _check_metadata(metadata: dict[str, str], source: str) -> None:
+    if metadata.get("kind") != KIND:
+        raise InputError(
+            "delta-kind", f"{source} is not a delta of ours; make one with: tinytrain adapt --out"
+        )
+    if metadata.get("schema") != SCHEMA:
+        raise InputError(
+            "delta-schema",
+            f"{source} has schema {metadata.get('schema', 'none')[:20]!r}, this version reads {SCHEMA!r};"
+            " use the version that wrote it",
+        )
+    if metadata.keys() != METADATA:
+        raise InputError(
+            "delta-metadata", f"{source}: metadata must be exactly {', '.join(sorted(METADATA))}"
+        )
+    name = metadata["backbone_name"]
+    # The name is shown to people: it must not be able to steer their terminal.
+    if (
+        not re.fullmatch("[0-9a-f]{64}", metadata["backbone"])
+        or len(name) > MAX_NAME
+        or not name.isprintable()
+    ):
+        raise InputError(
+            "delta-metadata",
+            f"{source}: the backbone must be a sha256 digest, its name {MAX_NAME} printable letters or less",
+        )
+
+
+def _classes(text: str, source: str) -> tuple[str, ...]:
+    names = parse_json(text, f"{source}: classes")
+    if not isinstance(names, list) or not 2 <= len(names) <= MAX_CLASSES:
+        raise InputError("delta-classes", f"{source}: classes must be a list of 2 to {MAX_CLASSES} names")
+    if wrong := wrong_class_names(names):
+        raise InputError("delta-classes", f"{source}: {wrong}; make the delta again")
+    # As names of folders are read: letters that another system took apart are put together.
+    return tuple(unicodedata.normalize("NFC", name) for name in names)
+
+
+def _head_facts(text: str, source: str) -> dict:
+    facts = parse_json(text, f"{source}: head", floats=True)
+    if not isinstance(facts, dict) or facts.keys() != HEAD_FIELDS:
+        raise InputError(
+            "delta-head", f"{source}: the head must have exactly {', '.join(sorted(HEAD_FIELDS))}"
+        )
+    kind, temperature, left_out, views = (facts[k] for k in ("kind", "temperature", "left_out", "views"))
+    numbers = (temperature, 0 if left_out is None else left_out)
+    if (
+        not (isinstance(kind, str) and kind in HEAD_TENSORS)
+        or not all(type(x) in (int, float) and math.isfinite(x) for x in numbers)
+        or not (temperature > 0 and 0 <= numbers[1] <= 1)
+        or not (type(views) is int and 1 <= views <= MAX_VIEWS)
+    ):
+        raise InputError(
+            "delta-head",
+            f"{source}: the head must be {' or '.join(HEAD_TENSORS)}, its temperature above 0, left_out"
+            f" a share, views 1 to {MAX_VIEWS}",
+        )
+    return facts
+
+
+def _finite_json(value) -> bool:
+    """False if a number as large as 1e999, which JSON allows, became an infinity."""
+    if isinstance(value, dict):
+        return all(_finite_json(v) for v in value.values())
+    if isinstance(value, list):
+        return all(_finite_json(v) for v in value)
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _head(facts: dict, tensors: dict, way: int, source: str) -> Head:
+    arrays = {name: tensors[f"head.{name}"] for name in HEAD_TENSORS[facts["kind"]]}
+    size = arrays["means"].shape[1] if arrays["means"].ndim == 2 else 0
+    shapes = {
+        "weights": ((way, size), "f4"),
+        "offsets": ((way,), "f4"),
+        "means": ((way, size), "f4"),
+        "counts": ((way,), "i4"),
+        "factor": ((size * (size + 1) // 2,), "f4"),
+    }
+    for name, array in arrays.items():
+        shape, dtype = shapes[name]
+        if not size or array.shape != shape or array.dtype != np.dtype(dtype):
+            raise InputError(
+                "delta-head",
+                f"{source}: head.{name} is {array.dtype} {array.shape}, must be {np.dtype(dtype)} {shape}",
+            )
+    if arrays["counts"].min() < 1:
+        raise InputError("delta-head", f"{source}: class counts must be at least 1")
+    diagonal = np.cumsum(np.arange(1, size + 1)) - 1
+    if "factor" in arrays and arrays["factor"][diagonal].min() <= 0:
+        raise InputError("delta-head", f"{source}: the diagonal of head.factor must be above 0")
+    return Head(**arrays, kind=facts["kind"], temperature=facts["temperature"], left_out=facts["left_out"])
+
+
+def _slices(tensors: dict, source: str) -> tuple[Slice, ...]:
+    """Slices in layer order, weights before biases."""
+    pairs: dict[tuple[int, str], dict] = {}
+    for name, array in tensors.items():
+        match = SLICE_NAME.fullmatch(name)
+        if not match:
+            raise InputError("tensor-unknown", f"{source}: tensor {name[:80]!r} is no part of a delta")
+        layer, *names = (group for group in match.groups() if group)
+        pairs.setdefault((int(layer), names[0]), {})[names[1]] = array
+    # "weight" before "bias", as training lays them out.
+    ordered = sorted(pairs.items(), key=lambda item: (item[0][0], item[0][1] != "weight"))
+    return tuple(_slice(layer, part, pair, source) for (layer, part), pair in ordered)
+
+
+def _slice(layer: int, part: str, pair: dict, source: str) -> Slice:
+    where = f"{source}: {layer}.{part}"
+    if not pair.keys() >= {"channels", "values"}:
+        raise InputError("tensor-missing", f"{where} must have channels and values; make the delta again")
+    channels, values, inputs = pair["channels"], pair["values"], pair.get("inputs")
+    _check_indices(channels, f"{where}: channels")
+    if inputs is not None:
+        _check_indices(inputs, f"{where}: inputs")
+    if values.dtype != np.dtype("f4") or values.ndim != (2 if part == "weight" else 1):
+        raise InputError("delta-slice", f"{where}: values must be float32, a column per channel")
+    if values.shape[-1] != len(channels):
+        raise InputError("delta-slice", f"{where}: {values.shape[-1]} values for {len(channels)} channels")
+    if inputs is not None and len(values) != len(inputs):
+        raise InputError("delta-slice", f"{where}: {len(values)} rows of values for {len(inputs)} inputs")
+    return Slice(layer, part, channels, values, inputs)
+
+
+def _check_indices(indices: np.ndarray, what: str) -> None:
+    if indices.dtype != np.dtype("i4") or indices.ndim != 1 or not len(indices):
+        raise InputError("delta-slice", f"{what} must be a row of int32, at least one")
+    if indices[0] < 0 or (indices[1:] <= indices[:-1]).any():
+        raise InputError("delta-slice", f"{what} must rise and be at least 0")

@@ -1,0 +1,151 @@
+"""The doctor's look at the code that does the work: numba, compiled kernels, BLAS."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tinytrain.base.errors import one_line
+from tinytrain.base.units import format_bytes
+from tinytrain.doctor.finding import BAD, OK, WARNING, Line
+from tinytrain.kernels.compile_cache import cache as jitcache
+from tinytrain.kernels.compile_cache.facts import made_for, portable, source_digests
+from tinytrain.kernels.compile_cache.folder import in_doubt
+
+IMPORT_SECONDS = 120  # numba takes seconds on a small board
+# In processes of their own: a library that is broken may end the process that imports it.
+PROBE = """
+import json, sys, time
+start = time.perf_counter()
+import numba, llvmlite.binding
+cpu = llvmlite.binding.get_host_cpu_name()
+print(json.dumps([numba.__version__, cpu, time.perf_counter() - start]))
+"""
+# OpenBLAS looks at it when it is loaded, and takes the kernels of an older processor, if it shall.
+CORE = "OPENBLAS_CORETYPE"
+BLAS_PROBE = """
+import json
+from tinytrain.kernels.blas import library
+print(json.dumps(library()))
+"""
+CALLS_PROBE = """
+import json
+from tinytrain.kernels.dispatch.native_calls import ways
+print(json.dumps(ways()))
+"""
+REINSTALL = "install it from wheels: pip install --force-reinstall --only-binary=:all: numpy threadpoolctl"
+WITHOUT_NUMBA = "kernels run in plain numpy, several times slower; pip install --force-reinstall numba"
+WARM_UP = "run tinytrain warmup, so that the first adaptation need not wait"
+
+
+def numba(subject) -> list[Line]:
+    found, problem = _asked(PROBE)
+    if problem:
+        return [Line("numba", WARNING, problem, WITHOUT_NUMBA)]
+    version, cpu, seconds = found
+    facts = {"version": version, "cpu": cpu, "import_seconds": seconds}
+    return [Line("numba", OK, f"{version} for {cpu}, imported in {seconds:.1f} s", facts=facts)]
+
+
+def _asked(probe: str, without: str = "") -> tuple[object, str | None]:
+    """What `probe` prints as JSON, or why it cannot be had; the variable `without` is kept from it."""
+    environment = {name: value for name, value in os.environ.items() if name != without}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", probe],
+            capture_output=True, text=True, timeout=IMPORT_SECONDS, env=environment,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, f"could not be tried: {error}"
+    try:
+        return json.loads(done.stdout), None
+    except ValueError:
+        reason = done.stderr.strip().rpartition("\n")[2] or f"its import ended with {done.returncode}"
+        return None, f"cannot be imported: {one_line(reason, 200)}"
+
+
+def kernels(subject) -> list[Line]:
+    """Compiled kernels on disk, looked at as the next start will look at them."""
+    facts = made_for()
+    folder = subject.cache / jitcache.folder_of(facts)
+    health, problem = jitcache.Health(), None
+    try:
+        problem = in_doubt(Path(os.path.realpath(subject.cache)).parent)
+        if not problem:
+            health = jitcache.inspect(folder, facts, source_digests())
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        problem = error.strerror
+    found = {
+        "state": health.state,
+        "kernels": health.kernels,
+        "bytes": health.nbytes,
+        "damaged": len(health.damaged),
+        "folder": str(folder),
+        "portable": portable(),
+    }
+    return [Line("kernels", *_judged(subject, health, problem), found)]
+
+
+def _judged(subject, health, problem: str | None) -> tuple[str, str, str]:
+    """State, value and remedy."""
+    kept = f"{health.kernels} compiled{' (portable)' if portable() else ''}, {format_bytes(health.nbytes)}"
+    if problem or not _writable(subject.cache):
+        value = f"{kept}; {problem or 'the folder cannot be written'}: {subject.cache}"
+        # What is verified is used from a copy; without anything, plain numpy does the work.
+        return WARNING if health.good else BAD, value, "set TINYTRAIN_CACHE to a folder that can be written"
+    if health.state == "damaged":
+        value = f"{kept}, {len(health.damaged) or 'all other'} files damaged"
+        return WARNING, value, f"{WARM_UP}; if this repeats, check the storage device"
+    if health.state == "absent":
+        return WARNING, "none compiled yet", WARM_UP
+    return OK, f"{kept}, verified", WARM_UP
+
+
+def _writable(path) -> bool:
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    try:
+        tempfile.TemporaryFile(dir=path).close()  # tried out, because rights alone do not tell
+    except OSError:
+        return False
+    return True
+
+
+def calls(subject) -> list[Line]:
+    """Whether kernels run one after another without Python between them, or one call of Python each."""
+    found, problem = _asked(CALLS_PROBE)
+    if problem:
+        return [Line("calls", WARNING, f"numba {problem}", WITHOUT_NUMBA)]
+    if not found["kernels"]:
+        value = "one by one from Python: slower by a tenth, and two threads are hardly faster than one"
+        return [Line("calls", WARNING, value, "pip install --force-reinstall llvmlite numba", facts=found)]
+    among = "with matrix products" if found["products"] else "between matrix products, which numpy calls"
+    return [Line("calls", OK, f"many kernels at a time in machine code, {among}", facts=found)]
+
+
+def blas(subject) -> list[Line]:
+    row, problem = _asked(BLAS_PROBE)
+    if problem:
+        return [Line("blas", BAD, f"numpy or threadpoolctl {problem}", REINSTALL)]
+    if row is None:
+        return [Line("blas", WARNING, "no library found that products can be handed to", REINSTALL)]
+    value = f"{row['internal_api']} {row.get('version') or '?'}, {row['num_threads']} threads"
+    if row.get("architecture"):
+        value += f", {row['architecture']}"
+    value += " (one while adapting)"
+    own = _own_kernels() if CORE in os.environ else None
+    if own in (None, row.get("architecture")):
+        return [Line("blas", OK, value, facts=row)]
+    value += f"; without {CORE}={os.environ[CORE]} it would take its kernels for {own}"
+    remedy = f"unset {CORE}: matrix products may be twice as fast"
+    return [Line("blas", WARNING, value, remedy, facts=row | {"own_architecture": own})]
+
+
+def _own_kernels() -> str | None:
+    """The processor whose kernels OpenBLAS takes where nobody tells it to take others; None if unknown."""
+    row, _ = _asked(BLAS_PROBE, without=CORE)
+    return (row or {}).get("architecture")

@@ -1,0 +1,231 @@
+"""One picture, from a file or from bytes, to a uint8 RGB square: the rule of `Preprocessing`.
+
+The shorter side is resized to `size` (bilinear, antialiased when it shrinks) and the centre
+is cropped; both happen in one call, so nothing outside the crop is computed. Transparent
+pictures are laid on white. Whatever is wrong with a picture ends as one InputError that names it.
+"""
+
+import errno
+import io
+import os
+import stat
+import warnings
+from contextlib import contextmanager
+from typing import BinaryIO
+
+import numpy as np
+
+from tinytrain.base.errors import InputError, one_line
+from tinytrain.base.files import at_once
+from tinytrain.episode import imagefile
+from tinytrain.episode.imagefile import png
+from tinytrain.episode.imagefile.stored import PIXEL_BYTES, eight_bits, refuse_more
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".bmp")
+# Bytes that a decoded pixel takes until it is part of the square, by Pillow's mode. Those not named are RGB.
+COSTS = {"1": 2, "L": 1, "P": 5, "RGBA": 8, "LA": 12, "PA": 12, "I": 13, "I;16": 8}
+COST, TRANSPARENCY_COST = 4, 8
+STRIP = 2**20  # pixels of 16-bit grey, made 8 bits at once
+# What opening says of a name without a file: nothing there, a folder, a link to itself, a socket.
+NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO)
+
+# EXIF orientation -> name in PIL.Image.Transpose that undoes it.
+UPRIGHT = {
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
+}
+
+
+def load_picture(
+    source: str | os.PathLike | bytes,
+    size: int,
+    name: str | None = None,
+    box: tuple[int, int, int, int] | None = None,
+) -> np.ndarray:
+    """The picture in a file, or in the bytes of one, as uint8 (size, size, 3).
+
+    `name` stands for the picture in messages; a path names itself. `box` (left, top, right, bottom) in stored
+    pixels is what counts as the picture; what reaches past the edges is ignored. Raises InputError with
+    code ``picture-missing``, ``picture-broken`` or ``picture-too-large``.
+
+    Whatever the file holds, this takes at most 256 MB of memory, not counting bytes that were given as
+    `source` and, of a square of more than 256 pixels a side, what the larger square takes.
+    """
+    with _named_errors(source, name), _opened(source) as (image, stored, _):
+        if box is None:
+            # A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where that still covers the square.
+            image.draft(None, (size, size))
+        _decode(image, stored, copies=1 + (box is not None))
+        square = _square(_bilinear_mode(_cut(image, box)), size)
+        return np.array(_turned_upright(_on_white(square), stored.orientation))
+
+
+def fit(image: np.ndarray, size: int) -> np.ndarray:
+    """A raw uint8 (h, w), (h, w, 1) or (h, w, 3) picture as uint8 (size, size, 3), by the same rule."""
+    from PIL import Image
+
+    flat = image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image
+    return np.array(_square(Image.fromarray(flat), size).convert("RGB"))
+
+
+def check_picture(path: str | os.PathLike) -> None:
+    """Find out cheaply whether a file will decode, mostly without decoding it.
+
+    Raises InputError as `load_picture` does. A damaged file that still looks whole passes here
+    and fails in `load_picture`.
+    """
+    with _named_errors(path, None), _opened(path) as (image, stored, file):
+        image.draft(None, (1, 1))
+        if image.format == "PNG":
+            _refuse_costly(image, stored, copies=1)
+            png.check(file)
+        elif image.format == "JPEG" and _ends_as_jpeg(file):
+            _refuse_costly(image, stored, copies=1)
+        else:
+            _decode(image, stored, copies=1)
+
+
+@contextmanager
+def _named_errors(source, name):
+    """Turn whatever a decoder throws at broken bytes into an InputError that names the picture."""
+    name = name or (f"picture of {len(source)} bytes" if isinstance(source, bytes) else os.fspath(source))
+    try:
+        with warnings.catch_warnings():
+            # Decoders warn about oddities that do not matter here and would break up the output.
+            warnings.simplefilter("ignore")
+            yield
+    except MemoryError:
+        raise  # it says nothing of the picture
+    except InputError as error:
+        raise InputError(error.code, f"{name!r} {str(error).removeprefix(error.code + ': ')}") from None
+    except Exception as error:
+        # Not a list of classes: on hostile bytes Pillow raises anything from SyntaxError to IndexError.
+        raise InputError("picture-broken", f"{name!r} {_reason(error)}; replace or remove it") from error
+
+
+def _reason(error: Exception) -> str:
+    from PIL import UnidentifiedImageError
+
+    if isinstance(error, UnidentifiedImageError):  # its own text holds a memory address
+        return "cannot be decoded (its header is damaged)"
+    if isinstance(error, OSError) and error.strerror:
+        return f"cannot be read ({error.strerror})"
+    return f"cannot be decoded ({one_line(error) or type(error).__name__})"
+
+
+@contextmanager
+def _opened(source):
+    """The picture with its header read and judged and nothing decoded yet, what was read, and the file."""
+    from PIL import Image
+
+    with io.BytesIO(source) if isinstance(source, bytes) else _regular_file(source) as file:
+        stored = imagefile.read(file)
+        refuse_more(stored.width, stored.height, stored.most)
+        with Image.open(stored.stream, formats=(stored.format,)) as image:
+            yield image, stored, file
+
+
+def _regular_file(path) -> BinaryIO:
+    """The file at `path`, open; a pipe there is not waited for. Raises InputError ``picture-missing``."""
+    missing = InputError("picture-missing", "is no file; check the path")
+    try:
+        file = open(path, "rb", opener=at_once)  # noqa: SIM115 - closed by the caller
+    except ValueError:  # no path at all
+        raise missing from None
+    except OSError as error:
+        if error.errno in NO_FILE:
+            raise missing from None
+        raise
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise missing
+    return file
+
+
+def _decode(image, stored, copies: int) -> None:
+    """Decode a picture of which `copies` will be held, if that is cheap enough."""
+    _refuse_costly(image, stored, copies)
+    # What follows the pixels of a PNG would be read, unpacked and held.
+    image.load_end = lambda: None
+    image.load()
+
+
+def _refuse_costly(image, stored, copies: int) -> None:
+    """Raises InputError ``picture-too-large`` if the pixels of a picture would take more than their share."""
+    cost = COSTS.get(image.mode, COST) + TRANSPARENCY_COST * ("transparency" in image.info)
+    pixels = stored.width * stored.height
+    nbytes = stored.held + (cost + COST * (copies - 1)) * image.width * image.height
+    if nbytes > PIXEL_BYTES:
+        refuse_more(stored.width, stored.height, PIXEL_BYTES / (nbytes / pixels))
+
+
+def _ends_as_jpeg(file: BinaryIO) -> bool:
+    """Whether a JPEG's end marker stands at the end of the file, as it does unless it was cut."""
+    length = file.seek(0, os.SEEK_END)
+    file.seek(max(0, length - 64))
+    return file.read().rstrip(b"\0\r\n ").endswith(b"\xff\xd9")
+
+
+def _bilinear_mode(image):
+    """The picture in a mode of 8 bits per channel whose values may be averaged."""
+    from PIL import Image
+
+    if image.mode == "I" or image.mode.startswith("I;16"):  # 16-bit grey, 0..65535
+        deep = np.asarray(image)
+        grey = np.empty(deep.shape, np.uint8)
+        rows = max(1, STRIP // deep.shape[1])
+        for top in range(0, len(deep), rows):
+            grey[top : top + rows] = eight_bits(np.clip(deep[top : top + rows], 0, 65535).astype(np.uint32))
+        return Image.fromarray(grey)
+    if "transparency" in image.info or image.mode in ("LA", "PA"):
+        return image.convert("RGBA")
+    if image.mode == "1":
+        return image.convert("L")
+    return image if image.mode in ("L", "RGB", "RGBA", "CMYK") else image.convert("RGB")
+
+
+def _cut(image, box):
+    """The part of the picture inside `box`, or all of it without one."""
+    if box is None:
+        return image
+    left, top = max(box[0], 0), max(box[1], 0)
+    right, bottom = min(box[2], image.width), min(box[3], image.height)
+    if left >= right or top >= bottom:
+        raise InputError("picture-broken", f"has no pixel inside the box {box}; replace or remove it")
+    return image.crop((left, top, right, bottom))
+
+
+def _square(image, size: int):
+    """Shorter side to `size`, centre crop, in one resampling. Colours of RGBA are weighted by alpha."""
+    from PIL import Image
+
+    width, height = image.size
+    side = min(width, height)
+    left, top = (width - side) / 2, (height - side) / 2
+    box = (left, top, left + side, top + side)
+    return image.resize((size, size), Image.Resampling.BILINEAR, box=box)
+
+
+def _on_white(image):
+    """RGB; transparent parts become white, as paper behind a cut-out."""
+    from PIL import Image
+
+    if image.mode != "RGBA":
+        return image.convert("RGB")
+    paper = Image.new("RGBA", image.size, "white")
+    return Image.alpha_composite(paper, image).convert("RGB")
+
+
+def _turned_upright(square, orientation: int):
+    """The square turned as the EXIF number `orientation` asks.
+
+    Turning comes last because the centre square of a turned picture is the turned centre square.
+    """
+    from PIL import Image
+
+    return square.transpose(Image.Transpose[UPRIGHT[orientation]]) if orientation in UPRIGHT else square

@@ -1,0 +1,27 @@
+"""What of an image file its pixels need: Pillow is given that, and the rest of the file is never held."""
+
+import io
+from typing import BinaryIO
+
+from tinytrain.episode.imagefile import bmp, jpeg, png, pnm
+from tinytrain.episode.imagefile.stored import Stored, broken
+
+READERS = ((b"\xff\xd8\xff", jpeg.read), (png.MAGIC, png.read), (b"BM", bmp.read), (b"P", pnm.read))
+NAMES = "JPEG, PNG, PPM or BMP"
+
+
+def read(file: BinaryIO) -> Stored:
+    """The image in `file`, its header read and nothing decoded.
+
+    Time and memory are bounded whatever the file holds. Raises InputError ``picture-broken`` or
+    ``picture-too-large``, the image itself unnamed.
+    """
+    file.seek(0, io.SEEK_END)
+    length = file.tell()
+    file.seek(0)
+    start = file.read(len(png.MAGIC))
+    for magic, reader in READERS:
+        if start.startswith(magic):
+            file.seek(0)
+            return reader(file, length)
+    raise broken(f"is no {NAMES} picture")

@@ -1,0 +1,27 @@
+"""BMP: the length of the header is judged, and how many bytes run-length coded pixels may take."""
+
+import struct
+from typing import BinaryIO
+
+from tinytrain.episode.imagefile.stored import PIXEL_BYTES, Stored, broken, joined
+
+MAX_PIXELS = PIXEL_BYTES // 4
+MAX_CODED = 2_100_000  # pixels coded as runs, which Pillow decodes one by one in Python
+HEADERS = (12, 40, 52, 56, 64, 108, 124)
+START = 14 + 124 + 4 * 256 * 256  # by then the pixels have begun
+RUNS = (1, 2)
+
+
+def read(file: BinaryIO, length: int) -> Stored:
+    """See `tinytrain.episode.imagefile.read`."""
+    data = file.read(34).ljust(34, b"\0")
+    (size,) = struct.unpack_from("<I", data, 14)
+    if size not in HEADERS:
+        raise broken(f"cannot be decoded (header of {size:,} bytes)")
+    width, height = struct.unpack_from("<HH" if size == 12 else "<Ii", data, 18)
+    pixels, most = width * abs(height), MAX_PIXELS
+    if size > 12 and struct.unpack_from("<I", data, 30)[0] in RUNS:
+        most = MAX_CODED
+        # Two bytes at most for a pixel and for the end of a row; what codes no pixel could go on for ever.
+        length = min(length, START + 2 * (pixels + abs(height)))
+    return Stored("BMP", joined(b"", file, 0, length), width, abs(height), most)

@@ -1,0 +1,131 @@
+"""PNG: size, palette, transparency and pixels; texts, profiles and animations are left out.
+
+The decoder reads no further than the pixels, but would hold whatever else it is given.
+"""
+
+import struct
+import zlib
+from typing import BinaryIO
+
+from tinytrain.episode.imagefile.orientation import orientation
+from tinytrain.episode.imagefile.stored import PIXEL_BYTES, Stored, broken, joined
+
+MAGIC = b"\x89PNG\r\n\x1a\n"
+MAX_PIXELS = PIXEL_BYTES // 4
+MAX_CHUNKS = 100_000
+MAX_KEPT = 1024  # bytes of a chunk that pixels need: 768 of a palette
+MAX_ABOUT = 2**20  # bytes of a chunk about the image, also unpacked
+BLOCK = 2**20
+EXIF_TEXT, XMP_TEXT = b"Raw profile type exif\0", b"XML:com.adobe.xmp\0"
+
+
+def read(file: BinaryIO, length: int) -> Stored:
+    """See `tinytrain.episode.imagefile.read`."""
+    first, needed, about = 0, {}, {}
+    # Of chunks of one kind the last one counts. The others are not kept: there can be any number of them.
+    for kind, start, size in chunks(file):
+        if kind == b"IDAT":
+            first = first or start - 8
+        elif kind in NEEDED and not first:
+            if size > MAX_KEPT:
+                raise broken(f"cannot be decoded ({size:,} bytes of {kind.decode()})")
+            file.seek(start - 8)
+            needed[kind] = file.read(8 + size + 4)
+        elif kind in ABOUT and _starts_with(file, start, size, ABOUT[kind][0]):
+            about.pop(kind, None)
+            about[kind] = start, size
+    head = MAGIC + b"".join(needed.values())
+    if not first or head[12:16] != b"IHDR":
+        raise broken("cannot be decoded (no header or no pixels)")
+    width, height = struct.unpack_from(">II", head, 16)
+    turn = orientation(**_about(file, about))
+    return Stored("PNG", joined(head, file, first, length), width, height, MAX_PIXELS, orientation=turn)
+
+
+def check(file: BinaryIO) -> None:
+    """Raises InputError ``picture-broken`` if a chunk is cut off, or one that pixels need is damaged."""
+    for kind, start, size in chunks(file):
+        if kind not in (*NEEDED, b"IDAT", b"IEND"):
+            continue
+        file.seek(start)
+        found, left = zlib.crc32(kind), size
+        while left and (data := file.read(min(left, BLOCK))):
+            found, left = zlib.crc32(data, found), left - len(data)
+        if left or file.read(4) != struct.pack(">I", found):
+            raise broken(f"is damaged (checksum of {kind.decode()} at byte {start})")
+        if kind == b"IEND":
+            return
+    raise broken("is cut off or damaged")
+
+
+def chunks(file: BinaryIO):
+    """(kind, first byte, bytes) of every chunk up to the end of the image, or to what is no chunk."""
+    at = len(MAGIC)
+    for _ in range(MAX_CHUNKS):
+        file.seek(at)
+        header = file.read(8)
+        if len(header) < 8 or not header[4:].isalpha():
+            return
+        size, kind = struct.unpack(">I4s", header)
+        yield kind, at + 8, size
+        if kind == b"IEND":
+            return
+        at += size + 12
+    raise broken(f"has more than {MAX_CHUNKS:,} chunks")
+
+
+def _starts_with(file: BinaryIO, start: int, size: int, key: bytes) -> bool:
+    """Whether a chunk of a size that is read starts with `key`."""
+    file.seek(start)
+    return len(key) <= size <= MAX_ABOUT and file.read(len(key)) == key
+
+
+def _about(file: BinaryIO, chosen: dict[bytes, tuple[int, int]]) -> dict[str, bytes]:
+    """The EXIF data as ``tiff`` and the XMP data as ``xmp``, as far as the `chosen` chunks hold them."""
+    found = {"tiff": b""}
+    for kind, (start, size) in chosen.items():
+        key, meaning = ABOUT[kind]
+        file.seek(start + len(key))
+        found |= meaning(file.read(size - len(key)))
+    return found
+
+
+def _exif(data: bytes) -> dict:
+    return {"tiff": data}
+
+
+def _compressed_text(data: bytes) -> dict:
+    return _text(_unpacked(data[1:]))
+
+
+def _text(text: bytes) -> dict:
+    """EXIF data in hexadecimal digits, below three lines of heading."""
+    digits = b"".join(text.split(b"\n", 3)[3:]).replace(b"\n", b"")
+    try:
+        return {"tiff": bytes.fromhex(digits.decode())}
+    except ValueError:
+        return {}
+
+
+def _international_text(data: bytes) -> dict:
+    text = data[2:].split(b"\0", 2)
+    if len(text) != 3:
+        return {}
+    return {"xmp": _unpacked(text[2]) if data[0] else text[2]}
+
+
+def _unpacked(data: bytes) -> bytes:
+    try:
+        return zlib.decompressobj().decompress(data, MAX_ABOUT)
+    except zlib.error:
+        return b""
+
+
+NEEDED = (b"IHDR", b"PLTE", b"tRNS")
+# Kind -> what the data of such a chunk starts with, and what the rest of it means.
+ABOUT = {
+    b"eXIf": (b"", _exif),
+    b"tEXt": (EXIF_TEXT, _text),
+    b"zTXt": (EXIF_TEXT, _compressed_text),
+    b"iTXt": (XMP_TEXT, _international_text),
+}

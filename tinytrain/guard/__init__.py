@@ -1,0 +1,1 @@
+"""Keep an adaptation, or go back."""

@@ -1,0 +1,1 @@
+"""The shortest way from a bound call to machine code."""

@@ -1,0 +1,1 @@
+"""The model as a value: layers, weights, its file."""

@@ -1,0 +1,156 @@
+"""Networks in files: int8 weights, scales, biases and topology in the safetensors layout.
+
+Tensors are ``<layer>.weight`` (int8 or float32), ``<layer>.scale`` (float32, with int8 weights only)
+and ``<layer>.bias`` (float32); metadata holds kind, schema, name, topology (JSON) and digest.
+"""
+
+import json
+import os
+from dataclasses import asdict, fields
+
+from tinytrain.base.errors import InputError
+from tinytrain.base.files import write_bytes
+from tinytrain.base.safetensors import decode, encode, parse_json, read_file
+from tinytrain.network.network import Layer, Network, Preprocessing
+from tinytrain.network.validation import check_layers, check_network
+
+__all__ = [
+    "decode",
+    "decode_network",
+    "encode",
+    "encode_network",
+    "load_network",
+    "read_file",
+    "save_network",
+]
+
+KIND = "tinytrain-network"
+SCHEMA = "1"
+METADATA = {"kind", "schema", "name", "topology", "digest"}
+MAX_NAME = 100
+
+
+def save_network(network: Network, path: str | os.PathLike) -> None:
+    """Write `network` to `path`, all or nothing. Raises InputError (bad network) or StorageError."""
+    write_bytes(path, encode_network(network))
+
+
+def load_network(path: str | os.PathLike) -> Network:
+    """Network of the file `path`; raises InputError unless every check of file and network passes."""
+    return decode_network(*read_file(path), str(path))
+
+
+def encode_network(network: Network) -> bytes:
+    """Bytes of the file of `network`; the same network always gives the same bytes.
+
+    Raises InputError, also for a network with lite residual modules (``network-modules``): they cannot be
+    folded into its layers.
+    """
+    check_network(network)
+    if network.added:
+        raise InputError(
+            "network-modules",
+            f"{network.name} has {len(network.modules)} lite residual modules, which no layer of a plain "
+            "network can stand for; keep backbone and delta, or adapt with another policy than tinytl",
+        )
+    tensors = {}
+    for layer, weight, scale, bias in zip(
+        network.layers, network.weights, network.scales, network.biases, strict=True
+    ):
+        tensors[f"{layer.name}.weight"] = weight
+        tensors[f"{layer.name}.bias"] = bias
+        if scale is not None:
+            tensors[f"{layer.name}.scale"] = scale
+    topology = {
+        "layers": [asdict(layer) for layer in network.layers],
+        "preprocessing": asdict(network.preprocessing),
+    }
+    metadata = {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "name": "".join(letter for letter in network.name if letter.isprintable())[:MAX_NAME],
+        "topology": json.dumps(topology, separators=(",", ":")),
+        "digest": network.digest,
+    }
+    return encode(tensors, metadata)
+
+
+def decode_network(tensors: dict, metadata: dict[str, str], source: str = "file") -> Network:
+    """Network of what `decode` returned; `source` names the file in messages.
+
+    Raises InputError ``network-kind``, ``network-schema``, ``network-metadata``, ``topology``,
+    ``tensor-missing``, ``tensor-unknown``, ``digest`` or a code of `check_network`.
+    """
+    _check_metadata(metadata, source)
+    layers, preprocessing = _parse_topology(metadata["topology"], source)
+    check_layers(layers)
+    _check_names(layers, tensors, source)
+    network = Network(
+        name=metadata["name"],
+        layers=layers,
+        weights=tuple(tensors[f"{layer.name}.weight"] for layer in layers),
+        scales=tuple(tensors.get(f"{layer.name}.scale") for layer in layers),
+        biases=tuple(tensors[f"{layer.name}.bias"] for layer in layers),
+        preprocessing=preprocessing,
+    )
+    check_network(network)
+    if network.digest != metadata["digest"]:
+        raise InputError(
+            "digest",
+            f"{source}: content {network.digest[:12]} does not match the digest {metadata['digest'][:12]!r}"
+            " stored with it; copy the file again",
+        )
+    return network
+
+
+def _check_metadata(metadata: dict[str, str], source: str) -> None:
+    if metadata.get("kind") != KIND:
+        raise InputError(
+            "network-kind", f"{source} is not a network of ours; make one with: tinytrain import FILE -o NET"
+        )
+    if metadata.get("schema") != SCHEMA:
+        raise InputError(
+            "network-schema",
+            f"{source} has schema {metadata.get('schema', 'none')[:20]!r}, this version reads {SCHEMA!r};"
+            " use the version that wrote it",
+        )
+    # The name is shown to people: it must not be able to steer their terminal.
+    if metadata.keys() != METADATA or len(metadata["name"]) > MAX_NAME or not metadata["name"].isprintable():
+        raise InputError(
+            "network-metadata",
+            f"{source}: metadata must be exactly {', '.join(sorted(METADATA))}; the name has at most"
+            f" {MAX_NAME} printable letters",
+        )
+
+
+def _parse_topology(text: str, source: str) -> tuple[tuple[Layer, ...], Preprocessing]:
+    topology = parse_json(text, f"{source}: topology", floats=True)
+    if not isinstance(topology, dict) or topology.keys() != {"layers", "preprocessing"}:
+        raise InputError("topology", f"{source}: the topology must have exactly layers and preprocessing")
+    rows = topology["layers"]
+    if not isinstance(rows, list):
+        raise InputError("topology", f"{source}: layers must be a list")
+    layers = tuple(Layer(**_row(Layer, row, f"{source}: layer {i}")) for i, row in enumerate(rows))
+    return layers, Preprocessing(**_row(Preprocessing, topology["preprocessing"], f"{source}: preprocessing"))
+
+
+def _row(kind: type, row, where: str) -> dict:
+    """Constructor arguments of dataclass `kind` from a JSON object with exactly its fields."""
+    names = [field.name for field in fields(kind)]
+    if not isinstance(row, dict) or row.keys() != set(names):
+        raise InputError("topology", f"{where} must have exactly the fields {', '.join(names)}")
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+
+
+def _check_names(layers: tuple[Layer, ...], tensors: dict, source: str) -> None:
+    needed = {f"{layer.name}.{what}" for layer in layers for what in ("weight", "bias")}
+    scales = {f"{layer.name}.scale" for layer in layers}
+    if missing := sorted(needed - tensors.keys()):
+        raise InputError(
+            "tensor-missing", f"{source}: {len(missing)} tensors are missing, first {missing[0]}"
+        )
+    if unknown := sorted(tensors.keys() - needed - scales):
+        raise InputError(
+            "tensor-unknown",
+            f"{source}: {len(unknown)} tensors belong to no layer, first {unknown[0][:80]!r}",
+        )

@@ -1,0 +1,190 @@
+"""A network as data: convolution layers in order, frozen weights, shapes, parameters and MACs.
+
+Weights are kept the way the kernels use them: a matrix of shape (fan_in, cout), one
+column per output channel, where fan_in runs over (kernel row, kernel column, input
+channel) for dense convolutions, (input channel) for pointwise ones and (kernel row,
+kernel column) for depthwise ones. A trained slice is then always a set of columns.
+
+A block may have a lite residual module (TinyTL) beside it. Its two convolutions have numbers
+behind those of the layers, so that updates, gradients and deltas name them like any other.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from tinytrain.base.errors import InputError
+from tinytrain.base.random_streams import rng_for
+from tinytrain.network.layer import Layer
+from tinytrain.network.lite_residual import Module, possible_modules
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How a picture becomes the input: shorter side resized (bilinear) to `size`, centre crop, RGB,
+    then ``(uint8 - mean) * scale`` with one mean and scale for all channels."""
+
+    size: int = 128
+    mean: float = 127.5
+    scale: float = 1 / 127.5
+    resize: str = "short-side-bilinear-centre-crop"
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Frozen backbone. Its embedding is the global average of the last layer's output.
+
+    `weights[i]` is (fan_in, cout), int8 with `scales[i]` (cout,) float32, or float32 with
+    `scales[i]` None; `biases[i]` is (cout,) float32. `added` holds float32 (weight, bias) by index in
+    `all_layers` of those modules that the network has. All arrays are read-only.
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    weights: tuple[np.ndarray, ...]
+    scales: tuple[np.ndarray | None, ...]
+    biases: tuple[np.ndarray, ...]
+    preprocessing: Preprocessing = Preprocessing()
+    added: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+
+    def __post_init__(self):
+        added = (array for pair in self.added.values() for array in pair)
+        for array in (*self.weights, *self.biases, *(s for s in self.scales if s is not None), *added):
+            array.flags.writeable = False
+
+    @cached_property
+    def possible_modules(self) -> tuple[Module, ...]:
+        """The module that each block can be given, if it can be given one."""
+        return possible_modules(self.layers)
+
+    @property
+    def modules(self) -> tuple[Module, ...]:
+        """The modules that the network has."""
+        return tuple(m for m in self.possible_modules if m.index in self.added)
+
+    def modules_of(self, layers: Iterable[int]) -> tuple[Module, ...]:
+        """The modules, had or possible, that any of these `layers` belong to."""
+        named = set(layers)
+        return tuple(m for m in self.possible_modules if not named.isdisjoint(m.indices))
+
+    @cached_property
+    def all_layers(self) -> tuple[Layer, ...]:
+        """The layers, and behind them the two of each possible module, whether the network has it or not."""
+        return (*self.layers, *(layer for m in self.possible_modules for layer in m.layers))
+
+    @property
+    def embedding_size(self) -> int:
+        return self.layers[-1].cout
+
+    @property
+    def n_weights(self) -> int:
+        return sum(layer.n_weights for layer in self.layers)
+
+    @property
+    def macs(self) -> int:
+        """Forward multiply-accumulates for one picture."""
+        return sum(layer.macs for layer in self.layers)
+
+    def check_finite(self) -> None:
+        """Raise InputError for a weight, scale or bias that is NaN or infinite."""
+        for i in (*range(len(self.layers)), *self.added):
+            if i in self.added:
+                parts = dict(zip(("weight", "bias"), self.added[i], strict=True))
+            else:
+                parts = {"weight": self.weights[i], "scale": self.scales[i], "bias": self.biases[i]}
+            for part, array in parts.items():
+                bad = 0 if array is None else int(array.size - np.isfinite(array).sum())
+                if bad:
+                    name = f"{self.all_layers[i].name}.{part}"
+                    raise InputError(
+                        "network-not-finite",
+                        f"{self.name}: {bad} of {array.size} numbers of {name} are NaN or infinite; "
+                        "take another backbone",
+                    )
+
+    def float_weight(self, index: int, out: np.ndarray | None = None) -> np.ndarray:
+        """Float32 weight (fan_in, cout) of layer `index`: a new array, or written to `out`."""
+        if index in self.added:
+            weight, scale = self.added[index][0], None
+        else:
+            weight, scale = self.weights[index], self.scales[index]
+        if out is None:
+            return weight.astype(np.float32) if scale is None else weight * scale
+        np.copyto(out, weight)
+        if scale is not None:
+            for row in out:  # row by row: numpy takes a buffer to broadcast over the whole
+                row *= scale
+        return out
+
+    def bias(self, index: int) -> np.ndarray:
+        """Float32 bias (cout,) of layer `index`."""
+        return self.added[index][1] if index in self.added else self.biases[index]
+
+    def block_start(self, index: int) -> int:
+        """Index of the first layer of the block that layer `index` belongs to."""
+        while index > 0 and self.layers[index - 1].block == self.layers[index].block:
+            index -= 1
+        return index
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over a canonical byte sequence of topology, weights, scales, biases and preprocessing.
+
+        The same network has the same digest whatever file it came from; its name is not part of it.
+        """
+        topology = {
+            "layers": [asdict(layer) for layer in self.layers],
+            "preprocessing": asdict(self.preprocessing),
+        }
+        if self.added:
+            topology["added"] = sorted(self.added)
+        sha = hashlib.sha256(json.dumps(topology, sort_keys=True, separators=(",", ":")).encode())
+        added = (self.added[index] for index in sorted(self.added))
+        for parts in (*zip(self.weights, self.scales, self.biases, strict=True), *added):
+            for array in parts:
+                if array is not None:
+                    sha.update(array.dtype.str.encode() + str(array.shape).encode())
+                    sha.update(np.ascontiguousarray(array).reshape(-1))
+        return sha.hexdigest()
+
+
+def frozen_bytes(network: Network) -> int:
+    """Bytes of the network's arrays as they are kept: weights, their scales, biases."""
+    arrays = (*network.weights, *network.biases, *(s for s in network.scales if s is not None))
+    return sum(a.nbytes for a in arrays)
+
+
+SEED = 0  # of the first filters: the same for every task
+
+
+def with_modules(network: Network, modules: Iterable[Module]) -> Network:
+    """`network` with these modules too; one that it has already keeps its values.
+
+    The filter is drawn (He et al., ICCV 2015), the convolution behind it is zero: a new module leaves every
+    embedding as it is.
+    """
+    new = [module for module in modules if module.index not in network.added]
+    if not new:
+        return network
+    added = dict(network.added)
+    for module in new:
+        added |= _start(module)
+    return replace(network, added=added)
+
+
+def _start(module: Module) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Values (weight, bias) that a module starts with, by layer."""
+    filtered, projected = module.layers
+    drawn = rng_for(SEED, "lite residual module", module.index).standard_normal(
+        (filtered.fan_in, filtered.cout), np.float32
+    )
+    drawn *= np.float32((2 / filtered.fan_in) ** 0.5)
+    zeros = np.zeros((projected.fan_in, projected.cout), np.float32)
+    return {
+        module.index: (drawn, np.zeros(filtered.cout, np.float32)),
+        module.index + 1: (zeros, np.zeros(projected.cout, np.float32)),
+    }

@@ -1,0 +1,171 @@
+"""Check that a network makes sense: every layer known, each fitting the one before, every number a number."""
+
+import math
+import re
+
+import numpy as np
+
+from tinytrain.base.errors import InputError
+from tinytrain.network.layer import KINDS, Layer
+from tinytrain.network.network import Network, Preprocessing
+
+MAX_LAYERS = 1024
+MAX_CHANNELS = 2**16
+MAX_SIDE = 4096
+KERNELS = (1, 3, 5, 7)
+STRIDES = (1, 2)
+
+
+def check_network(network: Network) -> None:
+    """Raises InputError, naming the layer, when `network` is inconsistent or holds NaN or infinity.
+
+    Codes: ``network-size``, ``network-arrays``, ``preprocessing``, ``layer-field``, ``layer-kind``,
+    ``layer-name``, ``layer-block``, ``layer-chain``, ``layer-size``, ``layer-residual``,
+    ``array-shape``, ``array-not-finite``, ``scale-not-positive``.
+    """
+    check_layers(network.layers)
+    check_preprocessing(network.preprocessing, network.layers[0])
+    n = len(network.layers)
+    if not len(network.weights) == len(network.scales) == len(network.biases) == n:
+        raise InputError("network-arrays", f"{n} layers need {n} weights, scales and biases")
+    for layer, weight, scale, bias in zip(
+        network.layers, network.weights, network.scales, network.biases, strict=True
+    ):
+        _check_array(layer, "weight", weight, (layer.fan_in, layer.cout), "f4" if scale is None else "i1")
+        _check_array(layer, "bias", bias, (layer.cout,), "f4")
+        if scale is not None:
+            _check_array(layer, "scale", scale, (layer.cout,), "f4")
+            if scale.min() <= 0:
+                raise InputError("scale-not-positive", f"layer {layer.name}: a weight scale is {scale.min()}")
+
+
+def check_layers(layers: tuple[Layer, ...]) -> None:
+    """Raises InputError unless every layer is supported and takes what the layer before it gives."""
+    if not 1 <= len(layers) <= MAX_LAYERS:
+        raise InputError("network-size", f"{len(layers)} layers; a network has 1 to {MAX_LAYERS}")
+    names = set()
+    for index, layer in enumerate(layers):
+        _check_fields(layer)
+        _check_kind(layer)
+        if layer.name in names:
+            raise InputError("layer-name", f"layer {index}: the name {layer.name} occurs twice")
+        names.add(layer.name)
+        _check_chain(layers, index)
+    if layers[0].cin != 3:
+        raise InputError(
+            "layer-chain", f"layer {layers[0].name} takes {layers[0].cin} channels; a picture has 3"
+        )
+    for index, layer in enumerate(layers):
+        if (layer.kind == "conv") != (index == 0):
+            raise InputError(
+                "layer-kind",
+                f"layer {layer.name}: the first layer, and no other, is a dense convolution (kind conv)",
+            )
+
+
+def _check_fields(layer: Layer) -> None:
+    """Types exactly as documented (the digest is taken over their text) and every number in its range."""
+    ranges = {"cin": MAX_CHANNELS, "cout": MAX_CHANNELS, "kernel": MAX_SIDE, "stride": MAX_SIDE}
+    good = type(layer.name) is str and re.fullmatch(r"[A-Za-z0-9_.\-]{1,64}", layer.name)
+    if not good:
+        raise InputError(
+            "layer-name", "a layer name must be 1 to 64 letters, digits, dots, dashes, underscores"
+        )
+    for field, most in ranges.items():
+        _check_int(layer, field, getattr(layer, field), 1, most)
+    _check_int(layer, "block", layer.block, 0, MAX_LAYERS)
+    for field in ("in_hw", "out_hw"):
+        pair = getattr(layer, field)
+        if type(pair) is not tuple or len(pair) != 2:
+            raise InputError("layer-field", f"layer {layer.name}: {field} must be two whole numbers")
+        for side in pair:
+            _check_int(layer, field, side, 1, MAX_SIDE)
+    if type(layer.relu6) is not bool or type(layer.residual) is not bool:
+        raise InputError("layer-field", f"layer {layer.name}: relu6 and residual must be true or false")
+
+
+def _check_int(layer: Layer, field: str, value, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise InputError("layer-field", f"layer {layer.name}: {field} must be a whole number {least}..{most}")
+
+
+def _check_kind(layer: Layer) -> None:
+    supported = f"supported are {', '.join(KINDS)} with kernels {KERNELS} and strides {STRIDES}"
+    if layer.kind not in KINDS or layer.kernel not in KERNELS or layer.stride not in STRIDES:
+        raise InputError("layer-kind", f"layer {layer.name} is not supported; {supported}")
+    if layer.kind == "pointwise" and (layer.kernel, layer.stride) != (1, 1):
+        raise InputError(
+            "layer-kind", f"layer {layer.name}: pointwise means kernel 1 and stride 1; {supported}"
+        )
+    if layer.kind == "depthwise" and layer.cin != layer.cout:
+        raise InputError(
+            "layer-kind", f"layer {layer.name}: depthwise with {layer.cin} inputs and {layer.cout} outputs"
+        )
+
+
+def _check_chain(layers: tuple[Layer, ...], index: int) -> None:
+    layer = layers[index]
+    expected = tuple((side + 2 * layer.pad - layer.kernel) // layer.stride + 1 for side in layer.in_hw)
+    if layer.out_hw != expected:
+        raise InputError("layer-size", f"layer {layer.name}: output {layer.out_hw}, must be {expected}")
+    before = layers[index - 1] if index else layer
+    if index and (layer.cin, layer.in_hw) != (before.cout, before.out_hw):
+        raise InputError(
+            "layer-chain",
+            f"layer {layer.name} takes {layer.cin} x {layer.in_hw}; {before.name} gives"
+            f" {before.cout} x {before.out_hw}",
+        )
+    first = index == 0 and layer.block == 0
+    if not (first or (index and layer.block in (before.block, before.block + 1))):
+        raise InputError(
+            "layer-block", f"layer {layer.name}: blocks must count 0, 1, 2 ..., not {layer.block}"
+        )
+    if layer.residual:
+        _check_residual(layers, index)
+
+
+def _check_residual(layers: tuple[Layer, ...], index: int) -> None:
+    layer, start = layers[index], index
+    while start > 0 and layers[start - 1].block == layer.block:
+        start -= 1
+    first = layers[start]
+    if index + 1 < len(layers) and layers[index + 1].block == layer.block:
+        raise InputError("layer-residual", f"layer {layer.name}: only the last layer of a block is residual")
+    if layer.kind != "pointwise" or layer.relu6:
+        raise InputError(
+            "layer-residual", f"layer {layer.name}: a residual layer is pointwise and has no ReLU6"
+        )
+    if (first.cin, first.in_hw) != (layer.cout, layer.out_hw):
+        raise InputError(
+            "layer-residual",
+            f"layer {layer.name}: cannot add the block's input {first.cin} x {first.in_hw} to its output"
+            f" {layer.cout} x {layer.out_hw}",
+        )
+
+
+def check_preprocessing(preprocessing: Preprocessing, first: Layer) -> None:
+    """Raises InputError unless the picture it makes is what layer `first` takes."""
+    numbers = (preprocessing.mean, preprocessing.scale)
+    if not all(type(x) is float and math.isfinite(x) for x in numbers) or preprocessing.scale <= 0:
+        raise InputError("preprocessing", "mean and scale must be finite numbers, and scale above 0")
+    if preprocessing.resize != Preprocessing.resize:
+        raise InputError("preprocessing", f"the only known resize rule is {Preprocessing.resize}")
+    if type(preprocessing.size) is not int or first.in_hw != (preprocessing.size,) * 2:
+        raise InputError(
+            "preprocessing", f"pictures are resized to another size than the {first.in_hw} of {first.name}"
+        )
+
+
+def _check_array(layer: Layer, what: str, array: np.ndarray, shape: tuple, dtype: str) -> None:
+    if array.shape != shape or array.dtype != np.dtype(dtype):
+        raise InputError(
+            "array-shape",
+            f"layer {layer.name}: {what} is {array.dtype} {array.shape}, must be {np.dtype(dtype)} {shape}",
+        )
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        bad = int(array.size - np.isfinite(array).sum())
+        raise InputError(
+            "array-not-finite",
+            f"layer {layer.name}: {bad} of {array.size} numbers in its {what} are NaN or infinite;"
+            " use another file",
+        )

@@ -1,0 +1,1 @@
+"""The whole chain: `adapt` and `add_classes`."""

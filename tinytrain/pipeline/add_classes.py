@@ -1,0 +1,93 @@
+"""More pictures or classes for a finished adaptation, without the old pictures.
+
+Class means are running means, so new pictures weigh as much as old ones. Everything else stays: the
+trained weights, the covariance of an LDA head, and the temperature. A class that training never saw
+is therefore told apart by features that were trained for the others.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from tinytrain import kernels as kernel_table
+from tinytrain.base.class_names import wrong_class_names
+from tinytrain.base.errors import InputError
+from tinytrain.base.random_streams import rng_for
+from tinytrain.delta.delta import Delta
+from tinytrain.episode.augment import draw
+from tinytrain.episode.episode import Pictures
+from tinytrain.heads.classifier import Head, excess_of_means, lda_offsets, unpacked
+from tinytrain.network.network import Network
+from tinytrain.runtime.predict import Predictor
+
+
+def extend(
+    network: Network,
+    delta: Delta,
+    pictures: Pictures,
+    class_names: tuple[str, ...],
+    seed: int = 0,
+    may_flip: bool = False,
+    backend: str = "auto",
+) -> Delta:
+    """A delta whose head also knows `pictures`; their labels count in `class_names`.
+
+    A name the delta knows adds pictures to that class, any other name adds a class. Pictures are
+    seen in as many views as those the head was fitted to. Raises InputError for a delta of another
+    backbone, a class without pictures or names that `wrong_class_names` refuses.
+    """
+    predictor = Predictor(network, delta, backend)
+    names = (*delta.class_names, *(n for n in class_names if n not in delta.class_names))
+    if wrong := wrong_class_names(class_names) or wrong_class_names(names):
+        raise InputError("class-names", f"{wrong}; give every class a name of its own")
+    rows = np.array([names.index(name) for name in class_names], np.int32)[pictures.labels]
+    for name in class_names:
+        if names.index(name) not in rows:
+            raise InputError("empty-class", f"class {name!r} has no picture to add; add at least one")
+    kernels = kernel_table.load(backend)
+    head, old = delta.head, len(delta.class_names)
+    counts = np.zeros(len(names), np.int32)
+    counts[:old] = head.counts
+    means = np.zeros((len(names), head.means.shape[1]), np.float32)
+    means[:old] = head.means
+    sums = means * counts[:, None].astype(np.float64)
+    for view in range(delta.views):
+        embeddings = predictor.embed(pictures, _augmentation(view, seed, predictor.size, may_flip))
+        kernels.normalize_rows(embeddings)
+        np.add.at(sums, rows, embeddings)
+        np.add.at(counts, rows, 1)
+    changed = np.unique(rows)
+    means[changed] = sums[changed] / counts[changed, None]
+    added = {name: int((rows == names.index(name)).sum()) for name in class_names}
+    return replace(
+        delta,
+        head=_extended_head(head, means, counts, counts / delta.views, changed, kernels),
+        class_names=names,
+        report={**delta.report, "extended": [*delta.report.get("extended", []), added]},
+    )
+
+
+def _augmentation(view: int, seed: int, size: int, may_flip: bool):
+    def augmentation(i: int):
+        return draw(rng_for(seed, "extension", view, i), size, may_flip) if view else None
+
+    return augmentation
+
+
+def _extended_head(head: Head, means, counts, pictures, changed, kernels) -> Head:
+    """`head` with new means of so many pictures; only the rows `changed` of its weights are solved again."""
+    weights = np.zeros_like(means)
+    weights[: len(head.weights)] = head.weights
+    offsets = np.zeros(len(means), np.float32)
+    offsets[: len(head.offsets)] = head.offsets
+    rows = means[changed]
+    if head.kind == "lda":
+        factor = unpacked(head.factor)
+        kernels.cholesky_solve(rows, factor)
+        excess = excess_of_means(kernels, factor)
+        offsets[changed] = lda_offsets(rows, means[changed], excess, pictures[changed])
+    else:
+        kernels.normalize_rows(rows)
+    weights[changed] = rows
+    # The accuracy of the left-out pictures was that of other classes.
+    return replace(head, weights=weights, offsets=offsets, means=means, counts=counts, left_out=None)

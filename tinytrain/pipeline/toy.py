@@ -1,0 +1,70 @@
+"""A toy network with one layer of every kind and a toy episode: what `warmup` and the tests run on."""
+
+import numpy as np
+
+from tinytrain.base.random_streams import rng_for
+from tinytrain.episode.episode import Episode, Pictures
+from tinytrain.network.network import Layer, Network, Preprocessing
+
+SIZE = 16
+
+# Blocks after the stem: (expanded channels or None, depthwise kernel, stride, output channels, residual).
+BLOCKS = ((None, 3, 1, 8, False), (16, 5, 2, 8, False), (24, 7, 1, 8, True), (24, 3, 2, 12, False))
+
+
+def toy_network(seed: int = 0, name: str = "toy") -> Network:
+    """A random int8 network: dense stem, then blocks of pointwise, depthwise (3, 5, 7) and pointwise."""
+    layers = _layers()
+    rng = rng_for(seed, "toy network")
+    weights = [rng.integers(-127, 128, (layer.fan_in, layer.cout), dtype=np.int8) for layer in layers]
+    # A uniform int8 weight has deviation 73; this gain keeps activations about their size.
+    scales = [np.full(layer.cout, np.sqrt(2 / layer.fan_in) / 73, np.float32) for layer in layers]
+    biases = [rng.normal(0, 0.1, layer.cout).astype(np.float32) for layer in layers]
+    return Network(name, layers, tuple(weights), tuple(scales), tuple(biases), Preprocessing(size=SIZE))
+
+
+def _layers() -> tuple[Layer, ...]:
+    side, channels = SIZE // 2, 8
+    layers = [Layer("stem", "conv", 3, channels, 3, 2, (SIZE,) * 2, (side,) * 2, relu6=True, block=0)]
+    for block, (expanded, kernel, stride, cout, residual) in enumerate(BLOCKS, 1):
+        at, mid = (side, side), expanded or channels
+        if expanded:
+            layers.append(
+                Layer(f"block{block}.expand", "pointwise", channels, mid, 1, 1, at, at, True, block)
+            )
+        side //= stride
+        to = (side, side)
+        layers.append(
+            Layer(f"block{block}.depthwise", "depthwise", mid, mid, kernel, stride, at, to, True, block)
+        )
+        layers.append(
+            Layer(f"block{block}.project", "pointwise", mid, cout, 1, 1, to, to, False, block, residual)
+        )
+        channels = cout
+    return tuple(layers)
+
+
+def toy_pictures(labels, seed: int = 0) -> Pictures:
+    """Noisy stripes; each class has a direction, a pitch and a colour of its own."""
+    labels = np.asarray(labels, np.int32)
+
+    def read(i: int, size: int) -> np.ndarray:
+        look, rng = rng_for(0, "toy class", labels[i]), rng_for(seed, "toy picture", i)
+        colour, angle, pitch = look.uniform(40, 215, 3), look.uniform(0, np.pi), look.uniform(0.5, 1.5)
+        y, x = np.mgrid[:size, :size]
+        wave = np.sin((np.cos(angle) * x + np.sin(angle) * y) * pitch + rng.uniform(0, 2 * np.pi))
+        picture = colour + 40 * wave[..., None] + rng.normal(0, 12, (size, size, 3))
+        return np.clip(picture, 0, 255).astype(np.uint8)
+
+    return Pictures(labels, tuple(f"toy/{seed}/{i}" for i in range(len(labels))), read)
+
+
+def toy_episode(way: int = 3, shots: int = 4, queries: int = 4, seed: int = 0) -> Episode:
+    """An easy episode of `way` classes."""
+    classes = np.arange(way)
+    return Episode(
+        support=toy_pictures(np.repeat(classes, shots), seed),
+        query=toy_pictures(np.repeat(classes, queries), seed + 1000),
+        class_names=tuple(f"toy {c}" for c in classes),
+        source=f"toy: {way}-way {shots}-shot, seed {seed}",
+    )

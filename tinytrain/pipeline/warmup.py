@@ -1,0 +1,54 @@
+"""Runs every kernel once, on tiny adaptations, so that numba compiles it and keeps the result."""
+
+import numpy as np
+
+from tinytrain import kernels as kernel_table
+from tinytrain.network.network import Network
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.plan.budget import Budget
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.policies.common import Policy
+from tinytrain.policies.tinytl import modules_from
+
+# Between them these pass through every kernel: (first trained layer, optimizer, kind of step, head).
+RUNS = ((0, "momentum", "both", "cosine"), (1, "sgd", "constant", "lda"), (4, "adam", "constant", "lda"))
+
+
+def warm_up() -> list[str]:
+    """Names of the compiled kernels that are now ready; none without numba."""
+    network, episode = toy_network(), toy_episode(way=2, shots=2, queries=1)
+    for run in RUNS:
+        adapt(network, episode, Budget(memory=2**24), _policy(*run))
+    table = kernel_table.load()
+    # A large network also asks for matrices to be transposed, and for products of some columns, transposed; a
+    # portable one is compiled for them.
+    some = np.zeros((2, 4), np.float32)[:, 1:3].T
+    table.matmul(np.empty((2, 2), np.float32), some, np.zeros((2, 2), np.float32))
+    table.transpose(np.empty((2, 3), np.float32), np.zeros((3, 2), np.float32))
+    return sorted(name for name, kernel in vars(table).items() if _is_compiled(kernel))
+
+
+def _is_compiled(kernel) -> bool:
+    return bool(getattr(getattr(kernel, "compiled", None), "signatures", ()))
+
+
+def _policy(first: int, optimizer: str, step: str, head: str) -> Policy:
+    def recipe(network: Network, *_) -> Recipe:
+        layers = range(first, len(network.layers))
+        updates = (*(_update(network, i) for i in layers), *modules_from(network, first))
+        rates, entropy = ((1e-4, 1e-4),) * len(updates), float(step == "both")
+        return Recipe(
+            "warmup", updates, rates, optimizer, step, 0.6, steps=2, head=head, views=3, entropy=entropy
+        )
+
+    def inspected(network: Network) -> tuple[int, ...]:
+        return tuple(range(1, len(network.layers)))
+
+    return Policy("warmup", recipe, "no method", inspects=inspected, macs_limited=False)
+
+
+def _update(network: Network, layer: int) -> Update:
+    """Every other layer whole, the others partly: both ways to write back are taken."""
+    count = network.layers[layer].cout
+    return Update(layer, tuple(range(count if layer % 2 else count // 2)), bias=True)

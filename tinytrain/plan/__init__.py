@@ -1,0 +1,1 @@
+"""Budget, recipe, scores and costs, as values."""

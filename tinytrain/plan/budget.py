@@ -1,0 +1,45 @@
+"""What an adaptation may cost, and the sizes of its task."""
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+from tinytrain.base.errors import UsageError
+
+MACS_MODES = ("mean", "sample")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Hard limits of one adaptation.
+
+    `memory`: bytes of the arena, at its peak. `macs`: backward multiply-accumulates per pseudo-query
+    as a share of the full backward pass (2 x forward MACs). `macs_mode`: "mean" limits the mean over
+    a step's pseudo-queries, "sample" the dearest single picture. Raises UsageError for what
+    is no number of bytes or no share.
+    """
+
+    memory: int = 1_000_000
+    macs: float = 0.15
+    macs_mode: str = "mean"
+
+    def __post_init__(self):
+        if not isinstance(self.memory, Integral) or self.memory < 0:
+            raise UsageError(
+                "bad-budget", f"{self.memory!r} is no number of bytes; give a whole number from 0 on"
+            )
+        if not isinstance(self.macs, Real) or not 0 <= self.macs < math.inf:
+            raise UsageError("bad-budget", f"{self.macs!r} is no share of the MACs; give a number from 0 on")
+        if self.macs_mode not in MACS_MODES:
+            raise UsageError(
+                "bad-budget", f"{self.macs_mode!r} is no mode of the MACs; give {' or '.join(MACS_MODES)}"
+            )
+
+
+@dataclass(frozen=True)
+class TaskShape:
+    """The sizes of an episode that memory depends on."""
+
+    n_support: int
+    n_way: int
+    n_query: int = 0

@@ -1,0 +1,73 @@
+"""MACs of a recipe, by the formulas of the budget."""
+
+import math
+
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import TaskShape
+from tinytrain.plan.recipe import Recipe, Resources, Update, trained_modules
+
+
+def cut_layer(network: Network, updates: tuple[Update, ...]) -> int:
+    """Index of the shallowest layer that is trained; the number of layers if none is.
+
+    A module stands where its result is added: at the last layer of its block.
+    """
+    layers = [u.layer for u in updates if u.layer < len(network.layers)]
+    modules = [module.last for module in trained_modules(network, updates)]
+    return min([*layers, *modules], default=len(network.layers))
+
+
+def picture_macs(network: Network, updates: tuple[Update, ...]) -> int:
+    """Backward MACs of one back-propagated picture: dX above the cut, dW of what is trained."""
+    cut = cut_layer(network, updates)
+    grad_input = sum(layer.macs for layer in network.layers[cut + 1 :])
+    trained = trained_modules(network, updates)
+    for module in dict.fromkeys((*trained, *network.modules)):
+        filtered, projected = (layer.macs for layer in module.layers)
+        if module.first > cut:  # the gradient goes on through the module to what lies before it
+            grad_input += filtered
+        if module.first > cut or module in trained:
+            grad_input += projected
+    return grad_input + sum(weight_macs(network, u) for u in updates)
+
+
+def weight_macs(network: Network, update: Update) -> int:
+    """MACs of the gradient of an update's weights, for one picture: one per weight and output position."""
+    height, width = network.all_layers[update.layer].out_hw
+    return height * width * update.n_weights(network)
+
+
+def n_hard(share: float, n_queries: int) -> int:
+    """Pseudo-queries that are back-propagated out of `n_queries`; never more than the share allows."""
+    return max(1, min(n_queries, math.floor(share * n_queries + 1e-9)))
+
+
+def n_through(recipe: Recipe, n_support: int) -> int:
+    """Support pictures through which the gradient goes, of the `n_support` of one step."""
+    if recipe.step != "both":
+        return 0
+    return min(n_support, math.floor(recipe.through_share * n_support + 1e-9))
+
+
+def n_unlabelled(recipe: Recipe, resources: Resources, task: TaskShape) -> int:
+    """Query pictures that one step looks at without their labels."""
+    return min(task.n_query, resources.step_queries) if recipe.entropy and recipe.updates else 0
+
+
+def backward_macs_per_query(network: Network, recipe: Recipe, n_queries: int, n_unlabelled: int = 0) -> float:
+    """Backward MACs of one step divided by its pseudo-queries.
+
+    Back-propagation through other pictures adds to the numerator, never to the denominator.
+    """
+    pictures = n_hard(recipe.hard_share, n_queries) + n_unlabelled + n_through(recipe, n_queries)
+    return picture_macs(network, recipe.updates) * pictures / n_queries
+
+
+def full_backward_macs(network: Network) -> int:
+    """Backward MACs per picture when everything is trained: 2 x forward."""
+    return 2 * network.macs
+
+
+def n_trained(network: Network, updates: tuple[Update, ...]) -> int:
+    """Trained numbers, weights and biases."""
+    return sum(u.n_weights(network) + u.n_biases(network) for u in updates)

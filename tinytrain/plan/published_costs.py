@@ -1,0 +1,71 @@
+"""What networks and updates cost in the accounting of the published tables; `describe` for people.
+
+Memory: 16 bytes per updated weight (weight, gradient and two Adam moments in float32) plus the peak
+activation of inference at batch 1. Backward MACs of one picture: dW of what is updated plus dX of every
+layer after the shallowest updated one; the forward pass is not counted.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from tinytrain.network.network import Layer
+
+BYTES_PER_WEIGHT = 16
+
+
+def with_head(layers: Sequence[Layer], cout: int) -> tuple[Layer, ...]:
+    """`layers` and the 1x1 convolution to `cout` channels that published tables count but nobody published.
+
+    For accounting only (there are no weights): 448 for mbv2-w0.35, 384 for proxyless-w0.3.
+    """
+    last = layers[-1]
+    head = Layer(
+        "head", "pointwise", last.cout, cout, 1, 1, last.out_hw, last.out_hw, relu6=True, block=last.block + 1
+    )
+    return (*layers, head)
+
+
+def peak_activation(layers: Sequence[Layer]) -> int:
+    """Bytes of the largest input plus output, float32, batch 1, not counting depthwise layers (in place)."""
+    return max(
+        (4 * (layer.in_size + layer.out_size) for layer in layers if layer.kind != "depthwise"), default=0
+    )
+
+
+def updated_weights(layers: Sequence[Layer], shares: Mapping[int, float]) -> int:
+    """Weights in the updated `shares` of channels (layer index -> share above 0, at most 1).
+
+    Input channels as SparseUpdate counts them, whole channels only; the numbers are the same for
+    output channels when the share leaves whole channels.
+    """
+    return sum(
+        int(layers[i].cin * share) * (layers[i].n_weights // layers[i].cin) for i, share in shares.items()
+    )
+
+
+def paper_memory(layers: Sequence[Layer], n_updated: int) -> int:
+    """Bytes of updating `n_updated` weights as the published tables count them."""
+    return BYTES_PER_WEIGHT * n_updated + peak_activation(layers)
+
+
+def full_memory(layers: Sequence[Layer], batch: int = 100) -> int:
+    """Bytes of updating everything as the published tables count them, their batch being 100.
+
+    Stored for each picture: the inputs of convolutions, batch normalisations and activations. Updated
+    are weights and the two numbers per channel of each batch normalisation.
+    """
+    stored = sum(layer.in_size + layer.out_size * (1 + layer.relu6) for layer in layers)
+    updated = sum(layer.n_weights + 2 * layer.cout for layer in layers)
+    return 4 * batch * stored + BYTES_PER_WEIGHT * updated
+
+
+def full_backward_macs(layers: Sequence[Layer]) -> int:
+    """Backward MACs of one picture when everything is updated (the first layer's dX is charged too)."""
+    return 2 * sum(layer.macs for layer in layers)
+
+
+def backward_macs(layers: Sequence[Layer], shares: Mapping[int, float]) -> int:
+    """Backward MACs of one picture when the `shares` (layer index -> share of channels) are updated."""
+    if not shares:
+        return 0
+    weight_gradients = sum(round(share * layers[i].macs) for i, share in shares.items())
+    return weight_gradients + sum(layer.macs for layer in layers[min(shares) + 1 :])

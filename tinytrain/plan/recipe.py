@@ -1,0 +1,144 @@
+"""What is trained, how, and with which bytes: the values that a policy decides and the engine obeys."""
+
+from dataclasses import dataclass
+
+from tinytrain.base.errors import UsageError
+from tinytrain.episode.augment import USUAL, Ranges
+from tinytrain.network.lite_residual import Module
+from tinytrain.network.network import Network
+
+
+@dataclass(frozen=True)
+class Update:
+    """What is trained of one layer: the weights of some output channels, the bias of all, or both.
+
+    `layer` counts in `Network.all_layers`: beyond the layers lie the lite residual modules. One that is
+    trained is trained whole, and where the network does not have it yet it is added.
+
+    `inputs` limits the weights of a pointwise layer further, to those that read these input channels
+    (None: all of them); only these channels of its input are then saved. A depthwise layer reads one
+    input channel per output channel, so `channels` says it all.
+    """
+
+    layer: int
+    channels: tuple[int, ...] = ()
+    bias: bool = False
+    inputs: tuple[int, ...] | None = None
+
+    def n_weights(self, network: Network) -> int:
+        fan_in = network.all_layers[self.layer].fan_in
+        return len(self.channels) * (fan_in if self.inputs is None else len(self.inputs))
+
+    def n_biases(self, network: Network) -> int:
+        return network.all_layers[self.layer].cout if self.bias else 0
+
+
+def check_recipe(network: Network, recipe: "Recipe") -> None:
+    """Raise UsageError unless `network` can be trained by `recipe`, whatever the budget."""
+    check_updates(network, recipe.updates)
+    if len(recipe.rates) != len(recipe.updates):
+        raise _bad_recipe(f"{len(recipe.rates)} pairs of learning rates for {len(recipe.updates)} layers")
+    if recipe.updates and recipe.steps < 1:
+        raise _bad_recipe(f"{len(recipe.updates)} layers are to be trained in {recipe.steps} steps")
+    decay = recipe.decay
+    if not isinstance(decay, tuple) or len(decay) != 2 or not all(0 <= share <= 1 for share in decay):
+        raise _bad_recipe(f"decay is {decay}, not a pair of shares of the steps")
+    if not isinstance(recipe.reach, Ranges) or not recipe.reach.possible:
+        raise _bad_recipe(f"reach is {recipe.reach}, not ranges that can be drawn from")
+
+
+def check_updates(network: Network, updates: tuple[Update, ...]) -> None:
+    """Raise UsageError unless `updates` are in layer order and name channels that `network` has."""
+    order = [u.layer for u in updates]
+    if order != sorted(set(order)) or (order and not 0 <= order[0] <= order[-1] < len(network.all_layers)):
+        raise _bad_recipe(f"layers {order} are not different layers of {network.name} in rising order")
+    for u in updates:
+        layer = network.all_layers[u.layer]
+        for chosen, count in ((u.channels, layer.cout), (u.inputs or (), layer.cin)):
+            if len(set(chosen)) < len(chosen) or any(not 0 <= c < count for c in chosen):
+                raise _bad_recipe(f"{layer.name} is to train channels twice, or some it does not have")
+        if not u.channels and not u.bias:
+            raise _bad_recipe(f"nothing is to be trained of {layer.name}")
+        if u.inputs is not None and (layer.kind != "pointwise" or not u.channels or not u.inputs):
+            raise _bad_recipe(
+                f"{layer.name} ({layer.kind}) cannot be limited to {len(u.inputs)} input channels"
+            )
+        if u.layer >= len(network.layers) and not _whole_module(network, u, order):
+            raise _bad_recipe(
+                f"of the lite residual module that {layer.name} belongs to only a part is trained"
+            )
+
+
+def _whole_module(network: Network, update: Update, order: list[int]) -> bool:
+    """Whether an update is one of two that train all of a module: it starts as nothing that a file holds."""
+    layer = network.all_layers[update.layer]
+    module = trained_modules(network, (update,))[0]
+    whole = len(update.channels) == layer.cout and update.inputs is None and update.bias
+    return whole and set(module.indices) <= set(order)
+
+
+def _bad_recipe(what: str) -> UsageError:
+    return UsageError("bad-recipe", f"{what}; correct the policy")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a policy wants for one task.
+
+    `updates` in layer order, `rates` their (weight, bias) learning rates. `step`: "both" sends the
+    gradient through prototypes and pseudo-queries, "constant" through the pseudo-queries only, of
+    which the `hard_share` with the highest loss is back-propagated. `through_share`: share of the support
+    pictures through which "both" sends it, drawn anew for every step; they stand for the others of their
+    class, so that the mean over draws is the whole gradient. `decay`: the shares of the steps, the
+    last ones, over which the learning rates fall linearly to 0 where views are cached, and where every step
+    has views of its own; with 0 they stay.
+    `redraw`: before every epoch, that is a pass over all support pictures, each layer gets other input
+    channels, drawn at random, as many as `updates` name (where these limit output channels only, and in
+    depthwise layers: other output channels); the optimizer then starts anew.
+    `entropy`: weight in the loss of the mean Shannon entropy of what is predicted for query pictures,
+    whose labels stay unknown; every step then looks at as many of them as at pseudo-queries.
+    `views` is the number of cached augmented views per support picture that the policy
+    would like to have. `reach`: how far pseudo-queries are changed where every step has views of its own.
+    """
+
+    policy: str
+    updates: tuple[Update, ...]
+    rates: tuple[tuple[float, float], ...]
+    optimizer: str = "adam"
+    step: str = "constant"
+    hard_share: float = 1.0
+    through_share: float = 1.0
+    decay: tuple[float, float] = (0.0, 0.0)
+    redraw: bool = False
+    entropy: float = 0.0
+    steps: int = 40
+    temperature: float = 10.0
+    head: str = "lda"
+    views: int = 8
+    reach: Ranges = USUAL
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What the bytes are spent on.
+
+    `sets`: cached sets of features: 0 (none), 1 (the clean pictures) or 1 + views. `micro`: pictures
+    per call behind the cut. `partitions`: gradient accumulators, hence the most lanes that can run
+    backward at once; `lanes`, at least as many, those that can embed. `step_support`, `step_queries`:
+    support pictures and pseudo-queries that one step uses.
+    """
+
+    sets: int
+    micro: int
+    partitions: int
+    step_support: int
+    step_queries: int
+    lanes: int = 0
+
+    def __post_init__(self):
+        object.__setattr__(self, "lanes", max(self.lanes, self.partitions))
+
+
+def trained_modules(network: Network, updates: tuple[Update, ...]) -> tuple[Module, ...]:
+    """The lite residual modules that are trained."""
+    return network.modules_of(u.layer for u in updates)

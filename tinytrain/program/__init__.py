@@ -1,0 +1,1 @@
+"""Calls, automatic differentiation, memory planner, compiler: from a recipe to a Program."""

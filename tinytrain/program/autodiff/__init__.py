@@ -1,0 +1,1 @@
+"""Automatic differentiation: kernel calls of forward and backward passes, emitted before anything runs."""

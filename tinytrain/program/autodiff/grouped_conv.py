@@ -1,0 +1,94 @@
+"""Kernel calls of a grouped convolution: for each group a dense one, of a plane of its own.
+
+The input is `planes` (groups, n, height, width, channels / groups), so that what a filter reads of a row lies
+side by side; the output y is (n, height, width, channels), every group in its columns. Patches of some output
+rows at a time are multiplied with the weights. `emitter` is the `Emitter` of the pass.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tinytrain.program.calls import View, Weight
+
+
+@dataclass(frozen=True)
+class Part:
+    """Output rows [first, last) of all pictures in one group: `patches` has room for what they read."""
+
+    first: int
+    last: int
+    group: int
+    columns: tuple[int, int]
+    patches: View
+    macs: int
+
+    def of(self, y: View) -> View:
+        """These rows and columns of an array like the output, as a matrix."""
+        rows = y.reshape(-1, *y.shape[2:]).rows(self.first, self.last)
+        return rows.matrix.columns(*self.columns)
+
+
+def forward(emitter, y: View, planes: View, i: int) -> None:
+    """y = output of grouped convolution i, without its bias."""
+    for part in _parts(emitter, i):
+        _unfold(emitter, i, part, planes)
+        weight = Weight(i, columns=part.columns)
+        emitter.segment.call("matmul", part.of(y), part.patches.matrix, weight, macs=part.macs)
+
+
+def grad_input(emitter, i: int, g: View) -> View:
+    """Gradient of the planes from that of the output."""
+    layer, segment = emitter.layers[i], emitter.segment
+    gx = segment.new(f"{layer.name} gradient", *planes_shape(emitter, i))
+    for part in _parts(emitter, i):
+        weight = Weight(i, transposed=True, columns=part.columns)
+        segment.call("matmul", part.patches.matrix, part.of(g), weight, macs=part.macs, part="grad_input")
+        pictures, *geometry = _read(layer, part, gx)
+        segment.call("add_patches", pictures, part.patches, *geometry)
+    return gx
+
+
+def grad_weight(emitter, i: int, gw: View, planes: View, g: View) -> None:
+    """gw += gradient of the weights, through a scratch as large: numpy's BLAS does not accumulate."""
+    layer, segment = emitter.layers[i], emitter.segment
+    scratch = segment.new("weight gradient scratch", *gw.shape)
+    for part in _parts(emitter, i):
+        _unfold(emitter, i, part, planes)
+        of_group, patches = scratch.columns(*part.columns), part.patches.matrix.T
+        segment.call("matmul", of_group, patches, part.of(g), macs=part.macs, part="grad_weight")
+        if part.group == layer.groups - 1:
+            segment.call("accumulate", gw.flat, scratch.flat)
+
+
+def planes_shape(emitter, i: int) -> tuple[int, ...]:
+    """Shape of the input of grouped convolution i."""
+    layer = emitter.layers[i]
+    return layer.groups, emitter.n, *layer.in_hw, layer.cin // layer.groups
+
+
+def plane(planes: View, group: int) -> View:
+    """(n, height, width, channels) of one group."""
+    return planes.rows(group, group + 1).reshape(*planes.shape[1:])
+
+
+def _parts(emitter, i: int) -> Iterator[Part]:
+    """Band by band all groups."""
+    layer = emitter.layers[i]
+    count, writes = emitter.n * layer.out_hw[0], layer.cout // layer.groups
+    patches = emitter.patches(i, count)
+    for first in range(0, count, patches.shape[0]):
+        last = min(first + patches.shape[0], count)
+        for group in range(layer.groups):
+            columns, rows = (group * writes, (group + 1) * writes), patches.rows(0, last - first)
+            yield Part(first, last, group, columns, rows, rows.size * writes)
+
+
+def _unfold(emitter, i: int, part: Part, planes: View) -> None:
+    emitter.segment.call("unfold_plane", part.patches, *_read(emitter.layers[i], part, planes))
+
+
+def _read(layer, part: Part, planes: View) -> tuple:
+    """For the kernels that unfold a plane or add to it: the pictures that `part` reads, and how."""
+    lines = layer.out_hw[0]
+    pictures = plane(planes, part.group).rows(part.first // lines, -(-part.last // lines))
+    return pictures, layer.kernel, layer.stride, part.first % lines, lines

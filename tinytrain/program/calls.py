@@ -1,0 +1,157 @@
+"""A Program is data: segments of kernel calls over named buffers, with no loop and no branch inside.
+
+Differentiation happens while calls are emitted (see `emit`), never while they run. A buffer
+of a segment lives from the first call that names it to the last one.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tinytrain.program.memory_planner import Interval, Layout, place
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """Memory for one array. Segment buffers are placed in their segment, the others in the program."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    @property
+    def whole(self) -> "View":
+        return View(self, self.shape)
+
+    def pictures(self, n: int) -> "View":
+        """One such array for each of n pictures; whoever places the buffer makes it that large."""
+        return View(self, (n, *self.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A contiguous part of a buffer from item `start` on, seen in another shape."""
+
+    buffer: Buffer
+    shape: tuple[int, ...]
+    start: int = 0
+    column_range: tuple[int, int] | None = None
+    transposed: bool = False
+
+    def rows(self, first: int, last: int) -> "View":
+        """Entries [first, last) of the leading axis."""
+        item = math.prod(self.shape[1:])
+        return View(self.buffer, (last - first, *self.shape[1:]), self.start + first * item)
+
+    def columns(self, first: int, last: int) -> "View":
+        """Columns [first, last) of a matrix: the one view that is not contiguous, for products only."""
+        return replace(self, column_range=(first, last))
+
+    def reshape(self, *shape: int) -> "View":
+        known = -math.prod(shape)
+        full = tuple(self.size // known if s == -1 else s for s in shape)
+        return View(self.buffer, full, self.start, self.column_range, self.transposed)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def flat(self) -> "View":
+        return self.reshape(self.size)
+
+    @property
+    def matrix(self) -> "View":
+        """A row per pixel, a column per channel."""
+        return self.reshape(-1, self.shape[-1])
+
+    @property
+    def T(self) -> "View":  # noqa: N802 - the name numpy gives it
+        return replace(self, transposed=True)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """Weight matrix (fan_in, cout) of a layer in the working copy of the network; never in the arena.
+
+    `columns` [first, last) of it, where they are given.
+    """
+
+    layer: int
+    transposed: bool = False
+    columns: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Bias:
+    """Bias (cout,) of a layer in the working copy of the network."""
+
+    layer: int
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Channels of a layer whose weights are trained, (k,) int32: `of` its "outputs" or its "inputs"."""
+
+    layer: int
+    of: str = "outputs"
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One kernel call. `part` says what its `macs` count towards: forward, grad_input or grad_weight."""
+
+    kernel: str
+    args: tuple
+    macs: int = 0
+    part: str = "forward"
+
+
+@dataclass(eq=False)
+class Segment:
+    """Straight-line code for `n` pictures. `external` buffers are placed by the program, not here."""
+
+    name: str
+    n: int
+    calls: list[Call] = field(default_factory=list)
+    external: set[Buffer] = field(default_factory=set)
+    outputs: tuple[View, ...] = ()
+    layout: Layout | None = None
+    offsets: dict[Buffer, int] = field(default_factory=dict)
+
+    def call(self, kernel: str, *args, macs: int = 0, part: str = "forward") -> None:
+        self.calls.append(Call(kernel, args, macs, part))
+
+    def new(self, name: str, *shape: int, dtype: str = "float32") -> View:
+        return View(Buffer(name, shape, dtype), shape)
+
+    def macs(self, part: str) -> int:
+        return sum(c.macs for c in self.calls if c.part == part)
+
+    @property
+    def backward_macs(self) -> int:
+        return self.macs("grad_input") + self.macs("grad_weight")
+
+    @property
+    def nbytes(self) -> int:
+        return self.layout.nbytes
+
+    def finish(self, keep: Iterable[View] = ()) -> "Segment":
+        """Place the segment's own buffers; those in `keep` stay alive until after the last call."""
+        lives: dict[Buffer, list[int]] = {}
+        for tick, call in enumerate(self.calls):
+            for arg in call.args:
+                if isinstance(arg, View) and arg.buffer not in self.external:
+                    lives.setdefault(arg.buffer, [tick, tick])[1] = tick
+        for view in keep:
+            if view.buffer not in self.external:
+                lives.setdefault(view.buffer, [0, 0])[1] = len(self.calls)
+        self.layout = place([Interval(b.name, b.nbytes, *life) for b, life in lives.items()])
+        self.offsets = dict(zip(lives, self.layout.offsets, strict=True))
+        return self

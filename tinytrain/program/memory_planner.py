@@ -1,0 +1,118 @@
+"""One allocation for everything: buffers with lifetimes go in, byte offsets come out.
+
+A lifetime is a closed interval [first, last] of ticks. Two buffers may share bytes only if
+their lifetimes do not meet; `check` proves that independently of how `place` chose.
+"""
+
+import math
+from bisect import insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Interval:
+    """`nbytes` bytes that hold a value from tick `first` to tick `last`, both included."""
+
+    name: str
+    nbytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Byte offset of each interval, in the order given, and the bytes of the whole."""
+
+    intervals: tuple[Interval, ...]
+    offsets: tuple[int, ...]
+    nbytes: int
+
+
+def aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def lower_bound(intervals: Sequence[Interval]) -> int:
+    """Most bytes alive at one tick: no placement can be smaller."""
+    ticks = {i.first for i in intervals}
+    return max(
+        (sum(aligned(i.nbytes) for i in intervals if i.first <= t <= i.last) for t in ticks), default=0
+    )
+
+
+ORDERS = (
+    lambda i: (-i.nbytes, i.first),
+    lambda i: (-(i.last - i.first), -i.nbytes),
+    lambda i: (-i.nbytes * (i.last - i.first + 1), i.first),
+    lambda i: (i.first, -i.nbytes),
+)
+
+RETRIES = 12
+
+
+def place(intervals: Sequence[Interval], limit: float = math.inf) -> Layout | None:
+    """Offsets for `intervals`: first fit in several orders, the smallest result wins.
+
+    Where that stays above the lower bound, whatever reaches the top is placed first in the next try.
+    None where it takes more than `limit` bytes.
+    """
+    bound, best = lower_bound(intervals), None
+    if bound > limit:
+        return None
+    order, offsets = [], []
+    for number in range(len(ORDERS) + RETRIES):
+        if number < len(ORDERS):
+            order = sorted(range(len(intervals)), key=lambda k, rule=ORDERS[number]: rule(intervals[k]))
+        else:
+            order = _topmost_first(intervals, order, offsets)
+        total, offsets = _first_fit(intervals, order)
+        if best is None or total < best[0]:
+            best = total, offsets
+        if best[0] <= bound:
+            break
+    if best[0] > limit:
+        return None
+    layout = Layout(tuple(intervals), tuple(best[1]), best[0])
+    check(layout)
+    return layout
+
+
+def _topmost_first(intervals, order, offsets):
+    """`order` with the interval that ends highest moved to its front."""
+    top = max(order, key=lambda k: offsets[k] + aligned(intervals[k].nbytes))
+    return [top, *(k for k in order if k != top)]
+
+
+def _first_fit(intervals, order):
+    offsets = [0] * len(intervals)
+    placed: list[tuple[int, int, int, int]] = []  # (low, high, first, last), lowest first
+    for k in order:
+        i = intervals[k]
+        start, size = 0, aligned(i.nbytes)
+        for low, high, first, last in placed:
+            if first <= i.last and i.first <= last:
+                if start + size <= low:
+                    break
+                start = max(start, high)
+        offsets[k] = start
+        insort(placed, (start, start + size, i.first, i.last))
+    return max((high for _, high, _, _ in placed), default=0), offsets
+
+
+def check(layout: Layout) -> None:
+    """Raise AssertionError if two live intervals share a byte or one leaves the arena."""
+    rows = list(zip(layout.intervals, layout.offsets, strict=True))
+    for k, (a, start) in enumerate(rows):
+        if start < 0 or start % ALIGNMENT or start + a.nbytes > layout.nbytes:
+            raise AssertionError(f"{a.name} lies outside the arena")
+        for b, other in rows[:k]:
+            if (
+                a.first <= b.last
+                and b.first <= a.last
+                and start < other + b.nbytes
+                and other < start + a.nbytes
+            ):
+                raise AssertionError(f"{a.name} and {b.name} overlap")

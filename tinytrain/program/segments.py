@@ -1,0 +1,125 @@
+"""The straight-line code of an adaptation: frozen part, embedding, backward pass, probe."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tinytrain.network.network import Network, with_modules
+from tinytrain.plan.costs import cut_layer, n_trained
+from tinytrain.plan.recipe import Recipe, trained_modules
+from tinytrain.program.autodiff.emitter import Emitter
+from tinytrain.program.autodiff.tape import Tape
+from tinytrain.program.calls import Buffer, Segment, View
+from tinytrain.program.trained_arrays import trained_parts
+
+TEMPERATURE = np.float32(10)  # of the probe's loss
+
+
+def externals_of(network: Network, start: int, trained: int) -> dict[str, Buffer]:
+    """Buffers that segments read or write and that each lane places for itself.
+
+    Shapes are those of one picture; a segment for n pictures uses n of them, one after another.
+    """
+    size = network.preprocessing.size
+    first = network.layers[start]
+    dtype = "uint8" if start == 0 else "float32"
+    return {
+        "input": Buffer("input", (size, size, 3), "uint8"),
+        "features": Buffer("features", (*first.in_hw, first.cin), dtype),
+        "grad embedding": Buffer("grad embedding", (network.embedding_size,)),
+        "gradients": Buffer("gradients", (trained,)),
+    }
+
+
+class SegmentBank:
+    """The segments of one recipe, emitted when first asked for and shared by all candidate programs.
+
+    `network` is the given one with the lite residual modules that the recipe trains.
+    """
+
+    def __init__(self, network: Network, recipe: Recipe, band: int | None = None):
+        network = with_modules(network, trained_modules(network, recipe.updates))
+        self.network, self.recipe, self.band = network, recipe, band
+        self.cut = min(cut_layer(network, recipe.updates), len(network.layers) - 1)
+        self.start = network.block_start(self.cut)
+        self.externals = externals_of(network, self.start, n_trained(network, recipe.updates))
+        self._made: dict[str, Segment] = {}
+
+    def get(self, name: str) -> Segment:
+        """Segment "prefix", "embed N" or "backward N" for N pictures."""
+        if name not in self._made:
+            kind, _, count = name.partition(" ")
+            emit: dict[str, Callable[[int], Segment]] = {
+                "prefix": lambda n: prefix_segment(self.network, self.start, self.externals, self.band),
+                "embed": lambda n: embed_segment(self.network, self.start, n, self.externals, self.band),
+                "backward": self._backward,
+            }
+            self._made[name] = emit[kind](int(count or 1))
+        return self._made[name]
+
+    def _backward(self, n: int) -> Segment:
+        network, external = self.network, self.externals
+        segment = Segment(f"backward {n}", n, external=set(external.values()))
+        emitter = Emitter(segment, network, self.band)
+        tape = Tape(self.cut, trained_parts(network, self.recipe, external["gradients"]))
+        emitter.forward(external["features"].pictures(n), self.start, len(network.layers), tape)
+        g = emitter.pool_grad(external["grad embedding"].pictures(n))
+        emitter.backward(g, self.start, len(network.layers), tape)
+        return segment.finish()
+
+
+def prefix_segment(network: Network, start: int, externals, band: int | None = None) -> Segment:
+    """Features (the input of layer `start`) of one picture; wider bands are faster and take more bytes."""
+    segment = Segment("prefix", 1, external=set(externals.values()))
+    segment.outputs = (Emitter(segment, network, band).forward(externals["input"].pictures(1), 0, start),)
+    return segment.finish(keep=segment.outputs)
+
+
+def embed_segment(
+    network: Network, start: int, n: int, externals: dict[str, Buffer], band: int | None = None
+) -> Segment:
+    """Embeddings (n, d) from features."""
+    segment = Segment(f"embed {n}", n, external=set(externals.values()))
+    emitter = Emitter(segment, network, band)
+    y = emitter.forward(externals["features"].pictures(n), start, len(network.layers))
+    segment.outputs = (emitter.pool(y),)
+    return segment.finish(keep=segment.outputs)
+
+
+def tap_segment(network: Network, start: int, inspected, way: int, externals) -> Segment:
+    """Forward and backward pass of one picture that adds to the Fisher information of inspected layers."""
+    segment = Segment("tap", 1, external=set(externals.values()))
+    emitter = Emitter(segment, network)
+    last = len(network.layers)
+    starts = [i for i in range(start, last) if network.block_start(i) == i]
+    inputs = [externals["features"].pictures(1)]
+    for a, b in zip(starts, [*starts[1:], last], strict=True):
+        inputs.append(emitter.forward(inputs[-1], a, b))
+    embedding = emitter.pool(inputs.pop())
+    g = emitter.pool_grad(_loss_calls(segment, embedding, way, externals))
+    cut = min(inspected)
+    for a, b, x in reversed(list(zip(starts, [*starts[1:], last], inputs, strict=True))):
+        tape = Tape(cut, tapped=frozenset(inspected))
+        emitter.forward(x, a, b, tape)
+
+        def tap(i, gradient, tape=tape):
+            if i in tape.output:
+                channels = network.layers[i].cout
+                dots = segment.new("fisher dots", channels)
+                total = externals[f"fisher {i}"].whole
+                segment.call("add_fisher", total, dots, tape.output[i].matrix, gradient.matrix)
+
+        g = emitter.backward(g, a, b, tape, tap)
+    return segment.finish(keep=segment.outputs)
+
+
+def _loss_calls(segment: Segment, embedding: View, way: int, externals) -> View:
+    """Gradient (1, d) of the cross-entropy of one embedding, prototypes constant."""
+    loss = segment.new("loss", 1)
+    residual, cosine = segment.new("residual", 1, way), segment.new("cosine", 1, way)
+    g = segment.new("gradient of embedding", *embedding.shape)
+    label, prototypes = externals["label"].whole, externals["prototypes"].whole
+    segment.call("prototype_loss", loss, residual, cosine, embedding, label, prototypes, TEMPERATURE)
+    segment.call("prototype_loss_grad", g, residual, cosine, embedding, prototypes, TEMPERATURE)
+    segment.outputs = (loss,)
+    return g

@@ -1,0 +1,65 @@
+"""Facts about a network, for people and for JSON."""
+
+from dataclasses import asdict
+
+from tinytrain.base.units import format_bytes, format_count
+from tinytrain.network.network import Network
+from tinytrain.plan.published_costs import full_backward_macs, peak_activation
+
+
+def describe(network: Network) -> dict:
+    """Facts about `network` for JSON: counts, bytes, MACs of one picture, and one row per layer."""
+    return {
+        "name": network.name,
+        "digest": network.digest,
+        "preprocessing": asdict(network.preprocessing),
+        "embedding": network.embedding_size,
+        "weights": network.n_weights,
+        "biases": sum(layer.cout for layer in network.layers),
+        "weight_dtypes": sorted({str(weight.dtype) for weight in network.weights}),
+        "macs": network.macs,
+        "full_backward_macs": full_backward_macs(network.layers),
+        "peak_activation_bytes": peak_activation(network.layers),
+        "layers": [
+            {
+                "index": index,
+                **asdict(layer),
+                "weights": layer.n_weights,
+                "macs": layer.macs,
+                "activation_bytes": 4 * (layer.in_size + layer.out_size),
+            }
+            for index, layer in enumerate(network.layers)
+        ],
+    }
+
+
+def describe_text(network: Network) -> str:
+    """The facts of `describe` as a table for people."""
+    facts = describe(network)
+    size = facts["preprocessing"]["size"]
+    lines = [
+        f"{facts['name']}: {len(facts['layers'])} layers, {facts['weights']:,} weights"
+        f" ({', '.join(facts['weight_dtypes'])}), {facts['biases']:,} biases",
+        f"input {size} x {size} x 3, embedding {facts['embedding']} values",
+        f"MACs per picture: {format_count(facts['macs'])} forward,"
+        f" {format_count(facts['full_backward_macs'])} full backward",
+        f"peak activation: {format_bytes(facts['peak_activation_bytes'])}"
+        f" ({facts['peak_activation_bytes'] / 1024:g} KiB)",
+        f"digest {facts['digest']}",
+        "",
+        f"{'#':>3} {'layer':<20} {'kind':<10} {'kernel':>6} {'input':>12} {'output':>12}"
+        f" {'weights':>9} {'MACs':>11}",
+    ]
+    for row in facts["layers"]:
+        notes = [note for note, wanted in (("relu6", row["relu6"]), ("+ input", row["residual"])) if wanted]
+        lines.append(
+            f"{row['index']:>3} {row['name']:<20} {row['kind']:<10}"
+            f" {row['kernel']}x{row['kernel']}/{row['stride']:<2} {_plane(row['in_hw'], row['cin']):>12}"
+            f" {_plane(row['out_hw'], row['cout']):>12}"
+            f" {row['weights']:>9,} {row['macs']:>11,} {' '.join(notes)}".rstrip()
+        )
+    return "\n".join(lines)
+
+
+def _plane(hw: tuple[int, int], channels: int) -> str:
+    return f"{hw[0]}x{hw[1]}x{channels}"

@@ -1,0 +1,1 @@
+"""Run a Program: trainer, Fisher information, prediction."""

@@ -1,0 +1,74 @@
+"""Which support pictures and which views of them each training step looks at, and how far it goes."""
+
+import numpy as np
+
+from tinytrain.base.random_streams import rng_for
+from tinytrain.plan.costs import n_through
+from tinytrain.plan.recipe import Recipe, Resources
+
+# (view, picture): view 0 is the clean picture, others are augmented, those below 0 for a head alone.
+Item = tuple[int, int]
+
+
+def views(resources: Resources, number: int, count: int, rng: np.random.Generator) -> list[int]:
+    """A view for each of `count` pictures in step `number`: a cached one, or a fresh one for this step."""
+    if resources.sets >= 2:
+        return [int(v) for v in rng.integers(1, resources.sets, count)]
+    return [number] * count
+
+
+def step_items(
+    resources: Resources, labels: np.ndarray, number: int, rng: np.random.Generator
+) -> tuple[list[Item], list[Item]]:
+    """Clean support items and pseudo-queries of step `number`.
+
+    All support pictures where the plan has room for them, else a random subset with as many pictures
+    of each class as possible and at least one.
+    """
+    pictures = range(len(labels))
+    if resources.step_support < len(labels):
+        pictures = balanced_subset(labels, resources.step_support, rng)
+    drawn = views(resources, number, len(pictures), rng)
+    return [(0, i) for i in pictures], list(zip(drawn, pictures, strict=True))
+
+
+def rate_factor(recipe: Recipe, sets: int, number: int) -> float:
+    """What the learning rates are multiplied by in step `number` (from 1) with `sets` of features cached."""
+    cached, fresh = recipe.decay
+    decay = cached if sets >= 2 else fresh
+    left = 1 - (number - 1) / recipe.steps
+    return min(1.0, left / decay) if decay else 1.0
+
+
+def through_items(
+    recipe: Recipe, labels: np.ndarray, support: list[Item], seed: int, number: int
+) -> list[int]:
+    """Positions in `support` of the pictures through which step `number` sends the gradient.
+
+    As many of each class as possible.
+    """
+    count = n_through(recipe, len(support))
+    if count in (0, len(support)):
+        return list(range(count))
+    return balanced_subset(labels[[i for _, i in support]], count, rng_for(seed, "through", number))
+
+
+def balanced_subset(labels: np.ndarray, size: int, rng: np.random.Generator) -> list[int]:
+    """`size` picture indices in rising order, dealt out class by class in random order."""
+    rank = _rank(labels, rng.permutation(len(labels)))
+    turn = np.lexsort((rng.permutation(len(labels)), rank))
+    return sorted(int(i) for i in turn[:size])
+
+
+def dealt(labels: np.ndarray) -> np.ndarray:
+    """Picture indices class by class in turn, so that every stretch of them holds all classes alike."""
+    return np.lexsort((labels, _rank(labels, np.arange(len(labels)))))
+
+
+def _rank(labels: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """How many pictures of its class come before each picture in `order`."""
+    rank = np.empty(len(labels), int)
+    for label in np.unique(labels):
+        members = order[labels[order] == label]
+        rank[members] = np.arange(len(members))
+    return rank
