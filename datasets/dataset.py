@@ -1,4 +1,4 @@
-"""A labelled collection of pictures to draw episodes from."""
+"""A labelled collection of images to draw episodes from."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -6,19 +6,19 @@ from functools import cached_property
 
 import numpy as np
 
-from tinytrain.episode.episode import Pictures
+from tinytrain.episode.episode import Images
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Pictures with classes, wherever they lie.
+    """Images with classes, wherever they lie.
 
-    `labels` is (n,) int32 into `class_names`; `names` identifies each picture for people;
-    `read(i, size)` returns picture i as uint8 (size, size, 3) RGB. `groups` is (n,) int32 or
-    None: pictures of one group show the same physical thing or voice, and an episode never has
+    `labels` is (n,) int32 into `class_names`; `names` identifies each image for people;
+    `read(i, size)` returns image i as uint8 (size, size, 3) RGB. `groups` is (n,) int32 or
+    None: images of one group show the same physical thing or voice, and an episode never has
     one of them in the support and another in the query. `families` is (n_classes,) int32 or
     None: classes that belong together, such as the letters of one alphabet. `may_flip` says
-    that mirroring cannot change a class, `generated` that pictures are drawn by this project. `skipped`
+    that mirroring cannot change a class, `generated` that images are drawn by this project. `skipped`
     lists (path, reason) of unusable files.
     """
 
@@ -44,15 +44,15 @@ class Dataset:
 
     @cached_property
     def by_class(self) -> tuple[np.ndarray, ...]:
-        """Indices of the pictures of each class, ascending."""
+        """Indices of the images of each class, ascending."""
         order = np.argsort(self.labels, kind="stable")
         ends = np.cumsum(np.bincount(self.labels, minlength=self.n_classes))
         return tuple(np.split(order, ends[:-1]))
 
-    def pictures(self, chosen: Sequence[Sequence[int]]) -> Pictures:
-        """The pictures at the indices `chosen[c]`, labelled c, for every c in turn."""
+    def images(self, chosen: Sequence[Sequence[int]]) -> Images:
+        """The images at the indices `chosen[c]`, labelled c, for every c in turn."""
         indices = [int(i) for of_class in chosen for i in of_class]
-        return Pictures(
+        return Images(
             labels=np.repeat(np.arange(len(chosen), dtype=np.int32), [len(c) for c in chosen]),
             names=tuple(self.names[i] for i in indices),
             read=lambda i, size: self.read(indices[i], size),
@@ -60,7 +60,7 @@ class Dataset:
 
 
 class Made(Sequence):
-    """A sequence of `n` values that are made when they are asked for: names of millions of pictures."""
+    """A sequence of `n` values that are made when they are asked for: names of millions of images."""
 
     def __init__(self, n: int, make: Callable[[int], str]):
         self.n, self.make = n, make

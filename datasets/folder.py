@@ -1,7 +1,7 @@
-"""A folder of pictures, one folder per class, to a `Dataset` and to an `Episode`.
+"""A folder of images, one folder per class, to a `Dataset` and to an `Episode`.
 
-Files that cannot be used are listed with the reason and left out, and so are pictures beside the class
-folders and folders inside them; only a class without any picture left is an error. Hidden files are
+Files that cannot be used are listed with the reason and left out, and so are images beside the class
+folders and folders inside them; only a class without any image left is an error. Hidden files are
 passed over.
 """
 
@@ -16,12 +16,12 @@ from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.samplers import shuffled
-from tinytrain.episode.decode import SUFFIXES, check_picture, load_picture
+from tinytrain.episode.decode import SUFFIXES, check_image, load_image
 from tinytrain.episode.episode import Episode
 
 
 def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset:
-    """All usable pictures below `folder`, classes in the order of their sorted names.
+    """All usable images below `folder`, classes in the order of their sorted names.
 
     `skipped` of the result lists the files that cannot be used. Raises InputError with code
     ``folder-missing``, ``no-classes``, ``same-class`` or ``empty-class``.
@@ -32,12 +32,12 @@ def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset
     classes, skipped = _class_folders(root)
     paths, labels = [], []
     for label, class_folder in enumerate(classes):
-        good, bad = _pictures_in(class_folder)
+        good, bad = _images_in(class_folder)
         if not good:
             reason = f"; {len(bad)} were skipped, the first: {bad[0][1]}" if bad else ""
             name = _class_name(class_folder)
             raise InputError(
-                "empty-class", f"class {name!r} has 0 usable pictures{reason}; add some or remove it"
+                "empty-class", f"class {name!r} has 0 usable images{reason}; add some or remove it"
             )
         paths += good
         labels += [label] * len(good)
@@ -47,7 +47,7 @@ def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset
         labels=np.array(labels, dtype=np.int32),
         class_names=tuple(map(_class_name, classes)),
         names=tuple(printable(p.relative_to(root)) for p in paths),
-        read=lambda i, size: load_picture(paths[i], size),
+        read=lambda i, size: load_image(paths[i], size),
         may_flip=may_flip,
         licence="yours",
         skipped=tuple(skipped),
@@ -61,10 +61,10 @@ def folder_episode(
     seed: int = 0,
     may_flip: bool = False,
 ) -> Episode:
-    """Up to `shots` pictures per class as support, drawn at random; the others are queries.
+    """Up to `shots` images per class as support, drawn at random; the others are queries.
 
-    Without `shots` every picture is support. Without `way` every class takes part, otherwise `way`
-    classes drawn at random. A class may have fewer pictures than `shots`. `source` is a folder or the
+    Without `shots` every image is support. Without `way` every class takes part, otherwise `way`
+    classes drawn at random. A class may have fewer images than `shots`. `source` is a folder or the
     result of `folder_dataset`, which keeps its own `may_flip`. Raises InputError when there are fewer
     classes than `way` or fewer than two, and UsageError for `shots` below 1 or `way` below 2.
     """
@@ -83,8 +83,8 @@ def folder_episode(
     drawn = [shuffled(dataset.by_class[c], rng_for(seed, "folder", dataset.class_names[c])) for c in classes]
     limits = [len(d) if shots is None else shots for d in drawn]
     return Episode(
-        support=dataset.pictures([d[:limit] for d, limit in zip(drawn, limits, strict=True)]),
-        query=dataset.pictures([d[limit:] for d, limit in zip(drawn, limits, strict=True)]),
+        support=dataset.images([d[:limit] for d, limit in zip(drawn, limits, strict=True)]),
+        query=dataset.images([d[limit:] for d, limit in zip(drawn, limits, strict=True)]),
         class_names=tuple(dataset.class_names[c] for c in classes),
         may_flip=dataset.may_flip,
         source=f"{dataset.name}: {len(classes)} classes, shots {shots or 'all'}, seed {seed}",
@@ -102,7 +102,7 @@ def _class_name(folder: Path) -> str:
 
 
 def _class_folders(root: Path) -> tuple[list[Path], list[tuple[str, str]]]:
-    """The folders of the classes by name, and (path, reason) of the pictures that lie beside them."""
+    """The folders of the classes by name, and (path, reason) of the images that lie beside them."""
     try:
         entries = sorted(p for p in root.iterdir() if not p.name.startswith("."))
     except OSError as error:
@@ -115,19 +115,19 @@ def _class_folders(root: Path) -> tuple[list[Path], list[tuple[str, str]]]:
             raise InputError(
                 "same-class",
                 f"{str(root)!r} has two folders for class {name!r}, which differ only in how"
-                " letters are encoded; put their pictures together",
+                " letters are encoded; put their images together",
             )
     beside = [p for p in entries if p.suffix.lower() in SUFFIXES and p not in classes]
     if not classes:
         raise InputError(
             "no-classes",
-            f"{str(root)!r} has 0 class folders and {len(beside)} pictures; make one folder per class",
+            f"{str(root)!r} has 0 class folders and {len(beside)} images; make one folder per class",
         )
     return classes, [(printable(p), "lies beside the class folders") for p in beside]
 
 
-def _pictures_in(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
-    """Usable pictures of one class, sorted by name, and (path, reason) of the other files."""
+def _images_in(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
+    """Usable images of one class, sorted by name, and (path, reason) of the other files."""
     try:
         entries = sorted(p for p in folder.iterdir() if not p.name.startswith("."))
     except OSError as error:
@@ -141,7 +141,7 @@ def _pictures_in(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
             bad.append((printable(path), f"has a name that does not end in {', '.join(SUFFIXES)}"))
             continue
         try:
-            check_picture(path)
+            check_image(path)
             good.append(path)
         except InputError as error:
             bad.append((printable(path), str(error).removeprefix(f"{error.code}: {os.fspath(path)!r} ")))

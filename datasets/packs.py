@@ -20,7 +20,7 @@ from tinytrain.base.class_names import wrong_class_names
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.folder import printable
-from tinytrain.episode.decode import fit, load_picture
+from tinytrain.episode.decode import fit, load_image
 from tinytrain.episode.imagefile.stored import MAX_SIDE, PIXEL_BYTES
 
 FOLDER_VARIABLE = "TINYTRAIN_DATA"
@@ -228,7 +228,7 @@ def _labels_and_classes(arrays) -> tuple[np.ndarray, list[str]]:
         raise _BrokenPackError("class_names is missing or no list of texts")
     labels = _numbers(arrays, "labels", arrays["labels"].size if "labels" in arrays else 0)
     if not len(labels):
-        raise _BrokenPackError("it holds no picture")
+        raise _BrokenPackError("it holds no image")
     if labels.min() < 0 or labels.max() >= len(names):
         raise _BrokenPackError(
             f"labels run from {labels.min()} to {labels.max()}, there are {len(names)} classes"
@@ -254,7 +254,7 @@ def _jpeg_reader(name: str, arrays, n: int):
         raise _BrokenPackError(f"offsets do not ascend from 0 to the {len(data):,} bytes of data")
     if (longest := int(np.diff(offsets).max(initial=0))) > MAX_IMAGE:
         raise _BrokenPackError(f"one of its images has {longest:,} bytes, the limit is {MAX_IMAGE:,}")
-    return lambda i, size: load_picture(data[offsets[i] : offsets[i + 1]].tobytes(), size, f"{name}/{i:05d}")
+    return lambda i, size: load_image(data[offsets[i] : offsets[i + 1]].tobytes(), size, f"{name}/{i:05d}")
 
 
 def _raw_reader(arrays, n: int):

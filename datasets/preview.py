@@ -13,14 +13,14 @@ from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.samplers import shuffled
 
-GAP = 2  # pixels between pictures
-MAX_SIZE = 2048  # a side of a picture: a generated one of that size is drawn in 400 MB
+GAP = 2  # pixels between images
+MAX_SIZE = 2048  # a side of an image: a generated one of that size is drawn in 400 MB
 MAX_PIXELS = 64_000_000  # of a sheet, which is held whole
 Skip = Callable[[str], None]
 
 
 def ignore(reason: str) -> None:
-    """Skips a picture without a word."""
+    """Skips an image without a word."""
 
 
 def contact_sheet(
@@ -31,9 +31,9 @@ def contact_sheet(
     seed: int = 0,
     skip: Skip = ignore,
 ) -> Image.Image:
-    """One row per class, `per_class` pictures drawn at random side by side, as an RGB PIL image.
+    """One row per class, `per_class` images drawn at random side by side, as an RGB PIL image.
 
-    Rows of classes with fewer pictures end early. `skip` is told why one cannot be decoded; another is drawn
+    Rows of classes with fewer images end early. `skip` is told why one cannot be decoded; another is drawn
     for it. Raises UsageError for classes that do not exist, and for a sheet that is too large.
     """
     _check_size(size)
@@ -43,14 +43,14 @@ def contact_sheet(
     if height * width > MAX_PIXELS:
         raise UsageError(
             "sheet-too-large",
-            f"{len(drawn)} rows of {per_class} pictures of {size} pixels make {width:,} x {height:,} pixels,"
+            f"{len(drawn)} rows of {per_class} images of {size} pixels make {width:,} x {height:,} pixels,"
             f" at most {MAX_PIXELS:,} are drawn; ask for fewer or smaller ones",
         )
     sheet = np.full((height, width, 3), 255, np.uint8)
     for row, (_, order) in enumerate(drawn):
-        for column, picture in enumerate(_decoded(dataset, order, per_class, size, skip)):
+        for column, image in enumerate(_decoded(dataset, order, per_class, size, skip)):
             y, x = row * step, column * step
-            sheet[y : y + size, x : x + size] = picture
+            sheet[y : y + size, x : x + size] = image
     return Image.fromarray(sheet)
 
 
@@ -63,7 +63,7 @@ def export(
     seed: int = 0,
     skip: Skip = ignore,
 ) -> int:
-    """Write pictures drawn at random as PNG, one folder per class; returns how many.
+    """Write images drawn at random as PNG, one folder per class; returns how many.
 
     `folder` must be empty or not exist, so that nothing of the user's is mixed or overwritten. A file
     appears under its name only when it is complete. `skip` as for `contact_sheet`. Raises UsageError or
@@ -79,8 +79,8 @@ def export(
         for label, order in drawn:
             class_folder = root / _folder_name(dataset.class_names[label], label)
             class_folder.mkdir()
-            for number, picture in enumerate(_decoded(dataset, order, per_class, size, skip)):
-                _write_png(class_folder / f"{number:04d}.png", picture)
+            for number, image in enumerate(_decoded(dataset, order, per_class, size, skip)):
+                _write_png(class_folder / f"{number:04d}.png", image)
                 count += 1
     except OSError as error:
         raise StorageError(
@@ -91,13 +91,11 @@ def export(
 
 def _check_size(size: int) -> None:
     if size > MAX_SIZE:
-        raise UsageError(
-            "bad-size", f"pictures of {size:,} pixels a side asked for; give at most {MAX_SIZE:,}"
-        )
+        raise UsageError("bad-size", f"images of {size:,} pixels a side asked for; give at most {MAX_SIZE:,}")
 
 
 def _drawn(dataset: Dataset, classes, per_class: int, seed: int) -> list[tuple[int, np.ndarray]]:
-    """(class, indices of its pictures in the order in which they are drawn)."""
+    """(class, indices of its images in the order in which they are drawn)."""
     classes = range(dataset.n_classes) if classes is None else classes
     if per_class < 1 or not len(classes) or min(classes) < 0 or max(classes) >= dataset.n_classes:
         raise UsageError(
@@ -108,19 +106,19 @@ def _drawn(dataset: Dataset, classes, per_class: int, seed: int) -> list[tuple[i
 
 
 def _decoded(dataset: Dataset, order, count: int, size: int, skip: Skip) -> Iterator[np.ndarray]:
-    """The first `count` pictures in `order` that can be decoded. Raises InputError if none of them can."""
+    """The first `count` images in `order` that can be decoded. Raises InputError if none of them can."""
     left, last = count, None
     for i in order:
         if not left:
             return
         try:
-            picture = dataset.read(int(i), size)
+            image = dataset.read(int(i), size)
         except InputError as error:
             skip(f"skipped {error}")
             last = error
             continue
         left -= 1
-        yield picture
+        yield image
     if last and left == count:
         raise last
 
@@ -131,11 +129,11 @@ def _folder_name(class_name: str, label: int) -> str:
     return f"{label:04d} {safe[:60].strip()}"
 
 
-def _write_png(path: Path, picture: np.ndarray) -> None:
+def _write_png(path: Path, image: np.ndarray) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as file:
-            Image.fromarray(picture).save(file, "PNG")
+            Image.fromarray(image).save(file, "PNG")
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

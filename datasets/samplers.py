@@ -1,8 +1,8 @@
 """Episodes drawn from a dataset: N-way K-shot, and Meta-Dataset's variable ways and shots.
 
-The same (dataset, seed, index) is the same list of pictures in every process. Pictures are
+The same (dataset, seed, index) is the same list of images in every process. Images are
 always shuffled inside their class, because neighbours in a file are often near-duplicates,
-and pictures of one group never lie on both sides of an episode: the support is drawn from all pictures
+and images of one group never lie on both sides of an episode: the support is drawn from all images
 of a class alike, the queries from groups that it left.
 """
 
@@ -17,7 +17,7 @@ from tinytrain.episode.episode import Episode
 
 MIN_WAYS, MAX_WAYS = 5, 50
 MAX_QUERIES = 10
-MAX_CONTRIBUTION = 100  # pictures of one class that count towards the size of the support set
+MAX_CONTRIBUTION = 100  # images of one class that count towards the size of the support set
 MAX_SUPPORT = 500
 DRAWS = 64  # tries to keep the groups of all classes apart before giving up
 
@@ -25,9 +25,9 @@ DRAWS = 64  # tries to keep the groups of all classes apart before giving up
 def sample_episode(
     dataset: Dataset, way: int, shots: int, queries: int, seed: int, index: int = 0
 ) -> Episode:
-    """Episode `index` of stream `seed`: `way` classes, `shots` support and `queries` query pictures each.
+    """Episode `index` of stream `seed`: `way` classes, `shots` support and `queries` query images each.
 
-    Classes with fewer than `shots` + `queries` pictures are not drawn. Raises UsageError for
+    Classes with fewer than `shots` + `queries` images are not drawn. Raises UsageError for
     numbers that mean nothing and InputError when the dataset is too small for them.
     """
     if way < 2 or shots < 1 or queries < 0:
@@ -39,7 +39,7 @@ def sample_episode(
         raise InputError(
             "too-few-pictures",
             f"{dataset.name!r} has {len(eligible)} of {dataset.n_classes} classes with {shots} + {queries} "
-            f"pictures, {way} are needed; ask for fewer ways, shots or queries",
+            f"images, {way} are needed; ask for fewer ways, shots or queries",
         )
     rng = rng_for(seed, "episode", dataset.name, index)
     classes = shuffled(eligible, rng)[:way]
@@ -65,7 +65,7 @@ def sample_meta_dataset_episode(
     if most < MIN_WAYS:
         raise InputError(
             "too-few-classes",
-            f"{dataset.name!r} has {len(candidates)} classes with pictures and the support may hold "
+            f"{dataset.name!r} has {len(candidates)} classes with images and the support may hold "
             f"{max_support}; this sampler needs {MIN_WAYS} of both",
         )
     classes = shuffled(candidates, rng)[: rng.integers(MIN_WAYS, most + 1)]
@@ -79,13 +79,13 @@ def sample_meta_dataset_episode(
 def meta_dataset_sizes(
     counts: np.ndarray, max_support: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, int]:
-    """Support pictures per class, (n_way,), and query pictures of every class, given all `counts` (n_way,).
+    """Support images per class, (n_way,), and query images of every class, given all `counts` (n_way,).
 
-    Raises InputError when a class has fewer than two pictures.
+    Raises InputError when a class has fewer than two images.
     """
     if counts.min() < 2:
         raise InputError(
-            "too-few-pictures", f"a class has {counts.min()} picture; this sampler needs 2 of each"
+            "too-few-pictures", f"a class has {counts.min()} image; this sampler needs 2 of each"
         )
     queries = int(min(MAX_QUERIES, counts.min() // 2))
     left = counts - queries
@@ -102,7 +102,7 @@ def shuffled(items: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _one_family(dataset: Dataset, rng) -> np.ndarray:
-    """Classes that have pictures: all of them, or those of one family large enough, drawn uniformly."""
+    """Classes that have images: all of them, or those of one family large enough, drawn uniformly."""
     classes = np.array([c for c, members in enumerate(dataset.by_class) if len(members)], dtype=int)
     if dataset.families is None:
         return classes
@@ -116,9 +116,9 @@ def _one_family(dataset: Dataset, rng) -> np.ndarray:
 def _draw(dataset: Dataset, classes, shots: np.ndarray, queries: int, at_least: np.ndarray, rng):
     """Support and query indices per class. `shots` (n_way,) is a maximum, `at_least` what must be reached.
 
-    Every class has `queries` pictures beside its `shots`.
+    Every class has `queries` images beside its `shots`.
     """
-    if dataset.groups is None:  # what `_split` gives where every picture is a group of its own
+    if dataset.groups is None:  # what `_split` gives where every image is a group of its own
         drawn = [
             np.split(shuffled(dataset.by_class[c], rng)[: shot + queries], [shot])
             for c, shot in zip(classes, shots, strict=True)
@@ -142,14 +142,14 @@ def _draw(dataset: Dataset, classes, shots: np.ndarray, queries: int, at_least: 
         "too-few-groups",
         f"class {dataset.class_names[short[0]]!r} of {dataset.name!r} has "
         f"{len(np.unique(groups[dataset.by_class[short[0]]]))} groups, too few to keep support and "
-        f"{queries} query pictures apart; ask for fewer shots or queries",
+        f"{queries} query images apart; ask for fewer shots or queries",
     )
 
 
 def _split(members: list[int], groups: np.ndarray, shots: int, queries: int, in_query: dict[int, bool]):
     """Support: the first `shots` of `members`; query: the next ones of groups that the support does not have.
 
-    A group goes to the support only if the class then still has `queries` pictures elsewhere.
+    A group goes to the support only if the class then still has `queries` images elsewhere.
     `in_query` holds the side of every group used so far, and is added to: a group met again in a
     later class (the same speaker) stays on its side.
     """
@@ -174,8 +174,8 @@ def _split(members: list[int], groups: np.ndarray, shots: int, queries: int, in_
 
 def _episode(dataset: Dataset, classes, support: Sequence, query: Sequence, source: str) -> Episode:
     return Episode(
-        support=dataset.pictures(support),
-        query=dataset.pictures(query),
+        support=dataset.images(support),
+        query=dataset.images(query),
         class_names=tuple(dataset.class_names[c] for c in classes),
         may_flip=dataset.may_flip,
         source=source,

@@ -23,7 +23,7 @@ try:
 except TypeError as error:
     print(error)
 """
-FUNCTIONS = {"adapt": ["network", "episode"], "extend": ["network", "delta"]}
+FUNCTIONS = {"adapt": ["network", "episode"], "add_classes": ["network", "delta"]}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -38,3 +38,9 @@ def test_a_function_can_be_called_whatever_was_imported_before(name, before):
 def test_every_public_name_is_there_after_its_first_use_too(name):
     assert callable(getattr(tinytrain, name)) and callable(getattr(tinytrain, name))
     assert inspect.signature(getattr(tinytrain, name)).parameters, "the real ones, not *args"
+
+
+@pytest.mark.parametrize("old, new", [("Pictures", "Images"), ("extend", "add_classes")])
+def test_a_former_name_works_and_says_the_new_one(old, new):
+    with pytest.warns(DeprecationWarning, match=f"is called tinytrain.{new} now"):
+        assert getattr(tinytrain, old) is getattr(tinytrain, new)

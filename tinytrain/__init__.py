@@ -5,18 +5,19 @@ names below are imported when they are first used, so that importing the package
 """
 
 from importlib import import_module
+from warnings import warn
 
 __version__ = "0.1.0"
 
 _PUBLIC = {
     "Budget": "tinytrain.plan.budget",
     "Episode": "tinytrain.episode.episode",
-    "Pictures": "tinytrain.episode.episode",
+    "Images": "tinytrain.episode.episode",
     "Predictor": "tinytrain.runtime.predict",
     "Store": "tinytrain.store",
     "adapt": "tinytrain.pipeline.adapt",
+    "add_classes": "tinytrain.pipeline.add_classes",
     "apply": "tinytrain.delta.delta",
-    "extend": "tinytrain.pipeline.add_classes",
     "load_backbone": "tinytrain.backbones.load",
     "load_delta": "tinytrain.delta.file",
     "load_network": "tinytrain.network.file",
@@ -24,12 +25,19 @@ _PUBLIC = {
     "save_network": "tinytrain.network.file",
 }
 
+# Former names; they work for one more version.
+_RENAMED = {"Pictures": "Images", "extend": "add_classes"}
+
 __all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str):
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
+    if name in _RENAMED:
+        new = _RENAMED[name]
+        warn(f"tinytrain.{name} is called tinytrain.{new} now", DeprecationWarning, stacklevel=2)
+        return __getattr__(new)
     raise AttributeError(f"module 'tinytrain' has no attribute {name!r}")
 
 

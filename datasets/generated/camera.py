@@ -1,6 +1,6 @@
 """What generated domains share: checked ranges, spread parameters, a pose in space and a cheap camera.
 
-A picture is drawn by `generate(class_id, picture_id, seed, size)` when it is read and depends on
+An image is drawn by `generate(class_id, image_id, seed, size)` when it is read and depends on
 the first three alone; `size` only changes its resolution. So nothing that is drawn before the
 camera may take a number of random values that depends on `size`.
 """
@@ -14,7 +14,7 @@ from PIL import Image, ImageFilter
 from tinytrain.base.errors import UsageError
 from tinytrain.datasets.dataset import Dataset
 
-USUAL = (range(48), 60, 0)  # classes, pictures per class and seed of a domain that is opened by its name
+USUAL = (range(48), 60, 0)  # classes, images per class and seed of a domain that is opened by its name
 
 
 def generated_dataset(
@@ -87,7 +87,7 @@ def pose(rng, side: int, degrees=(7, 14, 22), scale=(0.24, 0.46), shift: float =
     """A function from the object's coordinates (n, 2) to pixels: turned in space, seen in perspective.
 
     `degrees` are deviations of roll, pitch and yaw, `scale` the range of half the object's extent and
-    `shift` the largest distance from the centre, both as a share of the picture's `side`.
+    `shift` the largest distance from the centre, both as a share of the image's `side`.
     """
     roll, pitch, yaw = np.deg2rad(rng.normal(0, degrees))
     scale = rng.uniform(*scale) * side

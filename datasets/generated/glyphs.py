@@ -1,6 +1,6 @@
 """A generated domain: invented characters, written by many hands. Nothing to download.
 
-A class is a character of a few strokes. A picture of it has its own hand, pen, ink, sheet or
+A class is a character of a few strokes. An image of it has its own hand, pen, ink, sheet or
 board, pose, light, blur, noise and compression; colours say nothing about the class.
 """
 
@@ -26,7 +26,7 @@ PENS = ("ballpoint", "felt", "nib", "brush", "dry")
 
 
 def glyphs(classes: range = range(48), per_class: int = 60, seed: int = 0) -> Dataset:
-    """A dataset of `per_class` pictures of each of `classes`, drawn when they are read.
+    """A dataset of `per_class` images of each of `classes`, drawn when they are read.
 
     Disjoint ranges out of 0..N_CLASSES - 1 make disjoint source and target domains.
     Raises UsageError for classes that do not exist.
@@ -41,9 +41,9 @@ def class_name(class_id: int) -> str:
     return f"glyph {class_id:03d}"
 
 
-def generate(class_id: int, picture_id: int, seed: int, size: int) -> np.ndarray:
-    """Picture `picture_id` of class `class_id` as uint8 (size, size, 3)."""
-    rng = rng_for(seed, "glyphs", class_id, picture_id)
+def generate(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
+    """Image `image_id` of class `class_id` as uint8 (size, size, 3)."""
+    rng = rng_for(seed, "glyphs", class_id, image_id)
     ground, ink = _colours(rng)
     project = pose(rng, size * OVERSAMPLING, degrees=(5, 11, 11), scale=(0.32, 0.42), shift=0.05)
     sheet = _sheet(rng, ground, project, size)

@@ -1,6 +1,6 @@
 """A generated domain: leaves of invented plants where they grew, fell or were scanned. Nothing to download.
 
-A class is a species: a shape with its margin and veins, and usual colours. A picture of it has
+A class is a species: a shape with its margin and veins, and usual colours. An image of it has
 its own leaf, season, damage, ground, pose, shadow, light, blur, noise and compression.
 """
 
@@ -47,7 +47,7 @@ class Species:
 
 
 def leaves(classes: range = range(48), per_class: int = 60, seed: int = 0) -> Dataset:
-    """A dataset of `per_class` pictures of each of `classes`, drawn when they are read.
+    """A dataset of `per_class` images of each of `classes`, drawn when they are read.
 
     Disjoint ranges out of 0..N_CLASSES - 1 make disjoint source and target domains.
     Raises UsageError for classes that do not exist.
@@ -77,9 +77,9 @@ def species(class_id: int) -> Species:
     )
 
 
-def generate(class_id: int, picture_id: int, seed: int, size: int) -> np.ndarray:
-    """Picture `picture_id` of class `class_id` as uint8 (size, size, 3)."""
-    rng = rng_for(seed, "leaves", class_id, picture_id)
+def generate(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
+    """Image `image_id` of class `class_id` as uint8 (size, size, 3)."""
+    rng = rng_for(seed, "leaves", class_id, image_id)
     kind = species(class_id)
     scene = ground(rng, size)
     own = np.clip(kind.numbers + rng.normal(0, 0.05, 6), 0, 1)

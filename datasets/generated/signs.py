@@ -1,7 +1,7 @@
 """A generated domain: road signs as a cheap camera sees them. Nothing to download.
 
-A class is a body (outline and colours) with a symbol; a picture of it has its own pose,
-background, light, shadow, blur, noise and compression. A picture depends on (class, picture,
+A class is a body (outline and colours) with a symbol; an image of it has its own pose,
+background, light, shadow, blur, noise and compression. An image depends on (class, image,
 seed) alone; `size` only changes its resolution.
 """
 
@@ -26,7 +26,7 @@ CLUTTER = 9
 
 
 def signs(classes: range = range(48), per_class: int = 60, seed: int = 0) -> Dataset:
-    """A dataset of `per_class` pictures of each of `classes`, drawn when they are read.
+    """A dataset of `per_class` images of each of `classes`, drawn when they are read.
 
     Disjoint ranges out of 0..N_CLASSES - 1 make disjoint source and target domains.
     Raises UsageError for classes that do not exist.
@@ -42,9 +42,9 @@ def class_name(class_id: int) -> str:
     return f"{body} {symbol}"
 
 
-def generate(class_id: int, picture_id: int, seed: int, size: int) -> np.ndarray:
-    """Picture `picture_id` of class `class_id` as uint8 (size, size, 3)."""
-    rng = rng_for(seed, "signs", class_id, picture_id)
+def generate(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
+    """Image `image_id` of class `class_id` as uint8 (size, size, 3)."""
+    rng = rng_for(seed, "signs", class_id, image_id)
     body, symbol = _parts(class_id)
     canvas = _background(rng, size * OVERSAMPLING)
     _draw_sign(canvas, BODIES[body], SYMBOLS[symbol], rng)

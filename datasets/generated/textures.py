@@ -1,6 +1,6 @@
 """A generated domain: materials seen from near. Nothing to download.
 
-A class is a family of patterns with parameters, a usual palette and a relief. A picture of it has
+A class is a family of patterns with parameters, a usual palette and a relief. An image of it has
 its own piece of material, dye, wear, distance, pose, folds, light, blur, noise and compression.
 """
 
@@ -27,12 +27,12 @@ from tinytrain.datasets.generated.sign_shapes import box, disc
 
 VARIANTS = 16
 N_CLASSES = VARIANTS * len(FAMILIES)
-FINEST = 128  # smaller pictures are drawn this large and shrunk: patterns of a few pixels would alias
+FINEST = 128  # smaller images are drawn this large and shrunk: patterns of a few pixels would alias
 
 
 @dataclass(frozen=True)
 class Material:
-    """A family with its parameters; `across` cells fill a picture, `palette` is (3, 3) RGB."""
+    """A family with its parameters; `across` cells fill an image, `palette` is (3, 3) RGB."""
 
     family: str
     parameters: np.ndarray
@@ -44,7 +44,7 @@ class Material:
 
 
 def textures(classes: range = range(48), per_class: int = 60, seed: int = 0) -> Dataset:
-    """A dataset of `per_class` pictures of each of `classes`, drawn when they are read.
+    """A dataset of `per_class` images of each of `classes`, drawn when they are read.
 
     Disjoint ranges out of 0..N_CLASSES - 1 make disjoint source and target domains.
     Raises UsageError for classes that do not exist.
@@ -83,9 +83,9 @@ def _palette(rng, contrast: float) -> np.ndarray:
     return np.stack([middle - apart, between, middle + apart])
 
 
-def generate(class_id: int, picture_id: int, seed: int, size: int) -> np.ndarray:
-    """Picture `picture_id` of class `class_id` as uint8 (size, size, 3)."""
-    rng = rng_for(seed, "textures", class_id, picture_id)
+def generate(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
+    """Image `image_id` of class `class_id` as uint8 (size, size, 3)."""
+    rng = rng_for(seed, "textures", class_id, image_id)
     kind, factor = material(class_id), max(1, -(-FINEST // size))
     side = size * factor
     u, v = _coordinates(kind, rng, side)
@@ -97,7 +97,7 @@ def generate(class_id: int, picture_id: int, seed: int, size: int) -> np.ndarray
 
 
 def _coordinates(kind: Material, rng, side: int):
-    """(u, v) of every pixel in cells, float32 (side, side): distance, pose and folds of this picture."""
+    """(u, v) of every pixel in cells, float32 (side, side): distance, pose and folds of this image."""
     at = (np.arange(side, dtype=np.float32) + 0.5) / side - 0.5
     tilt = rng.normal(0, 0.22, 2)
     depth = (1 + np.float32(tilt[0]) * at[None, :] + np.float32(tilt[1]) * at[:, None]).astype(np.float32)
@@ -140,7 +140,7 @@ def _dyed(kind: Material, tone: np.ndarray, light: np.ndarray, rng) -> Image.Ima
 
 
 def _cover(scene: Image.Image, rng) -> None:
-    """At times the material ends inside the picture, or something lies on it."""
+    """At times the material ends inside the image, or something lies on it."""
     side, draw = scene.width, ImageDraw.Draw(scene)
     where = rng.random()
     colour = as_bytes(rng.uniform(25, 210) + rng.normal(0, 25, 3))

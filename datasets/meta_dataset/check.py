@@ -52,5 +52,5 @@ def _lacks(found, facts: dict) -> list[str]:
     if not lacks and facts["classes"] < facts["classes_expected"]:
         lacks.append(f"{facts['classes_expected'] - facts['classes']:,} classes")
     if not lacks and facts["pictures"] < facts["pictures_expected"]:
-        lacks.append(f"{facts['pictures_expected'] - facts['pictures']:,} pictures")
+        lacks.append(f"{facts['pictures_expected'] - facts['pictures']:,} images")
     return lacks

@@ -9,7 +9,7 @@ import numpy as np
 
 from tinytrain.base.errors import InputError
 from tinytrain.datasets.dataset import Made
-from tinytrain.datasets.meta_dataset.listing import Listing, Row, broken, listing_of, names_in, pictures_in
+from tinytrain.datasets.meta_dataset.listing import Listing, Row, broken, images_in, listing_of, names_in
 from tinytrain.episode.decode import fit
 
 SIDE = 28  # pixels of a QuickDraw bitmap
@@ -26,7 +26,7 @@ def omniglot(root: Path) -> Listing:
     rows = []
     for alphabet in names_in(root / "images_evaluation"):
         for character in names_in(root / "images_evaluation" / alphabet):
-            for path in pictures_in(root, f"images_evaluation/{alphabet}/{character}"):
+            for path in images_in(root, f"images_evaluation/{alphabet}/{character}"):
                 drawer = Path(path).stem.rpartition("_")[2]
                 rows.append(Row(f"{alphabet}/{character}", path, f"{alphabet} {drawer}"))
     return listing_of(root, rows)
@@ -36,7 +36,7 @@ def traffic_signs(root: Path) -> Listing:
     """``Final_Training/Images/<class>/<track>_<frame>.ppm``. The frames of a track show one sign: a group."""
     rows = []
     for sign in names_in(root / "Final_Training" / "Images"):
-        for path in pictures_in(root, f"Final_Training/Images/{sign}"):
+        for path in images_in(root, f"Final_Training/Images/{sign}"):
             rows.append(Row(sign, path, f"{sign} {Path(path).name.partition('_')[0]}"))
     return listing_of(root, rows)
 

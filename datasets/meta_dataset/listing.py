@@ -1,4 +1,4 @@
-"""What lies in a downloaded data set: every picture with its class, found by names alone, decoded later."""
+"""What lies in a downloaded data set: every image with its class, found by names alone, decoded later."""
 
 import json
 import os
@@ -13,15 +13,15 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.files import read_bytes
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.folder import printable
-from tinytrain.episode.decode import SUFFIXES, load_picture
+from tinytrain.episode.decode import SUFFIXES, load_image
 
 MAX_LIST = 2**30  # bytes of a list file; the largest known one, the annotations of MSCOCO, holds 469 MB
 
 
 class Row(NamedTuple):
-    """One picture: its class, its file below the root, and what it must not be separated from.
+    """One image: its class, its file below the root, and what it must not be separated from.
 
-    `box` (left, top, right, bottom) in pixels cuts the picture out of its file.
+    `box` (left, top, right, bottom) in pixels cuts the image out of its file.
     """
 
     class_name: str
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """Pictures of all classes found, and files that should be there and are not.
+    """Images of all classes found, and files that should be there and are not.
 
     `labels` is (n,) int32 into `class_names`, `groups` (n,) int32 or None; `names` and `read` as in Dataset.
     """
@@ -76,7 +76,7 @@ def listing_of(root: Path, rows: Iterable[Row]) -> Listing:
         class_names=tuple(classes),
         labels=np.array([number[row.class_name] for row in kept], dtype=np.int32),
         names=[printable(row.path) for row in kept],
-        read=lambda i, size: load_picture(root / kept[i].path, size, box=kept[i].box),
+        read=lambda i, size: load_image(root / kept[i].path, size, box=kept[i].box),
         groups=_numbered([row.group for row in kept]) if grouped else None,
         missing=missing,
     )
@@ -96,8 +96,8 @@ def names_in(folder: Path) -> list[str]:
         return []
 
 
-def pictures_in(root: Path, folder: str) -> list[str]:
-    """Picture files in a folder below `root`, as sorted paths from the root."""
+def images_in(root: Path, folder: str) -> list[str]:
+    """Image files in a folder below `root`, as sorted paths from the root."""
     return [f"{folder}/{name}" for name in names_in(root / folder) if name.lower().endswith(SUFFIXES)]
 
 

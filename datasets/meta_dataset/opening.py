@@ -17,7 +17,7 @@ def open_target(name: str, folder: str | os.PathLike, part: str = "test") -> Dat
     """The classes of `part` of the set `name`, whose download lies in `folder` or in its usual place below.
 
     Parts: ``test`` (Meta-Dataset's test classes), ``all``, and with a splits file in the folder ``train`` and
-    ``valid``. Pictures are found by name and decoded one at a time. Raises InputError with code
+    ``valid``. Images are found by name and decoded one at a time. Raises InputError with code
     ``target-missing``, ``target-broken`` or ``splits-missing`` and UsageError for another name or part.
     """
     if name not in TARGETS or part not in PARTS:

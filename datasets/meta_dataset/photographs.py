@@ -6,9 +6,9 @@ from tinytrain.datasets.meta_dataset.listing import (
     Listing,
     Row,
     broken,
+    images_in,
     listing_of,
     names_in,
-    pictures_in,
     read_json,
     read_lines,
 )
@@ -29,7 +29,7 @@ def aircraft(root: Path) -> Listing:
         path = root / "data" / f"images_variant_{part}.txt"
         for name, variant in read_lines(path, 2):
             if name not in boxes:
-                raise broken(path, f"names picture {name!r}, which has no box in images_box.txt")
+                raise broken(path, f"names image {name!r}, which has no box in images_box.txt")
             rows.append(Row(variant, f"data/images/{name}.jpg", box=boxes[name]))
     return listing_of(root, rows)
 
@@ -42,7 +42,7 @@ def flowers(root: Path) -> Listing:
 
 
 def birds(root: Path) -> Listing:
-    """``images.txt``: number and ``<class>/<file>`` below ``images``; whole pictures, as in Meta-Dataset."""
+    """``images.txt``: number and ``<class>/<file>`` below ``images``; whole images, as in Meta-Dataset."""
     files = [name for _, name in read_lines(root / "images.txt", 2)]
     return listing_of(root, [Row(name.partition("/")[0], f"images/{name}") for name in files])
 
@@ -50,7 +50,7 @@ def birds(root: Path) -> Listing:
 def textures(root: Path) -> Listing:
     """``images/<class>/<file>.jpg``."""
     classes = names_in(root / "images")
-    return listing_of(root, [Row(c, path) for c in classes for path in pictures_in(root, f"images/{c}")])
+    return listing_of(root, [Row(c, path) for c in classes for path in images_in(root, f"images/{c}")])
 
 
 def fungi(root: Path) -> Listing:
@@ -70,7 +70,7 @@ def fungi(root: Path) -> Listing:
 def objects(root: Path) -> Listing:
     """``train2017/<id>.jpg`` and ``instances_train2017.json``, there or in ``annotations``.
 
-    One picture per annotated object, cut out with a fifth more around it. Objects of one file form a group.
+    One image per annotated object, cut out with a fifth more around it. Objects of one file form a group.
     """
     inside = root / "annotations" / "instances_train2017.json"
     path = inside if inside.is_file() else root / "instances_train2017.json"
@@ -93,7 +93,7 @@ def objects(root: Path) -> Listing:
 
 
 def _box(box: list[float]) -> tuple[int, int, int, int]:
-    """Edges of the pixels that the enlarged (left, top, width, height) touches; may pass the picture's."""
+    """Edges of the pixels that the enlarged (left, top, width, height) touches; may pass the image's."""
     x, y, width, height = box
     left, top = x - width * (BOX_SCALE - 1) / 2, y - height * (BOX_SCALE - 1) / 2
     right, bottom = left + width * BOX_SCALE, top + height * BOX_SCALE

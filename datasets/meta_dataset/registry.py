@@ -14,7 +14,7 @@ class Target:
 
     `meta_name` is Meta-Dataset's name. `files` are the downloads and `folder` is what they unpack to or what
     Meta-Dataset calls their folder; `mark` are patterns of which the root of the set holds one. `test` counts
-    the classes and pictures that are tested on, as in Meta-Dataset's own specification of the set. `size` is
+    the classes and images that are tested on, as in Meta-Dataset's own specification of the set. `size` is
     roughly what there is to download; nothing depends on it.
     """
 
@@ -85,7 +85,7 @@ TARGETS = {
     "mscoco": Target(
         "mscoco", photographs.objects, "mscoco", ("train2017", "instances_train2017.json"),
         "https://cocodataset.org/#download", ("train2017.zip", "annotations_trainval2017.zip"),
-        "19.5 GB", "annotations CC BY 4.0; pictures: terms of Flickr", "Lin et al. 2014, Microsoft COCO",
+        "19.5 GB", "annotations CC BY 4.0; images: terms of Flickr", "Lin et al. 2014, Microsoft COCO",
         (40, 346_980),
     ),
 }  # fmt: skip

@@ -21,7 +21,7 @@ class _StageClock(Clock):
 
 
 class SimulatedMachine(Machine):
-    """Runs programs in at most `arena_bytes`; one picture at a time, as `tally` is not shared by threads.
+    """Runs programs in at most `arena_bytes`; one image at a time, as `tally` is not shared by threads.
 
     `programs` are those that ran, as they were placed for the board, the probe's first.
     """

@@ -57,7 +57,7 @@ def _memory(facts: dict) -> list[tuple[str, str]]:
         lines.append(
             (
                 "flash",
-                f"not in it: {format_bytes(facts['support_pictures'])} of pictures to adapt to",
+                f"not in it: {format_bytes(facts['support_pictures'])} of images to adapt to",
             )
         )
     return lines
@@ -67,7 +67,7 @@ def _counted(facts: dict) -> list[tuple[str, str]]:
     c, a = facts["counted"], facts["accuracy"]
     lines = []
     if a["n_query"]:
-        lines.append(("accuracy", f"{a['before']:.1%} -> {a['after']:.1%} on {a['n_query']} pictures"))
+        lines.append(("accuracy", f"{a['before']:.1%} -> {a['after']:.1%} on {a['n_query']} images"))
     same = "as planned" if c["network_macs"] == c["planned_network_macs"] else "NOT AS PLANNED"
     lines += [
         (

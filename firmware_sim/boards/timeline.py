@@ -18,7 +18,7 @@ STAGES = {
     RESULT: "result",
     PREDICT: "queries",
 }
-# What a workspace runs, by the start of its name: kinds of segments, of each the one with most pictures.
+# What a workspace runs, by the start of its name: kinds of segments, of each the one with most images.
 WORK = {
     "workspace (probe": ("prefix", "embed", "tap"),
     "workspace (fill": ("prefix",),
@@ -35,7 +35,7 @@ KINDS = {
     "trained": "trained numbers",
     "scatter": "head",
     "head": "head",
-    "picture": "pictures",
+    "image": "pictures",
     "augmented": "pictures",
 }
 INNER, OTHER = "inner values", "other"
@@ -114,7 +114,7 @@ def _work(program: Program, kinds: Sequence[str], stage: int, base: int) -> Iter
 
 
 def _segment(program: Program, kind: str):
-    """The segment of `kind` with most pictures; None where there is none, or it need not run."""
+    """The segment of `kind` with most images; None where there is none, or it need not run."""
     if kind == "frozen":
         kind = "none" if cached_whole(program.detail["resources"]) else "prefix"
     named = [s for name, s in program.segments.items() if name == kind or name.split()[0] == kind]

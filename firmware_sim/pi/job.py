@@ -1,7 +1,7 @@
 """One whole adaptation, written down so that two machines can be compared: ``job.py OUT.npz QUERIES PHOTOS``.
 
-The default job of the README (five classes, five pictures each, 1 MB) on the shipped backbone, judged by
-QUERIES pictures per class, all from the folder PHOTOS: drawing them anew would give other pictures on another
+The default job of the README (five classes, five images each, 1 MB) on the shipped backbone, judged by
+QUERIES images per class, all from the folder PHOTOS: drawing them anew would give other images on another
 machine. The job is the same on every machine up to the rounding of floating point.
 """
 
@@ -19,7 +19,7 @@ WAY, SHOTS, SEED = 5, 5, 0
 
 
 def job(queries: int, photos: str) -> Episode:
-    """The pictures of the job, from a folder with a folder per class."""
+    """The images of the job, from a folder with a folder per class."""
     return sample_episode(folder_dataset(photos), WAY, SHOTS, queries, SEED, 0)
 
 

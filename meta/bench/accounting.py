@@ -15,7 +15,7 @@ PUBLISHED_BATCH = 100
 
 
 def saved_inputs(layers: Sequence[Layer], updates: Sequence[Update]) -> int:
-    """Values per picture that the gradients of the updated weights read, only the channels they read.
+    """Values per image that the gradients of the updated weights read, only the channels they read.
 
     Output-channel slices of a pointwise layer read every input channel, those of a depthwise layer their own.
     """
@@ -30,7 +30,7 @@ def saved_inputs(layers: Sequence[Layer], updates: Sequence[Update]) -> int:
 
 
 def saved_activations(layers: Sequence[Layer], updates: Sequence[Update]) -> int:
-    """Bytes per picture that a framework keeps for the backward pass, float32.
+    """Bytes per image that a framework keeps for the backward pass, float32.
 
     Inputs of the convolutions whose weights are updated; from the shallowest update on also the inputs of
     normalisation and of ReLU. Numbers beyond `layers` are those of their lite residual modules.
@@ -48,6 +48,6 @@ def saved_activations(layers: Sequence[Layer], updates: Sequence[Update]) -> int
 
 
 def memory_at_batch(layers: Sequence[Layer], updates: Sequence[Update], n_numbers: int, batch: int) -> int:
-    """16 bytes per trained number, and saved activations of `batch` pictures or the peak of inference."""
+    """16 bytes per trained number, and saved activations of `batch` images or the peak of inference."""
     saved = batch * saved_activations(layers, updates)
     return BYTES_PER_WEIGHT * n_numbers + max(saved, peak_activation(layers))

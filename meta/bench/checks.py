@@ -10,7 +10,7 @@ import numpy as np
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import Dataset
-from tinytrain.episode.episode import Episode, Pictures
+from tinytrain.episode.episode import Episode, Images
 from tinytrain.meta.bench.sampler import Sampler
 
 FRAMES, CLASSES, EPISODES = 40, 8, 60  # on which samplers are tried
@@ -23,20 +23,18 @@ def _places(dataset: Dataset) -> dict[str, int]:
     if len(places) != len(dataset):
         raise InputError(
             "names-repeat",
-            f"{dataset.name!r} has {len(dataset)} pictures with {len(places)} names; give each one its own",
+            f"{dataset.name!r} has {len(dataset)} images with {len(places)} names; give each one its own",
         )
     return places
 
 
 def require_apart(dataset: Dataset, episode: Episode) -> None:
-    """Raise InputError ``leak`` for a picture that comes twice, or a group on both sides."""
+    """Raise InputError ``leak`` for an image that comes twice, or a group on both sides."""
     places = _places(dataset)
     support, query = ([places[name] for name in side.names] for side in (episode.support, episode.query))
     repeated = len(support) + len(query) - len({*support, *query})
     if repeated:
-        raise InputError(
-            "leak", f"{episode.source}: {repeated} pictures were drawn twice; correct the sampler"
-        )
+        raise InputError("leak", f"{episode.source}: {repeated} images were drawn twice; correct the sampler")
     if dataset.groups is not None:
         shared = np.intersect1d(dataset.groups[support], dataset.groups[query])
         if len(shared):
@@ -46,7 +44,7 @@ def require_apart(dataset: Dataset, episode: Episode) -> None:
 
 
 def frames(classes: int = CLASSES, length: int = FRAMES) -> Dataset:
-    """Classes that are films: neighbouring pictures are near-duplicates. A name is film/frame."""
+    """Classes that are films: neighbouring images are near-duplicates. A name is film/frame."""
     labels = np.repeat(np.arange(classes, dtype=np.int32), length)
     return Dataset(
         name="frames",
@@ -62,7 +60,7 @@ def order_in_the_draw(
 ) -> list[str]:
     """What gives away that ``sample(dataset, index)`` does not shuffle inside a class; empty if it does.
 
-    Two counts over the classes of `episodes` draws: pictures next to each other in the file, of which m out
+    Two counts over the classes of `episodes` draws: images next to each other in the file, of which m out
     of n drawn at random give m (m - 1) / n, and draws that contain a given place, m / n for every place.
     """
     dataset = dataset or frames()
@@ -107,10 +105,10 @@ def _frames_by_class(episode: Episode) -> list[np.ndarray]:
 
 
 def with_random_labels(episode: Episode, seed: int) -> Episode:
-    """The same pictures with labels dealt out at random on either side: nothing can be learned but chance."""
+    """The same images with labels dealt out at random on either side: nothing can be learned but chance."""
 
-    def dealt(pictures: Pictures, side: str) -> Pictures:
-        labels = rng_for(seed, "random labels", side, episode.source).permutation(pictures.labels)
-        return replace(pictures, labels=labels)
+    def dealt(images: Images, side: str) -> Images:
+        labels = rng_for(seed, "random labels", side, episode.source).permutation(images.labels)
+        return replace(images, labels=labels)
 
     return replace(episode, support=dealt(episode.support, "support"), query=dealt(episode.query, "query"))

@@ -30,7 +30,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """An SVG picture; `file` is its name beside the Markdown page."""
+    """An SVG image; `file` is its name beside the Markdown page."""
 
     file: str
     title: str

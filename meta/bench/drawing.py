@@ -114,7 +114,7 @@ def labels(anchors: Sequence[tuple[float, float]], names: Sequence[str]) -> list
     return parts
 
 
-def picture(parts: Sequence[str], title: str, height: float = TOP + PLOT + BOTTOM) -> str:
+def image(parts: Sequence[str], title: str, height: float = TOP + PLOT + BOTTOM) -> str:
     """The whole SVG."""
     return "\n".join(
         [

@@ -57,7 +57,7 @@ def _require_code(code: str) -> None:
 
 
 def drawn(dataset: Dataset, job: Job, size: int) -> Episode:
-    """The episode of a job, its pictures decoded once for all policies. Raises InputError for a leak."""
+    """The episode of a job, its images decoded once for all policies. Raises InputError for a leak."""
     episode = job.sampler.draw(dataset, job.seed)
     require_apart(dataset, episode)
     return replace(episode, support=episode.support.held(size), query=episode.query.held(size))

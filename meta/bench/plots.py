@@ -9,9 +9,9 @@ from tinytrain.meta.bench.drawing import (
     WIDTH,
     across,
     frame,
+    image,
     labels,
     mark,
-    picture,
     text,
     upwards,
 )
@@ -67,7 +67,7 @@ def _scatter(points: Sequence[Point], x, ticks, x_title: str) -> str:
         )
         parts.append(mark(k, at, y.at(p.accuracy)))
     parts += labels([(x.at(p.cost), y.at(p.accuracy)) for p in points], [p.name for p in points])
-    return picture(parts, f"accuracy against {x_title}")
+    return image(parts, f"accuracy against {x_title}")
 
 
 def against_shots(lines: Mapping[str, Sequence[Point]]) -> str:
@@ -75,7 +75,7 @@ def against_shots(lines: Mapping[str, Sequence[Point]]) -> str:
     points = [p for line in lines.values() for p in line]
     shots = sorted({p.cost for p in points})
     x, y = across(0, max(shots)), _accuracy_axis(points)
-    parts = frame(x, y, "pictures per class (shots)", "accuracy, %", [(s, f"{s:g}") for s in shots])
+    parts = frame(x, y, "images per class (shots)", "accuracy, %", [(s, f"{s:g}") for s in shots])
     for k, line in enumerate(lines.values()):
         colour = COLOURS[k % len(COLOURS)]
         path = "L".join(f"{x.at(p.cost):.1f} {y.at(p.accuracy):.1f}" for p in line)
@@ -86,7 +86,7 @@ def against_shots(lines: Mapping[str, Sequence[Point]]) -> str:
             parts.append(f'<path d="M{at:.1f} {ends[0]:.1f}V{ends[1]:.1f}" stroke="{colour}"/>')
             parts.append(f'<circle cx="{at:.1f}" cy="{y.at(p.accuracy):.1f}" r="3.5" fill="{colour}"/>')
     ends = [(x.at(line[-1].cost), y.at(line[-1].accuracy)) for line in lines.values()]
-    return picture([*parts, *labels(ends, list(lines))], "accuracy against shots")
+    return image([*parts, *labels(ends, list(lines))], "accuracy against shots")
 
 
 ROW, NAMES = 26, 190  # height of a bar, width of the names beside the bars
@@ -113,4 +113,4 @@ def time_per_stage(methods: Mapping[str, Mapping[str, float]]) -> str:
             )
             x += spent * scale
         parts.append(text(x + 6, y + LINE - 3, f"{sum(seconds.values()):.2f} s"))
-    return picture(parts, "seconds per stage", 42 + ROW * len(methods) + 10)
+    return image(parts, "seconds per stage", 42 + ROW * len(methods) + 10)

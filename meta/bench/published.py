@@ -39,7 +39,7 @@ def published_blocks(groups: list[dict]) -> list[Block]:
     header = ("backbone, method", "MiB published", "MiB ours", "M MACs published", "M MACs ours")
     return [
         *blocks,
-        Heading("Memory and backward MACs of one picture as published", 3),
+        Heading("Memory and backward MACs of one image as published", 3),
         Text(
             "FullTrain and TinyTL at batch 100, the others at batch 1: 16 bytes per trained weight + peak"
             " activation of inference. The checkpoints lack the head convolution that the published "

@@ -16,8 +16,8 @@ COUNTED = (
     "Arena: the most bytes that were really held, on any episode. As published: 16 bytes per trained "
     "weight + peak activation of inference at batch 1; full and tinytl with saved activations at batch "
     "100. Equal batch 1: one rule for all, 16 bytes per trained number + what a framework saves for the "
-    "backward pass of one picture, or the peak of inference. Backward MACs: of one back-propagated "
-    "picture, as published; per pseudo-query, which is what a step costs, in per cent of a full backward "
+    "backward pass of one image, or the peak of inference. Backward MACs: of one back-propagated "
+    "image, as published; per pseudo-query, which is what a step costs, in per cent of a full backward "
     "pass. Total MACs: all that an adaptation executes. Seconds on the machine of the run, one thread."
 )
 
@@ -140,7 +140,7 @@ def _by_pack(group: dict) -> list[Block]:
 def _costs(group: dict) -> Table:
     header = (
         "policy", "budget, bytes", "arena, bytes", "as published, MiB", "equal batch 1, MiB",
-        "trained numbers", "backward MACs per picture", "per pseudo-query", "total MACs", "seconds",
+        "trained numbers", "backward MACs per image", "per pseudo-query", "total MACs", "seconds",
     )  # fmt: skip
     rows = []
     for method in group["methods"]:

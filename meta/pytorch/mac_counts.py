@@ -12,14 +12,14 @@ def _segment(program: Program, name: str) -> int:
 
 
 def passes(program: Program, kind: str, count: int) -> int:
-    """MACs of "embed" or "backward" over `count` pictures, split as the engine splits them."""
+    """MACs of "embed" or "backward" over `count` images, split as the engine splits them."""
     r = program.detail["resources"]
     shares = partition(count, r.partitions, r.micro)
     return sum(_segment(program, f"{kind} {last - first}") for share in shares for first, last in share)
 
 
 def torch_backward(network: Network, trained: dict[int, bool], cut: int) -> int:
-    """One picture: gradients of the inputs behind `cut`, and of whole weights where `trained` is true."""
+    """One image: gradients of the inputs behind `cut`, and of whole weights where `trained` is true."""
     inputs = sum(layer.macs for layer in network.layers[cut + 1 :])
     return inputs + sum(network.layers[i].macs for i, weight in trained.items() if weight)
 

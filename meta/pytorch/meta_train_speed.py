@@ -2,8 +2,8 @@
 
     python -m tinytrain.meta.pytorch.meta_train_speed --backbone mcunet-5fps.pkl [--threads 2] [--episodes 5]
 
-A step is a forward pass of all pictures of an episode, the loss, its exact gradient through support and
-queries, and AdamW on every weight and bias. Pictures are made beforehand for both. Losses and gradients must
+A step is a forward pass of all images of an episode, the loss, its exact gradient through support and
+queries, and AdamW on every weight and bias. Images are made beforehand for both. Losses and gradients must
 agree before anything is timed. Without PyTorch this engine is timed alone, and that is said.
 """
 
@@ -33,14 +33,14 @@ def episodes(size: int, count: int, way: int, shots: int, queries: int) -> list[
     for k in range(count):
         drawn = sample_episode(dataset, way, shots, queries, 0, k)
         sides = (drawn.support, drawn.query)
-        pictures = np.stack([s.read(i, size) for s in sides for i in range(len(s))])
+        images = np.stack([s.read(i, size) for s in sides for i in range(len(s))])
         labels = np.concatenate([s.labels for s in sides]).astype(np.int64)
-        made.append(Batch(pictures, labels, len(drawn.support)))
+        made.append(Batch(images, labels, len(drawn.support)))
     return made
 
 
 class Ours:
-    """The step of `tinytrain.meta.training.metatrain`, without what makes its pictures."""
+    """The step of `tinytrain.meta.training.metatrain`, without what makes its images."""
 
     def __init__(self, network: Network, capacity: int, threads: int):
         self.whole = Whole(network, capacity, lanes=threads)
@@ -50,7 +50,7 @@ class Ours:
 
     def gradient(self, batch: Batch) -> tuple[float, np.ndarray]:
         self.whole.values = self.values
-        loss = episode_loss(self.whole.forward(batch.pictures)[0], batch.labels, batch.n_support, SCALE)
+        loss = episode_loss(self.whole.forward(batch.images)[0], batch.labels, batch.n_support, SCALE)
         self.whole.backward(loss.gradient)
         return loss.value, self.whole.gradient
 
@@ -79,7 +79,7 @@ class Theirs:
         """Loss and, for `slots`, the gradient in the order of the flat vector."""
         torch, twin, n = self.torch, self.twin_module, batch.n_support
         self.optimizer.zero_grad(set_to_none=True)
-        embeddings = self.twin.embed(self.twin.inputs(twin.planes(batch.pictures)))
+        embeddings = self.twin.embed(self.twin.inputs(twin.planes(batch.images)))
         labels = torch.from_numpy(batch.labels)
         means = twin.prototypes(embeddings[:n], torch.nn.functional.one_hot(labels[:n]).float())
         loss = twin.losses(embeddings[n:], means, labels[n:], SCALE).mean()
@@ -105,11 +105,11 @@ def seconds_per_step(step, batches: list[Batch]) -> float:
 
 def measure(network: Network, options, show) -> float | None:
     """PyTorch / ours in seconds per episode; None without PyTorch. Raises SystemExit where they disagree."""
-    pictures = options.way * (options.shots + options.queries)
+    images = options.way * (options.shots + options.queries)
     batches = episodes(
         network.preprocessing.size, options.episodes, options.way, options.shots, options.queries
     )
-    ours = Ours(network, pictures, options.threads)
+    ours = Ours(network, images, options.threads)
     try:
         import torch
     except ModuleNotFoundError:
@@ -132,7 +132,7 @@ def measure(network: Network, options, show) -> float | None:
         for name, step in sides.items():
             best[name] = min(best[name], seconds_per_step(step, batches))
     for name, seconds in best.items():
-        show(f"{name:<24}{1 / seconds:>8.2f} episodes/s  {1e3 * seconds:>8.1f} ms  {pictures} pictures each")
+        show(f"{name:<24}{1 / seconds:>8.2f} episodes/s  {1e3 * seconds:>8.1f} ms  {images} images each")
     ours.whole.close()
     if not theirs:
         return None

@@ -28,12 +28,12 @@ MICRO = (1, 5, COUNT)
 
 
 def support_episode(network: Network) -> Episode:
-    """A 5-way 5-shot episode of the generated domain without queries, its pictures held in memory."""
+    """A 5-way 5-shot episode of the generated domain without queries, its images held in memory."""
     drawn = sample_episode(open_dataset("signs"), WAY, SHOTS, 0, seed=0)
     return replace(drawn, support=drawn.support.held(network.preprocessing.size))
 
 
-def pictures_of(network: Network, episode: Episode) -> np.ndarray:
+def images_of(network: Network, episode: Episode) -> np.ndarray:
     return np.stack([episode.support.read(i, network.preprocessing.size) for i in range(COUNT)])
 
 
@@ -46,7 +46,7 @@ def everything(network: Network) -> Recipe:
 
 
 class Whole:
-    """The engine with nothing frozen and nothing cached, `micro` pictures per call on `lanes` lanes."""
+    """The engine with nothing frozen and nothing cached, `micro` images per call on `lanes` lanes."""
 
     def __init__(self, network: Network, episode: Episode, micro: int, lanes: int):
         resources = Resources(0, micro, lanes, COUNT, COUNT)
@@ -64,7 +64,7 @@ class Whole:
         self.trainer.grad[:] = rng_for(0, "gradient").standard_normal(self.trainer.grad.shape)
 
     def load(self) -> None:
-        """The first pictures and embedding gradients into the first lane, for whoever runs its segments."""
+        """The first images and embedding gradients into the first lane, for whoever runs its segments."""
         lane = self.trainer.backward_lanes[0]
         for row in range(self.trainer.resources.micro):
             self.trainer.load(lane, row, self.items[row])
@@ -102,7 +102,7 @@ class Whole:
 def schedule_of(fit, labels: np.ndarray, seed: int = 0) -> list[tuple[list[int], list[int]]]:
     """For each step of an adaptation by `fit` the views, and the positions that the gradient goes through.
 
-    One view for every support picture; positions in the support. For supports that a step sees whole.
+    One view for every support image; positions in the support. For supports that a step sees whole.
     """
     rng, found = rng_for(seed, "steps"), []
     for number in range(1, fit.recipe.steps + 1):

@@ -1,4 +1,4 @@
-"""This engine against PyTorch: same weights, same pictures, same number of threads, in one run.
+"""This engine against PyTorch: same weights, same images, same number of threads, in one run.
 
     python -m tinytrain.meta.pytorch.speed [--backbone NET] [--json FILE] [--only a,b,c1,c2]
 
@@ -25,7 +25,7 @@ from tinytrain.base.files import write_bytes
 from tinytrain.base.units import format_count
 from tinytrain.kernels.blas import library
 from tinytrain.meta.pytorch import mac_counts as executed
-from tinytrain.meta.pytorch.our_side import COUNT, MICRO, Whole, pictures_of, support_episode, variants
+from tinytrain.meta.pytorch.our_side import COUNT, MICRO, Whole, images_of, support_episode, variants
 from tinytrain.meta.pytorch.timing import Timing, alternately, in_turn, kernel_lines, matmul_ceiling
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
@@ -116,7 +116,7 @@ class Benchmark:
     def __init__(self, network: Network, repeats: int):
         self.network, self.repeats = network, repeats
         self.episode = support_episode(network)
-        self.pictures = pictures_of(network, self.episode)
+        self.images = images_of(network, self.episode)
         self.twin, self.training = load_torch()
         self.formats = list(self.twin.FORMATS) if self.twin else []
         self.parts: dict[int, dict[str, Timing]] = {}
@@ -129,7 +129,7 @@ class Benchmark:
         if not self.twin:
             return {}
         whole = Whole(self.network, self.episode, micro=1, lanes=1)
-        found = self.twin.differences(whole, self.pictures, self.episode.support.labels)
+        found = self.twin.differences(whole, self.images, self.episode.support.labels)
         for what, value in found.items():
             if not value <= AGREE:
                 raise SystemExit(f"the sides disagree on {what} by {value:.1e}: nothing is timed")
@@ -140,7 +140,7 @@ class Benchmark:
         rows = []
         for count, wholes in ((1, {"": single}), (COUNT, many)):
             ours = {how: lambda w=whole, n=count: w.forward(n) for how, whole in wholes.items()}
-            theirs = {n: self.twin.forward(t, self.pictures[:count]) for n, t in self.twins().items()}
+            theirs = {n: self.twin.forward(t, self.images[:count]) for n, t in self.twins().items()}
             macs = {"ours": executed.passes(single.program, "embed", count)}
             macs["PyTorch"] = count * self.network.macs
             rows.append(compare(f"a: batch {count}", threads, self.repeats, ours, theirs, macs))
@@ -150,7 +150,7 @@ class Benchmark:
         wholes = variants(self.network, self.episode, threads)
         ours = {how: whole.forward_backward for how, whole in wholes.items()}
         gradient = next(iter(wholes.values())).trainer.grad
-        theirs = {n: self.twin.forward_backward(t, self.pictures, gradient) for n, t in self.twins().items()}
+        theirs = {n: self.twin.forward_backward(t, self.images, gradient) for n, t in self.twins().items()}
         first = self.network.layers[0].macs
         macs = {"ours": executed.passes(next(iter(wholes.values())).program, "backward", COUNT)}
         macs["PyTorch"] = COUNT * (self.network.macs + full_backward_macs(self.network) - first)
@@ -163,7 +163,7 @@ class Benchmark:
         how = {"ours": plan_text(result.fit)}
         rivals = {"c1": {}, "c2": {}}
         if self.twin:
-            task = self.training.Task(self.network, self.episode, self.pictures, result.fit)
+            task = self.training.Task(self.network, self.episode, self.images, result.fit)
             rivals["c1"] = {name: partial(task.plainly, name) for name in self.formats}
             rivals["c2"] = {name: lambda n=name: with_sum(task.cached(n)) for name in self.formats}
         sides |= {(case, name): work for case in wanted for name, work in rivals[case].items()}

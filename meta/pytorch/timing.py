@@ -79,7 +79,7 @@ def matmul_ceiling(repeats: int = 40) -> float:
 
 @dataclass(frozen=True)
 class KernelRow:
-    """One kind of kernel in one pass over `pictures` pictures."""
+    """One kind of kernel in one pass over `images` images."""
 
     kernel: str
     part: str

@@ -59,12 +59,12 @@ class Masked:
         self.optimizer.step()
 
 
-def adapt_plainly(twin, recipe, slots, pictures, labels, draw) -> list[float]:
-    """As people write it: every step runs all of the network over all support pictures and their copies.
+def adapt_plainly(twin, recipe, slots, images, labels, draw) -> list[float]:
+    """As people write it: every step runs all of the network over all support images and their copies.
 
     `draw()` returns a fresh augmentation; the gradient flows through prototypes and pseudo-queries.
     """
-    support, target = planes(pictures), torch.from_numpy(labels).long()
+    support, target = planes(images), torch.from_numpy(labels).long()
     one_hot, trained = F.one_hot(target).float(), Masked(twin, recipe, slots)
     clean, found = twin.inputs(support), []
     for _ in range(recipe.steps):
@@ -78,9 +78,9 @@ def adapt_plainly(twin, recipe, slots, pictures, labels, draw) -> list[float]:
 
 
 @torch.inference_mode()
-def cached_features(twin, cut: int, pictures, augmentations) -> list[torch.Tensor]:
+def cached_features(twin, cut: int, images, augmentations) -> list[torch.Tensor]:
     """Inputs of layer `cut` for every view: one list of augmentations (or None) per view."""
-    support = planes(pictures)
+    support = planes(images)
     views = (support if draws is None else augmented(support, draws) for draws in augmentations)
     return [twin.layers(twin.inputs(values), 0, cut) for values in views]
 
@@ -102,15 +102,15 @@ def moved(embeddings, one_hot, through: list[int]):
 def adapt_cached(twin, recipe, slots, cut: int, features, labels, schedule) -> list[float]:
     """Our own algorithm: cached features, only the hardest pseudo-queries and some of the support backward.
 
-    `features` is one (n, ...) tensor per view, `schedule` for each step the view of every picture, and which
-    support pictures the gradient goes through.
+    `features` is one (n, ...) tensor per view, `schedule` for each step the view of every image, and which
+    support images the gradient goes through.
     """
     target, trained = torch.from_numpy(labels).long(), Masked(twin, recipe, slots)
     one_hot, everything, found = F.one_hot(target).float(), torch.stack(features), []
-    pictures, hard = torch.arange(len(labels)), n_hard(recipe.hard_share, len(labels))
+    images, hard = torch.arange(len(labels)), n_hard(recipe.hard_share, len(labels))
     for step, (views, through) in enumerate(schedule):
         trained.scale_rates(rate_factor(recipe, len(features), step + 1))
-        queries = everything[torch.tensor(views), pictures].contiguous(memory_format=twin.format)
+        queries = everything[torch.tensor(views), images].contiguous(memory_format=twin.format)
         with torch.no_grad():
             embeddings = twin.embed(torch.cat([features[0], queries]), cut)
             means = prototypes(embeddings[: len(labels)], one_hot)
@@ -127,13 +127,13 @@ def adapt_cached(twin, recipe, slots, cut: int, features, labels, schedule) -> l
 class Task:
     """One adaptation as our engine planned it, ready to be done by PyTorch in a chosen memory format."""
 
-    def __init__(self, network: Network, episode: Episode, pictures: np.ndarray, fit: Fit):
-        self.network, self.fit, self.pictures = network, fit, pictures
+    def __init__(self, network: Network, episode: Episode, images: np.ndarray, fit: Fit):
+        self.network, self.fit, self.images = network, fit, images
         self.labels, self.may_flip = episode.support.labels, episode.may_flip
         self.slots = slots(network, fit.recipe)
         augmentation = augmentation_of(episode, network.preprocessing.size, 0)
-        pictures_of_view = range(len(self.labels))
-        self.draws = [[augmentation(v, i) for i in pictures_of_view] for v in range(1, fit.resources.sets)]
+        images_of_view = range(len(self.labels))
+        self.draws = [[augmentation(v, i) for i in images_of_view] for v in range(1, fit.resources.sets)]
         self.schedule = schedule_of(fit, self.labels)
 
     def plainly(self, memory_format: str) -> dict[str, float]:
@@ -142,7 +142,7 @@ class Task:
         recipe = self.fit.recipe
         twin = TorchNetwork(self.network, memory_format)
         adapt_plainly(
-            twin, recipe, self.slots, self.pictures, self.labels, lambda: draw(rng, size, self.may_flip)
+            twin, recipe, self.slots, self.images, self.labels, lambda: draw(rng, size, self.may_flip)
         )
         return {}
 
@@ -150,7 +150,7 @@ class Task:
         """Seconds of both stages."""
         start, twin = self.fit.program.detail["start"], TorchNetwork(self.network, memory_format)
         begin = time.perf_counter()
-        features = cached_features(twin, start, self.pictures, [None, *self.draws])
+        features = cached_features(twin, start, self.images, [None, *self.draws])
         middle = time.perf_counter()
         recipe, labels = self.fit.recipe, self.labels
         self.losses = adapt_cached(twin, recipe, self.slots, start, features, labels, self.schedule)

@@ -1,6 +1,6 @@
 """The same network and the same adaptation in PyTorch, written as people write them. For comparison only.
 
-Eager mode, float32, no convolution followed by anything but its bias. Pictures enter as uint8
+Eager mode, float32, no convolution followed by anything but its bias. Images enter as uint8
 (n, size, size, 3), embeddings leave as (n, d). Needs PyTorch; nothing in the product imports this.
 """
 
@@ -84,18 +84,18 @@ class TorchNetwork:
             self.biases[i].requires_grad_(True)
 
 
-def planes(pictures: np.ndarray) -> torch.Tensor:
-    """uint8 pictures (n, size, size, 3) as (n, 3, size, size)."""
-    return torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2)
+def planes(images: np.ndarray) -> torch.Tensor:
+    """uint8 images (n, size, size, 3) as (n, 3, size, size)."""
+    return torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2)
 
 
-def augmented(pictures: torch.Tensor, draws: Sequence[Augmentation], fill: float = 128.0) -> torch.Tensor:
-    """Augmented copies of uint8 pictures (n, 3, size, size), as float grey levels."""
+def augmented(images: torch.Tensor, draws: Sequence[Augmentation], fill: float = 128.0) -> torch.Tensor:
+    """Augmented copies of uint8 images (n, 3, size, size), as float grey levels."""
 
     def column(name: str) -> torch.Tensor:
         return torch.tensor([float(getattr(d, name)) for d in draws]).view(-1, 1, 1, 1)
 
-    x = pictures.float()
+    x = images.float()
     grey = x.mean(1, keepdim=True)
     x = (x - grey) * column("saturation") + grey + column("brightness")
     mean = x.mean((1, 2, 3), keepdim=True)
@@ -124,9 +124,9 @@ def losses(embeddings: torch.Tensor, means: torch.Tensor, labels: torch.Tensor, 
     return F.cross_entropy(temperature * cosine, labels, reduction="none")
 
 
-def forward(twin: TorchNetwork, pictures: np.ndarray):
-    """A call that computes embeddings; the pictures are converted beforehand."""
-    x = twin.inputs(planes(pictures))
+def forward(twin: TorchNetwork, images: np.ndarray):
+    """A call that computes embeddings; the images are converted beforehand."""
+    x = twin.inputs(planes(images))
 
     def work():
         with torch.inference_mode():
@@ -135,9 +135,9 @@ def forward(twin: TorchNetwork, pictures: np.ndarray):
     return work
 
 
-def forward_backward(twin: TorchNetwork, pictures: np.ndarray, gradient: np.ndarray):
+def forward_backward(twin: TorchNetwork, images: np.ndarray, gradient: np.ndarray):
     """A call that computes the gradients of all weights and biases from that of the embeddings."""
-    x, g = twin.inputs(planes(pictures)), torch.from_numpy(gradient.copy())
+    x, g = twin.inputs(planes(images)), torch.from_numpy(gradient.copy())
     twin.train()
 
     def work():
@@ -148,32 +148,32 @@ def forward_backward(twin: TorchNetwork, pictures: np.ndarray, gradient: np.ndar
     return work
 
 
-def differences(whole: Whole, pictures: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+def differences(whole: Whole, images: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """Relative differences of one training step: embeddings, their gradients, gradients of all parameters.
 
-    The last is taken for every picture by itself, the worst parameter counts, and of the pictures the
+    The last is taken for every image by itself, the worst parameter counts, and of the images the
     median: where an activation lies within rounding of 0 or 6, any two float32 programs may pass or
-    stop a gradient differently, and single pictures then differ by up to a per cent.
+    stop a gradient differently, and single images then differ by up to a per cent.
     """
-    trainer, everyone, seen = whole.trainer, range(len(labels)), np.empty_like(pictures)
+    trainer, everyone, seen = whole.trainer, range(len(labels)), np.empty_like(images)
     trainer.compute_gradients(*([(view, i) for i in everyone] for view in (0, 1)))
     for i in everyone:
-        trainer.kernels.augment(seen[i], pictures[i], *trainer.augmentation(1, i).arguments())
+        trainer.kernels.augment(seen[i], images[i], *trainer.augmentation(1, i).arguments())
     twin, target = TorchNetwork(whole.program.network), torch.from_numpy(labels).long()
     twin.train()
     with torch.no_grad():
-        embeddings = twin.embed(twin.inputs(planes(pictures)))
+        embeddings = twin.embed(twin.inputs(planes(images)))
         means = prototypes(embeddings, F.one_hot(target).float())
     queries = twin.embed(twin.inputs(planes(seen)))
     loss = losses(queries, means, target, trainer.recipe.temperature).mean()
     (gradient,) = torch.autograd.grad(loss, queries)
-    of_pictures = []
+    of_images = []
     for i in everyone:
         for tensor in (*twin.weights, *twin.biases):
             tensor.grad = None
         twin.embed(twin.inputs(planes(seen[i : i + 1]))).backward(gradient[i : i + 1])
         ours = whole.backward([(1, i)], [i])
-        of_pictures.append(
+        of_images.append(
             max(_relative(ours[s.start : s.start + s.size], twin.gradient(s)) for s in trainer.slots)
         )
     return {
@@ -182,7 +182,7 @@ def differences(whole: Whole, pictures: np.ndarray, labels: np.ndarray) -> dict[
             _relative(trainer.queries, queries.detach().numpy()),
         ),
         "gradients of embeddings": _relative(trainer.grad[: len(labels)], gradient.numpy()),
-        "gradients of parameters": float(np.median(of_pictures)),
+        "gradients of parameters": float(np.median(of_images)),
     }
 
 

@@ -42,7 +42,7 @@ class Searched:
 
 def identity(space: Space, dataset: Dataset, draw: Draw) -> dict:
     """What a contribution depends on, besides its part and the number of its episode."""
-    data = f"{dataset.name}: {len(dataset)} pictures of {dataset.n_classes} classes"
+    data = f"{dataset.name}: {len(dataset)} images of {dataset.n_classes} classes"
     facts = {"network": space.network.digest, "data": data, **asdict(draw)}
     del facts["episodes"]  # more of them continue a log
     return facts

@@ -52,8 +52,8 @@ def layer_ranks(network: Network, episode: Episode, seed: int = 0) -> np.ndarray
         lambda i: episode.support.read(i, size), augmentation_of(episode, size, seed), labels,
     )  # fmt: skip
     trainer.start()
-    pictures = range(len(labels))
-    trainer.compute_gradients([(0, i) for i in pictures], [(1, i) for i in pictures])
+    images = range(len(labels))
+    trainer.compute_gradients([(0, i) for i in images], [(1, i) for i in images])
     flat = trainer.gradients[0]
     parts = [flat[s.start : s.start + s.size].reshape(s.shape) for s in trainer.slots]
     return np.array([channel_norms(x, g).sum() for x, g in zip(network.layers, parts, strict=True)])

@@ -1,11 +1,11 @@
-"""How sure predictions are and how often they are right, on pictures that an adaptation never saw.
+"""How sure predictions are and how often they are right, on images that an adaptation never saw.
 
     python -m tinytrain.meta.studies.calibration \\
         --packs gtsrb,omniglot,flowers12,dtd10,pacs_sketch --episodes 10
 
 For each policy and number of shots: accuracy, mean confidence, the expected calibration error (mean distance
 of the two in ten bins of equal width, weighted by their predictions; Guo et al., ICML 2017), and what is left
-by rejecting answers below a confidence, which strangers should be too: pictures of a class that is not in the
+by rejecting answers below a confidence, which strangers should be too: images of a class that is not in the
 episode. Adaptations that the guard refused count with the head that stands.
 """
 
@@ -21,7 +21,7 @@ from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.console import confidence as at_most_all
 from tinytrain.base.units import parse_bytes
 from tinytrain.datasets import open_dataset, sample_episode
-from tinytrain.episode.episode import Episode, Pictures
+from tinytrain.episode.episode import Episode, Images
 from tinytrain.meta.bench.document import Table, table_lines
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget
@@ -39,8 +39,8 @@ def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
     return float(np.abs(distances).sum() / len(confidence))
 
 
-def with_strangers(dataset, args, shots: int, index: int) -> tuple[Episode, Pictures]:
-    """An episode, and query pictures of a class that is not in it."""
+def with_strangers(dataset, args, shots: int, index: int) -> tuple[Episode, Images]:
+    """An episode, and query images of a class that is not in it."""
     drawn = sample_episode(dataset, args.way + 1, shots, args.queries, args.seed, index)
     support, known = (p.take(np.flatnonzero(p.labels < args.way)) for p in (drawn.support, drawn.query))
     strangers = drawn.query.take(np.flatnonzero(drawn.query.labels == args.way))

@@ -6,7 +6,7 @@
 Every adaptation is a line of the log, with the options and the code that made it; a run that was stopped goes
 on where it stopped, and --summary prints the figures of a log, those of every set of options apart. Labels
 are wrong at several rates in the same episodes ("symmetric": any other class, "pairs": the next class); an
-outlier is one support picture with another class's label, or one of a class that is not in the episode. The
+outlier is one support image with another class's label, or one of a class that is not in the episode. The
 guard sees the support alone; its verdict is compared with queries it never saw.
 "Unadapted" are cosine prototypes of the network as it is, which the guard goes back to; the policy's head is
 fitted to the same network.
@@ -51,7 +51,7 @@ CHANGES = {
 
 
 def wrong_labels(labels: np.ndarray, way: int, rate: float, pattern: str, rng) -> np.ndarray:
-    """A copy of `labels` of which the share `rate` is wrong; every class keeps a picture that is its own."""
+    """A copy of `labels` of which the share `rate` is wrong; every class keeps an image that is its own."""
     count = round(rate * len(labels))
     while True:
         wrong, chosen = labels.copy(), rng.permutation(len(labels))[:count]
@@ -62,7 +62,7 @@ def wrong_labels(labels: np.ndarray, way: int, rate: float, pattern: str, rng) -
 
 
 def with_outlier(dataset, args, kind: str, index: int) -> tuple[Episode, int]:
-    """An episode without queries in which one support picture is wrong, and which."""
+    """An episode without queries in which one support image is wrong, and which."""
     rng = rng_for(args.seed, "outlier", dataset.name, kind, index)
     drawn = sample_episode(dataset, args.way + 1, args.shots, 0, args.seed, index)
     support, way = drawn.support, args.way
@@ -106,7 +106,7 @@ def run_noise(network, dataset, args, rate: float, index: int) -> dict:
 
 
 def run_outlier(network, dataset, args, kind: str, index: int) -> dict:
-    """Whether one wrong picture is among the suspects, and at which place of the list."""
+    """Whether one wrong image is among the suspects, and at which place of the list."""
     episode, planted = with_outlier(dataset, args, kind, index)
     episode = replace(episode, support=episode.support.held(network.preprocessing.size))
     report = adapt(network, episode, Budget(parse_bytes(args.budget)), "none", index, lanes=1)

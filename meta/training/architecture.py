@@ -54,15 +54,15 @@ def initial_weight(seed: int, layer: Layer) -> np.ndarray:
     return weight
 
 
-def initial_network(seed: int, pictures: np.ndarray, layers: tuple[Layer, ...], spreads) -> Network:
-    """Random weights; every channel has mean 0 and variance 1 before its ReLU6 on `pictures` (n, h, w, 3).
+def initial_network(seed: int, images: np.ndarray, layers: tuple[Layer, ...], spreads) -> Network:
+    """Random weights; every channel has mean 0 and variance 1 before its ReLU6 on `images` (n, h, w, 3).
 
     This does once what batch normalisation would do in the first step: all units start alive. The
     last layer of a residual block starts at half that size. `spreads` maps last layers of blocks to
     the mean and standard deviation (channels,) that the output of the block shall start with instead.
     """
-    contract = Preprocessing(size=pictures.shape[1])
-    x = skip = (pictures.astype(np.float32) - np.float32(contract.mean)) * np.float32(contract.scale)
+    contract = Preprocessing(size=images.shape[1])
+    x = skip = (images.astype(np.float32) - np.float32(contract.mean)) * np.float32(contract.scale)
     weights, biases = [], []
     for i, layer in enumerate(layers):
         if i == 0 or layers[i - 1].block != layer.block:

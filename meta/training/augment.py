@@ -1,6 +1,6 @@
-"""What training sees of a picture: random resized crop, flip, jitter, and changes of the whole domain.
+"""What training sees of an image: random resized crop, flip, jitter, and changes of the whole domain.
 
-All draws come from the generator handed over, so a view depends on (seed, episode, picture) alone.
+All draws come from the generator handed over, so a view depends on (seed, episode, image) alone.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Change = Callable[[np.ndarray], np.ndarray]  # uint8 (n, size, size, 3) to the s
 
 @dataclass(frozen=True)
 class Looks:
-    """How pictures are varied. `crop`: least and largest share of the area; `jitter`: 0 leaves the colours.
+    """How images are varied. `crop`: least and largest share of the area; `jitter`: 0 leaves the colours.
 
     `domain` is the probability that a whole episode goes through one of `transforms`.
     """
@@ -45,12 +45,10 @@ def crop_box(rng: np.random.Generator, width: int, height: int, shares) -> tuple
     return 0, 0, width, height
 
 
-def view(
-    picture: np.ndarray, rng: np.random.Generator, size: int, looks: Looks, may_flip: bool
-) -> np.ndarray:
-    """A random view of `picture`, uint8 (h, w) or (h, w, 3), as uint8 (size, size, 3)."""
-    box = crop_box(rng, picture.shape[1], picture.shape[0], looks.crop)
-    image = Image.fromarray(picture).resize((size, size), Image.Resampling.BILINEAR, box)
+def view(image: np.ndarray, rng: np.random.Generator, size: int, looks: Looks, may_flip: bool) -> np.ndarray:
+    """A random view of `image`, uint8 (h, w) or (h, w, 3), as uint8 (size, size, 3)."""
+    box = crop_box(rng, image.shape[1], image.shape[0], looks.crop)
+    image = Image.fromarray(image).resize((size, size), Image.Resampling.BILINEAR, box)
     cropped = np.array(image.convert("RGB"))  # a copy: the kernel has one signature, for writable arrays
     flip = bool(looks.flip and may_flip and rng.random() < 0.5)
     s = looks.jitter
@@ -67,26 +65,26 @@ def _augment():
 
 
 def change(rng: np.random.Generator, looks: Looks) -> Change | None:
-    """The change that all pictures of one episode go through, or None."""
+    """The change that all images of one episode go through, or None."""
     if not looks.transforms or rng.random() >= looks.domain:
         return None
     return TRANSFORMS[looks.transforms[rng.integers(len(looks.transforms))]](rng)
 
 
 def _invert(rng) -> Change:
-    return lambda pictures: 255 - pictures
+    return lambda images: 255 - images
 
 
 def _permute(rng) -> Change:
     order = (np.array([1, 2, 0]), np.array([2, 0, 1]), np.array([0, 2, 1]), np.array([1, 0, 2]))[
         rng.integers(4)
     ]
-    return lambda pictures: np.ascontiguousarray(pictures[..., order])
+    return lambda images: np.ascontiguousarray(images[..., order])
 
 
-def grey_of(pictures: np.ndarray) -> np.ndarray:
+def grey_of(images: np.ndarray) -> np.ndarray:
     """Grey levels uint8 (n, size, size)."""
-    return (pictures.sum(axis=-1, dtype=np.uint16) // 3).astype(np.uint8)
+    return (images.sum(axis=-1, dtype=np.uint16) // 3).astype(np.uint8)
 
 
 def _three(grey: np.ndarray) -> np.ndarray:
@@ -94,14 +92,14 @@ def _three(grey: np.ndarray) -> np.ndarray:
 
 
 def _grey(rng) -> Change:
-    return lambda pictures: _three(grey_of(pictures))
+    return lambda images: _three(grey_of(images))
 
 
 def _edge(rng) -> Change:
     strength, dark = int(rng.integers(2, 5)), rng.random() < 0.7  # mostly dark lines on white, as drawn
 
-    def edges(pictures: np.ndarray) -> np.ndarray:
-        grey = grey_of(pictures).astype(np.int16)
+    def edges(images: np.ndarray) -> np.ndarray:
+        grey = grey_of(images).astype(np.int16)
         found = np.zeros_like(grey)
         found[:, :, 1:-1] += np.abs(grey[:, :, 2:] - grey[:, :, :-2])
         found[:, 1:-1, :] += np.abs(grey[:, 2:, :] - grey[:, :-2, :])
@@ -114,7 +112,7 @@ def _edge(rng) -> Change:
 def _posterise(rng) -> Change:
     levels = int(rng.integers(2, 5))
     table = (np.arange(256) * levels // 256 * 255 // (levels - 1)).astype(np.uint8)
-    return lambda pictures: table[pictures]
+    return lambda images: table[images]
 
 
 TRANSFORMS = {

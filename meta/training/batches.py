@@ -17,12 +17,12 @@ AHEAD = 2
 
 @dataclass(frozen=True)
 class Batch:
-    """Pictures (n, size, size, 3) uint8 and labels (n,) int64; the first `n_support` are support pictures.
+    """Images (n, size, size, 3) uint8 and labels (n,) int64; the first `n_support` are support images.
 
     `number` is that of the step.
     """
 
-    pictures: np.ndarray
+    images: np.ndarray
     labels: np.ndarray
     n_support: int = 0
     source: str = ""
@@ -32,7 +32,7 @@ class Batch:
 def episode_batch(
     sources: Sequence[Source], settings: EpisodeSettings, looks: Looks, size: int, seed: int, number: int
 ) -> Batch:
-    """Training episode `number`: every picture in a random view, all in one change of domain."""
+    """Training episode `number`: every image in a random view, all in one change of domain."""
     rng = rng_for(seed, "episode", "meta-train", number)
     source = pick(rng, sources)
     episode = source.episode(rng, settings, seed, number)
@@ -42,10 +42,10 @@ def episode_batch(
         for side in (episode.support, episode.query)
         for i in range(len(side))
     ]
-    pictures = np.stack(views)
+    images = np.stack(views)
     labels = np.concatenate([episode.support.labels, episode.query.labels]).astype(np.int64)
     return Batch(
-        changed(pictures) if changed else pictures, labels, len(episode.support), source.settings.data, number
+        changed(images) if changed else images, labels, len(episode.support), source.settings.data, number
     )
 
 
@@ -53,24 +53,24 @@ def mixed_batch(
     sources: Sequence[Source], first_class: Sequence[int], looks: Looks, size: int, count: int, seed: int,
     number: int,
 ) -> Batch:  # fmt: skip
-    """Batch `number`: pictures of all sources by weight, classes drawn uniformly inside a source.
+    """Batch `number`: images of all sources by weight, classes drawn uniformly inside a source.
 
-    Every picture goes through its own change of domain. `first_class[k]` numbers the first class of
+    Every image goes through its own change of domain. `first_class[k]` numbers the first class of
     source k among the classes of all sources.
     """
     rng = rng_for(seed, "batch", number)
-    pictures, labels = np.empty((count, size, size, 3), np.uint8), np.empty(count, np.int64)
+    images, labels = np.empty((count, size, size, 3), np.uint8), np.empty(count, np.int64)
     for k in range(count):
         source = pick(rng, sources)
         dataset = source.train
         c = int(rng.integers(dataset.n_classes))
-        picture = dataset.read(int(rng.choice(dataset.by_class[c])), size)
-        pictures[k] = view(picture, rng, size, looks, dataset.may_flip)
+        image = dataset.read(int(rng.choice(dataset.by_class[c])), size)
+        images[k] = view(image, rng, size, looks, dataset.may_flip)
         changed = change(rng, looks)
         if changed:
-            pictures[k : k + 1] = changed(pictures[k : k + 1])
+            images[k : k + 1] = changed(images[k : k + 1])
         labels[k] = first_class[sources.index(source)] + c
-    return Batch(pictures, labels, number=number)
+    return Batch(images, labels, number=number)
 
 
 class Prefetch:

@@ -31,7 +31,7 @@ PARTITIONS = 2  # gradient accumulators: part of the result, unlike the number o
 
 
 class Whole:
-    """`capacity` is the most pictures of one step, `micro` the pictures per pass, `lanes` the workers.
+    """`capacity` is the most images of one step, `micro` the images per pass, `lanes` the workers.
 
     Micro-batch b belongs to partition ``b % PARTITIONS``, so the number of lanes changes the time and
     never a bit of the result. Without `trained` it only embeds. `inner` are last layers of blocks: their
@@ -82,36 +82,36 @@ class Whole:
         """The gradient (numbers,) float32 that `backward` left; valid until the next call."""
         return self.gradients[0]
 
-    def embed(self, pictures: np.ndarray) -> np.ndarray:
-        """Embeddings (n, d) float32 of any number of uint8 pictures (n, size, size, 3)."""
-        return self.outputs(pictures)[0]
+    def embed(self, images: np.ndarray) -> np.ndarray:
+        """Embeddings (n, d) float32 of any number of uint8 images (n, size, size, 3)."""
+        return self.outputs(images)[0]
 
-    def outputs(self, pictures: np.ndarray) -> list[np.ndarray]:
-        """Embeddings and inner outputs, (n, ...) float32 each, of any number of pictures."""
-        out = self._outputs(len(pictures))
+    def outputs(self, images: np.ndarray) -> list[np.ndarray]:
+        """Embeddings and inner outputs, (n, ...) float32 each, of any number of images."""
+        out = self._outputs(len(images))
 
         def work(p: int) -> None:
             batch = self.embedders[p]
-            for first in range(p * self.micro, len(pictures), PARTITIONS * self.micro):
-                batch.load(pictures[first : first + self.micro])
+            for first in range(p * self.micro, len(images), PARTITIONS * self.micro):
+                batch.load(images[first : first + self.micro])
                 run(batch.forward)
                 batch.unload(out, first)
 
         self._on_lanes(work)
         return out
 
-    def forward(self, pictures: np.ndarray, *inputs: np.ndarray) -> list[np.ndarray]:
-        """What `outputs` gives of the pictures of one step, up to the capacity; `backward` may follow.
+    def forward(self, images: np.ndarray, *inputs: np.ndarray) -> list[np.ndarray]:
+        """What `outputs` gives of the images of one step, up to the capacity; `backward` may follow.
 
         `inputs` (n, ...) are those of the parts after the first where they are `apart`.
         """
-        self.count = len(pictures)
+        self.count = len(images)
         out = self._outputs(self.count)
 
         def work(p: int) -> None:
             for b, first in self._batches(p):
                 batch = self.batches[b]
-                batch.load(pictures[first : first + self.micro])
+                batch.load(images[first : first + self.micro])
                 for into, whole in zip(batch.inputs, inputs, strict=True):
                     rows = whole[first : first + self.micro]
                     into[: len(rows)] = rows
@@ -142,7 +142,7 @@ class Whole:
         return [np.empty((count, *shape), np.float32) for shape in _shapes(self.network, self.inner).values()]
 
     def _batches(self, p: int):
-        """(micro-batch, its first picture) of partition p in the step at work."""
+        """(micro-batch, its first image) of partition p in the step at work."""
         count = math.ceil(self.count / self.micro)
         return [(b, b * self.micro) for b in range(p, count, PARTITIONS)]
 
@@ -151,15 +151,15 @@ class Whole:
 
 
 class _Batch:
-    """One micro-batch: its pictures, its workspace, the calls bound to them: the first `split` forward."""
+    """One micro-batch: its images, its workspace, the calls bound to them: the first `split` forward."""
 
     def __init__(
         self, bind: Binder, segment: str, unit: str, partition: int | None = None, split: int | None = None
     ):
         external = bind.program.externals
-        self.pictures = bind.array(f"pictures ({unit})")
-        self.pictures.fill(0)
-        views = {external["features"]: self.pictures}
+        self.images = bind.array(f"images ({unit})")
+        self.images.fill(0)
+        views = {external["features"]: self.images}
         if partition is not None:
             found = {kind: [n for n in external if n.startswith(f"{kind} ")] for kind in ("grad", "into")}
             arrays = {n: bind.array(f"{n} ({unit})") for names in found.values() for n in names}
@@ -172,8 +172,8 @@ class _Batch:
         split = len(calls) if split is None else split
         self.forward, self.backward = stretched(calls[:split]), stretched(calls[split:])
 
-    def load(self, pictures: np.ndarray) -> None:
-        self.pictures[: len(pictures)] = pictures
+    def load(self, images: np.ndarray) -> None:
+        self.images[: len(images)] = images
 
     def unload(self, out: list[np.ndarray], first: int) -> None:
         """Copy what was computed to the rows of `out` from `first` on."""
@@ -182,7 +182,7 @@ class _Batch:
 
 
 def _shapes(network: Network, inner: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-    """Shapes per picture of the gradients in the embeddings and in the inner outputs, by external name."""
+    """Shapes per image of the gradients in the embeddings and in the inner outputs, by external name."""
     layers = [network.layers[i] for i in inner]
     grads = {f"grad {layer.name}": (*layer.out_hw, layer.cout) for layer in layers}
     return {"grad embedding": (network.embedding_size,)} | grads
@@ -206,7 +206,7 @@ def _forward(emitter: Emitter, x: View, inner: tuple[int, ...], tape: Tape | Non
 
 def _embed_segment(network: Network, externals, micro: int, inner: tuple[int, ...]) -> Segment:
     segment = Segment("embed", micro, external=set(externals.values()))
-    features = externals["features"].pictures(micro)
+    features = externals["features"].images(micro)
     # A PC has the bytes for the widest bands; they change no bit.
     segment.outputs = _forward(Emitter(segment, network, WIDE_BANDS[0]), features, inner, None)
     return segment.finish(keep=segment.outputs)
@@ -220,12 +220,12 @@ def _train_segment(
     # The usual bands, for others add up gradients in another order; named, for bytes are no limit here.
     emitter = Emitter(segment, network, BAND_BYTES)
     tape = Tape(0, trained_parts(network, recipe, externals["gradients"]))
-    segment.outputs = _forward(emitter, externals["features"].pictures(micro), inner, tape)
+    segment.outputs = _forward(emitter, externals["features"].images(micro), inner, tape)
     split = len(segment.calls)
-    g = emitter.pool_grad(externals["grad embedding"].pictures(micro))
+    g = emitter.pool_grad(externals["grad embedding"].images(micro))
     for a, b in reversed(_parts(network, inner)):
         if b - 1 in inner:
-            added = externals[f"grad {network.layers[b - 1].name}"].pictures(micro)
+            added = externals[f"grad {network.layers[b - 1].name}"].images(micro)
             segment.call("accumulate", g.flat, added.flat)
         g = emitter.backward(g, a, b, tape)
     return segment.finish(keep=segment.outputs), split
@@ -241,13 +241,13 @@ def _apart_segment(
     tapes, found = [Tape(a, trained) for a, _ in parts], []
     for (a, b), tape in zip(parts, tapes, strict=True):
         x = externals[f"into {network.layers[a].name}" if a else "features"]
-        found.append(emitter.forward(x.pictures(micro), a, b, tape))
+        found.append(emitter.forward(x.images(micro), a, b, tape))
     segment.outputs = emitter.pool(found[-1]), *found[: len(inner)]
     split = len(segment.calls)
-    pooled = emitter.pool_grad(externals["grad embedding"].pictures(micro))
+    pooled = emitter.pool_grad(externals["grad embedding"].images(micro))
     for (a, b), tape in zip(parts, tapes, strict=True):
         last = b == len(network.layers)
-        g = externals[f"grad {network.layers[b - 1].name}"].pictures(micro) if b - 1 in inner else pooled
+        g = externals[f"grad {network.layers[b - 1].name}"].images(micro) if b - 1 in inner else pooled
         if last and g is not pooled:
             segment.call("accumulate", g.flat, pooled.flat)
         emitter.backward(g, a, b, tape)
@@ -278,7 +278,7 @@ def _program(
         for p in range(PARTITIONS):
             add(f"gradients {p}", (size,))
     for unit, segment in units:
-        add(f"pictures ({unit})", (micro, *externals["features"].shape), "uint8")
+        add(f"images ({unit})", (micro, *externals["features"].shape), "uint8")
         add(f"workspace ({unit})", (segments[segment].nbytes,), "uint8")
         if segment == "train":
             for name, shape in shapes.items():

@@ -87,14 +87,14 @@ def cosine_loss(embeddings: np.ndarray, wanted: np.ndarray) -> Loss:
 def relational_loss(embeddings: np.ndarray, wanted: np.ndarray) -> Loss:
     """Mean squared difference of the cosine matrices of a batch; `wanted` may have another width.
 
-    Pairs of a picture with itself do not count. (Park et al. 2019, relational distillation, with cosines.)
+    Pairs of an image with itself do not count. (Park et al. 2019, relational distillation, with cosines.)
     """
     f, length = unit(embeddings.astype(np.float64))
     t, _ = unit(wanted.astype(np.float64))
     difference = f @ f.T - t @ t.T
     np.fill_diagonal(difference, 0)
     pairs = len(f) * (len(f) - 1)
-    # Every pair stands twice in the symmetric matrix, and both pictures of it move.
+    # Every pair stands twice in the symmetric matrix, and both images of it move.
     gradient = through_unit(4 * difference @ f / pairs, f, length).astype(np.float32)
     value = float((difference**2).sum() / pairs)
     return Loss(value, gradient, np.empty(0, np.float32))

@@ -20,7 +20,7 @@ MAX_WAYS, MAX_QUERIES = 50, 10  # of the Meta-Dataset sampler
 
 
 def capacity_of(settings: EpisodeSettings) -> int:
-    """The most pictures that an episode may have."""
+    """The most images that an episode may have."""
     if settings.sampler == "fixed":
         return settings.way * (settings.shots + settings.queries)
     return settings.max_support + min(MAX_WAYS, settings.max_support) * MAX_QUERIES
@@ -55,11 +55,11 @@ class MetaTask(Task):
 
     def step(self, values: np.ndarray, batch: Batch) -> tuple[float, float, np.ndarray]:
         self.whole.values = values[: self.size]
-        (embeddings,) = self.whole.forward(batch.pictures)
+        (embeddings,) = self.whole.forward(batch.images)
         loss = episode_loss(embeddings, batch.labels, batch.n_support, float(values[-1]))
         value, gradient = loss.value, loss.gradient
         if self.start:
-            near = cosine_loss(embeddings, self.start.embed(batch.pictures))
+            near = cosine_loss(embeddings, self.start.embed(batch.images))
             value += self.recipe.distillation * near.value
             gradient = gradient + np.float32(self.recipe.distillation) * near.gradient
         self.whole.backward(gradient)

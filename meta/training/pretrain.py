@@ -30,17 +30,17 @@ from tinytrain.meta.training.validate import Validator
 from tinytrain.network.network import Layer, Network
 from tinytrain.network.validation import check_layers
 
-SAMPLE = 48  # pictures that first weights are fitted to
-CENTRED = 512  # pictures that the teacher's mean embedding is taken over
+SAMPLE = 48  # images that first weights are fitted to
+CENTRED = 512  # images that the teacher's mean embedding is taken over
 LEAST = 0.1
 LOSSES = {"cosine": cosine_loss, "relational": relational_loss}
 
 
 def sample_batch(recipe: PretrainRecipe, sources: list[Source], count: int, number: int) -> np.ndarray:
-    """`count` augmented pictures of the mix, from a stream that training does not use."""
+    """`count` augmented images of the mix, from a stream that training does not use."""
     firsts = first_classes(sources)
     looks, size = recipe.augmentation, recipe.architecture.size
-    return mixed_batch(sources, firsts, looks, size, count, recipe.seed + 1, number).pictures
+    return mixed_batch(sources, firsts, looks, size, count, recipe.seed + 1, number).images
 
 
 def first_classes(sources: list[Source]) -> list[int]:
@@ -90,14 +90,14 @@ class Teacher:
         self.mean = embeddings.mean(axis=0) if recipe.centre else np.float32(0)
         self.spreads = [_spread(y) for y in found]
 
-    def _fitted(self, pictures: np.ndarray) -> np.ndarray:
-        if pictures.shape[1] == self.size:
-            return pictures
-        return np.stack([fit(p, self.size) for p in pictures])
+    def _fitted(self, images: np.ndarray) -> np.ndarray:
+        if images.shape[1] == self.size:
+            return images
+        return np.stack([fit(p, self.size) for p in images])
 
-    def __call__(self, pictures: np.ndarray) -> list[np.ndarray]:
-        """Embeddings (n, d), then inner outputs, of the very pictures that the student sees."""
-        embeddings, *inner = self.whole.outputs(self._fitted(pictures))
+    def __call__(self, images: np.ndarray) -> list[np.ndarray]:
+        """Embeddings (n, d), then inner outputs, of the very images that the student sees."""
+        embeddings, *inner = self.whole.outputs(self._fitted(images))
         return [embeddings - self.mean, *inner]
 
 
@@ -153,11 +153,11 @@ class PretrainTask(Task):
     def step(self, values: np.ndarray, batch: Batch) -> tuple[float, float, np.ndarray]:
         if not self.teacher:
             return self._classify(values, batch)
-        wanted, *blocks = self.teacher(batch.pictures)
+        wanted, *blocks = self.teacher(batch.images)
         alone = batch.number < self.recipe.apart
         whole, inputs = (self.apart, blocks[:-1]) if alone else (self.whole, ())
         whole.values = values
-        embeddings, *inner = whole.forward(batch.pictures, *inputs)
+        embeddings, *inner = whole.forward(batch.images, *inputs)
         loss = LOSSES[self.recipe.loss](embeddings, wanted)
         scales = [spread for _, spread in self.teacher.spreads]
         value, gradients = inner_loss(inner, blocks, scales, self.recipe.inner)
@@ -166,7 +166,7 @@ class PretrainTask(Task):
 
     def _classify(self, values: np.ndarray, batch: Batch) -> tuple[float, float, np.ndarray]:
         self.whole.values = values[: self.size]
-        (embeddings,) = self.whole.forward(batch.pictures)
+        (embeddings,) = self.whole.forward(batch.images)
         head = values[self.size :].reshape(self.head)
         loss = class_loss(embeddings, batch.labels, head, self.recipe.temperature.start)
         self.whole.backward(loss.gradient)

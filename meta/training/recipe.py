@@ -34,7 +34,7 @@ class SourceSettings:
     """A pack, a generated domain or a folder.
 
     `classes`: only classes first <= c < last. `per_class`, `data_seed`: of generated domains. `size`: side
-    at which pictures are kept in memory. `families`: share of the episodes that take all classes from one
+    at which images are kept in memory. `families`: share of the episodes that take all classes from one
     family (alphabet). `held_out`: share of the classes kept for validation.
     """
 
@@ -90,7 +90,7 @@ class OptimizerSettings:
 class ValidationSettings:
     """Every `every` steps, fixed episodes on whole left-out `domains` and on held-out source classes.
 
-    `per_class` and `classes` bound the pictures that one domain is judged by. `blend`: ways from the first
+    `per_class` and `classes` bound the images that one domain is judged by. `blend`: ways from the first
     weights (0) to the trained ones (1) that are judged each time; the best of them is kept.
     """
 

@@ -1,4 +1,4 @@
-"""Source domains of a run: pictures decoded once, classes held out, episodes and batches drawn by number."""
+"""Source domains of a run: images decoded once, classes held out, episodes and batches drawn by number."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,18 +14,18 @@ from tinytrain.meta.training.recipe import EpisodeSettings, SourceSettings
 
 
 class Store:
-    """Reads pictures of a dataset at one size, each at most once; grey ones are kept as one plane."""
+    """Reads images of a dataset at one size, each at most once; grey ones are kept as one plane."""
 
     def __init__(self, dataset: Dataset, size: int):
         self.dataset, self.size = dataset, size
         self.held: dict[int, np.ndarray] = {}
 
     def read(self, i: int, _size: int | None = None) -> np.ndarray:
-        """Picture i as uint8 (size, size, 3), or (size, size) where it is grey."""
+        """Image i as uint8 (size, size, 3), or (size, size) where it is grey."""
         if i not in self.held:
-            picture = self.dataset.read(i, self.size)
-            grey = (picture == picture[..., :1]).all()
-            self.held[i] = np.ascontiguousarray(picture[..., 0]) if grey else picture
+            image = self.dataset.read(i, self.size)
+            grey = (image == image[..., :1]).all()
+            self.held[i] = np.ascontiguousarray(image[..., 0]) if grey else image
         return self.held[i]
 
 
@@ -49,7 +49,7 @@ def open_source(settings: SourceSettings, data_dir=None) -> Dataset:
 class Source:
     """One domain to train on and its held-out classes.
 
-    Pictures of `train` and `held_out` come as they are kept, whatever size is asked for.
+    Images of `train` and `held_out` come as they are kept, whatever size is asked for.
     """
 
     def __init__(self, settings: SourceSettings, seed: int, data_dir=None):
@@ -61,7 +61,7 @@ class Source:
         held = round(settings.held_out * count)
         kept = replace(self.whole, read=self.store.read)
         self.train = subset(kept, sorted(shuffled[held:]))
-        # Held-out pictures are judged by the rule of the device, so they are decoded by it.
+        # Held-out images are judged by the rule of the device, so they are decoded by it.
         name = f"{self.whole.name} held-out"
         self.held_out = subset(self.whole, sorted(shuffled[:held]), name) if held else None
         self.families = _families(self.train) if settings.families else []

@@ -17,7 +17,7 @@ class Task(ABC):
     """A network in training, as a vector (m,) float32: its weights and biases, then `more` numbers.
 
     `first` (m,) is where it starts, `rates` and `decays` (m,) what the optimizer does with each number.
-    `recipe` needs `optimizer`, `weights` and `name`; `capacity` is the most pictures of one step, `inner`
+    `recipe` needs `optimizer`, `weights` and `name`; `capacity` is the most images of one step, `inner`
     the layers whose outputs the loss sees.
     """
 

@@ -1,6 +1,6 @@
 """Unadapted accuracy on fixed episodes: of held-out classes of the sources, and of domains left out whole.
 
-Every picture is decoded and embedded once; the episodes then only pick rows, so many of them are cheap.
+Every image is decoded and embedded once; the episodes then only pick rows, so many of them are cheap.
 """
 
 import math
@@ -32,7 +32,7 @@ class Judged:
 
 
 class FixedEpisodes:
-    """Episodes of one dataset: `pictures` (n, size, size, 3), and rows of them with labels per episode."""
+    """Episodes of one dataset: `images` (n, size, size, 3), and rows of them with labels per episode."""
 
     def __init__(self, dataset: Dataset, settings: ValidationSettings, size: int):
         self.name = dataset.name
@@ -50,11 +50,11 @@ class FixedEpisodes:
             self.episodes.append(
                 [np.array([s.read(i, 0) for i in range(len(s))]).reshape(way, n) for s, n in sides]
             )
-        self.pictures = np.stack([few.read(i, size) for i in range(len(few))])
+        self.images = np.stack([few.read(i, size) for i in range(len(few))])
 
     def accuracies(self, embed: Embed) -> np.ndarray:
         """Accuracy of cosine prototypes in every episode, (episodes,)."""
-        embeddings = embed(self.pictures)
+        embeddings = embed(self.images)
         found = np.empty(len(self.episodes))
         for k, (support, query) in enumerate(self.episodes):
             prototypes, _ = unit(embeddings[support].mean(axis=1))
@@ -64,7 +64,7 @@ class FixedEpisodes:
 
 
 def _bounded(dataset: Dataset, per_class: int) -> Dataset:
-    """At most `per_class` pictures of every class, drawn at random."""
+    """At most `per_class` images of every class, drawn at random."""
     rng = rng_for(SEED, "validation pictures", dataset.name)
     rows = np.concatenate([np.sort(rng.permutation(members)[:per_class]) for members in dataset.by_class])
     return replace(
@@ -104,7 +104,7 @@ class Verdict:
     def worth(self) -> float:
         """What checkpoints are chosen by: the mean of left-out domains, what one of them lost counted thrice.
 
-        A plain mean lets one domain pay for another: drawn pictures gain ten points where photographs,
+        A plain mean lets one domain pay for another: drawn images gain ten points where photographs,
         which the first network knew well, lose three.
         """
         lost = [max(0.0, self.start.get(name, 0.0) - found.mean) for name, found in self.left_out.items()]

@@ -244,7 +244,7 @@ def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
     assert cache_folder("jit") == tmp_path / ".cache" / "tinytrain" / "jit"
 
 
-def test_listing_loads_neither_kernels_nor_pictures_nor_the_network_code():
+def test_listing_loads_neither_kernels_nor_images_nor_the_network_code():
     code = (
         "import sys; from tinytrain.cli.main import main; main(['backbones'])\n"
         "print([m for m in ('numpy', 'numba', 'PIL', 'ssl', 'urllib.request') if m in sys.modules],"

@@ -5,7 +5,7 @@ import os
 import sys
 
 import pytest
-from toyfiles import write_pictures
+from toyfiles import write_images
 
 from tinytrain.base.errors import UsageError
 from tinytrain.base.extras import install
@@ -70,7 +70,7 @@ def test_the_import_says_what_it_did_and_the_network_adapts(model, tmp_path, cap
     network = load_network(out)
     assert (network.name, network.preprocessing.size) == ("mine", 16)
     assert (network.preprocessing.mean, network.preprocessing.scale) == (0.0, 1 / 255)
-    photos = write_pictures(tmp_path / "photos", count=4)
+    photos = write_images(tmp_path / "photos", count=4)
     assert (
         tt("adapt", photos, "--backbone", out, "--out", tmp_path / "d.safetensors", "--force", "--json") == 0
     )

@@ -9,14 +9,14 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 from onnxmodels import SIZE, Maker, mobile, save  # noqa: E402
 from oracle import Oracle  # noqa: E402
 
-from tinytrain.backbones.onnx.check import as_input, embeddings, largest_difference, random_pictures  # noqa: E402
+from tinytrain.backbones.onnx.check import as_input, embeddings, largest_difference, random_images  # noqa: E402
 from tinytrain.backbones.onnx.convert import import_onnx  # noqa: E402
 from tinytrain.base.errors import InputError  # noqa: E402
 
 
-def evaluated(model, network, pictures) -> np.ndarray:
-    """Embeddings by the evaluator of the onnx package, one picture at a time."""
-    evaluator, inputs = ReferenceEvaluator(model), as_input(network, pictures)
+def evaluated(model, network, images) -> np.ndarray:
+    """Embeddings by the evaluator of the onnx package, one image at a time."""
+    evaluator, inputs = ReferenceEvaluator(model), as_input(network, images)
     batch = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value or 1
     rows = [evaluator.run(None, {"x": np.repeat(row[None], batch, axis=0)})[0][0].ravel() for row in inputs]
     return np.stack(rows)
@@ -43,10 +43,10 @@ def test_embeddings_are_those_of_the_model(tmp_path, ending):
     m, x = mobile(opset=opset)
     model = m.model(end(m, x))
     imported = import_onnx(save(model, tmp_path))
-    pictures = random_pictures(SIZE)
-    expected = evaluated(model, imported.network, pictures)
-    assert expected.shape == (len(pictures), 16) and abs(expected).max() > 0.1
-    assert largest_difference(embeddings(imported.network, pictures), expected) < 1e-5
+    images = random_images(SIZE)
+    expected = evaluated(model, imported.network, images)
+    assert expected.shape == (len(images), 16) and abs(expected).max() > 0.1
+    assert largest_difference(embeddings(imported.network, images), expected) < 1e-5
     assert imported.dropped == ()
 
 
@@ -64,9 +64,9 @@ def test_the_float64_oracle_agrees_with_the_model_too(tmp_path):
     m, x = mobile(seed=3)
     model = m.model(m.node("GlobalAveragePool", x))
     network = import_onnx(save(model, tmp_path), mean=100, scale=0.01).network
-    pictures = random_pictures(SIZE)
-    expected = evaluated(model, network, pictures)
-    assert largest_difference(Oracle(network).forward(pictures).embeddings, expected) < 1e-5
+    images = random_images(SIZE)
+    expected = evaluated(model, network, images)
+    assert largest_difference(Oracle(network).forward(images).embeddings, expected) < 1e-5
 
 
 def test_layers_blocks_and_preprocessing_are_recognised(tmp_path):
@@ -146,9 +146,9 @@ def test_automatic_padding_counts_where_it_is_symmetric(tmp_path, side, stride, 
             import_onnx(path)
         return
     network = import_onnx(path).network
-    pictures = random_pictures(side)
-    expected = evaluated(model, network, pictures)
-    assert largest_difference(embeddings(network, pictures), expected) < 1e-5
+    images = random_images(side)
+    expected = evaluated(model, network, images)
+    assert largest_difference(embeddings(network, images), expected) < 1e-5
 
 
 @pytest.mark.parametrize("opset", [9, 11, 17])

@@ -99,7 +99,7 @@ FEATURES = {
         lambda m: m.relu6(m.node("Add", *expanded(m))), "Clip (clip5): it follows a residual addition",
     ),
     "twice the same": (lambda m: m.node("Add", *(expanded(m)[1],) * 2), "Add (add4): the graph branches"),
-    "a sum with the picture": (
+    "a sum with the image": (
         lambda m: m.node("Add", m.conv("x", 3, 3, kernel=3), "x"), "does not add the input of a block",
     ),
     "a sum of unlike shapes": (
@@ -191,7 +191,7 @@ FILES = {
     "one channel": (reshaped(1, 1, SIZE, SIZE), "onnx-input", "(batch, 3, rows, columns)"),
     "three axes": (reshaped(3, SIZE, SIZE), "onnx-input", "has shape (3, 12, 12)"),
     "half precision": (reshaped(1, 3, SIZE, SIZE, kind=TensorProto.FLOAT16), "onnx-input", "is float32"),
-    "not square": (reshaped(1, 3, SIZE, 16), "onnx-size", "pictures of 12 x 16; supported are squares"),
+    "not square": (reshaped(1, 3, SIZE, 16), "onnx-size", "images of 12 x 16; supported are squares"),
     "an open size": (reshaped(1, 3, None, None), "onnx-size", "give --size PIXELS"),
     "an operation from elsewhere": (
         lambda m: setattr(m.graph.node[0], "domain", "mine"), "onnx-unsupported", "mine.Conv (conv0)",
@@ -206,7 +206,7 @@ def test_a_file_that_is_no_such_model_is_refused_by_name(tmp_path, name):
 
 
 def test_a_size_other_than_the_files_is_refused(tmp_path):
-    assert "takes pictures of 12 x 12, --size says 16" in refusal(
+    assert "takes images of 12 x 12, --size says 16" in refusal(
         changed(lambda m: None), tmp_path, "onnx-size", size=16
     )
 

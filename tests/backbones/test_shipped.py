@@ -58,7 +58,7 @@ def test_it_tells_leaves_apart_before_and_better_after_an_adaptation(shipped):
 
 @pytest.mark.parametrize("shots, far", [(1, 0.25), (5, 0.12)])
 def test_its_confidence_is_near_its_accuracy_and_what_it_is_unsure_of_is_oftener_wrong(shipped, shots, far):
-    """Training learns its pictures by heart: a scale that is fitted to them would be sure of everything."""
+    """Training learns its images by heart: a scale that is fitted to them would be sure of everything."""
     leaves = open_dataset("leaves")
     sure, right = [], []
     for k in range(3):

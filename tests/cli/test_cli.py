@@ -17,7 +17,7 @@ from tinytrain.base.errors import BudgetError, StorageError, TinytrainError, one
 from tinytrain.base.progress import ProgressLine
 from tinytrain.cli.commands import bench, common
 from tinytrain.cli.main import COMMANDS, help_text, main
-from tinytrain.pipeline.toy import toy_pictures
+from tinytrain.pipeline.toy import toy_images
 
 
 def run(*arguments, **options):
@@ -92,11 +92,11 @@ MISTAKES = {
     "an unknown policy": (["adapt", "--policy", "tinytrian"], "did you mean tinytrain?"),
     "an unknown mode": (["adapt", "--macs-mode", "median"], "invalid choice"),
     "a folder and a pack": (["adapt", "photos", "--data", "signs"], "not both"),
-    "a delta without pictures to add": (["adapt", "--from", "x"], "go together"),
-    "pictures to add without delta": (["adapt", "--add", "x"], "go together"),
+    "a delta without images to add": (["adapt", "--from", "x"], "go together"),
+    "images to add without delta": (["adapt", "--add", "x"], "go together"),
     "an extension that is not kept": (["adapt", "--from", "x", "--add", "y"], "needs --out"),
     "a report of unknown kind": (["adapt", "--report", "x.pdf"], "must end in .html, .json, .txt"),
-    "a command without its files": (["predict", "x"], "required: PICTURE"),
+    "a command without its files": (["predict", "x"], "required: IMAGE"),
     "an action that is none": (["data", "delete"], "invalid choice"),
 }
 
@@ -195,7 +195,7 @@ def test_running_out_of_memory_is_one_line(monkeypatch, capsys):
     assert main(["info"]) == 6 and capsys.readouterr().err.startswith("tinytrain: out-of-memory: ")
 
 
-@pytest.mark.parametrize("command, remedy", [("import", "a smaller network or file"), ("eval", "pictures")])
+@pytest.mark.parametrize("command, remedy", [("import", "a smaller network or file"), ("eval", "images")])
 def test_what_to_do_about_memory_is_something_that_the_command_takes(capsys, command, remedy):
     def fail(arguments):
         raise MemoryError
@@ -279,25 +279,25 @@ def test_progress_is_silent_where_nobody_looks():
     assert stream.getvalue() == ""
 
 
-def test_pictures_are_decoded_once_and_broken_ones_left_out_however_many_there_are(monkeypatch):
-    pictures, reads = toy_pictures([0, 1, 1]), []
+def test_images_are_decoded_once_and_broken_ones_left_out_however_many_there_are(monkeypatch):
+    images, reads = toy_images([0, 1, 1]), []
 
     def read(i, size):
         reads.append(i)
         if i == 1:
             raise common.InputError("picture-broken", "'x.png' cannot be decoded")
-        return pictures.read(i, size)
+        return images.read(i, size)
 
-    source = type(pictures)(pictures.labels, pictures.names, read)
+    source = type(images)(images.labels, images.names, read)
     held, broken = common.hold(source, 8, lambda *_: None)
     assert held.labels.tolist() == [0, 1] and list(broken.values()) == [
         "picture-broken: 'x.png' cannot be decoded"
     ]
-    assert (held.read(1, 8) == pictures.read(2, 8)).all() and reads == [0, 1, 2]
+    assert (held.read(1, 8) == images.read(2, 8)).all() and reads == [0, 1, 2]
     monkeypatch.setattr(common, "HELD_BYTES", 100)
     left, found = common.hold(source, 8, lambda *_: None)
     assert found == broken and left.labels.tolist() == [0, 1]
-    assert (left.read(1, 8) == pictures.read(2, 8)).all() and reads == [0, 1, 2, 0, 1, 2, 2], "and not kept"
+    assert (left.read(1, 8) == images.read(2, 8)).all() and reads == [0, 1, 2, 0, 1, 2, 2], "and not kept"
 
 
 def test_many_skipped_files_are_counted():

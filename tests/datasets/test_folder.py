@@ -11,7 +11,7 @@ from tinytrain.datasets.folder import folder_dataset, folder_episode
 
 
 def fill(root, **sizes):
-    """A folder per class with that many little pictures of different grey, named 000, 001, ..."""
+    """A folder per class with that many little images of different grey, named 000, 001, ..."""
     for name, count in sizes.items():
         (root / name).mkdir(parents=True)
         for i in range(count):
@@ -49,7 +49,7 @@ def test_hidden_files_and_texts_beside_the_classes_are_passed_over(tmp_path):
     assert len(made) == 2 and made.skipped == ()
 
 
-def test_pictures_beside_the_classes_and_folders_inside_them_are_skipped_and_named(tmp_path):
+def test_images_beside_the_classes_and_folders_inside_them_are_skipped_and_named(tmp_path):
     fill(tmp_path, a=1, b=1)
     fill(tmp_path / "a", more=2)
     Image.new("L", (4, 4)).save(tmp_path / "stray.png")
@@ -67,7 +67,7 @@ def test_broken_files_are_reported_with_a_reason_and_skipped(tmp_path):
     whole = (tmp_path / "a" / "001.jpg").read_bytes()
     (tmp_path / "a" / "cut.jpg").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "a" / "empty.png").write_bytes(b"")
-    (tmp_path / "b" / "text.png").write_text("no picture")
+    (tmp_path / "b" / "text.png").write_text("no image")
     (tmp_path / "b" / "notes.txt").write_text("nor this")
     (tmp_path / "b" / "loop.png").symlink_to(tmp_path / "b" / "loop.png")
     os.mkfifo(tmp_path / "b" / "pipe.png")
@@ -75,12 +75,12 @@ def test_broken_files_are_reported_with_a_reason_and_skipped(tmp_path):
     assert np.bincount(made.labels).tolist() == [3, 2]
     reasons = {os.path.basename(path): reason for path, reason in made.skipped}
     assert set(reasons) == {"cut.jpg", "empty.png", "text.png", "notes.txt", "loop.png", "pipe.png"}
-    assert reasons["text.png"].startswith("is no JPEG, PNG, PPM or BMP picture")
+    assert reasons["text.png"].startswith("is no JPEG, PNG, PPM or BMP image")
     assert reasons["loop.png"].startswith("is no file")
     assert all("/" not in reason and "\n" not in reason for reason in reasons.values())
 
 
-def test_a_picture_that_breaks_after_the_scan_is_a_clean_error_at_read_time(tmp_path):
+def test_a_image_that_breaks_after_the_scan_is_a_clean_error_at_read_time(tmp_path):
     made = folder_dataset(fill(tmp_path, a=1, b=1))
     (tmp_path / "a" / "000.png").write_bytes(b"gone bad")
     with pytest.raises(InputError, match=r"a/000\.png") as caught:
@@ -105,7 +105,7 @@ def test_a_missing_folder_and_one_without_classes_are_refused(tmp_path):
         folder_dataset(tmp_path / "nowhere")
     assert caught.value.code == "folder-missing"
     Image.new("L", (4, 4)).save(tmp_path / "x.png")
-    with pytest.raises(InputError, match="0 class folders and 1 pictures") as caught:
+    with pytest.raises(InputError, match="0 class folders and 1 images") as caught:
         folder_dataset(tmp_path)
     assert caught.value.code == "no-classes"
 
@@ -147,7 +147,7 @@ def test_shots_are_a_maximum_and_the_rest_are_queries(tmp_path):
     assert not set(episode.support.names) & set(episode.query.names)
 
 
-def test_without_shots_every_picture_is_support(tmp_path):
+def test_without_shots_every_image_is_support(tmp_path):
     episode = folder_episode(fill(tmp_path, a=4, b=2))
     assert episode.shots.tolist() == [4, 2] and len(episode.query) == 0
 
@@ -185,7 +185,7 @@ def supports_come_from_the_whole_class(root):
     return len(drawn) == len(made)
 
 
-def test_pictures_are_shuffled_inside_their_class(tmp_path, monkeypatch):
+def test_images_are_shuffled_inside_their_class(tmp_path, monkeypatch):
     fill(tmp_path, a=30, b=30)
     assert supports_come_from_the_whole_class(tmp_path)
     monkeypatch.setattr(folder_module, "shuffled", lambda items, rng: items)

@@ -81,7 +81,7 @@ def test_no_two_species_and_materials_of_a_family_are_nearly_the_same():
             assert min(np.linalg.norm(a - b) for a, b in pairs) > 0.25
 
 
-def test_a_picture_depends_on_class_picture_and_seed_alone(domain):
+def test_a_image_depends_on_class_image_and_seed_alone(domain):
     first = domain.generate(3, 5, 0, 64)
     assert first.shape == (64, 64, 3) and first.dtype == np.uint8
     assert np.array_equal(first, domain.generate(3, 5, 0, 64))
@@ -89,7 +89,7 @@ def test_a_picture_depends_on_class_picture_and_seed_alone(domain):
         assert np.abs(first.astype(int) - other).mean() > 5
 
 
-def test_pictures_are_the_same_in_every_process(domain):
+def test_images_are_the_same_in_every_process(domain):
     code = f"from {domain.__name__} import generate; print(generate(7, 1, 2, 48).tobytes().hex())"
     for hash_seed in ("1", "2"):
         out = subprocess.check_output(
@@ -112,7 +112,7 @@ def blocks(domain):
     return grey.reshape(3, 16, 3, 16).mean(axis=(1, 3)).ravel()
 
 
-def test_pictures_stay_the_same_from_release_to_release(domain):
+def test_images_stay_the_same_from_release_to_release(domain):
     assert np.abs(blocks(domain) - PINNED[domain.__name__.rsplit(".", 1)[1]]).max() < 1
 
 
@@ -122,11 +122,9 @@ def test_any_size_can_be_drawn(domain, size):
 
 
 def test_size_changes_the_resolution_and_not_the_scene(domain):
-    for picture in range(8):
-        small = domain.generate(picture, picture, 0, 48).astype(float)
-        large = Image.fromarray(domain.generate(picture, picture, 0, 192)).resize(
-            (48, 48), Image.Resampling.BOX
-        )
+    for image in range(8):
+        small = domain.generate(image, image, 0, 48).astype(float)
+        large = Image.fromarray(domain.generate(image, image, 0, 192)).resize((48, 48), Image.Resampling.BOX)
         assert np.corrcoef(small.ravel(), np.asarray(large).ravel())[0, 1] > 0.8
 
 
@@ -147,8 +145,8 @@ def test_classes_that_do_not_exist_are_refused_with_the_range(domain):
 
 
 def nearest_prototype(episode, features, size=24):
-    def seen(pictures):
-        return np.stack([features(pictures.read(i, size).astype(float)) for i in range(len(pictures))])
+    def seen(images):
+        return np.stack([features(images.read(i, size).astype(float)) for i in range(len(images))])
 
     support, query = seen(episode.support), seen(episode.query)
     prototypes = np.stack([support[episode.support.labels == c].mean(axis=0) for c in range(episode.n_way)])
@@ -172,7 +170,7 @@ def test_a_contact_sheet_has_a_row_per_class():
     ("size", "per_class", "said"),
     [(100_000, 1, "at most 2,048"), (MAX_SIZE + 1, 1, "at most 2,048"), (1000, 10**9, "at most 64,000,000")],
 )
-def test_a_sheet_or_a_picture_that_is_too_large_is_refused_before_anything_is_held(size, per_class, said):
+def test_a_sheet_or_a_image_that_is_too_large_is_refused_before_anything_is_held(size, per_class, said):
     tracemalloc.start()
     try:
         with pytest.raises(UsageError, match=said):
@@ -182,7 +180,7 @@ def test_a_sheet_or_a_picture_that_is_too_large_is_refused_before_anything_is_he
         tracemalloc.stop()
 
 
-def test_pictures_that_are_too_large_are_not_exported(tmp_path):
+def test_images_that_are_too_large_are_not_exported(tmp_path):
     with pytest.raises(UsageError, match="at most 2,048"):
         export(signs(range(2), per_class=1), tmp_path / "out", size=MAX_SIZE + 1)
     assert not (tmp_path / "out").exists()
@@ -195,10 +193,10 @@ def test_an_export_can_be_opened_as_a_folder(tmp_path):
     assert [name.split(" ", 1)[1] for name in again.class_names] == list(made.class_names)
     assert np.bincount(again.labels).tolist() == [4, 4, 4] and again.skipped == ()
     originals = [made.read(i, 24) for i in range(5)]
-    assert any(np.array_equal(again.read(0, 24), picture) for picture in originals)
+    assert any(np.array_equal(again.read(0, 24), image) for image in originals)
 
 
-def test_exported_pictures_may_be_read_by_whom_the_user_lets(tmp_path):
+def test_exported_images_may_be_read_by_whom_the_user_lets(tmp_path):
     old = os.umask(0o027)
     try:
         export(signs(range(2), per_class=1), tmp_path / "out", size=8)
@@ -207,7 +205,7 @@ def test_exported_pictures_may_be_read_by_whom_the_user_lets(tmp_path):
     assert {p.stat().st_mode & 0o777 for p in (tmp_path / "out").rglob("*.png")} == {0o640}
 
 
-def test_pictures_that_cannot_be_decoded_are_named_and_others_drawn_for_them(tmp_path):
+def test_images_that_cannot_be_decoded_are_named_and_others_drawn_for_them(tmp_path):
     def read(i, size):
         if i == 1:
             raise InputError("picture-broken", "'p1' is broken")
@@ -221,7 +219,7 @@ def test_pictures_that_cannot_be_decoded_are_named_and_others_drawn_for_them(tmp
     assert set(np.unique(np.asarray(contact_sheet(made, per_class=3, size=8)))) == {0, 2, 3, 255}
 
 
-def test_a_class_without_any_picture_that_can_be_decoded_is_an_error(tmp_path):
+def test_a_class_without_any_image_that_can_be_decoded_is_an_error(tmp_path):
     def read(i, size):
         raise InputError("picture-broken", "'p' is broken")
 

@@ -45,11 +45,11 @@ def test_the_test_classes_are_found_and_others_left_out(folders, name):
     assert list(made.class_names) == CLASSES[name] and made.name == name
     assert made.skipped == () and made.licence and made.citation
     assert min(len(members) for members in made.by_class) >= 4
-    assert name != "aircraft" or len(made) == 5 * 6, "pictures of both lists"
+    assert name != "aircraft" or len(made) == 5 * 6, "images of both lists"
 
 
 @pytest.mark.parametrize("name", [n for n in TARGETS if n != "quickdraw"])
-def test_every_picture_is_one_of_its_class(folders, name):
+def test_every_image_is_one_of_its_class(folders, name):
     made = open_target(name, folders)
     for i, label in enumerate(made.labels):
         seen = made.read(i, 8)
@@ -58,7 +58,7 @@ def test_every_picture_is_one_of_its_class(folders, name):
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_episodes_of_both_samplers_keep_pictures_and_groups_apart(folders, name):
+def test_episodes_of_both_samplers_keep_images_and_groups_apart(folders, name):
     made = open_target(name, folders)
     ids = [(made.groups[i] if made.groups is not None else i) for i in range(len(made))]
     at = {made.names[i]: ids[i] for i in range(len(made)) if name != "mscoco"}
@@ -96,9 +96,9 @@ def test_only_shapes_with_a_handedness_are_never_mirrored(folders):
 def test_an_object_is_cut_out_a_fifth_larger_than_its_box(tmp_path):
     root = FOLDERS["mscoco"](tmp_path)
     lists, path = root / "annotations" / "instances_train2017.json", root / "train2017" / "000000000001.jpg"
-    picture = Image.new("RGB", (100, 60), "white")
-    picture.paste((0, 0, 0), (20, 20, 40, 40))
-    picture.save(path, quality=95)
+    image = Image.new("RGB", (100, 60), "white")
+    image.paste((0, 0, 0), (20, 20, 40, 40))
+    image.save(path, quality=95)
     content = json.loads(lists.read_text())
     content["annotations"] = [{"category_id": 3, "image_id": 1, "bbox": [20.0, 20.0, 20.0, 20.0]}]
     lists.write_text(json.dumps(content))
@@ -264,7 +264,7 @@ def test_names_that_are_no_utf_8_can_be_printed_and_stored(tmp_path):
     assert made.class_names == ("0\\xff",) and made.names[0].encode().endswith(b"0\\xff/00000_00000.ppm")
 
 
-def test_check_says_complete_of_a_whole_set_and_counts_a_lost_picture(tmp_path):
+def test_check_says_complete_of_a_whole_set_and_counts_a_lost_image(tmp_path):
     plain(tmp_path / "one.jpg", "banded")
     for name in TEST_CLASSES["dtd"]:
         (tmp_path / "dtd" / "images" / name).mkdir(parents=True)
@@ -273,7 +273,7 @@ def test_check_says_complete_of_a_whole_set_and_counts_a_lost_picture(tmp_path):
     assert check_target("dtd", tmp_path)["state"] == "complete"
     (tmp_path / "dtd" / "images" / "woven" / "7.jpg").unlink()
     facts = check_target("dtd", tmp_path)
-    assert (facts["state"], facts["lacks"]) == ("incomplete", ["1 pictures"])
+    assert (facts["state"], facts["lacks"]) == ("incomplete", ["1 images"])
 
 
 def test_check_keeps_the_reason_of_a_damaged_set(tmp_path):

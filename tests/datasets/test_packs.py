@@ -122,9 +122,9 @@ HURT_RAW = {
     "two channels": (replaced(images=np.zeros((6, 4, 5, 2), np.uint8)), "1 or 3"),
     "flat pixels": (replaced(images=np.zeros((6, 20), np.uint8)), "1 or 3"),
     "no height": (replaced(images=np.zeros((6, 0, 5, 1), np.uint8)), "1 or 3"),
-    "too few pictures": (replaced(images=np.zeros((5, 4, 5, 1), np.uint8)), r"expected \(6, h, w"),
+    "too few images": (replaced(images=np.zeros((5, 4, 5, 1), np.uint8)), r"expected \(6, h, w"),
     "no labels": (replaced(labels=None), "labels is missing"),
-    "empty": (replaced(labels=np.zeros(0, INT), images=np.zeros((0, 4, 5, 1), np.uint8)), "no picture"),
+    "empty": (replaced(labels=np.zeros(0, INT), images=np.zeros((0, 4, 5, 1), np.uint8)), "no image"),
     "float labels": (replaced(labels=np.zeros(6)), "of integers"),
     "square labels": (replaced(labels=np.zeros((2, 3), INT)), "of integers"),
     "label above": (replaced(labels=np.array([0, 0, 1, 1, 2, 3], INT)), "from 0 to 3, there are 3"),
@@ -338,12 +338,12 @@ def test_an_unknown_name_is_answered_with_the_closest_and_the_list():
 
 @needs_packs
 @pytest.mark.parametrize("name", [n for n in PACKS if "tiny" not in n])
-def test_every_pack_loads_and_hands_over_pictures(name):
+def test_every_pack_loads_and_hands_over_images(name):
     made = load_pack(name)
     assert made.licence and made.citation
     for i in (0, len(made) // 2, len(made) - 1):
-        picture = made.read(i, 64)
-        assert picture.shape == (64, 64, 3) and picture.std() > 5
+        image = made.read(i, 64)
+        assert image.shape == (64, 64, 3) and image.std() > 5
     assert made.may_flip == (name not in ("gtsrb", "omniglot", "omniglot_background", "fsdd_logmel"))
     assert (made.groups is not None) == (name in ("gtsrb", "fsdd_logmel"))
 

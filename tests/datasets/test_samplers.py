@@ -15,7 +15,7 @@ needs_packs = pytest.mark.skipif("TINYTRAIN_DATA" not in os.environ, reason="TIN
 
 
 def dataset(*sizes, groups=None, families=None):
-    """Classes of those sizes; a picture's name is its place in its class."""
+    """Classes of those sizes; an image's name is its place in its class."""
     labels = np.repeat(np.arange(len(sizes)), sizes).astype(np.int32)
     return Dataset(
         name="made",
@@ -28,12 +28,12 @@ def dataset(*sizes, groups=None, families=None):
     )
 
 
-def places(pictures):
-    return [int(name) for name in pictures.names]
+def places(images):
+    return [int(name) for name in images.names]
 
 
-def counts(pictures, n_way):
-    return np.bincount(pictures.labels, minlength=n_way)
+def counts(images, n_way):
+    return np.bincount(images.labels, minlength=n_way)
 
 
 def test_an_episode_has_the_ways_shots_and_queries_asked_for():
@@ -43,16 +43,16 @@ def test_an_episode_has_the_ways_shots_and_queries_asked_for():
     assert len(set(episode.class_names)) == 3
 
 
-def test_labels_point_to_the_class_the_picture_is_of():
+def test_labels_point_to_the_class_the_image_is_of():
     made = dataset(30, 30, 30)
     episode = sample_episode(made, 3, 4, 4, seed=1)
-    for pictures in (episode.support, episode.query):
-        for i, label in enumerate(pictures.labels):
-            pixel = pictures.read(i, 1)[0, 0, 0]
+    for images in (episode.support, episode.query):
+        for i, label in enumerate(images.labels):
+            pixel = images.read(i, 1)[0, 0, 0]
             assert made.class_names[made.labels[pixel]] == episode.class_names[label]
 
 
-def test_no_picture_is_drawn_twice():
+def test_no_image_is_drawn_twice():
     for index in range(50):
         episode = sample_episode(dataset(12, 12, 12), 3, 5, 7, 0, index)
         drawn = [episode.support.read(i, 1)[0, 0, 0] for i in range(15)]
@@ -70,7 +70,7 @@ def draws_from_the_whole_class():
     return len(support) == 40 and len(query) == 40
 
 
-def test_pictures_are_shuffled_inside_their_class():
+def test_images_are_shuffled_inside_their_class():
     assert draws_from_the_whole_class()
 
 
@@ -97,14 +97,14 @@ def test_episodes_are_the_same_in_every_process():
     assert runs[0].split() == ["46ea15d9051789e8", "56b75761efd8183d"]
 
 
-def test_classes_with_too_few_pictures_are_not_drawn():
+def test_classes_with_too_few_images_are_not_drawn():
     made = dataset(3, 20, 20, 4, 20)
     for index in range(20):
         assert set(sample_episode(made, 3, 2, 3, 0, index).class_names) == {"c1", "c2", "c4"}
 
 
-def test_too_few_classes_or_pictures_are_refused_with_numbers():
-    with pytest.raises(InputError, match=r"2 of 3 classes with 5 \+ 10 pictures, 3 are needed") as caught:
+def test_too_few_classes_or_images_are_refused_with_numbers():
+    with pytest.raises(InputError, match=r"2 of 3 classes with 5 \+ 10 images, 3 are needed") as caught:
         sample_episode(dataset(20, 14, 15), 3, 5, 10, seed=0)
     assert caught.value.code == "too-few-pictures"
 
@@ -122,8 +122,8 @@ def test_an_episode_may_have_no_queries():
         assert len(episode.support) == 12 and len(episode.query) == 0
 
 
-def groups_of(pictures, groups):
-    return {int(groups[pictures.read(i, 1)[0, 0, 0]]) for i in range(len(pictures))}
+def groups_of(images, groups):
+    return {int(groups[images.read(i, 1)[0, 0, 0]]) for i in range(len(images))}
 
 
 def test_groups_across_classes_stay_on_one_side():
@@ -143,11 +143,11 @@ def test_groups_of_very_different_size_are_split_so_that_both_sides_suffice():
         assert not groups_of(episode.support, groups) & groups_of(episode.query, groups)
 
 
-def test_groups_do_not_make_the_support_less_varied_than_a_draw_of_single_pictures():
+def test_groups_do_not_make_the_support_less_varied_than_a_draw_of_single_images():
     groups = np.tile(np.repeat(np.arange(10), 5), 2) + np.repeat([0, 10], 50)
     made = dataset(50, 50, groups=groups)
     seen = [len(groups_of(sample_episode(made, 2, 5, 10, 0, i).support, groups)) / 2 for i in range(200)]
-    # Five of 50 pictures in groups of 5 come from 10 * (1 - C(45,5)/C(50,5)) = 4.23 groups on average.
+    # Five of 50 images in groups of 5 come from 10 * (1 - C(45,5)/C(50,5)) = 4.23 groups on average.
     assert np.mean(seen) == pytest.approx(4.23, abs=0.1)
 
 
@@ -164,8 +164,8 @@ def test_no_physical_sign_is_ever_on_both_sides():
     with np.load(os.path.join(os.environ["TINYTRAIN_DATA"], "gtsrb.npz"), allow_pickle=False) as pack:
         signs = list(zip(pack["labels"].tolist(), pack["track"].tolist(), strict=True))
 
-    def seen(pictures):
-        return {signs[int(name.split("/")[1])] for name in pictures.names}
+    def seen(images):
+        return {signs[int(name.split("/")[1])] for name in images.names}
 
     episodes = [sample_episode(gtsrb, 5, 5, 10, 0, i) for i in range(200)]
     episodes += [sample_meta_dataset_episode(gtsrb, 0, i) for i in range(40)]
@@ -179,8 +179,8 @@ def test_no_speaker_is_ever_on_both_sides():
     with np.load(os.path.join(os.environ["TINYTRAIN_DATA"], "fsdd_logmel.npz"), allow_pickle=False) as pack:
         speaker = pack["speaker"]
 
-    def seen(pictures):
-        return {int(speaker[int(name.split("/")[1])]) for name in pictures.names}
+    def seen(images):
+        return {int(speaker[int(name.split("/")[1])]) for name in images.names}
 
     episodes = [sample_episode(spoken, 5, 5, 10, 0, i) for i in range(50)]
     episodes += [sample_meta_dataset_episode(spoken, 0, i) for i in range(50)]
@@ -251,7 +251,7 @@ def test_the_meta_dataset_sampler_refuses_what_is_too_small():
     assert caught.value.code == "too-few-classes"
     with pytest.raises(InputError, match="may hold 4") as caught:
         sample_meta_dataset_episode(dataset(*[9] * 6), 0, max_support=4)
-    with pytest.raises(InputError, match="1 picture") as caught:
+    with pytest.raises(InputError, match="1 image") as caught:
         sample_meta_dataset_episode(dataset(*[1] * 6), 0)
     assert caught.value.code == "too-few-pictures"
 

@@ -1,4 +1,4 @@
-"""What augmentations are drawn, and what becomes of a picture that is turned."""
+"""What augmentations are drawn, and what becomes of an image that is turned."""
 
 import math
 
@@ -20,14 +20,14 @@ def drawn(ranges: Ranges, count: int = 2000) -> list[Augmentation]:
     return [a for a in found if a != Augmentation()]
 
 
-def picture():
+def gradient_image():
     """Smooth, and alike nowhere."""
     y, x = np.mgrid[:SIZE, :SIZE]
     return np.stack([3 * y + 40, 4 * x + 30, 2 * x + 3 * y + 20], axis=-1).astype(np.uint8)
 
 
 def shown(augmentation: Augmentation, backend: str = "auto", image=None) -> np.ndarray:
-    image = picture() if image is None else image
+    image = gradient_image() if image is None else image
     out = np.empty_like(image)
     kernels.load(backend).augment(out, image, *augmentation.arguments())
     return out
@@ -80,21 +80,21 @@ def test_the_usual_ranges_turn_nothing_and_further_ones_draw_the_same_flips_and_
 def test_a_turn_by_a_right_angle_is_that_of_the_array(backend):
     inside = slice(1, SIZE - 1)  # of the outermost pixels one side lies beyond what can be blended
     np.testing.assert_array_equal(
-        shown(RIGHT_ANGLE, backend)[inside, inside], np.rot90(picture(), -1)[inside, inside]
+        shown(RIGHT_ANGLE, backend)[inside, inside], np.rot90(gradient_image(), -1)[inside, inside]
     )
 
 
 @BACKENDS
 def test_what_is_enlarged_twice_shows_the_middle_at_half_steps(backend):
     found, middle = shown(Augmentation(cosine=0.5), backend).astype(int), SIZE // 2
-    np.testing.assert_array_equal(found[middle, middle], picture()[middle, middle])
+    np.testing.assert_array_equal(found[middle, middle], gradient_image()[middle, middle])
     for steps in (-8, -3, 5, 8):
-        wanted = picture()[middle, middle] + np.array([0, 4, 2]) * steps / 2
+        wanted = gradient_image()[middle, middle] + np.array([0, 4, 2]) * steps / 2
         assert np.abs(found[middle, middle + steps] - wanted).max() <= 1
 
 
 @BACKENDS
-def test_what_a_turned_picture_does_not_cover_is_filled(backend):
+def test_what_a_turned_image_does_not_cover_is_filled(backend):
     small = shown(Augmentation(cosine=2.0), backend)
     assert (small[:7] == FILL).all() and (small[:, -7:] == FILL).all()
     assert (small[10:23, 10:23] != FILL).any(axis=-1).all()
@@ -109,8 +109,8 @@ def test_flips_and_places_come_after_the_turn(flip, backend):
     np.testing.assert_array_equal(moved[4:-1, 1:-3], wanted)
 
 
-def test_colours_of_a_turned_picture_change_as_of_one_that_is_not():
-    """About the mean of the whole picture, also where the turn uncovers a part."""
+def test_colours_of_a_turned_image_change_as_of_one_that_is_not():
+    """About the mean of the whole image, also where the turn uncovers a part."""
     colours = {"brightness": 20.0, "saturation": 0.5, "contrast": 0.75}
     plain, turned = shown(Augmentation(**colours)), shown(Augmentation(**colours, cosine=0.0, sine=1.0))
     inside = slice(1, SIZE - 1)

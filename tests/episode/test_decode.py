@@ -12,7 +12,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from tinytrain.base.errors import InputError
-from tinytrain.episode.decode import check_picture, fit, load_picture
+from tinytrain.episode.decode import check_image, fit, load_image
 
 
 def encoded(image, kind="PNG", **options):
@@ -22,7 +22,7 @@ def encoded(image, kind="PNG", **options):
 
 
 def scene(width=60, height=40):
-    """A smooth picture whose four quarters differ, so that every turn of it is another picture."""
+    """A smooth image whose four quarters differ, so that every turn of it is another image."""
     y, x = np.mgrid[0:height, 0:width]
     red, green = x * 255 // max(width - 1, 1), y * 255 // max(height - 1, 1)
     return np.stack([red, green, (red + green) // 3], axis=-1).astype(np.uint8)
@@ -62,7 +62,7 @@ def test_the_rule_is_shorter_side_bilinear_then_centre_crop(kind, shape):
     whole = np.asarray(Image.fromarray(pixels).resize(resized, Image.Resampling.BILINEAR), dtype=int)
     top, left = (whole.shape[0] - size) // 2, (whole.shape[1] - size) // 2
     expected = whole[top : top + size, left : left + size]
-    got = load_picture(encoded(Image.fromarray(pixels), kind), size)
+    got = load_image(encoded(Image.fromarray(pixels), kind), size)
     assert got.shape == (size, size, 3) and got.dtype == np.uint8
     assert np.abs(got - expected).max() <= 6  # half a pixel of rounding in a gradient
     assert np.array_equal(got, fit(pixels, size))
@@ -72,10 +72,10 @@ def test_a_jpeg_in_draft_mode_looks_like_the_whole_jpeg_shrunk():
     big = Image.fromarray(scene(1600, 1200))
     data = encoded(big, "JPEG", quality=95)
     whole = fit(np.asarray(Image.open(io.BytesIO(data))), 128).astype(int)
-    assert np.abs(load_picture(data, 128) - whole).mean() < 1.5
+    assert np.abs(load_image(data, 128) - whole).mean() < 1.5
 
 
-# How a camera stores an upright picture under each EXIF orientation.
+# How a camera stores an upright image under each EXIF orientation.
 STORED = {
     1: lambda up: up,
     2: np.fliplr,
@@ -94,7 +94,7 @@ def test_exif_rotation_is_undone(orientation, kind):
     stored = Image.fromarray(np.ascontiguousarray(STORED[orientation](scene(64, 64))))
     exif = Image.Exif()
     exif[0x0112] = orientation
-    got = load_picture(encoded(stored, kind, exif=exif), 64)
+    got = load_image(encoded(stored, kind, exif=exif), 64)
     assert np.abs(got.astype(int) - scene(64, 64)).mean() < 3
 
 
@@ -105,33 +105,33 @@ def test_a_phone_portrait_comes_out_upright_and_centred():
     exif = Image.Exif()
     exif[0x0112] = 6  # stored lying, to be turned clockwise
     lying = Image.fromarray(tall).transpose(Image.Transpose.ROTATE_90)
-    got = load_picture(encoded(lying, "PNG", exif=exif), 60)
+    got = load_image(encoded(lying, "PNG", exif=exif), 60)
     assert got[30, 10].tolist() == [0, 255, 0]
     assert got[30, 50].tolist() == [0, 0, 0]
     assert got[5, 30, 0] == 255
 
 
-def test_broken_exif_costs_the_rotation_and_not_the_picture():
+def test_broken_exif_costs_the_rotation_and_not_the_image():
     data = encoded(Image.fromarray(scene()), "JPEG", exif=b"Exif\0\0II*\0\xff\xff\xff\xff")
-    assert load_picture(data, 16).shape == (16, 16, 3)
+    assert load_image(data, 16).shape == (16, 16, 3)
 
 
 def test_grey_becomes_three_equal_channels():
-    got = load_picture(encoded(Image.fromarray(scene()[..., 0])), 40)
+    got = load_image(encoded(Image.fromarray(scene()[..., 0])), 40)
     assert np.array_equal(got[..., 0], got[..., 2]) and got.std() > 10
 
 
 def test_16_bit_grey_is_scaled_and_not_clipped(tmp_path):
     deep = np.array([[0, 257, 32896, 65535]] * 4, dtype=np.uint16)
     expected = [0, 1, 128, 255]
-    assert load_picture(encoded(Image.fromarray(deep)), 4)[0, :, 1].tolist() == expected
+    assert load_image(encoded(Image.fromarray(deep)), 4)[0, :, 1].tolist() == expected
     plain = b"P5 4 4 65535\n" + deep.astype(">u2").tobytes()
-    assert load_picture(plain, 4)[2, :, 0].tolist() == expected
+    assert load_image(plain, 4)[2, :, 0].tolist() == expected
 
 
 def test_16_bit_colour_is_scaled_and_not_clipped():
     deep = np.array([[[0, 32896, 65535]] * 2] * 2, dtype=">u2")
-    assert load_picture(b"P6 2 2 65535\n" + deep.tobytes(), 2)[0, 0].tolist() == [0, 128, 255]
+    assert load_image(b"P6 2 2 65535\n" + deep.tobytes(), 2)[0, 0].tolist() == [0, 128, 255]
 
 
 def test_transparent_parts_become_white_and_half_transparent_ones_half_white():
@@ -139,7 +139,7 @@ def test_transparent_parts_become_white_and_half_transparent_ones_half_white():
     rgba[:, :4] = (200, 0, 0, 255)
     rgba[:4, 4:] = (0, 90, 0, 0)
     rgba[4:, 4:] = (0, 0, 0, 128)
-    got = load_picture(encoded(Image.fromarray(rgba)), 8)
+    got = load_image(encoded(Image.fromarray(rgba)), 8)
     assert got[6, 0].tolist() == [200, 0, 0]
     assert got[0, 7].tolist() == [255, 255, 255]
     assert abs(int(got[7, 7, 0]) - 127) <= 1
@@ -149,29 +149,29 @@ def test_the_colour_below_transparency_does_not_bleed_when_shrinking():
     rgba = np.zeros((64, 64, 4), np.uint8)
     rgba[..., 1] = 255  # invisible green everywhere
     rgba[:, :32] = (0, 0, 0, 255)
-    got = load_picture(encoded(Image.fromarray(rgba)), 15).astype(int)
+    got = load_image(encoded(Image.fromarray(rgba)), 15).astype(int)
     assert (got[..., 1] - got[..., 0]).max() <= 2
 
 
-def test_palette_pictures_keep_colours_and_transparency():
+def test_palette_images_keep_colours_and_transparency():
     palette = Image.new("P", (10, 10), 1)
     palette.putpalette([9, 9, 9, 10, 200, 30])
-    assert load_picture(encoded(palette), 6)[3, 3].tolist() == [10, 200, 30]
-    assert load_picture(encoded(palette, transparency=1), 6)[3, 3].tolist() == [255, 255, 255]
+    assert load_image(encoded(palette), 6)[3, 3].tolist() == [10, 200, 30]
+    assert load_image(encoded(palette, transparency=1), 6)[3, 3].tolist() == [255, 255, 255]
 
 
 @pytest.mark.parametrize(
     "mode, kind", [("1", "PNG"), ("LA", "PNG"), ("CMYK", "JPEG"), ("L", "JPEG"), ("1", "PPM")]
 )
 def test_every_other_mode_comes_out_as_rgb(mode, kind):
-    white = load_picture(encoded(Image.new("RGB", (20, 30), "white").convert(mode), kind), 12)
+    white = load_image(encoded(Image.new("RGB", (20, 30), "white").convert(mode), kind), 12)
     assert white.shape == (12, 12, 3) and white.min() > 250
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 500), (500, 1)])
-def test_pictures_of_one_pixel_width_work(shape):
+def test_images_of_one_pixel_width_work(shape):
     pixels = np.full((*shape, 3), 77, np.uint8)
-    assert (load_picture(encoded(Image.fromarray(pixels)), 32) == 77).all()
+    assert (load_image(encoded(Image.fromarray(pixels)), 32) == 77).all()
     assert (fit(pixels[..., :1], 32) == 77).all()
 
 
@@ -181,7 +181,7 @@ def test_fit_takes_raw_grey_with_and_without_a_channel():
 
 
 def test_the_result_may_be_written_to():
-    load_picture(encoded(Image.fromarray(scene())), 8)[0, 0] = 1
+    load_image(encoded(Image.fromarray(scene())), 8)[0, 0] = 1
 
 
 @pytest.mark.parametrize("header, limit", [(png_header, 61), (bmp_header, 61), (jpeg_header, 128)])
@@ -192,7 +192,7 @@ def test_a_header_that_claims_too_many_pixels_is_refused_before_anything_is_allo
     path = tmp_path / "bomb.img"
     path.write_bytes(header(side, side))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for attempt in (lambda: load_picture(path, 128), lambda: check_picture(path)):
+    for attempt in (lambda: load_image(path, 128), lambda: check_image(path)):
         with pytest.raises(InputError, match=rf"bomb.img.*limit is {limit} million") as caught:
             attempt()
         assert caught.value.code == "picture-too-large"
@@ -206,10 +206,10 @@ def test_kinds_that_take_more_memory_to_decode_may_have_fewer_pixels(tmp_path, m
     path = tmp_path / "x.png"
     path.write_bytes(png_header(side, side, 16 if mode == "I;16" else 8, colour_type))
     with pytest.raises(InputError, match=f"limit is {limit} million for its kind") as caught:
-        check_picture(path)
+        check_image(path)
     assert caught.value.code == "picture-too-large"
     path.write_bytes(png_header(side - 500, side - 500, 16 if mode == "I;16" else 8, colour_type))
-    check_picture(path)  # which decodes nothing of a PNG
+    check_image(path)  # which decodes nothing of a PNG
 
 
 BROKEN = {
@@ -226,10 +226,10 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_picture_is_one_clean_error_that_names_it(tmp_path, name):
+def test_a_broken_image_is_one_clean_error_that_names_it(tmp_path, name):
     path = tmp_path / "broken.jpg"
     path.write_bytes(BROKEN[name])
-    for attempt in (lambda: load_picture(path, 32), lambda: load_picture(BROKEN[name], 32, "broken.jpg")):
+    for attempt in (lambda: load_image(path, 32), lambda: load_image(BROKEN[name], 32, "broken.jpg")):
         with pytest.raises(InputError, match=r"broken\.jpg") as caught:
             attempt()
         assert caught.value.code == "picture-broken"
@@ -241,21 +241,21 @@ def test_the_cheap_check_finds_what_is_broken(tmp_path, name):
     path = tmp_path / "broken.jpg"
     path.write_bytes(BROKEN[name])
     with pytest.raises(InputError) as caught:
-        check_picture(path)
+        check_image(path)
     assert caught.value.code == "picture-broken"
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "PPM"])
-def test_the_cheap_check_passes_whole_pictures(tmp_path, kind):
+def test_the_cheap_check_passes_whole_images(tmp_path, kind):
     path = tmp_path / "whole"
     path.write_bytes(encoded(Image.fromarray(scene()), kind))
-    check_picture(path)
+    check_image(path)
 
 
 def test_a_jpeg_with_a_trailer_is_whole(tmp_path):
     path = tmp_path / "motion.jpg"
     path.write_bytes(encoded(Image.fromarray(scene()), "JPEG") + b"a film follows here" * 20)
-    check_picture(path)
+    check_image(path)
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "PPM"])
@@ -267,7 +267,7 @@ def test_flipped_bits_never_cause_another_exception(kind):
         for at in rng.integers(0, len(hurt), rng.integers(1, 6)):
             hurt[at] ^= 1 << int(rng.integers(8))
         try:
-            assert load_picture(bytes(hurt), 16).shape == (16, 16, 3)
+            assert load_image(bytes(hurt), 16).shape == (16, 16, 3)
         except InputError as error:
             assert error.code in ("picture-broken", "picture-too-large")
 
@@ -279,7 +279,7 @@ def test_what_is_no_file_is_missing_and_never_blocks(tmp_path, make):
     path = tmp_path / "there.jpg"
     make(path)
     with pytest.raises(InputError, match=r"there\.jpg") as caught:
-        load_picture(path, 32)
+        load_image(path, 32)
     assert caught.value.code == "picture-missing"
 
 
@@ -288,7 +288,7 @@ def test_a_name_that_becomes_a_pipe_after_a_look_at_it_is_still_refused(tmp_path
     held = os.open(tmp_path / "there.jpg", os.O_RDWR)  # without it, opening would wait for ever
     monkeypatch.setattr(Path, "is_file", lambda path: True)
     try:
-        for read in (check_picture, lambda path: load_picture(path, 32)):
+        for read in (check_image, lambda path: load_image(path, 32)):
             with pytest.raises(InputError, match=r"there\.jpg' is no file") as caught:
                 read(tmp_path / "there.jpg")
             assert caught.value.code == "picture-missing"
@@ -310,7 +310,7 @@ WITHOUT_A_PIXEL = {
 def test_an_image_without_a_pixel_is_refused_by_its_shape(tmp_path, shape):
     path = tmp_path / "x.img"
     path.write_bytes(WITHOUT_A_PIXEL[shape])
-    for read in (check_picture, lambda path: load_picture(path, 32)):
+    for read in (check_image, lambda path: load_image(path, 32)):
         with pytest.raises(InputError, match=f"is {shape} pixels; replace") as caught:
             read(path)
         assert caught.value.code == "picture-broken"
@@ -318,7 +318,7 @@ def test_an_image_without_a_pixel_is_refused_by_its_shape(tmp_path, shape):
 
 def test_decoding_leaves_the_warning_filters_alone():
     before = list(warnings.filters)
-    load_picture(encoded(Image.fromarray(scene())), 8)
+    load_image(encoded(Image.fromarray(scene())), 8)
     assert list(warnings.filters) == before
 
 
@@ -326,12 +326,12 @@ def test_a_box_is_cut_out_before_the_rule_of_the_square(tmp_path):
     image = Image.new("RGB", (60, 40), "white")
     image.paste((200, 0, 0), (10, 5, 30, 25))
     image.save(tmp_path / "x.png")
-    assert (load_picture(tmp_path / "x.png", 8, box=(10, 5, 30, 25)) == [200, 0, 0]).all()
-    whole = load_picture(tmp_path / "x.png", 8, box=(-5, -5, 999, 999))
-    assert np.array_equal(whole, load_picture(tmp_path / "x.png", 8))
+    assert (load_image(tmp_path / "x.png", 8, box=(10, 5, 30, 25)) == [200, 0, 0]).all()
+    whole = load_image(tmp_path / "x.png", 8, box=(-5, -5, 999, 999))
+    assert np.array_equal(whole, load_image(tmp_path / "x.png", 8))
     for box in ((60, 0, 70, 10), (5, 5, 5, 9), (0, -9, 9, 0)):
         with pytest.raises(InputError, match=r"x\.png.*no pixel inside the box") as caught:
-            load_picture(tmp_path / "x.png", 8, box=box)
+            load_image(tmp_path / "x.png", 8, box=box)
         assert caught.value.code == "picture-broken"
 
 
@@ -345,12 +345,12 @@ def test_a_pnm_of_any_range_of_numbers_is_read_as_pillow_reads_it(kind, largest)
     theirs = np.asarray(Image.open(io.BytesIO(data)))
     if kind in (2, 5) and largest > 255:  # 16-bit grey there
         theirs = ((theirs + 128) // 257).astype(np.uint8)
-    assert np.array_equal(load_picture(data, 24), np.asarray(Image.fromarray(theirs).convert("RGB")))
+    assert np.array_equal(load_image(data, 24), np.asarray(Image.fromarray(theirs).convert("RGB")))
 
 
 def test_a_plain_bitmap_needs_no_space_between_its_digits():
     for digits in (b"0110", b"0 1\n1 0", b"01#1\n10"):
-        assert load_picture(b"P1 2 2\n" + digits, 2)[..., 0].tolist() == [[255, 0], [0, 255]]
+        assert load_image(b"P1 2 2\n" + digits, 2)[..., 0].tolist() == [[255, 0], [0, 255]]
 
 
 TURNED = {
@@ -371,19 +371,19 @@ def test_other_ways_to_say_that_a_png_is_turned_are_understood(name, packed):
     add = info.add_itxt if b"XML" in key else info.add_text
     add(key.decode(), value.decode(), zip=packed)
     stored = Image.fromarray(np.ascontiguousarray(STORED[6](scene(64, 64))))
-    assert np.array_equal(load_picture(encoded(stored, pnginfo=info), 64), scene(64, 64))
+    assert np.array_equal(load_image(encoded(stored, pnginfo=info), 64), scene(64, 64))
 
 
 def test_a_photo_of_108_megapixels_is_read(tmp_path):
     path = tmp_path / "phone.jpg"
     path.write_bytes(jpeg_header(12_000, 9_000))
-    assert load_picture(path, 128).shape == (128, 128, 3)
+    assert load_image(path, 128).shape == (128, 128, 3)
 
 
 def test_what_stands_behind_the_pixels_of_a_png_does_not_matter(tmp_path):
     data = encoded(Image.fromarray(scene()))
     end = data.index(b"IEND") - 4
-    assert np.array_equal(load_picture(data[:end] + b"no chunk at all", 32), load_picture(data, 32))
+    assert np.array_equal(load_image(data[:end] + b"no chunk at all", 32), load_image(data, 32))
 
 
 def test_a_png_with_a_wrong_checksum_of_what_its_pixels_need_fails_the_check(tmp_path):
@@ -392,7 +392,7 @@ def test_a_png_with_a_wrong_checksum_of_what_its_pixels_need_fails_the_check(tmp
     for at in (28, data.index(b"IDAT") + 4, data.index(b"IDAT") + 40, len(data) - 1):
         path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
         with pytest.raises(InputError, match="is damaged"):
-            check_picture(path)
+            check_image(path)
 
 
 def test_a_png_with_a_wrong_checksum_of_a_text_passes_the_check_as_it_is_read(tmp_path):
@@ -400,5 +400,5 @@ def test_a_png_with_a_wrong_checksum_of_a_text_passes_the_check_as_it_is_read(tm
     info.add_text("Author", "me")
     whole = encoded(Image.fromarray(scene()), pnginfo=info)
     (tmp_path / "x.png").write_bytes(whole.replace(b"Author\0me", b"Author\0ma"))
-    check_picture(tmp_path / "x.png")
-    assert np.array_equal(load_picture(tmp_path / "x.png", 32), load_picture(whole, 32))
+    check_image(tmp_path / "x.png")
+    assert np.array_equal(load_image(tmp_path / "x.png", 32), load_image(whole, 32))

@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 from tinytrain.base.errors import InputError
-from tinytrain.episode.episode import Episode, Pictures
+from tinytrain.episode.episode import Episode, Images
 
 
-def pictures(*labels, prefix="p"):
-    return Pictures(
+def images(*labels, prefix="p"):
+    return Images(
         labels=np.array(labels, dtype=np.int32),
         names=tuple(f"{prefix}{i}" for i in range(len(labels))),
         read=lambda i, size: np.full((size, size, 3), i, np.uint8),
     )
 
 
-def test_shots_count_the_support_pictures_of_each_class():
-    episode = Episode(pictures(0, 1, 1, 2), pictures(), ("a", "b", "c"))
+def test_shots_count_the_support_images_of_each_class():
+    episode = Episode(images(0, 1, 1, 2), images(), ("a", "b", "c"))
     assert episode.n_way == 3
     assert episode.shots.tolist() == [1, 2, 1]
 
@@ -24,20 +24,20 @@ def test_shots_count_the_support_pictures_of_each_class():
 @pytest.mark.parametrize("names, count", [((), "0 classes"), (("a",), "1 class")])
 def test_fewer_than_two_classes_are_refused_with_their_number(names, count):
     with pytest.raises(InputError, match=f"{count} given") as caught:
-        Episode(pictures(*[0] * len(names)), pictures(), names)
+        Episode(images(*[0] * len(names)), images(), names)
     assert caught.value.code == "one-class"
 
 
 def test_a_class_without_support_is_refused_by_name():
     with pytest.raises(InputError, match="'b' has no support") as caught:
-        Episode(pictures(0, 0), pictures(0, 1), ("a", "b"))
+        Episode(images(0, 0), images(0, 1), ("a", "b"))
     assert caught.value.code == "empty-class"
 
 
 @pytest.mark.parametrize("support, query, bad", [((0, 1, 2), (), 2), ((0, 1), (-1,), -1), ((0, 1), (5,), 5)])
 def test_a_label_that_is_no_class_is_refused(support, query, bad):
     with pytest.raises(InputError, match=f"label {bad} given") as caught:
-        Episode(pictures(*support), pictures(*query), ("a", "b"))
+        Episode(images(*support), images(*query), ("a", "b"))
     assert caught.value.code == "bad-label"
 
 
@@ -55,7 +55,7 @@ NAMES = {
 def test_class_names_that_no_delta_can_keep_are_refused_before_any_work(case):
     names, said = NAMES[case]
     with pytest.raises(InputError) as caught:
-        Episode(pictures(0, 1, 2), pictures(), names)
+        Episode(images(0, 1, 2), images(), names)
     assert caught.value.code == "class-names" and said in str(caught.value)
     assert len(str(caught.value)) < 200
 
@@ -69,20 +69,20 @@ def test_class_names_that_no_delta_can_keep_are_refused_before_any_work(case):
 )
 def test_more_class_names_than_a_delta_can_keep_are_refused(names, code):
     with pytest.raises(InputError) as caught:
-        Episode(pictures(*range(len(names))), pictures(), tuple(names))
+        Episode(images(*range(len(names))), images(), tuple(names))
     assert caught.value.code == code
 
 
-def test_names_of_pictures_that_no_report_can_keep_are_refused_before_any_work():
-    for changes in ({"support": pictures(0, 1, prefix="\ud800")}, {"query": pictures(0, prefix="\ud800")}):
+def test_names_of_images_that_no_report_can_keep_are_refused_before_any_work():
+    for changes in ({"support": images(0, 1, prefix="\ud800")}, {"query": images(0, prefix="\ud800")}):
         with pytest.raises(InputError, match=r"the name '.ud8000' is no text"):
-            Episode(**{"support": pictures(0, 1), "query": pictures(), "class_names": ("a", "b")} | changes)
+            Episode(**{"support": images(0, 1), "query": images(), "class_names": ("a", "b")} | changes)
     with pytest.raises(InputError, match="is no text"):
-        Episode(pictures(0, 1), pictures(), ("a", "b"), source="\ud800")
+        Episode(images(0, 1), images(), ("a", "b"), source="\ud800")
 
 
 def test_take_keeps_order_labels_names_and_pixels():
-    some = pictures(0, 1, 2, 1).take(np.array([3, 0, 3]))
+    some = images(0, 1, 2, 1).take(np.array([3, 0, 3]))
     assert some.labels.tolist() == [1, 0, 1]
     assert some.names == ("p3", "p0", "p3")
     assert [some.read(i, 2)[0, 0, 0] for i in range(3)] == [3, 0, 3]
@@ -91,7 +91,7 @@ def test_take_keeps_order_labels_names_and_pixels():
 
 def test_the_digest_tells_episodes_apart_and_nothing_else():
     def digest(support, query=(), names=("a", "b"), prefix="p"):
-        return Episode(pictures(*support, prefix=prefix), pictures(*query), names).digest
+        return Episode(images(*support, prefix=prefix), images(*query), names).digest
 
     assert digest((0, 1)) == digest((0, 1))
     others = [
@@ -103,13 +103,13 @@ def test_the_digest_tells_episodes_apart_and_nothing_else():
     assert len({digest((0, 1)), *others}) == 5
 
 
-def test_held_pictures_are_decoded_once_each_and_another_size_of_them_is_refused():
+def test_held_images_are_decoded_once_each_and_another_size_of_them_is_refused():
     asked = []
     some = replace(
-        pictures(0, 1, 1), read=lambda i, size: asked.append(i) or np.full((size, size, 3), i, np.uint8)
+        images(0, 1, 1), read=lambda i, size: asked.append(i) or np.full((size, size, 3), i, np.uint8)
     )
     held = some.held(4)
-    assert [held.picture(i, 4)[0, 0, 0] for i in (2, 0, 1, 2)] == [2, 0, 1, 2] and asked == [0, 1, 2]
+    assert [held.image(i, 4)[0, 0, 0] for i in (2, 0, 1, 2)] == [2, 0, 1, 2] and asked == [0, 1, 2]
     assert held.labels is some.labels and held.names is some.names
     with pytest.raises(InputError, match="it must be 8 x 8"):
-        held.picture(0, 8)
+        held.image(0, 8)

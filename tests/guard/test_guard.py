@@ -8,7 +8,7 @@ import pytest
 
 from tinytrain.base.errors import AdaptationRefusedError, InputError
 from tinytrain.delta.file import load_delta, save_delta
-from tinytrain.episode.episode import Pictures
+from tinytrain.episode.episode import Images
 from tinytrain.guard.guard import LEAST_FIT, Evidence, final_loss, judge, label_fit, left_out_accuracy
 from tinytrain.heads.leave_one_out import COLUMNS, NEAR, OTHER, OWN, measure
 from tinytrain.pipeline.adapt import adapt
@@ -21,11 +21,11 @@ from tinytrain.runtime.predict import Predictor
 
 BIG = Budget(memory=2**22)
 NAMES = ("ant", "bee")
-SUPPORT = Pictures(np.repeat(np.arange(2, dtype=np.int32), 5), tuple("abcdefghij"), lambda i, size: None)
+SUPPORT = Images(np.repeat(np.arange(2, dtype=np.int32), 5), tuple("abcdefghij"), lambda i, size: None)
 
 
 def rows(margins) -> np.ndarray:
-    """What `measure` finds of ten pictures with these margins; similarity by chance is 0.2."""
+    """What `measure` finds of ten images with these margins; similarity by chance is 0.2."""
     made = np.zeros((10, COLUMNS), np.float32)
     made[:, :] = (0, 0.1, 0, 0.5, 0.04)
     made[:, 0] = np.asarray(margins, float) + 0.1
@@ -91,7 +91,7 @@ def test_without_training_there_is_nothing_to_refuse_but_suspects_are_named():
     assert found.accepted and [s.name for s in found.suspects] == ["j"]
 
 
-def test_single_pictures_give_no_reason():
+def test_single_images_give_no_reason():
     lonely = rows(np.full(10, np.nan))
     found = verdict(before=lonely, after=lonely)
     assert (
@@ -105,7 +105,7 @@ def test_label_fit_is_the_worst_tenth_less_half_of_the_median_on_the_scale_of_ch
     assert label_fit(rows([-0.6] * 10)) == pytest.approx(-0.6 / 0.2, rel=1e-4), (
         "a negative median does not count"
     )
-    assert label_fit(BAD[5:]) == pytest.approx(label_fit(BAD)), "of a few pictures, one is the worst tenth"
+    assert label_fit(BAD[5:]) == pytest.approx(label_fit(BAD)), "of a few images, one is the worst tenth"
     assert left_out_accuracy(BAD) == 0.9
     assert left_out_accuracy(rows([0.0] * 10)) == 0, "as close to another class is not closer to its own"
 
@@ -177,7 +177,7 @@ def test_forced_results_are_the_adapted_ones_and_say_so(refused):
     assert "kept because it was forced, although" in RENDERERS[".txt"](forced.to_json())
 
 
-def test_the_verdict_does_not_depend_on_the_labels_or_pictures_of_the_queries():
+def test_the_verdict_does_not_depend_on_the_labels_or_images_of_the_queries():
     episode = toy_episode(3, 5, 4)
     seen = set()
     for k in range(6):

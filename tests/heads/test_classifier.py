@@ -69,13 +69,13 @@ def covariance(x, labels):
 
 
 def excess(x, labels):
-    """What the scatter of one picture adds to mean^T S^-1 mean: the trace of S^-1 times the covariance."""
+    """What the scatter of one image adds to mean^T S^-1 mean: the trace of S^-1 times the covariance."""
     centred = x - means(x, labels)[labels]
     return np.trace(np.linalg.inv(covariance(x, labels)) @ centred.T @ centred) / len(x)
 
 
-def offsets(m, inverse, excess, pictures):
-    return -0.5 * (np.einsum("kd,de,ke->k", m, inverse, m) - excess / pictures)
+def offsets(m, inverse, excess, images):
+    return -0.5 * (np.einsum("kd,de,ke->k", m, inverse, m) - excess / images)
 
 
 @BACKENDS
@@ -98,19 +98,19 @@ def test_the_lda_head_is_the_shrunk_discriminant_of_all_views(backend, views):
     assert head.counts.tolist() == np.bincount(labels).tolist()
 
 
-def test_a_class_of_one_picture_is_answered_as_often_as_classes_of_ten():
-    """Pictures of every class alike, drawn from the same distribution."""
+def test_a_class_of_one_image_is_answered_as_often_as_classes_of_ten():
+    """Images of every class alike, drawn from the same distribution."""
     rng = np.random.default_rng(3)
     shots, found = np.array([1, 10, 10, 10]), np.zeros(WAY)
     labels = np.repeat(np.arange(WAY, dtype=np.int32), shots)
     for _ in range(40):
         centres = rng.standard_normal((WAY, SIZE))
-        pictures = (centres[labels] + rng.standard_normal((len(labels), SIZE))).astype("f")
+        images = (centres[labels] + rng.standard_normal((len(labels), SIZE))).astype("f")
         queries = np.repeat(centres, 25, axis=0) + rng.standard_normal((25 * WAY, SIZE))
         arrays = blank("lda")
 
-        def stream(pictures=pictures):
-            yield unit(pictures), labels
+        def stream(images=images):
+            yield unit(images), labels
 
         head = fit_head("lda", kernels.load(), arrays, stream, stream, shots)
         found += np.bincount(head.logits(queries.astype("f")).argmax(axis=1), minlength=WAY)
@@ -118,13 +118,13 @@ def test_a_class_of_one_picture_is_answered_as_often_as_classes_of_ten():
 
 
 @BACKENDS
-def test_pictures_that_are_all_alike_leave_nothing_to_correct(backend):
+def test_images_that_are_all_alike_leave_nothing_to_correct(backend):
     factor = np.sqrt(np.float32(RIDGE)) * np.eye(SIZE, dtype="f")
     assert excess_of_means(kernels.load(backend), factor) == pytest.approx(0, abs=1e-4)
 
 
 def left_out_logits(kind):
-    """(logits, label) in float64 of every picture that is not alone, itself taken out of its class mean."""
+    """(logits, label) in float64 of every image that is not alone, itself taken out of its class mean."""
     x = unit(embeddings().astype(float))
     inverse = np.linalg.inv(covariance(x, LABELS))
     for i, label in enumerate(LABELS):
@@ -140,14 +140,14 @@ def left_out_logits(kind):
 
 
 @KINDS
-def test_leave_one_out_takes_each_picture_out_of_its_own_class_mean(kind):
+def test_leave_one_out_takes_each_image_out_of_its_own_class_mean(kind):
     right = [logits.argmax() == label for logits, label in left_out_logits(kind)]
     assert fitted(kind).left_out == pytest.approx(np.mean(right))
 
 
 @BACKENDS
 @KINDS
-def test_what_is_left_out_leaves_the_logit_of_a_class_with_one_picture_less(kind, backend):
+def test_what_is_left_out_leaves_the_logit_of_a_class_with_one_image_less(kind, backend):
     arrays, table = blank(kind), kernels.load(backend)
     fit_head(kind, table, arrays, batches((0,)), batches((0,)), SHOTS)
     extra = excess_of_means(table, arrays.scatter) if kind == "lda" else 0.0
@@ -161,7 +161,7 @@ def test_what_is_left_out_leaves_the_logit_of_a_class_with_one_picture_less(kind
 
 @KINDS
 @pytest.mark.parametrize("share", [TEMPERATURE_SHARE, 1e-3])
-def test_the_temperature_is_a_share_of_the_lead_of_the_own_class_or_what_left_out_pictures_ask(
+def test_the_temperature_is_a_share_of_the_lead_of_the_own_class_or_what_left_out_images_ask(
     kind, share, monkeypatch
 ):
     monkeypatch.setattr("tinytrain.heads.classifier.TEMPERATURE_SHARE", share)
@@ -209,7 +209,7 @@ def test_a_head_lies_in_the_arrays_that_it_was_fitted_in():
     assert head.weights is arrays.weights and head.offsets is arrays.offsets and head.means is arrays.means
 
 
-def test_single_pictures_cannot_be_left_out():
+def test_single_images_cannot_be_left_out():
     one = np.arange(WAY, dtype=np.int32)
 
     def stream():
@@ -220,7 +220,7 @@ def test_single_pictures_cannot_be_left_out():
     assert head.left_out is None and 0 < head.temperature < 1
 
 
-def test_pictures_that_all_look_alike_give_no_confidence():
+def test_images_that_all_look_alike_give_no_confidence():
     def stream():
         yield unit(np.ones((WAY, SIZE), np.float32)), np.arange(WAY, dtype=np.int32)
 

@@ -47,7 +47,7 @@ SHAPES = [  # height, width, channels, kernel, stride
 
 
 def between_nans(array):
-    """A copy with a picture's worth of NaN on both sides of it in memory."""
+    """A copy with an image's worth of NaN on both sides of it in memory."""
     memory = np.full((3, *array.shape), np.nan, array.dtype)
     memory[1] = array
     return memory[1]

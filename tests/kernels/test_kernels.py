@@ -27,10 +27,10 @@ def same_as_twin(compiled, name, outputs, *inputs, rtol=1e-5, atol=1e-5):
 
 
 def test_unfold_of_every_band_agrees_with_its_twin(compiled):
-    picture = rng("unfold").integers(0, 256, (9, 8, 3)).astype(np.uint8)
+    image = rng("unfold").integers(0, 256, (9, 8, 3)).astype(np.uint8)
     for first, rows in ((0, 5), (0, 2), (2, 2), (4, 1)):
         y = np.full((rows, 4, 27), np.nan, np.float32)
-        same_as_twin(compiled, "unfold", [y], picture, 3, 2, first, np.float32(127.5), np.float32(1 / 127.5))
+        same_as_twin(compiled, "unfold", [y], image, 3, 2, first, np.float32(127.5), np.float32(1 / 127.5))
 
 
 @pytest.mark.parametrize("rows,columns", [(1, 1), (7, 5), (16, 24), (3, 40)])
@@ -57,12 +57,12 @@ def test_row_and_column_kernels_agree_with_their_twins(compiled, rows, columns):
     same_as_twin(compiled, "pool_grad", [three], normal(r, 2, columns))
 
 
-@pytest.mark.parametrize("pictures,ways,size", [(1, 2, 3), (6, 4, 10), (9, 3, 16)])
-def test_prototype_loss_and_gradient_agree_with_their_twins(compiled, pictures, ways, size):
-    r = rng("loss", pictures)
-    f, p = normal(r, pictures, size), normal(r, ways, size)
-    labels = r.integers(0, ways, pictures).astype(np.int32)
-    out = [np.zeros(pictures, np.float32), np.zeros((pictures, ways), np.float32)]
+@pytest.mark.parametrize("images,ways,size", [(1, 2, 3), (6, 4, 10), (9, 3, 16)])
+def test_prototype_loss_and_gradient_agree_with_their_twins(compiled, images, ways, size):
+    r = rng("loss", images)
+    f, p = normal(r, images, size), normal(r, ways, size)
+    labels = r.integers(0, ways, images).astype(np.int32)
+    out = [np.zeros(images, np.float32), np.zeros((images, ways), np.float32)]
     t = np.float32(10)
     _, residual, cosine = same_as_twin(compiled, "prototype_loss", [*out, out[1]], f, labels, p, t, rtol=1e-4)
     same_as_twin(compiled, "prototype_loss_grad", [np.zeros_like(f)], residual, cosine, f, p, t, rtol=1e-4)
@@ -146,21 +146,21 @@ def test_adam_matches_the_textbook_over_many_steps_within_the_rounding_of_its_mo
     [(False, 0, 0), (True, 2, -3), (True, 2, 3), (False, -5, 4), (False, 0, -13), (True, 0, 30)],
 )
 def test_augment_agrees_with_its_twin(compiled, flip, down, right):
-    picture = rng("augment").integers(0, 256, (16, 12, 3)).astype(np.uint8)
+    image = rng("augment").integers(0, 256, (16, 12, 3)).astype(np.uint8)
     values = np.float32(20), np.float32(1.5), np.float32(0.7)
-    got, want = np.zeros_like(picture), np.zeros_like(picture)
+    got, want = np.zeros_like(image), np.zeros_like(image)
     turn = np.float32(1), np.float32(0)
-    compiled.augment(got, picture, flip, down, right, *turn, *values, np.uint8(128))
-    reference.augment(want, picture, flip, down, right, *turn, *values, np.uint8(128))
+    compiled.augment(got, image, flip, down, right, *turn, *values, np.uint8(128))
+    reference.augment(want, image, flip, down, right, *turn, *values, np.uint8(128))
     assert np.abs(got.astype(int) - want).max() <= 1
 
 
-def test_augment_with_neutral_values_returns_the_picture(compiled):
-    picture = rng("neutral").integers(0, 256, (8, 8, 3)).astype(np.uint8)
-    out = np.zeros_like(picture)
+def test_augment_with_neutral_values_returns_the_image(compiled):
+    image = rng("neutral").integers(0, 256, (8, 8, 3)).astype(np.uint8)
+    out = np.zeros_like(image)
     neutral = map(np.float32, (1, 0, 0, 1, 1))
-    compiled.augment(out, picture, False, 0, 0, *neutral, np.uint8(0))
-    np.testing.assert_array_equal(out, picture)
+    compiled.augment(out, image, False, 0, 0, *neutral, np.uint8(0))
+    np.testing.assert_array_equal(out, image)
 
 
 def test_eight_bit_storage_is_off_by_at_most_half_a_step(compiled):

@@ -131,7 +131,7 @@ def other(index: int, **changes) -> dict:
         (other(0, relu6=1), "layer-field", "relu6"),
         (other(0, out_hw=(5, 5)), "layer-size", "must be (4, 4)"),
         (other(2, cin=5), "layer-chain", "gives 4 x (4, 4)"),
-        (other(0, cin=4), "layer-chain", "a picture has 3"),
+        (other(0, cin=4), "layer-chain", "an image has 3"),
         (other(0, block=1), "layer-block", "not 1"),
         (other(2, block=3), "layer-block", "not 3"),
         (other(2, block=-1), "layer-field", "block"),

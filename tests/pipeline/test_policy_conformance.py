@@ -10,7 +10,7 @@ from tinytrain.episode.augment import Ranges
 from tinytrain.pipeline import policy_conformance as conformance
 from tinytrain.pipeline.policy_conformance import ConformanceError, check_policy
 from tinytrain.pipeline.toy import toy_episode, toy_network
-from tinytrain.plan.costs import full_backward_macs, picture_macs
+from tinytrain.plan.costs import full_backward_macs, image_macs
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies.common import Policy, all_channels
 
@@ -69,7 +69,7 @@ def divides_by_zero(network, scores, budget, task, share):
 def affordable(network, scores, budget, task, share):
     """Two layers, for as many pseudo-queries as the MAC budget pays for and no more."""
     recipe, limit = plain(whole(1, LAST)), budget.macs * full_backward_macs(network)
-    return replace(recipe, hard_share=min(1.0, limit / picture_macs(network, recipe.updates)))
+    return replace(recipe, hard_share=min(1.0, limit / image_macs(network, recipe.updates)))
 
 
 def limited(recipe, **changes):
@@ -106,11 +106,11 @@ BROKEN = {
         "bad-recipe: decay is 0.5",
     ),
     "trains in no step": (limited(lambda *a: replace(plain(whole(LAST)), steps=0)), "trained in 0 steps"),
-    "changes pictures by no ranges": (
+    "changes images by no ranges": (
         limited(lambda *a: replace(plain(whole(LAST)), reach=(1.5, 0.1, 1.2))),
         r"bad-recipe: reach is \(1.5, 0.1, 1.2\)",
     ),
-    "makes pictures smaller than smaller": (
+    "makes images smaller than smaller": (
         limited(lambda *a: replace(plain(whole(LAST)), reach=Ranges(zoom=0.8))),
         "bad-recipe: reach is Ranges.*zoom=0.8",
     ),

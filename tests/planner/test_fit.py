@@ -10,7 +10,7 @@ from toypolicies import POLICIES
 from tinytrain.base.errors import BudgetError
 from tinytrain.pipeline.toy import toy_network
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.plan.costs import backward_macs_per_query, full_backward_macs, picture_macs
+from tinytrain.plan.costs import backward_macs_per_query, full_backward_macs, image_macs
 from tinytrain.plan.recipe import Recipe, Resources, Update
 from tinytrain.plan.scores import Scores
 from tinytrain.planner.feasible import probe_inside
@@ -215,8 +215,8 @@ def test_the_mac_budget_is_kept(name, macs, mode):
     policy = POLICIES[name]
     budget = Budget(10**6, macs, mode)
     found = fit(NETWORK, policy, scores_of(policy), budget, TASKS[0])
-    if mode == "sample" or policy.macs_of_picture:
-        cost = picture_macs(NETWORK, found.recipe.updates)
+    if mode == "sample" or policy.macs_of_image:
+        cost = image_macs(NETWORK, found.recipe.updates)
     else:
         cost = backward_macs_per_query(NETWORK, found.recipe, found.resources.step_queries)
     if policy.macs_limited:
@@ -234,11 +234,11 @@ def test_a_policy_that_breaks_its_mac_budget_is_refused_with_the_figure_that_wor
     check_macs(NETWORK, policy, greedy, Budget(10**7, percent / 100), step_sizes(TASKS[0])[0])
 
 
-def test_the_mac_budget_is_kept_by_the_steps_of_a_plan_too_small_for_the_share_of_pictures(monkeypatch):
-    """A tenth of two pictures is none, and one is run backward."""
+def test_the_mac_budget_is_kept_by_the_steps_of_a_plan_too_small_for_the_share_of_images(monkeypatch):
+    """A tenth of two images is none, and one is run backward."""
     rare = Recipe("rare", (Update(len(NETWORK.layers) - 1, (0,)),), ((0.1, 0.1),), hard_share=0.1)
     policy = Policy("rare", lambda *a: rare, "", shrinks=False)
-    share = 0.2 * picture_macs(NETWORK, rare.updates) / full_backward_macs(NETWORK)
+    share = 0.2 * image_macs(NETWORK, rare.updates) / full_backward_macs(NETWORK)
     budget = Budget(10**7, share)
     assert fit(NETWORK, policy, None, budget, TaskShape(60, 2)).resources.step_queries == 50
     monkeypatch.setattr("tinytrain.planner.fit.ladder", lambda *a: [Resources(0, 1, 1, 2, 2)])

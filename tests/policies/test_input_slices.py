@@ -16,7 +16,7 @@ from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.plan.costs import n_trained, picture_macs
+from tinytrain.plan.costs import image_macs, n_trained
 from tinytrain.plan.recipe import Recipe, Resources, Update, check_updates
 from tinytrain.policies.common import Policy
 from tinytrain.program.compile import compile_training
@@ -103,7 +103,7 @@ def test_an_eighth_of_the_inputs_costs_an_eighth_of_numbers_and_weight_macs_and_
     eighth = replace(whole, inputs=(2,))
     assert 8 * n_trained(network, (eighth,)) == n_trained(network, (whole,))
     above = sum(layer.macs for layer in network.layers[7:])
-    assert 8 * (picture_macs(network, (eighth,)) - above) == picture_macs(network, (whole,)) - above
+    assert 8 * (image_macs(network, (eighth,)) - above) == image_macs(network, (whole,)) - above
     sizes = [
         compile_training(network, recipe((u,)), Resources(2, 2, 1, 9, 9), TaskShape(9, 3)).nbytes
         for u in (eighth, whole)

@@ -11,7 +11,7 @@ from tinytrain.episode.augment import USUAL
 from tinytrain.network.network import Layer
 from tinytrain.pipeline.toy import toy_network
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.plan.costs import full_backward_macs, n_trained, picture_macs
+from tinytrain.plan.costs import full_backward_macs, image_macs, n_trained
 from tinytrain.plan.published_costs import peak_activation
 from tinytrain.plan.recipe import Update
 from tinytrain.plan.scores import Scores
@@ -72,14 +72,14 @@ def test_smaller_shares_train_less_down_to_one_channel_or_bias(name):
 
 @pytest.mark.parametrize("name", [n for n, p in POLICIES.items() if p.macs_limited])
 @pytest.mark.parametrize("macs", [0.02, 0.1, 0.3, 0.6])
-def test_the_mac_budget_limits_a_picture_or_all_that_are_run_backward(name, macs):
+def test_the_mac_budget_limits_a_image_or_all_that_are_run_backward(name, macs):
     recipe = chosen(name, macs=macs)
     through = recipe.through_share if recipe.step == "both" else 0
-    pictures = 1 if POLICIES[name].macs_of_picture else recipe.hard_share + through
-    assert pictures * picture_macs(NETWORK, recipe.updates) <= macs * full_backward_macs(NETWORK) * (1 + 1e-9)
+    images = 1 if POLICIES[name].macs_of_image else recipe.hard_share + through
+    assert images * image_macs(NETWORK, recipe.updates) <= macs * full_backward_macs(NETWORK) * (1 + 1e-9)
 
 
-def test_more_macs_buy_more_pictures_and_no_deeper_cut():
+def test_more_macs_buy_more_images_and_no_deeper_cut():
     small, middle, large = (chosen("tinytrain", macs=macs) for macs in (0.15, 0.3, 2.0))
     assert small.updates == middle.updates == large.updates
     assert small.hard_share < middle.hard_share <= large.hard_share == 1
@@ -87,12 +87,12 @@ def test_more_macs_buy_more_pictures_and_no_deeper_cut():
     assert small.through_share == pytest.approx(small.hard_share / 2)
 
 
-def test_a_limit_on_the_dearest_picture_leaves_their_number_free():
+def test_a_limit_on_the_dearest_image_leaves_their_number_free():
     recipe = POLICIES["tinytrain"].recipe(
         NETWORK, measured(POLICIES["tinytrain"], 0), Budget(10**6, 0.15, "sample"), TASK, 1.0
     )
     assert recipe.hard_share == recipe.through_share == 1
-    assert picture_macs(NETWORK, recipe.updates) <= 0.15 * full_backward_macs(NETWORK)
+    assert image_macs(NETWORK, recipe.updates) <= 0.15 * full_backward_macs(NETWORK)
 
 
 @pytest.mark.parametrize("name", ["tinytrain", "tinytrain_published"])
@@ -170,7 +170,7 @@ def test_a_generous_plan_that_does_not_fit_gives_way_to_the_whole_sparing_one_an
 @pytest.mark.parametrize(
     "similarity, scale", [(-0.1, 0.25), (0.1, 0.5), (0.3, 1.0), (0.7, 2.0), (1.0, 2.25), (np.nan, 1.0)]
 )
-def test_a_generous_plan_trains_more_the_more_alike_pictures_of_different_classes_are(similarity, scale):
+def test_a_generous_plan_trains_more_the_more_alike_images_of_different_classes_are(similarity, scale):
     def rates(similarity, macs, share=1.0):
         found = Scores(scores(tinytrain.inspected(NETWORK)).fisher, 1.0, 0, 0, similarity)
         return np.array(tinytrain.recipe(NETWORK, found, Budget(10**4, macs), TASK, share).rates)
@@ -184,7 +184,7 @@ def test_a_generous_plan_trains_more_the_more_alike_pictures_of_different_classe
     "similarity, colours, turn, zoom",
     [(0.05, 1, 0, 1), (0.175, 1.25, 0.04375, 1.075), (0.25, 1.5, 0.0875, 1.15), (0.7, 1.5, 0.0875, 1.15)],
 )
-def test_a_generous_plan_changes_pictures_further_but_for_photographs_of_unlike_things(
+def test_a_generous_plan_changes_images_further_but_for_photographs_of_unlike_things(
     similarity, colours, turn, zoom
 ):
     def reach(macs, share=1.0):
@@ -195,12 +195,12 @@ def test_a_generous_plan_changes_pictures_further_but_for_photographs_of_unlike_
     assert reach(0.2) == reach(0.3, 0.5) == USUAL  # a sparing plan, and one that a generous one gave way to
 
 
-def test_a_larger_mac_budget_pays_for_dearer_pictures_up_to_three_tenths_of_a_full_pass():
+def test_a_larger_mac_budget_pays_for_dearer_images_up_to_three_tenths_of_a_full_pass():
     network = published_network("mcunet-5fps")
     fisher = {i: np.ones(network.layers[i].cout, "f") for i in tinytrain.inspected(network)}
     for macs, most in ((0.249, 0.25), (0.3, 0.3), (2.0, 0.3)):
         recipe = tinytrain.recipe(network, Scores(fisher, 1.0, 0, 0), Budget(10**6, macs), TASK, 1.0)
-        cost = picture_macs(network, recipe.updates) / full_backward_macs(network)
+        cost = image_macs(network, recipe.updates) / full_backward_macs(network)
         assert most - 0.02 < cost <= most
 
 
@@ -237,7 +237,7 @@ def test_bias_only_trains_biases_of_whole_blocks_as_deep_as_the_macs_reach():
         deeper = [i for i in starts if i < first]
         for i in deeper:
             updates = bias_only.biases_from(NETWORK, i)
-            assert picture_macs(NETWORK, updates) > macs * full_backward_macs(NETWORK)
+            assert image_macs(NETWORK, updates) > macs * full_backward_macs(NETWORK)
     assert chosen("bias_only", macs=1.0).updates == bias_only.biases_from(NETWORK, 0)
 
 
@@ -245,7 +245,7 @@ def test_bias_only_of_mcunet_at_15_percent_trains_the_3616_biases_from_layer_30(
     network = published_network("mcunet-5fps")
     updates = bias_only.POLICY.recipe(network, None, Budget(macs=0.15), TASK, 1.0).updates
     assert [u.layer for u in updates] == list(range(30, 42)) and n_trained(network, updates) == 3_616
-    assert round(100 * picture_macs(network, updates) / full_backward_macs(network), 1) == 12.6
+    assert round(100 * image_macs(network, updates) / full_backward_macs(network), 1) == 12.6
 
 
 @pytest.mark.parametrize("name", ["l2", "random"])

@@ -11,7 +11,7 @@ from tinytrain.base.errors import UsageError
 from tinytrain.pipeline.adapt import adapt, make_plan
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.plan.costs import full_backward_macs, n_trained, picture_macs
+from tinytrain.plan.costs import full_backward_macs, image_macs, n_trained
 from tinytrain.plan.published_costs import backward_macs, paper_memory
 from tinytrain.plan.recipe import check_updates
 from tinytrain.policies import sparse_update
@@ -51,7 +51,7 @@ def test_slices_cost_what_the_accounting_of_shares_says(network):
         sliced = tuple(u for u in updates if u.channels)
         kept = {u.layer: weights(network, [u]) / network.layers[u.layer].n_weights for u in sliced}
         assert kept == configuration.shares
-        assert picture_macs(network, sliced) == backward_macs(network.layers, configuration.shares)
+        assert image_macs(network, sliced) == backward_macs(network.layers, configuration.shares)
         assert [u.layer for u in updates if u.bias] == list(
             range(len(network.layers) - configuration.biases, len(network.layers))
         )
@@ -64,9 +64,9 @@ def test_the_default_gives_the_sparse_update_row_of_the_published_table_2(networ
     n = weights(network, updates)
     assert (n, f"{paper_memory(network.layers, n) / 2**20:.3f}") == (52_480, "1.426")
     without_biases = tuple(replace(u, bias=False) for u in updates if u.channels)
-    assert f"{picture_macs(network, without_biases) / 1e6:.3f}" == "11.882"
+    assert f"{image_macs(network, without_biases) / 1e6:.3f}" == "11.882"
     assert n_trained(network, updates) == 57_272
-    assert round(100 * picture_macs(network, updates) / full_backward_macs(network), 1) == 27.4
+    assert round(100 * image_macs(network, updates) / full_backward_macs(network), 1) == 27.4
 
 
 def test_channels_are_those_whose_weights_have_the_largest_norm(network):

@@ -14,7 +14,7 @@ from tinytrain.network.file import save_network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.plan.costs import n_trained, picture_macs
+from tinytrain.plan.costs import image_macs, n_trained
 from tinytrain.policies import tinytl
 from tinytrain.policies.bias_only import biases_from
 from tinytrain.runtime.predict import Predictor
@@ -44,7 +44,7 @@ def test_macs_of_mcunet_are_the_published_ones_and_other_figures_are_as_far_off_
     updates = tinytl.updates_from(network, 0)
     assert len(network.possible_modules) == modules and n_trained(network, updates) == numbers
     last = network.layers[-1]
-    counted = picture_macs(network, updates) + head * last.cout * last.out_hw[0] * last.out_hw[1]
+    counted = image_macs(network, updates) + head * last.cout * last.out_hw[0] * last.out_hw[1]
     assert f"{counted / 1e6:.1f}" == macs
     stored = memory_at_batch(network.layers, updates, numbers, 100)
     assert f"{stored / MIB:.0f}" == memory

@@ -5,20 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from oracle import Oracle
-from toynets import everything, items, pictures, recipe, toy, trainer
+from toynets import everything, images, items, recipe, toy, trainer
 from toysteps import IMAGES, LABELS, assert_equals_oracle, augmentation, augmented
 
 from tinytrain import kernels
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.plan.costs import backward_macs_per_query, n_unlabelled, picture_macs
+from tinytrain.plan.costs import backward_macs_per_query, image_macs, n_unlabelled
 from tinytrain.plan.recipe import Resources
 from tinytrain.policies import transductive
 from tinytrain.policies.registry import POLICIES
 from tinytrain.runtime.trainer import Trainer
 
-QUERIES = pictures(5, seed=9)
+QUERIES = images(5, seed=9)
 ALL = np.concatenate([IMAGES, QUERIES])
 N, U = len(LABELS), len(QUERIES)
 WEIGHT = 0.7
@@ -61,7 +61,7 @@ def step(network, how="both", **more):
 
 @pytest.mark.parametrize("how, more", [("both", {"micro": 4}), ("constant", {}), ("both", {"sets": 2})])
 def test_the_gradient_with_entropy_equals_finite_differences_through_the_oracle(how, more):
-    """Also where every view of the support is cached: query pictures never are."""
+    """Also where every view of the support is cached: query images never are."""
     network = toy("blocks")
     made, loss = step(network, how, **more)
     oracle = Oracle(network)
@@ -142,9 +142,9 @@ def test_without_queries_it_is_full_fine_tuning():
         assert a.values.tobytes() == b.values.tobytes()
 
 
-def test_unlabelled_pictures_count_as_backward_macs():
+def test_unlabelled_images_count_as_backward_macs():
     network = toy("blocks")
     plan = recipe(everything(network), step="both", entropy=1.0)
     task, r = TaskShape(9, 3, 30), Resources(0, 1, 1, 9, 9)
     assert n_unlabelled(plan, r, task) == 9 and n_unlabelled(replace(plan, entropy=0.0), r, task) == 0
-    assert backward_macs_per_query(network, plan, 9, 9) == 3 * picture_macs(network, plan.updates)
+    assert backward_macs_per_query(network, plan, 9, 9) == 3 * image_macs(network, plan.updates)

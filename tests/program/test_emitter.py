@@ -24,7 +24,7 @@ from toysegments import (
 )
 
 from tinytrain.kernels.dispatch.native_calls import Stretch, single, ways
-from tinytrain.plan.costs import picture_macs
+from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update
 from tinytrain.program.calls import Bias, View, Weight
 from tinytrain.program.trained_arrays import slots
@@ -42,7 +42,7 @@ def test_streamed_rows_equal_the_whole_and_the_oracle(monkeypatch, name, band_by
 
 
 @NETWORKS
-def test_one_picture_streams_and_several_do_not(monkeypatch, name):
+def test_one_image_streams_and_several_do_not(monkeypatch, name):
     limit_bands(monkeypatch, 700)
     network = toy(name)
     last = len(network.layers)
@@ -77,7 +77,7 @@ def test_backward_macs_are_those_of_the_plan(name, key):
     network, n = toy(name), 1 + key % 3
     updates = random_updates(network, key)
     segment, *_ = backward_segment(network, updates, n=n)
-    assert segment.backward_macs == n * picture_macs(network, updates)
+    assert segment.backward_macs == n * image_macs(network, updates)
     trained = {u.layer for u in updates if u.channels}
     numbers = {s.layer: s.size for s in slots(network, recipe(updates)) if s.part == "weight"}
     weights = sum(network.layers[i].macs * k // network.layers[i].n_weights for i, k in numbers.items())

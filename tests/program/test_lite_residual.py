@@ -6,10 +6,10 @@ from oracle import Oracle, fisher, gradients
 from toynets import (
     SIZE,
     everything,
+    images,
     items,
     module_updates,
     modules_of,
-    pictures,
     random_updates,
     recipe,
     relative,
@@ -36,7 +36,7 @@ from toysteps import (
 from tinytrain import kernels
 from tinytrain.base.errors import UsageError
 from tinytrain.network.network import with_modules
-from tinytrain.plan.costs import picture_macs
+from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update, check_updates
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import probe
@@ -74,7 +74,7 @@ def all_updates(network):
     return (*everything(network), *module_updates(network))
 
 
-def test_a_module_halves_the_picture_and_follows_the_width_and_stride_of_its_block():
+def test_a_module_halves_the_image_and_follows_the_width_and_stride_of_its_block():
     modules = toy("blocks", size=48).possible_modules
     shapes = [
         (a.kernel, a.stride, a.groups, a.cin, a.in_hw, a.out_hw, b.cout)
@@ -90,7 +90,7 @@ def test_a_module_halves_the_picture_and_follows_the_width_and_stride_of_its_blo
     assert [(m.first, m.last) for m in modules] == [(3, 5), (6, 8), (9, 11), (12, 14)]
     assert [m.index for m in modules] == [15, 17, 19, 21]
     kernels_of = [m.layers[0].kernel for m in toy(ODD).possible_modules]
-    assert kernels_of == [3, 3, 1, 1], "no wider than the halved picture"
+    assert kernels_of == [3, 3, 1, 1], "no wider than the halved image"
 
 
 @NETWORKS
@@ -128,13 +128,13 @@ def test_the_gradient_of_a_step_with_modules_equals_that_of_one_batch(
 
 @BANDS
 def test_gradients_of_filters_of_25_taps_equal_the_oracle(monkeypatch, band_bytes):
-    """Three pictures of which bands meet parts, and a filter as large as those of published networks."""
+    """Three images of which bands meet parts, and a filter as large as those of published networks."""
     limit_bands(monkeypatch, band_bytes)
     network = modules_of(toy("blocks", size=48))
     updates = all_updates(network)
     assert {m.layers[0].kernel for m in network.modules} == {5}
     segment = assert_gradients_equal_oracle(network, updates, 3)
-    assert segment.backward_macs == 3 * picture_macs(network, updates)
+    assert segment.backward_macs == 3 * image_macs(network, updates)
 
 
 @NETWORKS
@@ -164,7 +164,7 @@ def test_backward_macs_with_modules_are_those_of_the_plan(monkeypatch, name, key
     ]
     updates = (*random_updates(network, key, share=0.2), *module_updates(network, trained))
     segment, *_ = backward_segment(network, updates, n=2)
-    assert segment.backward_macs == 2 * picture_macs(network, updates)
+    assert segment.backward_macs == 2 * image_macs(network, updates)
 
 
 @NETWORKS
@@ -183,7 +183,7 @@ def test_new_modules_change_no_bit_of_an_embedding_and_leave_the_network_as_it_i
     embeddings = []
     for network in (plain, grown):
         segment, source = forward_segment(network, 0, len(network.layers), 1)
-        calls, (out,), _ = bound(segment, network, {source: pictures(1, SIZE)})
+        calls, (out,), _ = bound(segment, network, {source: images(1, SIZE)})
         for kernel, args in calls:
             kernel(*args)
         embeddings.append(out.tobytes())

@@ -77,7 +77,7 @@ def test_the_report_is_json_with_every_promised_key(report):
     assert len(facts["losses"]) == 5
 
 
-def test_only_drawn_pictures_and_the_shipped_weights_are_called_unseen():
+def test_only_drawn_images_and_the_shipped_weights_are_called_unseen():
     network = load_backbone(SHIPPED.name)
     episode = sample_episode(leaves(), 2, 1, 0, 0)
     assert is_unseen(network, episode)
@@ -136,7 +136,7 @@ def test_without_queries_there_is_no_accuracy_but_the_left_out_one():
     assert 0 <= a["left_out"] <= 1
 
 
-def test_the_interval_is_that_of_resampling_the_pictures():
+def test_the_interval_is_that_of_resampling_the_images():
     rng = rng_for(1, "outcomes")
     before, after = rng.random(80) < 0.6, rng.random(80) < 0.75
     change = after.astype(float) - before

@@ -12,7 +12,7 @@ from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
-from tinytrain.plan.costs import full_backward_macs, picture_macs
+from tinytrain.plan.costs import full_backward_macs, image_macs
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies import trady
 from tinytrain.policies.common import Policy
@@ -142,7 +142,7 @@ def test_trady_goes_as_deep_as_every_layer_above_still_gets_an_eighth_of_its_cha
     full = full_backward_macs(network)
     for macs in (0.05, 0.2, 0.4, 0.7, 1.0):
         updates = trady.select(network, macs * full)
-        assert picture_macs(network, updates) <= macs * full
+        assert image_macs(network, updates) <= macs * full
         shares = [
             (len(u.channels) if u.inputs is None else len(u.inputs)) / network.layers[u.layer].cin
             for u in updates

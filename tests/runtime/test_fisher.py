@@ -37,7 +37,7 @@ def cuts(network):
 @NETWORKS
 @pytest.mark.parametrize("view", [0, 1])
 def test_fisher_information_equals_its_definition_at_every_depth(name, view):
-    """Clean prototypes held constant, each picture in one view as its own pseudo-query."""
+    """Clean prototypes held constant, each image in one view as its own pseudo-query."""
     network = toy(name)
     want, loss = fisher(Oracle(network), IMAGES, LABELS, augmented(view))
     for inspected in cuts(network):

@@ -14,8 +14,8 @@ from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.heads.classifier import excess_of_means, lda_offsets, packed, unpacked
 from tinytrain.kernels import NAMES, load
 from tinytrain.pipeline.adapt import adapt
-from tinytrain.pipeline.add_classes import extend
-from tinytrain.pipeline.toy import toy_episode, toy_network, toy_pictures
+from tinytrain.pipeline.add_classes import add_classes
+from tinytrain.pipeline.toy import toy_episode, toy_images, toy_network
 from tinytrain.pipeline.warmup import warm_up
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, Update
@@ -71,14 +71,14 @@ def test_a_delta_of_another_backbone_is_refused(report):
         Predictor(toy_network(seed=3), report.delta)
 
 
-def test_new_classes_are_learnt_without_the_old_pictures(network, report):
-    added = toy_pictures(np.repeat([4, 5], 6), seed=7)
+def test_new_classes_are_learnt_without_the_old_images(network, report):
+    added = toy_images(np.repeat([4, 5], 6), seed=7)
     labels = np.repeat(np.arange(2, dtype=np.int32), 6)
-    pictures = type(added)(labels, added.names, added.read)
-    grown = extend(network, report.delta, pictures, ("toy 4", "toy 5"))
+    images = type(added)(labels, added.names, added.read)
+    grown = add_classes(network, report.delta, images, ("toy 4", "toy 5"))
     assert grown.class_names == (*report.delta.class_names, "toy 4", "toy 5")
     assert grown.report["extended"] == [{"toy 4": 6, "toy 5": 6}] and grown.head.left_out is None
-    predicted = Predictor(network, grown).logits(toy_pictures(np.repeat([4, 5], 10), seed=8)).argmax(axis=1)
+    predicted = Predictor(network, grown).logits(toy_images(np.repeat([4, 5], 10), seed=8)).argmax(axis=1)
     assert (predicted == np.repeat([4, 5], 10)).mean() > 2 / 6, (
         "better than chance, even on a random backbone"
     )
@@ -87,55 +87,55 @@ def test_new_classes_are_learnt_without_the_old_pictures(network, report):
 
 
 def test_old_classes_keep_every_bit_when_classes_are_added(network, report):
-    grown = extend(network, report.delta, toy_pictures(np.zeros(3), seed=9), ("new",))
+    grown = add_classes(network, report.delta, toy_images(np.zeros(3), seed=9), ("new",))
     for name in ("weights", "offsets", "means", "counts"):
         assert (getattr(grown.head, name)[:4] == getattr(report.delta.head, name)).all()
     assert grown.slices is report.delta.slices and grown.head.temperature == report.delta.head.temperature
 
 
 def test_extending_in_two_goes_is_extending_at_once(network, report):
-    pictures = toy_pictures(np.zeros(6), seed=9)
-    at_once = extend(network, report.delta, pictures, ("new",)).head
-    first = extend(network, report.delta, pictures.take(range(3)), ("new",))
-    rest = pictures.take(range(3, 6))
-    twice = extend(network, first, rest, ("new",)).head
+    images = toy_images(np.zeros(6), seed=9)
+    at_once = add_classes(network, report.delta, images, ("new",)).head
+    first = add_classes(network, report.delta, images.take(range(3)), ("new",))
+    rest = images.take(range(3, 6))
+    twice = add_classes(network, first, rest, ("new",)).head
     assert twice.counts.tolist() == at_once.counts.tolist()
     if report.delta.views == 1:  # augmented views are drawn by position, so they differ
         assert twice.means == pytest.approx(at_once.means, abs=1e-6)
 
 
-def test_more_pictures_of_a_known_class_move_its_mean_by_their_share(network, report):
-    pictures = report.episode.support.take(np.flatnonzero(report.episode.support.labels == 1))
-    pictures = type(pictures)(np.zeros(6, np.int32), pictures.names, pictures.read)
-    grown = extend(network, report.delta, pictures, (report.delta.class_names[1],)).head
+def test_more_images_of_a_known_class_move_its_mean_by_their_share(network, report):
+    images = report.episode.support.take(np.flatnonzero(report.episode.support.labels == 1))
+    images = type(images)(np.zeros(6, np.int32), images.names, images.read)
+    grown = add_classes(network, report.delta, images, (report.delta.class_names[1],)).head
     assert grown.counts[1] == 2 * report.delta.head.counts[1]
     assert grown.means[1] == pytest.approx(report.delta.head.means[1], abs=0.1)
     assert (grown.weights[[0, 2, 3]] == report.delta.head.weights[[0, 2, 3]]).all()
 
 
 def test_an_lda_row_solves_the_stored_covariance(network, report):
-    head = extend(network, report.delta, toy_pictures(np.zeros(3), seed=9), ("new",)).head
+    head = add_classes(network, report.delta, toy_images(np.zeros(3), seed=9), ("new",)).head
     if head.kind == "cosine":
         assert head.weights[4] == pytest.approx(head.means[4] / np.linalg.norm(head.means[4]), abs=1e-5)
         return
     factor = unpacked(head.factor).astype(np.float64)
     solved = np.linalg.solve(factor @ factor.T, head.means.astype(np.float64).T).T
     assert head.weights == pytest.approx(solved, rel=2e-2, abs=2e-2 * np.abs(solved).max())
-    pictures = head.counts / report.delta.views
+    images = head.counts / report.delta.views
     excess = excess_of_means(load(), unpacked(head.factor))
-    expected = lda_offsets(head.weights, head.means, excess, pictures)
+    expected = lda_offsets(head.weights, head.means, excess, images)
     assert head.offsets == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_class_to_add_needs_pictures(network, report):
+def test_a_class_to_add_needs_images(network, report):
     with pytest.raises(InputError, match="empty-class"):
-        extend(network, report.delta, toy_pictures(np.zeros(2)), ("new", "empty"))
+        add_classes(network, report.delta, toy_images(np.zeros(2)), ("new", "empty"))
 
 
 @pytest.mark.parametrize("names", [("new", "new"), ("new", "\ud800"), ("new", "")])
 def test_classes_to_add_need_names_that_a_delta_can_keep(network, report, names):
     with pytest.raises(InputError, match="class-names"):
-        extend(network, report.delta, toy_pictures(np.arange(2)), names)
+        add_classes(network, report.delta, toy_images(np.arange(2)), names)
 
 
 def test_packing_a_triangle_keeps_it():

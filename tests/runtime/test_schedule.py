@@ -1,4 +1,4 @@
-"""Which pictures and views a step sees."""
+"""Which images and views a step sees."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def resources(sets, size):
     return Resources(sets, 1, 1, size, size)
 
 
-def test_a_step_with_room_sees_every_picture_clean_and_in_one_other_view():
+def test_a_step_with_room_sees_every_image_clean_and_in_one_other_view():
     support, queries = step_items(resources(4, 56), LABELS, 1, np.random.default_rng(0))
     assert support == [(0, i) for i in range(56)]
     assert [i for _, i in queries] == list(range(56))
@@ -58,12 +58,12 @@ def test_classes_take_turns_in_what_is_dealt_and_each_keeps_its_own_order():
         assert order[labels[order] == label].tolist() == np.flatnonzero(labels == label).tolist()
 
 
-def test_a_subset_step_uses_the_same_pictures_as_support_and_as_queries():
+def test_a_subset_step_uses_the_same_images_as_support_and_as_queries():
     support, queries = step_items(resources(0, 11), LABELS, 3, np.random.default_rng(1))
     assert [i for _, i in support] == [i for _, i in queries] and len(support) == 11
 
 
-def test_every_picture_gets_its_turn():
+def test_every_image_gets_its_turn():
     rng, seen = np.random.default_rng(0), set()
     for _ in range(60):
         seen.update(balanced_subset(LABELS, 15, rng))

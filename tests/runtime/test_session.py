@@ -22,7 +22,7 @@ BIG = Budget(2**22)
 
 @pytest.fixture
 def looks(monkeypatch):
-    """How often each (view, picture) was embedded before training and after it."""
+    """How often each (view, image) was embedded before training and after it."""
     seen, embed, train = [Counter()], Trainer.embed, Session.train
 
     def counted(trainer, items, out):
@@ -41,14 +41,14 @@ def looks(monkeypatch):
 
 
 def times(report, seen: Counter) -> dict[int, set[int]]:
-    """By view, how often its pictures were embedded; every picture at least once."""
+    """By view, how often its images were embedded; every image at least once."""
     n, views = len(report.episode.support), {view for view, _ in seen}
     assert all(seen[view, i] for view in views for i in range(n))
     return {view: {seen[view, i] for i in range(n)} for view in views}
 
 
 @pytest.mark.parametrize("policy", ["tinytrain", "last_layer", "full"])
-def test_both_heads_look_at_every_view_of_every_picture_once(looks, policy):
+def test_both_heads_look_at_every_view_of_every_image_once(looks, policy):
     report = adapt(toy_network(), toy_episode(queries=2), BIG, policy, lanes=1)
     views = head_views(report.fit, report.fit.recipe.head, 12)
     assert len(looks) == 2 and (len(views) > 1) == (report.delta.head.kind == "lda")
@@ -57,12 +57,12 @@ def test_both_heads_look_at_every_view_of_every_picture_once(looks, policy):
         assert times(report, seen) == {view: {1} for view in views}
 
 
-def test_where_there_is_room_for_a_part_of_them_clean_pictures_are_looked_at_again(looks):
+def test_where_there_is_room_for_a_part_of_them_clean_images_are_looked_at_again(looks):
     report = adapt(toy_network(), toy_episode(3, 20, queries=1), BIG, lanes=1)
     assert report.fit.resources.step_support < 60
     views = head_views(report.fit, "lda", 60)
     for seen in looks:
-        # Both heads, to be fitted and to leave each picture out.
+        # Both heads, to be fitted and to leave each image out.
         assert times(report, seen) == {view: {1 if view else 4} for view in views}
 
 
@@ -107,7 +107,7 @@ def test_views_made_for_a_head_are_usual_ones_and_in_no_cache(sets):
     usual, wide = (augmentation_of(episode, 16, 0, reach) for reach in (USUAL, far))
     assert all(wide(-v, i) == usual(v, i) for v in range(4) for i in range(5))
     assert all(wide(v, 0) != usual(v, 0) for v in range(1, 9) if usual(v, 0) != Augmentation())
-    images = np.stack([episode.support.picture(i, 16) for i in range(2)])
+    images = np.stack([episode.support.image(i, 16) for i in range(2)])
     plan = Recipe("test", (Update(9, bias=True),), ((1e-3, 1e-3),))
     made = trainer(toy_network(), plan, images, np.arange(2), sets, augmentation=wide)
     made.fill()

@@ -36,7 +36,7 @@ NETWORKS = pytest.mark.parametrize("name", list(ROWS))
 @NETWORKS
 @pytest.mark.parametrize("step", ["both", "constant"])
 def test_the_gradient_of_a_step_equals_that_of_one_batch(name, step):
-    """Picture by picture in two passes, through prototypes or with them held constant."""
+    """Image by image in two passes, through prototypes or with them held constant."""
     network = toy(name)
     made, loss = step_gradients(network, recipe(everything(network), step=step))
     want_loss, want = exact_gradients(network, step)
@@ -94,7 +94,7 @@ def test_sparse_gradients_are_slices_of_the_full_gradient(name, key):
 
 @pytest.mark.parametrize("step", ["both", "constant"])
 @pytest.mark.parametrize("share", [0.25, 0.6])
-def test_a_hard_share_runs_backward_the_pictures_of_highest_loss_only(share, step):
+def test_a_hard_share_runs_backward_the_images_of_highest_loss_only(share, step):
     network = toy("blocks")
     table, calls = calls_of()
     plan = recipe(everything(network), step=step, hard_share=share)
@@ -108,7 +108,7 @@ def test_a_hard_share_runs_backward_the_pictures_of_highest_loss_only(share, ste
 
 
 @pytest.mark.parametrize("through", [[0], [3, 6], [1, 4, 8], [0, 2, 3, 4, 5, 6, 7]])
-def test_some_support_pictures_stand_for_the_others_of_their_class_and_for_the_other_classes(through):
+def test_some_support_images_stand_for_the_others_of_their_class_and_for_the_other_classes(through):
     network = toy("blocks")
     made = trainer(
         network, recipe(everything(network), step="both"), IMAGES, LABELS, augmentation=augmentation
@@ -128,8 +128,8 @@ def test_some_support_pictures_stand_for_the_others_of_their_class_and_for_the_o
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
-def test_the_mean_over_draws_of_support_pictures_is_the_gradient_through_all_of_them(count):
-    """The weights that pictures get, averaged over many draws, are 1 for every picture."""
+def test_the_mean_over_draws_of_support_images_is_the_gradient_through_all_of_them(count):
+    """The weights that images get, averaged over many draws, are 1 for every image."""
     network = toy("blocks")
     made = trainer(network, recipe(everything(network), step="both"), IMAGES, LABELS)
     support, draws, weight = items(len(LABELS)), 4000, np.zeros(len(LABELS))
@@ -143,8 +143,8 @@ def test_the_mean_over_draws_of_support_pictures_is_the_gradient_through_all_of_
 
 
 @pytest.mark.parametrize("some", [[0, 1, 2, 3, 6], [1, 2, 3, 5, 6]])
-def test_in_a_step_that_sees_a_part_of_the_support_each_picture_stands_for_those_it_sees(some):
-    """A picture that stands alone gets its part of the whole gradient, times those that it stands for."""
+def test_in_a_step_that_sees_a_part_of_the_support_each_image_stands_for_those_it_sees(some):
+    """An image that stands alone gets its part of the whole gradient, times those that it stands for."""
     network = toy("blocks")
     made = trainer(network, recipe(everything(network)), IMAGES, LABELS, step=len(some))
     made.start()
@@ -167,7 +167,7 @@ def test_in_a_step_that_sees_a_part_of_the_support_each_picture_stands_for_those
 
 
 def test_a_step_that_sees_a_part_of_a_class_moves_that_share_of_its_prototype():
-    """The gradient by the oracle: a picture is one of all of its class in a prototype, not of those seen."""
+    """The gradient by the oracle: an image is one of all of its class in a prototype, not of those seen."""
     network, some = toy("blocks"), [0, 1, 3, 5, 6]
     made = trainer(network, recipe(everything(network)), IMAGES, LABELS, step=len(some))
     made.start()
@@ -177,7 +177,7 @@ def test_a_step_that_sees_a_part_of_a_class_moves_that_share_of_its_prototype():
     rest = np.random.default_rng(0).standard_normal(made.prototypes.shape).astype("f")
     made.prototypes[:] = rest
     made.compute_gradients([(0, i) for i in some], [(0, i) for i in some], through=range(len(some)))
-    # The same prototypes from a support whose unseen pictures all have the embedding `rest`.
+    # The same prototypes from a support whose unseen images all have the embedding `rest`.
     unseen = np.repeat(np.arange(3), sizes - seen)
     support, of = np.concatenate([run.embeddings, rest[unseen]]), np.concatenate([labels, unseen])
     loss = prototype_loss(support, of, run.embeddings, labels)
@@ -186,7 +186,7 @@ def test_a_step_that_sees_a_part_of_a_class_moves_that_share_of_its_prototype():
 
 @pytest.mark.parametrize("sets", [0, 1, 2])
 def test_cached_features_are_those_of_the_frozen_part_in_8_bits(sets):
-    """With one set the clean pictures are cached, with two also view 1; the rest is computed again."""
+    """With one set the clean images are cached, with two also view 1; the rest is computed again."""
     network, first = toy("blocks"), 9
     plan = recipe(u for u in everything(network) if u.layer >= first)
     made, _ = step_gradients(network, plan, sets=sets)
@@ -310,7 +310,7 @@ def test_a_step_that_sees_a_part_of_a_class_replaces_that_share_of_its_prototype
     made.start()
     old = np.random.default_rng(0).standard_normal(made.prototypes.shape).astype("f")
     made.prototypes[:] = old
-    some = [0, 1, 2, 3, 6]  # three of the four pictures of class 0, one of three of class 1 and of two of 2
+    some = [0, 1, 2, 3, 6]  # three of the four images of class 0, one of three of class 1 and of two of 2
     made.compute_gradients([(0, i) for i in some], [(0, i) for i in some])
     embeddings = Oracle(network).forward(IMAGES).embeddings
     for k in range(3):

@@ -16,7 +16,7 @@ from tinytrain.runtime.trainer import Trainer
 NETWORKS = pytest.mark.parametrize("name", list(ROWS))
 
 
-def test_a_cache_of_pictures_is_exact():
+def test_a_cache_of_images_is_exact():
     network = toy("blocks")
     plan = recipe(everything(network))
     assert bits(step_gradients(network, plan, sets=2)[0]) == bits(step_gradients(network, plan, sets=0)[0])
@@ -99,8 +99,8 @@ def test_no_arrangement_makes_a_kernel_compile_a_second_time():
 
 
 @pytest.mark.parametrize("shots", [17, 18, 21])
-def test_a_support_that_is_no_multiple_of_a_step_is_embedded_to_its_last_picture(shots):
-    """Steps of 50 pictures, five at a time: the rest of 51, 54 or 63 pictures is another size of call."""
+def test_a_support_that_is_no_multiple_of_a_step_is_embedded_to_its_last_image(shots):
+    """Steps of 50 images, five at a time: the rest of 51, 54 or 63 images is another size of call."""
     report = adapt(toy_network(), toy_episode(shots=shots), Budget(10**8), "last_layer", lanes=1)
     resources = report.fit.resources
     assert (resources.step_support, resources.micro) == (50, 5)

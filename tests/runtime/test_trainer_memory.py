@@ -50,7 +50,7 @@ def test_what_the_arena_held_before_changes_nothing(monkeypatch, policy, memory)
 
 @PLANS
 def test_every_array_of_an_adaptation_lies_in_the_arena_or_in_the_working_copy(monkeypatch, policy, memory):
-    """Every array that a kernel is given to write to; pictures may be read from anywhere."""
+    """Every array that a kernel is given to write to; images may be read from anywhere."""
     table, calls = calls_of()
     monkeypatch.setattr(machine.kernel_table, "load", lambda backend: table)
     arenas, trainers = [], []
@@ -73,8 +73,8 @@ def test_every_array_of_an_adaptation_lies_in_the_arena_or_in_the_working_copy(m
         for low, high in [bounds(args[0])]
         if not any(start <= low and high <= end for start, end in inside)
     }
-    # The head has a vector of its own, the size of an embedding: for the mean without a picture that is left
-    # out, and for what the scatter of few pictures adds to a mean.
+    # The head has a vector of its own, the size of an embedding: for the mean without an image that is left
+    # out, and for what the scatter of few images adds to a mean.
     assert outside <= {"cholesky_solve", "inverse_diagonal"}
     assert max(a.nbytes for a in arenas) <= report.budget.memory
 
@@ -88,20 +88,20 @@ def bounds(array):
 @pytest.mark.parametrize("policy", TRAINING)
 @pytest.mark.parametrize("shots", [4, 30])
 def test_no_array_is_allocated_while_training_runs(monkeypatch, policy, shots):
-    """From the third step on; a step's lists of pictures are all that comes and goes."""
+    """From the third step on; a step's lists of images are all that comes and goes."""
     episode = toy_episode(shots=shots)
     decoded = [p.read(i, 16) for p in (episode.support, episode.query) for i in range(len(p))]
     original, kept, peaks, arrays = Trainer.step, [], [], []
 
-    def step(self, number, *pictures):
+    def step(self, number, *images):
         self.read = decoded.__getitem__
         if number < 3:
-            return original(self, number, *pictures)
+            return original(self, number, *images)
         if number == 3:
             tracemalloc.start()
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
-        loss = original(self, number, *pictures)
+        loss = original(self, number, *images)
         after, peak = tracemalloc.get_traced_memory()
         kept.append(after - before)
         peaks.append(peak - before)

@@ -143,10 +143,10 @@ def test_what_is_no_delta_is_not_committed(tmp_path, network):
 
 
 def test_predictions_return_bit_for_bit_after_two_starts_or_a_roll_back(network, deltas, tmp_path):
-    store, pictures = tinytrain.Store(tmp_path / "store"), toy_episode().query
+    store, images = tinytrain.Store(tmp_path / "store"), toy_episode().query
 
     def answers():
-        return tinytrain.Predictor(network, store.peek().delta).probabilities(pictures).tobytes()
+        return tinytrain.Predictor(network, store.peek().delta).probabilities(images).tobytes()
 
     store.commit(deltas[0])
     store.confirm()

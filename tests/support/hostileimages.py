@@ -187,7 +187,7 @@ HOSTILE = {
     "jpeg separate scans": lambda: separate_scans(8_800, 8_800),
     "jpeg scans": lambda: jpeg(6_000, 6_000, progressive=True, scans=3_000),
     "jpeg exif": lambda: jpeg(64, 64, before=segment(0xE1, b"Exif\0\0" + exif(5000))),
-    "jpeg multi-picture": lambda: jpeg(64, 64, before=segment(0xE2, b"MPF\0" + exif(4000))),
+    "jpeg multi-image": lambda: jpeg(64, 64, before=segment(0xE2, b"MPF\0" + exif(4000))),
     "jpeg segments": lambda: jpeg(64, 64, before=segment(0xFE, b"") * 1_000_000),
     "jpeg tables": lambda: jpeg(64, 64, before=segment(0xDB, b"\0" + b"\1" * 64) * 50_000),
     "jpeg exif parts": lambda: jpeg(64, 64, before=segment(0xE1, b"Exif\0\0" + bytes(60_000)) * 500),

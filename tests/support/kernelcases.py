@@ -138,12 +138,12 @@ def _columns(matrix) -> np.ndarray:
 def unfold(r):
     size, stride = int(r.choice([3, 5, 7])), int(r.choice([1, 2]))
     height, width = _sizes(r, 16, 16)
-    picture = r.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    image = r.integers(0, 256, (height, width, 3), dtype=np.uint8)
     rows, columns = -(-height // stride), -(-width // stride)
     first = int(r.integers(rows))
     (count,) = _sizes(r, rows - first)
     out = fresh(count, columns, 3 * size * size)
-    return out, picture, size, stride, first, np.float32(127.5), np.float32(1 / 127.5)
+    return out, image, size, stride, first, np.float32(127.5), np.float32(1 / 127.5)
 
 
 def _rows(r):
@@ -310,12 +310,12 @@ def adam(r):
 
 def augment(r):
     height, width = _sizes(r, 20, 20)
-    picture = r.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    image = r.integers(0, 256, (height, width, 3), dtype=np.uint8)
     down, right = (int(r.integers(-limit - 1, limit + 2)) for limit in (height, width))
     values = np.float32(r.uniform(-20, 20)), np.float32(r.uniform(0.5, 1.5)), np.float32(r.uniform(0.5, 1.5))
     turn = (r.uniform(0.5, 1.5), r.uniform(-1, 1)) if r.random() < 0.5 else (1, 0)
     out = fresh(height, width, 3, dtype=np.uint8, compared="codes")
-    return out, picture, bool(r.random() < 0.5), down, right, *map(np.float32, turn), *values, np.uint8(128)
+    return out, image, bool(r.random() < 0.5), down, right, *map(np.float32, turn), *values, np.uint8(128)
 
 
 def quantize(r):

@@ -1,4 +1,4 @@
-"""Whole networks in float64, plain numpy, all pictures at once: what the engine's results are compared with.
+"""Whole networks in float64, plain numpy, all images at once: what the engine's results are compared with.
 
 Nothing here is shared with the engine but the description of the network. A convolution is a
 sum over its taps; the gradient of each line stands next to it.
@@ -71,13 +71,13 @@ class Oracle:
             self.weights.append(network.float_weight(i).astype(float) if has else None)
             self.biases.append(network.bias(i).astype(float) if has else None)
 
-    def pixels(self, pictures):
+    def pixels(self, images):
         contract = self.network.preprocessing
-        return (np.asarray(pictures, float) - contract.mean) * contract.scale
+        return (np.asarray(images, float) - contract.mean) * contract.scale
 
-    def forward(self, pictures, first=0, last=None) -> Forward:
-        """Layers [first, last) of uint8 pictures, or of features where `first` is above 0."""
-        x = self.pixels(pictures) if first == 0 else np.asarray(pictures, float)
+    def forward(self, images, first=0, last=None) -> Forward:
+        """Layers [first, last) of uint8 images, or of features where `first` is above 0."""
+        x = self.pixels(images) if first == 0 else np.asarray(images, float)
         layers = self.network.layers
         run = Forward(*([None] * len(self.weights) for _ in range(3)))
         for i in range(first, len(layers) if last is None else last):
@@ -170,7 +170,7 @@ def prototype_loss(support, support_labels, queries, labels, temperature=10.0, c
 def gradients(
     oracle, support, support_labels, queries, labels, step="both", chosen=None, masks=None, run=None
 ):
-    """(Loss, Gradients) of one training step on uint8 pictures, everything in one batch.
+    """(Loss, Gradients) of one training step on uint8 images, everything in one batch.
 
     `run` is a forward pass over support and queries that was made already; `masks` are in their order.
     """
@@ -181,14 +181,14 @@ def gradients(
     return loss, oracle.backward(run, np.concatenate([grad_support, loss.grad_queries]), masks=masks)
 
 
-def fisher(oracle, pictures, labels, queries=None, masks=None, run=None):
+def fisher(oracle, images, labels, queries=None, masks=None, run=None):
     """Per layer ``1/(2N) sum_n (sum_d a_nd g_nd)^2`` of every channel, and the mean loss.
 
-    Prototypes are the class means of `pictures` and constant; each of `queries` (default: the
-    pictures themselves) is a pseudo-query. `run` is a forward pass over the queries.
+    Prototypes are the class means of `images` and constant; each of `queries` (default: the
+    images themselves) is a pseudo-query. `run` is a forward pass over the queries.
     """
-    run = run or oracle.forward(pictures if queries is None else queries)
-    clean = run.embeddings if queries is None else oracle.forward(pictures).embeddings
+    run = run or oracle.forward(images if queries is None else queries)
+    clean = run.embeddings if queries is None else oracle.forward(images).embeddings
     loss = prototype_loss(clean, labels, run.embeddings, labels)
     found = oracle.backward(run, loss.grad_queries * len(labels), masks=masks)
     layers = slice(len(oracle.network.layers))

@@ -1,6 +1,6 @@
-"""Miniature downloads of the nine target sets: the layout of the originals, a few pictures of plain colours.
+"""Miniature downloads of the nine target sets: the layout of the originals, a few images of plain colours.
 
-Every class has a grey of its own (`grey_of`), so that a test can tell whose picture it was given.
+Every class has a grey of its own (`grey_of`), so that a test can tell whose image it was given.
 """
 
 import json
@@ -25,7 +25,7 @@ def plain(path: Path, name: str, size=(12, 10)) -> None:
 
 
 def boxed(path: Path, name: str, box) -> None:
-    """A white picture of 60 x 40 with the colour of the class inside `box`."""
+    """A white image of 60 x 40 with the colour of the class inside `box`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     image = Image.new("RGB", (60, 40), "white")
     image.paste((grey_of(name),) * 3, box)
@@ -147,18 +147,18 @@ def fungi(root: Path) -> Path:
 def mscoco(root: Path) -> Path:
     names = {1: "person", 2: "bicycle", 3: "car", 47: "cup", 52: "banana", 90: "scissors"}
     annotations = []
-    for image in range(1, 9):
-        picture = Image.new("RGB", (100, 60), "white")
+    for number in range(1, 9):
+        image = Image.new("RGB", (100, 60), "white")
         for k, (category, name) in enumerate(names.items()):
             x, y = 5 + 30 * (k % 3), 5 + 30 * (k // 3)
-            picture.paste((grey_of(name),) * 3, (x, y, x + 20, y + 20))
+            image.paste((grey_of(name),) * 3, (x, y, x + 20, y + 20))
             annotations.append(
-                {"id": 10 * image + k, "image_id": image, "category_id": category, "iscrowd": 0,
+                {"id": 10 * number + k, "image_id": number, "category_id": category, "iscrowd": 0,
                  "bbox": [x + 2.5, y + 2.5, 15.0, 15.0], "segmentation": [[x, y, x, y + 20]]}
             )  # fmt: skip
-        path = root / "train2017" / f"{image:012d}.jpg"
+        path = root / "train2017" / f"{number:012d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
-        picture.save(path, quality=95)
+        image.save(path, quality=95)
     (root / "annotations").mkdir()
     content = {"categories": [{"id": k, "name": n} for k, n in names.items()], "annotations": annotations}
     (root / "annotations" / "instances_train2017.json").write_text(json.dumps(content))

@@ -1,4 +1,4 @@
-"""Toy networks and pictures as the files a user would have."""
+"""Toy networks and images as the files a user would have."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image
 
 from tinytrain.network.file import save_network
-from tinytrain.pipeline.toy import SIZE, toy_network, toy_pictures
+from tinytrain.pipeline.toy import SIZE, toy_images, toy_network
 
 
 def write_network(folder: Path, seed: int = 0, name: str = "toy") -> Path:
@@ -15,10 +15,10 @@ def write_network(folder: Path, seed: int = 0, name: str = "toy") -> Path:
     return path
 
 
-def write_pictures(folder: Path, classes=("ant", "bee", "cat"), count: int = 6, seed: int = 0) -> Path:
+def write_images(folder: Path, classes=("ant", "bee", "cat"), count: int = 6, seed: int = 0) -> Path:
     """A folder per class with `count` PNG files each; a class looks the same under every seed."""
     for label, name in enumerate(classes):
-        looks = toy_pictures(np.full(count, label + ord(name[0]), np.int32), seed)
+        looks = toy_images(np.full(count, label + ord(name[0]), np.int32), seed)
         (folder / name).mkdir(parents=True, exist_ok=True)
         for i in range(count):
             Image.fromarray(looks.read(i, SIZE)).save(folder / name / f"{seed}-{i}.png")

@@ -1,4 +1,4 @@
-"""Small networks, pictures and trainers for tests of the engine."""
+"""Small networks, images and trainers for tests of the engine."""
 
 import zlib
 from copy import copy
@@ -46,7 +46,7 @@ HEADED = (  # a residual block without an expand convolution, a lone head convol
     ("pointwise", 20, 1, 1, True, 3, False),
 )
 ROWS = {"blocks": BLOCKS, "headed": HEADED}
-# 20,480 weights behind 4 x 4 positions of a picture of 16 x 16.
+# 20,480 weights behind 4 x 4 positions of an image of 16 x 16.
 WIDE = (
     ("conv", 8, 3, 2, True, 0, False), ("pointwise", 128, 1, 1, True, 1, False),
     ("depthwise", 128, 3, 2, True, 1, False), ("pointwise", 160, 1, 1, False, 1, False),
@@ -80,14 +80,14 @@ def toy(name="blocks", size=SIZE, seed=0) -> Network:
     return network
 
 
-def pictures(count, size=SIZE, seed=0):
+def images(count, size=SIZE, seed=0):
     return rng("pictures", seed).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
 
 
 def features_of(network, first, count=1, seed=0):
-    """Random input of layer `first`: pictures, or numbers as a layer before it leaves them."""
+    """Random input of layer `first`: images, or numbers as a layer before it leaves them."""
     if first == 0:
-        return pictures(count, network.preprocessing.size, seed)
+        return images(count, network.preprocessing.size, seed)
     layer = network.layers[first]
     return rng("features", seed).standard_normal((count, *layer.in_hw, layer.cin)).astype("f")
 
@@ -141,10 +141,10 @@ def calls_of(backend="auto"):
 
 
 def trainer(network, recipe, images, labels, sets=0, micro=1, partitions=1, lanes=1, table=None, **more):
-    """A trainer whose step sees every picture once as support and once as pseudo-query.
+    """A trainer whose step sees every image once as support and once as pseudo-query.
 
     `more` may give `augmentation(view, i)`, the `arena`, sizes of a step (`step`), or the number of
-    query pictures behind the support in `images` (`queries`).
+    query images behind the support in `images` (`queries`).
     """
     task = TaskShape(len(labels), int(labels.max()) + 1, more.get("queries", 0))
     step = more.get("step", len(labels))

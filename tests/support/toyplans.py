@@ -1,4 +1,4 @@
-"""Plans made with random scores, without a picture being read."""
+"""Plans made with random scores, without an image being read."""
 
 import numpy as np
 

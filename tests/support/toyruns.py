@@ -18,7 +18,7 @@ BLOCKS = [[0, 4, 3, 1], [8, 6, 3, 2], [12, 8, 3, 1]]
 
 
 def folder(path: Path, classes: int = 6, per_class: int = 8, seed: int = 0) -> str:
-    """A folder of pictures whose classes differ in colour and stripes."""
+    """A folder of images whose classes differ in colour and stripes."""
     for c in range(classes):
         (path / f"class{c}").mkdir(parents=True)
         r = toynets.rng("class", seed, c)

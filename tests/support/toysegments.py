@@ -63,7 +63,7 @@ def backward_case(network, updates, first=0, n=1, band=None):
 
 
 def assert_gradients_equal_oracle(network, updates, n, band=None):
-    """Of one pass over n pictures, for random gradients of their embeddings; returns the segment."""
+    """Of one pass over n images, for random gradients of their embeddings; returns the segment."""
     segment, arrays = backward_case(network, updates, n=n, band=band)
     for kernel, args in bound(segment, network, arrays, updates)[0]:
         kernel(*args)
@@ -89,7 +89,7 @@ def assert_forward_equals_oracle(network):
     for first in sorted({network.block_start(i) for i in range(last)}):
         x = features_of(network, first, 2)
         want = Oracle(network).forward(x, first).output
-        for n in (1, 2):  # one picture is streamed, two are computed whole
+        for n in (1, 2):  # one image is streamed, two are computed whole
             segment, source = forward_segment(network, first, last, n)
             calls, (out,), _ = bound(segment, network, {source: x[:n]})
             for kernel, args in calls:

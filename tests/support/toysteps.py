@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 import numpy as np
 from oracle import Oracle, gradients
-from toynets import gradient_of, items, pictures, selected, trainer
+from toynets import gradient_of, images, items, selected, trainer
 
 from tinytrain import kernels
 from tinytrain.episode.augment import Augmentation
@@ -13,7 +13,7 @@ from tinytrain.episode.augment import Augmentation
 # 1.5e-7 was seen with the code that numba 0.60 makes and on an emulated Cortex-A53.
 SLACK = 2e-7 if platform.machine() == "aarch64" or version("numba").startswith("0.60.") else 1e-7
 LABELS = np.array([0, 1, 2, 0, 1, 2, 0, 1, 0])
-IMAGES = pictures(len(LABELS))
+IMAGES = images(len(LABELS))
 
 
 def augmentation(view, i):
@@ -21,12 +21,12 @@ def augmentation(view, i):
 
 
 def augmented(view):
-    """All pictures in one view, by the kernels written in plain numpy."""
+    """All images in one view, by the kernels written in plain numpy."""
     if view == 0:
         return IMAGES
     out, table = np.empty_like(IMAGES), kernels.load("numpy")
-    for i, picture in enumerate(IMAGES):
-        table.augment(out[i], picture, *augmentation(view, i).arguments())
+    for i, image in enumerate(IMAGES):
+        table.augment(out[i], image, *augmentation(view, i).arguments())
     return out
 
 

@@ -2,8 +2,8 @@
 
 Arguments: a folder to write files to and the start of the names in `hostileimages.HOSTILE` to read. The
 result maps each name, and "largest" for an honest image, to [bytes that the process grew by at most, seconds
-of processor time, what came out] of `load_picture`, of the same with a box where the kind of pixel matters,
-and of `check_picture`.
+of processor time, what came out] of `load_image`, of the same with a box where the kind of pixel matters,
+and of `check_image`.
 """
 
 import json
@@ -16,13 +16,13 @@ from hostileimages import HOSTILE, encoded, jpeg, largest, write
 from PIL import Image
 
 from tinytrain.base.errors import InputError
-from tinytrain.episode.decode import check_picture, load_picture
+from tinytrain.episode.decode import check_image, load_image
 
 SIZE = 256
 WAYS = {
-    "load": lambda path: load_picture(path, SIZE),
-    "box": lambda path: load_picture(path, SIZE, box=(0, 0, 10**9, 10**9)),
-    "check": check_picture,
+    "load": lambda path: load_image(path, SIZE),
+    "box": lambda path: load_image(path, SIZE, box=(0, 0, 10**9, 10**9)),
+    "check": check_image,
 }
 
 
@@ -41,7 +41,7 @@ def main() -> None:
     path = Path(sys.argv[1]) / "image"
     for data in (encoded(Image.new("RGBA", (9, 9))), jpeg(900, 900), b"P5 1 1 9 1"):  # code is loaded
         path.write_bytes(data)
-        load_picture(path, SIZE)
+        load_image(path, SIZE)
     path.write_bytes(largest())
     results = {"largest": {"load": measured(WAYS["load"], path)}}
     for name, make in HOSTILE.items():

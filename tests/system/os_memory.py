@@ -1,11 +1,11 @@
 """One adaptation in a fresh process, seen by the operating system; prints one JSON object.
 
-Arguments: JSON with `network` (a file or a name), `policy`, `shots` (how many pictures of each class),
+Arguments: JSON with `network` (a file or a name), `policy`, `shots` (how many images of each class),
 `queries`, `budget` (the smallest is taken if it is null or less), `macs`, `lanes`, `leak` (bytes of heap that
 are taken in the middle of training and kept, to see that the check sees them) and `hard` (whether the system
 refuses any memory beyond the baseline, the budget and 1 MB).
 
-What happens before the baseline is outside the budget: pictures decoded, network loaded, plan
+What happens before the baseline is outside the budget: images decoded, network loaded, plan
 made and bound, kernels and BLAS warmed with the plan's own shapes on every lane at the same time
 in an anonymous mapping that is unmapped again; freed heap goes back to the system, so that nothing
 the adaptation takes from it can hide.
@@ -27,7 +27,7 @@ import numpy as np
 from tinytrain import kernels as kernel_table
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import BudgetError
-from tinytrain.episode.episode import Episode, Pictures
+from tinytrain.episode.episode import Episode, Images
 from tinytrain.kernels.blas import one_thread
 from tinytrain.pipeline.warmup import warm_up
 from tinytrain.plan.budget import Budget, TaskShape
@@ -56,14 +56,14 @@ def status(name: bytes) -> int:
 
 
 def decoded_episode(size: int, shots: list[int], queries: int) -> Episode:
-    """So many shots of each class, pictures in memory: enlarged noise, 400 different ones."""
+    """So many shots of each class, images in memory: enlarged noise, 400 different ones."""
     count = sum(shots) + queries
     rng = np.random.default_rng(0)
     labels = np.concatenate([np.repeat(np.arange(len(shots)), shots), rng.integers(0, len(shots), queries)])
     tiles = rng.integers(0, 256, (min(count, 400), 8, 8, 3), dtype=np.uint8)
-    pictures = tiles.repeat(size // 8, axis=1).repeat(size // 8, axis=2)
-    every = Pictures(
-        labels.astype(np.int32), tuple(map(str, range(count))), lambda i, size: pictures[i % len(pictures)]
+    images = tiles.repeat(size // 8, axis=1).repeat(size // 8, axis=2)
+    every = Images(
+        labels.astype(np.int32), tuple(map(str, range(count))), lambda i, size: images[i % len(images)]
     )
     names = tuple(f"class {k}" for k in range(len(shots)))
     return Episode(every.take(range(sum(shots))), every.take(range(sum(shots), count)), names)
@@ -98,7 +98,7 @@ def growth_of_probe(network, working, kernels, policy, episode: Episode, budget:
     for _ in range(2 if program else 0):
         probing.probe(
             network, working, kernels, program.detail["inspected"], episode.support.labels, episode.n_way,
-            lambda i: episode.support.picture(i, size), lambda i: None, program,
+            lambda i: episode.support.image(i, size), lambda i: None, program,
         )  # fmt: skip
         peaks[-1].look()
     probing._Runner = runner

@@ -13,7 +13,7 @@ import zipfile
 import numpy as np
 import pytest
 from PIL import Image
-from toyfiles import write_network, write_pictures
+from toyfiles import write_images, write_network
 
 from tinytrain.base.safetensors import decode, encode
 from tinytrain.cli.main import main
@@ -24,11 +24,11 @@ from tinytrain.pipeline.toy import toy_network
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A network, pictures, and a delta that belong together."""
+    """A network, images, and a delta that belong together."""
     place = tmp_path_factory.mktemp("bad input")
     write_network(place)
     write_network(place, seed=1, name="other")
-    write_pictures(place / "photos", count=5)
+    write_images(place / "photos", count=5)
     out = place / "d.safetensors"
     assert main([*map(str, adapt(place, "--out", out))]) == 0
     return place
@@ -47,8 +47,8 @@ def adapt(place, *more, photos=None):
     return ("adapt", photos or place / "photos", *toy(place), "--policy", "last_layer", *more)
 
 
-def predict(delta, picture, *more):
-    return ("predict", delta, picture, *more)
+def predict(delta, image, *more):
+    return ("predict", delta, image, *more)
 
 
 def imported(checkpoint, folder):
@@ -94,11 +94,11 @@ def cut(path, folder):
 
 
 def with_dog(folder, broken):
-    """Pictures with one class more, which holds only the file `broken`; good pictures if that is None."""
+    """Images with one class more, which holds only the file `broken`; good images if that is None."""
     if broken is None:
-        return write_pictures(folder, ("ant", "dog"))
+        return write_images(folder, ("ant", "dog"))
     written(folder / "dog" / broken, b"woof")
-    return write_pictures(folder)
+    return write_images(folder)
 
 
 # What a user did -> (command line, exit code, what the line says); `p` is `place`, `t` a new folder.
@@ -115,13 +115,13 @@ CASES = {
     "empty checkpoint": (lambda p, t: imported(written(t / "x.pkl", b""), t), 3, "file-empty"),
     "checkpoint that is no zip": (lambda p, t: imported(written(t / "x.pkl", b"hi"), t), 3, "zip-corrupt"),
     "pickle that calls something": (lambda p, t: imported(hostile_checkpoint(t), t), 3, "pickle-"),
-    "no folder of pictures": (lambda p, t: adapt(p, photos=t / "none"), 3, "folder-missing"),
+    "no folder of images": (lambda p, t: adapt(p, photos=t / "none"), 3, "folder-missing"),
     "folder without classes": (lambda p, t: adapt(p, photos=written(t / "a", b"").parent), 3, "no-classes"),
-    "one class only": (lambda p, t: adapt(p, photos=write_pictures(t, ("ant",))), 3, "one-class"),
-    "class without pictures": (lambda p, t: adapt(p, photos=with_dog(t, "notes")), 3, "empty-class"),
-    "class of broken pictures": (lambda p, t: adapt(p, photos=with_dog(t, "x.png")), 3, "empty-class"),
+    "one class only": (lambda p, t: adapt(p, photos=write_images(t, ("ant",))), 3, "one-class"),
+    "class without images": (lambda p, t: adapt(p, photos=with_dog(t, "notes")), 3, "empty-class"),
+    "class of broken images": (lambda p, t: adapt(p, photos=with_dog(t, "x.png")), 3, "empty-class"),
     "fewer classes than ways": (lambda p, t: adapt(p, "--way", 9), 3, "too-few-classes"),
-    "fewer pictures than shots": (lambda p, t: ("adapt", *toy(p), "--shots", 90), 3, "too-few-pictures"),
+    "fewer images than shots": (lambda p, t: ("adapt", *toy(p), "--shots", 90), 3, "too-few-pictures"),
     "unknown pack": (lambda p, t: ("adapt", "--data", "gtsrp", *toy(p)), 3, "did you mean 'gtsrb'"),
     "truncated pack": (
         lambda p, t: ("data", "preview", written(t / "x.npz", b"PK"), "-o", t / "x.png"), 3, "pack-broken"
@@ -135,10 +135,10 @@ CASES = {
         lambda p, t: ("eval", p / "d.safetensors", p / "photos", "--backbone", p / "other.safetensors"),
         3, "wrong-backbone: the delta belongs to toy",
     ),
-    "picture that is missing": (
+    "image that is missing": (
         lambda p, t: predict(p / "d.safetensors", t / "x.png", *toy(p)), 3, "picture-missing"
     ),
-    "picture that is none": (
+    "image that is none": (
         lambda p, t: predict(p / "d.safetensors", written(t / "x.png", b"no"), *toy(p)), 3, "picture-broken"
     ),
     "class that the delta does not know": (
@@ -168,15 +168,15 @@ CASES = {
     "a confidence above all": (
         lambda p, t: predict(p / "d.safetensors", "x.png", "--reject", "101%"), 2, "above 100 %"
     ),
-    "training options for added pictures": (
+    "training options for added images": (
         lambda p, t: ("adapt", "--from", p / "d.safetensors", "--add", p / "photos", *toy(p),
                       "--out", t / "x", "--shots", 1, "--policy", "full"),
         2, "--shots, --policy would mean nothing",
     ),
-    "threads for added pictures": (
+    "threads for added images": (
         lambda p, t: ("adapt", "--from", p / "d.safetensors", "--add", p / "photos", *toy(p),
                       "--out", t / "x", "--threads", 2),
-        2, "takes one picture at a time, so --threads would mean nothing",
+        2, "takes one image at a time, so --threads would mean nothing",
     ),
     "search result that is none, on a board": (
         lambda p, t: ("simulate", "--board", "stm32h743", "--policy", t / "x.json"), 3, "file-missing"
@@ -234,7 +234,7 @@ CASES = {
     "name of a folder that is empty": (lambda p, t: ("adapt", "", *toy(p)), 3, "folder-missing"),
     "name of a pack that is empty": (lambda p, t: ("plan", "--data", "", *toy(p)), 3, "folder-missing"),
     "name of a delta that is empty": (
-        lambda p, t: adapt(p, "--from", "", "--add", "", "--out", t / "d"), 2, "takes no pictures"
+        lambda p, t: adapt(p, "--from", "", "--add", "", "--out", t / "d"), 2, "takes no images"
     ),
     "draw from a folder": (lambda p, t: adapt(p, "--episode", 3), 2, "--episode means nothing"),
     "mirrored pack": (lambda p, t: ("plan", "--flip", *toy(p)), 2, "--flip means nothing"),
@@ -294,12 +294,12 @@ def test_an_output_that_cannot_be_written_is_found_before_any_work(place, tmp_pa
     assert main([*map(str, adapt(place, "--out", tmp_path / "none" / "x.safetensors"))]) == 6
 
 
-def test_broken_pictures_among_good_ones_are_named_and_skipped(place, tmp_path, capsys):
-    write_pictures(tmp_path, count=4)
-    (tmp_path / "ant" / "notes.txt").write_text("not a picture")
+def test_broken_images_among_good_ones_are_named_and_skipped(place, tmp_path, capsys):
+    write_images(tmp_path, count=4)
+    (tmp_path / "ant" / "notes.txt").write_text("not an image")
     whole = (tmp_path / "bee" / "0-0.png").read_bytes()
-    with Image.open(tmp_path / "bee" / "0-0.png") as picture:
-        picture.save(tmp_path / "bee" / "x.jpg")
+    with Image.open(tmp_path / "bee" / "0-0.png") as image:
+        image.save(tmp_path / "bee" / "x.jpg")
     jpeg = (tmp_path / "bee" / "x.jpg").read_bytes()
     (tmp_path / "bee" / "x.jpg").write_bytes(jpeg[: len(jpeg) // 3] + jpeg[-20:])
     (tmp_path / "bee" / "cut.png").write_bytes(whole[:40])
@@ -308,14 +308,14 @@ def test_broken_pictures_among_good_ones_are_named_and_skipped(place, tmp_path, 
     assert any("notes.txt" in line for line in lines) and any("cut.png" in line for line in lines)
 
 
-def test_fewer_pictures_than_shots_in_a_folder_are_taken_and_said(place, tmp_path, capsys):
-    write_pictures(tmp_path, ("ant", "bee"), count=6)
-    write_pictures(tmp_path, ("cat",), count=2)
+def test_fewer_images_than_shots_in_a_folder_are_taken_and_said(place, tmp_path, capsys):
+    write_images(tmp_path, ("ant", "bee"), count=6)
+    write_images(tmp_path, ("cat",), count=2)
     assert main([*map(str, adapt(place, "--shots", 4, photos=tmp_path))]) == 0
-    assert "class 'cat' has 2 of 4 pictures" in capsys.readouterr().err
+    assert "class 'cat' has 2 of 4 images" in capsys.readouterr().err
 
 
-def test_one_broken_picture_does_not_keep_the_others_from_an_answer(place, tmp_path, capsys):
+def test_one_broken_image_does_not_keep_the_others_from_an_answer(place, tmp_path, capsys):
     good = next((place / "photos" / "ant").iterdir())
     bad = written(tmp_path / "bad.png", b"nothing")
     assert main([*map(str, predict(place / "d.safetensors", bad, good, *toy(place)))]) == 3
@@ -365,10 +365,10 @@ def test_an_interrupt_in_the_middle_leaves_the_old_delta(place, tmp_path, number
     assert load_delta(out).class_names == ("ant", "bee", "cat")
 
 
-def test_pictures_to_judge_by_that_cannot_be_used_are_named_and_none_at_all_is_an_error(
+def test_images_to_judge_by_that_cannot_be_used_are_named_and_none_at_all_is_an_error(
     place, tmp_path, capsys
 ):
-    folder = write_pictures(tmp_path / "held", count=2)
+    folder = write_images(tmp_path / "held", count=2)
     written(folder / "ant" / "torn.png", b"torn")
     judge = ["eval", str(place / "d.safetensors"), str(folder), *map(str, toy(place))]
     assert main(judge) == 0

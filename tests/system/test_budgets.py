@@ -9,7 +9,7 @@ from toyplans import plan_in
 
 import tinytrain
 from tinytrain.base.errors import BudgetError
-from tinytrain.episode.episode import Episode, Pictures
+from tinytrain.episode.episode import Episode, Images
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.policies.registry import POLICIES
 from tinytrain.program.memory_planner import lower_bound
@@ -26,18 +26,18 @@ def network(request):
 
 
 def episode(task):
-    """Pictures made of one random tile each, labels dealt out in turn, one query per class."""
+    """Images made of one random tile each, labels dealt out in turn, one query per class."""
 
     def read(i, size):
         tile = np.random.default_rng(i).integers(0, 256, (8, 8, 3), dtype=np.uint8)
         return np.tile(tile, (size // 8, size // 8, 1))
 
     labels = (np.arange(task.n_support) % task.n_way).astype(np.int32)
-    support = Pictures(labels, tuple(map(str, range(len(labels)))), read)
+    support = Images(labels, tuple(map(str, range(len(labels)))), read)
     return Episode(support, support.take(range(task.n_way)), tuple(map(str, range(task.n_way))))
 
 
-@pytest.mark.parametrize("task", TASKS, ids=["25 pictures", "500 pictures"])
+@pytest.mark.parametrize("task", TASKS, ids=["25 images", "500 images"])
 @pytest.mark.parametrize("name", CHOSEN)
 def test_every_budget_holds_or_is_refused_with_one_that_holds(network, name, task):
     policy, named, waste = POLICIES[name], set(), []
@@ -73,11 +73,11 @@ RUNS = [*((n, p, TASKS[0]) for n in NAMES for p in CHOSEN[:3]), (NAMES[1], "last
 
 @pytest.mark.parametrize("network, name, task", RUNS, indirect=["network"])
 def test_an_adaptation_runs_in_the_smallest_budget_that_its_refusal_names(network, name, task):
-    before, pictures = [b.copy() for b in network.biases], episode(task)
+    before, images = [b.copy() for b in network.biases], episode(task)
     with pytest.raises(BudgetError) as refusal:
-        tinytrain.adapt(network, pictures, Budget(1), short(name, 1))
+        tinytrain.adapt(network, images, Budget(1), short(name, 1))
     least = refusal.value.smallest
-    report = tinytrain.adapt(network, pictures, Budget(least), short(name, 1))
+    report = tinytrain.adapt(network, images, Budget(least), short(name, 1))
     assert report.to_json()["memory"]["arena"] <= least
     assert len(report.losses) == 1 and np.isfinite(report.losses).all()
     assert all((a == b).all() for a, b in zip(before, network.biases, strict=True))

@@ -1,4 +1,4 @@
-"""Every command from files to files, as a user runs it; toy networks and pictures."""
+"""Every command from files to files, as a user runs it; toy networks and images."""
 
 import io
 import json
@@ -8,24 +8,24 @@ import numpy as np
 import pytest
 from PIL import Image
 from targetfolders import FOLDERS, plain
-from toyfiles import write_network, write_pictures
+from toyfiles import write_images, write_network
 
 from tinytrain.cli.main import main
 from tinytrain.datasets import open_target
 from tinytrain.datasets.meta_dataset.classes import TEST_CLASSES
 from tinytrain.delta.delta import apply
 from tinytrain.delta.file import load_delta
-from tinytrain.episode.decode import check_picture
+from tinytrain.episode.decode import check_image
 from tinytrain.network.file import encode_network, load_network
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with a network, pictures to adapt to and to judge by, and an adaptation."""
+    """A folder with a network, images to adapt to and to judge by, and an adaptation."""
     place = tmp_path_factory.mktemp("place")
     write_network(place)
-    write_pictures(place / "photos", count=8)
-    write_pictures(place / "held", count=5, seed=50)
+    write_images(place / "photos", count=8)
+    write_images(place / "held", count=5, seed=50)
     arguments = ["--policy", "last_layer", "--shots", 6, "--out", place / "d.safetensors"]
     assert tt("adapt", place / "photos", *arguments, "--backbone", place / "toy.safetensors") == 0
     return place
@@ -80,13 +80,13 @@ def test_adapt_says_when_its_result_is_lost_and_keeps_stdout_for_the_result(plac
     assert out.startswith("backbone    toy") and "give --out FILE" in err and "give --out" not in out
 
 
-def test_without_shots_every_picture_is_support_and_left_out_estimates(place, answer):
+def test_without_shots_every_image_is_support_and_left_out_estimates(place, answer):
     facts = answer(*adapt_arguments(place))
     assert facts["episode"]["shots"] == [8, 8, 8] and facts["accuracy"]["after"] is None
     assert 0 <= facts["accuracy"]["left_out"] <= 1
 
 
-def test_queries_limits_the_pictures_to_judge_by(place, answer):
+def test_queries_limits_the_images_to_judge_by(place, answer):
     assert answer(*adapt_arguments(place, "--shots", 3, "--queries", 2))["accuracy"]["n_query"] == 6
 
 
@@ -100,10 +100,10 @@ def breaking(path):
     return path
 
 
-def test_a_drawn_picture_that_breaks_when_it_is_decoded_gives_way_to_another(place, answer, tmp_path, capsys):
-    photos = write_pictures(tmp_path / "photos", count=3)
+def test_a_drawn_image_that_breaks_when_it_is_decoded_gives_way_to_another(place, answer, tmp_path, capsys):
+    photos = write_images(tmp_path / "photos", count=3)
     for k in range(6):
-        check_picture(breaking(photos / "ant" / f"{k}.jpg"))
+        check_image(breaking(photos / "ant" / f"{k}.jpg"))
     report = answer(
         "adapt", photos, "--backbone", place / "toy.safetensors", "--policy", "none", "--shots", 3
     )
@@ -111,12 +111,12 @@ def test_a_drawn_picture_that_breaks_when_it_is_decoded_gives_way_to_another(pla
     assert sum("cannot be decoded" in line for line in report["warnings"]) >= 1
 
 
-def test_a_class_of_pictures_that_all_break_is_an_error(place, tmp_path, capsys):
-    photos = write_pictures(tmp_path / "photos", count=3)
+def test_a_class_of_images_that_all_break_is_an_error(place, tmp_path, capsys):
+    photos = write_images(tmp_path / "photos", count=3)
     (photos / "dog").mkdir()
     breaking(photos / "dog" / "x.jpg")
     assert tt("adapt", photos, "--backbone", place / "toy.safetensors", "--shots", 2) == 3
-    assert "class 'dog' has 0 usable pictures" in capsys.readouterr().err
+    assert "class 'dog' has 0 usable images" in capsys.readouterr().err
 
 
 def test_adapt_to_the_generated_domain_needs_no_files_of_ones_own(place, answer):
@@ -165,12 +165,12 @@ def test_a_policy_that_keeps_no_mac_limit_or_another_one_says_so_where_one_was_g
     options = [place / "photos", "--backbone", place / "toy.safetensors", "--macs", "30%", "--policy"]
     for policy, words in (
         ("full", "has no limit of MACs, so --macs changed nothing"),
-        ("bias_only", "keeps --macs for the dearest picture"),
+        ("bias_only", "keeps --macs for the dearest image"),
     ):
         assert words in " ".join(answer("plan", *options, policy, "--budget", "64MB")["warnings"])
     assert answer("plan", *options, "tinytrain", "--budget", "64MB")["warnings"] == []
-    per_picture = ["--macs-mode", "sample", "--budget", "64MB"]
-    assert answer("plan", *options, "bias_only", *per_picture)["warnings"] == []
+    per_image = ["--macs-mode", "sample", "--budget", "64MB"]
+    assert answer("plan", *options, "bias_only", *per_image)["warnings"] == []
     assert answer("plan", *options[:3], "--policy", "full", "--budget", "64MB")["warnings"] == []
 
 
@@ -180,12 +180,12 @@ def test_plan_is_readable(place, capsys):
 
 
 def test_predict_names_class_and_confidence(place, answer):
-    pictures = sorted((place / "held").rglob("*.png"))
-    result = answer("predict", place / "d.safetensors", *pictures, "--backbone", place / "toy.safetensors")
+    images = sorted((place / "held").rglob("*.png"))
+    result = answer("predict", place / "d.safetensors", *images, "--backbone", place / "toy.safetensors")
     right = sum(
-        row["class"] == path.parent.name for row, path in zip(result["pictures"], pictures, strict=True)
+        row["class"] == path.parent.name for row, path in zip(result["pictures"], images, strict=True)
     )
-    assert right > len(pictures) / 3
+    assert right > len(images) / 3
     for row in result["pictures"]:
         assert row["confidence"] == max(row["probabilities"].values())
         assert sum(row["probabilities"].values()) == pytest.approx(1)
@@ -229,7 +229,7 @@ def test_with_json_what_was_left_out_is_in_the_result_too(place, capsys, tmp_pat
         (str(half), "picture-broken", 3), (str(tmp_path / "none.png"), "picture-missing", 3)
     ]  # fmt: skip
     assert all(row["message"] for row in result["failed"])
-    write_pictures(tmp_path / "more", count=2)
+    write_images(tmp_path / "more", count=2)
     (tmp_path / "more" / "ant" / "half.png").write_bytes(half.read_bytes())
     added = ("--from", delta, "--add", tmp_path / "more", "--out", tmp_path / "e.safetensors")
     for command in (("eval", delta, tmp_path / "more"), ("adapt", *added)):
@@ -239,7 +239,7 @@ def test_with_json_what_was_left_out_is_in_the_result_too(place, capsys, tmp_pat
 
 
 def test_eval_takes_classes_by_name_and_may_miss_some(place, answer, tmp_path):
-    write_pictures(tmp_path / "cats", ("cat",), count=3, seed=60)
+    write_images(tmp_path / "cats", ("cat",), count=3, seed=60)
     result = answer(
         "eval", place / "d.safetensors", tmp_path / "cats", "--backbone", place / "toy.safetensors"
     )
@@ -255,8 +255,8 @@ def test_export_writes_the_adapted_network(place, answer, tmp_path):
     assert answer("info", out)["weight_dtypes"] == ["float32", "int8"]
 
 
-def test_adapt_from_adds_pictures_and_classes(place, answer, tmp_path):
-    write_pictures(tmp_path / "more", ("bee", "dog"), count=4, seed=70)
+def test_adapt_from_adds_images_and_classes(place, answer, tmp_path):
+    write_images(tmp_path / "more", ("bee", "dog"), count=4, seed=70)
     out, network = tmp_path / "more.safetensors", ("--backbone", place / "toy.safetensors")
     command = ("adapt", "--from", place / "d.safetensors", "--add", tmp_path / "more", "--out", out)
     facts = answer(*command, *network)
@@ -286,10 +286,10 @@ def test_data_is_listed_shown_and_exported(answer, tmp_path, monkeypatch):
 
 
 def test_preview_and_export_name_what_they_leave_out(tmp_path, capsys):
-    write_pictures(tmp_path / "photos", ("ant", "bee"), count=3)
+    write_images(tmp_path / "photos", ("ant", "bee"), count=3)
     (tmp_path / "photos" / "ant" / "notes.txt").write_text("hello")
-    with Image.open(tmp_path / "photos" / "bee" / "0-0.png") as picture:
-        picture.save(tmp_path / "photos" / "bee" / "x.jpg")
+    with Image.open(tmp_path / "photos" / "bee" / "0-0.png") as image:
+        image.save(tmp_path / "photos" / "bee" / "x.jpg")
     whole = (tmp_path / "photos" / "bee" / "x.jpg").read_bytes()
     (tmp_path / "photos" / "bee" / "x.jpg").write_bytes(whole[: len(whole) // 3] + whole[-20:])
     for command in (
@@ -304,7 +304,7 @@ def test_preview_and_export_name_what_they_leave_out(tmp_path, capsys):
 def test_odd_class_names_stay_whole_and_in_their_rows(tmp_path, capsys):
     names = ("a long name of a class, one", "a long name of a class, two", "two\nlines")
     write_network(tmp_path)
-    write_pictures(tmp_path / "photos", names, count=3)
+    write_images(tmp_path / "photos", names, count=3)
     network, delta = ("--backbone", tmp_path / "toy.safetensors"), tmp_path / "d.safetensors"
     store = tmp_path / "store"
     adapt_it = ("adapt", tmp_path / "photos", "--policy", "last_layer", "--store", store, "--out", delta)
@@ -313,9 +313,9 @@ def test_odd_class_names_stay_whole_and_in_their_rows(tmp_path, capsys):
     assert tt("eval", delta, tmp_path / "photos", *network) == 0
     table = capsys.readouterr().out
     assert all(f"  {name} " in table for name in (*names[:2], "two\\nlines"))
-    pictures = sorted((tmp_path / "photos" / names[2]).iterdir())
-    assert tt("predict", delta, *pictures, *network) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(pictures)
+    images = sorted((tmp_path / "photos" / names[2]).iterdir())
+    assert tt("predict", delta, *images, *network) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(images)
     assert tt("status", "--store", store) == 0
     assert "two\\nlines" in capsys.readouterr().out
 
@@ -340,7 +340,7 @@ def test_data_check_ends_with_0_only_where_all_that_is_asked_for_is_whole(downlo
     assert whole["complete"] and whole["sets"][0]["pictures"] == 840
     assert tt("data", "check", downloads, "--set", "cub") == 3
     out, err = capsys.readouterr()
-    assert "5 of 30 test classes, 20 of 1,770 pictures" in out and "CUB_200_2011.tgz (1.15 GB) from" in out
+    assert "5 of 30 test classes, 20 of 1,770 images" in out and "CUB_200_2011.tgz (1.15 GB) from" in out
     assert err == ""
     assert tt("data", "check", downloads, "--json") == 3
     states = [facts["state"] for facts in json.loads(capsys.readouterr().out)["sets"]]
@@ -355,7 +355,7 @@ def test_adapt_takes_a_target_set_from_its_folder(place, downloads, answer):
     assert facts["warnings"] == []
 
 
-def test_adapt_names_listed_pictures_of_a_target_set_that_are_not_there(place, tmp_path, answer):
+def test_adapt_names_listed_images_of_a_target_set_that_are_not_there(place, tmp_path, answer):
     root = FOLDERS["cub"](tmp_path)
     next((root / "images" / "103.Sayornis").iterdir()).unlink()
     options = ["--data", f"cub:{root}", "--shots", 1, "--queries", 1, "--policy", "none"]

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from toyfiles import write_network, write_pictures
+from toyfiles import write_images, write_network
 
 from tinytrain.cli.main import main
 from tinytrain.delta.file import load_delta
@@ -14,15 +14,15 @@ CLASSES = ("ant", "bee", "cat")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A network, and pictures of which every third lies in the folder of another class."""
+    """A network, and images of which every third lies in the folder of another class."""
     place = tmp_path_factory.mktemp("guard")
     write_network(place)
-    write_pictures(place / "photos", CLASSES, count=6)
+    write_images(place / "photos", CLASSES, count=6)
     folders = [place / "photos" / name for name in CLASSES]
     moved = [sorted(folder.iterdir())[:2] for folder in folders]
-    for k, pictures in enumerate(moved):
-        for picture in pictures:
-            shutil.move(picture, folders[(k + 1) % 3] / f"wrong-{picture.name}")
+    for k, images in enumerate(moved):
+        for image in images:
+            shutil.move(image, folders[(k + 1) % 3] / f"wrong-{image.name}")
     return place
 
 
@@ -52,7 +52,7 @@ def test_a_refused_delta_is_not_written_and_the_report_is(adapt, tmp_path):
         assert not out.exists() and not store.exists()
 
 
-def test_suspects_are_pictures_with_their_names_and_what_they_look_like(adapt):
+def test_suspects_are_images_with_their_names_and_what_they_look_like(adapt):
     _, facts, _ = adapt()
     suspects = facts["guard"]["suspects"]
     assert any("wrong-" in s["name"] for s in suspects[:3])

@@ -32,12 +32,12 @@ CALM = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": 
 
 
 def of_meta_dataset(seed):
-    """Support pictures of each class as its sampler draws them: unequal, the more pictures the more."""
+    """Support images of each class as its sampler draws them: unequal, the more images the more."""
     rng = np.random.default_rng(seed)
     return meta_dataset_sizes(rng.integers(2, 200, 30), 500, rng)[0].tolist()
 
 
-# How many pictures of each class: the sampler of so many ways and shots, and that of Meta-Dataset.
+# How many images of each class: the sampler of so many ways and shots, and that of Meta-Dataset.
 SHAPES = {
     "2-way 5-shot": [5] * 2,
     "5-way 5-shot": [5] * 5,

@@ -28,7 +28,7 @@ from tinytrain.runtime.fisher import compile_probe, probe
 
 NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 SUPPORT, QUERY = np.arange(0, 8, 2), np.arange(1, 8, 2)
-ORDER = np.concatenate([SUPPORT, QUERY])  # pictures in the order in which oracle and engine see them
+ORDER = np.concatenate([SUPPORT, QUERY])  # images in the order in which oracle and engine see them
 LABELS = np.repeat(np.arange(4), 2)
 KINK = 1e-5
 
@@ -96,7 +96,7 @@ class Case:
         return made, [None if m is None else m[[4, 5, 6, 7, 0, 1, 2, 3]] for m in masks]
 
     def engine_fisher(self, inspected):
-        """(scores, masks by layer in the order of ORDER) of the probe on clean pictures."""
+        """(scores, masks by layer in the order of ORDER) of the probe on clean images."""
         seen = []
         program = compile_probe(self.network, inspected, TaskShape(8, 4))
         scores = probe(

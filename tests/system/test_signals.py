@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from toyfiles import write_network, write_pictures
+from toyfiles import write_images, write_network
 
 from tinytrain.delta.file import encode_delta, load_delta
 from tinytrain.store import Store
@@ -39,7 +39,7 @@ sys.exit(code)
 def place(tmp_path_factory):
     place = tmp_path_factory.mktemp("place")
     write_network(place)
-    write_pictures(place / "photos", count=4)
+    write_images(place / "photos", count=4)
     return place
 
 

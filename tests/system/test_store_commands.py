@@ -5,7 +5,7 @@ import json
 import os
 
 import pytest
-from toyfiles import write_network, write_pictures
+from toyfiles import write_images, write_network
 
 from tinytrain.cli.main import main
 from tinytrain.delta.file import encode_delta, save_delta
@@ -45,17 +45,17 @@ def tt(capsys):
 
 def test_the_commands_from_adaptation_to_roll_back(tt, tmp_path):
     write_network(tmp_path)
-    write_pictures(tmp_path / "photos", count=4)
+    write_images(tmp_path / "photos", count=4)
     backbone = ("--backbone", tmp_path / "toy.safetensors")
     adapt_it = ("adapt", tmp_path / "photos", "--policy", "last_layer", *backbone)
     store = ("--store", tmp_path / "store")
-    picture = next((tmp_path / "photos" / "ant").iterdir())
+    image = next((tmp_path / "photos" / "ant").iterdir())
 
     assert tt("status", *store)[0] == 3
     code, _, err = tt(*adapt_it, *store)
     assert code == 0 and "generation 1 is on trial" in err and "no delta was written" not in err
     assert tt("status", *store)[1]["starts_left"] == 2
-    code, result, err = tt("predict", tmp_path / "store", picture, *backbone)
+    code, result, err = tt("predict", tmp_path / "store", image, *backbone)
     assert code == 0 and len(result["pictures"]) == 1 and "on trial, 1 of 2 starts used" in err
     assert tt("confirm", *store)[1]["generation"] == 1
     assert tt(*adapt_it, "--seed", 1, "--out", tmp_path / "d.safetensors")[0] == 0
@@ -74,32 +74,32 @@ def test_the_commands_from_adaptation_to_roll_back(tt, tmp_path):
 def test_three_predictions_without_confirming_end_the_trial(tt, tmp_path, deltas):
     network = write_network(tmp_path)
     Store(tmp_path / "store").commit(deltas[0])
-    write_pictures(tmp_path / "photos", count=1)
-    picture = next((tmp_path / "photos" / "ant").iterdir())
-    predict = ("predict", tmp_path / "store", picture, "--backbone", network or tmp_path / "toy.safetensors")
+    write_images(tmp_path / "photos", count=1)
+    image = next((tmp_path / "photos" / "ant").iterdir())
+    predict = ("predict", tmp_path / "store", image, "--backbone", network or tmp_path / "toy.safetensors")
     codes = [tt(*predict) for _ in range(3)]
     assert (
         codes[2][0] == 3 and "was not confirmed in 2 starts" in codes[2][2] and "store-empty" in codes[2][2]
     )
 
 
-def test_mistyped_names_broken_pictures_and_forgotten_backbones_are_no_start(tt, tmp_path, deltas):
+def test_mistyped_names_broken_images_and_forgotten_backbones_are_no_start(tt, tmp_path, deltas):
     write_network(tmp_path)
     write_network(tmp_path, seed=1, name="other")
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"nothing")
-    write_pictures(tmp_path / "photos", count=1)
+    write_images(tmp_path / "photos", count=1)
     Store(tmp_path / "store").commit(deltas[0])
-    picture = next((tmp_path / "photos" / "ant").iterdir())
+    image = next((tmp_path / "photos" / "ant").iterdir())
     for network, shown in (
         ("toy", tmp_path / "no.png"),
-        ("no", picture),
+        ("no", image),
         ("toy", broken),
-        ("other", picture),
+        ("other", image),
     ):
         predict = ("predict", tmp_path / "store", shown, "--backbone", tmp_path / f"{network}.safetensors")
         assert tt(*predict)[0] == 3
-    code, result, _ = tt("predict", tmp_path / "store", picture)  # the backbone of the package
+    code, result, _ = tt("predict", tmp_path / "store", image)  # the backbone of the package
     assert code == 3 and result["error"]["code"] == "wrong-backbone"
     assert tt("status", "--store", tmp_path / "store")[1]["starts"] == 0
 
@@ -109,8 +109,8 @@ def test_a_prediction_waits_once_at_most_for_a_store_that_it_cannot_lock(
     tt, tmp_path, deltas, monkeypatch, lock
 ):
     write_network(tmp_path)
-    write_pictures(tmp_path / "photos", count=1)
-    store, picture = tmp_path / "store", next((tmp_path / "photos" / "ant").iterdir())
+    write_images(tmp_path / "photos", count=1)
+    store, image = tmp_path / "store", next((tmp_path / "photos" / "ant").iterdir())
     for delta in deltas:
         Store(store).commit(delta)
         Store(store).confirm()
@@ -121,7 +121,7 @@ def test_a_prediction_waits_once_at_most_for_a_store_that_it_cannot_lock(
         (store / LOCK).unlink()
         (store / LOCK).mkdir()
         (store / LOCK / "inside").touch()
-    code, result, err = tt("predict", store, picture, "--backbone", tmp_path / "toy.safetensors")
+    code, result, err = tt("predict", store, image, "--backbone", tmp_path / "toy.safetensors")
     assert code == 0 and len(result["pictures"]) == 1 and "could not be counted" in err
     assert len(waits) == (lock == "held")
 
@@ -129,19 +129,19 @@ def test_a_prediction_waits_once_at_most_for_a_store_that_it_cannot_lock(
 def test_a_delta_for_another_backbone_is_taken_out_and_the_one_before_used(tt, tmp_path, deltas):
     write_network(tmp_path)
     write_network(tmp_path, seed=1, name="other")
-    write_pictures(tmp_path / "photos", count=4)
-    store, picture = tmp_path / "store", next((tmp_path / "photos" / "ant").iterdir())
+    write_images(tmp_path / "photos", count=4)
+    store, image = tmp_path / "store", next((tmp_path / "photos" / "ant").iterdir())
     Store(store).commit(deltas[0])
     Store(store).confirm()
     adapt_it = ("adapt", tmp_path / "photos", "--policy", "last_layer", "--store", store)
     assert tt(*adapt_it, "--backbone", tmp_path / "other.safetensors")[0] == 0
-    predict = ("predict", store, picture, "--backbone", tmp_path / "toy.safetensors")
+    predict = ("predict", store, image, "--backbone", tmp_path / "toy.safetensors")
     assert [tt(*predict)[0] for _ in range(3)] == [3, 3, 0]
 
 
 def test_a_new_store_may_be_named_with_a_slash(tt, tmp_path):
     write_network(tmp_path)
-    write_pictures(tmp_path / "photos", count=4)
+    write_images(tmp_path / "photos", count=4)
     adapt_it = ("adapt", tmp_path / "photos", "--policy", "last_layer")
     assert tt(*adapt_it, "--backbone", tmp_path / "toy.safetensors", "--store", f"{tmp_path}/store/")[0] == 0
     assert tt("status", "--store", tmp_path / "store")[1]["current"]["generation"] == 1

@@ -18,7 +18,7 @@ from tinytrain.store import Store
 
 RUNS = int(os.environ.get("TINYTRAIN_STORE_RUNS", "10"))
 NETWORK = toy_network()
-PICTURES = toy_episode().query
+IMAGES = toy_episode().query
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def in_use(start):
     """Bytes of every weight and bias, and of every answer, with the delta of `start`."""
     adapted = apply(NETWORK, start.delta)
     arrays = (*adapted.weights, *adapted.biases)
-    answers = tinytrain.Predictor(NETWORK, start.delta).probabilities(PICTURES)
+    answers = tinytrain.Predictor(NETWORK, start.delta).probabilities(IMAGES)
     return b"".join(a.tobytes() for a in arrays), answers.tobytes()
 
 

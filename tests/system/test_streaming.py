@@ -14,17 +14,17 @@ WHOLE = 10**9  # bytes of a band that holds every layer
 
 
 def forward(network):
-    """(arena bytes, embedding) of one random picture."""
+    """(arena bytes, embedding) of one random image."""
     segment, source = forward_segment(network, 0, len(network.layers), 1)
-    picture = np.random.default_rng(0).integers(0, 256, source.shape, dtype=np.uint8)
-    calls, (embedding,), _ = bound(segment, network, {source: picture})
+    image = np.random.default_rng(0).integers(0, 256, source.shape, dtype=np.uint8)
+    calls, (embedding,), _ = bound(segment, network, {source: image})
     for kernel, arguments in calls:
         kernel(*arguments)
     return segment.nbytes, embedding
 
 
 def smallest(network):
-    """Bytes of the smallest budget for 25 pictures of 5 classes, as refusals name it."""
+    """Bytes of the smallest budget for 25 images of 5 classes, as refusals name it."""
     return smallest_with_probe(network, POLICIES["tinytrain"], None, Budget(), TaskShape(25, 5))
 
 

@@ -16,10 +16,10 @@ from tinytrain.base.errors import InputError, TinytrainError, UsageError
 from tinytrain.base.extras import install
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.delta.file import encode_delta
-from tinytrain.episode.decode import load_picture
-from tinytrain.episode.episode import Episode, Pictures
+from tinytrain.episode.decode import load_image
+from tinytrain.episode.episode import Episode, Images
 from tinytrain.pipeline.adapt import adapt
-from tinytrain.pipeline.toy import toy_episode, toy_network, toy_pictures
+from tinytrain.pipeline.toy import toy_episode, toy_images, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies.common import Policy
@@ -83,18 +83,18 @@ def spoilt(array: np.ndarray, name: str) -> np.ndarray:
     return made
 
 
-def spoilt_picture(pictures: Pictures, name: str, whole: bool) -> Pictures:
-    """Picture 0 with such a number; where 8 bits hold it, in 8 bits."""
+def spoilt_image(images: Images, name: str, whole: bool) -> Images:
+    """Image 0 with such a number; where 8 bits hold it, in 8 bits."""
 
     def read(i, size):
-        picture = pictures.read(i, size)
+        image = images.read(i, size)
         if i:
-            return picture
-        made = picture.astype(np.float32)
+            return image
+        made = image.astype(np.float32)
         made[... if whole else (0, 0)] = 255 * VALUES[name] if name in WHOLE else VALUES[name]
         return made.astype(np.uint8) if name in WHOLE else made
 
-    return replace(pictures, read=read)
+    return replace(images, read=read)
 
 
 def spoilt_network(network, name: str, part: str):
@@ -134,12 +134,12 @@ def of_norm(tmp_path, name: str):
 # Place -> its outcome with each kind of value.
 PLACES = {
     "support pixel": lambda n, e, name, t: outcome(
-        n, replace(e, support=spoilt_picture(e.support, name, whole=False))
+        n, replace(e, support=spoilt_image(e.support, name, whole=False))
     ),
-    "support picture": lambda n, e, name, t: outcome(
-        n, replace(e, support=spoilt_picture(e.support, name, whole=True))
+    "support image": lambda n, e, name, t: outcome(
+        n, replace(e, support=spoilt_image(e.support, name, whole=True))
     ),
-    "query": lambda n, e, name, t: outcome(n, replace(e, query=spoilt_picture(e.query, name, whole=True))),
+    "query": lambda n, e, name, t: outcome(n, replace(e, query=spoilt_image(e.query, name, whole=True))),
     "weight": lambda n, e, name, t: outcome(spoilt_network(n, name, "weights"), e),
     "bias": lambda n, e, name, t: outcome(spoilt_network(n, name, "biases"), e),
     "variance": lambda n, e, name, t: outcome(of_norm(t, name), toy_episode(3, 3, 2)),
@@ -149,7 +149,7 @@ PLACES = {
 }
 REFUSED = {
     "support pixel": dict.fromkeys(ODD_IN_8_BITS, "bad-picture"),
-    "support picture": dict.fromkeys(ODD_IN_8_BITS, "bad-picture"),
+    "support image": dict.fromkeys(ODD_IN_8_BITS, "bad-picture"),
     "query": dict.fromkeys(ODD_IN_8_BITS, "bad-picture"),
     "weight": dict.fromkeys(NOT_FINITE, "network-not-finite"),
     "bias": dict.fromkeys(NOT_FINITE, "network-not-finite"),
@@ -199,7 +199,7 @@ def test_a_rate_that_destroys_the_network_is_always_refused(network):
 
 
 def of_shots(*shots) -> Episode:
-    """An episode with so many support pictures per class, and no queries."""
+    """An episode with so many support images per class, and no queries."""
     way = len(shots)
     episode = episode_of(way=max(2, way), shots=max(shots), queries=0)
     rank = np.concatenate([np.arange(n) for n in episode.shots])
@@ -208,7 +208,7 @@ def of_shots(*shots) -> Episode:
 
 
 def duplicates_across_classes() -> Episode:
-    """Both classes hold the same pictures."""
+    """Both classes hold the same images."""
     episode = of_shots(4, 4)
     same = replace(episode.support, read=lambda i, size: episode.support.read(i % 4, size))
     return replace(episode, support=same)
@@ -216,7 +216,7 @@ def duplicates_across_classes() -> Episode:
 
 ODD = {
     "one class": (lambda: of_shots(5), {"one-class"}),
-    "a class without pictures": (lambda: of_shots(5, 0, 5), {"empty-class"}),
+    "a class without images": (lambda: of_shots(5, 0, 5), {"empty-class"}),
     "one shot": (lambda: of_shots(1, 1, 1), {"kept", "diverged"}),
     "no queries": (lambda: of_shots(4, 4, 4), {"kept", "labels", "diverged", "left-out"}),
     "from 1 to 50 shots": (lambda: of_shots(1, 50, 7), {"kept", "labels", "diverged", "left-out"}),
@@ -236,14 +236,14 @@ def test_an_odd_episode_ends_in_a_finite_result_or_a_named_refusal(network, case
 
 def test_a_thousand_classes_are_adapted_to(network):
     many = Episode(
-        support=toy_pictures(np.arange(1000), 0),
-        query=toy_pictures(np.arange(0), 1),
+        support=toy_images(np.arange(1000), 0),
+        query=toy_images(np.arange(0), 1),
         class_names=tuple(f"class {c}" for c in range(1000)),
     )
     assert outcome(network, many, budget=Budget(2**27)) in ("kept", "diverged")
 
 
-PICTURES = {
+IMAGES = {
     "of 1 x 1 pixel": Image.new("RGB", (1, 1), (9, 200, 30)),
     "in grey": Image.new("L", (40, 30), 90),
     "with transparency": Image.new("RGBA", (40, 30), (9, 200, 30, 7)),
@@ -251,12 +251,12 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize("kind", PICTURES)
-def test_a_picture_of_an_odd_kind_is_looked_at(network, tmp_path, kind):
-    PICTURES[kind].save(tmp_path / "odd.png")
+@pytest.mark.parametrize("kind", IMAGES)
+def test_a_image_of_an_odd_kind_is_looked_at(network, tmp_path, kind):
+    IMAGES[kind].save(tmp_path / "odd.png")
     episode = episode_of()
     size = network.preprocessing.size
-    odd = load_picture(tmp_path / "odd.png", size)
+    odd = load_image(tmp_path / "odd.png", size)
     assert odd.shape == (size, size, 3) and odd.dtype == np.uint8
     support = replace(episode.support, read=lambda i, s: odd if i == 0 else episode.support.read(i, s))
     assert outcome(network, replace(episode, support=support)) in ("kept", *REASONS)

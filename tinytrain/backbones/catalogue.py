@@ -16,7 +16,7 @@ HAN_LAB = ("MIT, MIT HAN Lab", "github.com/mit-han-lab/tiny-training")
 
 @dataclass(frozen=True)
 class Backbone:
-    """A row of the table: input side `size` in pixels, `macs` of one picture's forward pass.
+    """A row of the table: input side `size` in pixels, `macs` of one image's forward pass.
 
     A published one has `download` bytes with `sha256`; the shipped one has none to download. `unseen`
     are generated domains that no stage of the training of the network with `digest` saw.

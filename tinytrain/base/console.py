@@ -27,7 +27,7 @@ def at_least(least: int):
     return whole_number
 
 
-GIVEN_PICTURES = ("adapt", "predict", "eval", "data")
+GIVEN_IMAGES = ("adapt", "predict", "eval", "data")
 
 
 STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
@@ -106,8 +106,8 @@ def _code_of(program: Callable[[list[str]], int | None], arguments: list[str], a
 
 def _less_to_do(arguments: list[str]) -> str:
     """What takes less memory, for the command that ran out of it."""
-    if arguments and arguments[0] in GIVEN_PICTURES:
-        return "give fewer or smaller pictures"
+    if arguments and arguments[0] in GIVEN_IMAGES:
+        return "give fewer or smaller images"
     return "end other programs, or give a smaller network or file"
 
 

@@ -47,7 +47,7 @@ class UsageError(TinytrainError):
 
 
 class InputError(TinytrainError):
-    """A file, picture, network or episode is missing, broken or unsuitable (exit code 3)."""
+    """A file, image, network or episode is missing, broken or unsuitable (exit code 3)."""
 
     exit_code = 3
 

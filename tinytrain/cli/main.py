@@ -10,11 +10,11 @@ from tinytrain.base.errors import UsageError
 
 # Name -> (module in tinytrain.cli.commands, what it does).
 COMMANDS = {
-    "adapt": ("adapt", "adapt a network to a few pictures per class"),
+    "adapt": ("adapt", "adapt a network to a few images per class"),
     "plan": ("plan", "say what would be trained and what it costs; train nothing"),
     "simulate": ("simulate", "run an adaptation on a simulated board and say what it would cost there"),
-    "predict": ("predict", "class and confidence of pictures"),
-    "eval": ("evaluate", "accuracy and confusion matrix on a folder of pictures"),
+    "predict": ("predict", "class and confidence of images"),
+    "eval": ("evaluate", "accuracy and confusion matrix on a folder of images"),
     "export": ("export", "write the adapted network as a plain network file"),
     "apply": ("apply", "put a delta into use in a store, on trial until it is confirmed"),
     "confirm": ("confirm", "keep the delta that is on trial"),
@@ -50,7 +50,7 @@ stdout holds one object: the result or, if there is none, {{"error": {{"code", "
 exit codes:
   0    done
   2    usage: the command line cannot mean anything
-  3    bad input: a file, picture, network or episode is missing, broken or unsuitable
+  3    bad input: a file, image, network or episode is missing, broken or unsuitable
   4    infeasible budget: nothing was started; the message names the smallest budget that works
   5    kept the old weights: the adaptation was refused
   6    storage or memory failed: the result could not be written, another process has the store or the files

@@ -35,7 +35,7 @@ class Slice:
 class Delta:
     """Slices and head, bound to the backbone with digest `backbone`.
 
-    `views` is the number of views (clean and augmented) per picture that the head's means and counts
+    `views` is the number of views (clean and augmented) per image that the head's means and counts
     were taken over; `report` is what the report of the adaptation says, as JSON values. The arrays that
     `adapt` leaves here lie in its arena: of that memory only their pages are still held.
     """

@@ -1,18 +1,18 @@
-"""Random augmentation of support pictures: they become the pseudo-queries that training looks at."""
+"""Random augmentation of support images: they become the pseudo-queries that training looks at."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
-FILL = np.uint8(128)  # what a moved picture uncovers: the middle of the range, 0 after preprocessing
+FILL = np.uint8(128)  # what a moved image uncovers: the middle of the range, 0 after preprocessing
 
 
 @dataclass(frozen=True)
 class Augmentation:
     """One draw. `down` and `right` are pixels, `brightness` is in grey levels of 0..255.
 
-    `cosine` and `sine` of a clockwise turn about the middle of the picture, both divided by how much it is
+    `cosine` and `sine` of a clockwise turn about the middle of the image, both divided by how much it is
     enlarged.
     """
 
@@ -36,8 +36,8 @@ class Augmentation:
 class Ranges:
     """How far augmentations reach.
 
-    Colours are changed by `colours` times what is usual: above 1 some pictures get complementary ones, above
-    2 some become negatives. Pictures are turned to either side by up to an angle of which half has the
+    Colours are changed by `colours` times what is usual: above 1 some images get complementary ones, above
+    2 some become negatives. Images are turned to either side by up to an angle of which half has the
     tangent `turn`, and made larger or smaller by up to `zoom`.
     """
 
@@ -55,7 +55,7 @@ USUAL = Ranges()
 
 
 def draw(rng: np.random.Generator, size: int, may_flip: bool, ranges: Ranges = USUAL) -> Augmentation:
-    """A random augmentation of a picture of `size` pixels.
+    """A random augmentation of an image of `size` pixels.
 
     Usual ranges are those of the PMF code base, whose protocol TinyTrain follows: applied with probability
     .9; brightness +-.5 in normalised units, saturation 0..2, contrast .5..1.5, translation +-12.5 %.

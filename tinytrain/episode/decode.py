@@ -1,8 +1,8 @@
-"""One picture, from a file or from bytes, to a uint8 RGB square: the rule of `Preprocessing`.
+"""One image, from a file or from bytes, to a uint8 RGB square: the rule of `Preprocessing`.
 
 The shorter side is resized to `size` (bilinear, antialiased when it shrinks) and the centre
 is cropped; both happen in one call, so nothing outside the crop is computed. Transparent
-pictures are laid on white. Whatever is wrong with a picture ends as one InputError that names it.
+images are laid on white. Whatever is wrong with an image ends as one InputError that names it.
 """
 
 import errno
@@ -41,16 +41,16 @@ UPRIGHT = {
 }
 
 
-def load_picture(
+def load_image(
     source: str | os.PathLike | bytes,
     size: int,
     name: str | None = None,
     box: tuple[int, int, int, int] | None = None,
 ) -> np.ndarray:
-    """The picture in a file, or in the bytes of one, as uint8 (size, size, 3).
+    """The image in a file, or in the bytes of one, as uint8 (size, size, 3).
 
-    `name` stands for the picture in messages; a path names itself. `box` (left, top, right, bottom) in stored
-    pixels is what counts as the picture; what reaches past the edges is ignored. Raises InputError with
+    `name` stands for the image in messages; a path names itself. `box` (left, top, right, bottom) in stored
+    pixels is what counts as the image; what reaches past the edges is ignored. Raises InputError with
     code ``picture-missing``, ``picture-broken`` or ``picture-too-large``.
 
     Whatever the file holds, this takes at most 256 MB of memory, not counting bytes that were given as
@@ -66,18 +66,18 @@ def load_picture(
 
 
 def fit(image: np.ndarray, size: int) -> np.ndarray:
-    """A raw uint8 (h, w), (h, w, 1) or (h, w, 3) picture as uint8 (size, size, 3), by the same rule."""
+    """A raw uint8 (h, w), (h, w, 1) or (h, w, 3) image as uint8 (size, size, 3), by the same rule."""
     from PIL import Image
 
     flat = image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image
     return np.array(_square(Image.fromarray(flat), size).convert("RGB"))
 
 
-def check_picture(path: str | os.PathLike) -> None:
+def check_image(path: str | os.PathLike) -> None:
     """Find out cheaply whether a file will decode, mostly without decoding it.
 
-    Raises InputError as `load_picture` does. A damaged file that still looks whole passes here
-    and fails in `load_picture`.
+    Raises InputError as `load_image` does. A damaged file that still looks whole passes here
+    and fails in `load_image`.
     """
     with _named_errors(path, None), _opened(path) as (image, stored, file):
         image.draft(None, (1, 1))
@@ -92,15 +92,15 @@ def check_picture(path: str | os.PathLike) -> None:
 
 @contextmanager
 def _named_errors(source, name):
-    """Turn whatever a decoder throws at broken bytes into an InputError that names the picture."""
-    name = name or (f"picture of {len(source)} bytes" if isinstance(source, bytes) else os.fspath(source))
+    """Turn whatever a decoder throws at broken bytes into an InputError that names the image."""
+    name = name or (f"image of {len(source)} bytes" if isinstance(source, bytes) else os.fspath(source))
     try:
         with warnings.catch_warnings():
             # Decoders warn about oddities that do not matter here and would break up the output.
             warnings.simplefilter("ignore")
             yield
     except MemoryError:
-        raise  # it says nothing of the picture
+        raise  # it says nothing of the image
     except InputError as error:
         raise InputError(error.code, f"{name!r} {str(error).removeprefix(error.code + ': ')}") from None
     except Exception as error:
@@ -120,7 +120,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _opened(source):
-    """The picture with its header read and judged and nothing decoded yet, what was read, and the file."""
+    """The image with its header read and judged and nothing decoded yet, what was read, and the file."""
     from PIL import Image
 
     with io.BytesIO(source) if isinstance(source, bytes) else _regular_file(source) as file:
@@ -148,7 +148,7 @@ def _regular_file(path) -> BinaryIO:
 
 
 def _decode(image, stored, copies: int) -> None:
-    """Decode a picture of which `copies` will be held, if that is cheap enough."""
+    """Decode an image of which `copies` will be held, if that is cheap enough."""
     _refuse_costly(image, stored, copies)
     # What follows the pixels of a PNG would be read, unpacked and held.
     image.load_end = lambda: None
@@ -156,7 +156,7 @@ def _decode(image, stored, copies: int) -> None:
 
 
 def _refuse_costly(image, stored, copies: int) -> None:
-    """Raises InputError ``picture-too-large`` if the pixels of a picture would take more than their share."""
+    """Raises InputError ``picture-too-large`` if the pixels of an image would take more than their share."""
     cost = COSTS.get(image.mode, COST) + TRANSPARENCY_COST * ("transparency" in image.info)
     pixels = stored.width * stored.height
     nbytes = stored.held + (cost + COST * (copies - 1)) * image.width * image.height
@@ -172,7 +172,7 @@ def _ends_as_jpeg(file: BinaryIO) -> bool:
 
 
 def _bilinear_mode(image):
-    """The picture in a mode of 8 bits per channel whose values may be averaged."""
+    """The image in a mode of 8 bits per channel whose values may be averaged."""
     from PIL import Image
 
     if image.mode == "I" or image.mode.startswith("I;16"):  # 16-bit grey, 0..65535
@@ -190,7 +190,7 @@ def _bilinear_mode(image):
 
 
 def _cut(image, box):
-    """The part of the picture inside `box`, or all of it without one."""
+    """The part of the image inside `box`, or all of it without one."""
     if box is None:
         return image
     left, top = max(box[0], 0), max(box[1], 0)
@@ -224,7 +224,7 @@ def _on_white(image):
 def _turned_upright(square, orientation: int):
     """The square turned as the EXIF number `orientation` asks.
 
-    Turning comes last because the centre square of a turned picture is the turned centre square.
+    Turning comes last because the centre square of a turned image is the turned centre square.
     """
     from PIL import Image
 

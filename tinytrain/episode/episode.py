@@ -1,6 +1,6 @@
-"""An episode: labelled support pictures to adapt to, query pictures to judge by.
+"""An episode: labelled support images to adapt to, query images to judge by.
 
-Pictures are handed over one at a time and are not kept here unless they are `held`: the source behind
+Images are handed over one at a time and are not kept here unless they are `held`: the source behind
 `read` decides whether they lie in memory, in a pack or in files on disk.
 """
 
@@ -16,11 +16,11 @@ from tinytrain.base.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
-class Pictures:
-    """A labelled list of pictures.
+class Images:
+    """A labelled list of images.
 
-    `labels` is (n,) int32, counted from 0; `names` identifies each picture for people;
-    `read(i, size)` returns picture i as uint8 (size, size, 3) RGB, resized by the rule of
+    `labels` is (n,) int32, counted from 0; `names` identifies each image for people;
+    `read(i, size)` returns image i as uint8 (size, size, 3) RGB, resized by the rule of
     `tinytrain.network.network.Preprocessing`.
     """
 
@@ -31,26 +31,26 @@ class Pictures:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def picture(self, i: int, size: int) -> np.ndarray:
-        """Picture i as `read` returns it. Raises InputError unless it is what `read` promises."""
-        picture = np.asarray(self.read(i, size))
-        if picture.dtype != np.uint8 or picture.shape != (size, size, 3):
-            shape = " x ".join(map(str, picture.shape))
+    def image(self, i: int, size: int) -> np.ndarray:
+        """Image i as `read` returns it. Raises InputError unless it is what `read` promises."""
+        image = np.asarray(self.read(i, size))
+        if image.dtype != np.uint8 or image.shape != (size, size, 3):
+            shape = " x ".join(map(str, image.shape))
             raise InputError(
                 "bad-picture",
-                f"picture {self.names[i]} is {shape} {picture.dtype}; it must be {size} x {size} x 3 uint8",
+                f"image {self.names[i]} is {shape} {image.dtype}; it must be {size} x {size} x 3 uint8",
             )
-        return picture
+        return image
 
-    def held(self, size: int) -> "Pictures":
-        """The same pictures, decoded once and kept in memory, 3 * size**2 bytes each; for this size only."""
-        decoded = [self.picture(i, size) for i in range(len(self))]
+    def held(self, size: int) -> "Images":
+        """The same images, decoded once and kept in memory, 3 * size**2 bytes each; for this size only."""
+        decoded = [self.image(i, size) for i in range(len(self))]
         return replace(self, read=lambda i, _size: decoded[i])
 
-    def take(self, indices: Sequence[int]) -> "Pictures":
-        """The pictures at `indices`, in that order, still read one at a time."""
+    def take(self, indices: Sequence[int]) -> "Images":
+        """The images at `indices`, in that order, still read one at a time."""
         chosen = [int(i) for i in indices]
-        return Pictures(
+        return Images(
             labels=self.labels[chosen],
             names=tuple(self.names[i] for i in chosen),
             read=lambda i, size: self.read(chosen[i], size),
@@ -59,16 +59,16 @@ class Pictures:
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """Support and query pictures of the same classes. `query` may be empty; classes may be unbalanced.
+    """Support and query images of the same classes. `query` may be empty; classes may be unbalanced.
 
-    `may_flip` says that mirroring a picture cannot change its class. `source` names where
-    the pictures came from, `generated` says that this project drew them. Raises InputError for fewer
+    `may_flip` says that mirroring an image cannot change its class. `source` names where
+    the images came from, `generated` says that this project drew them. Raises InputError for fewer
     than two classes or more than `MAX_CLASSES`, names that `wrong_class_names` refuses, names of
-    pictures that are no text, a class without support pictures or a label that is no class.
+    images that are no text, a class without support images or a label that is no class.
     """
 
-    support: Pictures
-    query: Pictures
+    support: Images
+    query: Images
     class_names: tuple[str, ...]
     may_flip: bool = False
     source: str = ""
@@ -90,19 +90,17 @@ class Episode:
         for name in (self.source, *self.support.names, *self.query.names):
             if not is_text(name):
                 raise InputError("picture-names", f"the name {name!r:.60} is no text; give another")
-        for pictures in (self.support, self.query):
-            if pictures.labels.dtype.kind not in "iu":
-                raise InputError(
-                    "bad-label", f"labels are {pictures.labels.dtype}; they must be whole numbers"
-                )
-            if len(pictures) and not 0 <= pictures.labels.min() <= pictures.labels.max() < self.n_way:
-                worst = pictures.labels[np.abs(pictures.labels - (self.n_way - 1) / 2).argmax()]
+        for images in (self.support, self.query):
+            if images.labels.dtype.kind not in "iu":
+                raise InputError("bad-label", f"labels are {images.labels.dtype}; they must be whole numbers")
+            if len(images) and not 0 <= images.labels.min() <= images.labels.max() < self.n_way:
+                worst = images.labels[np.abs(images.labels - (self.n_way - 1) / 2).argmax()]
                 raise InputError(
                     "bad-label", f"label {worst} given; {self.n_way} classes end at {self.n_way - 1}"
                 )
         for name, count in zip(self.class_names, self.shots, strict=True):
             if count == 0:
-                raise InputError("empty-class", f"class {name!r} has no support picture; add at least one")
+                raise InputError("empty-class", f"class {name!r} has no support image; add at least one")
 
     @property
     def n_way(self) -> int:
@@ -110,16 +108,16 @@ class Episode:
 
     @property
     def shots(self) -> np.ndarray:
-        """Support pictures per class, (n_way,)."""
+        """Support images per class, (n_way,)."""
         return np.bincount(self.support.labels, minlength=self.n_way)
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits over the names and labels of all pictures, in order.
+        """16 hexadecimal digits over the names and labels of all images, in order.
 
-        Two runs that print the same digest were judged on the same list of pictures.
+        Two runs that print the same digest were judged on the same list of images.
         """
         parts = [self.class_names]
-        for pictures in (self.support, self.query):
-            parts += [pictures.names, pictures.labels.tolist()]
+        for images in (self.support, self.query):
+            parts += [images.names, images.labels.tolist()]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

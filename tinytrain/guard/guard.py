@@ -1,8 +1,8 @@
-"""Whether an adaptation is kept, judged by the support pictures alone. Sees no query and trains nothing.
+"""Whether an adaptation is kept, judged by the support images alone. Sees no query and trains nothing.
 
 The tests, in the order of their reasons: every value finite; a loss that did not rise; labels that fit the
-pictures; leave-one-out accuracy that did not fall. The last alone would be a poor judge: training has seen
-the pictures and learns even wrong labels by heart. Hence labels are judged before training, where a picture
+images; leave-one-out accuracy that did not fall. The last alone would be a poor judge: training has seen
+the images and learns even wrong labels by heart. Hence labels are judged before training, where an image
 that is left out is one that nothing has seen.
 """
 
@@ -14,9 +14,9 @@ import numpy as np
 from tinytrain.base.units import finite_or_none
 from tinytrain.guard.suspects import Suspect, chance, find_suspects, margins
 
-WORST_SHARE = 0.1  # of the support pictures: those that fit their class worst
+WORST_SHARE = 0.1  # of the support images: those that fit their class worst
 # Labels are believed where the mean margin of these is above LEAST_FIT, in units of the similarity that
-# pictures have by chance and less half of the median margin where that is positive: where most pictures are
+# images have by chance and less half of the median margin where that is positive: where most images are
 # told apart well, a few that contradict weigh more.
 LEAST_FIT, MEDIAN_SHARE = -2.8, 0.5
 LAST_SHARE = 0.25  # of the steps: their mean loss is the one at the end of training
@@ -69,8 +69,8 @@ class Verdict:
         }
 
 
-def judge(evidence: Evidence, pictures, class_names: tuple[str, ...], force: bool = False) -> Verdict:
-    """The verdict on an adaptation to the labelled support `pictures`.
+def judge(evidence: Evidence, images, class_names: tuple[str, ...], force: bool = False) -> Verdict:
+    """The verdict on an adaptation to the labelled support `images`.
 
     `force` keeps what only accuracy speaks against; a result with NaN or infinity is never kept.
     """
@@ -87,7 +87,7 @@ def judge(evidence: Evidence, pictures, class_names: tuple[str, ...], force: boo
     tests = (_diverged, _labels, _left_out) if trained and not broken else ()
     reasons = broken or [reason for test in tests for reason in test(measures)]
     accepted = not reasons or (force and not broken)
-    suspects = find_suspects(evidence.before, pictures, class_names)
+    suspects = find_suspects(evidence.before, images, class_names)
     return Verdict(accepted, accepted and bool(reasons), tuple(reasons), suspects, measures, evidence.macs)
 
 
@@ -97,7 +97,7 @@ def final_loss(losses: list[float]) -> float:
 
 
 def label_fit(rows: np.ndarray) -> float | None:
-    """How well the labels fit that fit worst; None where no picture can be left out."""
+    """How well the labels fit that fit worst; None where no image can be left out."""
     known = np.sort(_known(rows))
     if not len(known):
         return None
@@ -106,13 +106,13 @@ def label_fit(rows: np.ndarray) -> float | None:
 
 
 def left_out_accuracy(rows: np.ndarray) -> float | None:
-    """Share of the pictures that are closest to their own class; None where no picture can be left out."""
+    """Share of the images that are closest to their own class; None where no image can be left out."""
     known = _known(rows)
     return float((known > 0).mean()) if len(known) else None
 
 
 def _known(rows: np.ndarray) -> np.ndarray:
-    """Margins of the pictures that can be left out."""
+    """Margins of the images that can be left out."""
     found = margins(rows)
     return found[~np.isnan(found)]
 
@@ -135,7 +135,7 @@ def _labels(measures: dict) -> list[Reason]:
     fit = measures["label_fit"]
     if fit is None or fit >= LEAST_FIT:
         return []
-    text = f"{WORST_SHARE:.0%} of the pictures look too much like another class than the one they were given"
+    text = f"{WORST_SHARE:.0%} of the images look too much like another class than the one they were given"
     return [Reason("labels", f"{text}: label fit {fit:.2f}, the least that is believed is {LEAST_FIT}")]
 
 

@@ -1,4 +1,4 @@
-"""Support pictures that look mislabelled or off-topic, from what `leftout.measure` found before training."""
+"""Support images that look mislabelled or off-topic, from what `leftout.measure` found before training."""
 
 from dataclasses import asdict, dataclass
 
@@ -6,16 +6,16 @@ import numpy as np
 
 from tinytrain.heads.leave_one_out import CHANCE, LIKE, NEAR, OTHER, OWN
 
-# In units of the similarity that pictures have by chance:
+# In units of the similarity that images have by chance:
 MARGIN = 0.9  # closer to another class than to its own by this much: perhaps mislabelled
-GAP = 1.2  # further from its class than the middle picture of the class by this much: perhaps off-topic
+GAP = 1.2  # further from its class than the middle image of the class by this much: perhaps off-topic
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """One support picture: which, the class it was given, the class it looks like, and why.
+    """One support image: which, the class it was given, the class it looks like, and why.
 
-    `reason` is "mislabelled" or "off-topic"; `score` is 1 where a picture just became suspect.
+    `reason` is "mislabelled" or "off-topic"; `score` is 1 where an image just became suspect.
     """
 
     index: int
@@ -30,22 +30,22 @@ class Suspect:
 
 
 def margins(rows: np.ndarray) -> np.ndarray:
-    """How much closer each picture is to its class than to any other, (n,); nan where it is the only one."""
+    """How much closer each image is to its class than to any other, (n,); nan where it is the only one."""
     return rows[:, OWN] - rows[:, OTHER]
 
 
 def chance(rows: np.ndarray) -> float:
-    """Root mean square similarity of two pictures: a scale on which margins mean the same everywhere."""
+    """Root mean square similarity of two images: a scale on which margins mean the same everywhere."""
     known = rows[:, CHANCE][~np.isnan(rows[:, CHANCE])]
     return float(np.sqrt(max(known.mean(), 1e-6))) if len(known) else 1.0
 
 
-def find_suspects(rows: np.ndarray, pictures, class_names: tuple[str, ...]) -> tuple[Suspect, ...]:
-    """Suspects by falling score. `rows` (n, leftout.COLUMNS) belong to the labelled `pictures`.
+def find_suspects(rows: np.ndarray, images, class_names: tuple[str, ...]) -> tuple[Suspect, ...]:
+    """Suspects by falling score. `rows` (n, leftout.COLUMNS) belong to the labelled `images`.
 
-    A picture that is the only one of its class cannot be judged and never becomes a suspect.
+    An image that is the only one of its class cannot be judged and never becomes a suspect.
     """
-    labels, unit = pictures.labels, chance(rows)
+    labels, unit = images.labels, chance(rows)
     gaps = np.full(len(labels), np.nan)
     for label in np.unique(labels):
         near = rows[labels == label, NEAR]
@@ -57,5 +57,5 @@ def find_suspects(rows: np.ndarray, pictures, class_names: tuple[str, ...]) -> t
         if scores[reason] > 1:
             like = class_names[int(rows[i, LIKE])]
             given = class_names[labels[i]]
-            found.append(Suspect(i, pictures.names[i], given, like, reason, float(scores[reason])))
+            found.append(Suspect(i, images.names[i], given, like, reason, float(scores[reason])))
     return tuple(sorted(found, key=lambda s: -s.score))

@@ -2,8 +2,8 @@
 
 Both are a linear map of the embedding scaled to length 1: ``logits = weights @ e + offsets``.
 LDA: one covariance for all classes, shrunk by a fixed share to a multiple of the identity (Ledoit and
-Wolf 2004 give the form; the fixed share suits a few pictures per class). The scatter of the mean of few
-pictures enters its offsets, so that classes of one picture would lose to those of five; a part is taken out.
+Wolf 2004 give the form; the fixed share suits a few images per class). The scatter of the mean of few
+images enters its offsets, so that classes of one image would lose to those of five; a part is taken out.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,12 +16,12 @@ from tinytrain.kernels.rows import divide_rows
 
 SHRINKAGE = 0.7
 RIDGE = 1e-7  # added to it, for embeddings that do not vary
-# Temperature as a share of how far the logit of a support picture's own class lies above the others. Pictures
+# Temperature as a share of how far the logit of a support image's own class lies above the others. Images
 # that training has learnt by heart cannot tell how sure of others one may be, nor can single ones. Of the
-# shares tried, this one had the least log loss on pictures never seen, of six domains that are no targets, by
+# shares tried, this one had the least log loss on images never seen, of six domains that are no targets, by
 # two networks, adapted or not, with 1, 2 and more shots weighed alike (trials that no command repeats).
 TEMPERATURE_SHARE = 0.12
-# Temperatures to choose from where pictures that are left out are not as often right as that share implies.
+# Temperatures to choose from where images that are left out are not as often right as that share implies.
 TEMPERATURES = np.geomspace(1e-4, 1e8, 61, dtype=np.float32)
 NO_LEAD = 1e-4  # of the largest logit: less is rounding
 
@@ -32,7 +32,7 @@ class Head:
 
     `means` are needed to add classes; None in a head that only predicts.
     `temperature` divides the logits, so that probabilities are about as often right as they say; `left_out`
-    is the leave-one-out accuracy on the support, None if every class has a single picture. `factor`, for
+    is the leave-one-out accuracy on the support, None if every class has a single image. `factor`, for
     LDA, is the packed lower Cholesky factor of the covariance, (d * (d + 1) / 2,): what adding classes needs.
     """
 
@@ -94,12 +94,12 @@ Batches = Callable[[], Iterable[Batch]]
 
 
 def fit_head(
-    kind: str, kernels, arrays: HeadArrays, every_view: Batches, clean: Batches, pictures: np.ndarray
+    kind: str, kernels, arrays: HeadArrays, every_view: Batches, clean: Batches, images: np.ndarray
 ) -> Head:
-    """Fit a head to (embeddings, labels) batches of all views, and judge it by those of the clean pictures.
+    """Fit a head to (embeddings, labels) batches of all views, and judge it by those of the clean images.
 
-    Embeddings have length 1 and are only read; a batch may be overwritten by the next one. `pictures` is the
-    number of clean pictures per class, (way,). The returned head's weights, offsets and means are those
+    Embeddings have length 1 and are only read; a batch may be overwritten by the next one. `images` is the
+    number of clean images per class, (way,). The returned head's weights, offsets and means are those
     of `arrays`.
     """
     if kind == "lda":
@@ -112,10 +112,10 @@ def fit_head(
     if kind == "lda":
         _solve_lda(kernels, arrays)
         excess = excess_of_means(kernels, arrays.scatter)
-        _set_lda_offsets(arrays, excess, pictures)
+        _set_lda_offsets(arrays, excess, images)
     else:
         kernels.normalize_rows(arrays.weights)
-    judged = _judged(kind, kernels, arrays, clean, pictures, excess)
+    judged = _judged(kind, kernels, arrays, clean, images, excess)
     return Head(kind, arrays.weights, arrays.offsets, arrays.means, arrays.counts.astype(np.int32), *judged)
 
 
@@ -135,24 +135,24 @@ def _with_scatter(kernels, scatter: np.ndarray, batches: Batches) -> Iterator[Ba
         yield embeddings, labels
 
 
-def _set_lda_offsets(arrays: HeadArrays, excess: float, pictures) -> None:
+def _set_lda_offsets(arrays: HeadArrays, excess: float, images) -> None:
     """One class after another: the products of all of them take as many bytes as the weights."""
-    rows = zip(arrays.weights, arrays.means, pictures, strict=True)
+    rows = zip(arrays.weights, arrays.means, images, strict=True)
     for k, (weights, mean, count) in enumerate(rows):
         arrays.offsets[k] = lda_offsets(weights, mean, excess, count)
 
 
-def lda_offsets(weights: np.ndarray, means: np.ndarray, excess: float, pictures) -> np.ndarray:
-    """-1/2 (mean^T S^-1 mean - excess / n) for every row of S^-1 means, n the `pictures` of its class.
+def lda_offsets(weights: np.ndarray, means: np.ndarray, excess: float, images) -> np.ndarray:
+    """-1/2 (mean^T S^-1 mean - excess / n) for every row of S^-1 means, n the `images` of its class.
 
-    The mean of n pictures is that of the class and some of their scatter, so that the product comes out
+    The mean of n images is that of the class and some of their scatter, so that the product comes out
     larger by trace(S^-1 C) / n, C the covariance within classes (Moran and Murphy correct it so, "A closer
     look at two alternative methods of statistical discrimination", Applied Statistics 28, 1979). With C as
-    measured on the pictures themselves this is about half of it where they are few. The whole of it was no
-    better on domains that are no targets (trials that no command repeats): one picture says less about its
+    measured on the images themselves this is about half of it where they are few. The whole of it was no
+    better on domains that are no targets (trials that no command repeats): one image says less about its
     class than five.
     """
-    return -0.5 * ((weights * means).sum(axis=-1) - excess / pictures)
+    return -0.5 * ((weights * means).sum(axis=-1) - excess / images)
 
 
 def excess_of_means(kernels, factor: np.ndarray) -> float:
@@ -183,11 +183,11 @@ def _solve_lda(kernels, arrays: HeadArrays) -> None:
 
 
 def _judged(
-    kind: str, kernels, arrays: HeadArrays, clean: Batches, pictures, excess: float
+    kind: str, kernels, arrays: HeadArrays, clean: Batches, images, excess: float
 ) -> tuple[float, float | None]:
-    """Temperature, and leave-one-out accuracy: every clean picture with its own share taken out of its mean.
+    """Temperature, and leave-one-out accuracy: every clean image with its own share taken out of its mean.
 
-    All views of a picture are taken to lie where its clean picture lies; the covariance stays.
+    All views of an image are taken to lie where its clean image lies; the covariance stays.
     """
     lead, largest, seen, right, judged = 0.0, 0.0, 0, 0, 0
     confidence = np.zeros(len(TEMPERATURES))
@@ -197,15 +197,15 @@ def _judged(
             others = (float(logits.sum()) - float(logits[label])) / (len(logits) - 1)
             lead, seen = lead + float(logits[label]) - others, seen + 1
             largest = max(largest, float(np.abs(logits).max()))
-            if pictures[label] < 2:
+            if images[label] < 2:
                 continue
-            logits[label] = _left_out_logit(kind, kernels, arrays, e, label, pictures[label], excess)
+            logits[label] = _left_out_logit(kind, kernels, arrays, e, label, images[label], excess)
             right, judged = right + int(logits.argmax() == label), judged + 1
             confidence += _confidence(logits)
     left_out = right / judged if judged else None
     if not lead / seen > NO_LEAD * largest:
         return float(TEMPERATURES[-1]), left_out  # nothing tells the classes apart
-    # As sure of the left-out pictures as they are often right, which by chance they are once in `way`.
+    # As sure of the left-out images as they are often right, which by chance they are once in `way`.
     modest = TEMPERATURES[confidence <= max(right, judged / len(arrays.counts))]
     least = modest[0] if len(modest) else TEMPERATURES[-1]
     return max(TEMPERATURE_SHARE * lead / seen, float(least) if judged else 0.0), left_out
@@ -236,7 +236,7 @@ def unpacked(values: np.ndarray) -> np.ndarray:
 def _left_out_logit(
     kind: str, kernels, arrays: HeadArrays, e: np.ndarray, label: int, count: int, excess: float
 ) -> float:
-    """Logit of unit embedding `e` for its own class of `count` pictures, if it were not one of them."""
+    """Logit of unit embedding `e` for its own class of `count` images, if it were not one of them."""
     share = count / (count - 1)
     mean = arrays.means[label] * share - e * (share - 1)
     if kind == "lda":

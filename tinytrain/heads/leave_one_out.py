@@ -1,7 +1,7 @@
-"""How well each support picture fits its class, judged without it: what the guard sees of the pictures.
+"""How well each support image fits its class, judged without it: what the guard sees of the images.
 
 Similarities are cosines of embeddings of length 1. But for NEAR, the mean of the whole support is subtracted
-first: what all pictures share says nothing about their classes.
+first: what all images share says nothing about their classes.
 """
 
 import numpy as np
@@ -11,16 +11,16 @@ COLUMNS = 5
 TINY = np.float32(1e-6)
 
 
-def measure(rows, embeddings, labels, means, pictures, centred) -> None:
-    """Write a row for each of some pictures: (n, 5) float32.
+def measure(rows, embeddings, labels, means, images, centred) -> None:
+    """Write a row for each of some images: (n, 5) float32.
 
     OWN: similarity to the class it was given, itself left out, nan where it is the only one. OTHER: to the
     closest other class, LIKE: which one. NEAR: OWN without the mean subtracted. CHANCE: mean square of its
-    similarities to the other pictures given, nan for a single one.
+    similarities to the other images given, nan for a single one.
     `embeddings` (n, d) have length 1, `means` (way, d) are class means of such embeddings over
-    `pictures` (way,) pictures each, these among them. `centred` (way, d) is overwritten.
+    `images` (way,) images each, these among them. `centred` (way, d) is overwritten.
     """
-    centre = pictures @ means / pictures.sum()
+    centre = images @ means / images.sum()
     lengths = np.empty(len(means), means.dtype)
     for k, (mean, row) in enumerate(zip(means, centred, strict=True)):  # all at once take as much as `means`
         np.subtract(mean, centre, out=row)
@@ -34,7 +34,7 @@ def measure(rows, embeddings, labels, means, pictures, centred) -> None:
         similar[label] = -np.inf
         row[LIKE] = similar.argmax()
         row[OTHER] = similar[int(row[LIKE])]
-        count = pictures[label]
+        count = images[label]
         if count < 2:
             row[OWN] = row[NEAR] = np.nan
             continue

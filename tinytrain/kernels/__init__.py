@@ -102,10 +102,10 @@ def _compiled():
 
 def _compiled_modules() -> tuple:
     from tinytrain.kernels import dense, depthwise, depthwise_weight, head, optimizer
-    from tinytrain.kernels import image as picture
+    from tinytrain.kernels import image as image
     from tinytrain.kernels import lite_residual as lite
 
-    return dense, depthwise, depthwise_weight, head, lite, optimizer, picture
+    return dense, depthwise, depthwise_weight, head, lite, optimizer, image
 
 
 def _namespace(modules, backend):

@@ -1,6 +1,6 @@
-"""Matrix products and what surrounds them: unfolding a picture, bias, ReLU6 and its mask, columns.
+"""Matrix products and what surrounds them: unfolding an image, bias, ReLU6 and its mask, columns.
 
-Matrices are (rows, channels); a row is one position of one picture. Products go to the BLAS
+Matrices are (rows, channels); a row is one position of one image. Products go to the BLAS
 that numpy carries, written into the caller's memory, unless they shall be portable.
 """
 
@@ -38,14 +38,14 @@ matmul = ordered_matmul if PORTABLE else blas_matmul
 
 
 @kernel
-def unfold(y, picture, size, stride, first, mean, scale):
+def unfold(y, image, size, stride, first, mean, scale):
     """y (rows, out width, size * size * 3): patches of the output rows from `first` on.
 
-    `picture` is uint8 (height, width, 3); a value v enters as ``(v - mean) * scale``, padding as 0.
+    `image` is uint8 (height, width, 3); a value v enters as ``(v - mean) * scale``, padding as 0.
     """
-    height, width = picture.shape[0], picture.shape[1]
+    height, width = image.shape[0], image.shape[1]
     pad = (size - 1) // 2
-    pixels, line = picture.reshape(-1), np.uint64(3 * size)
+    pixels, line = image.reshape(-1), np.uint64(3 * size)
     for i in range(y.shape[0]):
         for dy in range(size):
             r = (first + i) * stride + dy - pad
@@ -61,7 +61,7 @@ def unfold(y, picture, size, stride, first, mean, scale):
                     column = q + int(k) // 3
                     inside = 0 <= r < height and 0 <= column < width
                     patch[begin + k] = (
-                        (np.float32(picture[r, column, int(k) % 3]) - mean) * scale if inside else ZERO
+                        (np.float32(image[r, column, int(k) % 3]) - mean) * scale if inside else ZERO
                     )
 
 
@@ -197,7 +197,7 @@ def pool_grad(gx, g):
 
 @kernel
 def add_fisher(total, dots, a, g):
-    """total (channels,) += 0.5 * (sum over positions of a * g)^2 for one picture; a, g (positions, channels).
+    """total (channels,) += 0.5 * (sum over positions of a * g)^2 for one image; a, g (positions, channels).
 
     Fisher information per channel, TinyTrain: ``Delta_o = 1/(2N) sum_n (sum_d a_nd g_nd)^2``;
     the division by N is left to the caller. `dots` (channels,) is overwritten.

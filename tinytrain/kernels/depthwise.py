@@ -2,11 +2,11 @@
 
 x is (n, height, width, channels), w is (kernel * kernel, channels), padding is (kernel - 1) // 2
 left and right; `top` is the padding above the first row of x, so that a band of rows of a
-larger picture can be computed by itself.
+larger image can be computed by itself.
 
 A row of outputs is computed in strips of eight or four pixels (`strips`); where it is shorter than that, has
 too few channels for one or meets another filter, pixel by pixel. Every pixel adds up its taps row by row,
-left to right, and the bias last, whichever way computes it: a picture gives the same bits alone, in a batch
+left to right, and the bias last, whichever way computes it: an image gives the same bits alone, in a batch
 and in bands.
 
 Inside, arrays are flat and offsets unsigned: a signed one makes numba test each index for
@@ -153,7 +153,7 @@ def _in_strips(count, width, stride, before, taps, channels):
 
 @copied
 def _plane(arrays, y, y_steps, y_shape, x, x_shape, stride, pads, w, w_steps, taps, channels, bounds):
-    """One picture: `y_shape` pixels from offset y on, `y_steps` apart, from x of `x_shape` at offset x.
+    """One image: `y_shape` pixels from offset y on, `y_steps` apart, from x of `x_shape` at offset x.
 
     `pads` above and left of x; `w_steps` from row to row and tap to tap.
     """

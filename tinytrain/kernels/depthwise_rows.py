@@ -53,8 +53,8 @@ def strips(pixels: int):
     offsets in y of the first output, in x of the input under its first tap and in w of that tap. `steps` lead
     from output to output, in x from column to column and from row to row, and in w the same. `sizes` are how
     many outputs and channels there are, no fewer than are computed at a time, the column of that first input
-    and the width of the picture. `rows` of the filter are met; `key` is the `key_of` one of FILTERS (for any
-    other nothing is written), and half of its taps at most lie beside the picture on either side. `bounds`:
+    and the width of the image. `rows` of the filter are met; `key` is the `key_of` one of FILTERS (for any
+    other nothing is written), and half of its taps at most lie beside the image on either side. `bounds`:
     lowest and highest result.
 
     Where the numbers do not divide, the last outputs and the last channels overlap with those before: the

@@ -122,7 +122,7 @@ def _filter_row(arrays, gw, x, g, size, stride, width, across, channels):
 
 @kernel
 def depthwise_grad_weight(gw, x, g, size, stride):
-    """gw (size * size, channels) += gradient of the weight, summed over pictures and positions."""
+    """gw (size * size, channels) += gradient of the weight, summed over images and positions."""
     pad = (size - 1) // 2
     n, height, width, channels = x.shape
     down, across = g.shape[1], g.shape[2]

@@ -1,4 +1,4 @@
-"""What happens to single pictures and single feature maps: augmentation and 8-bit storage."""
+"""What happens to single images and single feature maps: augmentation and 8-bit storage."""
 
 import numpy as np
 

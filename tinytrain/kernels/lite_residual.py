@@ -108,7 +108,7 @@ def _taps_inside(row, column, size, height, width):
 def unfold_plane(y, x, size, stride, first, lines):
     """y (rows, out width, size * size * channels): what output rows read of x (n, height, width, channels).
 
-    A picture has `lines` output rows, those of the next one follow; y begins with row `first` of them all.
+    An image has `lines` output rows, those of the next one follow; y begins with row `first` of them all.
     """
     height, width, channels = x.shape[1:]
     pad, xf, yf = (size - 1) // 2, x.reshape(-1), y.reshape(-1)
@@ -132,7 +132,7 @@ def unfold_plane(y, x, size, stride, first, lines):
 def add_patches(gx, g, size, stride, first, lines):
     """gx (n, height, width, channels) += gradient of x from that of the y of `unfold_plane`.
 
-    The first output row of a picture finds it set to 0.
+    The first output row of an image finds it set to 0.
     """
     height, width, channels = gx.shape[1:]
     pad, xf, gf = (size - 1) // 2, gx.reshape(-1), g.reshape(-1)

@@ -47,16 +47,16 @@ def matmul(y, x, w):
     np.matmul(x, w, out=y)
 
 
-def unfold(y, picture, size, stride, first, mean, scale):
+def unfold(y, image, size, stride, first, mean, scale):
     pad = (size - 1) // 2
-    values = ((picture.astype(y.dtype) - mean) * scale)[None]
+    values = ((image.astype(y.dtype) - mean) * scale)[None]
     padded = _padded(values, pad, pad + stride, pad)[:, first * stride :]
     taps = [_window(padded, t // size, t % size, (1, *y.shape), stride)[0] for t in range(size * size)]
     y[...] = np.concatenate(taps, axis=-1)
 
 
 def _rows_read(x, lines, width, size, stride):
-    """(n * lines, width, taps * channels) of x: what every output row of all pictures reads."""
+    """(n * lines, width, taps * channels) of x: what every output row of all images reads."""
     pad, shape = (size - 1) // 2, (len(x), lines, width, x.shape[3])
     padded = _padded(x, pad, pad, pad)
     taps = [_window(padded, t // size, t % size, shape, stride) for t in range(size * size)]

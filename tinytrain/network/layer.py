@@ -46,15 +46,15 @@ class Layer:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the forward pass for one picture."""
+        """Multiply-accumulates of the forward pass for one image."""
         return self.out_hw[0] * self.out_hw[1] * self.n_weights
 
     @property
     def in_size(self) -> int:
-        """Numbers in the input of one picture."""
+        """Numbers in the input of one image."""
         return self.in_hw[0] * self.in_hw[1] * self.cin
 
     @property
     def out_size(self) -> int:
-        """Numbers in the output of one picture."""
+        """Numbers in the output of one image."""
         return self.out_hw[0] * self.out_hw[1] * self.cout

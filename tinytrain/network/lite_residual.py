@@ -36,7 +36,7 @@ def possible_modules(layers: tuple[Layer, ...]) -> tuple[Module, ...]:
     """A module for each block that expands, filters and projects; its size follows from the block's.
 
     The filter is as wide as the block's input and has the block's stride; its kernel is 5, or the
-    largest odd number that the halved picture has rows and columns for.
+    largest odd number that the halved image has rows and columns for.
     """
     found: list[Module] = []
     for _, members in groupby(enumerate(layers), lambda item: item[1].block):

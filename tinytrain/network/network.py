@@ -25,7 +25,7 @@ from tinytrain.network.lite_residual import Module, possible_modules
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How a picture becomes the input: shorter side resized (bilinear) to `size`, centre crop, RGB,
+    """How an image becomes the input: shorter side resized (bilinear) to `size`, centre crop, RGB,
     then ``(uint8 - mean) * scale`` with one mean and scale for all channels."""
 
     size: int = 128
@@ -86,7 +86,7 @@ class Network:
 
     @property
     def macs(self) -> int:
-        """Forward multiply-accumulates for one picture."""
+        """Forward multiply-accumulates for one image."""
         return sum(layer.macs for layer in self.layers)
 
     def check_finite(self) -> None:

@@ -53,7 +53,7 @@ def check_layers(layers: tuple[Layer, ...]) -> None:
         _check_chain(layers, index)
     if layers[0].cin != 3:
         raise InputError(
-            "layer-chain", f"layer {layers[0].name} takes {layers[0].cin} channels; a picture has 3"
+            "layer-chain", f"layer {layers[0].name} takes {layers[0].cin} channels; an image has 3"
         )
     for index, layer in enumerate(layers):
         if (layer.kind == "conv") != (index == 0):
@@ -144,7 +144,7 @@ def _check_residual(layers: tuple[Layer, ...], index: int) -> None:
 
 
 def check_preprocessing(preprocessing: Preprocessing, first: Layer) -> None:
-    """Raises InputError unless the picture it makes is what layer `first` takes."""
+    """Raises InputError unless the image it makes is what layer `first` takes."""
     numbers = (preprocessing.mean, preprocessing.scale)
     if not all(type(x) is float and math.isfinite(x) for x in numbers) or preprocessing.scale <= 0:
         raise InputError("preprocessing", "mean and scale must be finite numbers, and scale above 0")
@@ -152,7 +152,7 @@ def check_preprocessing(preprocessing: Preprocessing, first: Layer) -> None:
         raise InputError("preprocessing", f"the only known resize rule is {Preprocessing.resize}")
     if type(preprocessing.size) is not int or first.in_hw != (preprocessing.size,) * 2:
         raise InputError(
-            "preprocessing", f"pictures are resized to another size than the {first.in_hw} of {first.name}"
+            "preprocessing", f"images are resized to another size than the {first.in_hw} of {first.name}"
         )
 
 

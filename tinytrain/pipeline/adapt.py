@@ -50,13 +50,13 @@ def adapt(
 ) -> Report:
     """Adapt `network` to `episode` inside `budget`; the network itself is not changed.
 
-    `lanes` is the most pictures worked on at once (default: the number of cores); it never changes
+    `lanes` is the most images worked on at once (default: the number of cores); it never changes
     the result, which is `report.delta`; ``report.to_json()`` is what the command line prints.
     `rate_scale` times the learning rates of the policy are used; `machine` (default: this computer with
     the kernels of `backend`) is what it runs on.
     `report.guard` says whether the adaptation was kept. Where it was not, the delta holds cosine prototypes
     for the network as it was, and nothing else; `force` keeps all that can be kept.
-    Raises BudgetError when nothing fits, InputError for an unsuitable network or pictures, UsageError for an
+    Raises BudgetError when nothing fits, InputError for an unsuitable network or images, UsageError for an
     unknown policy or a `rate_scale` that is not above 0, AdaptationRefusedError where even the network as it
     is gives NaN or infinity.
     """
@@ -128,7 +128,7 @@ def plan_adaptation(
 def run_session(session: Session, network: Network, force: bool, progress: Progress, clock) -> tuple:
     """Train, judge the result and answer the queries: (delta, evidence, verdict, answers).
 
-    The answers are four arrays of labels of the query pictures: by the recipe's head before training, by
+    The answers are four arrays of labels of the query images: by the recipe's head before training, by
     cosine prototypes before training, by what is kept, and what the guard withheld (or None). They and the
     arrays of the delta lie in the arena of the session, whose other pages are given back.
     """
@@ -166,7 +166,7 @@ def _train(session: Session, network: Network, progress, clock) -> tuple:
     if not (cosine.is_finite() and head_before.is_finite()):
         raise AdaptationRefusedError(
             "not-finite",
-            f"{network.name} as it is gives NaN or infinity for {len(session.labels)} support pictures; "
+            f"{network.name} as it is gives NaN or infinity for {len(session.labels)} support images; "
             "take another backbone",
         )
     losses = session.train(progress) if recipe.updates else []
@@ -214,6 +214,6 @@ def run_probe(
 
     return probe(
         network, working, kernels, program.detail["inspected"], episode.support.labels, episode.n_way,
-        lambda i: episode.support.picture(i, size), augmentation, program,
+        lambda i: episode.support.image(i, size), augmentation, program,
         machine,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from tinytrain.episode.episode import Episode
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.plan.costs import full_backward_macs, n_trained, picture_macs
+from tinytrain.plan.costs import full_backward_macs, image_macs, n_trained
 from tinytrain.plan.recipe import Recipe, check_recipe
 from tinytrain.plan.scores import Scores
 from tinytrain.planner.feasible import probe_inside
@@ -102,7 +102,7 @@ def _blamed(policy: Policy, where: str) -> Iterator[None]:
 
 
 def made_up(network: Network, layers: tuple[int, ...], seed: int) -> Scores:
-    """Random Fisher information of `layers`, of pictures that are a random bit alike."""
+    """Random Fisher information of `layers`, of images that are a random bit alike."""
     rng = rng_for(seed, "made-up scores")
     fisher = {i: rng.random(network.layers[i].cout).astype(np.float32) for i in layers}
     return Scores(fisher, 1.0, 0, 0, rng.random())
@@ -143,11 +143,11 @@ def _check_one(policy: Policy, network: Network, recipe: Recipe, macs: float) ->
 
 
 def _macs_of(policy: Policy, network: Network, recipe: Recipe) -> float:
-    """Backward MACs that the budget limits: of one picture, or per pseudo-query of as many as one likes."""
-    picture = picture_macs(network, recipe.updates)
-    if policy.macs_of_picture:
-        return picture
-    return picture * (recipe.hard_share + (recipe.through_share if recipe.step == "both" else 0))
+    """Backward MACs that the budget limits: of one image, or per pseudo-query of as many as one likes."""
+    image = image_macs(network, recipe.updates)
+    if policy.macs_of_image:
+        return image
+    return image * (recipe.hard_share + (recipe.through_share if recipe.step == "both" else 0))
 
 
 def _plan(policy: Policy, network: Network, budget: Budget, task: TaskShape, seed: int) -> Fit:

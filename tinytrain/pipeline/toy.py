@@ -3,7 +3,7 @@
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.episode.episode import Episode, Pictures
+from tinytrain.episode.episode import Episode, Images
 from tinytrain.network.network import Layer, Network, Preprocessing
 
 SIZE = 16
@@ -44,7 +44,7 @@ def _layers() -> tuple[Layer, ...]:
     return tuple(layers)
 
 
-def toy_pictures(labels, seed: int = 0) -> Pictures:
+def toy_images(labels, seed: int = 0) -> Images:
     """Noisy stripes; each class has a direction, a pitch and a colour of its own."""
     labels = np.asarray(labels, np.int32)
 
@@ -53,18 +53,18 @@ def toy_pictures(labels, seed: int = 0) -> Pictures:
         colour, angle, pitch = look.uniform(40, 215, 3), look.uniform(0, np.pi), look.uniform(0.5, 1.5)
         y, x = np.mgrid[:size, :size]
         wave = np.sin((np.cos(angle) * x + np.sin(angle) * y) * pitch + rng.uniform(0, 2 * np.pi))
-        picture = colour + 40 * wave[..., None] + rng.normal(0, 12, (size, size, 3))
-        return np.clip(picture, 0, 255).astype(np.uint8)
+        image = colour + 40 * wave[..., None] + rng.normal(0, 12, (size, size, 3))
+        return np.clip(image, 0, 255).astype(np.uint8)
 
-    return Pictures(labels, tuple(f"toy/{seed}/{i}" for i in range(len(labels))), read)
+    return Images(labels, tuple(f"toy/{seed}/{i}" for i in range(len(labels))), read)
 
 
 def toy_episode(way: int = 3, shots: int = 4, queries: int = 4, seed: int = 0) -> Episode:
     """An easy episode of `way` classes."""
     classes = np.arange(way)
     return Episode(
-        support=toy_pictures(np.repeat(classes, shots), seed),
-        query=toy_pictures(np.repeat(classes, queries), seed + 1000),
+        support=toy_images(np.repeat(classes, shots), seed),
+        query=toy_images(np.repeat(classes, queries), seed + 1000),
         class_names=tuple(f"toy {c}" for c in classes),
         source=f"toy: {way}-way {shots}-shot, seed {seed}",
     )

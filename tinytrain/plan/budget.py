@@ -15,7 +15,7 @@ class Budget:
 
     `memory`: bytes of the arena, at its peak. `macs`: backward multiply-accumulates per pseudo-query
     as a share of the full backward pass (2 x forward MACs). `macs_mode`: "mean" limits the mean over
-    a step's pseudo-queries, "sample" the dearest single picture. Raises UsageError for what
+    a step's pseudo-queries, "sample" the dearest single image. Raises UsageError for what
     is no number of bytes or no share.
     """
 

@@ -17,8 +17,8 @@ def cut_layer(network: Network, updates: tuple[Update, ...]) -> int:
     return min([*layers, *modules], default=len(network.layers))
 
 
-def picture_macs(network: Network, updates: tuple[Update, ...]) -> int:
-    """Backward MACs of one back-propagated picture: dX above the cut, dW of what is trained."""
+def image_macs(network: Network, updates: tuple[Update, ...]) -> int:
+    """Backward MACs of one back-propagated image: dX above the cut, dW of what is trained."""
     cut = cut_layer(network, updates)
     grad_input = sum(layer.macs for layer in network.layers[cut + 1 :])
     trained = trained_modules(network, updates)
@@ -32,7 +32,7 @@ def picture_macs(network: Network, updates: tuple[Update, ...]) -> int:
 
 
 def weight_macs(network: Network, update: Update) -> int:
-    """MACs of the gradient of an update's weights, for one picture: one per weight and output position."""
+    """MACs of the gradient of an update's weights, for one image: one per weight and output position."""
     height, width = network.all_layers[update.layer].out_hw
     return height * width * update.n_weights(network)
 
@@ -43,28 +43,28 @@ def n_hard(share: float, n_queries: int) -> int:
 
 
 def n_through(recipe: Recipe, n_support: int) -> int:
-    """Support pictures through which the gradient goes, of the `n_support` of one step."""
+    """Support images through which the gradient goes, of the `n_support` of one step."""
     if recipe.step != "both":
         return 0
     return min(n_support, math.floor(recipe.through_share * n_support + 1e-9))
 
 
 def n_unlabelled(recipe: Recipe, resources: Resources, task: TaskShape) -> int:
-    """Query pictures that one step looks at without their labels."""
+    """Query images that one step looks at without their labels."""
     return min(task.n_query, resources.step_queries) if recipe.entropy and recipe.updates else 0
 
 
 def backward_macs_per_query(network: Network, recipe: Recipe, n_queries: int, n_unlabelled: int = 0) -> float:
     """Backward MACs of one step divided by its pseudo-queries.
 
-    Back-propagation through other pictures adds to the numerator, never to the denominator.
+    Back-propagation through other images adds to the numerator, never to the denominator.
     """
-    pictures = n_hard(recipe.hard_share, n_queries) + n_unlabelled + n_through(recipe, n_queries)
-    return picture_macs(network, recipe.updates) * pictures / n_queries
+    images = n_hard(recipe.hard_share, n_queries) + n_unlabelled + n_through(recipe, n_queries)
+    return image_macs(network, recipe.updates) * images / n_queries
 
 
 def full_backward_macs(network: Network) -> int:
-    """Backward MACs per picture when everything is trained: 2 x forward."""
+    """Backward MACs per image when everything is trained: 2 x forward."""
     return 2 * network.macs
 
 

@@ -1,7 +1,7 @@
 """What networks and updates cost in the accounting of the published tables; `describe` for people.
 
 Memory: 16 bytes per updated weight (weight, gradient and two Adam moments in float32) plus the peak
-activation of inference at batch 1. Backward MACs of one picture: dW of what is updated plus dX of every
+activation of inference at batch 1. Backward MACs of one image: dW of what is updated plus dX of every
 layer after the shallowest updated one; the forward pass is not counted.
 """
 
@@ -50,7 +50,7 @@ def paper_memory(layers: Sequence[Layer], n_updated: int) -> int:
 def full_memory(layers: Sequence[Layer], batch: int = 100) -> int:
     """Bytes of updating everything as the published tables count them, their batch being 100.
 
-    Stored for each picture: the inputs of convolutions, batch normalisations and activations. Updated
+    Stored for each image: the inputs of convolutions, batch normalisations and activations. Updated
     are weights and the two numbers per channel of each batch normalisation.
     """
     stored = sum(layer.in_size + layer.out_size * (1 + layer.relu6) for layer in layers)
@@ -59,12 +59,12 @@ def full_memory(layers: Sequence[Layer], batch: int = 100) -> int:
 
 
 def full_backward_macs(layers: Sequence[Layer]) -> int:
-    """Backward MACs of one picture when everything is updated (the first layer's dX is charged too)."""
+    """Backward MACs of one image when everything is updated (the first layer's dX is charged too)."""
     return 2 * sum(layer.macs for layer in layers)
 
 
 def backward_macs(layers: Sequence[Layer], shares: Mapping[int, float]) -> int:
-    """Backward MACs of one picture when the `shares` (layer index -> share of channels) are updated."""
+    """Backward MACs of one image when the `shares` (layer index -> share of channels) are updated."""
     if not shares:
         return 0
     weight_gradients = sum(round(share * layers[i].macs) for i, share in shares.items())

@@ -88,16 +88,16 @@ class Recipe:
     `updates` in layer order, `rates` their (weight, bias) learning rates. `step`: "both" sends the
     gradient through prototypes and pseudo-queries, "constant" through the pseudo-queries only, of
     which the `hard_share` with the highest loss is back-propagated. `through_share`: share of the support
-    pictures through which "both" sends it, drawn anew for every step; they stand for the others of their
+    images through which "both" sends it, drawn anew for every step; they stand for the others of their
     class, so that the mean over draws is the whole gradient. `decay`: the shares of the steps, the
     last ones, over which the learning rates fall linearly to 0 where views are cached, and where every step
     has views of its own; with 0 they stay.
-    `redraw`: before every epoch, that is a pass over all support pictures, each layer gets other input
+    `redraw`: before every epoch, that is a pass over all support images, each layer gets other input
     channels, drawn at random, as many as `updates` name (where these limit output channels only, and in
     depthwise layers: other output channels); the optimizer then starts anew.
-    `entropy`: weight in the loss of the mean Shannon entropy of what is predicted for query pictures,
+    `entropy`: weight in the loss of the mean Shannon entropy of what is predicted for query images,
     whose labels stay unknown; every step then looks at as many of them as at pseudo-queries.
-    `views` is the number of cached augmented views per support picture that the policy
+    `views` is the number of cached augmented views per support image that the policy
     would like to have. `reach`: how far pseudo-queries are changed where every step has views of its own.
     """
 
@@ -122,10 +122,10 @@ class Recipe:
 class Resources:
     """What the bytes are spent on.
 
-    `sets`: cached sets of features: 0 (none), 1 (the clean pictures) or 1 + views. `micro`: pictures
+    `sets`: cached sets of features: 0 (none), 1 (the clean images) or 1 + views. `micro`: images
     per call behind the cut. `partitions`: gradient accumulators, hence the most lanes that can run
     backward at once; `lanes`, at least as many, those that can embed. `step_support`, `step_queries`:
-    support pictures and pseudo-queries that one step uses.
+    support images and pseudo-queries that one step uses.
     """
 
     sets: int

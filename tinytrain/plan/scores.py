@@ -12,7 +12,7 @@ from tinytrain.network.network import Network
 class Scores:
     """`fisher[layer]` is (cout,) float32; `loss` the mean loss; `macs` what the probe executed.
 
-    `similarity`: the mean cosine of the embeddings of clean pictures of different classes, weighted by their
+    `similarity`: the mean cosine of the embeddings of clean images of different classes, weighted by their
     lengths; NaN where it was not measured. Near 0 they point different ways, near 1 all look alike to the
     backbone; how well it tells the classes apart is another matter.
     """

@@ -1,4 +1,4 @@
-"""What the sizes alone say about a budget, before any picture is read."""
+"""What the sizes alone say about a budget, before any image is read."""
 
 from bisect import bisect_left
 

@@ -13,7 +13,7 @@ from tinytrain.base.errors import BudgetError
 from tinytrain.base.units import format_bytes
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.plan.costs import backward_macs_per_query, full_backward_macs, picture_macs
+from tinytrain.plan.costs import backward_macs_per_query, full_backward_macs, image_macs
 from tinytrain.plan.recipe import Recipe, Resources, check_recipe
 from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import SHARES, Policy
@@ -22,8 +22,8 @@ from tinytrain.program.compile import compile_training
 from tinytrain.program.program import Fit, Program
 from tinytrain.program.segments import SegmentBank
 
-STEP_PICTURES = 50  # support pictures of one step when there are more of them
-# (gradient accumulators, lanes, pictures per call), fastest first.
+STEP_IMAGES = 50  # support images of one step when there are more of them
+# (gradient accumulators, lanes, images per call), fastest first.
 WORKERS = ((2, 2, 5), (2, 2, 2), (2, 2, 1), (1, 2, 1), (1, 1, 2), (1, 1, 1))
 LEAST_VIEWS = 3  # with fewer cached views, fresh ones are computed in every step
 # Bytes of what is computed in bands, where there is room for more than the usual ones.
@@ -34,10 +34,10 @@ CHEAPER = {"adam": ("adam", "momentum", "sgd"), "momentum": ("momentum", "sgd"),
 
 
 def step_sizes(task: TaskShape) -> tuple[int, ...]:
-    """Support pictures of one step, preferred size first: all of them, or a subset with every class in it."""
-    if task.n_support <= STEP_PICTURES:
+    """Support images of one step, preferred size first: all of them, or a subset with every class in it."""
+    if task.n_support <= STEP_IMAGES:
         return (task.n_support,)
-    return tuple(dict.fromkeys((max(STEP_PICTURES, task.n_way), task.n_way)))
+    return tuple(dict.fromkeys((max(STEP_IMAGES, task.n_way), task.n_way)))
 
 
 def ladder(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
@@ -52,7 +52,7 @@ def ladder(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
 
 
 def smallest(task: TaskShape) -> tuple[Resources, Resources]:
-    """One lane, one picture at a time, with nothing cached and with the least that is cached.
+    """One lane, one image at a time, with nothing cached and with the least that is cached.
 
     Either can be the smaller one: without a cache the frozen part needs its workspace while training.
     """
@@ -74,7 +74,7 @@ def fit(network: Network, policy: Policy, scores: Scores | None, budget: Budget,
             recipe = replace(wanted, optimizer=optimizer)
             found = _fit_recipe(network, recipe, budget.memory, task)
             if found:
-                # A small step rounds its share of the pictures up to one.
+                # A small step rounds its share of the images up to one.
                 check_macs(network, policy, recipe, budget, found.resources.step_queries)
                 return found
             if optimizer == wanted.optimizer and share > 0 and policy.shrinks:
@@ -117,7 +117,7 @@ def smallest_budget(network: Network, policy: Policy, scores, budget: Budget, ta
 def usual_budget(network: Network, policy: Policy, scores, budget: Budget, task: TaskShape) -> int:
     """Bytes from `budget` on that hold all channels and cached views of the policy, with its optimizer.
 
-    A policy may ask for more where there is more, so its wish is followed up. How many pictures are computed
+    A policy may ask for more where there is more, so its wish is followed up. How many images are computed
     at a time is not among it: that makes a plan faster and nothing else.
     """
     while True:
@@ -131,7 +131,7 @@ def usual_budget(network: Network, policy: Policy, scores, budget: Budget, task:
 
 
 def _unreduced(recipe: Recipe, task: TaskShape) -> list[Resources]:
-    """Those of `ladder` that cache all views and take all pictures into a step."""
+    """Those of `ladder` that cache all views and take all images into a step."""
     most = next(ladder(recipe, task))
     same = (most.sets, most.step_support)
     return [r for r in ladder(recipe, task) if (r.sets, r.step_support) == same]
@@ -143,12 +143,12 @@ def infeasible(
     """The error to raise; `probe` is the bytes of a probe that must fit as well."""
     least = max(probe, smallest_budget(network, policy, scores, budget, task))
     usual = usual_budget(network, policy, scores, replace(budget, memory=least), task)
-    # What is selected depends on the pictures, of which nothing may have been measured yet: that made 4 % at
+    # What is selected depends on the images, of which nothing may have been measured yet: that made 4 % at
     # most for ten tasks with each of three networks (a trial that no command repeats).
     usual = f"about {format_bytes(usual)}" if scores else usual
     return BudgetError(
         "memory-budget",
-        f"{network.name} with {task.n_support} support pictures and policy {policy.name} needs {least} bytes "
+        f"{network.name} with {task.n_support} support images and policy {policy.name} needs {least} bytes "
         f"at the least, the budget is {budget.memory}; give --budget {least} or more "
         f"({usual} keeps all defaults)",
         least,
@@ -160,8 +160,8 @@ def check_macs(network: Network, policy: Policy, recipe: Recipe, budget: Budget,
     if not policy.macs_limited or not recipe.updates:
         return
     limit = budget.macs * full_backward_macs(network)
-    cost = picture_macs(network, recipe.updates)
-    if budget.macs_mode == "mean" and not policy.macs_of_picture:
+    cost = image_macs(network, recipe.updates)
+    if budget.macs_mode == "mean" and not policy.macs_of_image:
         cost = backward_macs_per_query(network, recipe, queries)
     if cost > limit * (1 + 1e-9):
         needed = cost / full_backward_macs(network) + 0.005

@@ -8,7 +8,7 @@ layers 30 to 41, 3,616 biases at 12.6 %.
 
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.plan.costs import full_backward_macs, picture_macs
+from tinytrain.plan.costs import full_backward_macs, image_macs
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import Policy
@@ -23,10 +23,10 @@ def biases_from(network: Network, first: int) -> tuple[Update, ...]:
 def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:
     limit, last = budget.macs * full_backward_macs(network), len(network.layers) - 1
     starts = [i for i in range(last) if network.block_start(i) == i]
-    within = (i for i in starts if picture_macs(network, biases_from(network, i)) <= limit)
+    within = (i for i in starts if image_macs(network, biases_from(network, i)) <= limit)
     first = next(within, last)
     updates = biases_from(network, last - int(share * (last - first)))
     return Recipe("bias_only", updates, ((RATE, RATE),) * len(updates), step="both", head="cosine")
 
 
-POLICY = Policy("bias_only", recipe, "Cai et al., NeurIPS 2020 (TinyTL-B)", macs_of_picture=True)
+POLICY = Policy("bias_only", recipe, "Cai et al., NeurIPS 2020 (TinyTL-B)", macs_of_image=True)

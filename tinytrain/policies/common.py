@@ -24,7 +24,7 @@ class Policy:
     `recipe(network, scores, budget, task, share)` returns a `Recipe`; with `share` below 1 it trains
     that part of its usual selection, at 0 the least it can (one channel or bias). `inspects(network)`
     names the layers it wants probed. `citation` names the method. `macs_limited`: it keeps the MAC budget,
-    `macs_of_picture`: as a limit on one back-propagated picture, however many of them a step has.
+    `macs_of_image`: as a limit on one back-propagated image, however many of them a step has.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Policy:
     inspects: Callable[[Network], tuple[int, ...]] | None = None
     shrinks: bool = True
     macs_limited: bool = True
-    macs_of_picture: bool = False
+    macs_of_image: bool = False
 
     def with_rates(self, scale: float) -> "Policy":
         """The same policy with `scale` times its learning rates. Raises UsageError unless above 0."""

@@ -1,12 +1,12 @@
 """TinyTL: the network stays frozen; all biases are trained, and a lite residual module beside each block.
 
 Cai et al., "TinyTL: Reduce Memory, Not Parameters for Efficient On-Device Learning", NeurIPS 2020 (arXiv
-2007.11622). A module halves the picture, so that the inputs it saves are small: see
+2007.11622). A module halves the image, so that the inputs it saves are small: see
 `tinytrain.network.lite_residual`.
 What differs: there is no group normalisation in the modules, ReLU6 stands for ReLU, blocks that do not
 expand (one in each published network) have none, and the loss is that of prototypes.
 
-TinyTrain's table 2 gives it 26.4, 16.4 and 17.8 M backward MACs a picture on MCUNet, MobileNetV2 and
+TinyTrain's table 2 gives it 26.4, 16.4 and 17.8 M backward MACs an image on MCUNet, MobileNetV2 and
 ProxylessNASNet; counted as in the other rows it is 26.5, 18.6 and 22.8 M. Its memory at batch 100, there
 542, 587 and 541 MB, is 605, 692 and 572 MiB by the rule of `tinytrain.meta.bench.accounting`.
 

@@ -8,15 +8,15 @@ What it does differently from the published method:
 * Every possible cut is tried: its gradient costs what it costs, the rest of the MAC and byte budget
   goes to the channels with the most Fisher information for this task, and the cut whose channels
   hold most of it wins.
-* Only some pictures are back-propagated, as many as the MAC budget pays for: the hardest pseudo-queries,
-  and for every two of them one picture of the support, drawn at random, so that the prototypes move on
+* Only some images are back-propagated, as many as the MAC budget pays for: the hardest pseudo-queries,
+  and for every two of them one image of the support, drawn at random, so that the prototypes move on
   purpose as well.
 * Learning rates follow the size of a layer's weights. They fall to 0 over all steps where views are cached,
   because a handful of them is soon learned by heart, and stay where a larger task has new ones in every step;
   an LDA head reads the embeddings.
 * A MAC budget of a quarter and more buys numbers: they take the bytes of the cache where both do not fit, and
   every step then looks at views of its own. Rates fall in the second half, and follow the task: they are
-  lower where pictures of different classes are little alike to the backbone, as photographs of unlike things
+  lower where images of different classes are little alike to the backbone, as photographs of unlike things
   are, and higher where all look alike to it. So does how far such views are changed: turned, made larger or
   smaller, and half as far again in colour, but for photographs of unlike things.
 """
@@ -29,18 +29,18 @@ import numpy as np
 from tinytrain.episode.augment import Ranges
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.plan.costs import full_backward_macs, picture_macs
+from tinytrain.plan.costs import full_backward_macs, image_macs
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import SHARES, Policy, rates_by_size, scaled
 
 LAYERS = 5  # inspected layers
-# Back-propagated pictures per pseudo-query, at the least, and how many of them are of the support.
-PICTURES, THROUGH = 0.6, 1 / 3
+# Back-propagated images per pseudo-query, at the least, and how many of them are of the support.
+IMAGES, THROUGH = 0.6, 1 / 3
 BYTES_EACH = 12  # of a trained number: value, gradient and two 16-bit moments
 RELATIVE_RATE = 0.01
 BIAS_RATE = 5e-4
-# A cut is not deeper than that this many sets of features (the clean pictures and some views) fit
+# A cut is not deeper than that this many sets of features (the clean images and some views) fit
 # this share of the memory budget in 8 bits: without a cache the frozen part runs in every step.
 CACHED_SETS, CACHE_SHARE = 4, 0.6
 
@@ -68,8 +68,8 @@ def inspected(network: Network) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Style:
-    """How a budget is used: `dearest` share of a full backward pass that a picture may cost (a larger budget
-    buys more pictures), `number_share` of the memory for trained numbers, `decay` as in `Recipe`.
+    """How a budget is used: `dearest` share of a full backward pass that an image may cost (a larger budget
+    buys more images), `number_share` of the memory for trained numbers, `decay` as in `Recipe`.
     `by_task`: whether learning rates are scaled by `strength` and pseudo-queries changed as far as `reach`.
     """
 
@@ -97,7 +97,7 @@ class Choice:
 def choose(network: Network, scores: Scores, cut: int, macs: float, numbers: float) -> Choice | None:
     """The channels of layers from `cut` on with the most Fisher information per cost that fit.
 
-    `macs` limits the backward MACs of one picture, `numbers` the trained numbers. None if the
+    `macs` limits the backward MACs of one image, `numbers` the trained numbers. None if the
     gradient does not even reach the cut.
     """
     layers = network.layers
@@ -137,7 +137,7 @@ def select(network: Network, scores: Scores, macs: float, numbers: float, cached
 
 
 def strength(similarity: float) -> float:
-    """What learning rates are multiplied by where pictures of different classes are so similar (`Scores`).
+    """What learning rates are multiplied by where images of different classes are so similar (`Scores`).
 
     1 where that was not measured. To a backbone of ImageNet photographs of unlike things are 0.05 alike,
     drawn signs 0.35, edges 0.55, spectrograms 0.75. Made on ten domains that are no targets; on other
@@ -148,7 +148,7 @@ def strength(similarity: float) -> float:
 
 
 def reach(similarity: float) -> Ranges:
-    """How far pseudo-queries are changed where pictures of different classes are so similar (`Scores`).
+    """How far pseudo-queries are changed where images of different classes are so similar (`Scores`).
 
     From 0.25 on turned by up to 10 degrees, made larger or smaller by up to 1.15, and colours changed by half
     as much again as is usual; up to 0.1, and where it was not measured, as is usual. Made on ten domains that
@@ -168,10 +168,10 @@ def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskSh
         # Where the bytes do not hold a generous plan, the sparing one takes its place, the whole of it first.
         share = min(1.0, share / SHARES[1])
     limit = budget.macs * full
-    one_picture = min(limit / PICTURES, style.dearest * full) if mean else limit
+    one_image = min(limit / IMAGES, style.dearest * full) if mean else limit
     numbers = style.number_share * budget.memory / BYTES_EACH
     cached_set = CACHE_SHARE * budget.memory / CACHED_SETS / task.n_support
-    choice = scores and select(network, scores, one_picture, numbers, cached_set)
+    choice = scores and select(network, scores, one_image, numbers, cached_set)
     last = len(network.layers) - 1
     if choice is None:
         updates = (Update(last, bias=True),)
@@ -182,10 +182,10 @@ def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskSh
     scale = strength(similarity)
     sizes = rates_by_size(network, updates, RELATIVE_RATE)
     rates = tuple((scale * rate, scale * BIAS_RATE) for rate, _ in sizes)
-    # What the byte limit leaves of the MACs goes to more pictures.
-    pictures = limit / max(1, picture_macs(network, updates)) if mean else 2.0
-    hard = min(1.0, (1 - THROUGH) * pictures)
-    through = min(1.0, pictures - hard)
+    # What the byte limit leaves of the MACs goes to more images.
+    images = limit / max(1, image_macs(network, updates)) if mean else 2.0
+    hard = min(1.0, (1 - THROUGH) * images)
+    through = min(1.0, images - hard)
     return Recipe(
         "tinytrain", updates, rates, step="both", hard_share=hard, through_share=through, decay=style.decay,
         reach=reach(similarity),

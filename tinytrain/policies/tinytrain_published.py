@@ -37,7 +37,7 @@ def layer_scores(network: Network, scores: Scores) -> dict[int, float]:
 def select(network: Network, scores: Scores, memory: int, macs: float) -> tuple[Update, ...]:
     """Layers by falling score, channels by falling Fisher information, while both limits hold.
 
-    `memory` in bytes of the paper's formula, `macs` backward MACs of one picture.
+    `memory` in bytes of the paper's formula, `macs` backward MACs of one image.
     """
     ranked = layer_scores(network, scores)
     used_memory, used_macs, first = float(peak_activation(network.layers)), 0.0, len(network.layers)
@@ -72,5 +72,5 @@ def recipe(network: Network, scores: Scores, budget: Budget, task: TaskShape, sh
 
 
 POLICY = Policy(
-    "tinytrain_published", recipe, "Kwon et al., ICML 2024", inspects=inspected, macs_of_picture=True
+    "tinytrain_published", recipe, "Kwon et al., ICML 2024", inspects=inspected, macs_of_image=True
 )

@@ -39,7 +39,7 @@ def ranked(network: Network) -> tuple[int, ...]:
 
 
 def select(network: Network, limit: float) -> tuple[Update, ...]:
-    """As many channels of each layer as `limit` backward MACs of one picture pay for; which ones is open."""
+    """As many channels of each layer as `limit` backward MACs of one image pay for; which ones is open."""
     macs = [layer.macs for layer in network.layers]
     for first in ranked(network):
         layers = [i for i in ranked(network) if i >= first]
@@ -75,4 +75,4 @@ def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskSh
     )
 
 
-POLICY = Policy("trady", recipe, "Quelennec et al., ICLR 2026", macs_of_picture=True)
+POLICY = Policy("trady", recipe, "Quelennec et al., ICLR 2026", macs_of_image=True)

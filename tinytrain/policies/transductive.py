@@ -1,8 +1,8 @@
 """Transductive fine-tuning: everything is trained, also towards sure answers for the unlabelled queries.
 
 Dhillon et al., "A Baseline for Few-Shot Image Classification", ICLR 2020 (arXiv 1909.02729): cross-entropy of
-the labelled pictures plus the mean Shannon entropy of what is predicted for the queries, equally
-weighted. It needs the pictures to be judged while it trains, which no other policy here does, and is a
+the labelled images plus the mean Shannon entropy of what is predicted for the queries, equally
+weighted. It needs the images to be judged while it trains, which no other policy here does, and is a
 baseline of TinyTrain's main table (averages over nine sets, %: MCUNet 61.5,
 MobileNetV2 56.5, ProxylessNASNet 59.4).
 """

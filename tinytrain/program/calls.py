@@ -29,8 +29,8 @@ class Buffer:
     def whole(self) -> "View":
         return View(self, self.shape)
 
-    def pictures(self, n: int) -> "View":
-        """One such array for each of n pictures; whoever places the buffer makes it that large."""
+    def images(self, n: int) -> "View":
+        """One such array for each of n images; whoever places the buffer makes it that large."""
         return View(self, (n, *self.shape))
 
 
@@ -115,7 +115,7 @@ class Call:
 
 @dataclass(eq=False)
 class Segment:
-    """Straight-line code for `n` pictures. `external` buffers are placed by the program, not here."""
+    """Straight-line code for `n` images. `external` buffers are placed by the program, not here."""
 
     name: str
     n: int

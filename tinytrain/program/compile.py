@@ -20,12 +20,12 @@ from tinytrain.program.trained_arrays import most_changed, slots
 FILL, BEFORE, EMBED, BACKWARD, AFTER, RESULT, PREDICT = range(7)
 OPTIMIZER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # bfloat16 moments per trained number
 OPTIMIZER_BLOCK = 1024
-ITEM_BYTES = 100  # of the lists of a step, for each picture that it looks at
+ITEM_BYTES = 100  # of the lists of a step, for each image that it looks at
 FEW_ITEMS = 100  # whose lists are no more than Python takes for other reasons
 
 
 def _tails(count: int, micro: int) -> set[int]:
-    """Sizes of the micro-batches of `count` pictures."""
+    """Sizes of the micro-batches of `count` images."""
     return {min(micro, count), count % micro or micro} if count else set()
 
 
@@ -47,14 +47,14 @@ def compile_training(
     names = [] if bank.start == 0 else ["prefix"]
     unlabelled = n_unlabelled(recipe, r, task)
     counts = {1} | _tails(r.step_support, r.micro) | _tails(r.step_queries + unlabelled, r.micro)
-    # Heads see all pictures, a step's worth at a time.
+    # Heads see all images, a step's worth at a time.
     counts |= _tails(task.n_support % r.step_support, r.micro)
     names += [f"embed {n}" for n in sorted(counts)]
     names += [f"backward {n}" for n in sorted(_backward_counts(recipe, r, unlabelled))]
     segments = {name: bank.get(name) for name in names}
     book = _Book()
     alive = unlabelled > 0 or not cached_whole(r)  # the frozen part, while training runs
-    _picture_buffers(book, bank.externals["input"].shape, r, alive)
+    _image_buffers(book, bank.externals["input"].shape, r, alive)
     _workspaces(book, segments, r, bool(recipe.updates), alive)
     _cache_buffers(book, bank.externals["features"], r, task, bank.start)
     _lane_buffers(book, bank.externals, r, bool(recipe.updates))
@@ -71,7 +71,7 @@ def compile_training(
 
 
 def partition(count: int, partitions: int, micro: int) -> list[list[tuple[int, int]]]:
-    """For each partition its micro-batches, as (first, last) positions in a list of `count` pictures.
+    """For each partition its micro-batches, as (first, last) positions in a list of `count` images.
 
     Depends on the plan alone, never on the number of lanes that will run.
     """
@@ -87,14 +87,14 @@ def _backward_counts(recipe: Recipe, r: Resources, unlabelled: int) -> set[int]:
     return counts | _tails(n_through(recipe, r.step_support), r.micro)
 
 
-def _picture_buffers(book, shape, r: Resources, alive: bool) -> None:
-    """A decoded picture and its augmented copy, wherever the frozen part runs."""
+def _image_buffers(book, shape, r: Resources, alive: bool) -> None:
+    """A decoded image and its augmented copy, wherever the frozen part runs."""
     units = [("fill", FILL, FILL)] if r.sets else []
     if alive:
         units += [(f"lane {k}", BEFORE, AFTER) for k in range(r.lanes)]
     for unit, first, last in [*units, ("queries", PREDICT, PREDICT)]:
-        book.add(f"picture ({unit})", shape, first, last, "uint8")
-        book.add(f"augmented picture ({unit})", shape, first, last, "uint8")
+        book.add(f"image ({unit})", shape, first, last, "uint8")
+        book.add(f"augmented image ({unit})", shape, first, last, "uint8")
 
 
 def cached_whole(r: Resources) -> bool:
@@ -171,8 +171,8 @@ def _step_buffers(book, network, r: Resources, task: TaskShape, recipe: Recipe) 
 def _reserve_heap(book, r: Resources, task: TaskShape, recipe: Recipe) -> None:
     """Bytes for what numpy and Python take beside the arena. Nothing is ever put here: no page is touched.
 
-    That is the order of the support pictures, four such arrays while a step draws some of them and one of
-    the query pictures that it looks at, and the lists of a step.
+    That is the order of the support images, four such arrays while a step draws some of them and one of
+    the query images that it looks at, and the lists of a step.
     """
     unlabelled = n_unlabelled(recipe, r, task)
     drawn, items = 0, r.step_support + r.step_queries + unlabelled
@@ -242,7 +242,7 @@ def _result_buffers(book, network, recipe: Recipe, r: Resources, task: TaskShape
 def compile_probe(
     network: Network, inspected: tuple[int, ...], task: TaskShape, band: int | None = None
 ) -> Program:
-    """The program of the probe: prototypes, then one backward pass per picture, tapping inspected layers.
+    """The program of the probe: prototypes, then one backward pass per image, tapping inspected layers.
 
     Blocks are computed again just before their backward pass, so that only one block's inner
     values are ever alive beside the inputs of the blocks.
@@ -258,9 +258,9 @@ def compile_probe(
     segments["embed 1"] = embed_segment(network, start, 1, externals)
     segments["tap"] = tap_segment(network, start, inspected, way, externals)
     book = _Book()
-    picture = externals["input"].shape
-    book.add("picture (probe)", picture, 0, 0, "uint8")
-    book.add("augmented picture (probe)", picture, 0, 0, "uint8")
+    image = externals["input"].shape
+    book.add("image (probe)", image, 0, 0, "uint8")
+    book.add("augmented image (probe)", image, 0, 0, "uint8")
     work = max(s.nbytes for s in segments.values())
     features = externals["features"]
     book.add("features (probe)", (1, *features.shape), 0, 0, features.dtype)

@@ -18,7 +18,7 @@ TEMPERATURE = np.float32(10)  # of the probe's loss
 def externals_of(network: Network, start: int, trained: int) -> dict[str, Buffer]:
     """Buffers that segments read or write and that each lane places for itself.
 
-    Shapes are those of one picture; a segment for n pictures uses n of them, one after another.
+    Shapes are those of one image; a segment for n images uses n of them, one after another.
     """
     size = network.preprocessing.size
     first = network.layers[start]
@@ -46,7 +46,7 @@ class SegmentBank:
         self._made: dict[str, Segment] = {}
 
     def get(self, name: str) -> Segment:
-        """Segment "prefix", "embed N" or "backward N" for N pictures."""
+        """Segment "prefix", "embed N" or "backward N" for N images."""
         if name not in self._made:
             kind, _, count = name.partition(" ")
             emit: dict[str, Callable[[int], Segment]] = {
@@ -62,16 +62,16 @@ class SegmentBank:
         segment = Segment(f"backward {n}", n, external=set(external.values()))
         emitter = Emitter(segment, network, self.band)
         tape = Tape(self.cut, trained_parts(network, self.recipe, external["gradients"]))
-        emitter.forward(external["features"].pictures(n), self.start, len(network.layers), tape)
-        g = emitter.pool_grad(external["grad embedding"].pictures(n))
+        emitter.forward(external["features"].images(n), self.start, len(network.layers), tape)
+        g = emitter.pool_grad(external["grad embedding"].images(n))
         emitter.backward(g, self.start, len(network.layers), tape)
         return segment.finish()
 
 
 def prefix_segment(network: Network, start: int, externals, band: int | None = None) -> Segment:
-    """Features (the input of layer `start`) of one picture; wider bands are faster and take more bytes."""
+    """Features (the input of layer `start`) of one image; wider bands are faster and take more bytes."""
     segment = Segment("prefix", 1, external=set(externals.values()))
-    segment.outputs = (Emitter(segment, network, band).forward(externals["input"].pictures(1), 0, start),)
+    segment.outputs = (Emitter(segment, network, band).forward(externals["input"].images(1), 0, start),)
     return segment.finish(keep=segment.outputs)
 
 
@@ -81,18 +81,18 @@ def embed_segment(
     """Embeddings (n, d) from features."""
     segment = Segment(f"embed {n}", n, external=set(externals.values()))
     emitter = Emitter(segment, network, band)
-    y = emitter.forward(externals["features"].pictures(n), start, len(network.layers))
+    y = emitter.forward(externals["features"].images(n), start, len(network.layers))
     segment.outputs = (emitter.pool(y),)
     return segment.finish(keep=segment.outputs)
 
 
 def tap_segment(network: Network, start: int, inspected, way: int, externals) -> Segment:
-    """Forward and backward pass of one picture that adds to the Fisher information of inspected layers."""
+    """Forward and backward pass of one image that adds to the Fisher information of inspected layers."""
     segment = Segment("tap", 1, external=set(externals.values()))
     emitter = Emitter(segment, network)
     last = len(network.layers)
     starts = [i for i in range(start, last) if network.block_start(i) == i]
-    inputs = [externals["features"].pictures(1)]
+    inputs = [externals["features"].images(1)]
     for a, b in zip(starts, [*starts[1:], last], strict=True):
         inputs.append(emitter.forward(inputs[-1], a, b))
     embedding = emitter.pool(inputs.pop())

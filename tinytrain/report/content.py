@@ -10,7 +10,7 @@ from tinytrain.base.units import finite_or_none
 from tinytrain.episode.episode import Episode
 from tinytrain.network.network import Network, frozen_bytes
 from tinytrain.plan.budget import Budget
-from tinytrain.plan.costs import backward_macs_per_query, n_trained, n_unlabelled, picture_macs
+from tinytrain.plan.costs import backward_macs_per_query, image_macs, n_trained, n_unlabelled
 from tinytrain.plan.published_costs import full_backward_macs, paper_memory
 from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import Policy
@@ -39,7 +39,7 @@ def share_right(labels: np.ndarray, predicted: np.ndarray | None) -> float | Non
 def paired_difference(before: np.ndarray, after: np.ndarray) -> list[float] | None:
     """[low, mid, high]: after - before in accuracy with its 95 % interval by paired bootstrap.
 
-    A picture's difference is -1, 0 or 1, so resampling pictures is drawing the counts of the three.
+    An image's difference is -1, 0 or 1, so resampling images is drawing the counts of the three.
     """
     n = len(before)
     if not n:
@@ -64,7 +64,7 @@ def describe_episode(episode: Episode) -> dict:
 
 
 def is_unseen(network: Network, episode: Episode) -> bool:
-    """True for pictures of a generated domain that no stage of the shipped backbone's training saw."""
+    """True for images of a generated domain that no stage of the shipped backbone's training saw."""
     domain = episode.source.partition(":")[0]
     return network.digest == SHIPPED.digest and episode.generated and domain in SHIPPED.unseen
 
@@ -114,26 +114,26 @@ def memory(network: Network, episode: Episode, budget: Budget, fit: Fit, result:
 
 
 def planned_macs(network: Network, policy: Policy, budget: Budget, fit: Fit) -> dict:
-    """Backward MACs per pseudo-query on average, of the dearest picture, and of training everything.
+    """Backward MACs per pseudo-query on average, of the dearest image, and of training everything.
 
     `limits` names the one that the budget's `limit` holds for; both are None for a policy without a limit.
     """
     recipe, full = fit.recipe, full_backward_macs(network.layers)
     trains, queries = bool(recipe.updates), fit.resources.step_queries
     others = n_unlabelled(recipe, fit.resources, fit.program.detail["task"])
-    mean = budget.macs_mode == "mean" and not policy.macs_of_picture
+    mean = budget.macs_mode == "mean" and not policy.macs_of_image
     limited = policy.macs_limited
     return {
         "limit": budget.macs * full if limited else None,
         "limits": ("backward_per_query" if mean else "dearest_picture") if limited else None,
         "backward_per_query": backward_macs_per_query(network, recipe, queries, others) if trains else 0,
-        "dearest_picture": picture_macs(network, recipe.updates) if trains else 0,
+        "dearest_picture": image_macs(network, recipe.updates) if trains else 0,
         "full_backward": full,
     }
 
 
 def similarity(scores: Scores | None) -> float | None:
-    """How alike pictures of different classes are to the backbone, None where nothing was measured."""
+    """How alike images of different classes are to the backbone, None where nothing was measured."""
     return finite_or_none(scores.similarity) if scores else None
 
 

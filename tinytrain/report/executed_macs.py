@@ -24,7 +24,7 @@ def executed(fit: Fit, scores: Scores | None, n_support: int) -> dict[str, int]:
 
 
 class _Cost:
-    """MACs of one picture: `prefix` of the frozen part, `embed` behind it, `backward` with its forward."""
+    """MACs of one image: `prefix` of the frozen part, `embed` behind it, `backward` with its forward."""
 
     def __init__(self, fit: Fit):
         self.fit, segments = fit, fit.program.segments
@@ -43,7 +43,7 @@ def _macs(segment) -> int:
 
 
 def _heads(cost: _Cost, n: int, own: bool) -> int:
-    """Cosine prototypes for the guard and, if `own`, the policy's head: every view of every picture.
+    """Cosine prototypes for the guard and, if `own`, the policy's head: every view of every image.
 
     Where a step has no room for all of them, each head looks at the clean ones again, to leave each out.
     """

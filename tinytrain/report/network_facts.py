@@ -8,7 +8,7 @@ from tinytrain.plan.published_costs import full_backward_macs, peak_activation
 
 
 def describe(network: Network) -> dict:
-    """Facts about `network` for JSON: counts, bytes, MACs of one picture, and one row per layer."""
+    """Facts about `network` for JSON: counts, bytes, MACs of one image, and one row per layer."""
     return {
         "name": network.name,
         "digest": network.digest,
@@ -41,7 +41,7 @@ def describe_text(network: Network) -> str:
         f"{facts['name']}: {len(facts['layers'])} layers, {facts['weights']:,} weights"
         f" ({', '.join(facts['weight_dtypes'])}), {facts['biases']:,} biases",
         f"input {size} x {size} x 3, embedding {facts['embedding']} values",
-        f"MACs per picture: {format_count(facts['macs'])} forward,"
+        f"MACs per image: {format_count(facts['macs'])} forward,"
         f" {format_count(facts['full_backward_macs'])} full backward",
         f"peak activation: {format_bytes(facts['peak_activation_bytes'])}"
         f" ({facts['peak_activation_bytes'] / 1024:g} KiB)",

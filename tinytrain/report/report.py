@@ -21,7 +21,7 @@ from tinytrain.report.executed_macs import executed
 class Report:
     """Everything an adaptation found out. `to_json()` is what ``--json`` prints, `delta` the result itself.
 
-    `before`, `before_cosine` and `after` are predicted labels of the query pictures. Where the guard kept the
+    `before`, `before_cosine` and `after` are predicted labels of the query images. Where the guard kept the
     old weights, `after` is `before_cosine`, and `withheld` what the adapted network would have said.
     """
 

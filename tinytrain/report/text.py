@@ -54,14 +54,14 @@ def _header(facts: dict) -> list:
     per_class = f"{shots[0]}" if len(shots) == 1 else f"{shots[0]} to {shots[-1]}"
     return [
         _line("backbone", f"{facts['backbone']}, policy {facts['policy']}"),
-        _line("pictures", e["source"]),
-        *([_line("pictures", UNSEEN)] if facts.get("unseen_domain") else []),
+        _line("images", e["source"]),
+        *([_line("images", UNSEEN)] if facts.get("unseen_domain") else []),
         _line(
-            "pictures",
+            "images",
             f"{len(e['classes'])} classes x {per_class} = {e['n_support']} to adapt to,"
             f" {e['n_query']} to judge by",
         ),
-        *([_line("pictures", _alike(facts["similarity"]))] if facts["similarity"] is not None else []),
+        *([_line("images", _alike(facts["similarity"]))] if facts["similarity"] is not None else []),
     ]
 
 
@@ -74,14 +74,14 @@ def _accuracy(a: dict) -> list[str]:
     if a["n_query"]:
         low, mid, high = (100 * x for x in a["difference"])
         lines = [
-            f"{a['before']:.1%} -> {a['after']:.1%} on {a['n_query']} pictures: "
+            f"{a['before']:.1%} -> {a['after']:.1%} on {a['n_query']} images: "
             f"{mid:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})",
             f"{a['before_cosine']:.1%} for cosine prototypes of the unadapted network",
         ]
     if a["left_out"] is not None:
-        # The head leaves each picture out, the trained weights have seen it: an upper estimate.
-        lines.append(f"{a['left_out']:.1%} at most, from leaving each support picture out of the head")
-    return lines or ["unknown: no pictures left to judge by"]
+        # The head leaves each image out, the trained weights have seen it: an upper estimate.
+        lines.append(f"{a['left_out']:.1%} at most, from leaving each support image out of the head")
+    return lines or ["unknown: no images left to judge by"]
 
 
 def _guard(facts: dict) -> list[str]:
@@ -149,7 +149,7 @@ def _macs(m: dict) -> list:
     lines = []
     for key, what in (
         ("backward_per_query", "per pseudo-query"),
-        ("dearest_picture", "for the dearest picture"),
+        ("dearest_picture", "for the dearest image"),
     ):
         share = f"{m[key] / m['full_backward']:.1%} of full training"
         limit = f", limit {format_count(m['limit'])}" if m["limits"] == key else ""
@@ -167,6 +167,6 @@ def _seconds(seconds: dict) -> str:
 
 def _threads(facts: dict) -> str:
     t, r = facts["threads"], facts["resources"]
-    lanes = f"{t['lanes']} picture{'s' if t['lanes'] > 1 else ''}"
+    lanes = f"{t['lanes']} image{'s' if t['lanes'] > 1 else ''}"
     at_once = f"{lanes} at once, BLAS on {t['blas']} thread each"
     return f"{at_once}, {facts['kernels']} kernels, {r['steps']} steps"

@@ -1,6 +1,6 @@
 """Fisher information of every output channel of the inspected layers, for one task.
 
-One backward pass per support picture, one picture alive at a time, no weight gradient formed:
+One backward pass per support image, one image alive at a time, no weight gradient formed:
 ``Delta_o = 1/(2N) sum_n (sum_d a_nd g_nd)^2`` (TinyTrain; Fisher pruning, Theis et al. 2018) with a
 the convolution output and g the gradient of the loss in it.
 """
@@ -33,9 +33,9 @@ def probe(
     program: Program | None = None,
     machine: Machine | None = None,
 ) -> Scores:
-    """Scores of the inspected layers for the pictures `read(i)` with `labels` (n,).
+    """Scores of the inspected layers for the images `read(i)` with `labels` (n,).
 
-    Prototypes are the class means of the clean pictures, held constant; each picture, augmented,
+    Prototypes are the class means of the clean images, held constant; each image, augmented,
     is its own pseudo-query at temperature 10.
     """
     program = program or compile_probe(network, inspected, TaskShape(len(labels), n_way))
@@ -57,7 +57,7 @@ class _Runner:
     def __init__(self, program: Program, arena: Arena, working: WorkingCopy, kernels, read):
         bind = Binder(program, arena, working, kernels)
         self.array, self.kernels, self.read = bind.array, kernels, read
-        self.picture, self.augmented = self.array("picture (probe)"), self.array("augmented picture (probe)")
+        self.image, self.augmented = self.array("image (probe)"), self.array("augmented image (probe)")
         self.features = self.array("features (probe)")
         self.sums, self.counts = self.array("class sums"), self.array("class counts")
         self.prototypes, self.label = self.array("prototypes"), self.array("label")
@@ -78,11 +78,11 @@ class _Runner:
         self.tap_calls, (self.loss,) = bind.segment(program.segments["tap"], workspace, views)
 
     def _load(self, i: int, augmentation: Augmentation | None) -> None:
-        np.copyto(self.picture, self.read(i))
+        np.copyto(self.image, self.read(i))
         if augmentation is None:
-            np.copyto(self.augmented, self.picture)
+            np.copyto(self.augmented, self.image)
         else:
-            self.kernels.augment(self.augmented, self.picture, *augmentation.arguments())
+            self.kernels.augment(self.augmented, self.image, *augmentation.arguments())
         run(self.prefix_calls)
         np.copyto(self.features.reshape(-1), self.frozen)
 

@@ -7,8 +7,8 @@ import numpy as np
 from tinytrain import kernels as kernel_table
 from tinytrain.delta.delta import Delta, apply
 from tinytrain.episode.augment import Augmentation
-from tinytrain.episode.decode import load_picture
-from tinytrain.episode.episode import Pictures
+from tinytrain.episode.decode import load_image
+from tinytrain.episode.episode import Images
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -19,11 +19,11 @@ from tinytrain.runtime.bind import Binder, WorkingCopy
 from tinytrain.runtime.worker import query_lane
 
 FORWARD_ONLY = Recipe("none", (), (), steps=0, head="cosine")
-ONE_PICTURE = Resources(sets=0, micro=1, partitions=1, step_support=1, step_queries=1)
+ONE_IMAGE = Resources(sets=0, micro=1, partitions=1, step_support=1, step_queries=1)
 
 
 class Predictor:
-    """`network` with `delta` applied, ready to look at pictures one at a time.
+    """`network` with `delta` applied, ready to look at images one at a time.
 
     `arena` is the bytes that inference works in. Raises InputError for a delta of another backbone.
     """
@@ -32,31 +32,31 @@ class Predictor:
         self.delta, self.size = delta, network.preprocessing.size
         shape = TaskShape(1, len(delta.class_names))
         working = WorkingCopy(apply(network, delta))
-        program = compile_training(working.network, FORWARD_ONLY, ONE_PICTURE, shape)
+        program = compile_training(working.network, FORWARD_ONLY, ONE_IMAGE, shape)
         bind = Binder(program, Arena(program.nbytes), working, kernel_table.load(backend))
         self.arena, self.embedding_size = program.nbytes, network.embedding_size
         self._lane = query_lane(bind)
 
     def embed(
-        self, pictures: Pictures, augmentation: Callable[[int], Augmentation | None] = lambda i: None
+        self, images: Images, augmentation: Callable[[int], Augmentation | None] = lambda i: None
     ) -> np.ndarray:
-        """Embeddings (n, d) of pictures, each augmented by `augmentation(i)`."""
-        out = np.empty((len(pictures), self.embedding_size), np.float32)
+        """Embeddings (n, d) of images, each augmented by `augmentation(i)`."""
+        out = np.empty((len(images), self.embedding_size), np.float32)
         with one_thread():
-            for i in range(len(pictures)):
-                np.copyto(self._lane.prefix.picture, pictures.picture(i, self.size))
+            for i in range(len(images)):
+                np.copyto(self._lane.prefix.image, images.image(i, self.size))
                 out[i] = self._lane.embed(augmentation(i))
         return out
 
-    def logits(self, pictures: Pictures) -> np.ndarray:
+    def logits(self, images: Images) -> np.ndarray:
         """(n, way) logits of the delta's head, before its temperature."""
-        return self.delta.head.logits(self.embed(pictures))
+        return self.delta.head.logits(self.embed(images))
 
-    def probabilities(self, pictures: Pictures) -> np.ndarray:
+    def probabilities(self, images: Images) -> np.ndarray:
         """(n, way) calibrated class probabilities."""
-        return self.delta.head.probabilities(self.embed(pictures))
+        return self.delta.head.probabilities(self.embed(images))
 
 
-def one_picture(path) -> Pictures:
-    """The picture in a file, unlabelled."""
-    return Pictures(np.zeros(1, np.int32), (str(path),), lambda i, size: load_picture(path, size))
+def one_image(path) -> Images:
+    """The image in a file, unlabelled."""
+    return Images(np.zeros(1, np.int32), (str(path),), lambda i, size: load_image(path, size))

@@ -1,4 +1,4 @@
-"""Which support pictures and which views of them each training step looks at, and how far it goes."""
+"""Which support images and which views of them each training step looks at, and how far it goes."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from tinytrain.base.random_streams import rng_for
 from tinytrain.plan.costs import n_through
 from tinytrain.plan.recipe import Recipe, Resources
 
-# (view, picture): view 0 is the clean picture, others are augmented, those below 0 for a head alone.
+# (view, image): view 0 is the clean image, others are augmented, those below 0 for a head alone.
 Item = tuple[int, int]
 
 
 def views(resources: Resources, number: int, count: int, rng: np.random.Generator) -> list[int]:
-    """A view for each of `count` pictures in step `number`: a cached one, or a fresh one for this step."""
+    """A view for each of `count` images in step `number`: a cached one, or a fresh one for this step."""
     if resources.sets >= 2:
         return [int(v) for v in rng.integers(1, resources.sets, count)]
     return [number] * count
@@ -22,14 +22,14 @@ def step_items(
 ) -> tuple[list[Item], list[Item]]:
     """Clean support items and pseudo-queries of step `number`.
 
-    All support pictures where the plan has room for them, else a random subset with as many pictures
+    All support images where the plan has room for them, else a random subset with as many images
     of each class as possible and at least one.
     """
-    pictures = range(len(labels))
+    images = range(len(labels))
     if resources.step_support < len(labels):
-        pictures = balanced_subset(labels, resources.step_support, rng)
-    drawn = views(resources, number, len(pictures), rng)
-    return [(0, i) for i in pictures], list(zip(drawn, pictures, strict=True))
+        images = balanced_subset(labels, resources.step_support, rng)
+    drawn = views(resources, number, len(images), rng)
+    return [(0, i) for i in images], list(zip(drawn, images, strict=True))
 
 
 def rate_factor(recipe: Recipe, sets: int, number: int) -> float:
@@ -43,7 +43,7 @@ def rate_factor(recipe: Recipe, sets: int, number: int) -> float:
 def through_items(
     recipe: Recipe, labels: np.ndarray, support: list[Item], seed: int, number: int
 ) -> list[int]:
-    """Positions in `support` of the pictures through which step `number` sends the gradient.
+    """Positions in `support` of the images through which step `number` sends the gradient.
 
     As many of each class as possible.
     """
@@ -54,19 +54,19 @@ def through_items(
 
 
 def balanced_subset(labels: np.ndarray, size: int, rng: np.random.Generator) -> list[int]:
-    """`size` picture indices in rising order, dealt out class by class in random order."""
+    """`size` image indices in rising order, dealt out class by class in random order."""
     rank = _rank(labels, rng.permutation(len(labels)))
     turn = np.lexsort((rng.permutation(len(labels)), rank))
     return sorted(int(i) for i in turn[:size])
 
 
 def dealt(labels: np.ndarray) -> np.ndarray:
-    """Picture indices class by class in turn, so that every stretch of them holds all classes alike."""
+    """Image indices class by class in turn, so that every stretch of them holds all classes alike."""
     return np.lexsort((labels, _rank(labels, np.arange(len(labels)))))
 
 
 def _rank(labels: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """How many pictures of its class come before each picture in `order`."""
+    """How many images of its class come before each image in `order`."""
     rank = np.empty(len(labels), int)
     for label in np.unique(labels):
         members = order[labels[order] == label]

@@ -9,7 +9,7 @@ import numpy as np
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Slice, trained_slices
 from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
-from tinytrain.episode.episode import Episode, Pictures
+from tinytrain.episode.episode import Episode, Images
 from tinytrain.heads.classifier import Batch, Batches, Head, HeadArrays, class_means, fit_head, packed
 from tinytrain.heads.leave_one_out import COLUMNS, measure
 from tinytrain.kernels.rows import multiply_rows
@@ -21,7 +21,7 @@ from tinytrain.runtime.schedule import Item, dealt, rate_factor, step_items, thr
 from tinytrain.runtime.trainer import Trainer
 from tinytrain.runtime.worker import query_lane
 
-HEAD_PICTURES = 250  # embeddings a head is fitted to, where they must be computed for it alone
+HEAD_IMAGES = 250  # embeddings a head is fitted to, where they must be computed for it alone
 
 Progress = Callable[[str, int, int, float | None], None]
 
@@ -29,7 +29,7 @@ Progress = Callable[[str, int, int, float | None], None]
 def augmentation_of(
     episode: Episode, size: int, seed: int, ranges: Ranges = USUAL
 ) -> Callable[[int, int], Augmentation | None]:
-    """Augmentation of view v of support picture i: the same draw whenever it is asked for.
+    """Augmentation of view v of support image i: the same draw whenever it is asked for.
 
     `ranges` are those of pseudo-queries; views below 0 are usual ones.
     """
@@ -49,7 +49,7 @@ def reach(fit: Fit) -> Ranges:
 
 
 def head_views(fit: Fit, kind: str, n_support: int) -> range:
-    """Views of every support picture that a head of this kind is fitted to, the clean one last.
+    """Views of every support image that a head of this kind is fitted to, the clean one last.
 
     Cached ones, or usual ones made for it.
     """
@@ -58,7 +58,7 @@ def head_views(fit: Fit, kind: str, n_support: int) -> range:
         return range(1)
     if sets >= 2:
         return range(sets - 1, -1, -1)
-    return range(-max(1, min(fit.recipe.views, HEAD_PICTURES // n_support)), 1)
+    return range(-max(1, min(fit.recipe.views, HEAD_IMAGES // n_support)), 1)
 
 
 class Session:
@@ -83,14 +83,14 @@ class Session:
         )
         self.array = self.trainer.bind.array
         self._predictor = query_lane(self.trainer.bind)
-        # View and first picture of the unit embeddings in the buffer for those of the support.
+        # View and first image of the unit embeddings in the buffer for those of the support.
         self._at_hand: tuple[int, int] | None = None
 
     def _read(self, i: int) -> np.ndarray:
-        """Support picture i; behind the last of them come the query pictures."""
+        """Support image i; behind the last of them come the query images."""
         support, query = self.episode.support, self.episode.query
         side, k = (support, i) if i < len(support) else (query, i - len(support))
-        return side.picture(k, self.size)
+        return side.image(k, self.size)
 
     def close(self) -> None:
         self.trainer.close()
@@ -170,7 +170,7 @@ class Session:
         return trained_slices(self.trainer.changed, self.trainer.working, self.array("result"))
 
     def _measured(self, left_out: str, means: np.ndarray) -> Iterator[Batch]:
-        """Batches of the clean pictures, measured against the class means on the way."""
+        """Batches of the clean images, measured against the class means on the way."""
         trainer = self.trainer
         for chosen, (embeddings, labels) in zip(self._stretches(), self._unit(0), strict=True):
             rows = np.empty((len(labels), COLUMNS), np.float32)
@@ -194,7 +194,7 @@ class Session:
         return out
 
     def _stretches(self) -> Iterator[np.ndarray]:
-        """Indices of all support pictures, as many at a time as there is room for embeddings."""
+        """Indices of all support images, as many at a time as there is room for embeddings."""
         size = len(self.trainer.support)
         return (self.dealt[first : first + size] for first in range(0, len(self.dealt), size))
 
@@ -221,7 +221,7 @@ class Session:
         return losses
 
     def _unlabelled(self, number: int) -> list[Item]:
-        """Query pictures that step `number` looks at without their labels: all, or some at random."""
+        """Query images that step `number` looks at without their labels: all, or some at random."""
         first, task = len(self.labels), self.fit.program.detail["task"]
         count = n_unlabelled(self.fit.recipe, self.fit.resources, task)
         if not count:
@@ -249,10 +249,10 @@ class Session:
 
     # ---- queries ---------------------------------------------------------------------------
 
-    def predict(self, labels: np.ndarray, pictures: Pictures, *heads: Head) -> None:
-        """`labels` (heads, n) that each head gives to pictures embedded by the network as it is now."""
-        for i in range(len(pictures)):
-            np.copyto(self._predictor.prefix.picture, pictures.picture(i, self.size))
+    def predict(self, labels: np.ndarray, images: Images, *heads: Head) -> None:
+        """`labels` (heads, n) that each head gives to images embedded by the network as it is now."""
+        for i in range(len(images)):
+            np.copyto(self._predictor.prefix.image, images.image(i, self.size))
             embedding = self._predictor.embed()
             for head, found in zip(heads, labels, strict=True):
                 found[i] = head.logits(embedding[None]).argmax()

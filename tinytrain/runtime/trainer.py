@@ -1,6 +1,6 @@
 """Training by a Program whose calls were bound to the arena beforehand: from here on only kernels are called.
 
-Lanes are threads. Which picture lands in which micro-batch and partition is fixed by the plan,
+Lanes are threads. Which image lands in which micro-batch and partition is fixed by the plan,
 so the number of lanes changes the time and never a bit of the result.
 """
 
@@ -26,8 +26,8 @@ from tinytrain.runtime.worker import Lane, Prefix
 class Trainer:
     """One training run in one arena.
 
-    `read(i)` returns support picture i as uint8 (size, size, 3), and behind the last of them the query
-    pictures, where the recipe looks at these; `augmentation(view, i)` the
+    `read(i)` returns support image i as uint8 (size, size, 3), and behind the last of them the query
+    images, where the recipe looks at these; `augmentation(view, i)` the
     `Augmentation` of a view, None for view 0; `labels` is (n_support,) int32. `lanes` workers run
     at once, at most as many as the plan has lanes.
     """
@@ -77,7 +77,7 @@ class Trainer:
         array, r = self.bind.array, self.resources
         self.filler = Prefix(self.bind, "fill", "workspace (fill)") if r.sets else None
         self.cache = self.ranges = None
-        if r.sets:  # (set, picture, values); an array of its own for each would take 240 bytes of heap
+        if r.sets:  # (set, image, values); an array of its own for each would take 240 bytes of heap
             codes = array("cached features")
             self.cache = codes.reshape(*codes.shape[:2], -1)
         if "cached feature ranges" in self.program.buffers:
@@ -119,15 +119,15 @@ class Trainer:
             target, rows, columns[Columns(slot.layer)], values.reshape(slot.shape)
         )  # fmt: skip
 
-    # ---- pictures and features -------------------------------------------------------------
+    # ---- images and features -------------------------------------------------------------
 
     def fill(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Run the frozen part over every support picture and view that the plan caches."""
+        """Run the frozen part over every support image and view that the plan caches."""
         if not self.resources.sets:
             return
         prefix = self.filler
         for i in range(len(self.labels)):
-            np.copyto(prefix.picture, self.read(i))
+            np.copyto(prefix.image, self.read(i))
             for view in range(self.resources.sets):
                 self._store(view, i, prefix.features(self.augmentation(view, i)))
             if progress:
@@ -148,13 +148,13 @@ class Trainer:
             else:
                 np.copyto(target, self.cache[view, i])
             return
-        np.copyto(lane.prefix.picture, self.read(i))
+        np.copyto(lane.prefix.image, self.read(i))
         np.copyto(target, lane.prefix.features(self.augmentation(view, i)).reshape(-1))
 
     # ---- passes -------------------------------------------------------------------------------
 
     def _on_lanes(self, lanes: list[Lane], work: Callable[[Lane, list], None], count: int) -> None:
-        """work(lane, micro-batches) for every lane's partition of `count` pictures."""
+        """work(lane, micro-batches) for every lane's partition of `count` images."""
         shares = zip(lanes, partition(count, len(lanes), self.resources.micro), strict=True)
         self.others.run([partial(work, lane, batches) for lane, batches in shares])
 
@@ -186,7 +186,7 @@ class Trainer:
     def set_prototypes(self, labels: np.ndarray) -> None:
         """Class means of the support embeddings of this step.
 
-        Where the step sees only some pictures of a class, their mean replaces that share of the
+        Where the step sees only some images of a class, their mean replaces that share of the
         prototype and the rest of it stays.
         """
         self.sums.fill(0)
@@ -248,8 +248,8 @@ class Trainer:
     ) -> float:
         """Step `number` (from 1) on clean support items and pseudo-queries; the mean loss before it.
 
-        `unlabelled` are query pictures, for a recipe with `entropy`. `through`: positions in `support` of the
-        pictures through which the gradient of the prototypes goes; None for all. Without effect on a recipe
+        `unlabelled` are query images, for a recipe with `entropy`. `through`: positions in `support` of the
+        images through which the gradient of the prototypes goes; None for all. Without effect on a recipe
         whose prototypes are constant.
         """
         loss = self.compute_gradients(support, queries, unlabelled, through)
@@ -296,7 +296,7 @@ class Trainer:
         return loss + self.recipe.entropy * float(self.loss[len(queries) :].mean()) if unlabelled else loss
 
     def _set_labels(self, items: Sequence[Item]) -> None:
-        """Labels of support pictures; those of others are unknown, 0 holds their place."""
+        """Labels of support images; those of others are unknown, 0 holds their place."""
         for k, (_, i) in enumerate(items):
             self.step_labels[k] = self.labels[i] if i < len(self.labels) else 0
 
@@ -314,7 +314,7 @@ class Trainer:
         return sorted(sorted(range(count), key=self.loss.__getitem__, reverse=True)[:keep])
 
     def _backward_support(self, support: Sequence[Item], through: Sequence[int], share: float) -> None:
-        """The gradient that reaches the support pictures through the prototypes.
+        """The gradient that reaches the support images through the prototypes.
 
         Those at the positions `through` also stand for the others of their class, and their classes for
         those of which none is among them.
@@ -334,7 +334,7 @@ class Trainer:
         self.backward(chosen, range(len(chosen)))
 
     def _stood_for(self, support: Sequence[Item], chosen: Sequence[Item]) -> np.ndarray:
-        """float32 (way,): by class, the share of the pictures of `support` that each of `chosen` is.
+        """float32 (way,): by class, the share of the images of `support` that each of `chosen` is.
 
         Times the share of the classes that are among them. 1 for a class that is not: nothing uses it.
         """

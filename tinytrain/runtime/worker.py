@@ -1,4 +1,4 @@
-"""Workers: the frozen part of the network for one picture, and what comes behind it for a few."""
+"""Workers: the frozen part of the network for one image, and what comes behind it for a few."""
 
 from collections.abc import Sequence
 
@@ -9,14 +9,14 @@ from tinytrain.runtime.bind import Binder, run
 
 
 class Prefix:
-    """The frozen part for one picture: decoded picture, augmented copy, features.
+    """The frozen part for one image: decoded image, augmented copy, features.
 
-    `unit` names its picture buffers, `workspace` the bytes it runs in.
+    `unit` names its image buffers, `workspace` the bytes it runs in.
     """
 
     def __init__(self, bind: Binder, unit: str, workspace: str):
-        self.picture = bind.array(f"picture ({unit})")
-        self.augmented = bind.array(f"augmented picture ({unit})")
+        self.image = bind.array(f"image ({unit})")
+        self.augmented = bind.array(f"augmented image ({unit})")
         self.kernels, self.calls, self.output = bind.kernels, (), self.augmented
         program = bind.program
         if "prefix" in program.segments:
@@ -24,11 +24,11 @@ class Prefix:
             self.calls, ((self.output,),) = bind.segment(program.segments["prefix"], workspace, views)
 
     def features(self, augmentation: Augmentation | None) -> np.ndarray:
-        """Features of the decoded picture, as it is or augmented; valid until the workspace is used again."""
+        """Features of the decoded image, as it is or augmented; valid until the workspace is used again."""
         if augmentation is None:
-            np.copyto(self.augmented, self.picture)
+            np.copyto(self.augmented, self.image)
         else:
-            self.kernels.augment(self.augmented, self.picture, *augmentation.arguments())
+            self.kernels.augment(self.augmented, self.image, *augmentation.arguments())
         run(self.calls)
         return self.output
 
@@ -48,11 +48,11 @@ class Lane:
             views[external["grad embedding"]] = self.grad_embedding
             views[external["gradients"]] = bind.array(f"gradients ({unit})")
         self.segments = {name: bind.segment(program.segments[name], workspace, views) for name in segments}
-        own = f"picture ({unit})" in program.buffers
+        own = f"image ({unit})" in program.buffers
         self.prefix = Prefix(bind, unit, workspace) if own else None
 
     def embed(self, augmentation: Augmentation | None = None) -> np.ndarray:
-        """Embedding (d,) of the picture in `prefix`, as it is or augmented; valid until the next call."""
+        """Embedding (d,) of the image in `prefix`, as it is or augmented; valid until the next call."""
         np.copyto(self.features[0], self.prefix.features(augmentation).reshape(self.features[0].shape))
         calls, (embedding,) = self.segments["embed 1"]
         run(calls)
@@ -60,5 +60,5 @@ class Lane:
 
 
 def query_lane(bind: Binder) -> Lane:
-    """The worker that looks at queries, one picture at a time."""
+    """The worker that looks at queries, one image at a time."""
     return Lane(bind, ["embed 1"], "queries", "queries")

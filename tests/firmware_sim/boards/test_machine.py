@@ -51,7 +51,7 @@ def test_macs_counted_while_running_are_those_of_the_plan(policy, memory):
 def test_loss_and_head_are_counted_apart_because_no_plan_counts_them(ran):
     machine, report = ran
     way, size, n = 3, report.network.embedding_size, len(report.episode.support)
-    # The probe compares each picture, alone, with every prototype: once for the loss, once for its gradient.
+    # The probe compares each image, alone, with every prototype: once for the loss, once for its gradient.
     assert machine.tally.total("probe").other_macs == 2 * n * way * size
     assert machine.tally.total("features").other_macs == 0
 
@@ -108,7 +108,7 @@ def bound(kernel_name, replacement):
     if kernel_name:
         setattr(table, kernel_name, machine._wrap(kernel_name, replacement))
     bind = Binder(program, GuardedArena(program.nbytes), WorkingCopy(toy_network()), table)
-    views = {program.externals["input"]: bind.array("augmented picture (fill)")}
+    views = {program.externals["input"]: bind.array("augmented image (fill)")}
     return machine, bind.segment(program.segments["prefix"], "workspace (fill)", views)[0]
 
 

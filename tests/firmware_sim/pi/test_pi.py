@@ -144,7 +144,7 @@ def test_without_its_tools_the_emulated_pi_is_skipped_with_a_code_of_its_own(tmp
 
 
 @pytest.mark.parametrize("queries", [2, 57])
-def test_the_job_adapts_to_the_pictures_that_were_drawn(tmp_path, queries):
+def test_the_job_adapts_to_the_images_that_were_drawn(tmp_path, queries):
     """Drawn once, read on both machines; as many as are asked for, also more than the usual 60."""
     script = {name: runpy.run_path(str(ROOT / f"firmware_sim/pi/{name}.py")) for name in ("photos", "job")}
     photos, per_class = str(tmp_path / "photos"), 5 + queries

@@ -18,7 +18,7 @@ from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.episode import run_episode
 from tinytrain.meta.bench.sampler import Sampler
 from tinytrain.meta.bench.statistics import mean_interval
-from tinytrain.pipeline.toy import toy_network, toy_pictures
+from tinytrain.pipeline.toy import toy_images, toy_network
 
 SAMPLERS = {
     "fixed": lambda dataset, index: sample_episode(dataset, 5, 5, 10, 0, index),
@@ -73,10 +73,10 @@ def test_support_and_query_of_our_samplers_are_apart():
                 require_apart(dataset, sample(dataset, index))
 
 
-def test_a_picture_on_both_sides_is_a_leak():
+def test_a_image_on_both_sides_is_a_leak():
     dataset, episode = made()
     leaking = replace(episode, query=episode.support)
-    with pytest.raises(InputError, match="12 pictures were drawn twice") as caught:
+    with pytest.raises(InputError, match="12 images were drawn twice") as caught:
         require_apart(dataset, leaking)
     assert caught.value.code == "leak"
 
@@ -89,17 +89,17 @@ def test_a_group_on_both_sides_is_a_leak():
     assert caught.value.code == "leak"
 
 
-def test_pictures_without_names_of_their_own_cannot_be_told_apart():
+def test_images_without_names_of_their_own_cannot_be_told_apart():
     _, episode = made()
     nameless = replace(frames(), names=("x",) * len(frames()))
-    with pytest.raises(InputError, match="320 pictures with 1 names"):
+    with pytest.raises(InputError, match="320 images with 1 names"):
         require_apart(nameless, episode)
 
 
 def toy_dataset():
-    """Ten classes of toy pictures that any network tells apart, twelve of each."""
+    """Ten classes of toy images that any network tells apart, twelve of each."""
     labels = np.repeat(np.arange(10, dtype=np.int32), 12)
-    looks = toy_pictures(labels, 0)
+    looks = toy_images(labels, 0)
     names = tuple(f"toy/{i}" for i in range(len(labels)))
     return Dataset("toy", labels, tuple("abcdefghij"), names, looks.read)
 

@@ -62,7 +62,7 @@ PLOTS = {
 
 
 @pytest.mark.parametrize("name", PLOTS)
-def test_no_two_texts_of_a_plot_overlap_and_none_leaves_the_picture(name):
+def test_no_two_texts_of_a_plot_overlap_and_none_leaves_the_image(name):
     svg = PLOTS[name]()
     root, found = ET.fromstring(svg), boxes(svg)
     assert len(found) > 3 or name == "nothing trained"

@@ -227,9 +227,9 @@ def test_the_report_is_one_page_that_loads_nothing_and_one_with_its_plots_beside
     links.feed(page)
     assert not links.found and page.count("<svg") == 2 * (3 * 3 + 1)
     text = (tmp_path / "out" / "report.md").read_text()
-    pictures = re.findall(r"\]\((\S+\.svg)\)", text)
-    assert len(set(pictures)) == page.count("<svg")
-    assert all((tmp_path / "out" / name).is_file() for name in pictures)
+    images = re.findall(r"\]\((\S+\.svg)\)", text)
+    assert len(set(images)) == page.count("<svg")
+    assert all((tmp_path / "out" / name).is_file() for name in images)
     assert sorted(result["files"]) == sorted(str(path) for path in (tmp_path / "out").iterdir())
     for wanted in ("What differs", "Traffic", "906", "mcunet-near minus mcunet-5fps", "95 %", "Student's t"):
         assert wanted in text and wanted.replace("'", "&#x27;") in page
@@ -254,7 +254,7 @@ def test_costs_stand_under_their_headings_with_their_units(tmp_path):
     assert row == {
         "policy": "full", "budget, bytes": "7,000,000", "arena, bytes": "1,234,567",
         "as published, MiB": "3.000", "equal batch 1, MiB": "2.000", "trained numbers": "4,321",
-        "backward MACs per picture": format_count(10**7), "per pseudo-query": "25.0 %",
+        "backward MACs per image": format_count(10**7), "per pseudo-query": "25.0 %",
         "total MACs": format_count(6 * 10**9), "seconds": "2.00",
     }  # fmt: skip
     assert "| mcunet-5fps: FullTrain / full | 906 | 3.00 | 44.9 | 10.00 |" in lines

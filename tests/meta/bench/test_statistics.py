@@ -43,7 +43,7 @@ def test_only_episodes_that_both_have_are_paired():
 
 
 def accuracies(rng, mean, n):
-    """(RUNS, n) accuracies of episodes whose difficulty varies, each judged by QUERIES pictures."""
+    """(RUNS, n) accuracies of episodes whose difficulty varies, each judged by QUERIES images."""
     difficulty = rng.beta(12 * mean, 12 * (1 - mean), (RUNS, n))
     return difficulty, rng.binomial(QUERIES, difficulty) / QUERIES
 

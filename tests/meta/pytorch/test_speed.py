@@ -12,7 +12,7 @@ from tinytrain.meta.pytorch.our_side import COUNT, Whole, support_episode
 from tinytrain.meta.pytorch.timing import Timing, alternately, in_turn
 from tinytrain.network.file import save_network
 from tinytrain.pipeline.toy import toy_network
-from tinytrain.plan.costs import full_backward_macs, picture_macs
+from tinytrain.plan.costs import full_backward_macs, image_macs
 from tinytrain.plan.recipe import Recipe, Update
 
 NETWORK = toy_network()
@@ -43,12 +43,12 @@ def test_a_forward_pass_executes_the_macs_of_the_network_and_a_full_step_those_o
 def test_torch_trains_whole_layers_where_we_train_channels():
     part, whole = ((Update(4, channels, bias=True),) for channels in ((0, 3), tuple(range(16))))
     trained = {4: True}
-    assert executed.torch_backward(NETWORK, trained, 4) == picture_macs(NETWORK, whole)
+    assert executed.torch_backward(NETWORK, trained, 4) == image_macs(NETWORK, whole)
     recipe = Recipe("toy", part, ((0.1, 0.1),), hard_share=0.6, steps=3)
-    one = NETWORK.macs + picture_macs(NETWORK, whole)
+    one = NETWORK.macs + image_macs(NETWORK, whole)
     assert executed.torch_plain(NETWORK, recipe, 10) == 3 * 20 * one
     suffix = sum(layer.macs for layer in NETWORK.layers[4:])
-    hard = 6 * (suffix + picture_macs(NETWORK, whole))
+    hard = 6 * (suffix + image_macs(NETWORK, whole))
     assert executed.torch_cached(NETWORK, recipe, 10, start=4) == 3 * (20 * suffix + hard)
     both = replace(recipe, step="both", through_share=0.3)
     assert executed.torch_cached(NETWORK, both, 10, start=4) == 3 * (20 * suffix + hard * 9 // 6)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from oracle import Oracle, gradients
-from toynets import pictures, rng, toy
+from toynets import images, rng, toy
 
 from tinytrain import kernels
-from tinytrain.episode.episode import Episode, Pictures
+from tinytrain.episode.episode import Episode, Images
 from tinytrain.meta.search.trady_layer_ranking import channel_norms, highest, layer_ranks
 from tinytrain.runtime.session import augmentation_of
 
@@ -24,13 +24,13 @@ def test_a_rank_is_the_gradient_norm_of_input_channels_over_the_numbers_they_tak
 
 
 def test_ranks_of_a_network_are_those_of_the_oracle_s_gradient():
-    network, images = toy("blocks"), pictures(6)
-    support = Pictures(LABELS, tuple("abcdef"), lambda i, size: images[i])
+    network, support_images = toy("blocks"), images(6)
+    support = Images(LABELS, tuple("abcdef"), lambda i, size: support_images[i])
     episode = Episode(support, support.take([]), ("x", "y", "z"))
-    draw, augmented = augmentation_of(episode, 16, 0), np.empty_like(images)
-    for i, picture in enumerate(images):
-        kernels.load("numba").augment(augmented[i], picture, *draw(1, i).arguments())
-    _, want = gradients(Oracle(network), images, LABELS, augmented, LABELS)
+    draw, augmented = augmentation_of(episode, 16, 0), np.empty_like(support_images)
+    for i, image in enumerate(support_images):
+        kernels.load("numba").augment(augmented[i], image, *draw(1, i).arguments())
+    _, want = gradients(Oracle(network), support_images, LABELS, augmented, LABELS)
     exact = [channel_norms(x, g).sum() for x, g in zip(network.layers, want.weights, strict=True)]
     np.testing.assert_allclose(layer_ranks(network, episode), exact, rtol=1e-4)
 

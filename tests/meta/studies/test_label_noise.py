@@ -35,7 +35,7 @@ def test_so_many_labels_are_wrong_and_every_class_keeps_one_of_its_own(pattern, 
             assert ((wrong - labels)[changed] % 5 == 1).all()
 
 
-def test_an_outlier_is_one_picture_whose_class_is_another_or_none_of_the_episode(arguments):
+def test_an_outlier_is_one_image_whose_class_is_another_or_none_of_the_episode(arguments):
     args, dataset = noise.parser().parse_args(arguments), open_dataset("signs")
     for kind in noise.OUTLIERS:
         for index in range(10):

@@ -1,4 +1,4 @@
-"""Views of pictures, held-out classes and batches."""
+"""Views of images, held-out classes and batches."""
 
 import numpy as np
 import pytest
@@ -27,38 +27,38 @@ def test_a_crop_has_the_share_of_the_area_that_was_asked_for():
         assert 0.2 * 600 - 1e-6 <= (right - x) * (lower - y) <= 0.6 * 600 + 1e-6
 
 
-def test_without_variation_a_picture_stays_as_it_is():
-    (picture,) = toynets.pictures(1)
+def test_without_variation_a_image_stays_as_it_is():
+    (image,) = toynets.images(1)
     box = crop_box(rng_for(0), 16, 16, (1.0, 1.0))
     assert box == (0, 0, 16, 16)
-    np.testing.assert_array_equal(view(picture, rng_for(0), 16, PLAIN, may_flip=True), picture)
+    np.testing.assert_array_equal(view(image, rng_for(0), 16, PLAIN, may_flip=True), image)
 
 
-def test_a_grey_picture_becomes_three_equal_planes():
-    grey = toynets.pictures(1)[0, ..., 0]
+def test_a_grey_image_becomes_three_equal_planes():
+    grey = toynets.images(1)[0, ..., 0]
     np.testing.assert_array_equal(
         view(np.ascontiguousarray(grey), rng_for(0), 16, PLAIN, False)[..., 1], grey
     )
 
 
 def test_only_domains_that_allow_it_are_mirrored():
-    (picture,) = toynets.pictures(1)
+    (image,) = toynets.images(1)
     looks = Looks(crop=(1.0, 1.0), jitter=0.0, domain=0.0)
     found = [
-        {view(picture, rng_for(k), 16, looks, may_flip).tobytes() for k in range(20)}
+        {view(image, rng_for(k), 16, looks, may_flip).tobytes() for k in range(20)}
         for may_flip in (False, True)
     ]
     assert [len(f) for f in found] == [1, 2]
-    assert np.ascontiguousarray(picture[:, ::-1]).tobytes() in found[1]
+    assert np.ascontiguousarray(image[:, ::-1]).tobytes() in found[1]
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_changes_of_domain_keep_shape_and_type_and_change_something(name):
-    pictures = toynets.pictures(3)
-    changed = change(rng_for(1), Looks(domain=1.0, transforms=(name,)))(pictures)
-    assert (changed.shape, changed.dtype) == (pictures.shape, np.uint8)
-    assert (changed != pictures).any()
-    alone = change(rng_for(1), Looks(domain=1.0, transforms=(name,)))(pictures[1:2])
+    images = toynets.images(3)
+    changed = change(rng_for(1), Looks(domain=1.0, transforms=(name,)))(images)
+    assert (changed.shape, changed.dtype) == (images.shape, np.uint8)
+    assert (changed != images).any()
+    alone = change(rng_for(1), Looks(domain=1.0, transforms=(name,)))(images[1:2])
     np.testing.assert_array_equal(changed[1:2], alone)
 
 
@@ -72,7 +72,7 @@ def test_held_out_classes_are_never_trained_on(source):
     assert len(source.train.class_names) == len(source.held_out.class_names) * 2 == 4
 
 
-def test_a_picture_is_read_once_and_grey_ones_take_a_third(tmp_path):
+def test_a_image_is_read_once_and_grey_ones_take_a_third(tmp_path):
     dataset = folder_dataset(toyruns.folder(tmp_path / "d"))
     reads = []
     spied = subset(dataset, range(2))
@@ -86,7 +86,7 @@ def test_a_picture_is_read_once_and_grey_ones_take_a_third(tmp_path):
     assert reads == [3]
 
 
-def test_a_subset_keeps_pictures_with_their_classes(tmp_path):
+def test_a_subset_keeps_images_with_their_classes(tmp_path):
     dataset = folder_dataset(toyruns.folder(tmp_path / "d"))
     few = subset(dataset, [4, 1])
     assert few.class_names == (dataset.class_names[4], dataset.class_names[1])
@@ -101,6 +101,6 @@ def test_batches_depend_on_their_number_alone(tmp_path):
     again, _ = toyruns.task(tmp_path)
     task.batch(0)
     first, second = task.batch(3), again.batch(3)
-    np.testing.assert_array_equal(first.pictures, second.pictures)
+    np.testing.assert_array_equal(first.images, second.images)
     np.testing.assert_array_equal(first.labels, second.labels)
-    assert (task.batch(4).pictures != first.pictures).any()
+    assert (task.batch(4).images != first.images).any()

@@ -96,7 +96,7 @@ def test_the_gradient_of_a_step_is_that_of_the_engine(tmp_path):
     resources = Resources(sets=0, micro=1, partitions=1, step_support=n, step_queries=len(labels) - n)
     program = compile_training(network, recipe, resources, TaskShape(len(labels), 3))
     trainer = Trainer(
-        program, Arena(program.nbytes), WorkingCopy(network), kernels.load(), lambda i: batch.pictures[i],
+        program, Arena(program.nbytes), WorkingCopy(network), kernels.load(), lambda i: batch.images[i],
         lambda view, i: None, labels,
     )  # fmt: skip
     trainer.start()
@@ -119,7 +119,7 @@ def test_a_step_along_the_gradient_changes_the_loss_by_it(tmp_path):
 
 
 def test_padding_to_whole_micro_batches_adds_nothing():
-    network, images = toynets.toy(), toynets.pictures(7)
+    network, images = toynets.toy(), toynets.images(7)
     wholes = [Whole(network, 7, micro=m) for m in (1, 5)]
     g = embeddings(8, 7, network.embedding_size)
     for whole in wholes:
@@ -144,7 +144,7 @@ def test_the_gradients_of_inner_outputs_in_units_of_their_spread():
 
 @pytest.mark.parametrize("kind", ["blocks", "headed"])
 def test_parts_apart_compute_from_their_own_inputs_and_keep_their_gradients(kind):
-    network, images = toynets.toy(kind), toynets.pictures(4)
+    network, images = toynets.toy(kind), toynets.images(4)
     inner = block_ends(network.layers)
     together, apart = (Whole(network, 4, micro=3, inner=inner, apart=a) for a in (False, True))
     _, *between = together.outputs(images)
@@ -167,7 +167,7 @@ def test_parts_apart_compute_from_their_own_inputs_and_keep_their_gradients(kind
 @pytest.mark.parametrize("kind", ["blocks", "headed"])
 def test_inner_outputs_are_the_oracles_and_the_gradient_reaches_every_layer_below_them(kind):
     """The gradient of sum(c * y) over embeddings and inner outputs, by differences along it."""
-    network, images = toynets.toy(kind), toynets.pictures(4)
+    network, images = toynets.toy(kind), toynets.images(4)
     inner, oracle = block_ends(network.layers), Oracle(network)
     whole = Whole(network, 4, micro=2, inner=inner)
     outputs = whole.forward(images)
@@ -187,7 +187,7 @@ def test_inner_outputs_are_the_oracles_and_the_gradient_reaches_every_layer_belo
 
 
 def test_lanes_do_not_change_a_bit():
-    network, images = toynets.toy(), toynets.pictures(12)
+    network, images = toynets.toy(), toynets.images(12)
     wholes = [Whole(network, 12, micro=2, lanes=n) for n in (1, 2)]
     g = embeddings(9, 12, network.embedding_size)
     for whole in wholes:

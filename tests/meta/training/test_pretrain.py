@@ -51,23 +51,23 @@ def test_teacher_embeddings_are_centred_by_a_fixed_mean(tmp_path):
     task, _ = toyruns.task(
         tmp_path, "pretrain", teacher=TEACHER, architecture=shape, augmentation={"domain": 0.0}
     )
-    pictures = np.concatenate([task.batch(k).pictures for k in range(20)])
-    (wanted,) = task.teacher(pictures)
+    images = np.concatenate([task.batch(k).images for k in range(20)])
+    (wanted,) = task.teacher(images)
     raw = wanted + task.teacher.mean
     assert np.linalg.norm(wanted.mean(axis=0)) < 0.2 * np.linalg.norm(raw.mean(axis=0))
-    np.testing.assert_array_equal(task.teacher(pictures[:3])[0], wanted[:3])
+    np.testing.assert_array_equal(task.teacher(images[:3])[0], wanted[:3])
 
 
 def bottleneck_teacher():
     """A teacher of inverted bottlenecks, the kind that `architecture` makes."""
-    return initial_network(9, toynets.pictures(8), architecture(16, 4, EQUAL), {})
+    return initial_network(9, toynets.images(8), architecture(16, 4, EQUAL), {})
 
 
 def inner_errors(task) -> list[float]:
-    """Mean squared error of each block in units of the teacher's spread, on fixed pictures."""
-    pictures = task.batch(0).pictures
-    _, *found = task.whole.forward(pictures)
-    _, *wanted = task.teacher(pictures)
+    """Mean squared error of each block in units of the teacher's spread, on fixed images."""
+    images = task.batch(0).images
+    _, *found = task.whole.forward(images)
+    _, *wanted = task.teacher(images)
     spreads = [spread for _, spread in task.teacher.spreads]
     return [losses.inner_loss([y], [t], [s], 1.0)[0] for y, t, s in zip(found, wanted, spreads, strict=True)]
 
@@ -76,7 +76,7 @@ def test_every_block_starts_with_the_spread_of_the_teachers_and_follows_it(tmp_p
     changes = {"inner": 1.0, "steps": 60, "optimizer": FAST, "batch": 12}
     changes["architecture"] = {"size": 16, "stem": 4, "blocks": EQUAL}
     run = toyruns.run(tmp_path, kind="pretrain", **changes, teacher_network=bottleneck_teacher())
-    _, *outputs = run.task.whole.forward(run.task.batch(0).pictures)
+    _, *outputs = run.task.whole.forward(run.task.batch(0).images)
     for y, (_, spread) in zip(outputs, run.task.teacher.spreads, strict=True):
         assert 1 / 3 < float(np.median(y.std(axis=(0, 1, 2)) / spread)) < 3
     before = inner_errors(run.task)

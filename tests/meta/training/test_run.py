@@ -212,9 +212,9 @@ def test_the_meta_dataset_sampler_trains_too(tmp_path):
     assert run().steps == 2
 
 
-def embedded(task, values, pictures):
+def embedded(task, values, images):
     task.whole.values = values[: task.size]
-    return task.whole.embed(pictures)
+    return task.whole.embed(images)
 
 
 def test_staying_close_to_the_start_keeps_the_embeddings_closer(tmp_path):
@@ -222,8 +222,8 @@ def test_staying_close_to_the_start_keeps_the_embeddings_closer(tmp_path):
     for k, weight in enumerate((0.0, 100.0)):
         run = toyruns.run(tmp_path, f"net{k}", distillation=weight, episodes=12, weights="float32")
         run()
-        pictures = run.task.batch(0).pictures
-        before, after = (embedded(run.task, v, pictures) for v in (run.task.first, run.state.values))
+        images = run.task.batch(0).images
+        before, after = (embedded(run.task, v, images) for v in (run.task.first, run.state.values))
         before, after = (e / np.linalg.norm(e, axis=1, keepdims=True) for e in (before, after))
         moved.append(float((1 - (before * after).sum(axis=1)).mean()))
     assert moved[1] < moved[0]

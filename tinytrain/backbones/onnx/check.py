@@ -7,12 +7,12 @@ from tinytrain.backbones.onnx.reading import Graph, need_onnx
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
-from tinytrain.episode.episode import Pictures
+from tinytrain.episode.episode import Images
 from tinytrain.heads.classifier import Head
 from tinytrain.network.network import Network
 from tinytrain.runtime.predict import Predictor
 
-PICTURES = 4
+IMAGES = 4
 TOLERANCE = 1e-4  # of the length of an embedding
 
 
@@ -21,15 +21,15 @@ class SkippedError(Exception):
 
 
 def compare(imported: Imported) -> float:
-    """Largest difference between the embeddings of random pictures, relative to their length.
+    """Largest difference between the embeddings of random images, relative to their length.
 
     Raises InputError ``onnx-mismatch`` above 1e-4, and SkippedError where onnxruntime is missing or does
     not read the file.
     """
     network = imported.network
-    pictures = random_pictures(network.preprocessing.size)
-    theirs = _runtime_embeddings(imported.graph, imported.embedding, as_input(network, pictures))
-    difference = largest_difference(embeddings(network, pictures), theirs)
+    images = random_images(network.preprocessing.size)
+    theirs = _runtime_embeddings(imported.graph, imported.embedding, as_input(network, images))
+    difference = largest_difference(embeddings(network, images), theirs)
     if not difference <= TOLERANCE:  # NaN counts as different
         raise InputError(
             "onnx-mismatch",
@@ -39,30 +39,27 @@ def compare(imported: Imported) -> float:
     return difference
 
 
-def random_pictures(size: int) -> np.ndarray:
+def random_images(size: int) -> np.ndarray:
     """(n, size, size, 3) uint8, the same every time."""
     return np.stack(
-        [
-            rng_for(0, "onnx check", i).integers(0, 256, (size, size, 3), dtype=np.uint8)
-            for i in range(PICTURES)
-        ]
+        [rng_for(0, "onnx check", i).integers(0, 256, (size, size, 3), dtype=np.uint8) for i in range(IMAGES)]
     )
 
 
-def as_input(network: Network, pictures: np.ndarray) -> np.ndarray:
-    """Pictures as the ONNX model takes them: (n, 3, rows, columns) float32."""
-    values = (pictures - np.float32(network.preprocessing.mean)) * np.float32(network.preprocessing.scale)
+def as_input(network: Network, images: np.ndarray) -> np.ndarray:
+    """Images as the ONNX model takes them: (n, 3, rows, columns) float32."""
+    values = (images - np.float32(network.preprocessing.mean)) * np.float32(network.preprocessing.scale)
     return np.ascontiguousarray(values.transpose(0, 3, 1, 2))
 
 
-def embeddings(network: Network, pictures: np.ndarray) -> np.ndarray:
+def embeddings(network: Network, images: np.ndarray) -> np.ndarray:
     """(n, d) embeddings by the kernels that adaptation uses, through a delta that changes nothing."""
     empty = np.zeros((2, network.embedding_size), np.float32)
     head = Head("cosine", empty, np.zeros(2, np.float32), empty, np.ones(2, np.float32))
     delta = Delta(network.digest, network.name, (), head, ("a", "b"), {})
-    labels = np.zeros(len(pictures), np.int32)
-    names = tuple(f"random {i}" for i in range(len(pictures)))
-    return Predictor(network, delta).embed(Pictures(labels, names, lambda i, size: pictures[i]))
+    labels = np.zeros(len(images), np.int32)
+    names = tuple(f"random {i}" for i in range(len(images)))
+    return Predictor(network, delta).embed(Images(labels, names, lambda i, size: images[i]))
 
 
 def largest_difference(ours: np.ndarray, theirs: np.ndarray) -> float:
@@ -71,7 +68,7 @@ def largest_difference(ours: np.ndarray, theirs: np.ndarray) -> float:
     return float((np.linalg.norm(ours - theirs, axis=1) / np.where(lengths > 0, lengths, 1)).max())
 
 
-def _runtime_embeddings(graph: Graph, embedding: str, pictures: np.ndarray) -> np.ndarray:
+def _runtime_embeddings(graph: Graph, embedding: str, images: np.ndarray) -> np.ndarray:
     """(n, d) values of the tensor `embedding`. Raises SkippedError."""
     try:
         import onnxruntime
@@ -84,13 +81,13 @@ def _runtime_embeddings(graph: Graph, embedding: str, pictures: np.ndarray) -> n
         session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         batch = graph.shape[0] or 1
         rows = [
-            session.run([embedding], {graph.input: np.repeat(picture[None], batch, axis=0)})[0][0]
-            for picture in pictures
+            session.run([embedding], {graph.input: np.repeat(image[None], batch, axis=0)})[0][0]
+            for image in images
         ]
     except Exception as error:  # onnxruntime has errors of its own, without a common base
         reason = one_line(error, 200) or type(error).__name__
         raise SkippedError(f"onnxruntime cannot run the file: {reason}") from error
-    return np.stack(rows).reshape(len(pictures), -1)
+    return np.stack(rows).reshape(len(images), -1)
 
 
 def with_output(data: bytes, tensor: str) -> bytes:

@@ -37,7 +37,7 @@ def import_onnx(
     scale: float = Preprocessing.scale,
     size: int | None = None,
 ) -> Imported:
-    """Network of the ONNX model `path`, named after the file; pictures become ``(uint8 - mean) * scale``.
+    """Network of the ONNX model `path`, named after the file; images become ``(uint8 - mean) * scale``.
 
     `size` is needed only where the file leaves the size of its input open. Raises InputError: a code of
     `read_onnx`, `Walk` or `check_network`, ``onnx-size``, or ``onnx-unsupported``, which names every node in
@@ -60,14 +60,14 @@ def import_onnx(
 
 
 def _side(graph: Graph, size: int | None, source: str) -> int:
-    """Side of the square picture: what the file says, or else `size`."""
+    """Side of the square image: what the file says, or else `size`."""
     stated = {side for side in graph.shape[2:] if side is not None}
     if not stated and size is None:
         raise InputError("onnx-size", f"{source} leaves the size of its input open; give --size PIXELS")
     if len(stated | {size} - {None}) != 1:
         raise InputError(
             "onnx-size",
-            f"{source} takes pictures of {' x '.join(str(side or 'any') for side in graph.shape[2:])}"
+            f"{source} takes images of {' x '.join(str(side or 'any') for side in graph.shape[2:])}"
             f"{f', --size says {size}' if size else ''}; supported are squares of one size",
         )
     return (stated or {size}).pop()

@@ -17,10 +17,10 @@ from tinytrain.network.validation import MAX_LAYERS
 # Numbers that all operations together may read: those of the largest network file. A file can hold one array
 # and thousands of operations that read it, each of which has weights of its own in a network.
 MAX_NUMBERS = MAX_FILE // 4
-PICTURE = -1  # stands for the convolution before the first
+IMAGE = -1  # stands for the convolution before the first
 # What a value is called in messages, by stage.
 DESCRIBED = {
-    "picture": "the picture",
+    "picture": "the image",
     "linear": "a convolution",
     "relu6": "a ReLU6",
     "sum": "a residual addition",
@@ -68,18 +68,18 @@ class Part:
 
 
 class Walk:
-    """A graph followed from its picture of `size` x `size`.
+    """A graph followed from its image of `size` x `size`.
 
     Afterwards `parts` are its convolutions, `problems` the (node, why) that are in the way, `pooled` the
     name of the embedding or None, and `dropped` the nodes of the classifier. `operations` maps the name of
-    an operation to its function (walk, node) -> Value, or None where no picture comes out.
+    an operation to its function (walk, node) -> Value, or None where no image comes out.
 
     Raises InputError ``onnx-too-large`` if the network would have more layers or numbers than its file can.
     """
 
     def __init__(self, graph: Graph, size: int, operations: dict):
         self.source, self.constants = graph.source, dict(graph.constants)
-        self.values = {graph.input: Value(PICTURE, "picture", 3, (size, size))}
+        self.values = {graph.input: Value(IMAGE, "picture", 3, (size, size))}
         self.readers: dict[str, int] = {}
         for node in graph.nodes:
             for name in node.inputs:
@@ -111,7 +111,7 @@ class Walk:
         if name in self.values:
             return self.values[name]
         if name in self.constants or not name:
-            raise UnsupportedError(f"input {position} is not computed from the picture")
+            raise UnsupportedError(f"input {position} is not computed from the image")
         raise UnknownError
 
     def newest(self, node: Node, position: int = 0, stages: tuple[str, ...] = ("linear",)) -> Value:

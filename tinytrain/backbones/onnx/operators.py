@@ -6,7 +6,7 @@ comes out. Raises UnsupportedError with the reason, or UnknownError (see `tinytr
 
 import numpy as np
 
-from tinytrain.backbones.onnx.graph import DESCRIBED, PICTURE, Part, Value, Walk
+from tinytrain.backbones.onnx.graph import DESCRIBED, IMAGE, Part, Value, Walk
 from tinytrain.backbones.onnx.reading import Node, UnsupportedError
 from tinytrain.backbones.onnx.tail import TAIL, tail
 
@@ -55,7 +55,7 @@ def _filters(walk: Walk, node: Node) -> tuple[np.ndarray, np.ndarray, int, int]:
 
 def _kind(value: Value, kernel: int, stride: int, groups: int) -> str:
     """Kind of our layer for a convolution of `value`."""
-    if value.part == PICTURE:
+    if value.part == IMAGE:
         if groups != 1 or kernel not in STEM_KERNELS:
             raise UnsupportedError(f"the first one must be dense with a kernel of {STEM_KERNELS}")
         return "conv"
@@ -130,7 +130,7 @@ def add(walk: Walk, node: Node) -> Value:
     position = int(values[1].part > values[0].part)
     newer, older = walk.newest(node, position), values[1 - position]
     part = walk.parts[newer.part]
-    if newer.part == older.part or older.part == PICTURE or part.kind != "pointwise":
+    if newer.part == older.part or older.part == IMAGE or part.kind != "pointwise":
         raise UnsupportedError(
             "it does not add the input of a block to the block's last pointwise convolution"
         )

@@ -174,7 +174,7 @@ def _input(onnx, graph, constants: dict, source: str) -> tuple[str, tuple[int | 
     """Name and shape of the one input that is no constant."""
     inputs = [value for value in graph.input if _text(value.name) not in constants]
     if len(inputs) != 1:
-        raise InputError("onnx-input", f"{source} has {len(inputs)} inputs; supported is one, the picture")
+        raise InputError("onnx-input", f"{source} has {len(inputs)} inputs; supported is one, the image")
     tensor = inputs[0].type.tensor_type
     shape = tuple(d.dim_value if d.dim_value > 0 else None for d in tensor.shape.dim)
     if tensor.elem_type != onnx.TensorProto.FLOAT or len(shape) != 4 or shape[1] not in (3, None):

@@ -53,7 +53,7 @@ def tail(walk: Walk, node: Node) -> Value:
         if stage not in ("pooled", "tail"):
             raise UnsupportedError(f"it follows {DESCRIBED[stage]}, not the pooling at the end")
     if not stages:
-        raise UnsupportedError("it is not computed from the picture")
+        raise UnsupportedError("it is not computed from the image")
     if node.op in LINEAR and any(other.op in LINEAR for other in walk.dropped):
         raise UnsupportedError("it is a second linear layer behind the pooling; supported is one classifier")
     if node.op in LINEAR or node.op in ("Add", "Softmax", "LogSoftmax"):

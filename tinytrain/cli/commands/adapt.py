@@ -1,4 +1,4 @@
-"""``tinytrain adapt``: from pictures to a delta and a report."""
+"""``tinytrain adapt``: from images to a delta and a report."""
 
 import os
 
@@ -19,7 +19,7 @@ from tinytrain.cli.commands.common import (
     skipped_files,
 )
 
-DESCRIPTION = "Adapt a network to a few labelled pictures per class, inside a hard memory budget."
+DESCRIPTION = "Adapt a network to a few labelled images per class, inside a hard memory budget."
 EXAMPLES = """\
   tinytrain adapt --shots 5 --budget 1MB
   tinytrain adapt photos/ --backbone net.safetensors --out mine.safetensors
@@ -29,7 +29,7 @@ EXAMPLES = """\
   tinytrain adapt --data gtsrb --way 5 --shots 5 --policy tinytrain_published --json
   tinytrain adapt --from mine.safetensors --add more/ --out more.safetensors
 """
-# Options of `episodes` that are about drawing and training, which adding pictures does not do.
+# Options of `episodes` that are about drawing and training, which adding images does not do.
 TRAINING = ("way", "shots", "queries", "episode", "budget", "macs", "macs_mode", "policy")
 
 
@@ -49,7 +49,7 @@ def add_arguments(parser) -> None:
         "--from", dest="source", metavar="DELTA", help="extend this delta instead of training"
     )
     parser.add_argument(
-        "--add", metavar="DIR", help="with --from: pictures to add, a folder per class, old or new"
+        "--add", metavar="DIR", help="with --from: images to add, a folder per class, old or new"
     )
     add_json(parser)
 
@@ -118,7 +118,7 @@ def _adapt(arguments, render) -> int:
 def _withheld(guard) -> AdaptationRefusedError:
     """The error for a delta that was asked for and not written."""
     reason = guard.reasons[0]
-    remedy = "check the suspects" if guard.suspects else "check the pictures and the backbone"
+    remedy = "check the suspects" if guard.suspects else "check the images and the backbone"
     if reason.code != "not-finite":
         remedy += ", or keep it all the same with --force"
     return AdaptationRefusedError(
@@ -137,27 +137,27 @@ def _extend(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.datasets import folder_dataset
     from tinytrain.delta.file import save_delta
-    from tinytrain.pipeline.add_classes import extend
+    from tinytrain.pipeline.add_classes import add_classes
 
     taken = (arguments.folder, arguments.data, arguments.report, arguments.store)
     if arguments.out is None or arguments.force or any(given is not None for given in taken):
         raise UsageError(
             "usage",
-            "--from DELTA --add DIR needs --out FILE and takes no pictures, --report, --store or --force",
+            "--from DELTA --add DIR needs --out FILE and takes no images, --report, --store or --force",
         )
     threads = [] if arguments.threads is None else ["--threads"]
     if ignored := episodes.given(arguments, TRAINING) + threads:
-        text = f"trains nothing and takes one picture at a time, so {', '.join(ignored)} would mean nothing"
+        text = f"trains nothing and takes one image at a time, so {', '.join(ignored)} would mean nothing"
         raise UsageError("usage", f"--from DELTA {text}")
     delta, network = open_delta(arguments.source), open_backbone(arguments.backbone)
     delta.check_backbone(network)
     dataset = folder_dataset(arguments.add, arguments.flip)
     with ProgressLine() as progress:
-        pictures, broken = hold(dataset.pictures(dataset.by_class), network.preprocessing.size, progress)
+        images, broken = hold(dataset.images(dataset.by_class), network.preprocessing.size, progress)
     warnings = [*skipped_files(dataset), *(f"skipped {reason}" for reason in broken.values())]
     for line in warnings:
         say(line)
-    extended = extend(network, delta, pictures, dataset.class_names, arguments.seed, dataset.may_flip)
+    extended = add_classes(network, delta, images, dataset.class_names, arguments.seed, dataset.may_flip)
     save_delta(arguments.out, extended)
     added = extended.report["extended"][-1]
     known = [name for name in added if name in delta.class_names]
@@ -169,8 +169,8 @@ def _extend(arguments) -> int:
         "new_classes": new,
         "warnings": warnings,
     }
-    lines = [f"{name}: {added[name]} pictures more" for name in known]
-    lines += [f"{name}: new class with {added[name]} pictures" for name in new]
+    lines = [f"{name}: {added[name]} images more" for name in known]
+    lines += [f"{name}: new class with {added[name]} images" for name in new]
     text = "\n".join([*lines, f"{len(extended.class_names)} classes in {arguments.out}"])
     print_result(result, text, arguments.json)
     return 0

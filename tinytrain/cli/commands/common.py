@@ -12,7 +12,7 @@ from tinytrain.base.console import at_least
 from tinytrain.base.errors import InputError, UsageError, visible
 
 DEFAULT_DATA = "leaves"  # a domain that the shipped backbone was not trained on
-HELD_BYTES = 64_000_000  # decoded pictures kept at once; what is beyond is decoded again when needed
+HELD_BYTES = 64_000_000  # decoded images kept at once; what is beyond is decoded again when needed
 NAMED = 5  # skipped files that are named one by one
 
 
@@ -44,12 +44,12 @@ def add_threads(parser) -> None:
         "--threads",
         type=at_least(1),
         metavar="N",
-        help="pictures worked on at once; never changes the result",
+        help="images worked on at once; never changes the result",
     )
 
 
 def lanes(arguments) -> int:
-    """Pictures to work on at once: ``--threads``, by default the number of cores."""
+    """Images to work on at once: ``--threads``, by default the number of cores."""
     return arguments.threads or os.cpu_count() or 1
 
 
@@ -124,24 +124,24 @@ def check_network_output(path: str, needed: Sequence[str | None] = ()) -> None:
     check_outputs(path, needed=needed)
 
 
-def hold(pictures, size: int, progress) -> tuple[object, dict[str, str]]:
-    """`pictures` without the broken ones, and what is wrong with those, by name. All are decoded once for it.
+def hold(images, size: int, progress) -> tuple[object, dict[str, str]]:
+    """`images` without the broken ones, and what is wrong with those, by name. All are decoded once for it.
 
     They are kept decoded, unless that takes more than HELD_BYTES: then they are decoded again when asked for.
     """
-    keep = len(pictures) * 3 * size**2 <= HELD_BYTES
+    keep = len(images) * 3 * size**2 <= HELD_BYTES
     decoded, good, broken = [], [], {}
-    for i in range(len(pictures)):
+    for i in range(len(images)):
         try:
-            picture = pictures.read(i, size)
+            image = images.read(i, size)
         except InputError as error:
-            broken[pictures.names[i]] = str(error)
+            broken[images.names[i]] = str(error)
         else:
             good.append(i)
             if keep:
-                decoded.append(picture)
-        progress("pictures", i + 1, len(pictures), None)
-    held = pictures.take(good)
+                decoded.append(image)
+        progress("pictures", i + 1, len(images), None)
+    held = images.take(good)
     return replace(held, read=lambda i, _size: decoded[i]) if keep else held, broken
 
 

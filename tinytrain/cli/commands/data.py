@@ -9,7 +9,7 @@ from tinytrain.cli.commands.common import NAMED, add_json, check_outputs, print_
 DESCRIPTION = (
     "list: known packs, target sets and generated domains. check: what a folder holds of the nine sets "
     "of the paper and what is missing (exit code 3 if anything is). preview: a contact sheet as PNG. export: "
-    "pictures as a folder per class. Packs are looked for in the folder named by TINYTRAIN_DATA. A set of "
+    "images as a folder per class. Packs are looked for in the folder named by TINYTRAIN_DATA. A set of "
     "the paper is NAME:DIR; DIR, or the usual folder of the set below it, holds the unpacked download. Its "
     "classes are Meta-Dataset's test classes; NAME/all:DIR takes all. Generated domains: signs (road signs), "
     "glyphs (handwritten characters), textures (materials) and leaves."
@@ -37,10 +37,10 @@ def add_arguments(parser) -> None:
         help="only this set; may be repeated; default: all",
     )
     add_json(check)
-    preview = actions.add_parser("preview", help="one row of pictures per class, as PNG")
+    preview = actions.add_parser("preview", help="one row of images per class, as PNG")
     preview.add_argument("data", metavar="NAME", help="pack, domain, folder or NAME:DIR")
-    preview.add_argument("-o", "--out", metavar="FILE.png", required=True, help="picture to write")
-    export = actions.add_parser("export", help="pictures as a folder per class")
+    preview.add_argument("-o", "--out", metavar="FILE.png", required=True, help="image to write")
+    export = actions.add_parser("export", help="images as a folder per class")
     export.add_argument("data", metavar="NAME", help="pack, domain, folder or NAME:DIR")
     export.add_argument("folder", metavar="DIR", help="new or empty folder")
     for parser_, per_class in ((preview, 8), (export, 20)):
@@ -48,7 +48,7 @@ def add_arguments(parser) -> None:
         parser_.add_argument("--per-class", type=at_least(1), default=per_class, metavar="N")
         parser_.add_argument("--size", type=at_least(1), default=128, metavar="PIXELS", help="default: 128")
         parser_.add_argument(
-            "--seed", type=at_least(0), default=0, metavar="N", help="which pictures are drawn"
+            "--seed", type=at_least(0), default=0, metavar="N", help="which images are drawn"
         )
         add_json(parser_)
 
@@ -110,7 +110,7 @@ def _state_lines(facts: dict) -> list[str]:
     """A line of counts, and below it what is missing and where it comes from."""
     counts = (
         f"{facts['classes']:,} of {facts['classes_expected']:,} test classes, "
-        f"{facts['pictures']:,} of {facts['pictures_expected']:,} pictures"
+        f"{facts['pictures']:,} of {facts['pictures_expected']:,} images"
     )
     lines = [f"{facts['name']:<10} {facts['state']:<11} {counts if facts['root'] else facts['licence']}"]
     if facts["state"] == "broken":
@@ -152,7 +152,7 @@ def _export(arguments) -> int:
     drawn = (arguments.per_class, arguments.size, classes, arguments.seed)
     count = export(dataset, arguments.folder, *drawn, say)
     result = {"folder": arguments.folder, "pictures": count}
-    print_result(result, f"{arguments.folder}: {count} pictures", arguments.json)
+    print_result(result, f"{arguments.folder}: {count} images", arguments.json)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Which pictures an adaptation sees: a folder of one's own, a pack, or a generated domain."""
+"""Which images an adaptation sees: a folder of one's own, a pack, or a generated domain."""
 
 import argparse
 from dataclasses import replace
@@ -10,8 +10,8 @@ from tinytrain.cli.commands.common import DEFAULT_DATA, hold, skipped_files
 
 
 def add_arguments(parser) -> None:
-    """Options that choose the pictures and the budget."""
-    parser.add_argument("folder", metavar="DIR", nargs="?", help="folder with a folder of pictures per class")
+    """Options that choose the images and the budget."""
+    parser.add_argument("folder", metavar="DIR", nargs="?", help="folder with a folder of images per class")
     parser.add_argument(
         "--data",
         metavar="NAME",
@@ -22,18 +22,18 @@ def add_arguments(parser) -> None:
         "--way", type=at_least(2), metavar="N", help="classes; default: all of DIR, 5 of a pack or domain"
     )
     parser.add_argument(
-        "--shots", type=at_least(1), metavar="N", help="pictures per class; default: all of DIR, 5 of others"
+        "--shots", type=at_least(1), metavar="N", help="images per class; default: all of DIR, 5 of others"
     )
     parser.add_argument(
         "--queries", type=at_least(0), metavar="N",
-        help="pictures per class to judge by; default: all that are left in DIR, 10 of others",
+        help="images per class to judge by; default: all that are left in DIR, 10 of others",
     )  # fmt: skip
     parser.add_argument("--episode", type=at_least(0), default=0, metavar="K", help="which draw from --data")
     parser.add_argument(
         "--seed", type=at_least(0), default=0, metavar="N", help="seed of every random choice"
     )
     parser.add_argument(
-        "--flip", action="store_true", help="pictures of DIR may be mirrored without changing their class"
+        "--flip", action="store_true", help="images of DIR may be mirrored without changing their class"
     )
     parser.add_argument(
         "--budget",
@@ -45,13 +45,13 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--macs", type=parse_share, default="15%", metavar="SHARE",
         help="backward computation per pseudo-query, as a share of full training; default: 15%%; some "
-        "policies keep it per picture, some have no limit, and say so",
+        "policies keep it per image, some have no limit, and say so",
     )  # fmt: skip
     parser.add_argument(
         "--macs-mode",
         choices=("mean", "sample"),
         default="mean",
-        help="limit the mean or the dearest picture",
+        help="limit the mean or the dearest image",
     )
     parser.add_argument(
         "--policy", default="tinytrain", metavar="NAME",
@@ -85,9 +85,9 @@ def budget_of(arguments):
 
 
 def open_episode(arguments, network, policy, progress, within_budget: bool = True):
-    """The episode that the options ask for, its pictures decoded, and warnings about them.
+    """The episode that the options ask for, its images decoded, and warnings about them.
 
-    Raises BudgetError, before any picture is decoded, for a budget that cannot work, if `within_budget`.
+    Raises BudgetError, before any image is decoded, for a budget that cannot work, if `within_budget`.
     """
     from tinytrain.datasets import folder_dataset, open_dataset
     from tinytrain.plan.budget import TaskShape
@@ -125,7 +125,7 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
 
 
 def without(dataset, broken):
-    """`dataset` without the pictures of these names. Raises InputError for a class that has no others."""
+    """`dataset` without the images of these names. Raises InputError for a class that has no others."""
     import numpy as np
 
     good = np.array([name not in broken for name in dataset.names])
@@ -133,9 +133,7 @@ def without(dataset, broken):
     for c, indices in enumerate(dataset.by_class):
         if len(indices) and not good[indices].any():
             reason = broken[dataset.names[indices[0]]]
-            raise InputError(
-                "empty-class", f"class {dataset.class_names[c]!r} has 0 usable pictures: {reason}"
-            )
+            raise InputError("empty-class", f"class {dataset.class_names[c]!r} has 0 usable images: {reason}")
     return replace(
         dataset,
         labels=dataset.labels[kept],
@@ -167,19 +165,19 @@ def _unlimited(arguments, policy) -> list[str]:
     asked = given(arguments, ("macs", "macs_mode"))
     if asked and not policy.macs_limited:
         return [f"policy {policy.name} has no limit of MACs, so {' and '.join(asked)} changed nothing"]
-    if asked and policy.macs_of_picture and arguments.macs_mode == "mean":
+    if asked and policy.macs_of_image and arguments.macs_mode == "mean":
         return [
-            f"policy {policy.name} keeps --macs for the dearest picture, not for the mean of pseudo-queries"
+            f"policy {policy.name} keeps --macs for the dearest image, not for the mean of pseudo-queries"
         ]
     return []
 
 
 def _too_few(arguments, episode) -> list[str]:
-    """A sentence for each class of a folder with fewer pictures than were asked for."""
+    """A sentence for each class of a folder with fewer images than were asked for."""
     if arguments.folder is None or arguments.shots is None:
         return []
     return [
-        f"class {name!r} has {count} of {arguments.shots} pictures"
+        f"class {name!r} has {count} of {arguments.shots} images"
         for name, count in zip(episode.class_names, episode.shots.tolist(), strict=True)
         if count < arguments.shots
     ]

@@ -1,4 +1,4 @@
-"""``tinytrain eval``: accuracy and confusion matrix of a delta on a folder of pictures."""
+"""``tinytrain eval``: accuracy and confusion matrix of a delta on a folder of images."""
 
 from tinytrain.backbones.load import open_backbone
 from tinytrain.base.errors import InputError, visible
@@ -12,7 +12,7 @@ from tinytrain.cli.commands.common import (
     skipped_files,
 )
 
-DESCRIPTION = "Judge a delta on pictures it has not seen: a folder per class, named as in the adaptation."
+DESCRIPTION = "Judge a delta on images it has not seen: a folder per class, named as in the adaptation."
 EXAMPLES = """\
   tinytrain eval mine.safetensors held-out/ --backbone net.safetensors
   tinytrain eval mine.safetensors held-out/ --backbone net.safetensors --json
@@ -25,7 +25,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "delta", metavar="DELTA", help="delta file, or the folder of a store: the delta in use there"
     )
-    parser.add_argument("folder", metavar="DIR", help="folder with a folder of pictures per class")
+    parser.add_argument("folder", metavar="DIR", help="folder with a folder of images per class")
     add_backbone(parser)
     add_json(parser)
 
@@ -42,16 +42,16 @@ def run(arguments) -> int:
         raise InputError(
             "unknown-class",
             f"{arguments.delta} does not know {', '.join(map(repr, unknown))}; its classes are "
-            f"{', '.join(map(repr, delta.class_names))}; rename the folders or extend the delta",
+            f"{', '.join(map(repr, delta.class_names))}; rename the folders, or add classes to the delta",
         )
     with ProgressLine() as progress:
-        pictures, broken = hold(dataset.pictures(dataset.by_class), predictor.size, progress)
+        images, broken = hold(dataset.images(dataset.by_class), predictor.size, progress)
     warnings = [*skipped_files(dataset), *(f"skipped {reason}" for reason in broken.values())]
     for line in warnings:
         say(line)
-    if not len(pictures):
-        raise InputError("no-pictures", f"{arguments.folder} has 0 usable pictures; give some to judge by")
-    result = _facts(delta.class_names, dataset.class_names, pictures.labels, predictor.logits(pictures))
+    if not len(images):
+        raise InputError("no-pictures", f"{arguments.folder} has 0 usable images; give some to judge by")
+    result = _facts(delta.class_names, dataset.class_names, images.labels, predictor.logits(images))
     print_result({"delta": arguments.delta, **result, "warnings": warnings}, _text(result), arguments.json)
     return 0
 
@@ -73,12 +73,12 @@ def _facts(names, folder_names, labels, logits) -> dict:
 
 
 def _text(result: dict) -> str:
-    """Rows are what the pictures show, columns what was answered; columns carry the numbers of the rows."""
+    """Rows are what the images show, columns what was answered; columns carry the numbers of the rows."""
     right = round(result["accuracy"] * result["n"])
     least, most = WIDTHS
     classes = [visible(name) for name in result["classes"]]
     width = min(most, max(least, *map(len, classes)))
-    lines = [f"accuracy {result['accuracy']:.1%} ({right} of {result['n']} pictures)", ""]
+    lines = [f"accuracy {result['accuracy']:.1%} ({right} of {result['n']} images)", ""]
     numbers = range(1, len(result["classes"]) + 1)
     lines.append(" " * (width + 5) + "".join(f"{k:>5}" for k in numbers) + "   right")
     for k, name, row in zip(numbers, result["classes"], result["confusion"], strict=True):

@@ -22,11 +22,11 @@ def add_arguments(parser) -> None:
     parser.add_argument("checkpoint", metavar="FILE", help="published checkpoint or ONNX model")
     parser.add_argument("-o", "--out", metavar="NET", required=True, help="network file to write")
     parser.add_argument(
-        "--mean", type=number, metavar="M", help="pictures become (v - M) * S of 0..255; default: 127.5"
+        "--mean", type=number, metavar="M", help="images become (v - M) * S of 0..255; default: 127.5"
     )
     parser.add_argument("--scale", type=number, metavar="S", help="number or fraction; default: 1/127.5")
     parser.add_argument(
-        "--size", type=at_least(1), metavar="PIXELS", help="of the pictures; default: what the file says"
+        "--size", type=at_least(1), metavar="PIXELS", help="of the images; default: what the file says"
     )
     add_json(parser)
 

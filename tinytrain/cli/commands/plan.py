@@ -4,7 +4,7 @@ from tinytrain.backbones.load import open_backbone
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import add_backbone, add_json, print_result, say
 
-DESCRIPTION = "Measure which channels matter for these pictures and show the plan; nothing is trained."
+DESCRIPTION = "Measure which channels matter for these images and show the plan; nothing is trained."
 EXAMPLES = """\
   tinytrain plan --shots 5 --budget 1MB
   tinytrain plan photos/ --backbone net.safetensors --budget 512kB

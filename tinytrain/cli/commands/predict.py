@@ -1,4 +1,4 @@
-"""``tinytrain predict``: class and calibrated confidence of pictures."""
+"""``tinytrain predict``: class and calibrated confidence of images."""
 
 import os
 
@@ -7,7 +7,7 @@ from tinytrain.base.console import confidence
 from tinytrain.base.errors import InputError, visible
 from tinytrain.cli.commands.common import add_backbone, add_json, open_delta, print_result, say
 
-DESCRIPTION = "Say which class each picture shows and how sure that is."
+DESCRIPTION = "Say which class each image shows and how sure that is."
 EXAMPLES = """\
   tinytrain predict mine.safetensors new.jpg --backbone net.safetensors
   tinytrain predict mine.safetensors *.jpg --backbone net.safetensors --reject 60% --json
@@ -22,7 +22,7 @@ DELTA_HELP = (
 
 def add_arguments(parser) -> None:
     parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
-    parser.add_argument("pictures", metavar="PICTURE", nargs="+", help="picture files")
+    parser.add_argument("images", metavar="IMAGE", nargs="+", help="image files")
     parser.add_argument(
         "--reject", type=confidence, metavar="P", help=f"answer {NONE!r} below this confidence, such as 60%%"
     )
@@ -34,12 +34,12 @@ def run(arguments) -> int:
     from tinytrain.runtime.predict import Predictor
 
     network = open_backbone(arguments.backbone)
-    # A slip in the command line is no start of the device: no picture that is one, or a mistaken backbone.
-    start = os.path.isdir(arguments.delta) and any(map(_is_picture, arguments.pictures))
+    # A slip in the command line is no start of the device: no image that is one, or a mistaken backbone.
+    start = os.path.isdir(arguments.delta) and any(map(_is_image, arguments.images))
     delta = open_delta(arguments.delta, start_of=network.digest if start else None)
     predictor = Predictor(network, delta)
     rows, failed = [], []
-    for path in arguments.pictures:
+    for path in arguments.images:
         try:
             rows.append(_row(predictor, path, arguments.reject))
         except InputError as error:
@@ -48,27 +48,27 @@ def run(arguments) -> int:
     named = {"delta": arguments.delta, "backbone": delta.backbone_name}
     result = {**named, "pictures": rows, "failed": failed}
     shown = [(visible(r["picture"]), r["confidence"], visible(r["class"] or NONE)) for r in rows]
-    width = max((len(picture) for picture, *_ in shown), default=0)
-    lines = [f"{picture:<{width}}  {share:6.1%}  {name}" for picture, share, name in shown]
+    width = max((len(image) for image, *_ in shown), default=0)
+    lines = [f"{image:<{width}}  {share:6.1%}  {name}" for image, share, name in shown]
     if rows or arguments.json:
         print_result(result, "\n".join(lines), arguments.json)
     return InputError.exit_code if failed else 0
 
 
-def _is_picture(path: str) -> bool:
-    from tinytrain.episode.decode import check_picture
+def _is_image(path: str) -> bool:
+    from tinytrain.episode.decode import check_image
 
     try:
-        check_picture(path)
+        check_image(path)
     except InputError:
         return False
     return True
 
 
 def _row(predictor, path: str, reject: float | None) -> dict:
-    from tinytrain.runtime.predict import one_picture
+    from tinytrain.runtime.predict import one_image
 
-    probabilities = predictor.probabilities(one_picture(path))[0].tolist()
+    probabilities = predictor.probabilities(one_image(path))[0].tolist()
     confidence = max(probabilities)
     names = predictor.delta.class_names
     refused = reject is not None and confidence < reject

@@ -6,7 +6,7 @@ from tinytrain.cli.commands.common import lanes
 
 DESCRIPTION = (
     "Train a network from random weights: on the classes of the recipe's sources or, with a teacher, on its"
-    " embeddings of their pictures. RECIPE is a YAML file or the name of a shipped one. Beside the result lie"
+    " embeddings of their images. RECIPE is a YAML file or the name of a shipped one. Beside the result lie"
     " its .checkpoint (a run that was stopped goes on from it, to the same result), .jsonl and .svg."
 )
 EXAMPLES = """\

@@ -24,4 +24,4 @@ def read(file: BinaryIO) -> Stored:
         if start.startswith(magic):
             file.seek(0)
             return reader(file, length)
-    raise broken(f"is no {NAMES} picture")
+    raise broken(f"is no {NAMES} image")

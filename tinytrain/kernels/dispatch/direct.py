@@ -1,7 +1,7 @@
 """The shortest way into a kernel for arguments that stay what they are.
 
 Numba's dispatcher looks at the types of all arguments in every call, and `np.matmul` has rules for any number
-of axes. For one picture and a small layer that takes as long as the work itself. Calls that are bound to an
+of axes. For one image and a small layer that takes as long as the work itself. Calls that are bound to an
 arena never change the types of their arguments, so these are looked at once.
 """
 

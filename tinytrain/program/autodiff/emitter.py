@@ -22,7 +22,7 @@ BAND_BYTES = 56_000
 
 
 class Emitter:
-    """Emits passes of `network` for the `segment.n` pictures of a segment.
+    """Emits passes of `network` for the `segment.n` images of a segment.
 
     With a `band` of their own, which only passes have that may take more bytes, other ways are taken as well
     that are faster and take more.
@@ -38,7 +38,7 @@ class Emitter:
     def forward(self, x: View, first: int, last: int, tape: Tape | None = None) -> View:
         """Output of layers [first, last) from x (n, height, width, channels).
 
-        Without a tape nothing is saved, and the blocks of a single picture stream by rows.
+        Without a tape nothing is saved, and the blocks of a single image stream by rows.
         """
         if tape is not None:
             return self._whole(x, first, last, tape)
@@ -113,7 +113,7 @@ class Emitter:
         )  # fmt: skip
 
     def pointwise(self, y: View, x: View, i: int, skip: View | None) -> None:
-        """y = output of pointwise layer i from its input x, of any rows of any pictures.
+        """y = output of pointwise layer i from its input x, of any rows of any images.
 
         `skip` is the residual addition, None where there is none or where it is left to the caller.
         """
@@ -126,11 +126,11 @@ class Emitter:
         else:
             self.segment.call("add_bias", rows, Bias(i))
 
-    def dense_conv(self, y: View, picture: View, i: int, first: int) -> None:
-        """y = output rows of dense convolution i of one picture, from row `first` on, by bands."""
+    def dense_conv(self, y: View, image: View, i: int, first: int) -> None:
+        """y = output rows of dense convolution i of one image, from row `first` on, by bands."""
         layer, last = self.layers[i], first + y.shape[0]
         patches = self.patches(i, layer.out_hw[0])
-        for a, b, part in self.unfolded(patches, picture, i, first, last):
+        for a, b, part in self.unfolded(patches, image, i, first, last):
             rows = y.rows(a - first, b - first).matrix
             self.segment.call("matmul", rows, part.matrix, Weight(i), macs=rows.size * layer.fan_in)
             self.segment.call("add_bias_relu6" if layer.relu6 else "add_bias", rows, Bias(i))
@@ -145,7 +145,7 @@ class Emitter:
         return self.segment.new(f"{layer.name} patches", max(1, rows), layer.out_hw[1], layer.fan_in)
 
     def unfolded(
-        self, patches: View, picture: View, i: int, first: int, last: int
+        self, patches: View, image: View, i: int, first: int, last: int
     ) -> Iterator[tuple[int, int, View]]:
         """Output rows [first, last) by bands: (their first, their last, `patches` filled for them)."""
         layer, contract = self.layers[i], self.network.preprocessing
@@ -153,7 +153,7 @@ class Emitter:
             b = min(a + patches.shape[0], last)
             part = patches.rows(0, b - a)
             self.segment.call(
-                "unfold", part, picture.reshape(*layer.in_hw, 3), layer.kernel, layer.stride, a,
+                "unfold", part, image.reshape(*layer.in_hw, 3), layer.kernel, layer.stride, a,
                 np.float32(contract.mean), np.float32(contract.scale),
             )  # fmt: skip
             yield a, b, part

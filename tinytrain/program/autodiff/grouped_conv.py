@@ -13,7 +13,7 @@ from tinytrain.program.calls import View, Weight
 
 @dataclass(frozen=True)
 class Part:
-    """Output rows [first, last) of all pictures in one group: `patches` has room for what they read."""
+    """Output rows [first, last) of all images in one group: `patches` has room for what they read."""
 
     first: int
     last: int
@@ -43,8 +43,8 @@ def grad_input(emitter, i: int, g: View) -> View:
     for part in _parts(emitter, i):
         weight = Weight(i, transposed=True, columns=part.columns)
         segment.call("matmul", part.patches.matrix, part.of(g), weight, macs=part.macs, part="grad_input")
-        pictures, *geometry = _read(layer, part, gx)
-        segment.call("add_patches", pictures, part.patches, *geometry)
+        images, *geometry = _read(layer, part, gx)
+        segment.call("add_patches", images, part.patches, *geometry)
     return gx
 
 
@@ -88,7 +88,7 @@ def _unfold(emitter, i: int, part: Part, planes: View) -> None:
 
 
 def _read(layer, part: Part, planes: View) -> tuple:
-    """For the kernels that unfold a plane or add to it: the pictures that `part` reads, and how."""
+    """For the kernels that unfold a plane or add to it: the images that `part` reads, and how."""
     lines = layer.out_hw[0]
-    pictures = plane(planes, part.group).rows(part.first // lines, -(-part.last // lines))
-    return pictures, layer.kernel, layer.stride, part.first % lines, lines
+    images = plane(planes, part.group).rows(part.first // lines, -(-part.last // lines))
+    return images, layer.kernel, layer.stride, part.first % lines, lines

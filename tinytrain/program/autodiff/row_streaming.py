@@ -1,4 +1,4 @@
-"""Kernel calls of a block of one picture that is computed a few output rows at a time.
+"""Kernel calls of a block of one image that is computed a few output rows at a time.
 
 Only the rows of the expanded tensor that the depthwise filter still needs are alive: it is the largest
 value of a network, and the peak of a forward pass without this.
@@ -29,19 +29,19 @@ def streamed(emitter, x: View, first: int, last: int) -> View:
     mid = segment.new(f"{dw.name} input rows", held, width, channels) if depthwise > first else None
     rows = max(b - a for a, b, _, _ in bands)
     filtered = segment.new(f"{dw.name} rows", rows, dw.out_hw[1], dw.cout)
-    picture_rows = x.reshape(*layers[first].in_hw, layers[first].cin)
+    image_rows = x.reshape(*layers[first].in_hw, layers[first].cin)
     before = (0, 0)
     for a, b, low, high in bands:
         if mid is None:
-            source = picture_rows.rows(low, high)
+            source = image_rows.rows(low, high)
         else:
-            _produce(emitter, mid, picture_rows, first, before, low, high)
+            _produce(emitter, mid, image_rows, first, before, low, high)
             source = mid.rows(0, high - low)
             before = (low, high)
         part = filtered.rows(0, b - a)
         top = low - (a * dw.stride - dw.pad)
         emitter.depthwise(part.reshape(1, *part.shape), source.reshape(1, *source.shape), depthwise, top)
-        skip = picture_rows.rows(a, b) if out.residual else None
+        skip = image_rows.rows(a, b) if out.residual else None
         emitter.pointwise(y.reshape(*y.shape[1:]).rows(a, b), part, last - 1, skip)
     if last - 1 in emitter.modules:
         add_module(emitter, y, x, emitter.modules[last - 1], None)
