@@ -1,10 +1,13 @@
 import os
 import signal
+from weakref import WeakKeyDictionary
 
 import pytest
 from threadpoolctl import threadpool_limits
 
 from tinytrain.kernels import fallback
+from tinytrain.program import checker
+from tinytrain.program.program import Program
 
 os.environ.pop("TINYTRAIN_PORTABLE", None)  # tests that want portable kernels start processes with them
 
@@ -21,6 +24,32 @@ def one_blas_thread():
 def interrupts_arrive():
     """A shell starts what it leaves in the background with interrupts ignored, and children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def every_program_is_checked():
+    """Each one that a test compiles, whatever the test is about; segments that programs share, once."""
+    patch, checked, check_segment = pytest.MonkeyPatch(), WeakKeyDictionary(), checker.check_segment
+    make = Program.__init__
+
+    def check_once(segment):
+        if segment not in checked:
+            checked[segment] = check_segment(segment)
+        return checked[segment]
+
+    def made(self, *args, **named):
+        make(self, *args, **named)
+        for segment in self.segments.values():
+            check_once(segment)
+        patch.setattr(checker, "check_segment", check_once)
+        try:
+            checker.check_program(self)
+        finally:
+            patch.setattr(checker, "check_segment", check_segment)
+
+    patch.setattr(Program, "__init__", made)
+    yield
+    patch.undo()
 
 
 @pytest.fixture(autouse=True)

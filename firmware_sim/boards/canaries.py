@@ -61,16 +61,17 @@ class GuardedArena(Arena):
 def with_margins(program: Program) -> Program:
     """The same calls on buffers with a margin before and behind each, inside segments and between them."""
     segments = {name: _spread(segment) for name, segment in program.segments.items()}
+    workspaces = {unit.workspace.name for units in program.units.values() for unit in units}
     room = max((s.nbytes for s in segments.values()), default=0)
     buffers = {
-        name: Buffer(name, (max(room, b.nbytes),), "uint8") if name.startswith("workspace") else b
+        name: Buffer(name, (max(room, b.nbytes),), "uint8") if name in workspaces else b
         for name, b in program.buffers.items()
     }
     lives = program.layout.intervals
     layout = place([Interval(i.name, buffers[i.name].nbytes + 2 * MARGIN, i.first, i.last) for i in lives])
-    index = {i.name: o + MARGIN for i, o in zip(lives, layout.offsets, strict=True)}
-    detail = {**program.detail, "index": index}
-    return replace(program, segments=segments, buffers=buffers, layout=layout, detail=detail)
+    inner = tuple(Interval(i.name, buffers[i.name].nbytes, i.first, i.last) for i in lives)
+    layout = Layout(inner, tuple(offset + MARGIN for offset in layout.offsets), layout.nbytes)
+    return replace(program, segments=segments, buffers=buffers, layout=layout)
 
 
 def _spread(segment: Segment) -> Segment:

@@ -6,8 +6,10 @@ Time is counted in stages; inside a stage, one pass of its calls takes from one 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tinytrain.program.compile import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT, cached_whole
+from tinytrain.program.buffers import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT
+from tinytrain.program.calls import Segment
 from tinytrain.program.program import Program
+from tinytrain.program.stages import Repeat, Run, nodes
 
 STAGES = {
     FILL: "features",
@@ -18,27 +20,7 @@ STAGES = {
     RESULT: "result",
     PREDICT: "queries",
 }
-# What a workspace runs, by the start of its name: kinds of segments, of each the one with most images.
-WORK = {
-    "workspace (probe": ("prefix", "embed", "tap"),
-    "workspace (fill": ("prefix",),
-    "workspace (embedding": ("frozen", "embed"),
-    "workspace (head after": ("frozen", "embed"),
-    "workspace (backward": ("frozen", "backward"),
-    "workspace (queries": ("prefix", "embed 1"),
-}
-# What a buffer of a program is for, by the start of its name; inner values are those in a workspace.
-KINDS = {
-    "cached": "cached features",
-    "optimizer": "optimizer",
-    "gradients": "gradients",
-    "trained": "trained numbers",
-    "scatter": "head",
-    "head": "head",
-    "image": "pictures",
-    "augmented": "pictures",
-}
-INNER, OTHER = "inner values", "other"
+INNER = "inner values"
 
 
 @dataclass(frozen=True)
@@ -78,8 +60,7 @@ def timeline(programs: Sequence[Program]) -> Timeline:
     """Of the programs of one adaptation: the probe's, if there was one, and that of training."""
     stages, blocks = [], []
     for program in programs:
-        probes = "resources" not in program.detail
-        names = ["probe"] if probes else list(STAGES.values())
+        names = ["probe"] if program.inspected else list(STAGES.values())
         blocks += _blocks(program, len(stages))
         stages += names
     return Timeline(tuple(stages), tuple(blocks), max(p.nbytes for p in programs))
@@ -87,23 +68,34 @@ def timeline(programs: Sequence[Program]) -> Timeline:
 
 def _blocks(program: Program, first: int) -> Iterator[Block]:
     """Of one program whose ticks start at stage `first`."""
+    workspaces = {unit.workspace.name for units in program.units.values() for unit in units}
     for interval, offset in zip(program.layout.intervals, program.layout.offsets, strict=True):
         start, end = first + interval.first, first + interval.last + 1
-        kinds = next((kinds for name, kinds in WORK.items() if interval.name.startswith(name)), None)
-        if kinds is None:
-            yield Block(interval.name, _kind(interval.name), start, end, offset, interval.nbytes)
+        if interval.name not in workspaces:
+            use = program.buffers[interval.name].use
+            yield Block(interval.name, use, start, end, offset, interval.nbytes)
             continue
+        segments = _largest(program, interval.name)
         for stage in range(start, end):
-            yield from _work(program, kinds, stage, offset)
+            yield from _work(segments, stage, offset)
 
 
-def _kind(name: str) -> str:
-    return next((kind for start, kind in KINDS.items() if name.startswith(start)), OTHER)
+def _largest(program: Program, workspace: str) -> list[Segment]:
+    """The segments that run in a workspace, in their order; of each kind the one with most images."""
+    found: dict[str, Segment] = {}
+    for stage in program.stages:
+        for repeat in (node for node in nodes(stage.body) if isinstance(node, Repeat)):
+            if not any(unit.workspace.name == workspace for unit in repeat.units):
+                continue
+            for node in nodes(repeat.body):
+                if isinstance(node, Run):
+                    some = (s for s in program.segments_of(node.kind) if s.n <= repeat.micro)
+                    found[node.kind] = max(some, key=lambda segment: segment.n)
+    return list(found.values())
 
 
-def _work(program: Program, kinds: Sequence[str], stage: int, base: int) -> Iterator[Block]:
+def _work(segments: Sequence[Segment], stage: int, base: int) -> Iterator[Block]:
     """The buffers of the segments that run in a workspace at `base`, one pass of each."""
-    segments = [s for kind in kinds if (s := _segment(program, kind)) is not None]
     length, done = sum(len(s.calls) for s in segments), 0
     for segment in segments:
         for interval, offset in zip(segment.layout.intervals, segment.layout.offsets, strict=True):
@@ -111,11 +103,3 @@ def _work(program: Program, kinds: Sequence[str], stage: int, base: int) -> Iter
             start, end = stage + (done + interval.first) / length, stage + (done + last + 1) / length
             yield Block(interval.name, INNER, start, end, base + offset, interval.nbytes)
         done += len(segment.calls)
-
-
-def _segment(program: Program, kind: str):
-    """The segment of `kind` with most images; None where there is none, or it need not run."""
-    if kind == "frozen":
-        kind = "none" if cached_whole(program.detail["resources"]) else "prefix"
-    named = [s for name, s in program.segments.items() if name == kind or name.split()[0] == kind]
-    return max(named, key=lambda segment: segment.n, default=None)

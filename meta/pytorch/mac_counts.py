@@ -1,21 +1,17 @@
 """MACs that each side of the benchmark executes: counted on the Program, and by formula for PyTorch."""
 
 from tinytrain.network.network import Network
-from tinytrain.plan.costs import n_hard, n_through
+from tinytrain.plan.costs import n_hard, n_sampled
 from tinytrain.plan.recipe import Recipe
-from tinytrain.program.compile import partition
+from tinytrain.program.compile import split_batches
 from tinytrain.program.program import Program
-
-
-def _segment(program: Program, name: str) -> int:
-    return sum(call.macs for call in program.segments[name].calls) if name in program.segments else 0
 
 
 def passes(program: Program, kind: str, count: int) -> int:
     """MACs of "embed" or "backward" over `count` images, split as the engine splits them."""
-    r = program.detail["resources"]
-    shares = partition(count, r.partitions, r.micro)
-    return sum(_segment(program, f"{kind} {last - first}") for share in shares for first, last in share)
+    r = program.resources
+    shares = split_batches(count, r.partitions, r.micro)
+    return sum(program.segments[kind, last - first].all_macs for share in shares for first, last in share)
 
 
 def torch_backward(network: Network, trained: dict[int, bool], cut: int) -> int:
@@ -35,6 +31,6 @@ def torch_cached(network: Network, recipe: Recipe, n_support: int, start: int) -
     """Every step: the layers from `start` on for all, once more and backward for those that are chosen."""
     trained = {u.layer: bool(u.channels) for u in recipe.updates}
     suffix = sum(layer.macs for layer in network.layers[start:])
-    chosen = n_hard(recipe.hard_share, n_support) + n_through(recipe, n_support)
+    chosen = n_hard(recipe.hard_share, n_support) + n_sampled(recipe, n_support)
     backward = chosen * (suffix + torch_backward(network, trained, min(trained)))
     return recipe.steps * (2 * n_support * suffix + backward)

@@ -18,6 +18,7 @@ from tinytrain.program.compile import compile_training
 from tinytrain.program.segments import SegmentBank
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
+from tinytrain.runtime.runner import Source
 from tinytrain.runtime.schedule import step_items, through_items
 from tinytrain.runtime.session import augmentation_of
 from tinytrain.runtime.trainer import Trainer
@@ -56,7 +57,7 @@ class Whole:
         size, read = network.preprocessing.size, episode.support.read
         self.trainer = Trainer(
             self.program, Arena(self.program.nbytes), WorkingCopy(network), kernels.load(),
-            lambda i: read(i, size), augmentation_of(episode, size, 0), episode.support.labels, lanes,
+            Source(lambda i: read(i, size), augmentation_of(episode, size, 0), episode.support.labels), lanes,
         )  # fmt: skip
         self.trainer.start()
         self.items = [(0, i) for i in range(COUNT)]
@@ -64,11 +65,8 @@ class Whole:
         self.trainer.grad[:] = rng_for(0, "gradient").standard_normal(self.trainer.grad.shape)
 
     def load(self) -> None:
-        """The first images and embedding gradients into the first lane, for whoever runs its segments."""
-        lane = self.trainer.backward_lanes[0]
-        for row in range(self.trainer.resources.micro):
-            self.trainer.load(lane, row, self.items[row])
-            lane.grad_embedding[row] = self.trainer.grad[row]
+        """The first images and embedding gradients into the first unit, for whoever runs its segments."""
+        self.trainer.backward(self.items[: self.trainer.resources.micro], range(COUNT))
 
     def forward(self, count: int = COUNT) -> np.ndarray:
         self.trainer.embed(self.items[:count], self.out[:count])
@@ -90,13 +88,14 @@ class Whole:
 
     def kernels(self, repeats: int) -> dict[str, list[KernelRow]]:
         """Time and rate per kind of kernel of a forward pass, and of a forward and backward pass."""
-        lanes, micro = (self.trainer.lanes[0], self.trainer.backward_lanes[0]), self.trainer.resources.micro
-        segments = lanes[0].segments | lanes[1].segments
+        units, micro = self.program.units, self.trainer.resources.micro
         self.load()
-        return {
-            name: kernel_table(single(segments[name][0]), self.program.segments[name].calls, repeats)
-            for name in (f"embed {micro}", f"backward {micro}")
-        }
+        found = {}
+        for kind in ("embed", "backward"):
+            bound, _ = self.trainer.units[units[kind][0]].segments[kind, micro]
+            segment = self.program.segments[kind, micro]
+            found[segment.name] = kernel_table(single(bound), segment.calls, repeats)
+        return found
 
 
 def schedule_of(fit, labels: np.ndarray, seed: int = 0) -> list[tuple[list[int], list[int]]]:

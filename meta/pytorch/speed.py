@@ -29,7 +29,7 @@ from tinytrain.meta.pytorch.our_side import COUNT, MICRO, Whole, images_of, supp
 from tinytrain.meta.pytorch.timing import Timing, alternately, in_turn, kernel_lines, matmul_ceiling
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
-from tinytrain.plan.costs import full_backward_macs
+from tinytrain.plan.costs import cut_layer, full_backward_macs
 from tinytrain.report import executed_macs as stages
 
 CASES = ("a", "b", "c1", "c2")
@@ -191,9 +191,9 @@ class Benchmark:
 
 
 def plan_text(fit) -> str:
-    r = fit.resources
+    r, cut = fit.resources, cut_layer(fit.program.network, fit.recipe.updates)
     return (
-        f"{fit.program.nbytes:,} bytes, cut at layer {fit.program.detail['cut']}, {r.sets} cached sets, "
+        f"{fit.program.nbytes:,} bytes, cut at layer {cut}, {r.sets} cached sets, "
         f"{r.micro} per call, {fit.recipe.optimizer}"
     )
 
@@ -215,8 +215,8 @@ def adaptation_row(name, part, threads, times, case, result, how) -> Row:
 
 def adaptation_macs(part: str, result) -> dict[str, int]:
     program, recipe = result.fit.program, result.fit.recipe
-    network, start = program.network, program.detail["start"]
-    ours = stages.executed(result.fit, result.scores, COUNT)
+    network, start = program.network, program.purpose.start
+    ours = stages.executed(result.fit.program, result.scores)
     if part == "total":
         return {"ours": sum(ours.values()), "PyTorch": executed.torch_plain(network, recipe, COUNT)}
     filling = ours["features"] if part == BOTH else 0

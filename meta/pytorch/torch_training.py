@@ -148,7 +148,7 @@ class Task:
 
     def cached(self, memory_format: str) -> dict[str, float]:
         """Seconds of both stages."""
-        start, twin = self.fit.program.detail["start"], TorchNetwork(self.network, memory_format)
+        start, twin = self.fit.program.purpose.start, TorchNetwork(self.network, memory_format)
         begin = time.perf_counter()
         features = cached_features(twin, start, self.images, [None, *self.draws])
         middle = time.perf_counter()

@@ -24,6 +24,7 @@ from tinytrain.policies.common import all_channels
 from tinytrain.program.compile import compile_training
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
+from tinytrain.runtime.runner import Source
 from tinytrain.runtime.session import augmentation_of
 from tinytrain.runtime.trainer import Trainer
 
@@ -49,7 +50,7 @@ def layer_ranks(network: Network, episode: Episode, seed: int = 0) -> np.ndarray
     program = compile_training(network, recipe, Resources(0, 1, 1, len(labels), len(labels)), task)
     trainer = Trainer(
         program, Arena(program.nbytes), WorkingCopy(network), kernel_table.load(),
-        lambda i: episode.support.read(i, size), augmentation_of(episode, size, seed), labels,
+        Source(lambda i: episode.support.read(i, size), augmentation_of(episode, size, seed), labels),
     )  # fmt: skip
     trainer.start()
     images = range(len(labels))

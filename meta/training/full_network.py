@@ -14,13 +14,14 @@ import numpy as np
 from tinytrain import kernels as kernel_table
 from tinytrain.kernels.dispatch.native_calls import stretched
 from tinytrain.network.network import Network
+from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.planner.fit import WIDE_BANDS
 from tinytrain.program.autodiff.emitter import BAND_BYTES, Emitter
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import Buffer, Segment, View
 from tinytrain.program.memory_planner import Interval, place
-from tinytrain.program.program import Program
+from tinytrain.program.program import Program, Purpose
 from tinytrain.program.segments import externals_of
 from tinytrain.program.trained_arrays import Slot, slots, trained_parts
 from tinytrain.runtime.arena import Arena
@@ -168,7 +169,11 @@ class _Batch:
                 array.fill(0)
             views |= {external[n]: array for n, array in arrays.items()}
             views[external["gradients"]] = bind.array(f"gradients {partition}")
-        calls, self.outputs = bind.calls(bind.program.segments[segment], f"workspace ({unit})", views)
+        calls, self.outputs = bind.calls(
+            bind.program.segments[segment, bind.program.purpose.task.n_support],
+            bind.program.buffers[f"workspace ({unit})"],
+            views,
+        )
         split = len(calls) if split is None else split
         self.forward, self.backward = stretched(calls[:split]), stretched(calls[split:])
 
@@ -264,7 +269,7 @@ def _program(
         firsts = [network.layers[a] for a, _ in _parts(network, inner)[1:]]
         shapes |= {f"into {layer.name}": (*layer.in_hw, layer.cin) for layer in firsts}
     externals |= {name: Buffer(name, shape) for name, shape in shapes.items()}
-    segments, split = {"embed": _embed_segment(network, externals, micro, inner)}, 0
+    segments, split = {("embed", micro): _embed_segment(network, externals, micro, inner)}, 0
     units = [(f"lane {p}", "embed") for p in range(PARTITIONS)]
     buffers: dict[str, Buffer] = {}
 
@@ -273,19 +278,19 @@ def _program(
 
     if size:
         emit = _apart_segment if apart else _train_segment
-        segments["train"], split = emit(network, recipe, externals, micro, inner)
+        segments["train", micro], split = emit(network, recipe, externals, micro, inner)
         units += [(f"batch {b}", "train") for b in range(count)]
         for p in range(PARTITIONS):
             add(f"gradients {p}", (size,))
     for unit, segment in units:
         add(f"images ({unit})", (micro, *externals["features"].shape), "uint8")
-        add(f"workspace ({unit})", (segments[segment].nbytes,), "uint8")
+        add(f"workspace ({unit})", (segments[segment, micro].nbytes,), "uint8")
         if segment == "train":
             for name, shape in shapes.items():
                 add(f"{name} ({unit})", (micro, *shape))
     layout = place([Interval(name, b.nbytes, 0, 0) for name, b in buffers.items()])
-    index = {i.name: o for i, o in zip(layout.intervals, layout.offsets, strict=True)}
-    return Program(network, segments, buffers, layout, externals, {"index": index}), split
+    purpose = Purpose(0, TaskShape(micro, 0), recipe)
+    return Program(network, segments, buffers, layout, externals, {}, (), purpose), split
 
 
 def network_of(network: Network, slots: tuple[Slot, ...], values: np.ndarray, name: str) -> Network:

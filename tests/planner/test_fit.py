@@ -26,7 +26,8 @@ from tinytrain.planner.fit import (
     usual_budget,
 )
 from tinytrain.policies.common import Policy
-from tinytrain.program.compile import BACKWARD, compile_probe, compile_training
+from tinytrain.program.buffers import BACKWARD
+from tinytrain.program.compile import compile_probe, compile_training
 from tinytrain.program.segments import SegmentBank
 
 NETWORK = toy_network()
@@ -49,12 +50,13 @@ def plan(name, memory, task=TASKS[0], macs=0.5, network=NETWORK):
     return fit(network, policy, scores_of(policy, network), budget, task)
 
 
-@pytest.mark.parametrize("kind", ["prefix", "embed 1", "backward 2"])
+@pytest.mark.parametrize("kind", ["prefix", "embed", "backward"])
 def test_wide_bands_take_fewer_calls_and_the_same_macs(kind):
     network = toy_network()
     updates = tuple(Update(i, tuple(range(4)), bias=True) for i in range(3 if kind == "prefix" else 0, 6))
     recipe = Recipe("test", updates, ((1e-3, 1e-3),) * len(updates))
-    wide, usual = (SegmentBank(network, recipe, band).get(kind) for band in (WIDE_BANDS[0], 2_000))
+    banks = (SegmentBank(network, recipe, band) for band in (WIDE_BANDS[0], 2_000))
+    wide, usual = (bank.get(kind, 1 + (kind == "backward")) for bank in banks)
     assert len(wide.calls) < len(usual.calls)
     for part in ("forward", "grad_input", "grad_weight"):
         assert wide.macs(part) == usual.macs(part)
@@ -77,7 +79,7 @@ def test_only_bytes_that_are_left_are_spent_on_transposed_gradients():
     network, resources = toy(WIDE, size=16), Resources(0, 1, 1, 4, 4)
     usual = compile_training(network, recipe(everything(network)), resources, TaskShape(4, 2))
     faster = _fastest(usual, 10**7)
-    assert _fastest(usual, usual.nbytes - 1) is usual and faster.detail["resources"] == resources
+    assert _fastest(usual, usual.nbytes - 1) is usual and faster.resources == resources
     for program, transposes in ((usual, False), (faster, True)):
         assert ("transpose" in {c.kernel for s in program.segments.values() for c in s.calls}) == transposes
 
@@ -122,13 +124,13 @@ def test_a_probe_that_does_not_fit_measures_fewer_layers_and_the_named_budget_in
     policy, task = POLICIES[name], TASKS[0]
     wanted = policy.inspects(NETWORK)
     full = compile_probe(NETWORK, wanted, task).nbytes
-    assert probe_inside(NETWORK, policy, Budget(10**6), task).detail["inspected"] == wanted
+    assert probe_inside(NETWORK, policy, Budget(10**6), task).inspected == wanted
     with pytest.raises(BudgetError) as caught:
         probe_inside(NETWORK, policy, Budget(1), task)
     least = caught.value.smallest
     for memory in {least, max(least, full - 1)}:
         program = probe_inside(NETWORK, policy, Budget(memory), task)
-        inspected = program.detail["inspected"]
+        inspected = program.inspected
         assert program.nbytes <= memory and inspected == wanted[-len(inspected) :]
 
 

@@ -36,10 +36,13 @@ from toysteps import (
 from tinytrain import kernels
 from tinytrain.base.errors import UsageError
 from tinytrain.network.network import with_modules
+from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update, check_updates
+from tinytrain.program.compile import compile_probe
 from tinytrain.runtime.bind import WorkingCopy
-from tinytrain.runtime.fisher import probe
+from tinytrain.runtime.fisher import measure_fisher
+from tinytrain.runtime.runner import Source
 
 # Odd widths (one group) and odd sides, strides 1 and 2, with and without the residual addition.
 ODD = (
@@ -222,10 +225,9 @@ def test_fisher_information_sees_the_modules_of_a_network(name):
     network = made(name)
     want, loss = fisher(Oracle(network), IMAGES, LABELS, augmented(1))
     inspected = tuple(range(2, len(network.layers)))
-    found = probe(
-        network, WorkingCopy(network), kernels.load(), inspected, LABELS, 3,
-        lambda i: IMAGES[i], lambda i: augmentation(1, i),
-    )  # fmt: skip
+    program = compile_probe(network, inspected, TaskShape(len(LABELS), 3))
+    source = Source(lambda i: IMAGES[i], augmentation, LABELS)
+    found = measure_fisher(program, WorkingCopy(network), kernels.load(), source)
     assert abs(found.loss - loss) < 1e-5
     assert all(relative(found.fisher[i], want[i]) < 1e-4 for i in inspected)
 

@@ -10,10 +10,8 @@ import pytest
 
 import tinytrain
 import tinytrain.runtime.bind
-import tinytrain.runtime.fisher
-import tinytrain.runtime.session
-import tinytrain.runtime.trainer
-import tinytrain.runtime.worker
+import tinytrain.runtime.runner
+import tinytrain.runtime.units
 from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import BudgetError, UsageError
@@ -186,7 +184,7 @@ class Executed:
 
         def segment(binder, segment, *rest):
             calls, outputs = bind(binder, segment, *rest)
-            self.cost[id(calls)] = (calls, sum(call.macs for call in segment.calls))
+            self.cost[id(calls)] = (calls, segment.all_macs)
             return calls, outputs
 
         def run(calls):
@@ -195,7 +193,7 @@ class Executed:
 
         original = tinytrain.runtime.bind.run
         monkeypatch.setattr(tinytrain.runtime.bind.Binder, "segment", segment)
-        for module in (tinytrain.runtime.trainer, tinytrain.runtime.worker, tinytrain.runtime.fisher):
+        for module in (tinytrain.runtime.runner, tinytrain.runtime.units):
             monkeypatch.setattr(module, "run", run)
 
 

@@ -39,7 +39,7 @@ def test_a_draw_has_as_many_other_channels_in_the_same_places():
     made.start()
     first, seen = made.slots, set()
     for k in range(60):
-        made.redraw(np.random.default_rng(k))
+        made.resample(np.random.default_rng(k))
         assert shape_of(made.slots) == shape_of(first)
         expand, bias, depthwise, project = made.slots
         assert expand.channels == first[0].channels and bias == first[1]
@@ -54,7 +54,7 @@ def test_steps_between_draws_equal_those_of_the_oracle(micro):
     made = made_trainer(network, micro=micro)
     made.start()
     for number in range(1, 5):
-        made.redraw(np.random.default_rng(number))
+        made.resample(np.random.default_rng(number))
         made.compute_gradients(items(len(LABELS)), items(len(LABELS), number))
         _, want = gradients(oracle, IMAGES, LABELS, augmented(number), LABELS, "both")
         for slot in made.slots:
@@ -106,13 +106,13 @@ def test_the_delta_holds_every_channel_that_was_ever_drawn_as_the_network_ended_
 
 
 def test_draws_follow_the_seed_and_differ_from_epoch_to_epoch(monkeypatch):
-    draws, keep = [], Trainer.redraw
+    draws, keep = [], Trainer.resample
 
     def redraw(self, rng):
         keep(self, rng)
         draws.append(tuple((s.channels, s.inputs) for s in self.slots))
 
-    monkeypatch.setattr(Trainer, "redraw", redraw)
+    monkeypatch.setattr(Trainer, "resample", redraw)
     runs = [adapt(toy_network(), toy_episode(), Budget(2**22), POLICY, seed=s, force=True) for s in (1, 1, 2)]
     values = [r.delta.slices[0].values.tobytes() for r in runs]
     assert values[0] == values[1] != values[2]
@@ -125,13 +125,13 @@ def test_the_optimizer_starts_anew_with_every_draw():
     made.start()
     made.step(1, items(len(LABELS)), items(len(LABELS), 1))
     assert all(state.any() for state in made.states)
-    made.redraw(np.random.default_rng(0))
+    made.resample(np.random.default_rng(0))
     assert len(made.states) == 2 and not any(state.any() for state in made.states)
 
 
 def test_an_epoch_of_several_steps_draws_once(monkeypatch):
-    draws, keep = [], Trainer.redraw
-    monkeypatch.setattr(Trainer, "redraw", lambda self, rng: (draws.append(1), keep(self, rng)))
+    draws, keep = [], Trainer.resample
+    monkeypatch.setattr(Trainer, "resample", lambda self, rng: (draws.append(1), keep(self, rng)))
     report = adapt(toy_network(), toy_episode(shots=30), Budget(2**22), POLICY, force=True)
     steps_per_epoch = -(-90 // report.fit.resources.step_support)
     assert steps_per_epoch > 1 and len(draws) == -(-6 // steps_per_epoch)

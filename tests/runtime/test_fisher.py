@@ -18,16 +18,16 @@ from tinytrain.report.content import similarity
 from tinytrain.runtime import machine
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
-from tinytrain.runtime.fisher import probe
+from tinytrain.runtime.fisher import measure_fisher
+from tinytrain.runtime.runner import Source
 
 NETWORKS = pytest.mark.parametrize("name", list(ROWS))
 
 
 def scores(network, inspected, view=1, backend="auto"):
-    return probe(
-        network, WorkingCopy(network), kernels.load(backend), inspected, LABELS, 3,
-        lambda i: IMAGES[i], lambda i: augmentation(view, i),
-    )  # fmt: skip
+    program = compile_probe(network, inspected, TaskShape(len(LABELS), 3))
+    source = Source(lambda i: IMAGES[i], lambda shown, i: augmentation(view, i) if shown else None, LABELS)
+    return measure_fisher(program, WorkingCopy(network), kernels.load(backend), source)
 
 
 def cuts(network):

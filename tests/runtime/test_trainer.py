@@ -28,6 +28,7 @@ from toysteps import (
 
 from tinytrain.plan.costs import backward_macs_per_query, n_hard
 from tinytrain.plan.recipe import Update
+from tinytrain.program.stages import Items
 from tinytrain.runtime.schedule import through_items
 
 NETWORKS = pytest.mark.parametrize("name", list(ROWS))
@@ -114,7 +115,7 @@ def test_some_support_images_stand_for_the_others_of_their_class_and_for_the_oth
         network, recipe(everything(network), step="both"), IMAGES, LABELS, augmentation=augmentation
     )
     made.start()
-    made.compute_gradients(items(len(LABELS)), items(len(LABELS), 1), through=through)
+    made.compute_gradients(items(len(LABELS)), items(len(LABELS), 1), sampled=through)
     oracle = Oracle(network)
     run = oracle.forward(np.concatenate([IMAGES, augmented(1)]))
     n, taken = len(LABELS), LABELS[through]
@@ -133,12 +134,14 @@ def test_the_mean_over_draws_of_support_images_is_the_gradient_through_all_of_th
     network = toy("blocks")
     made = trainer(network, recipe(everything(network), step="both"), IMAGES, LABELS)
     support, draws, weight = items(len(LABELS)), 4000, np.zeros(len(LABELS))
+    divisors = np.empty(3, np.float32)
     some = recipe((), step="both", through_share=count / len(LABELS))
     for number in range(draws):
         chosen = through_items(some, LABELS, support, 0, number)
         assert len(chosen) == count
-        share = made._stood_for(support, [support[k] for k in chosen])
-        weight[chosen] += 1 / share[LABELS[chosen]]
+        made.lists |= {Items.SUPPORT: support, Items.SAMPLED: [support[k] for k in chosen]}
+        made.host.sampled_weights(None, divisors)
+        weight[chosen] += made.class_sizes[LABELS[chosen]] / divisors[LABELS[chosen]]
     np.testing.assert_allclose(weight / draws, 1, atol=0.12)
 
 
@@ -153,7 +156,7 @@ def test_in_a_step_that_sees_a_part_of_the_support_each_image_stands_for_those_i
 
     def gradient(through):
         made.prototypes[:] = old
-        made.compute_gradients(support, support, through=through)
+        made.compute_gradients(support, support, sampled=through)
         return made.gradients[0].astype(np.float64)
 
     none, labels = gradient([]), LABELS[some]
@@ -176,7 +179,7 @@ def test_a_step_that_sees_a_part_of_a_class_moves_that_share_of_its_prototype():
     sizes, seen = np.bincount(LABELS), np.bincount(labels)
     rest = np.random.default_rng(0).standard_normal(made.prototypes.shape).astype("f")
     made.prototypes[:] = rest
-    made.compute_gradients([(0, i) for i in some], [(0, i) for i in some], through=range(len(some)))
+    made.compute_gradients([(0, i) for i in some], [(0, i) for i in some], sampled=range(len(some)))
     # The same prototypes from a support whose unseen images all have the embedding `rest`.
     unseen = np.repeat(np.arange(3), sizes - seen)
     support, of = np.concatenate([run.embeddings, rest[unseen]]), np.concatenate([labels, unseen])
@@ -194,8 +197,8 @@ def test_cached_features_are_those_of_the_frozen_part_in_8_bits(sets):
     features = [oracle.forward(augmented(view), 0, first).output for view in (0, 1)]
     for view in range(sets):
         for i, exact in enumerate(features[view]):
-            low, step = map(float, made.ranges[view][i])
-            cached = low + step * made.cache[view][i].reshape(exact.shape)
+            low, step = map(float, made.bind.array("cached feature ranges")[view][i])
+            cached = low + step * made.bind.array("cached features")[view][i].reshape(exact.shape)
             assert abs(cached - exact).max() < 0.501 * step and abs(np.ptp(exact) / 255 - step) < 1e-5 * step
             features[view][i] = cached
     run = oracle.forward(np.concatenate(features), first)
@@ -287,14 +290,14 @@ def test_macs_that_are_executed_are_those_of_the_plan(name, step, share, through
     plan = recipe(random_updates(network, 5), step=step, hard_share=share, through_share=through)
     made = trainer(network, plan, IMAGES, LABELS, micro=2)
     ran = []
-    for lane in (*made.lanes, *made.backward_lanes):
-        for segment, (calls, _) in lane.segments.items():
+    for unit in made.units.values():
+        for segment, (calls, _) in unit.segments.items():
             macs = made.program.segments[segment].backward_macs
             calls.insert(0, (lambda macs=macs: ran.append(macs), ()))
     made.start()
     support = items(len(LABELS))
     chosen = through_items(plan, LABELS, support, 0, 1)
-    made.step(1, support, support, through=chosen)
+    made.step(1, support, support, sampled=chosen)
     assert sum(ran) / len(LABELS) == pytest.approx(backward_macs_per_query(network, plan, len(LABELS)))
 
 

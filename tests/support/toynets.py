@@ -14,6 +14,7 @@ from tinytrain.plan.recipe import Recipe, Resources, Update
 from tinytrain.program.compile import compile_training
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
+from tinytrain.runtime.runner import Source
 from tinytrain.runtime.trainer import Trainer
 
 SIZE = 16
@@ -152,8 +153,8 @@ def trainer(network, recipe, images, labels, sets=0, micro=1, partitions=1, lane
     arena = more.get("arena", Arena)(program.nbytes)
     augmentation = more.get("augmentation", lambda view, i: None)
     return Trainer(
-        program, arena, WorkingCopy(program.network), table or kernels.load(), lambda i: images[i],
-        augmentation, labels.astype(np.int32), lanes,
+        program, arena, WorkingCopy(program.network), table or kernels.load(),
+        Source(lambda i: images[i], augmentation, labels.astype(np.int32)), lanes,
     )  # fmt: skip
 
 

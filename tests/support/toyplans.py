@@ -17,5 +17,5 @@ def plan_in(network, policy, memory, task):
     """(bytes of the probe, fitted plan), as `adapt` makes them before it trains, with made-up scores."""
     budget = Budget(memory)
     program = probe_inside(network, policy, budget, task)
-    found = program and scores(network, program.detail["inspected"])
+    found = program and scores(network, program.inspected)
     return program.nbytes if program else 0, fit(network, policy, found, budget, task)

@@ -24,7 +24,7 @@ def bound(segment, network, arrays, updates=()):
     columns = columns_of(slots(network, recipe(updates)))
     place = SimpleNamespace(offset=lambda workspace: 0)
     binder = Binder(place, arena, WorkingCopy(network), kernels.load(), columns)
-    calls, outputs = binder.segment(segment, "workspace", arrays)
+    calls, outputs = binder.segment(segment, Buffer("workspace", (segment.nbytes,)), arrays)
     return calls, outputs, arena.view(0, (segment.nbytes,), "uint8")
 
 

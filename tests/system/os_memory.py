@@ -33,10 +33,11 @@ from tinytrain.pipeline.warmup import warm_up
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.feasible import probe_inside
 from tinytrain.policies.registry import POLICIES
-from tinytrain.runtime import fisher as probing
+from tinytrain.runtime import fisher as scoring
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy, run
 from tinytrain.runtime.machine import Clock
+from tinytrain.runtime.runner import Source
 from tinytrain.runtime.session import Session
 from tinytrain.runtime.trainer import Trainer
 
@@ -88,20 +89,19 @@ def growth_of_probe(network, working, kernels, policy, episode: Episode, budget:
     task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
     program, size, peaks = probe_inside(network, policy, budget, task), network.preprocessing.size, []
 
-    class Watched(probing._Runner):
-        def __init__(self, program, arena, *others):
-            super().__init__(program, arena, *others)
-            arena.release([])  # all of it is zero
+    class Watched(scoring._Scoring):
+        def __init__(self, bind, source):
+            super().__init__(bind, source)
+            bind.arena.release([])  # all of it is zero
             peaks.append(Peak())
 
-    probing._Runner, runner = Watched, probing._Runner
+    scoring._Scoring, runner = Watched, scoring._Scoring
+    support = episode.support
+    source = Source(lambda i: support.image(i, size), lambda view, i: None, support.labels)
     for _ in range(2 if program else 0):
-        probing.probe(
-            network, working, kernels, program.detail["inspected"], episode.support.labels, episode.n_way,
-            lambda i: episode.support.image(i, size), lambda i: None, program,
-        )  # fmt: skip
+        scoring.measure_fisher(program, working, kernels, source)
         peaks[-1].look()
-    probing._Runner = runner
+    scoring._Scoring = runner
     return peaks[-1].growth if peaks else 0
 
 
@@ -109,12 +109,13 @@ def warm(session: Session, network, kernels) -> None:
     """Every segment of the plan on every lane of `session` at the same time, in a mapping of its own."""
     program = session.fit.program
     trainer = Trainer(
-        program, Arena(program.nbytes), WorkingCopy(network), kernels, session.trainer.read,
-        lambda view, i: None, session.labels, session.trainer.workers,
+        program, Arena(program.nbytes), WorkingCopy(network), kernels,
+        Source(session.trainer.source.read, lambda view, i: None, session.labels), session.trainer.workers,
     )  # fmt: skip
     trainer.fill()
-    for lanes in (trainer.lanes, trainer.backward_lanes):
-        warm_lanes(lanes[: trainer.workers], trainer.others)
+    for stage in ("embed", "backward"):
+        units = [trainer.units[unit] for unit in program.units[stage][: trainer.workers]]
+        warm_lanes(units, trainer.others)
 
 
 def warm_lanes(lanes, others) -> None:
@@ -186,7 +187,7 @@ def main() -> None:
         adapt_module.run_session(session, network, False, progress, clock)
         peak.look()
         session.close()
-    assert shape == fitted.program.detail["task"]
+    assert shape == fitted.program.task
     result = {"probe": measuring, "growth": peak.growth, "arena": arena.nbytes, "smallest": least}
     result |= {"lanes": fitted.resources.lanes, "sets": fitted.resources.sets, "budget": budget.memory}
     print(json.dumps(result))

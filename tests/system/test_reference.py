@@ -23,8 +23,10 @@ from toynets import everything, gradient_of, recipe, relative, trainer, watched
 
 from tinytrain.backbones.torch_checkpoint import import_checkpoint
 from tinytrain.plan.budget import TaskShape
+from tinytrain.program.compile import compile_probe
 from tinytrain.runtime.bind import WorkingCopy
-from tinytrain.runtime.fisher import compile_probe, probe
+from tinytrain.runtime.fisher import measure_fisher
+from tinytrain.runtime.runner import Source
 
 NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 SUPPORT, QUERY = np.arange(0, 8, 2), np.arange(1, 8, 2)
@@ -91,7 +93,7 @@ class Case:
         made = trainer(self.network, plan, self.images, LABELS, table=table, step=4)
         made.start()
         self.loss = made.compute_gradients([(0, i) for i in SUPPORT], [(0, i) for i in QUERY])
-        names = mask_names(made.program.segments["backward 1"])
+        names = mask_names(made.program.segments["backward", 1])
         masks = self.by_layer(names, seen)
         return made, [None if m is None else m[[4, 5, 6, 7, 0, 1, 2, 3]] for m in masks]
 
@@ -99,11 +101,9 @@ class Case:
         """(scores, masks by layer in the order of ORDER) of the probe on clean images."""
         seen = []
         program = compile_probe(self.network, inspected, TaskShape(8, 4))
-        scores = probe(
-            self.network, WorkingCopy(self.network), recorded_masks(seen), inspected, LABELS[ORDER], 4,
-            lambda i: self.images[ORDER[i]], lambda i: None, program,
-        )  # fmt: skip
-        masks = self.by_layer(mask_names(program.segments["tap"]), seen)
+        source = Source(lambda i: self.images[ORDER[i]], lambda view, i: None, LABELS[ORDER])
+        scores = measure_fisher(program, WorkingCopy(self.network), recorded_masks(seen), source)
+        masks = self.by_layer(mask_names(program.segments["fisher", 1]), seen)
         return scores, [m if m is not None else o for m, o in zip(masks, self.run.masks, strict=True)]
 
     def by_layer(self, names, seen):

@@ -22,12 +22,13 @@ from tinytrain.planner.feasible import probe_inside
 from tinytrain.planner.fit import fit
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy
-from tinytrain.program.compile import AFTER, BEFORE, RESULT
+from tinytrain.program.buffers import AFTER, BEFORE, RESULT
 from tinytrain.program.program import Fit
 from tinytrain.report import Report
 from tinytrain.runtime.bind import WorkingCopy
-from tinytrain.runtime.fisher import probe
+from tinytrain.runtime.fisher import measure_fisher
 from tinytrain.runtime.machine import Machine
+from tinytrain.runtime.runner import Source
 from tinytrain.runtime.session import Progress, Session
 
 
@@ -209,11 +210,9 @@ def run_probe(
     if program is None:
         return None
 
-    def augmentation(i):
-        return draw(rng_for(seed, "probe", i), size, episode.may_flip)
+    def augmentation(view: int, i: int):
+        return draw(rng_for(seed, "probe", i), size, episode.may_flip) if view else None
 
-    return probe(
-        network, working, kernels, program.detail["inspected"], episode.support.labels, episode.n_way,
-        lambda i: episode.support.image(i, size), augmentation, program,
-        machine,
-    )  # fmt: skip
+    support = episode.support
+    source = Source(lambda i: support.image(i, size), augmentation, support.labels)
+    return measure_fisher(program, working, kernels, source, machine)

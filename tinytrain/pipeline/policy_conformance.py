@@ -153,7 +153,7 @@ def _macs_of(policy: Policy, network: Network, recipe: Recipe) -> float:
 def _plan(policy: Policy, network: Network, budget: Budget, task: TaskShape, seed: int) -> Fit:
     """What `adapt` does before anything runs."""
     program = probe_inside(network, policy, budget, task)
-    scores = made_up(network, program.detail["inspected"], seed) if program else None
+    scores = made_up(network, program.inspected, seed) if program else None
     return fit(network, policy, scores, budget, task)
 
 

@@ -42,7 +42,7 @@ def n_hard(share: float, n_queries: int) -> int:
     return max(1, min(n_queries, math.floor(share * n_queries + 1e-9)))
 
 
-def n_through(recipe: Recipe, n_support: int) -> int:
+def n_sampled(recipe: Recipe, n_support: int) -> int:
     """Support images through which the gradient goes, of the `n_support` of one step."""
     if recipe.step != "both":
         return 0
@@ -59,7 +59,7 @@ def backward_macs_per_query(network: Network, recipe: Recipe, n_queries: int, n_
 
     Back-propagation through other images adds to the numerator, never to the denominator.
     """
-    images = n_hard(recipe.hard_share, n_queries) + n_unlabelled + n_through(recipe, n_queries)
+    images = n_hard(recipe.hard_share, n_queries) + n_unlabelled + n_sampled(recipe, n_queries)
     return image_macs(network, recipe.updates) * images / n_queries
 
 

@@ -29,7 +29,7 @@ def smallest_with_probe(
 
 
 def probe_inside(network: Network, policy: Policy, budget: Budget, task: TaskShape) -> Program | None:
-    """The program of the probe, None if the policy asks for none; ``detail["inspected"]`` names its layers.
+    """The program of the probe, None if the policy asks for none; ``inspected`` names its layers.
 
     The shallowest layers, whose gradients are the largest, are left out until the rest fits the
     budget. Raises BudgetError where already the sizes say that it is too small.

@@ -98,7 +98,7 @@ def _fit_recipe(network: Network, recipe: Recipe, memory: int, task: TaskShape) 
 
 def _fastest(program: Program, memory: int) -> Program:
     """The same program in the fastest way for which bytes are left, all of it or nothing."""
-    recipe, resources, task = (program.detail[k] for k in ("recipe", "resources", "task"))
+    recipe, resources, task = (program.recipe, program.resources, program.task)
     for band in ROOMY_BANDS:
         bank = SegmentBank(program.network, recipe, band)
         if faster := compile_training(program.network, recipe, resources, task, bank, memory):

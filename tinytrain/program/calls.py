@@ -7,10 +7,12 @@ of a segment lives from the first call that names it to the last one.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from tinytrain.program.memory_planner import Interval, Layout, place
+from tinytrain.program.signatures import SIGNATURES, macs_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +22,7 @@ class Buffer:
     name: str
     shape: tuple[int, ...]
     dtype: str = "float32"
+    use: str = "other"  # for people: what a drawing of the arena colours it as
 
     @property
     def nbytes(self) -> int:
@@ -43,6 +46,18 @@ class View:
     start: int = 0
     column_range: tuple[int, int] | None = None
     transposed: bool = False
+
+    @property
+    def dtype(self) -> str:
+        return self.buffer.dtype
+
+    @property
+    def extent(self) -> tuple[int, ...]:
+        """Shape of the array that a kernel gets."""
+        shape = self.shape
+        if self.column_range is not None:
+            shape = (*shape[:-1], self.column_range[1] - self.column_range[0])
+        return shape[::-1] if self.transposed else shape
 
     def rows(self, first: int, last: int) -> "View":
         """Entries [first, last) of the leading axis."""
@@ -84,8 +99,19 @@ class Weight:
     """
 
     layer: int
+    shape: tuple[int, int]
     transposed: bool = False
     columns: tuple[int, int] | None = None
+    flat: bool = False
+    dtype = "float32"
+
+    @property
+    def extent(self) -> tuple[int, ...]:
+        """Shape of the array that a kernel gets."""
+        if self.flat:
+            return (self.shape[0] * self.shape[1],)
+        columns = self.shape[1] if self.columns is None else self.columns[1] - self.columns[0]
+        return (columns, self.shape[0]) if self.transposed else (self.shape[0], columns)
 
 
 @dataclass(frozen=True)
@@ -93,31 +119,69 @@ class Bias:
     """Bias (cout,) of a layer in the working copy of the network."""
 
     layer: int
+    shape: tuple[int]
+    dtype = "float32"
+
+    @property
+    def extent(self) -> tuple[int]:
+        return self.shape
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Channels of a layer whose weights are trained, (k,) int32: `of` its "outputs" or its "inputs"."""
+    """Channels of a layer whose weights are trained, (count,) int32: `of` its "outputs", its "inputs", or, if
+    all of these are trained, "every input"."""
 
     layer: int
+    count: int
     of: str = "outputs"
+    dtype = "int32"
+
+    @property
+    def extent(self) -> tuple[int]:
+        return (self.count,)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A small array that the runtime holds beside the arena, such as the learning rates of a step."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+    @property
+    def extent(self) -> tuple[int, ...]:
+        return self.shape
 
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One kernel call. `part` says what its `macs` count towards: forward, grad_input or grad_weight."""
+    """One kernel call. `part` says what its MACs count towards: forward, grad_input or grad_weight."""
 
     kernel: str
     args: tuple
-    macs: int = 0
     part: str = "forward"
+
+    @property
+    def arrays(self) -> tuple:
+        """Its array arguments; its values come after them."""
+        return self.args[: len(SIGNATURES[self.kernel].arrays)]
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the network, by the shapes of its arrays."""
+        return macs_of(self.kernel, [a.extent for a in self.arrays])
 
 
 @dataclass(eq=False)
 class Segment:
-    """Straight-line code for `n` images. `external` buffers are placed by the program, not here."""
+    """Straight-line code for `n` images. `external` buffers are placed by the program, not here.
 
-    name: str
+    `kind`: "prefix" (the frozen part), "embed", "backward", or "fisher".
+    """
+
+    kind: str
     n: int
     calls: list[Call] = field(default_factory=list)
     external: set[Buffer] = field(default_factory=set)
@@ -125,14 +189,30 @@ class Segment:
     layout: Layout | None = None
     offsets: dict[Buffer, int] = field(default_factory=dict)
 
-    def call(self, kernel: str, *args, macs: int = 0, part: str = "forward") -> None:
-        self.calls.append(Call(kernel, args, macs, part))
+    @property
+    def name(self) -> str:
+        return f"{self.kind}, {self.n} images" if self.n > 1 else self.kind
+
+    def call(self, kernel: str, *args, part: str = "forward") -> None:
+        self.calls.append(Call(kernel, args, part))
 
     def new(self, name: str, *shape: int, dtype: str = "float32") -> View:
         return View(Buffer(name, shape, dtype), shape)
 
+    @cached_property
+    def _macs(self) -> dict[str, int]:
+        counts = dict.fromkeys(("forward", "grad_input", "grad_weight"), 0)
+        for call in self.calls:
+            counts[call.part] += call.macs
+        return counts
+
     def macs(self, part: str) -> int:
-        return sum(c.macs for c in self.calls if c.part == part)
+        """Multiply-accumulates of one run; `part` as in `Call`."""
+        return self._macs[part]
+
+    @property
+    def all_macs(self) -> int:
+        return sum(self._macs.values())
 
     @property
     def backward_macs(self) -> int:

@@ -1,61 +1,116 @@
-"""A Program: segments, buffers, and one layout in bytes."""
+"""A Program: segments, stages, buffers, and one layout in bytes."""
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 from tinytrain.network.network import Network
+from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.calls import Buffer, Segment
 from tinytrain.program.memory_planner import Interval, Layout, place
+from tinytrain.program.stages import Stage, Unit
+
+
+@dataclass(frozen=True, eq=False)
+class Purpose:
+    """What a program was compiled for. `start`: the layer that features are the input of.
+
+    One for training has a recipe and resources; one for Fisher scoring names the layers that it inspects.
+    """
+
+    start: int
+    task: TaskShape
+    recipe: Recipe | None = None
+    resources: Resources | None = None
+    inspected: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Segments by name, buffers by name with the ticks they live through, and where each lies."""
+    """Segments by kind and number of images, and what runs them; buffers by name, and where each lies.
+
+    `externals` are buffers of segments that every unit has for itself; `units` are the workers of a stage.
+    """
 
     network: Network
-    segments: dict[str, Segment]
+    segments: dict[tuple[str, int], Segment]
     buffers: dict[str, Buffer]
     layout: Layout
     externals: dict[str, Buffer]
-    detail: dict = field(default_factory=dict)
+    units: dict[str, tuple[Unit, ...]]
+    stages: tuple[Stage, ...]
+    purpose: Purpose
 
     @property
     def nbytes(self) -> int:
         return self.layout.nbytes
 
+    @property
+    def recipe(self) -> Recipe:
+        return self.purpose.recipe
+
+    @property
+    def resources(self) -> Resources:
+        return self.purpose.resources
+
+    @property
+    def task(self) -> TaskShape:
+        return self.purpose.task
+
+    @property
+    def inspected(self) -> tuple[int, ...]:
+        return self.purpose.inspected
+
+    def stage(self, name: str) -> Stage:
+        return next(stage for stage in self.stages if stage.name == name)
+
+    def segments_of(self, kind: str) -> Iterator[Segment]:
+        """Segments of one kind, for all numbers of images."""
+        return (segment for (of, _), segment in self.segments.items() if of == kind)
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[int, Interval]]:
+        rows = zip(self.layout.offsets, self.layout.intervals, strict=True)
+        return {interval.name: (offset, interval) for offset, interval in rows}
+
     def offset(self, name: str) -> int:
-        return self.detail["index"][name]
+        """Byte offset of a buffer in the arena."""
+        return self._places[name][0]
+
+    def life(self, name: str) -> tuple[int, int]:
+        """First and last tick of a buffer."""
+        interval = self._places[name][1]
+        return interval.first, interval.last
 
     def table(self) -> list[dict]:
         """Rows of the arena: name, offset, bytes, first and last tick."""
+        rows = sorted(self._places.values(), key=lambda row: row[0])
         return [
-            {"name": i.name, "offset": o, "bytes": i.nbytes, "first": i.first, "last": i.last}
-            for i, o in sorted(
-                zip(self.layout.intervals, self.layout.offsets, strict=True), key=lambda r: r[1]
-            )
+            {"name": i.name, "offset": offset, "bytes": i.nbytes, "first": i.first, "last": i.last}
+            for offset, i in rows
         ]
 
 
-class _Book:
+class Book:
     """Collects the buffers of a program and places them."""
 
     def __init__(self):
         self.buffers: dict[str, Buffer] = {}
         self.lives: dict[str, tuple[int, int]] = {}
 
-    def add(self, name, shape, first, last, dtype="float32"):
-        self.buffers[name] = Buffer(name, tuple(shape), dtype)
+    def add(
+        self, name: str, shape, first: int, last: int, dtype: str = "float32", use: str = "other"
+    ) -> Buffer:
+        """A buffer that holds a value from tick `first` to tick `last`."""
+        self.buffers[name] = Buffer(name, tuple(shape), dtype, use)
         self.lives[name] = (first, last)
+        return self.buffers[name]
 
-    def finish(self, network, segments, externals, limit: float = math.inf) -> Program | None:
-        """The program, None where it takes more than `limit` bytes."""
-        intervals = [Interval(n, b.nbytes, *self.lives[n]) for n, b in self.buffers.items()]
-        layout = place(intervals, limit)
-        if layout is None:
-            return None
-        index = {i.name: o for i, o in zip(layout.intervals, layout.offsets, strict=True)}
-        return Program(network, segments, self.buffers, layout, externals, {"index": index})
+    def place(self, limit: float = math.inf) -> Layout | None:
+        """Where the buffers lie; None if they take more than `limit` bytes."""
+        return place([Interval(n, b.nbytes, *self.lives[n]) for n, b in self.buffers.items()], limit)
 
 
 @dataclass(frozen=True, eq=False)

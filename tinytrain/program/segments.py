@@ -43,23 +43,22 @@ class SegmentBank:
         self.cut = min(cut_layer(network, recipe.updates), len(network.layers) - 1)
         self.start = network.block_start(self.cut)
         self.externals = externals_of(network, self.start, n_trained(network, recipe.updates))
-        self._made: dict[str, Segment] = {}
+        self._made: dict[tuple[str, int], Segment] = {}
 
-    def get(self, name: str) -> Segment:
-        """Segment "prefix", "embed N" or "backward N" for N images."""
-        if name not in self._made:
-            kind, _, count = name.partition(" ")
+    def get(self, kind: str, n: int = 1) -> Segment:
+        """Segment "prefix", "embed" or "backward" for `n` images."""
+        if (kind, n) not in self._made:
             emit: dict[str, Callable[[int], Segment]] = {
                 "prefix": lambda n: prefix_segment(self.network, self.start, self.externals, self.band),
                 "embed": lambda n: embed_segment(self.network, self.start, n, self.externals, self.band),
                 "backward": self._backward,
             }
-            self._made[name] = emit[kind](int(count or 1))
-        return self._made[name]
+            self._made[kind, n] = emit[kind](n)
+        return self._made[kind, n]
 
     def _backward(self, n: int) -> Segment:
         network, external = self.network, self.externals
-        segment = Segment(f"backward {n}", n, external=set(external.values()))
+        segment = Segment("backward", n, external=set(external.values()))
         emitter = Emitter(segment, network, self.band)
         tape = Tape(self.cut, trained_parts(network, self.recipe, external["gradients"]))
         emitter.forward(external["features"].images(n), self.start, len(network.layers), tape)
@@ -79,16 +78,16 @@ def embed_segment(
     network: Network, start: int, n: int, externals: dict[str, Buffer], band: int | None = None
 ) -> Segment:
     """Embeddings (n, d) from features."""
-    segment = Segment(f"embed {n}", n, external=set(externals.values()))
+    segment = Segment("embed", n, external=set(externals.values()))
     emitter = Emitter(segment, network, band)
     y = emitter.forward(externals["features"].images(n), start, len(network.layers))
     segment.outputs = (emitter.pool(y),)
     return segment.finish(keep=segment.outputs)
 
 
-def tap_segment(network: Network, start: int, inspected, way: int, externals) -> Segment:
+def fisher_segment(network: Network, start: int, inspected, way: int, externals) -> Segment:
     """Forward and backward pass of one image that adds to the Fisher information of inspected layers."""
-    segment = Segment("tap", 1, external=set(externals.values()))
+    segment = Segment("fisher", 1, external=set(externals.values()))
     emitter = Emitter(segment, network)
     last = len(network.layers)
     starts = [i for i in range(start, last) if network.block_start(i) == i]

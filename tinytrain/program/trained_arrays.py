@@ -51,9 +51,12 @@ def slots(network: Network, recipe: Recipe) -> tuple[Slot, ...]:
 def columns_of(slots: Iterable[Slot]) -> dict[Columns, np.ndarray]:
     """The index arrays that the calls of a program name."""
     weights = [slot for slot in slots if slot.part == "weight"]
-    found = {Columns(s.layer): np.array(s.channels, np.int32) for s in weights}
+    found = {Columns(s.layer, len(s.channels)): np.array(s.channels, np.int32) for s in weights}
+    found |= {
+        Columns(s.layer, s.shape[0], "every input"): np.arange(s.shape[0], dtype=np.int32) for s in weights
+    }
     some = (s for s in weights if s.inputs is not None)
-    return found | {Columns(s.layer, "inputs"): np.array(s.inputs, np.int32) for s in some}
+    return found | {Columns(s.layer, len(s.inputs), "inputs"): np.array(s.inputs, np.int32) for s in some}
 
 
 def trained_parts(network: Network, recipe: Recipe, gradients: Buffer) -> dict[int, Trained]:
@@ -69,7 +72,7 @@ def trained_parts(network: Network, recipe: Recipe, gradients: Buffer) -> dict[i
     return {layer: Trained(**row) for layer, row in parts.items()}
 
 
-def redrawn(slot: Slot, network: Network, rng: np.random.Generator) -> Slot:
+def resampled(slot: Slot, network: Network, rng: np.random.Generator) -> Slot:
     """`slot` with as many other channels: inputs where it is limited to some, else output channels."""
     if slot.part == "bias":
         return slot

@@ -120,7 +120,7 @@ def planned_macs(network: Network, policy: Policy, budget: Budget, fit: Fit) -> 
     """
     recipe, full = fit.recipe, full_backward_macs(network.layers)
     trains, queries = bool(recipe.updates), fit.resources.step_queries
-    others = n_unlabelled(recipe, fit.resources, fit.program.detail["task"])
+    others = n_unlabelled(recipe, fit.resources, fit.program.task)
     mean = budget.macs_mode == "mean" and not policy.macs_of_image
     limited = policy.macs_limited
     return {

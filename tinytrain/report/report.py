@@ -47,7 +47,7 @@ class Report:
     def to_json(self) -> dict:
         """The report as JSON values."""
         labels, left_out = self.episode.query.labels, self.delta.head.left_out
-        stages = executed(self.fit, self.scores, len(self.episode.support))
+        stages = executed(self.fit.program, self.scores)
         return {
             "policy": self.policy.name,
             "backbone": self.network.name,

@@ -8,7 +8,7 @@ import numpy as np
 from tinytrain.kernels.dispatch.direct import direct
 from tinytrain.kernels.dispatch.native_calls import stretched
 from tinytrain.network.network import Network
-from tinytrain.program.calls import Bias, Buffer, Columns, Segment, View, Weight
+from tinytrain.program.calls import Bias, Buffer, Columns, Segment, Table, View, Weight
 from tinytrain.program.memory_planner import aligned
 from tinytrain.program.program import Program
 from tinytrain.runtime.arena import Arena
@@ -60,20 +60,29 @@ class Binder:
     def __init__(self, program: Program, arena: Arena, working: WorkingCopy, kernels, columns=None):
         self.program, self.arena = program, arena
         self.working, self.kernels, self.columns = working, kernels, columns or {}
+        self.tables: dict[str, np.ndarray] = {}  # small arrays beside the arena, by name
 
     def array(self, name: str) -> np.ndarray:
         """The array of a program buffer."""
-        buffer = self.program.buffers[name]
-        return self.arena.view(self.program.offset(name), buffer.shape, buffer.dtype)
+        return self.whole(self.program.buffers[name])
 
-    def segment(self, segment: Segment, workspace: str, externals: dict[Buffer, np.ndarray]):
+    def whole(self, buffer: Buffer) -> np.ndarray:
+        return self.arena.view(self.program.offset(buffer.name), buffer.shape, buffer.dtype)
+
+    def value(self, arg):
+        """The array of an argument of a stage's call; anything else as it is."""
+        return self._argument(
+            arg, {arg.buffer: self.whole(arg.buffer).reshape(-1)} if isinstance(arg, View) else {}
+        )
+
+    def segment(self, segment: Segment, workspace: Buffer, externals: dict[Buffer, np.ndarray]):
         """Bound calls, few for many, and output arrays of `segment` in the program buffer `workspace`."""
         calls, outputs = self.calls(segment, workspace, externals)
         return stretched(calls), outputs
 
-    def calls(self, segment: Segment, workspace: str, externals: dict[Buffer, np.ndarray]):
+    def calls(self, segment: Segment, workspace: Buffer, externals: dict[Buffer, np.ndarray]):
         """As `segment`, with a bound call for every call."""
-        base = self.program.offset(workspace)
+        base = self.program.offset(workspace.name)
         flat = {b: array.reshape(-1) for b, array in externals.items()}
         for buffer, offset in segment.offsets.items():
             flat[buffer] = self.arena.view(base + offset, (buffer.nbytes,), "uint8").view(buffer.dtype)
@@ -91,6 +100,8 @@ class Binder:
             return array.T if arg.transposed else array
         if isinstance(arg, Weight):
             weight = self.working.weight(arg.layer)
+            if arg.flat:
+                return weight.reshape(-1)
             if arg.columns is not None:
                 weight = weight[:, slice(*arg.columns)]
             return weight.T if arg.transposed else weight
@@ -98,6 +109,8 @@ class Binder:
             return self.working.bias(arg.layer)
         if isinstance(arg, Columns):
             return self.columns[arg]
+        if isinstance(arg, Table):
+            return self.tables.setdefault(arg.name, np.zeros(arg.shape, arg.dtype))
         return arg
 
 

@@ -16,7 +16,7 @@ from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.compile import compile_training
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy
-from tinytrain.runtime.worker import query_lane
+from tinytrain.runtime.units import QueryUnit
 
 FORWARD_ONLY = Recipe("none", (), (), steps=0, head="cosine")
 ONE_IMAGE = Resources(sets=0, micro=1, partitions=1, step_support=1, step_queries=1)
@@ -35,7 +35,7 @@ class Predictor:
         program = compile_training(working.network, FORWARD_ONLY, ONE_IMAGE, shape)
         bind = Binder(program, Arena(program.nbytes), working, kernel_table.load(backend))
         self.arena, self.embedding_size = program.nbytes, network.embedding_size
-        self._lane = query_lane(bind)
+        self._unit = QueryUnit(bind)
 
     def embed(
         self, images: Images, augmentation: Callable[[int], Augmentation | None] = lambda i: None
@@ -44,8 +44,8 @@ class Predictor:
         out = np.empty((len(images), self.embedding_size), np.float32)
         with one_thread():
             for i in range(len(images)):
-                np.copyto(self._lane.prefix.image, images.image(i, self.size))
-                out[i] = self._lane.embed(augmentation(i))
+                np.copyto(self._unit.image, images.image(i, self.size))
+                out[i] = self._unit.embed(augmentation(i))
         return out
 
     def logits(self, images: Images) -> np.ndarray:

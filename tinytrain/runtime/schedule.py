@@ -3,7 +3,7 @@
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.plan.costs import n_through
+from tinytrain.plan.costs import n_sampled
 from tinytrain.plan.recipe import Recipe, Resources
 
 # (view, image): view 0 is the clean image, others are augmented, those below 0 for a head alone.
@@ -47,7 +47,7 @@ def through_items(
 
     As many of each class as possible.
     """
-    count = n_through(recipe, len(support))
+    count = n_sampled(recipe, len(support))
     if count in (0, len(support)):
         return list(range(count))
     return balanced_subset(labels[[i for _, i in support]], count, rng_for(seed, "through", number))

@@ -14,14 +14,14 @@ from tinytrain.heads.classifier import Batch, Batches, Head, HeadArrays, class_m
 from tinytrain.heads.leave_one_out import COLUMNS, measure
 from tinytrain.kernels.rows import multiply_rows
 from tinytrain.plan.costs import n_unlabelled
-from tinytrain.program.compile import AFTER, BEFORE, own_before
+from tinytrain.program.buffers import AFTER, BEFORE, own_before
 from tinytrain.program.program import Fit
+from tinytrain.program.training import head_views
 from tinytrain.runtime.bind import WorkingCopy
+from tinytrain.runtime.runner import Source
 from tinytrain.runtime.schedule import Item, dealt, rate_factor, step_items, through_items
 from tinytrain.runtime.trainer import Trainer
-from tinytrain.runtime.worker import query_lane
-
-HEAD_IMAGES = 250  # embeddings a head is fitted to, where they must be computed for it alone
+from tinytrain.runtime.units import QueryUnit
 
 Progress = Callable[[str, int, int, float | None], None]
 
@@ -48,19 +48,6 @@ def reach(fit: Fit) -> Ranges:
     return USUAL if fit.resources.sets >= 2 else fit.recipe.reach
 
 
-def head_views(fit: Fit, kind: str, n_support: int) -> range:
-    """Views of every support image that a head of this kind is fitted to, the clean one last.
-
-    Cached ones, or usual ones made for it.
-    """
-    sets = fit.resources.sets
-    if kind != "lda":
-        return range(1)
-    if sets >= 2:
-        return range(sets - 1, -1, -1)
-    return range(-max(1, min(fit.recipe.views, HEAD_IMAGES // n_support)), 1)
-
-
 class Session:
     """One adaptation of `working` to `episode` by the program of `fit`; `adapt` has the order of calls."""
 
@@ -76,13 +63,11 @@ class Session:
             arena,
             working,
             kernels,
-            self._read,
-            augmentation_of(episode, self.size, seed, reach(fit)),
-            self.labels,
+            Source(self._read, augmentation_of(episode, self.size, seed, reach(fit)), self.labels),
             lanes,
         )
         self.array = self.trainer.bind.array
-        self._predictor = query_lane(self.trainer.bind)
+        self._predictor = QueryUnit(self.trainer.bind)
         # View and first image of the unit embeddings in the buffer for those of the support.
         self._at_hand: tuple[int, int] | None = None
 
@@ -109,7 +94,7 @@ class Session:
         """
         recipe, when = self.fit.recipe, "before" if tick == BEFORE else "after"
         result = tick == AFTER or not recipe.updates  # the recipe's head is what is kept
-        wanted = result or own_before(recipe, self.fit.program.detail["task"])
+        wanted = result or own_before(recipe, self.fit.program.task)
         own = f"head {'result' if result else when}"
         # First: prototypes are made of the clean embeddings that it leaves behind, if these are all.
         head = self._fit_head("lda", own, tick, self._clean) if recipe.head == "lda" and wanted else None
@@ -139,7 +124,7 @@ class Session:
             self.trainer.counts,
             self.array(f"scatter matrix ({tick})") if kind == "lda" else None,
         )
-        views = head_views(self.fit, kind, len(self.labels))
+        views = head_views(self.fit.recipe, self.fit.resources, kind, len(self.labels))
         head = fit_head(
             kind, self.kernels, arrays, lambda: chain.from_iterable(map(self._unit, views)),
             clean, self.trainer.class_sizes,
@@ -209,7 +194,7 @@ class Session:
         losses, epoch = [], -(-len(self.labels) // resources.step_support)
         for number in range(1, recipe.steps + 1):
             if recipe.redraw and (number - 1) % epoch == 0:
-                trainer.redraw(rng_for(self.seed, "channels", number))
+                trainer.resample(rng_for(self.seed, "channels", number))
             trainer.scale_rates(rate_factor(recipe, resources.sets, number))
             support, queries = step_items(resources, self.labels, number, rng)
             through = through_items(recipe, self.labels, support, self.seed, number)
@@ -222,7 +207,7 @@ class Session:
 
     def _unlabelled(self, number: int) -> list[Item]:
         """Query images that step `number` looks at without their labels: all, or some at random."""
-        first, task = len(self.labels), self.fit.program.detail["task"]
+        first, task = len(self.labels), self.fit.program.task
         count = n_unlabelled(self.fit.recipe, self.fit.resources, task)
         if not count:
             return []
@@ -252,7 +237,7 @@ class Session:
     def predict(self, labels: np.ndarray, images: Images, *heads: Head) -> None:
         """`labels` (heads, n) that each head gives to images embedded by the network as it is now."""
         for i in range(len(images)):
-            np.copyto(self._predictor.prefix.image, images.image(i, self.size))
+            np.copyto(self._predictor.image, images.image(i, self.size))
             embedding = self._predictor.embed()
             for head, found in zip(heads, labels, strict=True):
                 found[i] = head.logits(embedding[None]).argmax()

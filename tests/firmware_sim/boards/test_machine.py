@@ -58,7 +58,7 @@ def test_loss_and_head_are_counted_apart_because_no_plan_counts_them(ran):
 
 def test_bytes_counted_are_those_of_the_arguments_of_the_calls(ran):
     machine, report = ran
-    segment = report.fit.program.segments["prefix"]
+    segment = report.fit.program.segments["prefix", 1]
     network = report.network
 
     def size(arg) -> int:
@@ -109,7 +109,7 @@ def bound(kernel_name, replacement):
         setattr(table, kernel_name, machine._wrap(kernel_name, replacement))
     bind = Binder(program, GuardedArena(program.nbytes), WorkingCopy(toy_network()), table)
     views = {program.externals["input"]: bind.array("augmented image (fill)")}
-    return machine, bind.segment(program.segments["prefix"], "workspace (fill)", views)[0]
+    return machine, bind.segment(program.segments["prefix", 1], program.units["fill"][0].workspace, views)[0]
 
 
 def beyond(array, count):

@@ -15,6 +15,7 @@ from tinytrain.plan.recipe import Resources
 from tinytrain.program.compile import compile_training
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
+from tinytrain.runtime.runner import Source
 from tinytrain.runtime.trainer import Trainer
 
 WAY, SHOTS, QUERIES, WIDTH = 3, 2, 2, 5
@@ -96,9 +97,12 @@ def test_the_gradient_of_a_step_is_that_of_the_engine(tmp_path):
     resources = Resources(sets=0, micro=1, partitions=1, step_support=n, step_queries=len(labels) - n)
     program = compile_training(network, recipe, resources, TaskShape(len(labels), 3))
     trainer = Trainer(
-        program, Arena(program.nbytes), WorkingCopy(network), kernels.load(), lambda i: batch.images[i],
-        lambda view, i: None, labels,
-    )  # fmt: skip
+        program,
+        Arena(program.nbytes),
+        WorkingCopy(network),
+        kernels.load(),
+        Source(lambda i: batch.images[i], lambda view, i: None, labels),
+    )
     trainer.start()
     trainer.class_sizes.fill(2)
     items = toynets.items(len(labels))

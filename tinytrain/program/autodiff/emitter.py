@@ -33,6 +33,13 @@ class Emitter:
         self.roomy = band is not None
         self.layers, self.modules = network.all_layers, {m.last: m for m in network.modules}
 
+    def weight(self, i: int, transposed: bool = False, columns: tuple[int, int] | None = None) -> Weight:
+        layer = self.layers[i]
+        return Weight(i, (layer.fan_in, layer.cout), transposed, columns)
+
+    def bias(self, i: int) -> Bias:
+        return Bias(i, (self.layers[i].cout,))
+
     # ---- forward -------------------------------------------------------------------------
 
     def forward(self, x: View, first: int, last: int, tape: Tape | None = None) -> View:
@@ -108,8 +115,8 @@ class Emitter:
         """y = output of depthwise layer i; `top` rows of zeros lie above its input rows x."""
         layer = self.layers[i]
         self.segment.call(
-            "depthwise_forward", y, x, Weight(i), Bias(i), layer.kernel, layer.stride, top, layer.relu6,
-            macs=y.size * layer.fan_in,
+            "depthwise_forward", y, x, self.weight(i), self.bias(i),
+            layer.kernel, layer.stride, top, layer.relu6,
         )  # fmt: skip
 
     def pointwise(self, y: View, x: View, i: int, skip: View | None) -> None:
@@ -118,13 +125,13 @@ class Emitter:
         `skip` is the residual addition, None where there is none or where it is left to the caller.
         """
         layer, rows = self.layers[i], y.matrix
-        self.segment.call("matmul", rows, x.matrix, Weight(i), macs=y.size * layer.fan_in)
+        self.segment.call("matmul", rows, x.matrix, self.weight(i))
         if layer.relu6:
-            self.segment.call("add_bias_relu6", rows, Bias(i))
+            self.segment.call("add_bias_relu6", rows, self.bias(i))
         elif skip is not None:
-            self.segment.call("add_bias_residual", rows, Bias(i), skip.matrix)
+            self.segment.call("add_bias_residual", rows, self.bias(i), skip.matrix)
         else:
-            self.segment.call("add_bias", rows, Bias(i))
+            self.segment.call("add_bias", rows, self.bias(i))
 
     def dense_conv(self, y: View, image: View, i: int, first: int) -> None:
         """y = output rows of dense convolution i of one image, from row `first` on, by bands."""
@@ -132,8 +139,8 @@ class Emitter:
         patches = self.patches(i, layer.out_hw[0])
         for a, b, part in self.unfolded(patches, image, i, first, last):
             rows = y.rows(a - first, b - first).matrix
-            self.segment.call("matmul", rows, part.matrix, Weight(i), macs=rows.size * layer.fan_in)
-            self.segment.call("add_bias_relu6" if layer.relu6 else "add_bias", rows, Bias(i))
+            self.segment.call("matmul", rows, part.matrix, self.weight(i))
+            self.segment.call("add_bias_relu6" if layer.relu6 else "add_bias", rows, self.bias(i))
 
     def patches(self, i: int, count: int) -> View:
         """Room for what convolution i reads for some of `count` output rows: (rows, width, fan_in).

@@ -5,7 +5,7 @@
 
 from tinytrain.program.autodiff import grouped_conv as emitgrouped
 from tinytrain.program.autodiff.tape import Trained
-from tinytrain.program.calls import Columns, View, Weight
+from tinytrain.program.calls import Columns, View
 
 # Weight gradients of a pointwise layer pass through a scratch of at most this many bytes.
 SCRATCH_BYTES = 16_384
@@ -21,9 +21,9 @@ def trained_input(emitter, i: int, x: View, trained: Trained) -> View:
     """The channels of layer i's input that its weight gradient reads: a copy where they are some."""
     layer = emitter.layers[i]
     if layer.kind == "depthwise":
-        count, columns = trained.channels, Columns(i)
+        count, columns = trained.channels, Columns(i, trained.channels or 0)
     else:
-        count, columns = trained.inputs, Columns(i, "inputs")
+        count, columns = trained.inputs, Columns(i, trained.inputs or 0, "inputs")
     if count is None or count == x.shape[-1]:
         return x
     return _some_channels(emitter, x, f"{layer.name} saved input", count, columns)
@@ -40,26 +40,25 @@ def grad_input(emitter, i: int, g: View) -> View:
     """Gradient of the input of layer i, not a grouped one, from that of its convolution's output."""
     layer, segment = emitter.layers[i], emitter.segment
     gx = segment.new(f"{layer.name} gradient", emitter.n, *layer.in_hw, layer.cin)
-    macs = emitter.n * layer.macs
     if layer.kind == "depthwise":
         zeros = segment.new(f"{layer.name} zeros", layer.cout)
         segment.call(
-            "depthwise_grad_input", gx, zeros, g, Weight(i), layer.kernel, layer.stride,
-            macs=macs, part="grad_input",
+            "depthwise_grad_input", gx, zeros, g, emitter.weight(i), layer.kernel, layer.stride,
+            part="grad_input",
         )  # fmt: skip
     else:
-        _grad_rows(emitter, i, gx.matrix, g.matrix, macs)
+        _grad_rows(emitter, i, gx.matrix, g.matrix)
     return gx
 
 
-def _grad_rows(emitter, i: int, gx: View, g: View, macs: int) -> None:
+def _grad_rows(emitter, i: int, gx: View, g: View) -> None:
     """gx = g @ W^T, W the weights of layer i."""
     layer, segment = emitter.layers[i], emitter.segment
     if not emitter.roomy or g.shape[0] > FEW_POSITIONS or layer.n_weights < MANY_WEIGHTS:
-        segment.call("matmul", gx, g, Weight(i, transposed=True), macs=macs, part="grad_input")
+        segment.call("matmul", gx, g, emitter.weight(i, transposed=True), part="grad_input")
         return
     turned = segment.new(f"{layer.name} gradient transposed", *gx.shape[::-1])
-    segment.call("matmul", turned, Weight(i), g.T, macs=macs, part="grad_input")
+    segment.call("matmul", turned, emitter.weight(i), g.T, part="grad_input")
     segment.call("transpose", gx, turned)
 
 
@@ -72,11 +71,12 @@ def parameter_gradients(emitter, i: int, g: View, trained: Trained, x: View | No
         return
     x = trained_input(emitter, i, x, trained)
     if trained.channels is not None:
-        g = _some_channels(emitter, g, f"{layer.name} selected gradient", trained.channels, Columns(i))
+        g = _some_channels(
+            emitter, g, f"{layer.name} selected gradient", trained.channels, Columns(i, trained.channels)
+        )
     if layer.kind == "depthwise":
         segment.call(
-            "depthwise_grad_weight", trained.weight, x, g, layer.kernel, layer.stride,
-            macs=g.size * layer.fan_in, part="grad_weight",
+            "depthwise_grad_weight", trained.weight, x, g, layer.kernel, layer.stride, part="grad_weight"
         )  # fmt: skip
     elif layer.kind == "grouped":
         emitgrouped.grad_weight(emitter, i, trained.weight, x, g)
@@ -94,9 +94,7 @@ def _grad_matrix(emitter, gw: View, x: View, g: View) -> None:
     for first in range(0, fan_in, rows):
         last = min(first + rows, fan_in)
         part = scratch.rows(0, last - first)
-        segment.call(
-            "matmul", part, x.columns(first, last).T, g, macs=x.shape[0] * part.size, part="grad_weight"
-        )
+        segment.call("matmul", part, x.columns(first, last).T, g, part="grad_weight")
         segment.call("accumulate", gw.rows(first, last).flat, part.flat)
 
 

@@ -8,7 +8,7 @@ rows at a time are multiplied with the weights. `emitter` is the `Emitter` of th
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tinytrain.program.calls import View, Weight
+from tinytrain.program.calls import View
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,6 @@ class Part:
     group: int
     columns: tuple[int, int]
     patches: View
-    macs: int
 
     def of(self, y: View) -> View:
         """These rows and columns of an array like the output, as a matrix."""
@@ -32,8 +31,8 @@ def forward(emitter, y: View, planes: View, i: int) -> None:
     """y = output of grouped convolution i, without its bias."""
     for part in _parts(emitter, i):
         _unfold(emitter, i, part, planes)
-        weight = Weight(i, columns=part.columns)
-        emitter.segment.call("matmul", part.of(y), part.patches.matrix, weight, macs=part.macs)
+        weight = emitter.weight(i, columns=part.columns)
+        emitter.segment.call("matmul", part.of(y), part.patches.matrix, weight)
 
 
 def grad_input(emitter, i: int, g: View) -> View:
@@ -41,8 +40,8 @@ def grad_input(emitter, i: int, g: View) -> View:
     layer, segment = emitter.layers[i], emitter.segment
     gx = segment.new(f"{layer.name} gradient", *planes_shape(emitter, i))
     for part in _parts(emitter, i):
-        weight = Weight(i, transposed=True, columns=part.columns)
-        segment.call("matmul", part.patches.matrix, part.of(g), weight, macs=part.macs, part="grad_input")
+        weight = emitter.weight(i, True, part.columns)
+        segment.call("matmul", part.patches.matrix, part.of(g), weight, part="grad_input")
         images, *geometry = _read(layer, part, gx)
         segment.call("add_patches", images, part.patches, *geometry)
     return gx
@@ -55,7 +54,7 @@ def grad_weight(emitter, i: int, gw: View, planes: View, g: View) -> None:
     for part in _parts(emitter, i):
         _unfold(emitter, i, part, planes)
         of_group, patches = scratch.columns(*part.columns), part.patches.matrix.T
-        segment.call("matmul", of_group, patches, part.of(g), macs=part.macs, part="grad_weight")
+        segment.call("matmul", of_group, patches, part.of(g), part="grad_weight")
         if part.group == layer.groups - 1:
             segment.call("accumulate", gw.flat, scratch.flat)
 
@@ -80,7 +79,7 @@ def _parts(emitter, i: int) -> Iterator[Part]:
         last = min(first + patches.shape[0], count)
         for group in range(layer.groups):
             columns, rows = (group * writes, (group + 1) * writes), patches.rows(0, last - first)
-            yield Part(first, last, group, columns, rows, rows.size * writes)
+            yield Part(first, last, group, columns, rows)
 
 
 def _unfold(emitter, i: int, part: Part, planes: View) -> None:

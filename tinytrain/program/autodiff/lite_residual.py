@@ -4,7 +4,7 @@ from tinytrain.network.lite_residual import Module
 from tinytrain.program.autodiff import grouped_conv as emitgrouped
 from tinytrain.program.autodiff.gradients import grad_input, parameter_gradients
 from tinytrain.program.autodiff.tape import Tape
-from tinytrain.program.calls import Bias, View
+from tinytrain.program.calls import View
 
 
 def add_module(emitter, y: View, x: View, module: Module, tape: Tape | None) -> None:
@@ -20,7 +20,7 @@ def add_module(emitter, y: View, x: View, module: Module, tape: Tape | None) -> 
     for group in range(filtered.groups):
         segment.call("pool2", emitgrouped.plane(planes, group), x, group * planes.shape[-1])
     emitgrouped.forward(emitter, hidden, planes, module.index)
-    segment.call("add_bias_relu6", hidden.matrix, Bias(module.index))
+    segment.call("add_bias_relu6", hidden.matrix, emitter.bias(module.index))
     emitter.pointwise(low, hidden, module.index + 1, None)
     segment.call("upsample_add", y, low)
     if tape is not None and module.last >= tape.cut:

@@ -1,0 +1,135 @@
+"""The checker accepts every program that is compiled, and names what is wrong with a broken one."""
+
+from dataclasses import replace
+
+import pytest
+import toynets
+from toysegments import backward_segment
+
+from tinytrain.plan.budget import TaskShape
+from tinytrain.plan.recipe import Resources
+from tinytrain.program.calls import Call
+from tinytrain.program.checker import ProgramError, check_call, check_program, check_segment
+from tinytrain.program.compile import compile_probe, compile_training
+from tinytrain.program.memory_planner import Layout
+from tinytrain.program.stages import Repeat, Stage
+
+TASK = TaskShape(9, 3, 4)
+NETWORK = toynets.toy("blocks")
+RESOURCES = (Resources(0, 1, 1, 9, 9), Resources(4, 2, 2, 9, 9), Resources(1, 2, 1, 5, 5))
+
+
+def program(key=1, resources=RESOURCES[1], **changes):
+    recipe = toynets.recipe(toynets.random_updates(NETWORK, key), **changes)
+    return compile_training(NETWORK, recipe, resources, TASK)
+
+
+@pytest.mark.parametrize("resources", RESOURCES)
+@pytest.mark.parametrize("step", ["both", "constant"])
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+@pytest.mark.parametrize("head", ["cosine", "lda"])
+def test_programs_of_every_arrangement_hold(resources, step, optimizer, head):
+    how = {"hard_share": 0.5, "through_share": 0.5, "entropy": 0.1}
+    for name in (*toynets.ROWS, toynets.WIDE):
+        network = toynets.toy(name)
+        for key in range(3):
+            updates = toynets.random_updates(network, key)
+            recipe = toynets.recipe(updates, step=step, optimizer=optimizer, head=head, **how)
+            check_program(compile_training(network, recipe, resources, TASK))
+
+
+def test_programs_of_fisher_scoring_hold():
+    for name in (*toynets.ROWS, toynets.WIDE):
+        network = toynets.toy(name)
+        for first in range(len(network.layers)):
+            check_program(compile_probe(network, tuple(range(first, len(network.layers))), TASK))
+
+
+def without_call(number):
+    segment = backward_segment(NETWORK, toynets.everything(NETWORK))[0]
+    del segment.calls[number]
+    return segment
+
+
+def test_a_segment_without_one_of_its_first_writes_is_refused():
+    """Whatever call is left out of a pass wrote something that a later one reads, or was not needed."""
+    calls = backward_segment(NETWORK, toynets.everything(NETWORK))[0].calls
+    refused = []
+    for number in range(len(calls)):
+        try:
+            check_segment(without_call(number))
+        except ProgramError as error:
+            refused.append(number)
+            assert "before it is written" in str(error)
+    writers = {"matmul", "depthwise_forward", "depthwise_grad_input", "pool_grad", "unfold", "pack_mask"}
+    alone = {k for k, call in enumerate(calls) if call.kernel in writers}
+    assert alone - set(refused) <= {len(calls) - 1, *(k for k in alone if calls[k].kernel == "matmul")}
+    assert len(refused) > len(calls) // 4
+
+
+def test_an_array_of_another_size_or_dtype_is_refused():
+    segment = backward_segment(NETWORK, toynets.everything(NETWORK))[0]
+    product = next(c for c in segment.calls if c.kernel == "matmul")
+    y, x, w = product.args
+    with pytest.raises(ProgramError, match="k="):
+        check_call(Call("matmul", (y, x, replace(w, transposed=True))), "here")
+    with pytest.raises(ProgramError, match="uint8, not float32"):
+        check_call(Call("matmul", (y, replace(x, buffer=replace(x.buffer, dtype="uint8")), w)), "here")
+    with pytest.raises(ProgramError, match="takes 3 arrays, has 2"):
+        check_call(Call("matmul", (y, x)), "here")
+
+
+def test_an_output_over_its_input_is_refused():
+    segment = backward_segment(NETWORK, toynets.everything(NETWORK))[0]
+    k = next(k for k, c in enumerate(segment.calls) if c.kernel == "depthwise_forward")
+    call = segment.calls[k]
+    x = call.args[1]
+    segment.calls[k] = Call("depthwise_forward", (replace(x, shape=call.args[0].shape), *call.args[1:]))
+    with pytest.raises(ProgramError, match="while it reads it"):
+        check_segment(segment)
+
+
+def changed(made, name, change):
+    """The program with one interval of its layout changed."""
+    intervals = tuple(change(i) if i.name == name else i for i in made.layout.intervals)
+    return replace(made, layout=Layout(intervals, made.layout.offsets, made.layout.nbytes))
+
+
+def test_two_live_buffers_in_the_same_bytes_are_refused():
+    made = program()
+    offsets = (0,) * len(made.layout.offsets)
+    with pytest.raises(AssertionError, match="overlap"):
+        check_program(replace(made, layout=replace(made.layout, offsets=offsets)))
+
+
+@pytest.mark.parametrize("name", ["prototypes", "labels", "trained numbers", "embeddings of queries"])
+def test_a_buffer_that_dies_too_early_is_refused(name):
+    made = program()
+    with pytest.raises(ProgramError, match=f"{name} (outside of its lifetime|before it is written)"):
+        check_program(changed(made, name, lambda i: replace(i, first=i.first, last=i.first)))
+
+
+def test_a_workspace_too_small_for_its_segment_is_refused():
+    made = program()
+    unit = made.units["backward"][0]
+    smaller = replace(unit, workspace=replace(unit.workspace, shape=(64,)))
+
+    def swapped(node):
+        if not isinstance(node, Repeat):
+            return node
+        units = tuple(smaller if u is unit else u for u in node.units)
+        return replace(node, units=units, body=tuple(map(swapped, node.body)))
+
+    stages = tuple(replace(s, body=tuple(map(swapped, s.body))) for s in made.stages)
+    with pytest.raises(ProgramError, match="leaves workspace"):
+        check_program(replace(made, stages=stages))
+
+
+@pytest.mark.parametrize("name", ["cache", "head before", "start", "loss", "gradients"])
+def test_a_program_without_one_of_its_stages_is_refused(name):
+    made = program(resources=Resources(4, 2, 2, 9, 9))
+    stages = tuple(stage for stage in made.stages if stage.name != name)
+    if name == "head before":  # training makes prototypes of its own
+        stages = tuple(Stage(s.name, s.tick, s.body[1:], s.times) if s.name == "loss" else s for s in stages)
+    with pytest.raises(ProgramError, match="before it is written"):
+        check_program(replace(made, stages=stages))

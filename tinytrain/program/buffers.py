@@ -1,0 +1,241 @@
+"""Buffers of an adaptation: every array outside of segments, with the ticks that it lives through.
+
+A training run passes through seven ticks, of which EMBED and BACKWARD take turns in every step. Buffers with
+disjoint lifetimes may share memory.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tinytrain.heads.leave_one_out import COLUMNS as LEFT_OUT_COLUMNS
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import TaskShape
+from tinytrain.plan.costs import n_trained, n_unlabelled
+from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.program.calls import Buffer, Segment
+from tinytrain.program.program import Book
+from tinytrain.program.stages import Unit
+from tinytrain.program.trained_arrays import most_changed, slots
+
+FILL, BEFORE, EMBED, BACKWARD, AFTER, RESULT, PREDICT = range(7)
+OPTIMIZER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # bfloat16 moments per trained parameter
+OPTIMIZER_BLOCK = 1024
+ITEM_BYTES = 100  # of the lists of a step, for each image that it looks at
+FEW_ITEMS = 100  # whose lists are no more than Python takes for other reasons
+IMAGES, HEAD, CACHE, OPTIMIZER = "pictures", "head", "cached features", "optimizer"
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What the buffers of a training run follow from."""
+
+    network: Network
+    recipe: Recipe
+    resources: Resources
+    task: TaskShape
+    externals: dict[str, Buffer]
+    start: int
+
+    @property
+    def trains(self) -> bool:
+        return bool(self.recipe.updates)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the frozen part runs during training: not all features that it asks for are cached."""
+        return n_unlabelled(self.recipe, self.resources, self.task) > 0 or self.resources.sets < 2
+
+    @property
+    def shown(self) -> int:
+        """Pseudo-queries and unlabelled images of one step."""
+        return self.resources.step_queries + n_unlabelled(self.recipe, self.resources, self.task)
+
+
+def add_buffers(book: Book, job: Job, segments: Iterable[Segment]) -> dict[str, tuple[Unit, ...]]:
+    """Put all buffers of a training run into `book`; the units of its stages, by stage."""
+    images = _image_buffers(book, job)
+    workspaces = _workspaces(book, job, list(segments))
+    _cache_buffers(book, job)
+    units = _units(book, job, images, workspaces)
+    _step_buffers(book, job)
+    _reserve_heap(book, job)
+    gradients = _trained_buffers(book, job)
+    _head_buffers(book, job)
+    _result_buffers(book, job)
+    backward = zip(units["backward"], gradients, strict=True)
+    return units | {"backward": tuple(Unit(**(vars(u) | {"gradients": g})) for u, g in backward)}
+
+
+def _image_buffers(book: Book, job: Job) -> dict[str, list[tuple[Buffer, Buffer]]]:
+    """A decoded image and its augmented copy for each unit that runs the frozen part, by stage."""
+    shape = job.externals["input"].shape
+
+    def pair(unit: str, first: int, last: int) -> tuple[Buffer, Buffer]:
+        return tuple(
+            book.add(f"{kind} ({unit})", shape, first, last, "uint8", IMAGES)
+            for kind in ("image", "augmented image")
+        )
+
+    found = {"fill": [pair("fill", FILL, FILL)] if job.resources.sets else []}
+    lanes = range(job.resources.lanes if job.alive else 0)
+    found["lanes"] = [pair(f"lane {k}", BEFORE, AFTER) for k in lanes]
+    found["queries"] = [pair("queries", PREDICT, PREDICT)]
+    return found
+
+
+def _workspaces(book: Book, job: Job, segments: list[Segment]) -> dict[str, list[Buffer]]:
+    """Room for values inside of segments. The frozen part runs in the same bytes, before the rest."""
+
+    def add(unit: str, first: int, last: int, *kinds: str) -> Buffer:
+        size = max((s.nbytes for s in segments if s.kind in kinds), default=0)
+        return book.add(f"workspace ({unit})", (size,), first, last, "uint8")
+
+    r, found = job.resources, {"fill": [], "embed": [], "embed after": [], "backward": []}
+    frozen = ("prefix",) if job.alive else ()
+    if r.sets:
+        found["fill"].append(add("fill", FILL, FILL, "prefix"))
+    for k in range(r.lanes):
+        found["embed"].append(add(f"embedding, lane {k}", BEFORE, EMBED, "embed", *frozen))
+        found["embed after"].append(add(f"head after, lane {k}", AFTER, AFTER, "embed", *frozen))
+    for p in range(r.partitions if job.trains else 0):
+        found["backward"].append(add(f"backward, lane {p}", BACKWARD, BACKWARD, "backward", *frozen))
+    return found | {"queries": [add("queries", PREDICT, PREDICT, "embed", "prefix")]}
+
+
+def _cache_buffers(book: Book, job: Job) -> None:
+    r, task = job.resources, job.task
+    if r.sets:
+        shape = (r.sets, task.n_support, *job.externals["features"].shape)
+        book.add("cached features", shape, FILL, AFTER, "uint8", CACHE)
+        if job.start > 0:
+            book.add("cached feature ranges", (r.sets, task.n_support, 2), FILL, AFTER, use=CACHE)
+
+
+def _units(book: Book, job: Job, images, workspaces) -> dict[str, tuple[Unit, ...]]:
+    features, grad, r = job.externals["features"], job.externals["grad embedding"], job.resources
+
+    def room(unit: str, count: int, first: int, last: int) -> Buffer:
+        return book.add(f"features ({unit})", (count, *features.shape), first, last, features.dtype)
+
+    def pair(k: int) -> tuple:
+        return images["lanes"][k] if job.alive else (None, None)
+
+    embed, after, backward = [], [], []
+    for k in range(r.lanes):
+        rows = room(f"embedding, lane {k}", r.micro, BEFORE, EMBED)
+        embed.append(Unit(workspaces["embed"][k], rows, *pair(k)))
+        rows = room(f"head after, lane {k}", r.micro, AFTER, AFTER)
+        after.append(Unit(workspaces["embed after"][k], rows, *pair(k)))
+    queries = Unit(workspaces["queries"][0], room("queries", 1, PREDICT, PREDICT), *images["queries"][0])
+    for p in range(r.partitions if job.trains else 0):
+        rows = room(f"backward, lane {p}", r.micro, BACKWARD, BACKWARD)
+        g = book.add(f"embedding gradient (lane {p})", (r.micro, *grad.shape), BACKWARD, BACKWARD)
+        backward.append(Unit(workspaces["backward"][p], rows, *pair(p), g))
+    fill = tuple(Unit(w, None, *p) for w, p in zip(workspaces["fill"], images["fill"], strict=True))
+    return {
+        "fill": fill, "embed": tuple(embed), "embed after": tuple(after), "backward": tuple(backward),
+        "queries": (queries,),
+    }  # fmt: skip
+
+
+def _step_buffers(book: Book, job: Job) -> None:
+    size, r, task, way = job.network.embedding_size, job.resources, job.task, job.task.n_way
+    queries, longest = job.shown, max(r.step_support, job.shown)
+    book.add("embeddings of support", (r.step_support, size), BEFORE, AFTER)
+    book.add("class sums", (way, size), BEFORE, AFTER)
+    book.add("class counts", (way,), BEFORE, AFTER)
+    book.add("prototypes", (way, size), BEFORE, AFTER)
+    book.add("left out (before)", (task.n_support, LEFT_OUT_COLUMNS), BEFORE, PREDICT)
+    if not job.trains:
+        return
+    book.add("left out (after)", (task.n_support, LEFT_OUT_COLUMNS), AFTER, PREDICT)
+    book.add("embeddings of queries", (queries, size), EMBED, BACKWARD)
+    book.add("gradient of embeddings", (longest, size), BACKWARD, BACKWARD)
+    book.add("labels", (longest,), EMBED, BACKWARD, "int32")
+    book.add("loss", (queries,), EMBED, BACKWARD)
+    book.add("residual", (queries, way), EMBED, BACKWARD)
+    book.add("cosine", (queries, way), EMBED, BACKWARD)
+    if job.recipe.step == "both":
+        book.add("residual transposed", (way, queries), BACKWARD, BACKWARD)
+        book.add("cosine transposed", (way, queries), BACKWARD, BACKWARD)
+        book.add("gradient of prototypes", (way, size), BACKWARD, BACKWARD)
+
+
+def _reserve_heap(book: Book, job: Job) -> None:
+    """Bytes for what numpy and Python take beside the arena. Nothing is ever put here: no page is touched.
+
+    That is the order of the support images, four such arrays while a step draws some of them, one of the
+    query images that it looks at, and the lists of a step.
+    """
+    r, task, recipe = job.resources, job.task, job.recipe
+    drawn, items = 0, r.step_support + job.shown
+    if task.n_support > r.step_support:
+        drawn += (5 if recipe.updates else 3) * task.n_support
+    if n_unlabelled(recipe, r, task):
+        drawn += task.n_query
+    nbytes = 8 * drawn + (ITEM_BYTES * items if items > FEW_ITEMS else 0)
+    if nbytes:
+        book.add("beside the arena", (nbytes,), FILL, PREDICT, "uint8")
+
+
+def _trained_buffers(book: Book, job: Job) -> list[Buffer]:
+    """Trained parameters, optimizer; returns the gradient accumulators."""
+    trained = n_trained(job.network, job.recipe.updates)
+    if not trained:
+        return []
+    book.add("trained numbers", (trained,), EMBED, AFTER, use="trained numbers")
+    partitions = range(job.resources.partitions)
+    found = [
+        book.add(f"gradients (lane {p})", (trained,), BACKWARD, BACKWARD, use="gradients") for p in partitions
+    ]
+    states = OPTIMIZER_STATES[job.recipe.optimizer]
+    for k in range(states):
+        book.add(f"optimizer state {k}", (trained,), EMBED, BACKWARD, "uint16", OPTIMIZER)
+    if states:
+        room = (states * min(OPTIMIZER_BLOCK, trained),)
+        book.add("optimizer workspace", room, BACKWARD, BACKWARD, use=OPTIMIZER)
+    return found
+
+
+def _head_buffers(book: Book, job: Job) -> None:
+    """Heads, which queries are predicted by, and the labels that three of them give."""
+    recipe, task, trains = job.recipe, job.task, job.trains
+    way, size = task.n_way, job.network.embedding_size
+
+    def add(head: str, first: int) -> None:
+        book.add(f"{head}: weights", (way, size), first, PREDICT, use=HEAD)
+        book.add(f"{head}: offsets", (way,), first, PREDICT, use=HEAD)
+
+    result = AFTER if trains else BEFORE
+    if task.n_query:
+        book.add("answers", (3, task.n_query), RESULT, PREDICT, "int32")
+    add("head before, cosine", BEFORE)
+    book.add("head before, cosine: lengths", (way,), BEFORE, PREDICT, use=HEAD)
+    book.add("head result: means", (way, size), result, PREDICT, use=HEAD)
+    if trains or recipe.head == "lda":
+        add("head result", result)
+    if recipe.head != "lda":
+        return
+    book.add("head result: factor", (size * (size + 1) // 2,), RESULT, PREDICT, use=HEAD)
+    if own_before(recipe, task):
+        if trains:
+            add("head before", BEFORE)
+        last = BEFORE if trains else RESULT
+        book.add(f"scatter matrix ({BEFORE})", (size, size), BEFORE, last, use=HEAD)
+    if trains:
+        book.add(f"scatter matrix ({AFTER})", (size, size), AFTER, RESULT, use=HEAD)
+
+
+def own_before(recipe: Recipe, task: TaskShape) -> bool:
+    """Whether the recipe's head is fitted to the network as it is: to predict queries by, or to be kept."""
+    return not recipe.updates or task.n_query > 0
+
+
+def _result_buffers(book: Book, job: Job) -> None:
+    """New values of what was trained, with the numbers of their channels: the delta keeps them."""
+    network, recipe = job.network, job.recipe
+    epoch = -(-job.task.n_support // job.resources.step_support)
+    changed = most_changed(slots(network, recipe), network, recipe, epoch)
+    if changed:
+        size = sum(s.size + len(s.channels) + len(s.inputs or ()) for s in changed)
+        book.add("result", (size,), RESULT, PREDICT)

@@ -1,0 +1,180 @@
+"""What every kernel reads, writes and updates: one table for the checker, the counts and the listing.
+
+An argument is an array (with a mode, a shape and a dtype) or a value. In a shape, equal letters are equal
+sizes within one call, and "*" is anything. Modes: `reads`; `writes` every element and reads none; `updates`
+reads and writes; `scratch` is written before it is read, and means nothing afterwards.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+READS, WRITES, UPDATES, SCRATCH = "reads", "writes", "updates", "scratch"
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An array argument. Without a `shape` or a `dtype` it may have any."""
+
+    mode: str
+    shape: tuple[str, ...] | None
+    dtype: str | None
+
+    @property
+    def is_read(self) -> bool:
+        return self.mode in (READS, UPDATES)
+
+    @property
+    def is_written(self) -> bool:
+        return self.mode != READS
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Arrays of a kernel by name, in the order of its arguments; its values come after them.
+
+    `macs(shapes)` and `head_macs(shapes)` are multiply-accumulates of one call from the shapes of its arrays:
+    those of the network, which every budget counts, and those of loss and heads, which the field leaves out.
+    `in_place`: the first array may share memory with the others.
+    """
+
+    arrays: Mapping[str, Argument]
+    macs: Callable[[Sequence[Shape]], int] | None = None
+    head_macs: Callable[[Sequence[Shape]], int] | None = None
+    in_place: bool = False
+
+
+def _argument(mode: str, text: str | None, dtype: str | None) -> Argument:
+    return Argument(mode, None if text is None else tuple(text.split()), dtype)
+
+
+def reads(shape: str | None = None, dtype: str | None = "float32") -> Argument:
+    return _argument(READS, shape, dtype)
+
+
+def writes(shape: str | None = None, dtype: str | None = "float32") -> Argument:
+    return _argument(WRITES, shape, dtype)
+
+
+def updates(shape: str | None = None, dtype: str | None = "float32") -> Argument:
+    return _argument(UPDATES, shape, dtype)
+
+
+def scratch(shape: str | None = None) -> Argument:
+    return _argument(SCRATCH, shape, "float32")
+
+
+def _of(macs=None, head_macs=None, in_place=False, **arrays: Argument) -> Signature:
+    return Signature(arrays, macs, head_macs, in_place)
+
+
+IMAGE, CODES, INDICES, MOMENTS = "uint8", "uint8", "int32", "uint16"
+_RATES = {"starts": reads("*", INDICES), "rates": reads("*")}
+
+KERNELS: dict[str, Signature] = {
+    "accumulate": _of(total=updates("n"), x=reads("n")),
+    "adam": _of(
+        w=updates("n"), g=reads("n"), m=updates("n", MOMENTS), v=updates("n", MOMENTS), work=scratch("*"),
+        **_RATES,
+    ),
+    "add_bias": _of(y=updates("m n"), b=reads("n")),
+    "add_bias_relu6": _of(y=updates("m n"), b=reads("n")),
+    "add_bias_residual": _of(y=updates("m n"), b=reads("n"), skip=reads("m n")),
+    "add_column_sums": _of(total=updates("n"), x=reads("m n")),
+    "add_fisher": _of(total=updates("n"), dots=scratch("n"), a=reads("m n"), g=reads("m n")),
+    "add_outer": _of(
+        a=updates("d d"), x=reads("n d"), head_macs=lambda s: s[1][0] * math.prod(s[0])
+    ),
+    # It starts an image at zero with the first of its rows, and goes on with the others.
+    "add_patches": _of(gx=writes("n h w c"), g=reads("r q p")),
+    "apply_mask": _of(g=updates("n"), bits=reads("*", CODES)),
+    "augment": _of(y=writes("h w c", IMAGE), x=reads("h w c", IMAGE)),
+    "cholesky": _of(a=updates("d d"), head_macs=lambda s: s[0][0] ** 3 // 6),
+    "cholesky_solve": _of(
+        x=updates("n d"), factor=reads("d d"), head_macs=lambda s: s[0][0] * math.prod(s[1])
+    ),
+    "class_sums": _of(
+        sums=updates("k d"), counts=updates("k"), f=reads("n d"), labels=reads("n", INDICES)
+    ),
+    "copy": _of(y=writes(), x=reads(), in_place=True),
+    "depthwise_forward": _of(
+        y=writes("n * * c"), x=reads("n * * c"), w=reads("t c"), b=reads("c"),
+        macs=lambda s: math.prod(s[0]) * s[2][0],
+    ),
+    "depthwise_grad_input": _of(
+        gx=writes("n * * c"), zeros=scratch("c"), g=reads("n * * c"), w=reads("t c"),
+        macs=lambda s: math.prod(s[2]) * s[3][0],
+    ),
+    "depthwise_grad_weight": _of(
+        gw=updates("t c"), x=reads("n * * c"), g=reads("n * * c"), macs=lambda s: math.prod(s[2]) * s[0][0]
+    ),
+    "dequantize": _of(x=writes("n"), codes=reads("n", CODES), span=reads("*")),
+    "entropy": _of(loss=writes("n"), residual=writes("n k"), cosine=reads("n k")),
+    "gather_columns": _of(y=writes("m k"), x=reads("m n"), columns=reads("k", INDICES)),
+    "inverse_diagonal": _of(
+        diagonal=writes("d"), factor=reads("d d"), head_macs=lambda s: s[1][0] ** 3 // 6
+    ),
+    "matmul": _of(
+        y=writes("m n"), x=reads("m k"), w=reads("k n"), macs=lambda s: math.prod(s[0]) * s[1][1]
+    ),
+    "momentum": _of(w=updates("n"), g=reads("n"), m=updates("n", MOMENTS), work=scratch("*"), **_RATES),
+    "normalize_rows": _of(x=updates("n d")),
+    "pack_mask": _of(bits=writes("*", CODES), y=reads("n")),
+    "pool": _of(y=writes("n c"), x=reads("n p c")),
+    "pool2": _of(y=writes("n * * *"), x=reads("n * * *")),
+    "pool2_grad": _of(gx=updates("n * * *"), g=reads("n * * *")),
+    "pool_grad": _of(gx=writes("n p c"), g=reads("n c")),
+    "prototype_loss": _of(
+        loss=writes("n"), residual=writes("n k"), cosine=writes("n k"), f=reads("n d"),
+        labels=reads("n", INDICES), p=reads("k d"), head_macs=lambda s: s[3][0] * math.prod(s[5]),
+    ),
+    "prototype_loss_grad": _of(
+        gf=writes("n d"), residual=reads("n k"), cosine=reads("n k"), f=reads("n d"), p=reads("k d"),
+        head_macs=lambda s: s[3][0] * math.prod(s[4]),
+    ),
+    "quantize": _of(codes=writes("n", CODES), span=writes("*"), x=reads("n")),
+    "scatter_block": _of(
+        y=updates("* *"), rows=reads("i", INDICES), columns=reads("j", INDICES), x=reads("i j")
+    ),
+    "sgd": _of(w=updates("n"), g=reads("n"), **_RATES),
+    "transpose": _of(y=writes("n m"), x=reads("m n")),
+    "unfold": _of(y=writes("r q p"), image=reads("h w c", IMAGE)),
+    "unfold_plane": _of(y=writes("r q p"), x=reads("n h w c")),
+    "upsample_add": _of(y=updates("n * * c"), x=reads("n * * c")),
+    "upsample_grad": _of(gx=writes("n * * c"), g=reads("n * * c")),
+}  # fmt: skip
+
+# Steps of a Program that numpy does, or the runtime with the lists of a step: see `tinytrain.runtime.host`.
+HOST: dict[str, Signature] = {
+    "add_lengths": _of(
+        lengths=updates("k", "float64"), f=reads("n d"), labels=reads("n", INDICES)
+    ),
+    "add_loss": _of(total=updates("*", "float64"), loss=reads("*")),
+    "assign": _of(y=writes(), x=reads()),
+    "clear": _of(y=writes(dtype=None)),
+    "divide_rows": _of(y=writes("n d"), x=reads("n d"), divisors=reads("n"), in_place=True),
+    "gather_block": _of(
+        y=writes("i j"), x=reads("* *"), rows=reads("i", INDICES), columns=reads("j", INDICES)
+    ),
+    "hardest": _of(residual=updates("n k"), loss=reads("n")),
+    "labels_of": _of(labels=writes("n", INDICES)),
+    "mix_prototypes": _of(prototypes=updates("k d"), sums=updates("k d"), counts=reads("k")),
+    "rows_of_labels": _of(y=writes("n d"), x=reads("k d"), labels=reads("n", INDICES)),
+    "sampled_weights": _of(divisors=writes("k")),
+    "transposed": _of(y=writes("n m"), x=reads("m n")),
+}  # fmt: skip
+
+SIGNATURES = KERNELS | HOST
+
+
+def macs_of(kernel: str, shapes: Sequence[Shape]) -> int:
+    """Multiply-accumulates of the network in one call, by the shapes of its arrays."""
+    count = SIGNATURES[kernel].macs
+    return count(shapes) if count else 0
+
+
+def head_macs_of(kernel: str, shapes: Sequence[Shape]) -> int:
+    """Multiply-accumulates of loss and heads in one call, by the shapes of its arrays."""
+    count = SIGNATURES[kernel].head_macs
+    return count(shapes) if count else 0

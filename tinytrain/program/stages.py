@@ -1,0 +1,188 @@
+"""The whole of a Program as data: what is loaded, which segments run, which kernels are called, how often.
+
+The runtime, the simulator, the listing and the checker read the same stages. Counts are known when a
+program is compiled; only which images a list holds is decided while it runs.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from tinytrain.program.calls import Buffer, Call, Table, View
+
+
+class Items(Enum):
+    """Lists that a `Repeat` goes over. The runtime fills those of a step before the stage that reads them."""
+
+    IMAGES = "support images"
+    VIEWS = "cached views"
+    BATCHES = "support images of the task"
+    BATCH = "images of the batch"
+    SUPPORT = "support images of a step"
+    SHOWN = "pseudo-queries and unlabelled images"
+    HARD = "hardest pseudo-queries and unlabelled images"
+    SAMPLED = "sampled support images"
+    QUERIES = "query images"
+
+
+class Of(Enum):
+    """Arrays that differ from one worker to the next: those of a `Unit`, and what its last segment left."""
+
+    IMAGE = "image"
+    AUGMENTED = "augmented"
+    FEATURES = "features"
+    GRADIENT = "gradient"
+    OUTPUT = "output"
+
+
+class Value(Enum):
+    """Values that differ from one step to the next."""
+
+    STEP = "number of the step, from 1"
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """Where one worker of one stage has its bytes.
+
+    `features` and `gradient` hold a row for each image of a micro-batch.
+    """
+
+    workspace: Buffer
+    features: Buffer | None = None
+    image: Buffer | None = None
+    augmented: Buffer | None = None
+    gradient: Buffer | None = None
+    gradients: Buffer | None = None
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        found = (self.workspace, self.features, self.image, self.augmented, self.gradient, self.gradients)
+        return tuple(b for b in found if b is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """The first rows of `view`, one for each item of a list."""
+
+    view: View | Table
+    items: Items
+
+    @property
+    def extent(self) -> tuple[int, ...]:
+        return self.view.extent
+
+    @property
+    def dtype(self) -> str:
+        return self.view.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of `view` that belong to the items of a micro-batch.
+
+    `within`: a list among whose items each of them has its row; None if rows follow the repeated list.
+    """
+
+    view: View
+    within: Items | None = None
+
+
+@dataclass(frozen=True)
+class Read:
+    """Decode the image of the item into the unit's `image`."""
+
+
+@dataclass(frozen=True)
+class Augment:
+    """Copy the unit's `image` to `augmented`, changed at random unless the view is the clean one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """Features of every item of a micro-batch into the unit's `features`.
+
+    They come from the `cache` (codes, or codes and their ranges); `computed` says how if they are not there.
+    """
+
+    cache: tuple[Buffer, ...] = ()
+    computed: tuple = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """The output of the prefix goes to the place of its view and image in the `cache`."""
+
+    cache: tuple[Buffer, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Take:
+    """Copy rows of the gradient of embeddings to the unit's `gradient`."""
+
+    rows: Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Run the segment of `kind` for as many images as the micro-batch has; `to` gets its output."""
+
+    kind: str
+    to: Rows | Of | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat:
+    """Do `body` for the `count` items of a list, `micro` at a time, dealt out to `units` that run at once.
+
+    `computed`: how many of the items have no features in the cache.
+    """
+
+    items: Items
+    count: int
+    body: tuple
+    units: tuple[Unit, ...] = ()
+    micro: int = 1
+    computed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class FitHead:
+    """Fit a head of `kind` to embeddings of `views` views of all support images, and judge it by clean ones.
+
+    `looks`: passes over the clean images beside those of `views`; `reuses`: no pass at all, as the head
+    before it left the clean embeddings. `batches` is one pass. `arrays`: its buffers by role; those that it
+    only computes with are in `scratch`.
+    """
+
+    kind: str
+    views: range
+    looks: int
+    batches: Repeat
+    arrays: dict[str, Buffer]
+    scratch: dict[str, Buffer]
+    reuses: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """`body` at one `tick` of a program, `times` in all; `part` is what reports count it to."""
+
+    name: str
+    tick: int
+    body: tuple
+    times: int = 1
+    part: str = ""
+
+
+def nodes(body: Iterable) -> Iterator:
+    """Every node of a body, those inside of others after them."""
+    for node in body:
+        yield node
+        if isinstance(node, FitHead):
+            yield from nodes((node.batches,))
+        else:
+            yield from nodes(getattr(node, "body", getattr(node, "computed", ())))
+
+
+Node = Load | Store | Take | Read | Augment | Run | Repeat | FitHead | Call

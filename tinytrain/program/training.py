@@ -1,0 +1,293 @@
+"""The stages of an adaptation: cache features, fit heads, train, fit a head again, answer queries."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tinytrain.network.network import Network
+from tinytrain.plan.costs import n_hard, n_sampled, n_unlabelled
+from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.program.buffers import (
+    AFTER,
+    BACKWARD,
+    BEFORE,
+    EMBED,
+    FILL,
+    OPTIMIZER_STATES,
+    PREDICT,
+    Job,
+    own_before,
+)
+from tinytrain.program.calls import Bias, Buffer, Call, Columns, Table, View, Weight
+from tinytrain.program.stages import (
+    Augment,
+    FitHead,
+    Items,
+    Listed,
+    Load,
+    Of,
+    Read,
+    Repeat,
+    Rows,
+    Run,
+    Stage,
+    Store,
+    Take,
+    Unit,
+    Value,
+)
+from tinytrain.program.trained_arrays import Slot, slots
+
+HEAD_IMAGES = 250  # embeddings a head is fitted to, if they must be computed for it alone
+MOMENTUM = (np.float32(0.9),)
+ADAM = (np.float32(0.9), np.float32(0.999))
+
+
+def head_views(recipe: Recipe, resources: Resources, kind: str, n_support: int) -> range:
+    """Views of every support image that a head of this kind is fitted to, the clean one last.
+
+    Cached ones, or usual ones made for it.
+    """
+    if kind != "lda":
+        return range(1)
+    if resources.sets >= 2:
+        return range(resources.sets - 1, -1, -1)
+    return range(-max(1, min(recipe.views, HEAD_IMAGES // n_support)), 1)
+
+
+class TrainingStages:
+    """Emits the stages of one training run over buffers and units that are there already."""
+
+    def __init__(self, job: Job, buffers: dict[str, Buffer], units: dict[str, tuple[Unit, ...]]):
+        self.job, self.buffers, self.units = job, buffers, units
+        self.frozen = (Run("prefix"),) if job.start > 0 else ()
+        names = ("cached features", "cached feature ranges")
+        self.cache = tuple(buffers[name] for name in names if name in buffers)
+
+    def all(self) -> Iterator[Stage]:
+        job, r, n = self.job, self.job.resources, self.job.task.n_support
+        if r.sets:
+            body = (Augment(), *self.frozen, Store(self.cache))
+            views = Repeat(Items.VIEWS, r.sets, body, self.units["fill"])
+            images = Repeat(Items.IMAGES, n, (Read(), views), self.units["fill"])
+            yield Stage("cache", FILL, (images,), part="features")
+        yield Stage("head before", BEFORE, tuple(self._heads_before()), part="heads")
+        if job.trains:
+            yield Stage("start", EMBED, tuple(self._start()))
+            if r.step_support < n:
+                yield Stage("first prototypes", EMBED, tuple(self._first_prototypes()), part="training")
+            steps = job.recipe.steps
+            yield Stage("loss", EMBED, tuple(self._loss()), steps, "training")
+            yield Stage("gradients", BACKWARD, tuple(self._gradients()), steps, "training")
+            yield Stage("update", BACKWARD, tuple(self._update()), steps)
+            head = self._fit(job.recipe.head, "head result", AFTER)
+            yield Stage("head after", AFTER, (head,), part="heads")
+        if job.task.n_query:
+            body = (Load((), (Read(), Augment(), *self.frozen)), Run("embed", Of.OUTPUT))
+            queries = Repeat(Items.QUERIES, job.task.n_query, body, self.units["queries"])
+            yield Stage("queries", PREDICT, (queries,), 1 + job.trains)
+
+    # ---- pieces -----------------------------------------------------------------------------
+
+    def _whole(self, name: str) -> View:
+        return self.buffers[name].whole
+
+    def _load(self) -> Load:
+        return Load(self.cache, (Read(), Augment(), *self.frozen) if self.job.alive else ())
+
+    def _embed(self, items: Items, count: int, to: View, units: str = "embed") -> Repeat:
+        body = (self._load(), Run("embed", Rows(to)))
+        computed = self._computed(items, count)
+        return Repeat(items, count, body, self.units[units], self.job.resources.micro, computed)
+
+    def _computed(self, items: Items, count: int) -> int:
+        """How many of `count` items have no features in the cache."""
+        if items not in (Items.SHOWN, Items.HARD):  # clean ones
+            return 0 if self.job.resources.sets else count
+        unlabelled = self.job.shown - self.job.resources.step_queries
+        return unlabelled if self.job.resources.sets >= 2 else count
+
+    def _batches(self, calls: tuple = (), units: str = "embed") -> Repeat:
+        """All support images, a step's worth at a time."""
+        room = self.job.resources.step_support
+        embed = self._embed(Items.BATCH, room, self._whole("embeddings of support"), units)
+        return Repeat(Items.BATCHES, self.job.task.n_support, (embed, *calls), micro=room)
+
+    # ---- heads ------------------------------------------------------------------------------
+
+    def _heads_before(self) -> Iterator[FitHead]:
+        job, recipe = self.job, self.job.recipe
+        if recipe.head == "lda" and own_before(recipe, job.task):
+            yield self._fit("lda", "head before" if job.trains else "head result", BEFORE)
+        yield self._fit("cosine", "head before, cosine", BEFORE)
+
+    def _fit(self, kind: str, name: str, tick: int) -> FitHead:
+        """In the buffers that begin with `name`; only the result has class means of its own."""
+        job, found = self.job, {}
+        for role in ("weights", "offsets"):
+            found[role] = self.buffers[f"{name}: {role}"]
+        kept = name == "head result" or (job.recipe.head == "cosine" and not job.trains)
+        means = "head result: means" if kept else "class sums"
+        scratch = {
+            "counts": self.buffers["class counts"],
+            "embeddings": self.buffers["embeddings of support"],
+        }
+        (found if kept else scratch)["means"] = self.buffers[means]
+        when = "after" if tick == AFTER else "before"
+        if kind == "lda":
+            scratch["scatter"] = self.buffers[f"scatter matrix ({tick})"]
+        found["left out"] = self.buffers[f"left out ({when})"]
+        views = head_views(job.recipe, job.resources, kind, job.task.n_support)
+        whole = job.task.n_support <= job.resources.step_support
+        looks = 0 if whole else 3 if kind == "lda" and tick == AFTER else 1
+        units = "embed after" if tick == AFTER else "embed"
+        second = (
+            kind == "cosine"
+            and tick == BEFORE
+            and job.recipe.head == "lda"
+            and own_before(job.recipe, job.task)
+        )
+        return FitHead(kind, views, looks, self._batches(units=units), found, scratch, second and whole)
+
+    # ---- training -----------------------------------------------------------------------------
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return slots(self.job.network, self.job.recipe)
+
+    def _values(self, slot: Slot) -> View:
+        return View(self.buffers["trained numbers"], slot.shape, slot.start)
+
+    def _states(self) -> tuple[View, ...]:
+        count = OPTIMIZER_STATES[self.job.recipe.optimizer]
+        return tuple(self._whole(f"optimizer state {k}") for k in range(count))
+
+    def _start(self) -> Iterator[Call]:
+        """Trained parameters from the working copy, optimizer state zero."""
+        for slot in self.slots:
+            values, target = self._values(slot), whole_part(self.job.network, slot)
+            if slot.size == target.extent[0]:
+                yield Call("assign", (values.flat, target))
+            else:
+                yield Call("gather_block", (values, *block_of(self.job.network, slot)))
+        for state in self._states():
+            yield Call("clear", (state,))
+
+    def _first_prototypes(self) -> Iterator:
+        """Prototypes of the whole support, if a step sees only a part of it."""
+        prototypes, counts = self._whole("prototypes"), self._whole("class counts")
+        yield Call("clear", (prototypes,))
+        yield Call("clear", (counts,))
+        labels = Listed(self._whole("labels"), Items.BATCH)
+        embeddings = Listed(self._whole("embeddings of support"), Items.BATCH)
+        summed = Call("class_sums", (prototypes, counts, embeddings, labels))
+        yield self._batches((Call("labels_of", (labels, Items.BATCH)), summed))
+        yield Call("divide_rows", (prototypes, prototypes, counts))
+
+    def _loss(self) -> Iterator:
+        """Prototypes of the clean support, and the loss of pseudo-queries in them."""
+        r, temperature = self.job.resources, np.float32(self.job.recipe.temperature)
+        embeddings, labels = self._whole("embeddings of support"), self._whole("labels")
+        sums, counts, prototypes = map(self._whole, ("class sums", "class counts", "prototypes"))
+        yield Call("labels_of", (Listed(labels, Items.SUPPORT), Items.SUPPORT))
+        yield self._embed(Items.SUPPORT, r.step_support, embeddings)
+        yield Call("clear", (sums,))
+        yield Call("clear", (counts,))
+        yield Call("class_sums", (sums, counts, embeddings, Listed(labels, Items.SUPPORT)))
+        yield Call("divide_rows", (sums, sums, counts))
+        if r.step_support < self.job.task.n_support:
+            yield Call("mix_prototypes", (prototypes, sums, counts))
+        else:
+            yield Call("assign", (prototypes, sums))
+        yield Call("labels_of", (Listed(labels, Items.SHOWN), Items.SHOWN))
+        queries = self._whole("embeddings of queries")
+        yield self._embed(Items.SHOWN, self.job.shown, queries)
+        outputs = map(self._whole, ("loss", "residual", "cosine"))
+        shown = Listed(labels, Items.SHOWN)
+        yield Call("prototype_loss", (*outputs, queries, shown, prototypes, temperature))
+
+    def _gradients(self) -> Iterator:
+        """Gradient of the loss into the first accumulator."""
+        job, recipe, r = self.job, self.job.recipe, self.job.resources
+        accumulators = [unit.gradients.whole for unit in self.units["backward"]]
+        for accumulator in accumulators:
+            yield Call("clear", (accumulator,))
+        residual, cosine, queries = map(self._whole, ("residual", "cosine", "embeddings of queries"))
+        grad, prototypes, loss = map(self._whole, ("gradient of embeddings", "prototypes", "loss"))
+        hard, unlabelled = n_hard(recipe.hard_share, r.step_queries), n_unlabelled(recipe, r, job.task)
+        yield Call("hardest", (residual, loss, r.step_queries, hard))
+        if unlabelled:
+            weight = np.float32(recipe.entropy * hard / unlabelled)
+            tail = (a.rows(r.step_queries, job.shown) for a in (loss, residual, cosine))
+            yield Call("entropy", (*tail, np.float32(recipe.temperature), weight))
+        fraction = np.float32(recipe.temperature / hard)
+        shown = grad.rows(0, job.shown)
+        yield Call("prototype_loss_grad", (shown, residual, cosine, queries, prototypes, fraction))
+        yield self._backward(Items.HARD, hard + unlabelled, Rows(grad, Items.SHOWN))
+        if recipe.step == "both":
+            yield from self._through_prototypes(residual, cosine, fraction)
+        for accumulator in accumulators[1:]:
+            yield Call("accumulate", (accumulators[0], accumulator))
+
+    def _backward(self, items: Items, count: int, rows: Rows) -> Repeat:
+        body = (self._load(), Take(rows), Run("backward"))
+        units, computed = self.units["backward"], self._computed(items, count)
+        return Repeat(items, count, body, units, self.job.resources.micro, computed)
+
+    def _through_prototypes(self, residual: View, cosine: View, fraction) -> Iterator:
+        """The gradient that reaches support images through the prototypes.
+
+        Sampled ones also stand for the others of their class, and their classes for those without any.
+        """
+        count = n_sampled(self.job.recipe, self.job.resources.step_support)
+        turned = [self._whole(f"{name} transposed") for name in ("residual", "cosine")]
+        for target, source in zip(turned, (residual, cosine), strict=True):
+            yield Call("transposed", (target, source))
+        wanted = self._whole("gradient of prototypes")
+        others = self._whole("prototypes"), self._whole("embeddings of queries")
+        yield Call("prototype_loss_grad", (wanted, *turned, *others, fraction))
+        if not count:
+            return
+        divisors = Table("images that a sampled one stands for", (self.job.task.n_way,))
+        labels = Listed(self._whole("labels"), Items.SAMPLED)
+        grad = self._whole("gradient of embeddings")
+        yield Call("sampled_weights", (divisors,))
+        yield Call("divide_rows", (wanted, wanted, divisors))
+        yield Call("labels_of", (labels, Items.SAMPLED))
+        yield Call("rows_of_labels", (Listed(grad, Items.SAMPLED), wanted, labels))
+        yield self._backward(Items.SAMPLED, count, Rows(grad))
+
+    def _update(self) -> Iterator[Call]:
+        """One optimizer step, then the new values into the working copy."""
+        recipe, trained = self.job.recipe, self._whole("trained numbers")
+        gradient = self.units["backward"][0].gradients.whole
+        rates = (Table("starts", (len(self.slots) + 1,), "int32"), Table("rates", (len(self.slots),)))
+        if recipe.optimizer == "sgd":
+            yield Call("sgd", (trained, gradient, *rates))
+        else:
+            arrays = (trained, gradient, *self._states(), self._whole("optimizer workspace"), *rates)
+            values = MOMENTUM if recipe.optimizer == "momentum" else (*ADAM, Value.STEP)
+            yield Call(recipe.optimizer, (*arrays, *values))
+        for slot in self.slots:
+            values, target = self._values(slot), whole_part(self.job.network, slot)
+            if slot.size == target.extent[0]:
+                yield Call("copy", (target, values.flat))
+            else:
+                weight, rows, columns = block_of(self.job.network, slot)
+                yield Call("scatter_block", (weight, rows, columns, values))
+
+
+def whole_part(network: Network, slot: Slot) -> Weight | Bias:
+    """All values of the array that a slot is a part of, in one row."""
+    layer = network.all_layers[slot.layer]
+    if slot.part == "bias":
+        return Bias(slot.layer, (layer.cout,))
+    return Weight(slot.layer, (layer.fan_in, layer.cout), flat=True)
+
+
+def block_of(network: Network, slot: Slot) -> tuple[Weight, Columns, Columns]:
+    """The weight that a slot is a block of, its rows and its columns."""
+    layer = network.all_layers[slot.layer]
+    rows = Columns(slot.layer, slot.shape[0], "every input" if slot.inputs is None else "inputs")
+    weight = Weight(slot.layer, (layer.fan_in, layer.cout))
+    return weight, rows, Columns(slot.layer, len(slot.channels))

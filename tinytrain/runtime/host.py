@@ -1,0 +1,94 @@
+"""Calls of a stage that numpy does, or that depend on the lists of a step: `HOST` of the signatures.
+
+Each gets the `Work` that it belongs to, None outside of a `Repeat`, and then its arrays and values.
+"""
+
+import numpy as np
+
+from tinytrain.kernels.rows import divide_rows, multiply_rows
+from tinytrain.program.stages import Items
+
+
+class HostCalls:
+    """The calls by name, for one `Runner`."""
+
+    def __init__(self, runner):
+        self.runner = runner
+        self.labels = runner.source.labels
+        self.class_sizes = np.bincount(self.labels, minlength=runner.program.task.n_way).astype(np.float32)
+        self.seen = np.empty_like(self.class_sizes)  # fraction of each class in a step
+
+    # ---- arrays -------------------------------------------------------------------------------
+
+    def add_lengths(self, work, lengths, embeddings, labels) -> None:
+        """Add the length of one embedding to those of its class, in float64.
+
+        Not by BLAS: portable kernels give the same bits on every processor.
+        """
+        lengths[labels[0]] += np.sqrt(np.square(embeddings, dtype=float).sum())
+
+    def add_loss(self, work, total, loss) -> None:
+        total[0] += float(loss[0])
+
+    def assign(self, work, y, x) -> None:
+        np.copyto(y, x)
+
+    def clear(self, work, y) -> None:
+        y.fill(0)
+
+    def divide_rows(self, work, y, x, divisors) -> None:
+        divide_rows(x, divisors, out=y)
+
+    def gather_block(self, work, y, x, rows, columns) -> None:
+        """y (i, j) = x[rows, columns]."""
+        for k, row in enumerate(rows):
+            self.runner.kernels.gather_columns(y[k : k + 1], x[row : row + 1], columns)
+
+    def transposed(self, work, y, x) -> None:
+        np.copyto(y, x.T)
+
+    # ---- lists of a step ------------------------------------------------------------------------
+
+    def labels_of(self, work, labels, items: Items) -> None:
+        """Labels of support images; those of others are unknown, 0 holds their place."""
+        listed = self.runner.lists[items] if work is None else work.items
+        for k, (_, i) in enumerate(listed):
+            labels[k] = self.labels[i] if i < len(self.labels) else 0
+
+    def mix_prototypes(self, work, prototypes, sums, counts) -> None:
+        """Means of a step replace the fraction of each prototype that the step has seen; the rest stays."""
+        np.divide(counts, self.class_sizes, out=self.seen)
+        multiply_rows(sums, self.seen, out=sums)
+        np.subtract(1, self.seen, out=self.seen)
+        multiply_rows(prototypes, self.seen, out=prototypes)
+        prototypes += sums
+
+    def hardest(self, work, residual, loss, queries: int, keep: int) -> None:
+        """Choose the `keep` pseudo-queries with the highest loss; the others send no gradient."""
+        lists, places = self.runner.lists, self.runner.places
+        rows = sorted(sorted(range(queries), key=loss.__getitem__, reverse=True)[:keep])
+        for k in set(range(queries)).difference(rows):
+            residual[k].fill(0)
+        rows += range(queries, len(lists[Items.SHOWN]))
+        lists[Items.HARD] = [lists[Items.SHOWN][k] for k in rows]
+        places[Items.SHOWN] = rows
+
+    def rows_of_labels(self, work, y, x, labels) -> None:
+        """Row k of y is row ``labels[k]`` of x."""
+        for row, label in zip(y, labels, strict=True):
+            np.copyto(row, x[label])
+
+    def sampled_weights(self, work, divisors) -> None:
+        """float32 (way,): by class, what the gradient of a prototype is divided by for each sampled image.
+
+        That is the size of the class times the fraction of the images of the step that each sampled one is,
+        times the fraction of the classes that are among them. A class that is not: nothing uses it.
+        """
+        lists, way = self.runner.lists, len(self.class_sizes)
+        seen, taken = (
+            np.bincount(self.labels[[i for _, i in lists[items]]], minlength=way)
+            for items in (Items.SUPPORT, Items.SAMPLED)
+        )
+        fraction = np.where(taken > 0, taken / np.maximum(seen, 1), 1)
+        fraction = (fraction * max(1, np.count_nonzero(taken)) / np.count_nonzero(seen)).astype(np.float32)
+        np.multiply(self.class_sizes, fraction, out=divisors)

@@ -1,0 +1,262 @@
+"""Runs the stages of a program: every node becomes a function once, and from then on only these are called.
+
+Units may run on threads. Which image lands in which micro-batch and unit is fixed by the program, so the
+number of threads changes the time and never a bit of the result.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from tinytrain.episode.augment import Augmentation
+from tinytrain.kernels.dispatch.direct import direct
+from tinytrain.program.calls import Call
+from tinytrain.program.compile import split_batches
+from tinytrain.program.signatures import HOST
+from tinytrain.program.stages import (
+    Augment,
+    Items,
+    Listed,
+    Load,
+    Of,
+    Read,
+    Repeat,
+    Rows,
+    Run,
+    Store,
+    Take,
+    Unit,
+    Value,
+    nodes,
+)
+from tinytrain.runtime.bind import Binder, run
+from tinytrain.runtime.host import HostCalls
+from tinytrain.runtime.schedule import Item
+from tinytrain.runtime.thread_pool import Workers
+from tinytrain.runtime.units import BoundUnit
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where images come from.
+
+    `read(i)` returns support image i as uint8 (height, width, channels), and behind the last of them the
+    query images; `augmentation(view, i)` the `Augmentation` of a view, None for view 0; `labels` is
+    (n_support,) int32.
+    """
+
+    read: Callable[[int], np.ndarray]
+    augmentation: Callable[[int, int], Augmentation | None]
+    labels: np.ndarray
+
+
+@dataclass(slots=True)
+class Work:
+    """Some items of a list, from place `first` on, and the unit that does them."""
+
+    items: Sequence[Item]
+    first: int = 0
+    unit: BoundUnit | None = None
+
+
+Action = Callable[[Work | None], None]
+
+
+class Runner:
+    """A program bound to an arena. `lists` has the items of every list that a stage goes over."""
+
+    def __init__(self, bind: Binder, source: Source, threads: int = 1):
+        self.program, self.bind, self.kernels, self.source = bind.program, bind, bind.kernels, source
+        self.lists: dict[Items, Sequence[Item]] = {}
+        self.places: dict[Items, Sequence[int]] = {}  # of the items of a list in another one
+        self.number = 0  # of the step
+        self.progress: Callable[[int, int], None] | None = None
+        self.host = HostCalls(self)
+        self.others = Workers(threads - 1)
+        self.units = self._bound_units()
+        self._bound = {
+            Call: self._call, Repeat: self._repeat, Run: self._run, Load: self._load, Store: self._store,
+            Take: self._take, Read: self._read, Augment: self._augment,
+        }  # fmt: skip
+        self.stages = {stage.name: self.actions(stage.body) for stage in self.program.stages}
+
+    def close(self) -> None:
+        """End the threads."""
+        self.others.close()
+
+    def run(self, name: str) -> None:
+        """Run the stage `name` once."""
+        act(self.stages[name])
+
+    def actions(self, body: Sequence) -> list[Action]:
+        """A function for each node that the runner itself runs; others, such as heads, have none."""
+        return [self._bound[type(node)](node) for node in body if type(node) in self._bound]
+
+    def _bound_units(self) -> dict[Unit, BoundUnit]:
+        """All units, each with the segments that it runs, for as many images as it is given at once."""
+        kinds: dict[Unit, set[str]] = {}
+        most: dict[Unit, int] = {}
+        for stage in self.program.stages:
+            for repeat in (node for node in nodes(stage.body) if isinstance(node, Repeat)):
+                for unit in repeat.units:
+                    ran = (node.kind for node in nodes(repeat.body) if isinstance(node, Run))
+                    kinds.setdefault(unit, set()).update(ran)
+                    most[unit] = max(repeat.micro, most.get(unit, 0))
+        return {unit: BoundUnit(self.bind, unit, kinds[unit], most[unit]) for unit in kinds}
+
+    # ---- nodes that divide work ---------------------------------------------------------------
+
+    def _repeat(self, node: Repeat) -> Action:
+        body, units = self.actions(node.body), [self.units[unit] for unit in node.units]
+
+        def repeat(work: Work | None) -> None:
+            items = self._items(node, work)
+            if not units:
+                for first in range(0, len(items), node.micro):
+                    batch = items[first : first + node.micro]
+                    self.lists[Items.BATCH] = batch
+                    act(body, Work(batch, first))
+            else:
+                told = self.progress if node.items is Items.IMAGES else None
+                self.spread(body, units, items, node.micro, told)
+
+        return repeat
+
+    def _items(self, node: Repeat, work: Work | None) -> Sequence[Item]:
+        if node.items is Items.VIEWS:
+            return [(view, work.items[0][1]) for view in range(node.count)]
+        return self.lists[node.items]
+
+    def spread(
+        self, body: Sequence[Action], units: Sequence[BoundUnit], items, micro: int, told=None
+    ) -> None:
+        """Do `body` for all micro-batches of `items`, those of a unit on one thread; `told` of each one."""
+
+        def do(unit: BoundUnit, batches: Sequence[tuple[int, int]]) -> None:
+            for first, last in batches:
+                act(body, Work(items[first:last], first, unit))
+                if told:
+                    told(last, len(items))
+
+        shares = zip(units, split_batches(len(items), len(units), micro), strict=True)
+        works = [partial(do, *share) for share in shares]
+        if len(works) == 1:
+            works[0]()
+        else:
+            self.others.run(works)
+
+    # ---- nodes of one micro-batch ---------------------------------------------------------------
+
+    def _run(self, node: Run) -> Action:
+        rows = self.bind.value(node.to.view) if isinstance(node.to, Rows) else None
+        return self.segment(node.kind, rows, node.to is Of.OUTPUT)
+
+    def segment(self, kind: str, rows: np.ndarray | None = None, kept: bool = False) -> Action:
+        """Run a segment for a micro-batch; its output goes to `rows`, or is `kept` as that of the unit."""
+
+        def run_segment(work: Work) -> None:
+            calls, outputs = work.unit.segments[kind, len(work.items)]
+            run(calls)
+            if rows is not None:
+                np.copyto(rows[work.first : work.first + len(work.items)], outputs[0])
+            elif kept:
+                work.unit.arrays[Of.OUTPUT] = outputs[0]
+
+        return run_segment
+
+    def _load(self, node: Load) -> Action:
+        codes, *ranges = map(self.bind.whole, node.cache) if node.cache else (None,)
+        compute = self.actions(node.computed)
+
+        def load(work: Work) -> None:
+            for row, (view, i) in enumerate(work.items):
+                target = work.unit.features[row].reshape(-1)
+                if codes is not None and 0 <= view < len(codes) and i < len(self.source.labels):
+                    cached = codes[view, i].reshape(-1)
+                    if ranges:
+                        self.kernels.dequantize(target, cached, ranges[0][view, i])
+                    else:
+                        np.copyto(target, cached)
+                else:
+                    act(compute, Work([(view, i)], 0, work.unit))
+                    np.copyto(target, work.unit.frozen.reshape(-1))
+
+        return load
+
+    def _store(self, node: Store) -> Action:
+        codes, *ranges = map(self.bind.whole, node.cache)
+
+        def store(work: Work) -> None:
+            ((view, i),), features = work.items, work.unit.frozen.reshape(-1)
+            if ranges:
+                self.kernels.quantize(codes[view, i].reshape(-1), ranges[0][view, i], features)
+            else:
+                np.copyto(codes[view, i].reshape(-1), features)
+
+        return store
+
+    def _take(self, node: Take) -> Action:
+        return self.take(self.bind.value(node.rows.view), lambda: self.places.get(node.rows.within))
+
+    def take(self, rows: np.ndarray, places: Callable[[], Sequence[int] | None]) -> Action:
+        """Copy rows to the unit's gradient: those of the items, or those at `places()` of the list."""
+
+        def take(work: Work) -> None:
+            chosen = places()
+            for row in range(len(work.items)):
+                place = work.first + row
+                np.copyto(work.unit.gradient[row], rows[place if chosen is None else chosen[place]])
+
+        return take
+
+    def _read(self, node: Read) -> Action:
+        def read(work: Work) -> None:
+            np.copyto(work.unit.image, self.source.read(work.items[0][1]))
+
+        return read
+
+    def _augment(self, node: Augment) -> Action:
+        def augment(work: Work) -> None:
+            unit, augmentation = work.unit, self.source.augmentation(*work.items[0])
+            if augmentation is None:
+                np.copyto(unit.augmented, unit.image)
+            else:
+                self.kernels.augment(unit.augmented, unit.image, *augmentation.arguments())
+
+        return augment
+
+    # ---- calls ----------------------------------------------------------------------------------
+
+    def _call(self, node: Call) -> Action:
+        arguments = [self._argument(a) for a in node.args]
+        if node.kernel in HOST:
+            host = getattr(self.host, node.kernel)
+            return lambda work: host(work, *_found(arguments, work))
+        kernel = getattr(self.kernels, node.kernel)
+        if any(map(callable, arguments)):
+            return lambda work: kernel(*_found(arguments, work))
+        function, arguments = direct(kernel, tuple(arguments))
+        return lambda work: function(*arguments)
+
+    def _argument(self, arg):
+        """The array or value of an argument, or a function that finds it when the call is made."""
+        if isinstance(arg, Listed):
+            whole, items = self.bind.value(arg.view), arg.items
+            return lambda work: whole[: len(self.lists[items])]
+        if isinstance(arg, Of):
+            return lambda work: work.unit.arrays[arg]
+        if arg is Value.STEP:
+            return lambda work: self.number
+        return self.bind.value(arg)
+
+
+def act(body: Sequence[Action], work: Work | None = None) -> None:
+    """Run a body that `Runner.actions` made."""
+    for action in body:
+        action(work)
+
+
+def _found(arguments: Sequence, work: Work | None) -> Iterator:
+    return (a(work) if callable(a) else a for a in arguments)

@@ -1,0 +1,57 @@
+"""The units of a program bound to its arena: each has its arrays and the segments that it runs."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from tinytrain.episode.augment import Augmentation
+from tinytrain.program.stages import Of, Unit
+from tinytrain.runtime.bind import Binder, run
+
+
+class BoundUnit:
+    """Arrays of a `Unit`, and segments of some `kinds` for at most `most` images bound to its workspace."""
+
+    def __init__(self, bind: Binder, unit: Unit, kinds: Iterable[str], most: int):
+        self.arrays = {
+            of: bind.whole(buffer) for of in Of if (buffer := getattr(unit, of.value, None)) is not None
+        }
+        self.image, self.augmented = self.arrays.get(Of.IMAGE), self.arrays.get(Of.AUGMENTED)
+        self.features, self.gradient = self.arrays.get(Of.FEATURES), self.arrays.get(Of.GRADIENT)
+        program = bind.program
+        views = {b: bind.array(n) for n, b in program.externals.items() if n in program.buffers}
+        own = {
+            "features": self.features, "input": self.augmented, "grad embedding": self.gradient,
+            "gradients": None if unit.gradients is None else bind.whole(unit.gradients),
+        }  # fmt: skip
+        views |= {program.externals[n]: array for n, array in own.items() if array is not None}
+        self.segments = {
+            (kind, n): bind.segment(segment, unit.workspace, views)
+            for (kind, n), segment in program.segments.items()
+            if kind in kinds and n <= most
+        }
+        # What the frozen part leaves: without a prefix, the image itself.
+        self.frozen = (
+            self.segments["prefix", 1][1][0][0] if ("prefix", 1) in self.segments else self.augmented
+        )
+
+
+class QueryUnit(BoundUnit):
+    """The worker that looks at queries, one image at a time."""
+
+    def __init__(self, bind: Binder):
+        super().__init__(bind, bind.program.units["queries"][0], ("prefix", "embed"), 1)
+        self.kernels = bind.kernels
+
+    def embed(self, augmentation: Augmentation | None = None) -> np.ndarray:
+        """Embedding (d,) of the image in `image`, as it is or augmented; valid until the next call."""
+        if augmentation is None:
+            np.copyto(self.augmented, self.image)
+        else:
+            self.kernels.augment(self.augmented, self.image, *augmentation.arguments())
+        if ("prefix", 1) in self.segments:
+            run(self.segments["prefix", 1][0])
+        np.copyto(self.features[0], self.frozen.reshape(self.features[0].shape))
+        calls, (embedding,) = self.segments["embed", 1]
+        run(calls)
+        return embedding[0]
