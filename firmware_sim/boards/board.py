@@ -1,10 +1,10 @@
 """Boards as rows of ``boards.yaml``: their memory, how fast they are taken to be, and who says so."""
 
-import difflib
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from tinytrain.base.errors import InputError, UsageError, one_line
+from tinytrain.base.errors import InputError, one_line
+from tinytrain.base.registry import find
 from tinytrain.base.schema import WrongError, choice, count, flag, number, parsed, table, text
 from tinytrain.base.yaml_file import read_yaml
 
@@ -114,9 +114,4 @@ def _board(row, where: str) -> Board:
 
 def find_board(name: str) -> Board:
     """The board of that name. Raises UsageError with the closest known one."""
-    boards = load_boards()
-    if name not in boards:
-        closest = difflib.get_close_matches(name, boards, n=1)
-        hint = f"did you mean {closest[0]}? " if closest else ""
-        raise UsageError("unknown-board", f"no board {name!r}; {hint}known: {', '.join(boards)}")
-    return boards[name]
+    return find("board", name, load_boards())

@@ -1,8 +1,6 @@
 """Policies by name; adding one is adding a row."""
 
-import difflib
-
-from tinytrain.base.errors import UsageError
+from tinytrain.base.registry import find
 from tinytrain.policies import (
     ablations,
     baselines,
@@ -37,10 +35,4 @@ POLICIES = {
 
 def find_policy(policy: str | Policy) -> Policy:
     """The policy of that name. Raises UsageError with the closest known one."""
-    if isinstance(policy, Policy):
-        return policy
-    if policy not in POLICIES:
-        closest = difflib.get_close_matches(policy, POLICIES, n=1)
-        hint = f"did you mean {closest[0]}? " if closest else ""
-        raise UsageError("unknown-policy", f"no policy {policy!r}; {hint}known: {', '.join(POLICIES)}")
-    return POLICIES[policy]
+    return policy if isinstance(policy, Policy) else find("policy", policy, POLICIES)
