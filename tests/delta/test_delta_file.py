@@ -128,7 +128,7 @@ def test_values_that_do_not_fit_the_backbone_are_refused(network, delta, bad):
 
 
 def test_a_head_of_another_width_is_refused(network, delta):
-    narrow = replace(delta.head, kind="cosine", means=delta.head.means[:, :5])
+    narrow = replace(delta.head, weights=delta.head.weights[:, :5])
     with pytest.raises(InputError, match="delta-shape"):
         apply(network, replace(delta, head=narrow))
 

@@ -24,7 +24,7 @@ from tinytrain.backbones.torch_checkpoint import convert, read_archive
 from tinytrain.base.errors import InputError
 from tinytrain.delta.delta import Delta, Slice, apply
 from tinytrain.delta.file import decode_delta, encode_delta
-from tinytrain.heads.classifier import Head
+from tinytrain.heads import lda
 from tinytrain.network.file import decode, decode_network, encode, encode_network
 from tinytrain.network.network import Layer, Network, Preprocessing
 
@@ -93,9 +93,12 @@ def make_delta() -> Delta:
         Slice(1, "weight", np.array([0, 1], np.int32), rows),
     )
     factor = np.array([1, 0.5, 2], np.float32)
-    head = Head("lda", rows, rows[0], rows, np.array([3, 4], np.int32), 9.5, 0.25, factor)
+    counts = np.array([3, 4], np.int32)
+    head = lda.LdaHead(
+        lda.METHOD, rows, rows[0], rows, counts, factor, temperature=9.5, left_out=0.25, views=3
+    )
     report = {"policy": "test", "losses": [1.5, 0.5]}
-    return Delta(make_network().digest, "toy", slices, head, ("ant", "bée"), report, 3)
+    return Delta(make_network().digest, "toy", slices, head, ("ant", "bée"), report)
 
 
 def survives(call, *arguments):

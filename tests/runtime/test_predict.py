@@ -11,7 +11,7 @@ import pytest
 from tinytrain.base.errors import InputError
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.file import decode_delta, encode_delta
-from tinytrain.heads.classifier import excess_of_means, lda_offsets, packed, unpacked
+from tinytrain.heads.lda import excess_of_means, lda_offsets, unpacked
 from tinytrain.kernels import NAMES, load
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.add_classes import add_classes
@@ -136,11 +136,6 @@ def test_a_class_to_add_needs_images(network, report):
 def test_classes_to_add_need_names_that_a_delta_can_keep(network, report, names):
     with pytest.raises(InputError, match="class-names"):
         add_classes(network, report.delta, toy_images(np.arange(2)), names)
-
-
-def test_packing_a_triangle_keeps_it():
-    factor = np.tril(np.random.default_rng(0).random((5, 5)).astype(np.float32))
-    assert packed(factor).shape == (15,) and (unpacked(packed(factor)) == factor).all()
 
 
 def test_warming_up_compiles_every_kernel_there_is():

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tinytrain.base.errors import InputError
-from tinytrain.heads.classifier import Head, all_finite
+from tinytrain.heads.head import Head, all_finite
 from tinytrain.network.lite_residual import Module
 from tinytrain.network.network import Network
 
@@ -35,9 +35,8 @@ class Slice:
 class Delta:
     """Slices and head, bound to the backbone with digest `backbone`.
 
-    `views` is the number of views (clean and augmented) per image that the head's means and counts
-    were taken over; `report` is what the report of the adaptation says, as JSON values. The arrays that
-    `adapt` leaves here lie in its arena: of that memory only their pages are still held.
+    `report` is what the report of the adaptation says, as JSON values. The arrays that `adapt` leaves here
+    lie in its arena: of that memory only their pages are still held.
     """
 
     backbone: str
@@ -46,7 +45,11 @@ class Delta:
     head: Head
     class_names: tuple[str, ...]
     report: dict
-    views: int = 1
+
+    @property
+    def views(self) -> int:
+        """Views (clean and augmented) of each image that the head was fitted to."""
+        return self.head.views
 
     def arrays(self) -> list[np.ndarray]:
         """All values and indices."""
@@ -68,10 +71,10 @@ class Delta:
                 f"the delta belongs to {self.backbone_name} ({self.backbone[:12]}), "
                 f"not to {network.name} ({network.digest[:12]}); give the backbone it was made from",
             )
-        if self.head.means.shape[1] != network.embedding_size:
+        if self.head.embedding_size != network.embedding_size:
             raise InputError(
                 "delta-shape",
-                f"the head takes {self.head.means.shape[1]} values, {network.name} gives "
+                f"the head takes {self.head.embedding_size} values, {network.name} gives "
                 f"{network.embedding_size}; make the delta again",
             )
         for s in self.slices:

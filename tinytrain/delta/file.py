@@ -1,11 +1,10 @@
 """Deltas in files: changed values, head and report in the safetensors layout, bound to one backbone.
 
 Tensors are ``<layer>.<weight|bias>.channels`` (int32) with ``<layer>.<weight|bias>.values``, for weights
-of some input channels alone ``<layer>.weight.inputs`` (int32), and
-``head.weights``, ``head.offsets``, ``head.means``, ``head.counts`` and, for LDA, ``head.factor``;
-metadata holds kind, schema, digest and name of the backbone, classes, head and report (JSON). A changed byte
-is noticed by the checksum that `tinytrain.base.safetensors` adds; deltas from before there was one are still
-read.
+of some input channels alone ``<layer>.weight.inputs`` (int32), and ``head.<name>`` for each tensor that
+the method of the head declares (`HeadMethod.tensors`); metadata holds kind, schema, digest and name of the
+backbone, classes, head and report (JSON). A changed byte is noticed by the checksum that
+`tinytrain.base.safetensors` adds; deltas from before there was one are still read.
 
 Layers are numbered as in `Network.all_layers`: lite residual modules lie behind the layers of the backbone,
 and a reader that does not know them refuses the number.
@@ -16,6 +15,7 @@ import math
 import os
 import re
 import unicodedata
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -24,16 +24,13 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import encode, parse_json, read_file
 from tinytrain.delta.delta import Delta, Slice
-from tinytrain.heads.classifier import Head
+from tinytrain.heads.head import Head, HeadMethod
+from tinytrain.heads.registry import HEADS
 
 KIND = "tinytrain-delta"
 SCHEMA = "1"
 METADATA = {"kind", "schema", "backbone", "backbone_name", "classes", "head", "report"}
 HEAD_FIELDS = {"kind", "temperature", "left_out", "views"}
-HEAD_TENSORS = {
-    "cosine": {"weights", "offsets", "means", "counts"},
-    "lda": {"weights", "offsets", "means", "counts", "factor"},
-}
 SLICE_NAME = re.compile(r"(0|[1-9][0-9]{0,3})\.(?:(weight|bias)\.(channels|values)|(weight)\.(inputs))")
 MAX_NAME = 100
 MAX_VIEWS = 1000
@@ -52,8 +49,11 @@ def load_delta(path: str | os.PathLike) -> Delta:
     return decode_delta(*read_file(path), str(path))
 
 
-def encode_delta(delta: Delta) -> bytes:
-    """Bytes of the file of `delta`; the same delta always gives the same bytes. Raises InputError."""
+def encode_delta(delta: Delta, heads: Mapping[str, HeadMethod] = HEADS) -> bytes:
+    """Bytes of the file of `delta`; the same delta always gives the same bytes. Raises InputError.
+
+    `heads` are the methods that its reader knows.
+    """
     tensors = {}
     for s in delta.slices:
         tensors[f"{s.layer}.{s.part}.channels"] = s.channels
@@ -61,13 +61,12 @@ def encode_delta(delta: Delta) -> bytes:
             tensors[f"{s.layer}.{s.part}.inputs"] = s.inputs
         tensors[f"{s.layer}.{s.part}.values"] = s.values
     head = delta.head
-    for name in HEAD_TENSORS[head.kind]:
-        tensors[f"head.{name}"] = getattr(head, name)
+    tensors |= {f"head.{name}": values for name, values in head.tensors().items()}
     facts = {
         "kind": head.kind,
         "temperature": head.temperature,
         "left_out": head.left_out,
-        "views": delta.views,
+        "views": head.views,
     }
     metadata = {
         "kind": KIND,
@@ -79,7 +78,7 @@ def encode_delta(delta: Delta) -> bytes:
         "report": _json(delta.report, "report"),
     }
     # What could not be read back must not be written.
-    decode_delta(tensors, metadata, "the delta to be written")
+    decode_delta(tensors, metadata, "the delta to be written", heads)
     return encode(tensors, metadata)
 
 
@@ -92,19 +91,22 @@ def _json(value, what: str) -> str:
         ) from error
 
 
-def decode_delta(tensors: dict, metadata: dict[str, str], source: str = "file") -> Delta:
-    """Delta of what `tensorfile.decode` returned; `source` names the file in messages.
+def decode_delta(
+    tensors: dict, metadata: dict[str, str], source: str = "file", heads: Mapping[str, HeadMethod] = HEADS
+) -> Delta:
+    """Delta of what `safetensors.decode` returned; `source` names the file in messages.
 
     Raises InputError ``delta-kind``, ``delta-schema``, ``delta-metadata``, ``delta-classes``,
     ``delta-head``, ``delta-slice``, ``delta-not-finite``, ``tensor-missing`` or ``tensor-unknown``.
     """
     _check_metadata(metadata, source)
     classes = _classes(metadata["classes"], source)
-    facts = _head_facts(metadata["head"], source)
+    facts = _head_facts(metadata["head"], source, heads)
+    method = heads[facts.pop("kind")]
     report = parse_json(metadata["report"], f"{source}: report", floats=True)
     if not isinstance(report, dict) or not _finite_json(report):
         raise InputError("delta-metadata", f"{source}: the report must be an object of finite values")
-    needed = {f"head.{name}" for name in HEAD_TENSORS[facts["kind"]]}
+    needed = {f"head.{b.name}" for b in method.tensors(len(classes), 1)}
     if missing := sorted(needed - tensors.keys()):
         raise InputError("tensor-missing", f"{source}: tensor {missing[0]} is missing; make the delta again")
     for name, array in tensors.items():
@@ -114,10 +116,9 @@ def decode_delta(tensors: dict, metadata: dict[str, str], source: str = "file") 
         backbone=metadata["backbone"],
         backbone_name=metadata["backbone_name"],
         slices=_slices({k: v for k, v in tensors.items() if k not in needed}, source),
-        head=_head(facts, tensors, len(classes), source),
+        head=_head(method, facts, tensors, len(classes), source),
         class_names=classes,
         report=report,
-        views=facts["views"],
     )
 
 
@@ -159,7 +160,7 @@ def _classes(text: str, source: str) -> tuple[str, ...]:
     return tuple(unicodedata.normalize("NFC", name) for name in names)
 
 
-def _head_facts(text: str, source: str) -> dict:
+def _head_facts(text: str, source: str, heads: Mapping[str, HeadMethod]) -> dict:
     facts = parse_json(text, f"{source}: head", floats=True)
     if not isinstance(facts, dict) or facts.keys() != HEAD_FIELDS:
         raise InputError(
@@ -168,14 +169,14 @@ def _head_facts(text: str, source: str) -> dict:
     kind, temperature, left_out, views = (facts[k] for k in ("kind", "temperature", "left_out", "views"))
     numbers = (temperature, 0 if left_out is None else left_out)
     if (
-        not (isinstance(kind, str) and kind in HEAD_TENSORS)
+        not (isinstance(kind, str) and kind in heads)
         or not all(type(x) in (int, float) and math.isfinite(x) for x in numbers)
         or not (temperature > 0 and 0 <= numbers[1] <= 1)
         or not (type(views) is int and 1 <= views <= MAX_VIEWS)
     ):
         raise InputError(
             "delta-head",
-            f"{source}: the head must be {' or '.join(HEAD_TENSORS)}, its temperature above 0, left_out"
+            f"{source}: the head must be {' or '.join(heads)}, its temperature above 0, left_out"
             f" a share, views 1 to {MAX_VIEWS}",
         )
     return facts
@@ -190,29 +191,20 @@ def _finite_json(value) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def _head(facts: dict, tensors: dict, way: int, source: str) -> Head:
-    arrays = {name: tensors[f"head.{name}"] for name in HEAD_TENSORS[facts["kind"]]}
-    size = arrays["means"].shape[1] if arrays["means"].ndim == 2 else 0
-    shapes = {
-        "weights": ((way, size), "f4"),
-        "offsets": ((way,), "f4"),
-        "means": ((way, size), "f4"),
-        "counts": ((way,), "i4"),
-        "factor": ((size * (size + 1) // 2,), "f4"),
-    }
-    for name, array in arrays.items():
-        shape, dtype = shapes[name]
-        if not size or array.shape != shape or array.dtype != np.dtype(dtype):
+def _head(method: HeadMethod, facts: dict, tensors: dict, way: int, source: str) -> Head:
+    sizing = tensors[f"head.{method.sized_by}"]
+    size, found = sizing.shape[-1] if sizing.ndim > 1 else 0, {}
+    for buffer in method.tensors(way, size):
+        name, shape, dtype = f"head.{buffer.name}", buffer.shape, np.dtype(buffer.dtype)
+        array = found[buffer.name] = tensors[name]
+        if not size or array.shape != shape or array.dtype != dtype:
             raise InputError(
-                "delta-head",
-                f"{source}: head.{name} is {array.dtype} {array.shape}, must be {np.dtype(dtype)} {shape}",
+                "delta-head", f"{source}: {name} is {array.dtype} {array.shape}, must be {dtype} {shape}"
             )
-    if arrays["counts"].min() < 1:
-        raise InputError("delta-head", f"{source}: class counts must be at least 1")
-    diagonal = np.cumsum(np.arange(1, size + 1)) - 1
-    if "factor" in arrays and arrays["factor"][diagonal].min() <= 0:
-        raise InputError("delta-head", f"{source}: the diagonal of head.factor must be above 0")
-    return Head(**arrays, kind=facts["kind"], temperature=facts["temperature"], left_out=facts["left_out"])
+    head = method.head(method, **found, **facts)
+    if problem := head.problem():
+        raise InputError("delta-head", f"{source}: {problem}")
+    return head
 
 
 def _slices(tensors: dict, source: str) -> tuple[Slice, ...]:

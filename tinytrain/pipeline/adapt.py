@@ -148,7 +148,7 @@ def run_session(session: Session, network: Network, force: bool, progress: Progr
     # Last of all: what the verdict names takes memory that no plan knows of.
     guard = judge(evidence, episode.support, episode.class_names, force)
     if not guard.accepted:
-        delta = replace(delta, slices=(), head=session.with_means(heads_before[0]), views=1)
+        delta = replace(delta, slices=(), head=session.with_means(heads_before[0]))
     session.keep([*delta.arrays(), answers])
     clock.lap("queries")
     after, withheld = (adapted, None) if guard.accepted else (before_cosine, adapted)
@@ -181,7 +181,7 @@ def _train(session: Session, network: Network, progress, clock) -> tuple:
     session.release(AFTER)
     delta = Delta(
         network.digest, network.name, session.slices() if trained else (), session.kept(head, tick),
-        session.episode.class_names, {}, sum(head.counts.tolist()) // len(session.labels),
+        session.episode.class_names, {},
     )  # fmt: skip
     before = session.array("left out (before)")
     after = session.array("left out (after)") if trained else None

@@ -1,8 +1,8 @@
 """More images or classes for a finished adaptation, without the old images.
 
-Class means are running means, so new images weigh as much as old ones. Everything else stays: the
-trained weights, the covariance of an LDA head, and the temperature. A class that training never saw
-is therefore told apart by features that were trained for the others.
+The head learns from them as its method says (`Head.update`). Everything else stays: the trained weights and
+the temperature. A class that training never saw is therefore told apart by features that were trained for
+the others.
 """
 
 from dataclasses import replace
@@ -16,7 +16,6 @@ from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.augment import draw
 from tinytrain.episode.episode import Images
-from tinytrain.heads.classifier import Head, excess_of_means, lda_offsets, unpacked
 from tinytrain.network.network import Network
 from tinytrain.runtime.predict import Predictor
 
@@ -44,24 +43,17 @@ def add_classes(
     for name in class_names:
         if names.index(name) not in rows:
             raise InputError("empty-class", f"class {name!r} has no image to add; add at least one")
-    kernels = kernel_table.load(backend)
-    head, old = delta.head, len(delta.class_names)
-    counts = np.zeros(len(names), np.int32)
-    counts[:old] = head.counts
-    means = np.zeros((len(names), head.means.shape[1]), np.float32)
-    means[:old] = head.means
-    sums = means * counts[:, None].astype(np.float64)
-    for view in range(delta.views):
-        embeddings = predictor.embed(images, _augmentation(view, seed, predictor.size, may_flip))
-        kernels.normalize_rows(embeddings)
-        np.add.at(sums, rows, embeddings)
-        np.add.at(counts, rows, 1)
-    changed = np.unique(rows)
-    means[changed] = sums[changed] / counts[changed, None]
+    kernels, views = kernel_table.load(backend), range(delta.views)
+    embeddings = np.concatenate(
+        [predictor.embed(images, _augmentation(view, seed, predictor.size, may_flip)) for view in views]
+    )
+    kernels.normalize_rows(embeddings)
+    head = delta.head.extended(len(names))
+    head.update(kernels, embeddings, np.tile(rows, len(views)))
     added = {name: int((rows == names.index(name)).sum()) for name in class_names}
     return replace(
         delta,
-        head=_extended_head(head, means, counts, counts / delta.views, changed, kernels),
+        head=head,
         class_names=names,
         report={**delta.report, "extended": [*delta.report.get("extended", []), added]},
     )
@@ -72,22 +64,3 @@ def _augmentation(view: int, seed: int, size: int, may_flip: bool):
         return draw(rng_for(seed, "extension", view, i), size, may_flip) if view else None
 
     return augmentation
-
-
-def _extended_head(head: Head, means, counts, images, changed, kernels) -> Head:
-    """`head` with new means of so many images; only the rows `changed` of its weights are solved again."""
-    weights = np.zeros_like(means)
-    weights[: len(head.weights)] = head.weights
-    offsets = np.zeros(len(means), np.float32)
-    offsets[: len(head.offsets)] = head.offsets
-    rows = means[changed]
-    if head.kind == "lda":
-        factor = unpacked(head.factor)
-        kernels.cholesky_solve(rows, factor)
-        excess = excess_of_means(kernels, factor)
-        offsets[changed] = lda_offsets(rows, means[changed], excess, images[changed])
-    else:
-        kernels.normalize_rows(rows)
-    weights[changed] = rows
-    # The accuracy of the left-out images was that of other classes.
-    return replace(head, weights=weights, offsets=offsets, means=means, counts=counts, left_out=None)

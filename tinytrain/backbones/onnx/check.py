@@ -8,7 +8,7 @@ from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Images
-from tinytrain.heads.classifier import Head
+from tinytrain.heads import cosine
 from tinytrain.network.network import Network
 from tinytrain.runtime.predict import Predictor
 
@@ -55,7 +55,7 @@ def as_input(network: Network, images: np.ndarray) -> np.ndarray:
 def embeddings(network: Network, images: np.ndarray) -> np.ndarray:
     """(n, d) embeddings by the kernels that adaptation uses, through a delta that changes nothing."""
     empty = np.zeros((2, network.embedding_size), np.float32)
-    head = Head("cosine", empty, np.zeros(2, np.float32), empty, np.ones(2, np.float32))
+    head = cosine.CosineHead(cosine.METHOD, empty, np.zeros(2, np.float32), empty, np.ones(2, np.int32))
     delta = Delta(network.digest, network.name, (), head, ("a", "b"), {})
     labels = np.zeros(len(images), np.int32)
     names = tuple(f"random {i}" for i in range(len(images)))

@@ -68,13 +68,11 @@ def _is_image(path: str) -> bool:
 def _row(predictor, path: str, reject: float | None) -> dict:
     from tinytrain.runtime.predict import one_image
 
-    probabilities = predictor.probabilities(one_image(path))[0].tolist()
-    confidence = max(probabilities)
-    names = predictor.delta.class_names
-    refused = reject is not None and confidence < reject
+    head, names = predictor.delta.head, predictor.delta.class_names
+    verdict = head.verdict(predictor.embed(one_image(path))[0], reject)
     return {
         "picture": path,
-        "class": None if refused else names[probabilities.index(confidence)],
-        "confidence": confidence,
-        "probabilities": dict(zip(names, probabilities, strict=True)),
+        "class": None if verdict.rejected else names[verdict.label],
+        "confidence": verdict.confidence,
+        "probabilities": dict(zip(names, verdict.probabilities.tolist(), strict=True)),
     }

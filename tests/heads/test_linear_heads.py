@@ -4,24 +4,17 @@ import numpy as np
 import pytest
 
 from tinytrain import kernels
-from tinytrain.heads.classifier import (
-    RIDGE,
-    SHRINKAGE,
-    TEMPERATURE_SHARE,
-    TEMPERATURES,
-    Head,
-    HeadArrays,
-    _left_out_logit,
-    excess_of_means,
-    fit_head,
-    softmax,
-)
+from tinytrain.heads import cosine, lda
+from tinytrain.heads.calibration import TEMPERATURE_SHARE, TEMPERATURES, softmax
+from tinytrain.heads.head import Support
+from tinytrain.heads.lda import RIDGE, SHRINKAGE, excess_of_means
+from tinytrain.heads.registry import HEADS
 
 WAY, SIZE = 4, 12
 LABELS = np.array([0, 1, 2, 3, 0, 1, 2, 0, 1, 0], np.int32)
 SHOTS = np.bincount(LABELS)
 BACKENDS = pytest.mark.parametrize("backend", ["auto", "numpy"])
-KINDS = pytest.mark.parametrize("kind", ["cosine", "lda"])
+KINDS = pytest.mark.parametrize("kind", list(HEADS))
 
 
 def embeddings(view=0):
@@ -45,12 +38,17 @@ def batches(views, size=3):
 
 
 def blank(kind, fill=0.0):
-    full = [np.full(shape, fill, np.float32) for shape in ((WAY, SIZE), WAY, (WAY, SIZE), WAY, (SIZE, SIZE))]
-    return HeadArrays(*full[:4], full[4] if kind == "lda" else None)
+    buffers = HEADS[kind].buffers(WAY, SIZE)
+    return {b.name: b.allocate(fill) for b in buffers if b.dtype == "float32"}
 
 
 def fitted(kind, views=(0,), backend="auto", fill=np.nan):
-    return fit_head(kind, kernels.load(backend), blank(kind, fill), batches(views), batches((0,)), SHOTS)
+    support = Support(batches(views), batches((0,)), SHOTS)
+    return HEADS[kind].fit(kernels.load(backend), blank(kind, fill), support)
+
+
+def fitted_to(kind, stream, shots):
+    return HEADS[kind].fit(kernels.load(), blank(kind), Support(stream, stream, shots))
 
 
 def unit(x):
@@ -107,12 +105,11 @@ def test_a_class_of_one_image_is_answered_as_often_as_classes_of_ten():
         centres = rng.standard_normal((WAY, SIZE))
         images = (centres[labels] + rng.standard_normal((len(labels), SIZE))).astype("f")
         queries = np.repeat(centres, 25, axis=0) + rng.standard_normal((25 * WAY, SIZE))
-        arrays = blank("lda")
 
         def stream(images=images):
             yield unit(images), labels
 
-        head = fit_head("lda", kernels.load(), arrays, stream, stream, shots)
+        head = fitted_to("lda", stream, shots)
         found += np.bincount(head.logits(queries.astype("f")).argmax(axis=1), minlength=WAY)
     assert found[0] / found.sum() == pytest.approx(1 / WAY, abs=0.05)
 
@@ -147,16 +144,18 @@ def test_leave_one_out_takes_each_image_out_of_its_own_class_mean(kind):
 
 @BACKENDS
 @KINDS
-def test_what_is_left_out_leaves_the_logit_of_a_class_with_one_image_less(kind, backend):
-    arrays, table = blank(kind), kernels.load(backend)
-    fit_head(kind, table, arrays, batches((0,)), batches((0,)), SHOTS)
-    extra = excess_of_means(table, arrays.scatter) if kind == "lda" else 0.0
-    alone = SHOTS[LABELS] < 2
-    for e, label, (logits, _) in zip(
-        unit(embeddings())[~alone], LABELS[~alone], left_out_logits(kind), strict=True
-    ):
-        own = _left_out_logit(kind, table, arrays, e, label, SHOTS[label], extra)
-        assert own == pytest.approx(logits[label], rel=1e-3)
+def test_what_is_left_out_leaves_the_logit_of_a_class_with_one_image_less(kind, backend, monkeypatch):
+    found, module = [], {"cosine": cosine, "lda": lda}[kind]
+
+    def calibrated(method, arrays, support, own_logit):
+        for e, label in zip(unit(embeddings()), LABELS, strict=True):
+            if SHOTS[label] > 1:
+                others = (means(unit(embeddings()), LABELS)[label] * SHOTS[label] - e) / (SHOTS[label] - 1)
+                found.append(own_logit(others, e, SHOTS[label] - 1))
+
+    monkeypatch.setattr(module, "calibrated", calibrated)
+    fitted(kind, backend=backend)
+    assert found == pytest.approx([logits[label] for logits, label in left_out_logits(kind)], rel=1e-3)
 
 
 @KINDS
@@ -164,7 +163,7 @@ def test_what_is_left_out_leaves_the_logit_of_a_class_with_one_image_less(kind, 
 def test_the_temperature_is_a_share_of_the_lead_of_the_own_class_or_what_left_out_images_ask(
     kind, share, monkeypatch
 ):
-    monkeypatch.setattr("tinytrain.heads.classifier.TEMPERATURE_SHARE", share)
+    monkeypatch.setattr("tinytrain.heads.calibration.TEMPERATURE_SHARE", share)
     head = fitted(kind)
     logits, own = head.logits(embeddings()), np.eye(WAY, dtype=bool)[LABELS]
     lead = logits[own].mean() - logits[~own].mean()
@@ -183,17 +182,10 @@ def test_labels_that_mean_nothing_give_no_confidence(kind):
     def stream():
         yield unit(x), labels
 
-    arrays = blank(kind)
-    head = fit_head(kind, kernels.load(), arrays, stream, stream, np.full(WAY, 10))
+    head = fitted_to(kind, stream, np.full(WAY, 10))
     assert head.left_out < 0.5
     sure = head.probabilities(rng.standard_normal((200, SIZE)).astype("f")).max(axis=1)
     assert sure.mean() < head.left_out + 0.15
-
-
-@KINDS
-def test_what_the_memory_held_before_and_the_size_of_batches_change_nothing(kind):
-    a, b = fitted(kind, fill=np.nan), fitted(kind, fill=7)
-    assert a.weights.tobytes() == b.weights.tobytes() and a.offsets.tobytes() == b.offsets.tobytes()
 
 
 def test_the_lda_head_is_solved_inside_the_given_memory(monkeypatch):
@@ -203,20 +195,13 @@ def test_the_lda_head_is_solved_inside_the_given_memory(monkeypatch):
     assert np.isfinite(fitted("lda", backend="numba").weights).all()
 
 
-def test_a_head_lies_in_the_arrays_that_it_was_fitted_in():
-    arrays = blank("lda")
-    head = fit_head("lda", kernels.load(), arrays, batches((0,)), batches((0,)), SHOTS)
-    assert head.weights is arrays.weights and head.offsets is arrays.offsets and head.means is arrays.means
-
-
 def test_single_images_cannot_be_left_out():
     one = np.arange(WAY, dtype=np.int32)
 
     def stream():
         yield unit(embeddings())[one], one
 
-    arrays = blank("cosine")
-    head = fit_head("cosine", kernels.load(), arrays, stream, stream, np.ones(WAY))
+    head = fitted_to("cosine", stream, np.ones(WAY))
     assert head.left_out is None and 0 < head.temperature < 1
 
 
@@ -224,8 +209,7 @@ def test_images_that_all_look_alike_give_no_confidence():
     def stream():
         yield unit(np.ones((WAY, SIZE), np.float32)), np.arange(WAY, dtype=np.int32)
 
-    arrays = blank("cosine")
-    head = fit_head("cosine", kernels.load(), arrays, stream, stream, np.ones(WAY))
+    head = fitted_to("cosine", stream, np.ones(WAY))
     assert head.temperature == TEMPERATURES[-1]
     np.testing.assert_allclose(head.probabilities(np.ones((1, SIZE), "f")), 1 / WAY, rtol=1e-5)
 
@@ -233,8 +217,43 @@ def test_images_that_all_look_alike_give_no_confidence():
 def test_probabilities_are_a_softmax_at_the_fitted_temperature():
     x, zero = embeddings(), np.zeros(WAY, "f")
     weights = np.random.default_rng(1).standard_normal((WAY, SIZE)).astype("f")
-    warm, cold = (Head("cosine", weights, zero, weights, zero, temperature=t) for t in (1.0, 0.1))
+    warm, cold = (
+        cosine.CosineHead(cosine.METHOD, weights, zero, weights, zero, temperature=t) for t in (1.0, 0.1)
+    )
     np.testing.assert_allclose(warm.probabilities(x).sum(axis=1), 1, rtol=1e-6)
     np.testing.assert_allclose(warm.probabilities(x), softmax(warm.logits(x)))
     assert (cold.probabilities(x).max(axis=1) >= warm.probabilities(x).max(axis=1)).all()
     assert (cold.probabilities(x).argmax(axis=1) == warm.probabilities(x).argmax(axis=1)).all()
+
+
+def test_a_verdict_below_the_confidence_that_is_asked_for_is_none_of_the_classes():
+    head, (x, *_) = fitted("lda"), embeddings()
+    verdict = head.verdict(x)
+    probabilities = head.probabilities(x[None])[0]
+    assert not verdict.rejected and verdict.label == probabilities.argmax()
+    assert verdict.confidence == probabilities.max()
+    assert not head.verdict(x, verdict.confidence).rejected
+    assert head.verdict(x, verdict.confidence + 1e-6).rejected
+
+
+@KINDS
+def test_a_head_counts_the_views_that_stand_for_an_image(kind):
+    assert [fitted(kind, views).views for views in ((0,), (0, 1, 2))] == [1, 3]
+
+
+def test_the_lengths_of_means_bring_them_back_from_cosine_prototypes():
+    head, lengths = fitted("cosine"), np.empty(WAY, np.float32)
+    cosine.lengths_of(head.means, lengths)
+    again = head.answering().with_means(lengths, np.empty_like(head.means))
+    np.testing.assert_allclose(again.means, head.means, rtol=1e-6)
+
+
+def test_a_head_that_only_answers_answers_the_same_without_means():
+    head = fitted("lda")
+    assert set(head.answering().tensors()) == {"weights", "offsets", "counts"}
+    assert (head.answering().logits(embeddings()) == head.logits(embeddings())).all()
+
+
+def test_packing_a_triangle_keeps_it():
+    factor = np.tril(np.random.default_rng(0).random((5, 5)).astype(np.float32))
+    assert lda.packed(factor).shape == (15,) and (lda.unpacked(lda.packed(factor)) == factor).all()

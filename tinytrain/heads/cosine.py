@@ -1,0 +1,50 @@
+"""Cosine prototypes: a logit is the cosine of an embedding and the mean direction of a class."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tinytrain.heads.head import HeadMethod, Support
+from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers
+from tinytrain.kernels.rows import multiply_rows
+
+
+@dataclass(frozen=True, eq=False)
+class CosineHead(LinearHead):
+    def _solve(self, kernels, changed: np.ndarray) -> None:
+        rows = self.means[changed]
+        kernels.normalize_rows(rows)
+        self.weights[changed] = rows
+
+    def with_means(self, lengths: np.ndarray, means: np.ndarray) -> "CosineHead":
+        """The head with its `means` (way, d) again, found up to rounding from their `lengths` (way,)."""
+        multiply_rows(self.weights, lengths, out=means)
+        return replace(self, means=means)
+
+
+class Cosine(HeadMethod):
+    name, head = "cosine", CosineHead
+    incremental = True
+
+    def buffers(self, way: int, size: int):
+        return linear_buffers(way, size)
+
+    def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> CosineHead:
+        class_means(kernels, arrays["means"], arrays["class counts"], support.every_view())
+        np.copyto(arrays["weights"], arrays["means"])
+        arrays["offsets"].fill(0)
+        kernels.normalize_rows(arrays["weights"])
+        return calibrated(self, arrays, support, _own_logit)
+
+
+def _own_logit(mean: np.ndarray, e: np.ndarray, images: float) -> float:
+    return mean @ e / np.sqrt(mean @ mean + 1e-12)
+
+
+def lengths_of(means: np.ndarray, out: np.ndarray) -> None:
+    """Lengths (way,) of class `means` (way, d), as `normalize_rows` sees them."""
+    squares = (np.square(mean, dtype=float).sum() for mean in means)
+    out[:] = [np.sqrt(s + 1e-12) for s in squares]
+
+
+METHOD = Cosine()

@@ -1,0 +1,176 @@
+"""Classifier heads on embeddings: what a method declares before it is fitted, and the fitted value.
+
+A method names the buffers that it takes for a task, so that a plan can place them before anything runs, and
+is fitted inside these. What comes out answers for embeddings (`logits`, `verdict`), learns from more of them
+in the same bytes (`extended`, then `update`), and is what a delta stores (`tensors`).
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, replace
+
+import numpy as np
+
+from tinytrain.heads.calibration import BLOCK, softmax
+
+# How long a buffer of a head holds a value:
+FITTING = "fitting"  # while the head is fitted, and until `for_delta` has read it
+ANSWERING = "answering"  # from then on: logits are computed from it
+UPDATING = "updating"  # as long, if the head is kept: updates need it, answers do not
+STORED = "stored"  # from when `for_delta` writes it
+BESIDE = "beside"  # as ANSWERING, and a few bytes per class that lie beside the arena
+
+Batch = tuple[np.ndarray, np.ndarray]  # embeddings (n, d) of length 1, labels (n,)
+Batches = Callable[[], Iterable[Batch]]
+
+
+@dataclass(frozen=True)
+class HeadBuffer:
+    """An array that a method needs, declared before it is fitted. `lifetime` is one of the five above."""
+
+    name: str
+    shape: tuple[int, ...]
+    lifetime: str
+    dtype: str = "float32"
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    def allocate(self, fill: float = 0) -> np.ndarray:
+        return np.full(self.shape, fill, self.dtype)
+
+
+@dataclass(frozen=True)
+class Support:
+    """What a head is fitted to: batches of `every_view` (only the clean one unless the method asks for more).
+
+    `clean` are those of the clean images alone, of which there are `images` (way,) per class. Embeddings
+    have length 1 and are only read; a batch may be overwritten by the next one.
+    """
+
+    every_view: Batches
+    clean: Batches
+    images: np.ndarray
+
+
+class HeadMethod(ABC):
+    """A way to make a head. A method of one's own is checked by `pipeline.head_conformance.check_head`."""
+
+    name: str  # in recipes and deltas
+    head: type["Head"]  # what `fit` returns
+    sized_by = "weights"  # the tensor whose last axis is the embedding's
+    sees_every_view = False  # fitted to augmented views too, not to the clean images alone
+    incremental = False  # `update` with more images gives the head that `fit` gives for all of them
+
+    @abstractmethod
+    def buffers(self, way: int, size: int) -> tuple[HeadBuffer, ...]:
+        """Every array of a head for `way` classes of embeddings with `size` values."""
+
+    @abstractmethod
+    def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> "Head":
+        """The head of `support`, whose tensors are those of `arrays`.
+
+        `arrays` has the FITTING, ANSWERING and UPDATING buffers by name; their content is arbitrary.
+        """
+
+    def tensors(self, way: int, size: int) -> tuple[HeadBuffer, ...]:
+        """Of the buffers those that a delta stores."""
+        return tuple(b for b in self.buffers(way, size) if b.lifetime != FITTING)
+
+
+@dataclass(frozen=True, eq=False)
+class Head(ABC):
+    """A fitted head of `method`; every field of it that is an array is one of the tensors of a delta.
+
+    `temperature` divides the logits, so that probabilities are about as often right as they say; `left_out`
+    is the leave-one-out accuracy on the support, None if every class has a single image. `views` is the
+    number of embeddings (of the clean image and of augmented ones) that stand for one image.
+    """
+
+    method: HeadMethod
+    _: KW_ONLY
+    temperature: float = 1.0
+    left_out: float | None = None
+    views: int = 1
+
+    @abstractmethod
+    def logits(self, embeddings: np.ndarray) -> np.ndarray:
+        """(n, way) logits of embeddings (n, d) of any length, before the temperature."""
+
+    @abstractmethod
+    def update(self, kernels, embeddings: np.ndarray, labels: np.ndarray) -> None:
+        """Learn from one embedding or more, (n, d) of length 1, with their labels (n,).
+
+        Writes to the tensors of the head, which must be one that `extended` returned.
+        """
+
+    @property
+    def kind(self) -> str:
+        return self.method.name
+
+    @property
+    def embedding_size(self) -> int:
+        return self.tensors()[self.method.sized_by].shape[-1]
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """All values by name; those that only updates need are not in a head that only answers."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+
+    def arrays(self) -> list[np.ndarray]:
+        """All values."""
+        return list(self.tensors().values())
+
+    def is_finite(self) -> bool:
+        """Whether no value is NaN or infinite."""
+        return all(map(all_finite, self.arrays()))
+
+    def problem(self) -> str | None:
+        """What makes the values of a head from a file no head of this method, although their shapes fit."""
+        return None
+
+    def probabilities(self, embeddings: np.ndarray) -> np.ndarray:
+        """(n, way) calibrated class probabilities."""
+        return softmax(self.logits(embeddings) / self.temperature)
+
+    def verdict(self, embedding: np.ndarray, reject: float | None = None) -> "HeadVerdict":
+        """What an embedding (d,) shows; rejected if the confidence in that is below `reject`."""
+        probabilities = self.probabilities(embedding[None])[0]
+        label = int(probabilities.argmax())
+        confidence = float(probabilities[label])
+        return HeadVerdict(label, confidence, reject is not None and confidence < reject, probabilities)
+
+    def extended(self, way: int) -> "Head":
+        """A copy with room for `way` classes, the new ones empty, for `update` to write to."""
+        tensors, grown = self.tensors(), {}
+        for buffer in self.method.tensors(way, self.embedding_size):
+            grown[buffer.name], old = buffer.allocate(), tensors[buffer.name]
+            grown[buffer.name][tuple(map(slice, old.shape))] = old
+        # The accuracy of the left-out images was that of other classes.
+        return replace(self, left_out=None, **grown)
+
+    def answering(self) -> "Head":
+        """The head without what only updates need, because those bytes are used again."""
+        buffers = self.method.tensors(1, self.embedding_size)
+        return replace(self, **{b.name: None for b in buffers if b.lifetime == UPDATING})
+
+    def for_delta(self, arrays: dict[str, np.ndarray]) -> "Head":
+        """The head as a delta stores it. `arrays` has the FITTING and STORED buffers by name."""
+        return self
+
+
+@dataclass(frozen=True)
+class HeadVerdict:
+    """The likeliest `label` with the `confidence` in it, or none of the classes if it is `rejected`."""
+
+    label: int
+    confidence: float
+    rejected: bool
+    probabilities: np.ndarray
+
+
+def all_finite(array: np.ndarray) -> bool:
+    """Whether no value is NaN or infinite."""
+    flat = array.reshape(-1)
+    return all(np.isfinite(flat[first : first + BLOCK]).all() for first in range(0, len(flat), BLOCK))

@@ -1,0 +1,134 @@
+"""Shrinkage LDA: one covariance for all classes, shrunk by a fixed share to a multiple of the identity.
+
+Ledoit and Wolf 2004 give the form; the fixed share suits a few images per class. The scatter of the mean of
+few images enters its offsets, so that classes of one image would lose to those of five; a part is taken out.
+An update moves class means and offsets; the covariance stays that of the images it was fitted to.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tinytrain.heads.head import FITTING, STORED, Batch, Batches, HeadBuffer, HeadMethod, Support
+from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers
+
+SHRINKAGE = 0.7
+RIDGE = 1e-7  # added to it, for embeddings that do not vary
+SCATTER = "scatter matrix"
+
+
+@dataclass(frozen=True, eq=False)
+class LdaHead(LinearHead):
+    """`factor` is the packed lower Cholesky factor of the covariance, (d * (d + 1) / 2,), for updates."""
+
+    factor: np.ndarray | None = None
+
+    def for_delta(self, arrays: dict[str, np.ndarray]) -> "LdaHead":
+        return replace(self, factor=packed(arrays[SCATTER], arrays["factor"]))
+
+    def _solve(self, kernels, changed: np.ndarray) -> None:
+        factor, means = unpacked(self.factor), self.means[changed]
+        rows = means.copy()
+        kernels.cholesky_solve(rows, factor)
+        excess, images = excess_of_means(kernels, factor), self.counts[changed] / self.views
+        self.offsets[changed] = lda_offsets(rows, means, excess, images)
+        self.weights[changed] = rows
+
+    def problem(self) -> str | None:
+        diagonal = np.cumsum(np.arange(1, self.embedding_size + 1)) - 1
+        indefinite = self.factor[diagonal].min() <= 0
+        return super().problem() or ("the diagonal of head.factor must be above 0" if indefinite else None)
+
+
+class Lda(HeadMethod):
+    name, head = "lda", LdaHead
+    sees_every_view = True
+
+    def buffers(self, way: int, size: int):
+        scatter = HeadBuffer(SCATTER, (size, size), FITTING)
+        factor = HeadBuffer("factor", (size * (size + 1) // 2,), STORED)
+        return (*linear_buffers(way, size), factor, scatter)
+
+    def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> LdaHead:
+        scatter, means, counts = arrays[SCATTER], arrays["means"], arrays["class counts"]
+        scatter.fill(0)
+        class_means(kernels, means, counts, _with_scatter(kernels, scatter, support.every_view))
+        _covariance_factor(kernels, scatter, means, counts)
+        weights = arrays["weights"]
+        np.copyto(weights, means)
+        kernels.cholesky_solve(weights, scatter)
+        excess = excess_of_means(kernels, scatter)
+        # One class after another: the products of all of them take as many bytes as the weights.
+        for k, images in enumerate(support.images):
+            arrays["offsets"][k] = lda_offsets(weights[k], means[k], excess, images)
+
+        def own_logit(mean, e, images):
+            solved = mean[None].astype(np.float32)
+            kernels.cholesky_solve(solved, scatter)
+            return solved[0] @ e + lda_offsets(solved[0], mean, excess, images)
+
+        return calibrated(self, arrays, support, own_logit)
+
+
+def _with_scatter(kernels, scatter: np.ndarray, batches: Batches) -> Iterator[Batch]:
+    """The batches, of which the products go to `scatter` (d, d)."""
+    for embeddings, labels in batches():
+        kernels.add_outer(scatter, embeddings, np.float32(1))
+        yield embeddings, labels
+
+
+def _covariance_factor(kernels, scatter: np.ndarray, means: np.ndarray, counts: np.ndarray) -> None:
+    """`scatter` becomes the Cholesky factor of S, the shrunk covariance within classes."""
+    for k in range(len(means)):
+        kernels.add_outer(scatter, means[k : k + 1], -counts[k])
+    total = float(counts.sum())
+    diagonal = scatter.reshape(-1)[:: len(scatter) + 1]
+    ridge = SHRINKAGE * float(diagonal.sum()) / total / len(scatter) + RIDGE
+    np.multiply(scatter, np.float32((1 - SHRINKAGE) / total), out=scatter)
+    diagonal += np.float32(ridge)
+    kernels.cholesky(scatter)
+
+
+def lda_offsets(weights: np.ndarray, means: np.ndarray, excess: float, images) -> np.ndarray:
+    """-1/2 (mean^T S^-1 mean - excess / n) for every row of S^-1 means, n the `images` of its class.
+
+    The mean of n images is that of the class and some of their scatter, so that the product comes out
+    larger by trace(S^-1 C) / n, C the covariance within classes (Moran and Murphy correct it so, "A closer
+    look at two alternative methods of statistical discrimination", Applied Statistics 28, 1979). With C as
+    measured on the images themselves this is about half of it where they are few. The whole of it was no
+    better on domains that are no targets (trials that no command repeats): one image says less about its
+    class than five.
+    """
+    return -0.5 * ((weights * means).sum(axis=-1) - excess / images)
+
+
+def excess_of_means(kernels, factor: np.ndarray) -> float:
+    """trace(S^-1 C) from the Cholesky factor (d, d) of S = (1 - SHRINKAGE) C + ridge * I.
+
+    The ridge follows from trace(S), which is trace(C) + d * RIDGE.
+    """
+    d = len(factor)
+    trace = sum(float(np.square(row[: i + 1], dtype=np.float64).sum()) for i, row in enumerate(factor))
+    inverse = np.empty(d, np.float32)
+    kernels.inverse_diagonal(inverse, factor)
+    ridge = SHRINKAGE * (trace / d - RIDGE) + RIDGE
+    return max(0.0, (d - ridge * float(inverse.sum())) / (1 - SHRINKAGE))
+
+
+def packed(factor: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Lower triangle of (d, d), row by row, as (d * (d + 1) / 2,), in `out` if that is given."""
+    return np.concatenate([row[: i + 1] for i, row in enumerate(factor)], out=out)
+
+
+def unpacked(values: np.ndarray) -> np.ndarray:
+    """The (d, d) array that `packed` took the lower triangle of; zero above the diagonal."""
+    size = int((np.sqrt(8 * len(values) + 1) - 1) / 2)
+    factor, start = np.zeros((size, size), np.float32), 0
+    for i, row in enumerate(factor):  # row by row: the indices of a triangle take four times its memory
+        row[: i + 1] = values[start : start + i + 1]
+        start += i + 1
+    return factor
+
+
+METHOD = Lda()

@@ -1,0 +1,100 @@
+"""Heads that are a linear map of the embedding scaled to length 1: ``logits = weights @ e + offsets``.
+
+Their state is class means, each a running mean of unit embeddings, from which every method makes weights and
+offsets of its own.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinytrain.heads.calibration import calibrate
+from tinytrain.heads.head import (
+    ANSWERING,
+    BESIDE,
+    FITTING,
+    UPDATING,
+    Batch,
+    Head,
+    HeadBuffer,
+    HeadMethod,
+    Support,
+)
+from tinytrain.kernels.rows import divide_rows
+
+
+def linear_buffers(way: int, size: int) -> tuple[HeadBuffer, ...]:
+    return (
+        HeadBuffer("weights", (way, size), ANSWERING),
+        HeadBuffer("offsets", (way,), ANSWERING),
+        HeadBuffer("means", (way, size), UPDATING),
+        HeadBuffer("counts", (way,), BESIDE, "int32"),
+        HeadBuffer("class counts", (way,), FITTING),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LinearHead(Head):
+    """`weights` (way, d), `offsets` (way,), and class `means` (way, d) of so many `counts` (way,)."""
+
+    weights: np.ndarray
+    offsets: np.ndarray
+    means: np.ndarray | None
+    counts: np.ndarray
+
+    def logits(self, embeddings: np.ndarray) -> np.ndarray:
+        unit = embeddings / np.sqrt((embeddings**2).sum(axis=1, keepdims=True) + 1e-12)
+        return unit @ self.weights.T + self.offsets
+
+    def update(self, kernels, embeddings: np.ndarray, labels: np.ndarray) -> None:
+        """New embeddings weigh as much as old ones; rows of other classes keep every bit."""
+        changed, places = np.unique(labels, return_inverse=True)
+        sums = self.means[changed] * self.counts[changed, None].astype(np.float64)
+        np.add.at(sums, places, embeddings)
+        np.add.at(self.counts, labels, 1)
+        self.means[changed] = sums / self.counts[changed, None]
+        self._solve(kernels, changed)
+
+    @abstractmethod
+    def _solve(self, kernels, changed: np.ndarray) -> None:
+        """Weights and offsets of the classes `changed` from their means."""
+
+    def problem(self) -> str | None:
+        return "class counts must be at least 1" if self.counts.min() < 1 else None
+
+
+def class_means(kernels, means: np.ndarray, counts: np.ndarray, batches: Iterable[Batch]) -> None:
+    """Means (way, d) of the embeddings of each class, and how many there are, (way,)."""
+    means.fill(0)
+    counts.fill(0)
+    for embeddings, labels in batches:
+        kernels.class_sums(means, counts, embeddings, labels)
+    divide_rows(means, counts, out=means)
+
+
+def calibrated(
+    method: HeadMethod,
+    arrays: dict[str, np.ndarray],
+    support: Support,
+    own_logit: Callable[[np.ndarray, np.ndarray, float], float],
+) -> LinearHead:
+    """The head in `arrays`, judged by each clean image with its own share taken out of its class mean.
+
+    ``own_logit(mean, e, images)`` is the logit of the unit embedding `e` for a class with that mean of so
+    many images. All views of an image are taken to lie where its clean image lies.
+    """
+    weights, offsets, means = arrays["weights"], arrays["offsets"], arrays["means"]
+    images, counts = support.images, arrays["class counts"].astype(np.int32)
+
+    def leave_out(logits, e, label):
+        share = images[label] / (images[label] - 1)
+        mean = means[label] * share - e * (share - 1)
+        logits[label] = own_logit(mean, e, images[label] - 1)
+
+    temperature, left_out = calibrate(support, lambda e: weights @ e + offsets, leave_out)
+    views = sum(counts.tolist()) // int(sum(images.tolist()))
+    return method.head(
+        method, weights, offsets, means, counts, temperature=temperature, left_out=left_out, views=views
+    )

@@ -1,0 +1,12 @@
+"""Heads by name; adding one is adding a row."""
+
+from tinytrain.base.registry import find
+from tinytrain.heads import cosine, lda
+from tinytrain.heads.head import HeadMethod
+
+HEADS: dict[str, HeadMethod] = {method.name: method for method in (cosine.METHOD, lda.METHOD)}
+
+
+def find_head(head: str | HeadMethod) -> HeadMethod:
+    """The method of that name. Raises UsageError with the closest known one."""
+    return head if isinstance(head, HeadMethod) else find("head", head, HEADS)
