@@ -37,14 +37,12 @@ def batches(views, size=3):
     return stream
 
 
-def blank(kind, fill=0.0):
-    buffers = HEADS[kind].buffers(WAY, SIZE)
-    return {b.name: b.allocate(fill) for b in buffers if b.dtype == "float32"}
+def blank(kind):
+    return {b.name: b.allocate(0xFF) for b in HEADS[kind].buffers(WAY, SIZE)}
 
 
-def fitted(kind, views=(0,), backend="auto", fill=np.nan):
-    support = Support(batches(views), batches((0,)), SHOTS)
-    return HEADS[kind].fit(kernels.load(backend), blank(kind, fill), support)
+def fitted(kind, views=(0,), backend="auto"):
+    return HEADS[kind].fit(kernels.load(backend), blank(kind), Support(batches(views), batches((0,)), SHOTS))
 
 
 def fitted_to(kind, stream, shots):

@@ -14,12 +14,13 @@ import numpy as np
 
 from tinytrain.heads.calibration import BLOCK, softmax
 
-# How long a buffer of a head holds a value:
+# When a buffer of a head holds a value:
 FITTING = "fitting"  # while the head is fitted, and until `for_delta` has read it
 ANSWERING = "answering"  # from then on: logits are computed from it
 UPDATING = "updating"  # as long, if the head is kept: updates need it, answers do not
 STORED = "stored"  # from when `for_delta` writes it
-BESIDE = "beside"  # as ANSWERING, and a few bytes per class that lie beside the arena
+BESIDE = "beside"  # as ANSWERING, but few bytes per class, which `fit` allocates beside the arena
+LIFETIMES = (FITTING, ANSWERING, UPDATING, STORED, BESIDE)
 
 Batch = tuple[np.ndarray, np.ndarray]  # embeddings (n, d) of length 1, labels (n,)
 Batches = Callable[[], Iterable[Batch]]
@@ -27,7 +28,7 @@ Batches = Callable[[], Iterable[Batch]]
 
 @dataclass(frozen=True)
 class HeadBuffer:
-    """An array that a method needs, declared before it is fitted. `lifetime` is one of the five above."""
+    """An array that a method needs, declared before it is fitted; `lifetime` is one of LIFETIMES."""
 
     name: str
     shape: tuple[int, ...]
@@ -38,8 +39,9 @@ class HeadBuffer:
     def nbytes(self) -> int:
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
-    def allocate(self, fill: float = 0) -> np.ndarray:
-        return np.full(self.shape, fill, self.dtype)
+    def allocate(self, byte: int = 0) -> np.ndarray:
+        """An array of its own, every byte of it `byte`; 0xFF is NaN in every float."""
+        return np.full(self.nbytes, byte, np.uint8).view(self.dtype).reshape(self.shape)
 
 
 @dataclass(frozen=True)

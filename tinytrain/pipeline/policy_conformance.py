@@ -9,18 +9,17 @@ plan that fits. A policy that calls itself `macs_limited` keeps the MAC budget a
 """
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.base.errors import BudgetError, TinytrainError
+from tinytrain.base.errors import BudgetError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.file import encode_delta
 from tinytrain.episode.episode import Episode
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.conformance import ConformanceError, blamed, demand
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs, image_macs, n_trained
 from tinytrain.plan.recipe import Recipe, check_recipe
@@ -33,10 +32,6 @@ from tinytrain.program.program import Fit
 MACS = (0.05, 0.15, 0.5)
 SHARES = (1.0, 0.5, 0.1, 0.0)
 STEPS = 2  # of the adaptations that are run
-
-
-class ConformanceError(AssertionError):
-    """A policy does not keep one of its promises; the message says which, and where."""
 
 
 @dataclass(frozen=True)
@@ -82,23 +77,11 @@ def fingerprint(network: Network) -> str:
 
 
 def _demand(holds: bool, policy: Policy, otherwise: str) -> None:
-    if not holds:
-        raise ConformanceError(f"policy {policy.name} {otherwise}")
+    demand(holds, f"policy {policy.name}", otherwise)
 
 
-@contextmanager
-def _blamed(policy: Policy, where: str) -> Iterator[None]:
-    """Errors of any kind become a sentence about the policy."""
-    try:
-        yield
-    except ConformanceError:
-        raise
-    except TinytrainError as error:
-        raise ConformanceError(f"policy {policy.name} is refused {where}: {error}") from error
-    except Exception as error:
-        raise ConformanceError(
-            f"policy {policy.name} raises {type(error).__name__} {where}: {error}"
-        ) from error
+def _blamed(policy: Policy, where: str):
+    return blamed(f"policy {policy.name}", where)
 
 
 def made_up(network: Network, layers: tuple[int, ...], seed: int) -> Scores:
