@@ -12,7 +12,7 @@ from tinytrain.program.calls import Call
 from tinytrain.program.checker import ProgramError, check_call, check_program, check_segment
 from tinytrain.program.compile import compile_probe, compile_training
 from tinytrain.program.memory_planner import Layout
-from tinytrain.program.stages import Repeat, Stage
+from tinytrain.program.stages import Stage
 
 TASK = TaskShape(9, 3, 4)
 NETWORK = toynets.toy("blocks")
@@ -111,18 +111,10 @@ def test_a_buffer_that_dies_too_early_is_refused(name):
 
 def test_a_workspace_too_small_for_its_segment_is_refused():
     made = program()
-    unit = made.units["backward"][0]
-    smaller = replace(unit, workspace=replace(unit.workspace, shape=(64,)))
-
-    def swapped(node):
-        if not isinstance(node, Repeat):
-            return node
-        units = tuple(smaller if u is unit else u for u in node.units)
-        return replace(node, units=units, body=tuple(map(swapped, node.body)))
-
-    stages = tuple(replace(s, body=tuple(map(swapped, s.body))) for s in made.stages)
+    workspace = made.units["backward"][0].workspace
+    buffers = made.buffers | {workspace.name: replace(workspace, shape=(64,))}
     with pytest.raises(ProgramError, match="leaves workspace"):
-        check_program(replace(made, stages=stages))
+        check_program(replace(made, buffers=buffers))
 
 
 @pytest.mark.parametrize("name", ["cache", "head before", "start", "loss", "gradients"])

@@ -1,6 +1,7 @@
 """Heads of one adaptation: what they look at, and what the result does not depend on."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,16 +9,24 @@ from toynets import trainer
 
 from tinytrain.episode.augment import USUAL, Augmentation, Ranges
 from tinytrain.firmware_sim.boards.machine import SimulatedMachine
+from tinytrain.heads.registry import find_head
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies.common import Policy
+from tinytrain.program.training import head_views
 from tinytrain.report.executed_macs import executed
-from tinytrain.runtime.session import Session, augmentation_of, head_views
+from tinytrain.runtime.session import Session, augmentation_of
 from tinytrain.runtime.trainer import Trainer
 
 BIG = Budget(2**22)
+
+
+def views_of(report, kind: str) -> range:
+    """Views that a head of this kind is fitted to in the plan of an adaptation."""
+    plan = report.fit
+    return head_views(plan.recipe, plan.resources, find_head(kind), len(report.episode.support))
 
 
 @pytest.fixture
@@ -50,7 +59,7 @@ def times(report, seen: Counter) -> dict[int, set[int]]:
 @pytest.mark.parametrize("policy", ["tinytrain", "last_layer", "full"])
 def test_both_heads_look_at_every_view_of_every_image_once(looks, policy):
     report = adapt(toy_network(), toy_episode(queries=2), BIG, policy, lanes=1)
-    views = head_views(report.fit, report.fit.recipe.head, 12)
+    views = views_of(report, report.fit.recipe.head)
     assert len(looks) == 2 and (len(views) > 1) == (report.delta.head.kind == "lda")
     assert report.delta.head.kind == report.fit.recipe.head
     for seen in looks:
@@ -60,7 +69,7 @@ def test_both_heads_look_at_every_view_of_every_image_once(looks, policy):
 def test_where_there_is_room_for_a_part_of_them_clean_images_are_looked_at_again(looks):
     report = adapt(toy_network(), toy_episode(3, 20, queries=1), BIG, lanes=1)
     assert report.fit.resources.step_support < 60
-    views = head_views(report.fit, "lda", 60)
+    views = views_of(report, "lda")
     for seen in looks:
         # Both heads, to be fitted and to leave each image out.
         assert times(report, seen) == {view: {1 if view else 4} for view in views}
@@ -85,8 +94,8 @@ def test_a_head_sees_cached_views_or_as_many_of_its_own(memory, sets, views):
     machine = SimulatedMachine(2**22)
     report = adapt(toy_network(), toy_episode(), Budget(memory), uncached(), lanes=1, machine=machine)
     assert report.fit.resources.sets == sets
-    assert head_views(report.fit, "lda", 12) == views and list(head_views(report.fit, "cosine", 12)) == [0]
-    planned = executed(report.fit, report.scores, 12)
+    assert views_of(report, "lda") == views and list(views_of(report, "cosine")) == [0]
+    planned = executed(report.fit.program, report.scores)
     assert machine.tally.total("head").network_macs == planned["heads"] > 0
 
 
@@ -114,7 +123,7 @@ def test_views_made_for_a_head_are_usual_ones_and_in_no_cache(sets):
     clean, own, same = (np.empty_like(made.support) for _ in range(3))
     made.embed([(0, 0), (0, 1)], clean)
     made.embed([(-3, 0), (-3, 1)], own)
-    made.augmentation = usual
+    made.source = replace(made.source, augmentation=usual)
     made.embed([(3, 0), (3, 1)], same)
     assert (own == same).all() and (own != clean).any()
 

@@ -21,6 +21,8 @@ UPDATING = "updating"  # as long, if the head is kept: updates need it, answers 
 STORED = "stored"  # from when `for_delta` writes it
 BESIDE = "beside"  # as ANSWERING, but few bytes per class, which `fit` allocates beside the arena
 LIFETIMES = (FITTING, ANSWERING, UPDATING, STORED, BESIDE)
+FIT_TAKES = (FITTING, ANSWERING, UPDATING)  # the buffers that `HeadMethod.fit` is given
+DELTA_TAKES = (FITTING, STORED)  # and those that `Head.for_delta` is given, without the class counts
 
 Batch = tuple[np.ndarray, np.ndarray]  # embeddings (n, d) of length 1, labels (n,)
 Batches = Callable[[], Iterable[Batch]]
@@ -74,7 +76,7 @@ class HeadMethod(ABC):
     def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> "Head":
         """The head of `support`, whose tensors are those of `arrays`.
 
-        `arrays` has the FITTING, ANSWERING and UPDATING buffers by name; their content is arbitrary.
+        `arrays` has the buffers of FIT_TAKES by name; their content is arbitrary.
         """
 
     def tensors(self, way: int, size: int) -> tuple[HeadBuffer, ...]:
@@ -158,7 +160,7 @@ class Head(ABC):
         return replace(self, **{b.name: None for b in buffers if b.lifetime == UPDATING})
 
     def for_delta(self, arrays: dict[str, np.ndarray]) -> "Head":
-        """The head as a delta stores it. `arrays` has the FITTING and STORED buffers by name."""
+        """The head as a delta stores it. `arrays` has the buffers of DELTA_TAKES by name."""
         return self
 
 

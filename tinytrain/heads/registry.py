@@ -5,6 +5,7 @@ from tinytrain.heads import cosine, lda
 from tinytrain.heads.head import HeadMethod
 
 HEADS: dict[str, HeadMethod] = {method.name: method for method in (cosine.METHOD, lda.METHOD)}
+BASELINE = cosine.METHOD  # what every adaptation is compared with, and goes back to
 
 
 def find_head(head: str | HeadMethod) -> HeadMethod:

@@ -141,9 +141,9 @@ def run_session(session: Session, network: Network, force: bool, progress: Progr
     answers = session.array("answers") if len(query) else np.empty((3, 0), np.int32)
     adapted, before_cosine, before = answers
     if evidence.finite:
-        session.predict(answers[:1], query, delta.head)
+        session.predict(answers[:1], delta.head)
     session.trainer.working.restore()
-    session.predict(answers[1:], query, *heads_before)
+    session.predict(answers[1:], *heads_before)
     session.release(RESULT)
     # Last of all: what the verdict names takes memory that no plan knows of.
     guard = judge(evidence, episode.support, episode.class_names, force)
@@ -174,13 +174,13 @@ def _train(session: Session, network: Network, progress, clock) -> tuple:
     clock.lap("training")
     finite = bool(np.isfinite(losses).all())
     trained = finite and bool(losses)
-    head, tick = head_before if not recipe.updates else cosine, BEFORE
+    head = head_before if not recipe.updates else cosine
     if trained:
-        head, tick = session.fit_heads(AFTER)[1], AFTER
+        head = session.fit_heads(AFTER)[1]
     # Features and workspaces are given back before the result is written down and judged.
     session.release(AFTER)
     delta = Delta(
-        network.digest, network.name, session.slices() if trained else (), session.kept(head, tick),
+        network.digest, network.name, session.slices() if trained else (), session.kept(head),
         session.episode.class_names, {},
     )  # fmt: skip
     before = session.array("left out (before)")

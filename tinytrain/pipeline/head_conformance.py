@@ -22,12 +22,10 @@ from tinytrain.base.safetensors import decode
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.heads.head import (
-    ANSWERING,
     BESIDE,
-    FITTING,
+    DELTA_TAKES,
+    FIT_TAKES,
     LIFETIMES,
-    STORED,
-    UPDATING,
     Head,
     HeadMethod,
     Support,
@@ -124,12 +122,12 @@ def fitted(method: HeadMethod, kernels, task: Task, byte: int = 0xFF) -> Head:
     buffers = method.buffers(task.way, task.embeddings.shape[1])
     arrays = {b.name: b.allocate(byte) for b in buffers}
 
-    def those(*lifetimes):
+    def those(lifetimes):
         return {b.name: arrays[b.name] for b in buffers if b.lifetime in lifetimes}
 
-    head = method.fit(kernels, those(FITTING, ANSWERING, UPDATING), task.support(method))
+    head = method.fit(kernels, those(FIT_TAKES), task.support(method))
     _demand(isinstance(head, method.head), method, f"is fitted as {type(head).__name__}")
-    head = head.for_delta(those(FITTING, STORED))
+    head = head.for_delta(those(DELTA_TAKES))
     _check_tensors(method, head, task.way, "when fitted")
     for b in method.tensors(task.way, head.embedding_size):
         inside = b.lifetime == BESIDE or np.shares_memory(head.tensors()[b.name], arrays[b.name])

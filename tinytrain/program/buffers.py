@@ -7,7 +7,9 @@ disjoint lifetimes may share memory.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tinytrain.heads.head import ANSWERING, FITTING, STORED, UPDATING, HeadBuffer, HeadMethod
 from tinytrain.heads.leave_one_out import COLUMNS as LEFT_OUT_COLUMNS
+from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import n_trained, n_unlabelled
@@ -197,33 +199,54 @@ def _trained_buffers(book: Book, job: Job) -> list[Buffer]:
     return found
 
 
+SHARED_BY_HEADS = {"means": "class sums", "class counts": "class counts"}
+SHARED = frozenset(SHARED_BY_HEADS.values())  # with training, and gone when it is over
+
+
+def head_buffer(b: HeadBuffer, head: str, tick: int, kept: bool) -> str:
+    """Name of the program's buffer for `b` of `head`, fitted at `tick` to be `kept` or only to answer.
+
+    Class sums and counts are there in any case: a head that needs its means no more computes them there.
+    """
+    if _passes(b, kept):
+        return SHARED_BY_HEADS.get(b.name, f"{b.name} ({tick})")
+    return f"{head if b.lifetime == ANSWERING else 'head result'}: {b.name}"
+
+
+def _passes(b: HeadBuffer, kept: bool) -> bool:
+    """Whether nobody needs `b` once its head is fitted or, if that is `kept`, written down."""
+    return b.lifetime == FITTING or (b.lifetime == UPDATING and not kept)
+
+
 def _head_buffers(book: Book, job: Job) -> None:
     """Heads, which queries are predicted by, and the labels that three of them give."""
     recipe, task, trains = job.recipe, job.task, job.trains
     way, size = task.n_way, job.network.embedding_size
+    method, result = find_head(recipe.head), AFTER if trains else BEFORE
 
-    def add(head: str, first: int) -> None:
-        book.add(f"{head}: weights", (way, size), first, PREDICT, use=HEAD)
-        book.add(f"{head}: offsets", (way,), first, PREDICT, use=HEAD)
+    def add(made_by: HeadMethod, head: str, tick: int, *lifetimes: str) -> None:
+        kept = head == "head result"
+        for b in made_by.buffers(way, size):
+            name = head_buffer(b, head, tick, kept)
+            if b.lifetime in lifetimes and name not in book.buffers:
+                last = PREDICT if not _passes(b, kept) else RESULT if kept else tick
+                book.add(name, b.shape, RESULT if b.lifetime == STORED else tick, last, b.dtype, HEAD)
 
-    result = AFTER if trains else BEFORE
     if task.n_query:
         book.add("answers", (3, task.n_query), RESULT, PREDICT, "int32")
-    add("head before, cosine", BEFORE)
+    add(BASELINE, "head before, cosine", BEFORE, ANSWERING)
     book.add("head before, cosine: lengths", (way,), BEFORE, PREDICT, use=HEAD)
-    book.add("head result: means", (way, size), result, PREDICT, use=HEAD)
-    if trains or recipe.head == "lda":
-        add("head result", result)
-    if recipe.head != "lda":
+    add(BASELINE, "head result", result, UPDATING)  # it may be what is kept in the end
+    add(method, "head result", result, UPDATING)
+    if trains or method is not BASELINE:
+        add(method, "head result", result, ANSWERING)
+    if method is BASELINE:
         return
-    book.add("head result: factor", (size * (size + 1) // 2,), RESULT, PREDICT, use=HEAD)
-    if own_before(recipe, task):
-        if trains:
-            add("head before", BEFORE)
-        last = BEFORE if trains else RESULT
-        book.add(f"scatter matrix ({BEFORE})", (size, size), BEFORE, last, use=HEAD)
-    if trains:
-        book.add(f"scatter matrix ({AFTER})", (size, size), AFTER, RESULT, use=HEAD)
+    add(method, "head result", result, STORED)
+    if trains and own_before(recipe, task):
+        add(method, "head before", BEFORE, ANSWERING)
+        add(method, "head before", BEFORE, FITTING, UPDATING)
+    add(method, "head result", result, FITTING)
 
 
 def own_before(recipe: Recipe, task: TaskShape) -> bool:

@@ -16,6 +16,7 @@ from tinytrain.program.signatures import SCRATCH, SIGNATURES
 from tinytrain.program.stages import (
     Augment,
     FitHead,
+    KeepHead,
     Listed,
     Load,
     Of,
@@ -187,6 +188,9 @@ class _Stages:
                 self._body(node.body, node.units or (None,), node.micro)
             elif isinstance(node, FitHead):
                 self._head(node)
+            elif isinstance(node, KeepHead):
+                for name, buffer in node.arrays.items():
+                    (self._write if name in node.stored else self._read)(buffer)
             else:
                 for unit in units:
                     self._node(node, unit, micro)
@@ -194,10 +198,7 @@ class _Stages:
     def _head(self, node: FitHead) -> None:
         if not node.reuses:
             self._body((node.batches,))
-        for buffer in node.scratch.values():
-            self._use(buffer)
-            self.written.add(buffer.name)
-        for buffer in node.arrays.values():
+        for buffer in (*node.arrays.values(), node.left_out):
             self._write(buffer)
 
     def _node(self, node, unit: Unit | None, micro: int) -> None:
@@ -227,7 +228,7 @@ class _Stages:
         for key, segment in self.program.segments.items():
             if segment.kind != node.kind or segment.n > micro:
                 continue
-            if segment.nbytes > unit.workspace.nbytes:
+            if segment.nbytes > self.program.buffers[unit.workspace.name].nbytes:
                 raise ProgramError(f"{self.where}: {segment.name} leaves {unit.workspace.name}")
             reads, writes = self.used[key]
             for buffer in reads:

@@ -1,6 +1,7 @@
 """From a network, a recipe and resources to a Program: segments, stages, buffers, and one layout in bytes."""
 
 import math
+from collections.abc import Iterator
 
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -46,14 +47,17 @@ def compile_training(
     return Program(bank.network, segments, book.buffers, layout, bank.externals, units, stages, purpose)
 
 
-def split_batches(count: int, units: int, micro: int) -> list[list[tuple[int, int]]]:
+def split_batches(count: int, units: int, micro: int) -> list[Iterator[tuple[int, int]]]:
     """For each unit its micro-batches, as (first, last) positions in a list of `count` images.
 
     Depends on the plan alone, never on the number of threads that will run.
     """
-    batches = [(a, min(a + micro, count)) for a in range(0, count, micro)]
-    each = -(-len(batches) // units)
-    return [batches[u * each : (u + 1) * each] for u in range(units)]
+    each = math.ceil(math.ceil(count / micro) / units) * micro  # images of a unit
+
+    def batches(first: int) -> Iterator[tuple[int, int]]:
+        return ((a, min(a + micro, count)) for a in range(first, min(first + each, count), micro))
+
+    return [batches(unit * each) for unit in range(units)]
 
 
 def _segments(job: Job) -> list[tuple[str, int]]:

@@ -9,6 +9,7 @@ from tinytrain.program.signatures import SIGNATURES
 from tinytrain.program.stages import (
     Augment,
     FitHead,
+    KeepHead,
     Listed,
     Load,
     Of,
@@ -79,6 +80,8 @@ def _line(node) -> str:
     if isinstance(node, FitHead):
         arrays = ", ".join(b.name for b in node.arrays.values())
         return f"fit a {node.kind} head to {len(node.views)} views into {arrays}:"
+    if isinstance(node, KeepHead):
+        return f"keep the head: {', '.join(b.name for b in node.arrays.values())}"
     if isinstance(node, Load):
         if not node.cache:
             return "load features, computed:"

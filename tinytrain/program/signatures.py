@@ -151,6 +151,7 @@ HOST: dict[str, Signature] = {
         lengths=updates("k", "float64"), f=reads("n d"), labels=reads("n", INDICES)
     ),
     "add_loss": _of(total=updates("*", "float64"), loss=reads("*")),
+    "answer": _of(embedding=reads("n d")),
     "assign": _of(y=writes(), x=reads()),
     "clear": _of(y=writes(dtype=None)),
     "divide_rows": _of(y=writes("n d"), x=reads("n d"), divisors=reads("n"), in_place=True),
@@ -158,6 +159,7 @@ HOST: dict[str, Signature] = {
         y=writes("i j"), x=reads("* *"), rows=reads("i", INDICES), columns=reads("j", INDICES)
     ),
     "hardest": _of(residual=updates("n k"), loss=reads("n")),
+    "keep_changed": _of(result=writes("n")),
     "labels_of": _of(labels=writes("n", INDICES)),
     "mix_prototypes": _of(prototypes=updates("k d"), sums=updates("k d"), counts=reads("k")),
     "rows_of_labels": _of(y=writes("n d"), x=reads("k d"), labels=reads("n", INDICES)),

@@ -150,18 +150,28 @@ class Repeat:
 class FitHead:
     """Fit a head of `kind` to embeddings of `views` views of all support images, and judge it by clean ones.
 
-    `looks`: passes over the clean images beside those of `views`; `reuses`: no pass at all, as the head
-    before it left the clean embeddings. `batches` is one pass. `arrays`: its buffers by role; those that it
-    only computes with are in `scratch`.
+    `batches` is one pass; `looks`: passes over the clean images beside those of `views`; `reuses`: no pass at
+    all, as the head before it left the clean embeddings. `arrays`: the buffers that the head is fitted in, by
+    the names that its method declares; `left_out` takes what leaving every image out shows. `kept`: the delta
+    keeps this head.
     """
 
     kind: str
     views: range
     looks: int
+    reuses: bool
     batches: Repeat
     arrays: dict[str, Buffer]
-    scratch: dict[str, Buffer]
-    reuses: bool = False
+    left_out: Buffer
+    kept: bool
+
+
+@dataclass(frozen=True, eq=False)
+class KeepHead:
+    """Write the head that is kept as the delta stores it, to and from `arrays` by their declared names."""
+
+    arrays: dict[str, Buffer]
+    stored: frozenset[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,4 +195,4 @@ def nodes(body: Iterable) -> Iterator:
             yield from nodes(getattr(node, "body", getattr(node, "computed", ())))
 
 
-Node = Load | Store | Take | Read | Augment | Run | Repeat | FitHead | Call
+Node = Load | Store | Take | Read | Augment | Run | Repeat | FitHead | KeepHead | Call

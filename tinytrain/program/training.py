@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tinytrain.heads.head import DELTA_TAKES, FIT_TAKES, STORED, HeadMethod
+from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.network.network import Network
 from tinytrain.plan.costs import n_hard, n_sampled, n_unlabelled
 from tinytrain.plan.recipe import Recipe, Resources
@@ -15,7 +17,10 @@ from tinytrain.program.buffers import (
     FILL,
     OPTIMIZER_STATES,
     PREDICT,
+    RESULT,
+    SHARED,
     Job,
+    head_buffer,
     own_before,
 )
 from tinytrain.program.calls import Bias, Buffer, Call, Columns, Table, View, Weight
@@ -23,6 +28,7 @@ from tinytrain.program.stages import (
     Augment,
     FitHead,
     Items,
+    KeepHead,
     Listed,
     Load,
     Of,
@@ -43,12 +49,12 @@ MOMENTUM = (np.float32(0.9),)
 ADAM = (np.float32(0.9), np.float32(0.999))
 
 
-def head_views(recipe: Recipe, resources: Resources, kind: str, n_support: int) -> range:
-    """Views of every support image that a head of this kind is fitted to, the clean one last.
+def head_views(recipe: Recipe, resources: Resources, method: HeadMethod, n_support: int) -> range:
+    """Views of every support image that a head of this method is fitted to, the clean one last.
 
     Cached ones, or usual ones made for it.
     """
-    if kind != "lda":
+    if not method.sees_every_view:
         return range(1)
     if resources.sets >= 2:
         return range(resources.sets - 1, -1, -1)
@@ -60,6 +66,7 @@ class TrainingStages:
 
     def __init__(self, job: Job, buffers: dict[str, Buffer], units: dict[str, tuple[Unit, ...]]):
         self.job, self.buffers, self.units = job, buffers, units
+        self.method = find_head(job.recipe.head)
         self.frozen = (Run("prefix"),) if job.start > 0 else ()
         names = ("cached features", "cached feature ranges")
         self.cache = tuple(buffers[name] for name in names if name in buffers)
@@ -80,10 +87,12 @@ class TrainingStages:
             yield Stage("loss", EMBED, tuple(self._loss()), steps, "training")
             yield Stage("gradients", BACKWARD, tuple(self._gradients()), steps, "training")
             yield Stage("update", BACKWARD, tuple(self._update()), steps)
-            head = self._fit(job.recipe.head, "head result", AFTER)
+            head = self._fit(self.method, "head result", AFTER)
             yield Stage("head after", AFTER, (head,), part="heads")
+        yield Stage("result", RESULT, tuple(self._result()))
         if job.task.n_query:
-            body = (Load((), (Read(), Augment(), *self.frozen)), Run("embed", Of.OUTPUT))
+            load = Load((), (Read(), Augment(), *self.frozen))
+            body = (load, Run("embed", Of.OUTPUT), Call("answer", (Of.OUTPUT,)))
             queries = Repeat(Items.QUERIES, job.task.n_query, body, self.units["queries"])
             yield Stage("queries", PREDICT, (queries,), 1 + job.trains)
 
@@ -116,38 +125,44 @@ class TrainingStages:
     # ---- heads ------------------------------------------------------------------------------
 
     def _heads_before(self) -> Iterator[FitHead]:
-        job, recipe = self.job, self.job.recipe
-        if recipe.head == "lda" and own_before(recipe, job.task):
-            yield self._fit("lda", "head before" if job.trains else "head result", BEFORE)
-        yield self._fit("cosine", "head before, cosine", BEFORE)
+        """First the recipe's head: prototypes are made of the clean embeddings that it leaves behind."""
+        job, own = self.job, False
+        if self.method is not BASELINE and own_before(job.recipe, job.task):
+            own = True
+            yield self._fit(self.method, "head before" if job.trains else "head result", BEFORE)
+        kept = not job.trains and self.method is BASELINE
+        yield self._fit(BASELINE, "head before, cosine", BEFORE, kept, reuses=own)
 
-    def _fit(self, kind: str, name: str, tick: int) -> FitHead:
-        """In the buffers that begin with `name`; only the result has class means of its own."""
-        job, found = self.job, {}
-        for role in ("weights", "offsets"):
-            found[role] = self.buffers[f"{name}: {role}"]
-        kept = name == "head result" or (job.recipe.head == "cosine" and not job.trains)
-        means = "head result: means" if kept else "class sums"
-        scratch = {
-            "counts": self.buffers["class counts"],
-            "embeddings": self.buffers["embeddings of support"],
-        }
-        (found if kept else scratch)["means"] = self.buffers[means]
-        when = "after" if tick == AFTER else "before"
-        if kind == "lda":
-            scratch["scatter"] = self.buffers[f"scatter matrix ({tick})"]
-        found["left out"] = self.buffers[f"left out ({when})"]
-        views = head_views(job.recipe, job.resources, kind, job.task.n_support)
+    def _fit(
+        self, method: HeadMethod, name: str, tick: int, kept: bool | None = None, reuses=False
+    ) -> FitHead:
+        job, kept = self.job, name == "head result" if kept is None else kept
         whole = job.task.n_support <= job.resources.step_support
-        looks = 0 if whole else 3 if kind == "lda" and tick == AFTER else 1
-        units = "embed after" if tick == AFTER else "embed"
-        second = (
-            kind == "cosine"
-            and tick == BEFORE
-            and job.recipe.head == "lda"
-            and own_before(job.recipe, job.task)
-        )
-        return FitHead(kind, views, looks, self._batches(units=units), found, scratch, second and whole)
+        # Beside the views: to leave every image out and, after training, means and margins for the guard.
+        looks = 0 if whole else 3 if tick == AFTER and method is not BASELINE else 1
+        views = head_views(job.recipe, job.resources, method, job.task.n_support)
+        batches = self._batches(units="embed after" if tick == AFTER else "embed")
+        arrays = self._arrays(method, name, tick, kept, FIT_TAKES)
+        left_out = self.buffers[f"left out ({'after' if tick == AFTER else 'before'})"]
+        return FitHead(method.name, views, looks, reuses and whole, batches, arrays, left_out, kept)
+
+    def _arrays(self, method: HeadMethod, name: str, tick: int, kept: bool, taken) -> dict[str, Buffer]:
+        """Buffers of a head by the names that its method declares, those of the lifetimes `taken`."""
+        declared = method.buffers(self.job.task.n_way, self.job.network.embedding_size)
+        return {
+            b.name: self.buffers[head_buffer(b, name, tick, kept)] for b in declared if b.lifetime in taken
+        }
+
+    def _result(self) -> Iterator:
+        """What the delta keeps: new values of what was trained, and the head."""
+        if "result" in self.buffers:
+            yield Call("keep_changed", (self._whole("result"),))
+        if self.method is not BASELINE:
+            tick = AFTER if self.job.trains else BEFORE
+            arrays = self._arrays(self.method, "head result", tick, True, DELTA_TAKES)
+            arrays = {n: b for n, b in arrays.items() if b.name not in SHARED}  # others' by now
+            declared = self.method.buffers(self.job.task.n_way, self.job.network.embedding_size)
+            yield KeepHead(arrays, frozenset(b.name for b in declared if b.lifetime == STORED))
 
     # ---- training -----------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ Each gets the `Work` that it belongs to, None outside of a `Repeat`, and then it
 
 import numpy as np
 
+from tinytrain.delta.delta import Slice, trained_slices
+from tinytrain.heads.head import Head
 from tinytrain.kernels.rows import divide_rows, multiply_rows
 from tinytrain.program.stages import Items
 
@@ -16,6 +18,8 @@ class HostCalls:
         self.runner = runner
         self.labels = runner.source.labels
         self.class_sizes = np.bincount(self.labels, minlength=runner.program.task.n_way).astype(np.float32)
+        self.slices: tuple[Slice, ...] = ()
+        self.answering: tuple[tuple[Head, ...], np.ndarray] = (), np.empty((0, 0), np.int32)
         self.seen = np.empty_like(self.class_sizes)  # fraction of each class in a step
 
     # ---- arrays -------------------------------------------------------------------------------
@@ -46,6 +50,17 @@ class HostCalls:
 
     def transposed(self, work, y, x) -> None:
         np.copyto(y, x.T)
+
+    # ---- results ------------------------------------------------------------------------------
+
+    def answer(self, work, embedding) -> None:
+        """Labels that the heads in `answering` give to one query image."""
+        for head, labels in zip(*self.answering, strict=True):
+            labels[work.first] = head.logits(embedding).argmax()
+
+    def keep_changed(self, work, result) -> None:
+        """What training changed, as `slices` whose values lie in `result`."""
+        self.slices = trained_slices(self.runner.changed, self.runner.working, result)
 
     # ---- lists of a step ------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ Units may run on threads. Which image lands in which micro-batch and unit is fix
 number of threads changes the time and never a bit of the result.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -134,7 +134,7 @@ class Runner:
     ) -> None:
         """Do `body` for all micro-batches of `items`, those of a unit on one thread; `told` of each one."""
 
-        def do(unit: BoundUnit, batches: Sequence[tuple[int, int]]) -> None:
+        def do(unit: BoundUnit, batches: Iterable[tuple[int, int]]) -> None:
             for first, last in batches:
                 act(body, Work(items[first:last], first, unit))
                 if told:

@@ -1,5 +1,7 @@
 """Which support images and which views of them each training step looks at, and how far it goes."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
@@ -8,6 +10,19 @@ from tinytrain.plan.recipe import Recipe, Resources
 
 # (view, image): view 0 is the clean image, others are augmented, those below 0 for a head alone.
 Item = tuple[int, int]
+
+
+class CleanImages(Sequence):
+    """Clean items of the images from `first` on, without a list of them: thousands would take a megabyte."""
+
+    def __init__(self, first: int, count: int):
+        self.images = range(first, first + count)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, at):
+        return [(0, i) for i in self.images[at]] if isinstance(at, slice) else (0, self.images[at])
 
 
 def views(resources: Resources, number: int, count: int, rng: np.random.Generator) -> list[int]:

@@ -1,27 +1,28 @@
 """The stages of one adaptation in one arena: fill, head, train, head, predict."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.delta.delta import Slice, trained_slices
+from tinytrain.delta.delta import Slice
 from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
-from tinytrain.episode.episode import Episode, Images
-from tinytrain.heads.classifier import Batch, Batches, Head, HeadArrays, class_means, fit_head, packed
+from tinytrain.episode.episode import Episode
+from tinytrain.heads.cosine import CosineHead, lengths_of
+from tinytrain.heads.head import Batch, Batches, Head, Support
 from tinytrain.heads.leave_one_out import COLUMNS, measure
-from tinytrain.kernels.rows import multiply_rows
+from tinytrain.heads.linear import class_means
+from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.plan.costs import n_unlabelled
-from tinytrain.program.buffers import AFTER, BEFORE, own_before
+from tinytrain.program.buffers import BEFORE
 from tinytrain.program.program import Fit
-from tinytrain.program.training import head_views
+from tinytrain.program.stages import FitHead, Items, KeepHead
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.runner import Source
-from tinytrain.runtime.schedule import Item, dealt, rate_factor, step_items, through_items
+from tinytrain.runtime.schedule import CleanImages, Item, dealt, rate_factor, step_items, through_items
 from tinytrain.runtime.trainer import Trainer
-from tinytrain.runtime.units import QueryUnit
 
 Progress = Callable[[str, int, int, float | None], None]
 
@@ -67,7 +68,6 @@ class Session:
             lanes,
         )
         self.array = self.trainer.bind.array
-        self._predictor = QueryUnit(self.trainer.bind)
         # View and first image of the unit embeddings in the buffer for those of the support.
         self._at_hand: tuple[int, int] | None = None
 
@@ -85,83 +85,67 @@ class Session:
 
     # ---- heads -----------------------------------------------------------------------------
 
-    def fit_heads(self, tick: int) -> tuple[Head | None, Head]:
+    def fit_heads(self, tick: int) -> tuple[CosineHead | None, Head]:
         """Cosine prototypes and the recipe's head (or these again, if nobody needs it) as the network is.
 
-        `tick`, BEFORE or AFTER training, is when the arena holds their arrays. The buffer "left out (before)"
-        or "(after)" takes what `leftout.measure` finds on the way. After training, prototypes are None if
-        the recipe's head is another one.
+        `tick`, BEFORE or AFTER training, is when the arena holds their arrays. The buffer of left-out images
+        takes what `leave_one_out.measure` finds on the way. After training, prototypes are None if the
+        recipe's head is another one.
         """
-        recipe, when = self.fit.recipe, "before" if tick == BEFORE else "after"
-        result = tick == AFTER or not recipe.updates  # the recipe's head is what is kept
-        wanted = result or own_before(recipe, self.fit.program.task)
-        own = f"head {'result' if result else when}"
-        # First: prototypes are made of the clean embeddings that it leaves behind, if these are all.
-        head = self._fit_head("lda", own, tick, self._clean) if recipe.head == "lda" and wanted else None
-        if tick == AFTER and head:
+        cosine = head = None
+        for node in self.fit.program.stage("head before" if tick == BEFORE else "head after").body:
+            arrays = {name: self.trainer.bind.whole(buffer) for name, buffer in node.arrays.items()}
+            if find_head(node.kind) is BASELINE:
+                cosine = self._fit_head(node, arrays, partial(self._measured, node, arrays["means"]))
+            else:
+                head = self._fit_head(node, arrays, self._clean)
+        if cosine is None:
             class_means(self.kernels, self.trainer.sums, self.trainer.counts, self._clean())
-            for _ in self._measured("left out (after)", self.trainer.sums):
+            for _ in self._measured(node, self.trainer.sums):
                 pass
-            return None, head
-        name = own if tick == AFTER else "head before, cosine"
-        means = self._means(name)
-        cosine = self._fit_head("cosine", name, tick, lambda: self._measured(f"left out ({when})", means))
-        if tick == BEFORE:  # training takes the bytes of the means, which their lengths bring back
-            squares = (np.square(mean, dtype=float).sum() for mean in means)
-            self.array(f"{name}: lengths")[:] = [np.sqrt(s + 1e-12) for s in squares]  # as `normalize_rows`
+        elif tick == BEFORE:  # training takes the bytes of the means, which their lengths bring back
+            lengths_of(arrays["means"], self.array("head before, cosine: lengths"))
         return cosine, head or cosine
 
     def _clean(self) -> Iterator[Batch]:
         return self._unit(0)
 
-    def _fit_head(self, kind: str, name: str, tick: int, clean: Batches) -> Head:
-        """A head in the arrays `name`, without its means if there is no room for them there."""
-        means = self._means(name)
-        arrays = HeadArrays(
-            self.array(f"{name}: weights"),
-            self.array(f"{name}: offsets"),
-            means,
-            self.trainer.counts,
-            self.array(f"scatter matrix ({tick})") if kind == "lda" else None,
-        )
-        views = head_views(self.fit.recipe, self.fit.resources, kind, len(self.labels))
-        head = fit_head(
-            kind, self.kernels, arrays, lambda: chain.from_iterable(map(self._unit, views)),
-            clean, self.trainer.class_sizes,
-        )  # fmt: skip
-        return replace(head, means=None) if means is self.trainer.sums else head
+    def _fit_head(self, node: FitHead, arrays: dict[str, np.ndarray], clean: Batches) -> Head:
+        """A head in `arrays`; without what only updates need unless it is kept."""
 
-    def _means(self, name: str) -> np.ndarray:
-        """Where class means are computed for a head: in its own array, if it keeps them."""
-        recipe = self.fit.recipe
-        kept = name == "head result" or (recipe.head == "cosine" and not recipe.updates)
-        return self.array("head result: means") if kept else self.trainer.sums
+        def every_view():
+            return chain.from_iterable(map(self._unit, node.views))
 
-    def kept(self, head: Head, tick: int) -> Head:
-        """`head`, fitted at `tick`, as a delta keeps it: LDA with its factor, cosine with its means."""
-        if head.kind == "lda":
-            factor = packed(self.array(f"scatter matrix ({tick})"), self.array("head result: factor"))
-            return replace(head, factor=factor)
-        return head if head.means is not None else self.with_means(head)
+        support = Support(every_view, clean, self.trainer.class_sizes)
+        head = find_head(node.kind).fit(self.kernels, arrays, support)
+        return head if node.kept else head.answering()
 
-    def with_means(self, prototypes: Head) -> Head:
+    def kept(self, head: Head) -> Head:
+        """`head` as a delta keeps it."""
+        if head.method is BASELINE and head.means is None:
+            return self.with_means(head)
+        nodes = (node for node in self.fit.program.stage("result").body if isinstance(node, KeepHead))
+        arrays = {name: self.trainer.bind.whole(b) for node in nodes for name, b in node.arrays.items()}
+        return head.for_delta(arrays)
+
+    def with_means(self, prototypes: CosineHead) -> CosineHead:
         """The cosine prototypes of the network as it was with their means, which are found up to rounding."""
-        means = self.array("head result: means")
-        multiply_rows(prototypes.weights, self.array("head before, cosine: lengths"), out=means)
-        return replace(prototypes, means=means)
+        lengths = self.array("head before, cosine: lengths")
+        return prototypes.with_means(lengths, self.array("head result: means"))
 
     def slices(self) -> tuple[Slice, ...]:
         """What training changed."""
-        return trained_slices(self.trainer.changed, self.trainer.working, self.array("result"))
+        self.trainer.run("result")
+        return self.trainer.host.slices
 
-    def _measured(self, left_out: str, means: np.ndarray) -> Iterator[Batch]:
+    def _measured(self, node: FitHead, means: np.ndarray) -> Iterator[Batch]:
         """Batches of the clean images, measured against the class means on the way."""
         trainer = self.trainer
         for chosen, (embeddings, labels) in zip(self._stretches(), self._unit(0), strict=True):
             rows = np.empty((len(labels), COLUMNS), np.float32)
             # Prototypes are free before training and after it.
             measure(rows, embeddings, labels, means, trainer.class_sizes, trainer.prototypes)
-            self.array(left_out)[chosen] = rows
+            self.trainer.bind.whole(node.left_out)[chosen] = rows
             yield embeddings, labels
 
     def _unit(self, view: int) -> Iterator[Batch]:
@@ -190,7 +174,9 @@ class Session:
         trainer, recipe, resources = self.trainer, self.fit.recipe, self.fit.resources
         rng, self._at_hand = rng_for(self.seed, "steps"), None
         trainer.start()
-        self._first_prototypes()
+        if resources.step_support < len(self.labels):
+            trainer.lists[Items.BATCHES] = [(0, int(i)) for i in self.dealt]
+            trainer.run("first prototypes")
         losses, epoch = [], -(-len(self.labels) // resources.step_support)
         for number in range(1, recipe.steps + 1):
             if recipe.redraw and (number - 1) % epoch == 0:
@@ -214,13 +200,6 @@ class Session:
         drawn = rng_for(self.seed, "unlabelled", number).permutation(task.n_query)[:count]
         return [(0, first + int(i)) for i in sorted(drawn)]
 
-    def _first_prototypes(self) -> None:
-        """Prototypes of the whole support, where a step sees only a part of it."""
-        if self.fit.resources.step_support >= len(self.labels):
-            return
-        batches = ((self._embed(0, chosen), self.labels[chosen]) for chosen in self._stretches())
-        class_means(self.kernels, self.trainer.prototypes, self.trainer.counts, batches)
-
     def release(self, tick: int) -> None:
         """Give back all pages but those of buffers that hold a value at `tick` and are needed after it."""
         program = self.fit.program
@@ -234,10 +213,10 @@ class Session:
 
     # ---- queries ---------------------------------------------------------------------------
 
-    def predict(self, labels: np.ndarray, images: Images, *heads: Head) -> None:
-        """`labels` (heads, n) that each head gives to images embedded by the network as it is now."""
-        for i in range(len(images)):
-            np.copyto(self._predictor.image, images.image(i, self.size))
-            embedding = self._predictor.embed()
-            for head, found in zip(heads, labels, strict=True):
-                found[i] = head.logits(embedding[None]).argmax()
+    def predict(self, labels: np.ndarray, *heads: Head) -> None:
+        """`labels` (heads, n) that each head gives to query images embedded by the network as it is now."""
+        first, count = len(self.labels), len(self.episode.query)
+        self.trainer.lists[Items.QUERIES] = CleanImages(first, count)
+        self.trainer.host.answering = heads, labels
+        if count:
+            self.trainer.run("queries")

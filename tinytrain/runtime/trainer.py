@@ -11,7 +11,7 @@ from tinytrain.program.trained_arrays import columns_of, resampled, slots, union
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy
 from tinytrain.runtime.runner import Runner, Source
-from tinytrain.runtime.schedule import Item
+from tinytrain.runtime.schedule import CleanImages, Item
 
 
 class Trainer(Runner):
@@ -60,7 +60,7 @@ class Trainer(Runner):
     def fill(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Run the frozen part over every support image and view that the plan caches."""
         if self.resources.sets:
-            self.lists[Items.IMAGES] = [(0, i) for i in range(len(self.labels))]
+            self.lists[Items.IMAGES] = CleanImages(0, len(self.labels))
             self.progress = progress
             self.run("cache")
             self.progress = None

@@ -40,7 +40,7 @@ def ran():
 def test_macs_counted_while_running_are_those_of_the_plan(policy, memory):
     machine = SimulatedMachine(2**22)
     report = adapt(toy_network(), toy_episode(), Budget(memory), policy, lanes=1, machine=machine, force=True)
-    planned = executed(report.fit, report.scores, len(report.episode.support))
+    planned = executed(report.fit.program, report.scores)
     counted = {stage: machine.tally.total(stage).network_macs for stage in machine.tally.stages}
     counted["heads"] = counted.pop("head")
     assert {stage: counted.get(stage, 0) for stage in NETWORK_STAGES} == {
