@@ -69,7 +69,7 @@ def test_the_import_says_what_it_did_and_the_network_adapts(model, tmp_path, cap
     assert "dropped the classifier: Gemm gemm40" in said
     network = load_network(out)
     assert (network.name, network.preprocessing.size) == ("mine", 16)
-    assert (network.preprocessing.mean, network.preprocessing.scale) == (0.0, 1 / 255)
+    assert (network.preprocessing.mean, network.preprocessing.scale) == ((0.0,) * 3, (1 / 255,) * 3)
     photos = write_images(tmp_path / "photos", count=4)
     assert (
         tt("adapt", photos, "--backbone", out, "--out", tmp_path / "d.safetensors", "--force", "--json") == 0

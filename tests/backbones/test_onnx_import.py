@@ -84,7 +84,11 @@ def test_layers_blocks_and_preprocessing_are_recognised(tmp_path):
     assert network.name == "mine" and network.scales == (None,) * 13
     assert {weight.dtype for weight in network.weights} == {np.dtype("f4")}
     preprocessing = network.preprocessing
-    assert (preprocessing.size, preprocessing.mean, preprocessing.scale) == (SIZE, 127.5, 1 / 127.5)
+    assert (preprocessing.size, preprocessing.mean, preprocessing.scale) == (
+        SIZE,
+        (127.5,) * 3,
+        (1 / 127.5,) * 3,
+    )
 
 
 def test_a_network_without_linear_bottlenecks_has_a_block_per_depthwise_and_pointwise_pair(tmp_path):

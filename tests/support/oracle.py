@@ -73,7 +73,7 @@ class Oracle:
 
     def pixels(self, images):
         contract = self.network.preprocessing
-        return (np.asarray(images, float) - contract.mean) * contract.scale
+        return (np.asarray(images, float) - np.array(contract.mean)) * np.array(contract.scale)
 
     def forward(self, images, first=0, last=None) -> Forward:
         """Layers [first, last) of uint8 images, or of features where `first` is above 0."""

@@ -19,19 +19,11 @@ import numpy as np
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
+from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.layer import Layer
 from tinytrain.network.lite_residual import Module, possible_modules
 
-
-@dataclass(frozen=True)
-class Preprocessing:
-    """How an image becomes the input: shorter side resized (bilinear) to `size`, centre crop, RGB,
-    then ``(uint8 - mean) * scale`` with one mean and scale for all channels."""
-
-    size: int = 128
-    mean: float = 127.5
-    scale: float = 1 / 127.5
-    resize: str = "short-side-bilinear-centre-crop"
+PLAIN = InputSpec()
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +40,7 @@ class Network:
     weights: tuple[np.ndarray, ...]
     scales: tuple[np.ndarray | None, ...]
     biases: tuple[np.ndarray, ...]
-    preprocessing: Preprocessing = Preprocessing()
+    preprocessing: InputSpec = PLAIN
     added: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -138,7 +130,7 @@ class Network:
         """
         topology = {
             "layers": [asdict(layer) for layer in self.layers],
-            "preprocessing": asdict(self.preprocessing),
+            "preprocessing": self.preprocessing.as_dict(),
         }
         if self.added:
             topology["added"] = sorted(self.added)

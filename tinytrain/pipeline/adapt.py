@@ -205,15 +205,15 @@ def run_probe(
     network, working, kernels, policy: Policy, episode, budget, task, seed, machine: Machine | None = None
 ) -> Scores | None:
     """Fisher information for this task, if the policy asks for it, inside the budget."""
-    program, size = probe_inside(network, policy, budget, task), network.preprocessing.size
+    program, spec = probe_inside(network, policy, budget, task), network.preprocessing
     if program is None:
         return None
 
     def augmentation(i):
-        return draw(rng_for(seed, "probe", i), size, episode.may_flip)
+        return draw(rng_for(seed, "probe", i), spec.size, episode.may_flip)
 
     return probe(
         network, working, kernels, program.detail["inspected"], episode.support.labels, episode.n_way,
-        lambda i: episode.support.image(i, size), augmentation, program,
+        lambda i: episode.support.image(i, spec.shape), augmentation, program,
         machine,
     )  # fmt: skip

@@ -16,6 +16,7 @@ from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.augment import draw
 from tinytrain.episode.episode import Images
+from tinytrain.episode.image_size import Size
 from tinytrain.heads.classifier import Head, excess_of_means, lda_offsets, unpacked
 from tinytrain.network.network import Network
 from tinytrain.runtime.predict import Predictor
@@ -52,7 +53,7 @@ def add_classes(
     means[:old] = head.means
     sums = means * counts[:, None].astype(np.float64)
     for view in range(delta.views):
-        embeddings = predictor.embed(images, _augmentation(view, seed, predictor.size, may_flip))
+        embeddings = predictor.embed(images, _augmentation(view, seed, predictor.input.size, may_flip))
         kernels.normalize_rows(embeddings)
         np.add.at(sums, rows, embeddings)
         np.add.at(counts, rows, 1)
@@ -67,7 +68,7 @@ def add_classes(
     )
 
 
-def _augmentation(view: int, seed: int, size: int, may_flip: bool):
+def _augmentation(view: int, seed: int, size: Size, may_flip: bool):
     def augmentation(i: int):
         return draw(rng_for(seed, "extension", view, i), size, may_flip) if view else None
 

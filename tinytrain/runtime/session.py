@@ -10,6 +10,7 @@ from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Slice, trained_slices
 from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
 from tinytrain.episode.episode import Episode, Images
+from tinytrain.episode.image_size import Size
 from tinytrain.heads.classifier import Batch, Batches, Head, HeadArrays, class_means, fit_head, packed
 from tinytrain.heads.leave_one_out import COLUMNS, measure
 from tinytrain.kernels.rows import multiply_rows
@@ -27,7 +28,7 @@ Progress = Callable[[str, int, int, float | None], None]
 
 
 def augmentation_of(
-    episode: Episode, size: int, seed: int, ranges: Ranges = USUAL
+    episode: Episode, size: Size, seed: int, ranges: Ranges = USUAL
 ) -> Callable[[int, int], Augmentation | None]:
     """Augmentation of view v of support image i: the same draw whenever it is asked for.
 
@@ -68,7 +69,7 @@ class Session:
         self, fit: Fit, arena, working: WorkingCopy, kernels, episode: Episode, seed: int, lanes: int
     ):
         self.fit, self.episode, self.seed, self.kernels = fit, episode, seed, kernels
-        self.size = working.network.preprocessing.size
+        self.input = working.network.preprocessing
         self.labels = episode.support.labels
         self.dealt = dealt(self.labels)
         self.trainer = Trainer(
@@ -77,7 +78,7 @@ class Session:
             working,
             kernels,
             self._read,
-            augmentation_of(episode, self.size, seed, reach(fit)),
+            augmentation_of(episode, self.input.size, seed, reach(fit)),
             self.labels,
             lanes,
         )
@@ -90,7 +91,7 @@ class Session:
         """Support image i; behind the last of them come the query images."""
         support, query = self.episode.support, self.episode.query
         side, k = (support, i) if i < len(support) else (query, i - len(support))
-        return side.image(k, self.size)
+        return side.image(k, self.input.shape)
 
     def close(self) -> None:
         self.trainer.close()
@@ -252,7 +253,7 @@ class Session:
     def predict(self, labels: np.ndarray, images: Images, *heads: Head) -> None:
         """`labels` (heads, n) that each head gives to images embedded by the network as it is now."""
         for i in range(len(images)):
-            np.copyto(self._predictor.prefix.image, images.image(i, self.size))
+            np.copyto(self._predictor.prefix.image, images.image(i, self.input.shape))
             embedding = self._predictor.embed()
             for head, found in zip(heads, labels, strict=True):
                 found[i] = head.logits(embedding[None]).argmax()

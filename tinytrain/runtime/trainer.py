@@ -26,8 +26,8 @@ from tinytrain.runtime.worker import Lane, Prefix
 class Trainer:
     """One training run in one arena.
 
-    `read(i)` returns support image i as uint8 (size, size, 3), and behind the last of them the query
-    images, where the recipe looks at these; `augmentation(view, i)` the
+    `read(i)` returns support image i as uint8 (height, width, channels), and behind the last of them the
+    query images, where the recipe looks at these; `augmentation(view, i)` the
     `Augmentation` of a view, None for view 0; `labels` is (n_support,) int32. `lanes` workers run
     at once, at most as many as the plan has lanes.
     """

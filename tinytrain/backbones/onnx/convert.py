@@ -15,7 +15,7 @@ from tinytrain.backbones.onnx.graph import Part, Walk
 from tinytrain.backbones.onnx.operators import OPERATIONS, SUPPORTED
 from tinytrain.backbones.onnx.reading import Graph, read_onnx
 from tinytrain.base.errors import InputError
-from tinytrain.network.network import Layer, Network, Preprocessing
+from tinytrain.network.network import InputSpec, Layer, Network
 from tinytrain.network.validation import check_network
 
 NAMED = 3  # nodes with the same problem that are named one by one
@@ -33,8 +33,8 @@ class Imported:
 
 def import_onnx(
     path: str | os.PathLike,
-    mean: float = Preprocessing.mean,
-    scale: float = Preprocessing.scale,
+    mean: float = InputSpec.mean,
+    scale: float = InputSpec.scale,
     size: int | None = None,
 ) -> Imported:
     """Network of the ONNX model `path`, named after the file; images become ``(uint8 - mean) * scale``.
@@ -53,7 +53,8 @@ def import_onnx(
             "onnx-unsupported",
             f"{source}: {len(walk.parts)} convolutions and no pooling at the end; supported are {SUPPORTED}",
         )
-    network = _network(walk.parts, Path(path).stem, Preprocessing(side, float(mean), float(scale)))
+    spec = InputSpec((side, side, 3), mean=float(mean), scale=float(scale))
+    network = _network(walk.parts, Path(path).stem, spec)
     check_network(network)
     dropped = tuple(f"{node.op} {node.name}" for node in walk.dropped)
     return Imported(network, graph, walk.pooled, dropped)
@@ -85,7 +86,7 @@ def _listed(walk: Walk) -> str:
     return f"{count} not supported: {'; '.join(lines)}"
 
 
-def _network(parts: list[Part], name: str, preprocessing: Preprocessing) -> Network:
+def _network(parts: list[Part], name: str, preprocessing: InputSpec) -> Network:
     blocks = block_numbers(parts)
     names = _layer_names(parts, blocks)
     rows = zip(parts, names, blocks, strict=True)
