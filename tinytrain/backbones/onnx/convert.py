@@ -5,7 +5,8 @@ The graph becomes layers by rule (`tinytrain.backbones.onnx.operators`), and wha
 """
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -23,9 +24,14 @@ NAMED = 3  # nodes with the same problem that are named one by one
 
 @dataclass(frozen=True, eq=False)
 class Imported:
-    """A network, the graph it came from, the tensor there that is its embedding, and the nodes left out."""
+    """A network, the graph it came from, the tensor there that is its embedding, and the nodes left out.
+
+    `fed` is how images become the input of the graph; what it does to their values first is part of the
+    network's own.
+    """
 
     network: Network
+    fed: InputSpec
     graph: Graph
     embedding: str
     dropped: tuple[str, ...]
@@ -33,15 +39,16 @@ class Imported:
 
 def import_onnx(
     path: str | os.PathLike,
-    mean: float = InputSpec.mean,
-    scale: float = InputSpec.scale,
+    mean: float | Sequence[float] = InputSpec.mean,
+    scale: float | Sequence[float] = InputSpec.scale,
     size: int | None = None,
 ) -> Imported:
     """Network of the ONNX model `path`, named after the file; images become ``(uint8 - mean) * scale``.
 
-    `size` is needed only where the file leaves the size of its input open. Raises InputError: a code of
-    `read_onnx`, `Walk` or `check_network`, ``onnx-size``, or ``onnx-unsupported``, which names every node in
-    the way. A file takes at most 0.5 GB of memory, eight times the size of the largest.
+    `mean` and `scale` are numbers, or hold one for each channel. `size` is needed only where the file leaves
+    the size of its input open. Raises InputError: a code of `read_onnx`, `Walk` or `check_network`,
+    ``onnx-size``, or ``onnx-unsupported``, which names every node in the way. A file takes at most 0.5 GB of
+    memory, eight times the size of the largest.
     """
     source, graph = str(path), read_onnx(path)
     side = _side(graph, size, source)
@@ -53,11 +60,22 @@ def import_onnx(
             "onnx-unsupported",
             f"{source}: {len(walk.parts)} convolutions and no pooling at the end; supported are {SUPPORTED}",
         )
-    spec = InputSpec((side, side, 3), mean=float(mean), scale=float(scale))
-    network = _network(walk.parts, Path(path).stem, spec)
+    each = (float(x) if np.ndim(x) == 0 else tuple(map(float, x)) for x in (mean, scale))
+    fed = InputSpec((side, side, len(walk.gain)), InputSpec.dtype, *each)
+    network = _network(walk.parts, Path(path).stem, fed)
+    check_network(network)
+    network = replace(network, preprocessing=_normalised(fed, walk))
     check_network(network)
     dropped = tuple(f"{node.op} {node.name}" for node in walk.dropped)
-    return Imported(network, graph, walk.pooled, dropped)
+    return Imported(network, fed, graph, walk.pooled, dropped)
+
+
+def _normalised(fed: InputSpec, walk: Walk) -> InputSpec:
+    """`fed`, and behind it what the graph does to the values of the image first."""
+    with np.errstate(all="ignore"):  # what is too large or too small is found, and named, by check_network
+        scale = np.array(fed.scale) * walk.gain
+        mean = np.array(fed.mean) - walk.offset / scale
+    return replace(fed, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
 
 
 def _side(graph: Graph, size: int | None, source: str) -> int:
