@@ -41,7 +41,7 @@ def run_job(job: Job) -> list[dict]:
             "start it again",
         )
     with one_thread():
-        episode = drawn(dataset, job, network.preprocessing.shape)
+        episode = drawn(dataset, job, network.input.shape)
         return [job.identity(entry) | run_episode(network, episode, entry, job.seed) for entry in job.entries]
 
 

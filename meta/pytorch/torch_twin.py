@@ -48,7 +48,7 @@ class TorchNetwork:
 
     def inputs(self, values: torch.Tensor) -> torch.Tensor:
         """Grey levels 0..255 (n, 3, size, size), any dtype, as the first layer wants them."""
-        contract = self.network.preprocessing
+        contract = self.network.input
         mean, scale = (torch.tensor(numbers).view(-1, 1, 1) for numbers in (contract.mean, contract.scale))
         x = (values.float() - mean) * scale
         return x.contiguous(memory_format=self.format)

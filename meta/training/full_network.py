@@ -47,7 +47,7 @@ class Whole:
         self, network: Network, capacity: int, micro: int = 5, lanes: int = 1, trained: bool = True,
         inner: tuple[int, ...] = (), apart: bool = False,
     ):  # fmt: skip
-        height, width, channels = network.preprocessing.shape
+        height, width, channels = network.input.shape
         if (height, channels) != (width, 3):
             raise InputError(
                 "network-input",
@@ -306,4 +306,4 @@ def network_of(network: Network, slots: tuple[Slot, ...], values: np.ndarray, na
     }
     n = range(len(network.layers))
     weights, biases = (tuple(arrays[i, part] for i in n) for part in ("weight", "bias"))
-    return Network(name, network.layers, weights, (None,) * len(n), biases, network.preprocessing)
+    return Network(name, network.layers, weights, (None,) * len(n), biases, network.input)

@@ -74,7 +74,7 @@ def test_the_import_says_what_it_did_and_the_network_adapts(model, tmp_path, cap
     assert "dropped the classifier: Gemm gemm40" in said
     network = load_network(out)
     assert network.name == "mine"
-    assert network.preprocessing == InputSpec((16, 16, 3), mean=0.0, scale=1 / 255)
+    assert network.input == InputSpec((16, 16, 3), mean=0.0, scale=1 / 255)
     photos = write_images(tmp_path / "photos", count=4)
     assert (
         tt("adapt", photos, "--backbone", out, "--out", tmp_path / "d.safetensors", "--force", "--json") == 0
@@ -87,9 +87,7 @@ def test_a_number_for_each_channel_is_kept_and_shown(model, tmp_path, capsys):
     given = ["--mean", "123.675,116.28,103.53", "--std", "58.395,57.12,57.375"]
     assert tt("import", model, "-o", out, "--size", 16, *given) == 0
     mean, std = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
-    assert load_network(out).preprocessing == InputSpec(
-        (16, 16, 3), mean=mean, scale=tuple(1 / x for x in std)
-    )
+    assert load_network(out).input == InputSpec((16, 16, 3), mean=mean, scale=tuple(1 / x for x in std))
     capsys.readouterr()
     assert tt("info", out, "--json") == 0
     shown = json.loads(capsys.readouterr().out)["preprocessing"]

@@ -66,7 +66,7 @@ def test_the_float64_oracle_agrees_with_the_model_too(tmp_path):
     model = m.model(m.node("GlobalAveragePool", x))
     network = import_onnx(save(model, tmp_path), mean=100, scale=0.01).network
     images = random_images((SIZE, SIZE, 3))
-    expected = evaluated(model, network.preprocessing, images)
+    expected = evaluated(model, network.input, images)
     assert largest_difference(Oracle(network).forward(images).embeddings, expected) < 1e-5
 
 
@@ -105,7 +105,7 @@ def test_what_a_model_does_to_its_image_first_becomes_the_input_of_the_network(t
     x = m.conv_norm_relu6(make(m, "x"), 3, 8, kernel=3, stride=2)
     model = m.model(m.node("GlobalAveragePool", m.block(x, 8, 12, 8, residual=True)))
     imported = import_onnx(save(model, tmp_path), mean=0, scale=1 / 255)
-    spec = imported.network.preprocessing
+    spec = imported.network.input
     np.testing.assert_allclose(spec.mean, mean, rtol=1e-5)
     np.testing.assert_allclose(1 / np.array(spec.scale), std, rtol=1e-5)
     images = random_images(spec.shape)
@@ -118,8 +118,8 @@ def test_a_mean_and_scale_for_each_channel_can_be_given(tmp_path):
     m, x = mobile(seed=5)
     model = m.model(m.node("GlobalAveragePool", x))
     network = import_onnx(save(model, tmp_path), MEAN, tuple(1 / x for x in STD)).network
-    assert (network.preprocessing.mean, network.preprocessing.scale) == (MEAN, tuple(1 / x for x in STD))
-    images = random_images(network.preprocessing.shape)
+    assert (network.input.mean, network.input.scale) == (MEAN, tuple(1 / x for x in STD))
+    images = random_images(network.input.shape)
     pixels = (images - np.array(MEAN)) / np.array(STD)
     rows = [
         ReferenceEvaluator(model).run(None, {"x": p.transpose(2, 0, 1)[None].astype("f")})[0].ravel()
@@ -133,14 +133,14 @@ def test_a_model_of_one_channel_is_imported(tmp_path):
     x = m.conv_norm_relu6(m.node("Sub", "x", m.constant(np.ones((1, 1, 1, 1), np.float32))), 1, 8, kernel=3)
     model = m.model(m.node("GlobalAveragePool", m.block(x, 8, 12, 8)), (1, 1, SIZE, SIZE))
     imported = import_onnx(save(model, tmp_path), mean=96, scale=0.025)
-    assert imported.network.preprocessing.shape == (SIZE, SIZE, 1)
-    assert imported.network.preprocessing.mean == (136.0,)
+    assert imported.network.input.shape == (SIZE, SIZE, 1)
+    assert imported.network.input.mean == (136.0,)
     images = random_images((SIZE, SIZE, 1))
     expected = evaluated(model, imported.fed, images)
     assert largest_difference(embeddings(imported.network, images), expected) < 1e-4
 
 
-def test_layers_blocks_and_preprocessing_are_recognised(tmp_path):
+def test_layers_blocks_and_input_are_recognised(tmp_path):
     m, x = mobile()
     network = import_onnx(save(m.model(m.classifier(x, 16)), tmp_path, "mine.onnx")).network
     assert [layer.name for layer in network.layers] == [
@@ -154,7 +154,7 @@ def test_layers_blocks_and_preprocessing_are_recognised(tmp_path):
     assert [layer.stride for layer in network.layers].count(2) == 2
     assert network.name == "mine" and network.scales == (None,) * 13
     assert {weight.dtype for weight in network.weights} == {np.dtype("f4")}
-    assert network.preprocessing == InputSpec((SIZE, SIZE, 3), mean=127.5, scale=1 / 127.5)
+    assert network.input == InputSpec((SIZE, SIZE, 3), mean=127.5, scale=1 / 127.5)
 
 
 def test_a_network_without_linear_bottlenecks_has_a_block_per_depthwise_and_pointwise_pair(tmp_path):
@@ -198,7 +198,7 @@ def test_identities_shared_weights_and_constant_nodes_change_nothing(tmp_path):
 def test_a_batch_or_size_that_is_left_open_is_no_obstacle(tmp_path, shape):
     m, x = mobile()
     path = save(m.model(m.classifier(x, 16), shape), tmp_path)
-    assert import_onnx(path, size=SIZE).network.preprocessing.size == SIZE
+    assert import_onnx(path, size=SIZE).network.input.size == SIZE
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_automatic_padding_counts_where_it_is_symmetric(tmp_path, side, stride, 
         return
     network = import_onnx(path).network
     images = random_images((side, side, 3))
-    expected = evaluated(model, network.preprocessing, images)
+    expected = evaluated(model, network.input, images)
     assert largest_difference(embeddings(network, images), expected) < 1e-5
 
 

@@ -27,7 +27,7 @@ def shipped():
 def test_the_file_is_small_and_int8_and_is_what_the_table_says(shipped):
     assert SHIPPED.path.stat().st_size <= 1_000_000
     assert {w.dtype for w in shipped.weights} == {np.dtype(np.int8)}
-    assert (shipped.name, shipped.macs, shipped.preprocessing.size) == (
+    assert (shipped.name, shipped.macs, shipped.input.size) == (
         SHIPPED.name,
         SHIPPED.macs,
         SHIPPED.size,

@@ -41,7 +41,7 @@ def test_a_network_survives_the_file(tmp_path, floats):
     network = make_network(floats=floats)
     save_network(network, tmp_path / "a.safetensors")
     again = load_network(tmp_path / "a.safetensors")
-    assert (again.name, again.layers, again.preprocessing) == ("toy", network.layers, network.preprocessing)
+    assert (again.name, again.layers, again.input) == ("toy", network.layers, network.input)
     assert again.digest == network.digest
     for part in ("weights", "scales", "biases"):
         for ours, theirs in zip(getattr(network, part), getattr(again, part), strict=True):
@@ -115,11 +115,11 @@ def test_an_input_that_old_versions_do_not_know_is_a_file_that_they_refuse():
     row = '"preprocessing":{"size":8,"mean":127.5,"scale":0.00784313725490196,"resize":'
     assert old["topology"].endswith(row + '"short-side-bilinear-centre-crop"}}')
     for spec in SPECS:
-        network = replace(plain, preprocessing=spec)
+        network = replace(plain, input=spec)
         data = encode_network(network)
         assert decode(data)[1]["schema"] == "2" and network.digest != plain.digest
         again = decode_network(*decode(data))
-        assert (again.preprocessing, again.digest) == (spec, network.digest)
+        assert (again.input, again.digest) == (spec, network.digest)
         assert encode_network(again) == data
 
 
@@ -142,7 +142,7 @@ SECOND = [
 
 @pytest.mark.parametrize(("code", "change"), SECOND)
 def test_each_broken_input_is_refused_by_its_own_name(code, change):
-    network = replace(make_network(), preprocessing=SPECS[0])
+    network = replace(make_network(), input=SPECS[0])
     with pytest.raises(InputError) as caught:
         decode_network(*decode(edited(change, network)), "net.safetensors")
     assert caught.value.code == code and "\n" not in str(caught.value)

@@ -72,7 +72,7 @@ class Oracle:
             self.biases.append(network.bias(i).astype(float) if has else None)
 
     def pixels(self, images):
-        contract = self.network.preprocessing
+        contract = self.network.input
         return (np.asarray(images, float) - np.array(contract.mean)) * np.array(contract.scale)
 
     def forward(self, images, first=0, last=None) -> Forward:

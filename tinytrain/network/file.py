@@ -65,11 +65,11 @@ def encode_network(network: Network) -> bytes:
             tensors[f"{layer.name}.scale"] = scale
     topology = {
         "layers": [asdict(layer) for layer in network.layers],
-        "preprocessing": network.preprocessing.as_dict(),
+        "preprocessing": network.input.as_dict(),
     }
     metadata = {
         "kind": KIND,
-        "schema": SCHEMAS[not network.preprocessing.is_plain],
+        "schema": SCHEMAS[not network.input.is_plain],
         "name": "".join(letter for letter in network.name if letter.isprintable())[:MAX_NAME],
         "topology": json.dumps(topology, separators=(",", ":")),
         "digest": network.digest,
@@ -84,7 +84,7 @@ def decode_network(tensors: dict, metadata: dict[str, str], source: str = "file"
     ``tensor-missing``, ``tensor-unknown``, ``digest`` or a code of `check_network`.
     """
     _check_metadata(metadata, source)
-    layers, preprocessing = _parse_topology(metadata["topology"], metadata["schema"], source)
+    layers, spec = _parse_topology(metadata["topology"], metadata["schema"], source)
     check_layers(layers)
     _check_names(layers, tensors, source)
     network = Network(
@@ -93,7 +93,7 @@ def decode_network(tensors: dict, metadata: dict[str, str], source: str = "file"
         weights=tuple(tensors[f"{layer.name}.weight"] for layer in layers),
         scales=tuple(tensors.get(f"{layer.name}.scale") for layer in layers),
         biases=tuple(tensors[f"{layer.name}.bias"] for layer in layers),
-        preprocessing=preprocessing,
+        input=spec,
     )
     check_network(network)
     if network.digest != metadata["digest"]:

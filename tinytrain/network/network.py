@@ -40,7 +40,7 @@ class Network:
     weights: tuple[np.ndarray, ...]
     scales: tuple[np.ndarray | None, ...]
     biases: tuple[np.ndarray, ...]
-    preprocessing: InputSpec = PLAIN
+    input: InputSpec = PLAIN
     added: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -124,13 +124,13 @@ class Network:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over a canonical byte sequence of topology, weights, scales, biases and preprocessing.
+        """sha256 over a canonical byte sequence of topology, weights, scales, biases and input.
 
         The same network has the same digest whatever file it came from; its name is not part of it.
         """
         topology = {
             "layers": [asdict(layer) for layer in self.layers],
-            "preprocessing": self.preprocessing.as_dict(),
+            "preprocessing": self.input.as_dict(),
         }
         if self.added:
             topology["added"] = sorted(self.added)

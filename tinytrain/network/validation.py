@@ -25,7 +25,7 @@ def check_network(network: Network) -> None:
     ``array-shape``, ``array-not-finite``, ``scale-not-positive``.
     """
     check_layers(network.layers)
-    check_input(network.preprocessing, network.layers[0])
+    check_input(network.input, network.layers[0])
     n = len(network.layers)
     if not len(network.weights) == len(network.scales) == len(network.biases) == n:
         raise InputError("network-arrays", f"{n} layers need {n} weights, scales and biases")

@@ -205,7 +205,7 @@ def run_probe(
     network, working, kernels, policy: Policy, episode, budget, task, seed, machine: Machine | None = None
 ) -> Scores | None:
     """Fisher information for this task, if the policy asks for it, inside the budget."""
-    program, spec = probe_inside(network, policy, budget, task), network.preprocessing
+    program, spec = probe_inside(network, policy, budget, task), network.input
     if program is None:
         return None
 

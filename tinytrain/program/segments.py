@@ -20,7 +20,7 @@ def externals_of(network: Network, start: int, trained: int) -> dict[str, Buffer
 
     Shapes are those of one image; a segment for n images uses n of them, one after another.
     """
-    spec = network.preprocessing
+    spec = network.input
     first = network.layers[start]
     dtype = spec.dtype if start == 0 else "float32"
     return {

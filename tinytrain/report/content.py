@@ -102,7 +102,7 @@ def memory(network: Network, episode: Episode, budget: Budget, fit: Fit, result:
     outside = {
         "frozen_weights": frozen_bytes(network),
         "working_copy": 4 * (numbers + sum(a.size for pair in added for a in pair)),
-        "support_pictures": math.prod(network.preprocessing.shape) * len(episode.support),
+        "support_pictures": math.prod(network.input.shape) * len(episode.support),
     }
     return {
         "budget": budget.memory,

@@ -12,7 +12,7 @@ def describe(network: Network) -> dict:
     return {
         "name": network.name,
         "digest": network.digest,
-        "preprocessing": network.preprocessing.as_dict(),
+        "preprocessing": network.input.as_dict(),
         "embedding": network.embedding_size,
         "weights": network.n_weights,
         "biases": sum(layer.cout for layer in network.layers),
@@ -36,7 +36,7 @@ def describe(network: Network) -> dict:
 def describe_text(network: Network) -> str:
     """The facts of `describe` as a table for people."""
     facts = describe(network)
-    spec = network.preprocessing
+    spec = network.input
     lines = [
         f"{facts['name']}: {len(facts['layers'])} layers, {facts['weights']:,} weights"
         f" ({', '.join(facts['weight_dtypes'])}), {facts['biases']:,} biases",

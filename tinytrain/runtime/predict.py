@@ -29,7 +29,7 @@ class Predictor:
     """
 
     def __init__(self, network: Network, delta: Delta, backend: str = "auto"):
-        self.delta, self.input = delta, network.preprocessing
+        self.delta, self.input = delta, network.input
         shape = TaskShape(1, len(delta.class_names))
         working = WorkingCopy(apply(network, delta))
         program = compile_training(working.network, FORWARD_ONLY, ONE_IMAGE, shape)

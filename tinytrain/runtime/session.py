@@ -69,7 +69,7 @@ class Session:
         self, fit: Fit, arena, working: WorkingCopy, kernels, episode: Episode, seed: int, lanes: int
     ):
         self.fit, self.episode, self.seed, self.kernels = fit, episode, seed, kernels
-        self.input = working.network.preprocessing
+        self.input = working.network.input
         self.labels = episode.support.labels
         self.dealt = dealt(self.labels)
         self.trainer = Trainer(

@@ -27,7 +27,7 @@ def compare(imported: Imported) -> float:
     not read the file.
     """
     network = imported.network
-    images = random_images(network.preprocessing.shape)
+    images = random_images(network.input.shape)
     theirs = _runtime_embeddings(imported.graph, imported.embedding, as_input(imported.fed, images))
     difference = largest_difference(embeddings(network, images), theirs)
     if not difference <= TOLERANCE:  # NaN counts as different

@@ -64,7 +64,7 @@ def import_onnx(
     fed = InputSpec((side, side, len(walk.gain)), InputSpec.dtype, *each)
     network = _network(walk.parts, Path(path).stem, fed)
     check_network(network)
-    network = replace(network, preprocessing=_normalised(fed, walk))
+    network = replace(network, input=_normalised(fed, walk))
     check_network(network)
     dropped = tuple(f"{node.op} {node.name}" for node in walk.dropped)
     return Imported(network, fed, graph, walk.pooled, dropped)
@@ -104,7 +104,7 @@ def _listed(walk: Walk) -> str:
     return f"{count} not supported: {'; '.join(lines)}"
 
 
-def _network(parts: list[Part], name: str, preprocessing: InputSpec) -> Network:
+def _network(parts: list[Part], name: str, spec: InputSpec) -> Network:
     blocks = block_numbers(parts)
     names = _layer_names(parts, blocks)
     rows = zip(parts, names, blocks, strict=True)
@@ -115,7 +115,7 @@ def _network(parts: list[Part], name: str, preprocessing: InputSpec) -> Network:
             matrix = part.weight.transpose(2, 3, 1, 0).reshape(layer.fan_in, layer.cout)
             weights.append(np.ascontiguousarray(matrix, np.float32))
             biases.append(part.bias.astype(np.float32))
-    return Network(name, layers, tuple(weights), (None,) * len(layers), tuple(biases), preprocessing)
+    return Network(name, layers, tuple(weights), (None,) * len(layers), tuple(biases), spec)
 
 
 def _layer(part: Part, name: str, block: int) -> Layer:

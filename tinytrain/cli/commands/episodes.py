@@ -109,7 +109,7 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
     if within_budget:
         task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
         probe_inside(network, policy, budget_of(arguments), task)
-    shape, broken = network.preprocessing.shape, {}
+    shape, broken = network.input.shape, {}
     support, found = hold(episode.support, shape, progress)
     while found:  # what looked whole was not: others are drawn to adapt to
         broken |= found

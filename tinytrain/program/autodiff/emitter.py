@@ -148,7 +148,7 @@ class Emitter:
         self, patches: View, image: View, i: int, first: int, last: int
     ) -> Iterator[tuple[int, int, View]]:
         """Output rows [first, last) by bands: (their first, their last, `patches` filled for them)."""
-        layer, spec = self.layers[i], self.network.preprocessing
+        layer, spec = self.layers[i], self.network.input
         norm = [np.tile(np.array(values, np.float32), layer.kernel) for values in (spec.mean, spec.scale)]
         for a in range(first, last, patches.shape[0]):
             b = min(a + patches.shape[0], last)
