@@ -128,14 +128,15 @@ def test_a_mean_and_scale_for_each_channel_can_be_given(tmp_path):
     assert largest_difference(embeddings(network, images), np.stack(rows)) < 1e-4
 
 
-def test_a_model_of_one_channel_is_imported(tmp_path):
+@pytest.mark.parametrize("hw", [(SIZE, SIZE), (20, 13), (13, 20)])
+def test_a_model_of_one_channel_and_of_any_form_is_imported(tmp_path, hw):
     m = Maker(seed=6)
     x = m.conv_norm_relu6(m.node("Sub", "x", m.constant(np.ones((1, 1, 1, 1), np.float32))), 1, 8, kernel=3)
-    model = m.model(m.node("GlobalAveragePool", m.block(x, 8, 12, 8)), (1, 1, SIZE, SIZE))
+    model = m.model(m.node("GlobalAveragePool", m.block(x, 8, 12, 8)), (1, 1, *hw))
     imported = import_onnx(save(model, tmp_path), mean=96, scale=0.025)
-    assert imported.network.input.shape == (SIZE, SIZE, 1)
+    assert imported.network.input.shape == (*hw, 1)
     assert imported.network.input.mean == (136.0,)
-    images = random_images((SIZE, SIZE, 1))
+    images = random_images((*hw, 1))
     expected = evaluated(model, imported.fed, images)
     assert largest_difference(embeddings(imported.network, images), expected) < 1e-4
 
@@ -194,11 +195,13 @@ def test_identities_shared_weights_and_constant_nodes_change_nothing(tmp_path):
     assert import_onnx(save(m.model(output), tmp_path)).network.digest == expected.digest
 
 
-@pytest.mark.parametrize("shape", [("n", 3, SIZE, SIZE), (4, 3, SIZE, SIZE), (None, None, "h", "w")])
+@pytest.mark.parametrize(
+    "shape", [("n", 3, SIZE, SIZE), (4, 3, SIZE, SIZE), (None, None, "h", "w"), (1, 3, "h", SIZE)]
+)
 def test_a_batch_or_size_that_is_left_open_is_no_obstacle(tmp_path, shape):
     m, x = mobile()
     path = save(m.model(m.classifier(x, 16), shape), tmp_path)
-    assert import_onnx(path, size=SIZE).network.input.size == SIZE
+    assert import_onnx(path, size=SIZE).network.input.shape == (SIZE, SIZE, 3)
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,6 @@ FILES = {
     "two channels": (reshaped(1, 2, SIZE, SIZE), "onnx-input", "(batch, 3 or 1, rows, columns)"),
     "three axes": (reshaped(3, SIZE, SIZE), "onnx-input", "has shape (3, 12, 12)"),
     "half precision": (reshaped(1, 3, SIZE, SIZE, kind=TensorProto.FLOAT16), "onnx-input", "is float32"),
-    "not square": (reshaped(1, 3, SIZE, 16), "onnx-size", "images of 12 x 16; supported are squares"),
     "an open size": (reshaped(1, 3, None, None), "onnx-size", "give --size PIXELS"),
     "an operation from elsewhere": (
         lambda m: setattr(m.graph.node[0], "domain", "mine"), "onnx-unsupported", "mine.Conv (conv0)",

@@ -51,8 +51,8 @@ def import_onnx(
     memory, eight times the size of the largest.
     """
     source, graph = str(path), read_onnx(path)
-    side = _side(graph, size, source)
-    walk = Walk(graph, side, OPERATIONS)
+    hw = _hw(graph, size, source)
+    walk = Walk(graph, hw, OPERATIONS)
     if walk.problems:
         raise InputError("onnx-unsupported", f"{source}: {_listed(walk)}; supported are {SUPPORTED}")
     if walk.pooled is None or not walk.parts:
@@ -61,7 +61,7 @@ def import_onnx(
             f"{source}: {len(walk.parts)} convolutions and no pooling at the end; supported are {SUPPORTED}",
         )
     each = (float(x) if np.ndim(x) == 0 else tuple(map(float, x)) for x in (mean, scale))
-    fed = InputSpec((side, side, len(walk.gain)), InputSpec.dtype, *each)
+    fed = InputSpec((*hw, len(walk.gain)), InputSpec.dtype, *each)
     network = _network(walk.parts, Path(path).stem, fed)
     check_network(network)
     network = replace(network, input=_normalised(fed, walk))
@@ -78,18 +78,16 @@ def _normalised(fed: InputSpec, walk: Walk) -> InputSpec:
     return replace(fed, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
 
 
-def _side(graph: Graph, size: int | None, source: str) -> int:
-    """Side of the square image: what the file says, or else `size`."""
-    stated = {side for side in graph.shape[2:] if side is not None}
+def _hw(graph: Graph, size: int | None, source: str) -> tuple[int, int]:
+    """Height and width of the image: what the file says, and `size` for what it leaves open."""
+    stated = [side for side in graph.shape[2:] if side is not None]
     if not stated and size is None:
         raise InputError("onnx-size", f"{source} leaves the size of its input open; give --size PIXELS")
-    if len(stated | {size} - {None}) != 1:
-        raise InputError(
-            "onnx-size",
-            f"{source} takes images of {' x '.join(str(side or 'any') for side in graph.shape[2:])}"
-            f"{f', --size says {size}' if size else ''}; supported are squares of one size",
-        )
-    return (stated or {size}).pop()
+    if size is not None and set(stated) - {size}:
+        given = " x ".join(str(side or "any") for side in graph.shape[2:])
+        raise InputError("onnx-size", f"{source} takes images of {given}, --size says {size}; leave it out")
+    height, width = (side or size or stated[0] for side in graph.shape[2:])
+    return height, width
 
 
 def _listed(walk: Walk) -> str:
