@@ -75,7 +75,7 @@ def card(network: Network, file: bytes, stages: list[Stage], found, episodes: in
         f"teacher of the first stage is {TEACHER} (MIT, MIT HAN Lab); none of its weights are in here.",
         "",
         f"- {len(network.layers)} layers, {network.n_weights:,} int8 weights with one scale per channel,",
-        f"  {network.macs:,} MACs per image, input {network.preprocessing.size} pixels square,",
+        f"  {network.macs:,} MACs per image, input {network.input.size} pixels square,",
         f"  embedding {network.embedding_size}",
         f"- file: {len(file):,} bytes, sha256 `{hashlib.sha256(file).hexdigest()}`",
         f"- digest of the network: `{network.digest}`",

@@ -13,6 +13,8 @@ from PIL import Image, ImageFilter
 
 from tinytrain.base.errors import UsageError
 from tinytrain.datasets.dataset import Dataset
+from tinytrain.episode.decode import fit
+from tinytrain.episode.image_size import Size, sides
 
 USUAL = (range(48), 60, 0)  # classes, images per class and seed of a domain that is opened by its name
 
@@ -37,8 +39,9 @@ def generated_dataset(
     range_ = f"{classes.start}-{classes.stop}-{classes.step}"
     name = domain if chosen == USUAL else f"{domain}-{range_}x{per_class}-{seed}"
 
-    def read(i: int, size: int) -> np.ndarray:
-        return generate(classes[i // per_class], i % per_class, seed, size)
+    def read(i: int, size: Size) -> np.ndarray:
+        image = generate(classes[i // per_class], i % per_class, seed, max(sides(size)))
+        return image if isinstance(size, int) else fit(image, size)
 
     return Dataset(
         name=name,

@@ -41,7 +41,7 @@ def run_job(job: Job) -> list[dict]:
             "start it again",
         )
     with one_thread():
-        episode = drawn(dataset, job, network.preprocessing.size)
+        episode = drawn(dataset, job, network.input.shape)
         return [job.identity(entry) | run_episode(network, episode, entry, job.seed) for entry in job.entries]
 
 
@@ -56,11 +56,11 @@ def _require_code(code: str) -> None:
         )
 
 
-def drawn(dataset: Dataset, job: Job, size: int) -> Episode:
+def drawn(dataset: Dataset, job: Job, shape: tuple[int, int, int]) -> Episode:
     """The episode of a job, its images decoded once for all policies. Raises InputError for a leak."""
     episode = job.sampler.draw(dataset, job.seed)
     require_apart(dataset, episode)
-    return replace(episode, support=episode.support.held(size), query=episode.query.held(size))
+    return replace(episode, support=episode.support.held(shape), query=episode.query.held(shape))
 
 
 def run_episode(network: Network, episode: Episode, entry: Entry, seed: int) -> dict:

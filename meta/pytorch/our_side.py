@@ -31,11 +31,11 @@ MICRO = (1, 5, COUNT)
 def support_episode(network: Network) -> Episode:
     """A 5-way 5-shot episode of the generated domain without queries, its images held in memory."""
     drawn = sample_episode(open_dataset("signs"), WAY, SHOTS, 0, seed=0)
-    return replace(drawn, support=drawn.support.held(network.preprocessing.size))
+    return replace(drawn, support=drawn.support.held(network.input.shape))
 
 
 def images_of(network: Network, episode: Episode) -> np.ndarray:
-    return np.stack([episode.support.read(i, network.preprocessing.size) for i in range(COUNT)])
+    return np.stack([episode.support.image(i, network.input.shape) for i in range(COUNT)])
 
 
 def everything(network: Network) -> Recipe:
@@ -54,10 +54,13 @@ class Whole:
         recipe, task = everything(network), TaskShape(COUNT, WAY)
         bank = SegmentBank(network, recipe, WIDE_BANDS[0])  # no limit of bytes here, as for PyTorch
         self.program = compile_training(network, recipe, resources, task, bank)
-        size, read = network.preprocessing.size, episode.support.read
+        spec, image = network.input, episode.support.image
         self.trainer = Trainer(
             self.program, Arena(self.program.nbytes), WorkingCopy(network), kernels.load(),
-            Source(lambda i: read(i, size), augmentation_of(episode, size, 0), episode.support.labels), lanes,
+            Source(
+                lambda i: image(i, spec.shape), augmentation_of(episode, spec.size, 0), episode.support.labels
+            ),
+            lanes,
         )  # fmt: skip
         self.trainer.start()
         self.items = [(0, i) for i in range(COUNT)]

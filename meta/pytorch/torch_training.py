@@ -131,14 +131,14 @@ class Task:
         self.network, self.fit, self.images = network, fit, images
         self.labels, self.may_flip = episode.support.labels, episode.may_flip
         self.slots = slots(network, fit.recipe)
-        augmentation = augmentation_of(episode, network.preprocessing.size, 0)
+        augmentation = augmentation_of(episode, network.input.size, 0)
         images_of_view = range(len(self.labels))
         self.draws = [[augmentation(v, i) for i in images_of_view] for v in range(1, fit.resources.sets)]
         self.schedule = schedule_of(fit, self.labels)
 
     def plainly(self, memory_format: str) -> dict[str, float]:
         """The adaptation as people write it; its parts are not told apart."""
-        rng, size = np.random.default_rng(0), self.network.preprocessing.size
+        rng, size = np.random.default_rng(0), self.network.input.size
         recipe = self.fit.recipe
         twin = TorchNetwork(self.network, memory_format)
         adapt_plainly(

@@ -48,8 +48,9 @@ class TorchNetwork:
 
     def inputs(self, values: torch.Tensor) -> torch.Tensor:
         """Grey levels 0..255 (n, 3, size, size), any dtype, as the first layer wants them."""
-        contract = self.network.preprocessing
-        x = (values.float() - contract.mean) * contract.scale
+        contract = self.network.input
+        mean, scale = (torch.tensor(numbers).view(-1, 1, 1) for numbers in (contract.mean, contract.scale))
+        x = (values.float() - mean) * scale
         return x.contiguous(memory_format=self.format)
 
     def layers(self, x: torch.Tensor, first: int, last: int) -> torch.Tensor:

@@ -65,5 +65,5 @@ def gain_of(network: Network, part: Part, episode: Episode, seed: int, lanes: in
 def draw_episode(dataset: Dataset, draw: Draw, network: Network, k: int) -> Episode:
     """Episode k, whose images are decoded once for all parts. Raises InputError."""
     episode = sample_episode(dataset, draw.way, draw.shots, draw.queries, draw.seed, k)
-    size = network.preprocessing.size
-    return replace(episode, support=episode.support.held(size), query=episode.query.held(size))
+    shape = network.input.shape
+    return replace(episode, support=episode.support.held(shape), query=episode.query.held(shape))

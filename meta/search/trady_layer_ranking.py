@@ -45,12 +45,14 @@ def layer_ranks(network: Network, episode: Episode, seed: int = 0) -> np.ndarray
     """RGN of every layer for one episode, at the network's own weights."""
     updates = tuple(Update(i, all_channels(network, i)) for i in range(len(network.layers)))
     recipe = Recipe("rank", updates, ((1.0, 1.0),) * len(updates), "sgd", "both", head="cosine")
-    labels, size = episode.support.labels, network.preprocessing.size
+    labels, spec = episode.support.labels, network.input
     task = TaskShape(len(labels), episode.n_way)
     program = compile_training(network, recipe, Resources(0, 1, 1, len(labels), len(labels)), task)
     trainer = Trainer(
         program, Arena(program.nbytes), WorkingCopy(network), kernel_table.load(),
-        Source(lambda i: episode.support.read(i, size), augmentation_of(episode, size, seed), labels),
+        Source(
+            lambda i: episode.support.image(i, spec.shape), augmentation_of(episode, spec.size, seed), labels
+        ),
     )  # fmt: skip
     trainer.start()
     images = range(len(labels))

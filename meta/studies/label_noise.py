@@ -85,9 +85,9 @@ def run_noise(network, dataset, args, rate: float, index: int) -> dict:
     rng = rng_for(args.seed, "wrong labels", dataset.name, args.pattern, str(rate), index)
     labels = wrong_labels(episode.support.labels, args.way, rate, args.pattern, rng)
     wrong = np.flatnonzero(labels != episode.support.labels)
-    size = network.preprocessing.size
-    support = replace(episode.support.held(size), labels=labels)
-    episode = replace(episode, support=support, query=episode.query.held(size))
+    shape = network.input.shape
+    support = replace(episode.support.held(shape), labels=labels)
+    episode = replace(episode, support=support, query=episode.query.held(shape))
     facts = adapt(network, episode, Budget(parse_bytes(args.budget)), args.policy, index, lanes=1).to_json()
     guard, a = facts["guard"], facts["accuracy"]
     suspects = [s["index"] for s in guard["suspects"]]
@@ -108,7 +108,7 @@ def run_noise(network, dataset, args, rate: float, index: int) -> dict:
 def run_outlier(network, dataset, args, kind: str, index: int) -> dict:
     """Whether one wrong image is among the suspects, and at which place of the list."""
     episode, planted = with_outlier(dataset, args, kind, index)
-    episode = replace(episode, support=episode.support.held(network.preprocessing.size))
+    episode = replace(episode, support=episode.support.held(network.input.shape))
     report = adapt(network, episode, Budget(parse_bytes(args.budget)), "none", index, lanes=1)
     found = [s.index for s in report.guard.suspects]
     place = found.index(planted) if planted in found else None

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.network.network import Layer, Network, Preprocessing
+from tinytrain.network.network import InputSpec, Layer, Network
 
 
 def architecture(size: int, stem: int, blocks) -> tuple[Layer, ...]:
@@ -61,7 +61,7 @@ def initial_network(seed: int, images: np.ndarray, layers: tuple[Layer, ...], sp
     last layer of a residual block starts at half that size. `spreads` maps last layers of blocks to
     the mean and standard deviation (channels,) that the output of the block shall start with instead.
     """
-    contract = Preprocessing(size=images.shape[1])
+    contract = InputSpec(images.shape[1:])
     x = skip = (images.astype(np.float32) - np.float32(contract.mean)) * np.float32(contract.scale)
     weights, biases = [], []
     for i, layer in enumerate(layers):

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from tinytrain import kernels as kernel_table
+from tinytrain.base.errors import InputError
 from tinytrain.kernels.dispatch.native_calls import stretched
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -39,12 +40,21 @@ class Whole:
     outputs (n, height, width, channels) are handed out beside the embeddings, and a loss may act on them.
     With `apart`, training cuts the network behind each of them: every part but the first computes from
     an input that is handed in, and no gradient goes from one part to another.
+
+    Raises InputError ``network-input`` for a network of anything but square RGB images, which sources give.
     """
 
     def __init__(
         self, network: Network, capacity: int, micro: int = 5, lanes: int = 1, trained: bool = True,
         inner: tuple[int, ...] = (), apart: bool = False,
     ):  # fmt: skip
+        height, width, channels = network.input.shape
+        if (height, channels) != (width, 3):
+            raise InputError(
+                "network-input",
+                f"{network.name} takes images of {height} x {width} x {channels}; only networks of square RGB"
+                " images are trained from the first layer on, take another",
+            )
         self.network, self.micro, self.inner = network, micro, inner
         layers = network.layers if trained else ()
         updates = tuple(Update(i, tuple(range(layer.cout)), bias=True) for i, layer in enumerate(layers))
@@ -301,4 +311,4 @@ def network_of(network: Network, slots: tuple[Slot, ...], values: np.ndarray, na
     }
     n = range(len(network.layers))
     weights, biases = (tuple(arrays[i, part] for i in n) for part in ("weight", "bias"))
-    return Network(name, network.layers, weights, (None,) * len(n), biases, network.preprocessing)
+    return Network(name, network.layers, weights, (None,) * len(n), biases, network.input)

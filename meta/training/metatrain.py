@@ -50,7 +50,7 @@ class MetaTask(Task):
             self.start.close()
 
     def batch(self, number: int) -> Batch:
-        r, size = self.recipe, self.network.preprocessing.size
+        r, size = self.recipe, self.network.input.size
         return episode_batch(self.sources, r.episode, r.augmentation, size, r.seed, number)
 
     def step(self, values: np.ndarray, batch: Batch) -> tuple[float, float, np.ndarray]:

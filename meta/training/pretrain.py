@@ -84,7 +84,7 @@ class Teacher:
         self, network: Network, recipe: PretrainRecipe, sources: list[Source], lanes: int = 1,
         inner: tuple[int, ...] = (),
     ):  # fmt: skip
-        self.size = network.preprocessing.size
+        self.size = network.input.size
         self.whole = Whole(network, recipe.batch, lanes=lanes, trained=False, inner=inner)
         embeddings, *found = self.whole.outputs(self._fitted(sample_batch(recipe, sources, CENTRED, 1)))
         self.mean = embeddings.mean(axis=0) if recipe.centre else np.float32(0)
@@ -147,7 +147,7 @@ class PretrainTask(Task):
         return (number, apart) if number < apart else (number - apart, self.recipe.steps - apart)
 
     def batch(self, number: int) -> Batch:
-        r, size = self.recipe, self.network.preprocessing.size
+        r, size = self.recipe, self.network.input.size
         return mixed_batch(self.sources, self.firsts, r.augmentation, size, r.batch, r.seed, number)
 
     def step(self, values: np.ndarray, batch: Batch) -> tuple[float, float, np.ndarray]:

@@ -85,7 +85,7 @@ def test_the_list_says_what_there_is(capsys, cache, made):
 def test_the_table_tells_the_truth_about_the_shipped_backbone():
     network = load_backbone(zoo.SHIPPED.name)
     assert zoo.SHIPPED.path == DEFAULT_BACKBONE and network.name == zoo.SHIPPED.name
-    assert (network.macs, network.preprocessing.size) == (zoo.SHIPPED.macs, zoo.SHIPPED.size)
+    assert (network.macs, network.input.size) == (zoo.SHIPPED.macs, zoo.SHIPPED.size)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -97,7 +97,7 @@ def test_the_published_files_are_fetched_imported_and_used_by_name(name, server,
     assert (code, err) == (0, "") and f"use it with --backbone {name}" in out
     network = load_network(cache / f"{name}.safetensors")
     assert network.digest == load_backbone(upstream).digest and network.name == name
-    assert (network.macs, network.preprocessing.size, len(data)) == (row.macs, row.size, row.download)
+    assert (network.macs, network.input.size, len(data)) == (row.macs, row.size, row.download)
     assert main(["info", name, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["digest"] == network.digest
     assert server.asked == [f"/models/{name}.pkl"] and kept(cache) == [f"{name}.safetensors"]

@@ -12,6 +12,7 @@ from tinytrain.base.extras import install
 from tinytrain.cli.commands.import_checkpoint import number
 from tinytrain.cli.main import main
 from tinytrain.network.file import load_network
+from tinytrain.network.input_spec import InputSpec
 
 
 def tt(*arguments) -> int:
@@ -53,6 +54,10 @@ def test_what_is_no_number_is_a_usage_error(text):
     [
         ("a.pkl", ["--mean", "0"], "--mean goes with .onnx files"),
         ("a.onnx", ["--scale", "0"], "it must be above 0"),
+        ("a.onnx", ["--scale", "1,1,0"], "--scale is 0.0; it must be above 0"),
+        ("a.onnx", ["--std", "1,-2,3"], "--std is -2.0; it must be above 0"),
+        ("a.onnx", ["--std", "2", "--scale", "0.5"], "give --scale or --std, not both"),
+        ("a.onnx", ["--mean", "1,,2"], "write for example"),
         ("a.onnx", ["--size", "-1"], "no whole number of at least 1"),
     ],
 )
@@ -68,13 +73,29 @@ def test_the_import_says_what_it_did_and_the_network_adapts(model, tmp_path, cap
     assert "13 layers, 2,286 weights" in said and "weights are float32" in said
     assert "dropped the classifier: Gemm gemm40" in said
     network = load_network(out)
-    assert (network.name, network.preprocessing.size) == ("mine", 16)
-    assert (network.preprocessing.mean, network.preprocessing.scale) == (0.0, 1 / 255)
+    assert network.name == "mine"
+    assert network.input == InputSpec((16, 16, 3), mean=0.0, scale=1 / 255)
     photos = write_images(tmp_path / "photos", count=4)
     assert (
         tt("adapt", photos, "--backbone", out, "--out", tmp_path / "d.safetensors", "--force", "--json") == 0
     )
     assert json.loads(capsys.readouterr().out)["backbone_digest"] == network.digest
+
+
+def test_a_number_for_each_channel_is_kept_and_shown(model, tmp_path, capsys):
+    out = tmp_path / "net.safetensors"
+    given = ["--mean", "123.675,116.28,103.53", "--std", "58.395,57.12,57.375"]
+    assert tt("import", model, "-o", out, "--size", 16, *given) == 0
+    mean, std = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
+    assert load_network(out).input == InputSpec((16, 16, 3), mean=mean, scale=tuple(1 / x for x in std))
+    capsys.readouterr()
+    assert tt("info", out, "--json") == 0
+    shown = json.loads(capsys.readouterr().out)["preprocessing"]
+    assert shown["mean"] == [123.675, 116.28, 103.53] and shown["shape"] == [16, 16, 3]
+    assert tt("info", out) == 0
+    assert "mean 123.675, 116.28, 103.53; scale 0.0171248, 0.017507, 0.0174292" in capsys.readouterr().out
+    assert tt("import", model, "-o", out, "--size", 16, "--mean", "1,2") == 3
+    assert "a number for each of 3 channels" in capsys.readouterr().err
 
 
 def test_json_has_what_the_text_says(model, tmp_path, capsys):

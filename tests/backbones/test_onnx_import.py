@@ -12,11 +12,12 @@ from oracle import Oracle  # noqa: E402
 from tinytrain.backbones.onnx.check import as_input, embeddings, largest_difference, random_images  # noqa: E402
 from tinytrain.backbones.onnx.convert import import_onnx  # noqa: E402
 from tinytrain.base.errors import InputError  # noqa: E402
+from tinytrain.network.input_spec import InputSpec  # noqa: E402
 
 
-def evaluated(model, network, images) -> np.ndarray:
+def evaluated(model, fed, images) -> np.ndarray:
     """Embeddings by the evaluator of the onnx package, one image at a time."""
-    evaluator, inputs = ReferenceEvaluator(model), as_input(network, images)
+    evaluator, inputs = ReferenceEvaluator(model), as_input(fed, images)
     batch = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value or 1
     rows = [evaluator.run(None, {"x": np.repeat(row[None], batch, axis=0)})[0][0].ravel() for row in inputs]
     return np.stack(rows)
@@ -43,8 +44,8 @@ def test_embeddings_are_those_of_the_model(tmp_path, ending):
     m, x = mobile(opset=opset)
     model = m.model(end(m, x))
     imported = import_onnx(save(model, tmp_path))
-    images = random_images(SIZE)
-    expected = evaluated(model, imported.network, images)
+    images = random_images((SIZE, SIZE, 3))
+    expected = evaluated(model, imported.fed, images)
     assert expected.shape == (len(images), 16) and abs(expected).max() > 0.1
     assert largest_difference(embeddings(imported.network, images), expected) < 1e-5
     assert imported.dropped == ()
@@ -64,12 +65,83 @@ def test_the_float64_oracle_agrees_with_the_model_too(tmp_path):
     m, x = mobile(seed=3)
     model = m.model(m.node("GlobalAveragePool", x))
     network = import_onnx(save(model, tmp_path), mean=100, scale=0.01).network
-    images = random_images(SIZE)
-    expected = evaluated(model, network, images)
+    images = random_images((SIZE, SIZE, 3))
+    expected = evaluated(model, network.input, images)
     assert largest_difference(Oracle(network).forward(images).embeddings, expected) < 1e-5
 
 
-def test_layers_blocks_and_preprocessing_are_recognised(tmp_path):
+MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)  # ImageNet's, of 0..255
+
+
+def by(m, op, x, *numbers, divisor=1):
+    """A node that does `op` to `x` and a constant: a number, or one for each channel."""
+    array = np.array(numbers, np.float32) / np.float32(divisor)
+    return m.node(op, x, m.constant(array.reshape(-1, 1, 1) if len(array) > 1 else array))
+
+
+# What stands before the first convolution, and the mean and 1 / scale that it comes to behind v / 255.
+NORMALISED = {
+    "mean and deviation": (
+        lambda m, x: by(m, "Div", by(m, "Sub", x, *MEAN, divisor=255), *STD, divisor=255),
+        MEAN, STD,
+    ),
+    "gain and offset, a constant first": (
+        lambda m, x: m.node(
+            "Add", m.constant(np.float32([[[-2]], [[-1]], [[1]]])), by(m, "Mul", x, 4, 5, 6)
+        ),
+        (127.5, 51, -42.5), (255 / 4, 51, 42.5),
+    ),
+    "one number for all": (
+        lambda m, x: by(m, "Mul", m.node("Sub", x, m.constant(np.float32(0.5))), 2),
+        (127.5,) * 3, (127.5,) * 3,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NORMALISED)
+def test_what_a_model_does_to_its_image_first_becomes_the_input_of_the_network(tmp_path, name):
+    make, mean, std = NORMALISED[name]
+    m = Maker(seed=4)
+    x = m.conv_norm_relu6(make(m, "x"), 3, 8, kernel=3, stride=2)
+    model = m.model(m.node("GlobalAveragePool", m.block(x, 8, 12, 8, residual=True)))
+    imported = import_onnx(save(model, tmp_path), mean=0, scale=1 / 255)
+    spec = imported.network.input
+    np.testing.assert_allclose(spec.mean, mean, rtol=1e-5)
+    np.testing.assert_allclose(1 / np.array(spec.scale), std, rtol=1e-5)
+    images = random_images(spec.shape)
+    expected = evaluated(model, imported.fed, images)
+    assert largest_difference(embeddings(imported.network, images), expected) < 1e-4
+    assert largest_difference(Oracle(imported.network).forward(images).embeddings, expected) < 1e-4
+
+
+def test_a_mean_and_scale_for_each_channel_can_be_given(tmp_path):
+    m, x = mobile(seed=5)
+    model = m.model(m.node("GlobalAveragePool", x))
+    network = import_onnx(save(model, tmp_path), MEAN, tuple(1 / x for x in STD)).network
+    assert (network.input.mean, network.input.scale) == (MEAN, tuple(1 / x for x in STD))
+    images = random_images(network.input.shape)
+    pixels = (images - np.array(MEAN)) / np.array(STD)
+    rows = [
+        ReferenceEvaluator(model).run(None, {"x": p.transpose(2, 0, 1)[None].astype("f")})[0].ravel()
+        for p in pixels
+    ]
+    assert largest_difference(embeddings(network, images), np.stack(rows)) < 1e-4
+
+
+@pytest.mark.parametrize("hw", [(SIZE, SIZE), (20, 13), (13, 20)])
+def test_a_model_of_one_channel_and_of_any_form_is_imported(tmp_path, hw):
+    m = Maker(seed=6)
+    x = m.conv_norm_relu6(m.node("Sub", "x", m.constant(np.ones((1, 1, 1, 1), np.float32))), 1, 8, kernel=3)
+    model = m.model(m.node("GlobalAveragePool", m.block(x, 8, 12, 8)), (1, 1, *hw))
+    imported = import_onnx(save(model, tmp_path), mean=96, scale=0.025)
+    assert imported.network.input.shape == (*hw, 1)
+    assert imported.network.input.mean == (136.0,)
+    images = random_images((*hw, 1))
+    expected = evaluated(model, imported.fed, images)
+    assert largest_difference(embeddings(imported.network, images), expected) < 1e-4
+
+
+def test_layers_blocks_and_input_are_recognised(tmp_path):
     m, x = mobile()
     network = import_onnx(save(m.model(m.classifier(x, 16)), tmp_path, "mine.onnx")).network
     assert [layer.name for layer in network.layers] == [
@@ -83,8 +155,7 @@ def test_layers_blocks_and_preprocessing_are_recognised(tmp_path):
     assert [layer.stride for layer in network.layers].count(2) == 2
     assert network.name == "mine" and network.scales == (None,) * 13
     assert {weight.dtype for weight in network.weights} == {np.dtype("f4")}
-    preprocessing = network.preprocessing
-    assert (preprocessing.size, preprocessing.mean, preprocessing.scale) == (SIZE, 127.5, 1 / 127.5)
+    assert network.input == InputSpec((SIZE, SIZE, 3), mean=127.5, scale=1 / 127.5)
 
 
 def test_a_network_without_linear_bottlenecks_has_a_block_per_depthwise_and_pointwise_pair(tmp_path):
@@ -124,11 +195,13 @@ def test_identities_shared_weights_and_constant_nodes_change_nothing(tmp_path):
     assert import_onnx(save(m.model(output), tmp_path)).network.digest == expected.digest
 
 
-@pytest.mark.parametrize("shape", [("n", 3, SIZE, SIZE), (4, 3, SIZE, SIZE), (None, None, "h", "w")])
+@pytest.mark.parametrize(
+    "shape", [("n", 3, SIZE, SIZE), (4, 3, SIZE, SIZE), (None, None, "h", "w"), (1, 3, "h", SIZE)]
+)
 def test_a_batch_or_size_that_is_left_open_is_no_obstacle(tmp_path, shape):
     m, x = mobile()
     path = save(m.model(m.classifier(x, 16), shape), tmp_path)
-    assert import_onnx(path, size=SIZE).network.preprocessing.size == SIZE
+    assert import_onnx(path, size=SIZE).network.input.shape == (SIZE, SIZE, 3)
 
 
 @pytest.mark.parametrize(
@@ -146,8 +219,8 @@ def test_automatic_padding_counts_where_it_is_symmetric(tmp_path, side, stride, 
             import_onnx(path)
         return
     network = import_onnx(path).network
-    images = random_images(side)
-    expected = evaluated(model, network, images)
+    images = random_images((side, side, 3))
+    expected = evaluated(model, network.input, images)
     assert largest_difference(embeddings(network, images), expected) < 1e-5
 
 

@@ -109,6 +109,26 @@ FEATURES = {
     "a constant added": (
         lambda m: m.node("Add", stem(m), m.constant(np.ones(1, np.float32))), "it adds a constant",
     ),
+    "a normalisation by another shape": (
+        lambda m: m.conv(m.node("Sub", "x", m.constant(np.ones(3, np.float32))), 3, 8),
+        "not a number or (3, 1, 1)",
+    ),
+    "a normalisation that mirrors": (
+        lambda m: m.conv(m.node("Mul", "x", m.constant(-np.ones(1, np.float32))), 3, 8), "is not above 0",
+    ),
+    "a constant minus the image": (
+        lambda m: m.conv(m.node("Sub", m.constant(np.ones(1, np.float32)), "x"), 3, 8),
+        "input 0 is not computed",
+    ),
+    "a normalisation of a part": (
+        lambda m: m.node(
+            "Add", m.conv("x", 3, 8), m.conv(m.node("Mul", "x", m.constant(np.float32(2))), 3, 8)
+        ),
+        "the graph branches before it",
+    ),
+    "a factor behind the first convolution": (
+        lambda m: m.node("Mul", stem(m), m.constant(np.float32(2))), "it follows a ReLU6",
+    ),
     "a raw convolution used twice": (raw_and_normed, "the graph branches before it"),
     "normalisation after the activation": (frozen_norm, "(batchnormalization3): it follows a ReLU6"),
     "negative variance": (negative_variance, "a variance is not above 0"),
@@ -188,10 +208,9 @@ FILES = {
     "two inputs": (lambda m: m.graph.input.append(helper.make_tensor_value_info("y", 1, (1,))),
                    "onnx-input", "2 inputs; supported is one"),
     "rows first": (reshaped(1, SIZE, SIZE, 3), "onnx-input", "has shape (1, 12, 12, 3)"),
-    "one channel": (reshaped(1, 1, SIZE, SIZE), "onnx-input", "(batch, 3, rows, columns)"),
+    "two channels": (reshaped(1, 2, SIZE, SIZE), "onnx-input", "(batch, 3 or 1, rows, columns)"),
     "three axes": (reshaped(3, SIZE, SIZE), "onnx-input", "has shape (3, 12, 12)"),
     "half precision": (reshaped(1, 3, SIZE, SIZE, kind=TensorProto.FLOAT16), "onnx-input", "is float32"),
-    "not square": (reshaped(1, 3, SIZE, 16), "onnx-size", "images of 12 x 16; supported are squares"),
     "an open size": (reshaped(1, 3, None, None), "onnx-size", "give --size PIXELS"),
     "an operation from elsewhere": (
         lambda m: setattr(m.graph.node[0], "domain", "mine"), "onnx-unsupported", "mine.Conv (conv0)",

@@ -4,6 +4,7 @@ import hashlib
 
 import numpy as np
 import pytest
+from published import published_file
 
 from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.backbones.load import load_backbone
@@ -11,6 +12,7 @@ from tinytrain.datasets import DOMAINS, open_dataset, sample_episode
 from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.episode import run_episode
 from tinytrain.meta.training.recipe import load_recipe
+from tinytrain.network.file import encode_network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.runtime.predict import Predictor
 
@@ -25,11 +27,31 @@ def shipped():
 def test_the_file_is_small_and_int8_and_is_what_the_table_says(shipped):
     assert SHIPPED.path.stat().st_size <= 1_000_000
     assert {w.dtype for w in shipped.weights} == {np.dtype(np.int8)}
-    assert (shipped.name, shipped.macs, shipped.preprocessing.size) == (
+    assert (shipped.name, shipped.macs, shipped.input.size) == (
         SHIPPED.name,
         SHIPPED.macs,
         SHIPPED.size,
     )
+
+
+# Deltas that were published are bound to these: what a network is called by never changes.
+DIGESTS = {
+    SHIPPED.name: "a56cd2b21398821e2f463244028273a2bb7f53f5c732a6e9936a1161fdfc20e0",
+    "mcunet-5fps": "bd820f55c4246c68973ebcbc256acce445fa23170a22aed3f41c3309afa99061",
+    "mbv2-w0.35": "4c36786faf264c8657aeac6977a3768b7a600aab4871e713f7fca4370abe351a",
+    "proxyless-w0.3": "32cd25ea9a93b5b5c4c409269a2141b4348e75e50c62dc55f3333c8ead0533c9",
+}
+
+
+@pytest.mark.parametrize("name", DIGESTS)
+def test_the_digest_of_a_published_network_never_changes(name):
+    network = load_backbone(name if name == SHIPPED.name else published_file(name))
+    assert network.digest == DIGESTS[name]
+
+
+def test_the_shipped_network_is_written_to_the_same_bytes_as_ever(shipped):
+    written = "175887f03e371d25566395ac46463a9f6dacd424821f58c129357f2b9b44372f"
+    assert hashlib.sha256(encode_network(shipped)).hexdigest() == written
 
 
 def test_the_model_card_belongs_to_the_file(shipped):

@@ -34,7 +34,7 @@ def test_a_checkpoint_becomes_layers_in_order(protocol):
     assert [layer.block for layer in network.layers] == [0, 1, 1, 1]
     assert [layer.relu6 for layer in network.layers] == [True, True, True, False]
     assert [layer.residual for layer in network.layers] == [False, False, False, True]
-    assert (network.name, network.preprocessing.size) == ("toy", 8)
+    assert (network.name, network.input.size) == ("toy", 8)
 
 
 def test_weights_are_rows_of_kernel_and_input_and_columns_of_output():

@@ -289,13 +289,13 @@ def test_images_are_decoded_once_and_broken_ones_left_out_however_many_there_are
         return images.read(i, size)
 
     source = type(images)(images.labels, images.names, read)
-    held, broken = common.hold(source, 8, lambda *_: None)
+    held, broken = common.hold(source, (8, 8, 3), lambda *_: None)
     assert held.labels.tolist() == [0, 1] and list(broken.values()) == [
         "picture-broken: 'x.png' cannot be decoded"
     ]
     assert (held.read(1, 8) == images.read(2, 8)).all() and reads == [0, 1, 2]
     monkeypatch.setattr(common, "HELD_BYTES", 100)
-    left, found = common.hold(source, 8, lambda *_: None)
+    left, found = common.hold(source, (8, 8, 3), lambda *_: None)
     assert found == broken and left.labels.tolist() == [0, 1]
     assert (left.read(1, 8) == images.read(2, 8)).all() and reads == [0, 1, 2, 0, 1, 2, 2], "and not kept"
 

@@ -77,6 +77,23 @@ def test_the_usual_ranges_turn_nothing_and_further_ones_draw_the_same_flips_and_
 
 
 @BACKENDS
+@pytest.mark.parametrize("turn", [(1.0, 0.0), (0.9, 0.3)])
+def test_an_image_of_one_channel_becomes_what_the_same_image_in_grey_rgb_becomes(backend, turn):
+    grey = np.ascontiguousarray(gradient_image()[:-4, :, :1])
+    looks = {"brightness": 11.0, "saturation": 0.6, "contrast": 1.2, "cosine": turn[0], "sine": turn[1]}
+    for flip in (False, True):
+        augmentation = Augmentation(flip, 3, -5, **looks)
+        one, three = shown(augmentation, backend, grey), shown(augmentation, backend, np.repeat(grey, 3, 2))
+        assert one.shape == grey.shape and len(np.unique(one)) > 20
+        np.testing.assert_allclose(three, np.repeat(one.astype(int), 3, 2), atol=1)
+
+
+def test_an_image_that_is_not_square_moves_by_an_eighth_of_each_side():
+    found = [draw(rng_for(0, "draws", i), (16, 64), True) for i in range(500)]
+    assert (max(a.down for a in found), max(a.right for a in found)) == (2, 8)
+
+
+@BACKENDS
 def test_a_turn_by_a_right_angle_is_that_of_the_array(backend):
     inside = slice(1, SIZE - 1)  # of the outermost pixels one side lies beyond what can be blended
     np.testing.assert_array_equal(

@@ -88,6 +88,27 @@ STORED = {
 }
 
 
+@pytest.mark.parametrize("orientation", [1, *STORED])
+@pytest.mark.parametrize(
+    ("stored", "kept"), [((60, 60), (20, 60)), ((90, 60), (90, 30)), ((20, 90), (20, 60))]
+)
+def test_what_is_not_square_covers_the_centre_and_is_turned_last(orientation, stored, kept):
+    """`kept` are the numbers of rows and columns in the middle that remain."""
+    upright = scene(*stored[::-1])
+    size = (20, 60) if kept[1] > kept[0] else (60, 20)
+    top, left = ((whole - part) // 2 for whole, part in zip(stored, kept, strict=True))
+    centre = Image.fromarray(upright[top : top + kept[0], left : left + kept[1]])
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    turned = np.ascontiguousarray(STORED.get(orientation, lambda up: up)(upright))
+    got = load_image(encoded(Image.fromarray(turned), "PNG", exif=exif), size)
+    assert got.shape == (*size, 3)
+    want = np.asarray(centre.resize(size[::-1], Image.Resampling.BILINEAR), int)
+    assert np.abs(got - want)[2:-2, 2:-2].max() <= 3
+    if orientation == 1:
+        assert np.array_equal(got, fit(upright, size))
+
+
 @pytest.mark.parametrize("orientation", STORED)
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 def test_exif_rotation_is_undone(orientation, kind):

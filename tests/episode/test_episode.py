@@ -113,3 +113,18 @@ def test_held_images_are_decoded_once_each_and_another_size_of_them_is_refused()
     assert held.labels is some.labels and held.names is some.names
     with pytest.raises(InputError, match="it must be 8 x 8"):
         held.image(0, 8)
+
+
+def test_colours_become_grey_where_one_channel_is_asked_for_and_nothing_else_is_changed():
+    red = replace(images(0, 1), read=lambda i, size: np.full((*size, 3), (255, 0, 0), np.uint8))
+    assert red.image(0, (4, 6, 3)).shape == (4, 6, 3)
+    grey = red.image(0, (4, 6, 1))
+    assert grey.shape == (4, 6, 1) and set(grey.ravel().tolist()) == {76}  # 0.299 of it
+    assert red.held((4, 6, 1)).image(1, (4, 6, 1)).tolist() == grey.tolist()
+    plane = replace(red, read=lambda i, size: np.full((size, size, 1), 7, np.uint8))
+    assert plane.image(0, (4, 4, 1)).tolist() == np.full((4, 4, 1), 7).tolist()
+    with pytest.raises(InputError, match="image p0 is 4 x 4 x 1 uint8; it must be 4 x 4 x 3 uint8"):
+        plane.image(0, 4)
+    floats = replace(red, read=lambda i, size: np.zeros((size, size, 3), np.float32))
+    with pytest.raises(InputError, match="4 x 4 x 3 float32; it must be 4 x 4 x 1 uint8"):
+        floats.image(0, (4, 4, 1))

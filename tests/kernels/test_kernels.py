@@ -26,11 +26,15 @@ def same_as_twin(compiled, name, outputs, *inputs, rtol=1e-5, atol=1e-5):
     return got
 
 
-def test_unfold_of_every_band_agrees_with_its_twin(compiled):
-    image = rng("unfold").integers(0, 256, (9, 8, 3)).astype(np.uint8)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_unfold_of_every_band_agrees_with_its_twin(compiled, channels):
+    image = rng("unfold").integers(0, 256, (9, 8, channels)).astype(np.uint8)
+    mean, scale = (np.tile(np.float32(v[:channels]), 3) for v in ((124, 116, 104), (0.017, 0.018, 0.016)))
     for first, rows in ((0, 5), (0, 2), (2, 2), (4, 1)):
-        y = np.full((rows, 4, 27), np.nan, np.float32)
-        same_as_twin(compiled, "unfold", [y], image, 3, 2, first, np.float32(127.5), np.float32(1 / 127.5))
+        y = np.full((rows, 4, 9 * channels), np.nan, np.float32)
+        (y,) = same_as_twin(compiled, "unfold", [y], image, 3, 2, first, mean, scale)
+        middle = (image[2 * first] - mean[:channels]) * scale[:channels]  # what the middle taps read
+        np.testing.assert_allclose(y[0, :, 4 * channels : 5 * channels], middle[::2], rtol=1e-6)
 
 
 @pytest.mark.parametrize("rows,columns", [(1, 1), (7, 5), (16, 24), (3, 40)])

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from published import published_file
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import InputError, StorageError
 from tinytrain.network.file import decode, decode_network, encode, encode_network, load_network, save_network
-from tinytrain.network.network import Layer, Network, Preprocessing
+from tinytrain.network.network import InputSpec, Layer, Network
 
 
 def make_network(name="toy", floats=False) -> Network:
@@ -25,7 +26,7 @@ def make_network(name="toy", floats=False) -> Network:
     biases = [rng.normal(size=layer.cout).astype(np.float32) for layer in layers]
     if floats:
         weights, scales = [w * s for w, s in zip(weights, scales, strict=True)], [None, None]
-    return Network(name, layers, tuple(weights), tuple(scales), tuple(biases), Preprocessing(size=8))
+    return Network(name, layers, tuple(weights), tuple(scales), tuple(biases), InputSpec((8, 8, 3)))
 
 
 def test_every_truncation_of_a_file_is_refused():
@@ -40,7 +41,7 @@ def test_a_network_survives_the_file(tmp_path, floats):
     network = make_network(floats=floats)
     save_network(network, tmp_path / "a.safetensors")
     again = load_network(tmp_path / "a.safetensors")
-    assert (again.name, again.layers, again.preprocessing) == ("toy", network.layers, network.preprocessing)
+    assert (again.name, again.layers, again.input) == ("toy", network.layers, network.input)
     assert again.digest == network.digest
     for part in ("weights", "scales", "biases"):
         for ours, theirs in zip(getattr(network, part), getattr(again, part), strict=True):
@@ -74,14 +75,14 @@ def test_a_flipped_byte_that_no_digest_covers_is_refused():
         decode(data.replace(b'"name":"toy"', b'"name":"tox"'))
 
 
-def edited(change) -> bytes:
-    """The file of the toy network after `change(tensors, metadata, topology)`."""
-    tensors, metadata = decode(encode_network(make_network()))
+def edited(change, network=None) -> bytes:
+    """The file of a network (the toy) after `change(tensors, metadata, topology)`."""
+    tensors, metadata = decode(encode_network(network or make_network()))
     tensors = {name: array.copy() for name, array in tensors.items()}
     before = metadata["topology"]
     topology = json.loads(before)
     change(tensors, metadata, topology)
-    if topology != json.loads(before):
+    if json.dumps(topology) != json.dumps(json.loads(before)):  # 8.0 is not 8
         metadata["topology"] = json.dumps(topology)
     return encode(tensors, metadata)
 
@@ -101,12 +102,61 @@ def field(name: str, value, layer=1):
     return lambda tensors, metadata, topology: topology["layers"][layer].update({name: value})
 
 
+SPECS = (
+    InputSpec((8, 8, 3), mean=(1.0, 2.0, 3.0)),
+    InputSpec((8, 8, 3), scale=(0.5, 0.5, 0.25)),
+)
+
+
+def test_an_input_that_old_versions_do_not_know_is_a_file_that_they_refuse():
+    """Old versions refuse a schema that is not theirs; what they know is written as they wrote it."""
+    plain, (_, old) = make_network(), decode(encode_network(make_network()))
+    assert old["schema"] == "1"
+    row = '"preprocessing":{"size":8,"mean":127.5,"scale":0.00784313725490196,"resize":'
+    assert old["topology"].endswith(row + '"short-side-bilinear-centre-crop"}}')
+    for spec in SPECS:
+        network = replace(plain, input=spec)
+        data = encode_network(network)
+        assert decode(data)[1]["schema"] == "2" and network.digest != plain.digest
+        again = decode_network(*decode(data))
+        assert (again.input, again.digest) == (spec, network.digest)
+        assert encode_network(again) == data
+
+
+SECOND = [
+    ("network-schema", text("schema", "1.0")),
+    ("topology", text("schema", "1")),
+    ("topology", lambda t, m, topology: topology["preprocessing"].pop("dtype")),
+    *(
+        ("preprocessing", lambda t, m, topology, change=change: topology["preprocessing"].update(change))
+        for change in (
+            {"shape": [8, 8]}, {"shape": [8, 9, 3]}, {"shape": [8, 8, [3]]}, {"shape": 8}, {"shape": {}},
+            {"shape": [8, 8.0, 3]}, {"mean": 5.0}, {"mean": [1.0, 2.0]}, {"mean": [1.0, 2.0, 3]},
+            {"mean": [1.0, 2.0, "3"]}, {"scale": []}, {"scale": [1.0, 0.0, 1.0]}, {"scale": ["a", 1.0, 1.0]},
+            {"dtype": "float32"}, {"dtype": 5}, {"resize": []}, {"resize": "none"},
+        )
+    ),
+    ("digest", lambda t, m, topology: topology["preprocessing"].update(mean=[1.0, 2.0, 4.0])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "change"), SECOND)
+def test_each_broken_input_is_refused_by_its_own_name(code, change):
+    network = replace(make_network(), input=SPECS[0])
+    with pytest.raises(InputError) as caught:
+        decode_network(*decode(edited(change, network)), "net.safetensors")
+    assert caught.value.code == code and "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("code", "change"),
     [
         ("network-kind", lambda t, m, topology: m.clear()),
         ("network-kind", text("kind", "other")),
-        ("network-schema", text("schema", "2")),
+        ("network-schema", text("schema", "3")),
+        ("topology", text("schema", "2")),
+        ("topology", lambda t, m, topology: topology["preprocessing"].update(shape=[8, 8, 3])),
+        ("preprocessing", lambda t, m, topology: topology["preprocessing"].update(mean=[127.5] * 3)),
         ("network-metadata", lambda t, m, topology: m.pop("digest")),
         ("network-metadata", lambda t, m, topology: m.pop("topology")),
         ("network-metadata", text("extra", "1")),

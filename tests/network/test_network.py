@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tinytrain.base.errors import InputError
-from tinytrain.network.network import Layer, Network, Preprocessing
+from tinytrain.network.network import InputSpec, Layer, Network
 from tinytrain.network.validation import check_network
 
 LAYERS = (
@@ -24,7 +24,7 @@ def make_network(seed=0, **changes) -> Network:
         "weights": tuple(rng.integers(-127, 128, (x.fan_in, x.cout), dtype=np.int8) for x in LAYERS),
         "scales": tuple(rng.uniform(0.01, 0.02, x.cout).astype(np.float32) for x in LAYERS),
         "biases": tuple(rng.normal(size=x.cout).astype(np.float32) for x in LAYERS),
-        "preprocessing": Preprocessing(size=8),
+        "input": InputSpec((8, 8, 3)),
     }
     return Network(**{**parts, **changes})
 
@@ -85,7 +85,8 @@ def test_the_digest_never_changes_between_versions():
         lambda n: {"biases": changed(n.biases, 0, 9.0)},
         lambda n: {"layers": (*LAYERS[:2], replace(LAYERS[2], residual=False))},
         lambda n: {"layers": (*LAYERS[:2], replace(LAYERS[2], relu6=True))},
-        lambda n: {"preprocessing": Preprocessing(size=8, mean=127.0)},
+        lambda n: {"input": InputSpec((8, 8, 3), mean=127.0)},
+        lambda n: {"input": InputSpec((8, 8, 3), mean=(127.5, 127.5, 127.0))},
         lambda n: {"weights": tuple(map(n.float_weight, range(3))), "scales": (None,) * 3},
     ],
 )
@@ -131,17 +132,26 @@ def other(index: int, **changes) -> dict:
         (other(0, relu6=1), "layer-field", "relu6"),
         (other(0, out_hw=(5, 5)), "layer-size", "must be (4, 4)"),
         (other(2, cin=5), "layer-chain", "gives 4 x (4, 4)"),
-        (other(0, cin=4), "layer-chain", "an image has 3"),
+        (other(0, cin=4), "layer-chain", "an image has 1 or 3"),
         (other(0, block=1), "layer-block", "not 1"),
         (other(2, block=3), "layer-block", "not 3"),
         (other(2, block=-1), "layer-field", "block"),
         (other(1, residual=True), "layer-residual", "last layer"),
         (other(2, cout=5), "layer-residual", "cannot add"),
-        ({"preprocessing": Preprocessing(size=9)}, "preprocessing", "another size"),
-        ({"preprocessing": Preprocessing(size=8, mean=127)}, "preprocessing", "finite"),
-        ({"preprocessing": Preprocessing(size=8, mean=float("nan"))}, "preprocessing", "finite"),
-        ({"preprocessing": Preprocessing(size=8, scale=0.0)}, "preprocessing", "above 0"),
-        ({"preprocessing": Preprocessing(size=8, resize="none")}, "preprocessing", "resize rule"),
+        (
+            {"input": InputSpec((9, 9, 3))},
+            "preprocessing",
+            "images are 9 x 9 x 3, but stem takes 8 x 8 x 3",
+        ),
+        ({"input": InputSpec((8, 8, 1))}, "preprocessing", "8 x 8 x 1"),
+        ({"input": InputSpec((8.0, 8, 3))}, "preprocessing", "8.0 x 8 x 3"),
+        ({"input": InputSpec((8, 8, 3), mean=(1.0, 2.0))}, "preprocessing", "each of 3 channels"),
+        ({"input": InputSpec((8, 8, 3), scale=(1.0, 2.0, -1.0))}, "preprocessing", "above 0"),
+        ({"input": InputSpec((8, 8, 3), "int8")}, "preprocessing", "dtype is uint8"),
+        ({"input": InputSpec((8, 8, 3), mean=127)}, "preprocessing", "finite"),
+        ({"input": InputSpec((8, 8, 3), mean=float("nan"))}, "preprocessing", "finite"),
+        ({"input": InputSpec((8, 8, 3), scale=0.0)}, "preprocessing", "above 0"),
+        ({"input": InputSpec((8, 8, 3), resize="none")}, "preprocessing", "known resize"),
     ],
 )
 def test_an_impossible_topology_is_named(change, code, text):

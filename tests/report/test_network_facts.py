@@ -145,6 +145,15 @@ def test_describe_is_json_and_complete():
     assert facts["layers"][41]["weights"] == 92_160 and facts["layers"][41]["index"] == 41
 
 
+def test_the_input_is_shown_as_ever_where_one_number_stands_for_all_channels():
+    network, _ = published("mcunet-5fps")
+    assert list(describe(network)["preprocessing"].items()) == [
+        ("size", 128), ("mean", 127.5), ("scale", 1 / 127.5), ("resize", "short-side-bilinear-centre-crop"),
+    ]  # fmt: skip
+    assert "input 128 x 128 x 3, embedding 160 values\n" in describe_text(network)
+    assert "mean 127.5; scale 0.00784314\n" in describe_text(network)
+
+
 def test_describe_text_has_one_line_per_layer():
     network, _ = published("mcunet-5fps")
     lines = describe_text(network).splitlines()

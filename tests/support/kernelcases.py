@@ -138,12 +138,18 @@ def _columns(matrix) -> np.ndarray:
 def unfold(r):
     size, stride = int(r.choice([3, 5, 7])), int(r.choice([1, 2]))
     height, width = _sizes(r, 16, 16)
-    image = r.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    channels = int(r.choice([1, 3]))
+    image = r.integers(0, 256, (height, width, channels), dtype=np.uint8)
     rows, columns = -(-height // stride), -(-width // stride)
     first = int(r.integers(rows))
     (count,) = _sizes(r, rows - first)
-    out = fresh(count, columns, 3 * size * size)
-    return out, image, size, stride, first, np.float32(127.5), np.float32(1 / 127.5)
+    out = fresh(count, columns, channels * size * size)
+    return out, image, size, stride, first, *_normalisation(r, channels, size)
+
+
+def _normalisation(r, channels, size):
+    """Means and scales of channels, as `unfold` takes them."""
+    return (np.tile(np.float32(r.uniform(*ends, channels)), size) for ends in ((90, 140), (0.005, 0.02)))
 
 
 def _rows(r):
@@ -310,11 +316,11 @@ def adam(r):
 
 def augment(r):
     height, width = _sizes(r, 20, 20)
-    image = r.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    image = r.integers(0, 256, (height, width, int(r.choice([1, 3]))), dtype=np.uint8)
     down, right = (int(r.integers(-limit - 1, limit + 2)) for limit in (height, width))
     values = np.float32(r.uniform(-20, 20)), np.float32(r.uniform(0.5, 1.5)), np.float32(r.uniform(0.5, 1.5))
     turn = (r.uniform(0.5, 1.5), r.uniform(-1, 1)) if r.random() < 0.5 else (1, 0)
-    out = fresh(height, width, 3, dtype=np.uint8, compared="codes")
+    out = fresh(*image.shape, dtype=np.uint8, compared="codes")
     return out, image, bool(r.random() < 0.5), down, right, *map(np.float32, turn), *values, np.uint8(128)
 
 

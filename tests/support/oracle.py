@@ -72,8 +72,8 @@ class Oracle:
             self.biases.append(network.bias(i).astype(float) if has else None)
 
     def pixels(self, images):
-        contract = self.network.preprocessing
-        return (np.asarray(images, float) - contract.mean) * contract.scale
+        contract = self.network.input
+        return (np.asarray(images, float) - np.array(contract.mean)) * np.array(contract.scale)
 
     def forward(self, images, first=0, last=None) -> Forward:
         """Layers [first, last) of uint8 images, or of features where `first` is above 0."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tinytrain import kernels
-from tinytrain.network.network import Layer, Network, Preprocessing
+from tinytrain.network.network import InputSpec, Layer, Network
 from tinytrain.network.validation import check_network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources, Update
@@ -58,37 +58,42 @@ def rng(*key):
     return np.random.default_rng([zlib.crc32(str(k).encode()) for k in key])
 
 
-def layers(rows, size=SIZE) -> tuple[Layer, ...]:
-    made, cin, side = [], 3, size
+def layers(rows, spec) -> tuple[Layer, ...]:
+    made, (*hw, cin) = [], spec.shape
     for kind, cout, kernel, stride, relu6, block, residual in rows:
-        out = (side + 2 * ((kernel - 1) // 2) - kernel) // stride + 1
+        out = [(side + 2 * ((kernel - 1) // 2) - kernel) // stride + 1 for side in hw]
         name = f"{len(made)}.{kind}"
         made.append(
-            Layer(name, kind, cin, cout, kernel, stride, (side, side), (out, out), relu6, block, residual)
+            Layer(name, kind, cin, cout, kernel, stride, tuple(hw), tuple(out), relu6, block, residual)
         )
-        cin, side = cout, out
+        cin, hw = cout, out
     return tuple(made)
 
 
-def toy(name="blocks", size=SIZE, seed=0) -> Network:
+def toy(name="blocks", size=SIZE, seed=0, spec=None) -> Network:
     """A toy network, by name or by its rows, whose activations meet both ends of ReLU6."""
-    r, made = rng(name, size, seed), layers(ROWS[name] if isinstance(name, str) else name, size)
+    spec = spec or InputSpec((size, size, 3))
+    r, made = rng(name, size, seed), layers(ROWS[name] if isinstance(name, str) else name, spec)
     name = name if isinstance(name, str) else "rows"
     weights = tuple((r.standard_normal((x.fan_in, x.cout)) * (3 / x.fan_in) ** 0.5).astype("f") for x in made)
     biases = tuple((0.5 + 0.7 * r.standard_normal(x.cout)).astype("f") for x in made)
-    network = Network(name, made, weights, (None,) * len(made), biases, Preprocessing(size=size))
+    network = Network(name, made, weights, (None,) * len(made), biases, spec)
     check_network(network)
     return network
 
 
 def images(count, size=SIZE, seed=0):
-    return rng("pictures", seed).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
+    return images_of((size, size, 3), count, seed)
+
+
+def images_of(shape, count, seed=0):
+    return rng("pictures", seed).integers(0, 256, (count, *shape), dtype=np.uint8)
 
 
 def features_of(network, first, count=1, seed=0):
     """Random input of layer `first`: images, or numbers as a layer before it leaves them."""
     if first == 0:
-        return images(count, network.preprocessing.size, seed)
+        return images_of(network.input.shape, count, seed)
     layer = network.layers[first]
     return rng("features", seed).standard_normal((count, *layer.in_hw, layer.cin)).astype("f")
 

@@ -87,7 +87,7 @@ def smallest(network, policy, macs: float, shape: TaskShape) -> int:
 def growth_of_probe(network, working, kernels, policy, episode: Episode, budget: Budget) -> int:
     """Bytes that measuring takes beside what was bound before, done for the second time."""
     task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
-    program, size, peaks = probe_inside(network, policy, budget, task), network.preprocessing.size, []
+    program, size, peaks = probe_inside(network, policy, budget, task), network.input.size, []
 
     class Watched(scoring._Scoring):
         def __init__(self, bind, source):
@@ -157,7 +157,7 @@ def main() -> None:
     task = json.loads(sys.argv[1])
     network, kernels = load_backbone(task["network"]), kernel_table.load()
     assert network.digest  # computed once and kept, as with every network that was loaded and checked
-    episode = decoded_episode(network.preprocessing.size, task["shots"], task["queries"])
+    episode = decoded_episode(network.input.size, task["shots"], task["queries"])
     policy = POLICIES[task["policy"]]
     shape = TaskShape(len(episode.support), episode.n_way, len(episode.query))
     least = smallest(network, policy, task["macs"], shape)

@@ -255,7 +255,7 @@ IMAGES = {
 def test_a_image_of_an_odd_kind_is_looked_at(network, tmp_path, kind):
     IMAGES[kind].save(tmp_path / "odd.png")
     episode = episode_of()
-    size = network.preprocessing.size
+    size = network.input.size
     odd = load_image(tmp_path / "odd.png", size)
     assert odd.shape == (size, size, 3) and odd.dtype == np.uint8
     support = replace(episode.support, read=lambda i, s: odd if i == 0 else episode.support.read(i, s))

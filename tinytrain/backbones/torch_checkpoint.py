@@ -16,7 +16,7 @@ import numpy as np
 from tinytrain.backbones.restricted_pickle import ArrayBox, read_pickle
 from tinytrain.base.errors import InputError
 from tinytrain.base.files import read_bytes
-from tinytrain.network.network import Layer, Network, Preprocessing
+from tinytrain.network.network import InputSpec, Layer, Network
 from tinytrain.network.validation import check_network
 
 MAX_FILE = 16 * 2**20
@@ -104,7 +104,7 @@ def convert(checkpoint, name: str, source: str) -> Network:
         if sum(layer.n_weights for layer, *_ in parts) > MAX_FILE or index > MAX_BLOCKS:
             raise InputError("checkpoint-too-large", f"{source}: more weights than the file has bytes")
     layers, weights, scales, biases = zip(*parts, strict=True)
-    network = Network(name, layers, weights, scales, biases, Preprocessing(size=layers[0].in_hw[0]))
+    network = Network(name, layers, weights, scales, biases, InputSpec((*layers[0].in_hw, layers[0].cin)))
     check_network(network)
     return network
 

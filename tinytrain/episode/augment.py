@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-FILL = np.uint8(128)  # what a moved image uncovers: the middle of the range, 0 after preprocessing
+from tinytrain.episode.image_size import Size, sides
+
+FILL = np.uint8(128)  # what a moved image uncovers: the middle of the range
 
 
 @dataclass(frozen=True)
@@ -54,17 +56,17 @@ class Ranges:
 USUAL = Ranges()
 
 
-def draw(rng: np.random.Generator, size: int, may_flip: bool, ranges: Ranges = USUAL) -> Augmentation:
-    """A random augmentation of an image of `size` pixels.
+def draw(rng: np.random.Generator, size: Size, may_flip: bool, ranges: Ranges = USUAL) -> Augmentation:
+    """A random augmentation of an image of `size` pixels: a side, or (height, width).
 
     Usual ranges are those of the PMF code base, whose protocol TinyTrain follows: applied with probability
     .9; brightness +-.5 in normalised units, saturation 0..2, contrast .5..1.5, translation +-12.5 %.
     """
     if rng.random() >= 0.9:
         return Augmentation()
-    far, reach = size // 8, ranges.colours
+    reach = ranges.colours
     flip = bool(may_flip and rng.random() < 0.5)
-    down, right = (int(rng.integers(-far, far + 1)) for _ in range(2))
+    down, right = (int(rng.integers(-(side // 8), side // 8 + 1)) for side in sides(size))
     brightness = float(rng.uniform(-0.5, 0.5) * 58) * reach  # ImageNet's standard deviation is 58 levels
     saturation = float(rng.uniform(1 - reach, 1 + reach))
     contrast = float(rng.uniform(1 - 0.5 * reach, 1 + 0.5 * reach))

@@ -1,6 +1,6 @@
-"""One image, from a file or from bytes, to a uint8 RGB square: the rule of `Preprocessing`.
+"""One image, from a file or from bytes, to uint8 RGB of a given size: the rule of `InputSpec`.
 
-The shorter side is resized to `size` (bilinear, antialiased when it shrinks) and the centre
+It is resized until it just covers the size (bilinear, antialiased when it shrinks) and the centre
 is cropped; both happen in one call, so nothing outside the crop is computed. Transparent
 images are laid on white. Whatever is wrong with an image ends as one InputError that names it.
 """
@@ -18,6 +18,7 @@ import numpy as np
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.files import at_once
 from tinytrain.episode import imagefile
+from tinytrain.episode.image_size import Size, sides
 from tinytrain.episode.imagefile import png
 from tinytrain.episode.imagefile.stored import PIXEL_BYTES, eight_bits, refuse_more
 
@@ -39,38 +40,50 @@ UPRIGHT = {
     7: "TRANSVERSE",
     8: "ROTATE_90",
 }
+SIDEWAYS = (5, 6, 7, 8)  # those that make rows of columns
 
 
 def load_image(
     source: str | os.PathLike | bytes,
-    size: int,
+    size: Size,
     name: str | None = None,
     box: tuple[int, int, int, int] | None = None,
 ) -> np.ndarray:
-    """The image in a file, or in the bytes of one, as uint8 (size, size, 3).
+    """The image in a file, or in the bytes of one, as uint8 (size, size, 3), or (*size, 3) for a pair.
 
     `name` stands for the image in messages; a path names itself. `box` (left, top, right, bottom) in stored
     pixels is what counts as the image; what reaches past the edges is ignored. Raises InputError with
     code ``picture-missing``, ``picture-broken`` or ``picture-too-large``.
 
     Whatever the file holds, this takes at most 256 MB of memory, not counting bytes that were given as
-    `source` and, of a square of more than 256 pixels a side, what the larger square takes.
+    `source` and, of a result of more than 256 pixels a side, what the larger one takes.
     """
     with _named_errors(source, name), _opened(source) as (image, stored, _):
+        # Turning comes last: the centre of a turned image is the turned centre.
+        height, width = sides(size)
+        wide = (height, width) if stored.orientation in SIDEWAYS else (width, height)
         if box is None:
-            # A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where that still covers the square.
-            image.draft(None, (size, size))
+            # A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where that still covers the result.
+            image.draft(None, wide)
         _decode(image, stored, copies=1 + (box is not None))
-        square = _square(_bilinear_mode(_cut(image, box)), size)
-        return np.array(_turned_upright(_on_white(square), stored.orientation))
+        centre = _centre(_bilinear_mode(_cut(image, box)), *wide)
+        return np.array(_turned_upright(_on_white(centre), stored.orientation))
 
 
-def fit(image: np.ndarray, size: int) -> np.ndarray:
-    """A raw uint8 (h, w), (h, w, 1) or (h, w, 3) image as uint8 (size, size, 3), by the same rule."""
+def fit(image: np.ndarray, size: Size) -> np.ndarray:
+    """A raw uint8 (h, w), (h, w, 1) or (h, w, 3) image as `load_image` returns it, by the same rule."""
     from PIL import Image
 
     flat = image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image
-    return np.array(_square(Image.fromarray(flat), size).convert("RGB"))
+    height, width = sides(size)
+    return np.array(_centre(Image.fromarray(flat), width, height).convert("RGB"))
+
+
+def grey(image: np.ndarray) -> np.ndarray:
+    """An RGB image uint8 (h, w, 3) as uint8 (h, w, 1): its luma by ITU-R 601."""
+    from PIL import Image
+
+    return np.array(Image.fromarray(image).convert("L"))[..., None]
 
 
 def check_image(path: str | os.PathLike) -> None:
@@ -200,15 +213,15 @@ def _cut(image, box):
     return image.crop((left, top, right, bottom))
 
 
-def _square(image, size: int):
-    """Shorter side to `size`, centre crop, in one resampling. Colours of RGBA are weighted by alpha."""
+def _centre(image, width: int, height: int):
+    """The largest centre of that form, resized, in one resampling. Colours of RGBA are weighted by alpha."""
     from PIL import Image
 
-    width, height = image.size
-    side = min(width, height)
-    left, top = (width - side) / 2, (height - side) / 2
-    box = (left, top, left + side, top + side)
-    return image.resize((size, size), Image.Resampling.BILINEAR, box=box)
+    across = min(image.width, image.height * width / height)
+    down = min(image.height, image.width * height / width)
+    left, top = (image.width - across) / 2, (image.height - down) / 2
+    box = (left, top, left + across, top + down)
+    return image.resize((width, height), Image.Resampling.BILINEAR, box=box)
 
 
 def _on_white(image):
@@ -221,11 +234,8 @@ def _on_white(image):
     return Image.alpha_composite(paper, image).convert("RGB")
 
 
-def _turned_upright(square, orientation: int):
-    """The square turned as the EXIF number `orientation` asks.
-
-    Turning comes last because the centre square of a turned image is the turned centre square.
-    """
+def _turned_upright(image, orientation: int):
+    """The image turned as the EXIF number `orientation` asks."""
     from PIL import Image
 
-    return square.transpose(Image.Transpose[UPRIGHT[orientation]]) if orientation in UPRIGHT else square
+    return image.transpose(Image.Transpose[UPRIGHT[orientation]]) if orientation in UPRIGHT else image

@@ -13,6 +13,8 @@ import numpy as np
 
 from tinytrain.base.class_names import MAX_CLASSES, MAX_NAMES, is_text, wrong_class_names
 from tinytrain.base.errors import InputError
+from tinytrain.episode.decode import grey
+from tinytrain.episode.image_size import Size, shape_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,30 +23,38 @@ class Images:
 
     `labels` is (n,) int32, counted from 0; `names` identifies each image for people;
     `read(i, size)` returns image i as uint8 (size, size, 3) RGB, resized by the rule of
-    `tinytrain.network.network.Preprocessing`.
+    `tinytrain.network.input_spec.InputSpec`. A `size` (height, width) asks for an image that is not square,
+    and what has one channel only may come as (..., 1).
     """
 
     labels: np.ndarray
     names: tuple[str, ...]
-    read: Callable[[int, int], np.ndarray]
+    read: Callable[[int, Size], np.ndarray]
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def image(self, i: int, size: int) -> np.ndarray:
-        """Image i as `read` returns it. Raises InputError unless it is what `read` promises."""
-        image = np.asarray(self.read(i, size))
-        if image.dtype != np.uint8 or image.shape != (size, size, 3):
-            shape = " x ".join(map(str, image.shape))
+    def image(self, i: int, shape: int | tuple[int, int, int]) -> np.ndarray:
+        """Image i as uint8 of `shape` (height, width, channels); the side of a square stands for RGB.
+
+        It is what `read` returns, made grey if one channel is wanted of three. Raises InputError unless that
+        has the right shape and dtype.
+        """
+        wanted = shape_of(shape)
+        height, width, channels = wanted
+        image = np.asarray(self.read(i, height if height == width else (height, width)))
+        if image.dtype == np.uint8 and channels == 1 and image.shape == (height, width, 3):
+            image = grey(image)
+        if image.dtype != np.uint8 or image.shape != wanted:
+            given, needed = (" x ".join(map(str, s)) for s in (image.shape, wanted))
             raise InputError(
-                "bad-picture",
-                f"image {self.names[i]} is {shape} {image.dtype}; it must be {size} x {size} x 3 uint8",
+                "bad-picture", f"image {self.names[i]} is {given} {image.dtype}; it must be {needed} uint8"
             )
         return image
 
-    def held(self, size: int) -> "Images":
-        """The same images, decoded once and kept in memory, 3 * size**2 bytes each; for this size only."""
-        decoded = [self.image(i, size) for i in range(len(self))]
+    def held(self, shape: int | tuple[int, int, int]) -> "Images":
+        """The same images, decoded once and kept in memory, a byte for each value; for this shape only."""
+        decoded = [self.image(i, shape) for i in range(len(self))]
         return replace(self, read=lambda i, _size: decoded[i])
 
     def take(self, indices: Sequence[int]) -> "Images":

@@ -39,30 +39,31 @@ matmul = ordered_matmul if PORTABLE else blas_matmul
 
 @kernel
 def unfold(y, image, size, stride, first, mean, scale):
-    """y (rows, out width, size * size * 3): patches of the output rows from `first` on.
+    """y (rows, out width, size * size * channels): patches of the output rows from `first` on.
 
-    `image` is uint8 (height, width, 3); a value v enters as ``(v - mean) * scale``, padding as 0.
+    `image` is uint8 (height, width, channels); a value v enters as ``(v - mean) * scale``, padding as 0.
+    `mean` and `scale` (size * channels,) are those of the numbers that a patch takes from one image row.
     """
-    height, width = image.shape[0], image.shape[1]
+    height, width, channels = image.shape
     pad = (size - 1) // 2
-    pixels, line = image.reshape(-1), np.uint64(3 * size)
+    pixels, line = image.reshape(-1), np.uint64(size * channels)
     for i in range(y.shape[0]):
         for dy in range(size):
             r = (first + i) * stride + dy - pad
-            begin = np.uint64(dy * 3 * size)
+            begin = np.uint64(dy * size * channels)
             for j in range(y.shape[1]):
                 patch, q = y[i, j], j * stride - pad
+                place = np.uint64((r * width + q) * channels)
                 if 0 <= r < height and q >= 0 and q + size <= width:
-                    place = np.uint64((r * width + q) * 3)
                     for k in range(line):
-                        patch[begin + k] = (np.float32(pixels[place + k]) - mean) * scale
+                        patch[begin + k] = (np.float32(pixels[place + k]) - mean[k]) * scale[k]
                     continue
                 for k in range(line):
-                    column = q + int(k) // 3
-                    inside = 0 <= r < height and 0 <= column < width
-                    patch[begin + k] = (
-                        (np.float32(image[r, column, int(k) % 3]) - mean) * scale if inside else ZERO
-                    )
+                    patch[begin + k] = ZERO
+                if 0 <= r < height:
+                    low, high = max(0, -q), min(size, width - q)
+                    for k in range(np.uint64(low * channels), np.uint64(high * channels)):
+                        patch[begin + k] = (np.float32(pixels[place + k]) - mean[k]) * scale[k]
 
 
 @kernel

@@ -3,81 +3,83 @@
 import numpy as np
 
 from tinytrain.kernels.fused import fused
-from tinytrain.kernels.jit import inlined, kernel
+from tinytrain.kernels.jit import copied, inlined, kernel
 
 ZERO, ONE, HALF, TOP = np.float32(0), np.float32(1), np.float32(0.5), np.float32(255)
 
 
 @inlined
-def recolour(out, at, a, b, c, shift, mean, spread, contrast):
+def recolour(out, at, channels, a, b, c, shift, mean, spread, contrast):
     """Write pixel (a, b, c) at `at`: distances to its own mean times `spread`, to `mean` times `contrast`."""
     grey = (a + b + c) * (ONE / np.float32(3))
     centre = fused(grey + shift - mean, contrast, mean) + HALF
     out[at] = np.uint8(min(max(fused(a - grey, spread, centre), ZERO), TOP))
-    out[at + 1] = np.uint8(min(max(fused(b - grey, spread, centre), ZERO), TOP))
-    out[at + 2] = np.uint8(min(max(fused(c - grey, spread, centre), ZERO), TOP))
+    out[at + channels // 2] = np.uint8(min(max(fused(b - grey, spread, centre), ZERO), TOP))
+    out[at + channels - 1] = np.uint8(min(max(fused(c - grey, spread, centre), ZERO), TOP))
 
 
 @inlined
-def mirror(pixels):
-    """Reverse the order of RGB values (3 n,), in place."""
-    n = pixels.shape[0] // 3
+def mirror(pixels, channels):
+    """Reverse the order of pixels, values (channels * n,), in place."""
+    n = pixels.shape[0] // channels
     for j in range(n // 2):
-        p, q = 3 * j, 3 * (n - 1 - j)
-        for c in range(3):
+        p, q = channels * j, channels * (n - 1 - j)
+        for c in range(channels):
             pixels[p + c], pixels[q + c] = pixels[q + c], pixels[p + c]
 
 
 @inlined
-def blend(x, p, o, far, low):
-    """What lies `far` of the way from x[p] to x[p + 3], and `low` of the way to the same pair at `o`."""
+def blend(x, p, o, step, far, low):
+    """What lies `far` of the way from x[p] to x[p + step], and `low` of the way to the same pair at `o`."""
     corner = far * low
-    near = fused(ONE - far - low + corner, np.float32(x[p]), (far - corner) * np.float32(x[p + np.uintp(3)]))
-    return fused(corner, np.float32(x[o + np.uintp(3)]), fused(low - corner, np.float32(x[o]), near))
+    near = fused(ONE - far - low + corner, np.float32(x[p]), (far - corner) * np.float32(x[p + step]))
+    return fused(corner, np.float32(x[o + step]), fused(low - corner, np.float32(x[o]), near))
 
 
-@kernel
-def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contrast, fill):
-    """y = augmented copy of x, both uint8 (height, width, 3).
+@copied
+def augment_pixels(y, x, channels, flip, down, right, cosine, sine, brightness, saturation, contrast, fill):
+    """`augment` of pixels of 3 channels, or of 1, which is then read and written as each of the three.
 
-    Turned about its middle and made larger or smaller first (`Augmentation`; bilinear). Then colour:
-    + `brightness`, then distance of each value to its pixel's mean times `saturation`, then distance to the
-    mean of x times `contrast`. Then mirrored if `flip`, and moved by (`down`, `right`) pixels, what is
-    uncovered set to `fill`.
+    The caller writes the number of `channels` as a constant: loops over neighbouring pixels vectorise.
     """
     height, width = x.shape[0], x.shape[1]
     values, written = x.reshape(-1), y.reshape(-1)
     total = 0
     for n in range(values.shape[0]):
         total += int(values[n])
-    mean, spread = np.float32(total) / np.float32(3 * height * width) + brightness, saturation * contrast
+    mean, spread = (
+        np.float32(total) / np.float32(channels * height * width) + brightness,
+        saturation * contrast,
+    )
     if cosine == ONE and sine == ZERO:
         # Columns [first, last) of y show those of x from `start` on. Loops over contiguous values vectorise.
         first, last = max(right, 0), max(min(width, width + right), 0)
         start = width - last + right if flip else first - right
         for i in range(height):
-            row, r = written[3 * i * width : 3 * (i + 1) * width], i - down
+            row, r = written[channels * i * width : channels * (i + 1) * width], i - down
             if not 0 <= r < height:
                 row[:] = fill
                 continue
-            row[: 3 * first] = fill
-            row[3 * last :] = fill
-            begin = 3 * (r * width + start)
-            source, target = values[begin : begin + 3 * (last - first)], row[3 * first : 3 * last]
-            for j in range(target.shape[0] // 3):
+            row[: channels * first] = fill
+            row[channels * last :] = fill
+            begin = channels * (r * width + start)
+            source = values[begin : begin + channels * (last - first)]
+            target = row[channels * first : channels * last]
+            for j in range(target.shape[0] // channels):
+                p = channels * j
                 a, b, c = (
-                    np.float32(source[3 * j]),
-                    np.float32(source[3 * j + 1]),
-                    np.float32(source[3 * j + 2]),
+                    np.float32(source[p]),
+                    np.float32(source[p + channels // 2]),
+                    np.float32(source[p + channels - 1]),
                 )
-                recolour(target, 3 * j, a, b, c, brightness, mean, spread, contrast)
+                recolour(target, p, channels, a, b, c, brightness, mean, spread, contrast)
             if flip:
-                mirror(target)
+                mirror(target, channels)
         return
     side = -ONE if flip else ONE
     bottom, end = np.float32(height - 1), np.float32(width - 1)
     for i in range(height):
-        row = written[3 * i * width : 3 * (i + 1) * width]
+        row = written[channels * i * width : channels * (i + 1) * width]
         # Of the first pixel; from each to the next it is the same step in x.
         v, h = fused(-HALF, bottom, np.float32(i - down)), -side * fused(HALF, end, np.float32(right))
         first_r = fused(HALF, bottom, fused(cosine, v, -sine * h))
@@ -86,16 +88,37 @@ def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contr
             r = fused(-side * sine, np.float32(j), first_r)
             q = fused(side * cosine, np.float32(j), first_q)
             if not (r >= ZERO and q >= ZERO and r < bottom and q < end):
-                row[3 * j] = row[3 * j + 1] = row[3 * j + 2] = fill
+                row[channels * j] = row[channels * j + channels // 2] = row[channels * j + channels - 1] = (
+                    fill
+                )
                 continue
             top, left = np.int32(r), np.int32(q)
             low, far = r - np.float32(top), q - np.float32(left)
-            p = np.uintp(3 * (top * width + left))  # an index that cannot be negative is not checked for it
-            o = p + np.uintp(3 * width)
-            a = blend(values, p, o, far, low)
-            b = blend(values, p + np.uintp(1), o + np.uintp(1), far, low)
-            c = blend(values, p + np.uintp(2), o + np.uintp(2), far, low)
-            recolour(row, 3 * j, a, b, c, brightness, mean, spread, contrast)
+            p = np.uintp(
+                channels * (top * width + left)
+            )  # an index that cannot be negative is not checked for it
+            o = p + np.uintp(channels * width)
+            step, second = np.uintp(channels), np.uintp(channels // 2)
+            third = np.uintp(channels - 1)
+            a = blend(values, p, o, step, far, low)
+            b = blend(values, p + second, o + second, step, far, low)
+            c = blend(values, p + third, o + third, step, far, low)
+            recolour(row, channels * j, channels, a, b, c, brightness, mean, spread, contrast)
+
+
+@kernel
+def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contrast, fill):
+    """y = augmented copy of x, both uint8 (height, width, 3 or 1).
+
+    Turned about its middle and made larger or smaller first (`Augmentation`; bilinear). Then colour:
+    + `brightness`, then distance of each value to its pixel's mean times `saturation`, then distance to the
+    mean of x times `contrast`. Then mirrored if `flip`, and moved by (`down`, `right`) pixels, what is
+    uncovered set to `fill`.
+    """
+    if x.shape[2] == 1:
+        augment_pixels(y, x, 1, flip, down, right, cosine, sine, brightness, saturation, contrast, fill)
+    else:
+        augment_pixels(y, x, 3, flip, down, right, cosine, sine, brightness, saturation, contrast, fill)
 
 
 @kernel

@@ -49,7 +49,8 @@ def matmul(y, x, w):
 
 def unfold(y, image, size, stride, first, mean, scale):
     pad = (size - 1) // 2
-    values = ((image.astype(y.dtype) - mean) * scale)[None]
+    channels = image.shape[2]
+    values = ((image.astype(y.dtype) - mean[:channels]) * scale[:channels])[None]
     padded = _padded(values, pad, pad + stride, pad)[:, first * stride :]
     taps = [_window(padded, t // size, t % size, (1, *y.shape), stride)[0] for t in range(size * size)]
     y[...] = np.concatenate(taps, axis=-1)

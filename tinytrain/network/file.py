@@ -6,12 +6,13 @@ and ``<layer>.bias`` (float32); metadata holds kind, schema, name, topology (JSO
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import decode, encode, parse_json, read_file
-from tinytrain.network.network import Layer, Network, Preprocessing
+from tinytrain.network.network import InputSpec, Layer, Network
 from tinytrain.network.validation import check_layers, check_network
 
 __all__ = [
@@ -25,7 +26,8 @@ __all__ = [
 ]
 
 KIND = "tinytrain-network"
-SCHEMA = "1"
+SCHEMAS = ("1", "2")  # the second only for inputs that the first cannot say
+PLAIN = ("size", "mean", "scale", "resize")  # of the input in the first
 METADATA = {"kind", "schema", "name", "topology", "digest"}
 MAX_NAME = 100
 
@@ -63,11 +65,11 @@ def encode_network(network: Network) -> bytes:
             tensors[f"{layer.name}.scale"] = scale
     topology = {
         "layers": [asdict(layer) for layer in network.layers],
-        "preprocessing": asdict(network.preprocessing),
+        "preprocessing": network.input.as_dict(),
     }
     metadata = {
         "kind": KIND,
-        "schema": SCHEMA,
+        "schema": SCHEMAS[not network.input.is_plain],
         "name": "".join(letter for letter in network.name if letter.isprintable())[:MAX_NAME],
         "topology": json.dumps(topology, separators=(",", ":")),
         "digest": network.digest,
@@ -82,7 +84,7 @@ def decode_network(tensors: dict, metadata: dict[str, str], source: str = "file"
     ``tensor-missing``, ``tensor-unknown``, ``digest`` or a code of `check_network`.
     """
     _check_metadata(metadata, source)
-    layers, preprocessing = _parse_topology(metadata["topology"], source)
+    layers, spec = _parse_topology(metadata["topology"], metadata["schema"], source)
     check_layers(layers)
     _check_names(layers, tensors, source)
     network = Network(
@@ -91,7 +93,7 @@ def decode_network(tensors: dict, metadata: dict[str, str], source: str = "file"
         weights=tuple(tensors[f"{layer.name}.weight"] for layer in layers),
         scales=tuple(tensors.get(f"{layer.name}.scale") for layer in layers),
         biases=tuple(tensors[f"{layer.name}.bias"] for layer in layers),
-        preprocessing=preprocessing,
+        input=spec,
     )
     check_network(network)
     if network.digest != metadata["digest"]:
@@ -108,11 +110,11 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
         raise InputError(
             "network-kind", f"{source} is not a network of ours; make one with: tinytrain import FILE -o NET"
         )
-    if metadata.get("schema") != SCHEMA:
+    if metadata.get("schema") not in SCHEMAS:
         raise InputError(
             "network-schema",
-            f"{source} has schema {metadata.get('schema', 'none')[:20]!r}, this version reads {SCHEMA!r};"
-            " use the version that wrote it",
+            f"{source} has schema {metadata.get('schema', 'none')[:20]!r}, this version reads"
+            f" {' and '.join(map(repr, SCHEMAS))}; use the version that wrote it",
         )
     # The name is shown to people: it must not be able to steer their terminal.
     if metadata.keys() != METADATA or len(metadata["name"]) > MAX_NAME or not metadata["name"].isprintable():
@@ -123,20 +125,36 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
         )
 
 
-def _parse_topology(text: str, source: str) -> tuple[tuple[Layer, ...], Preprocessing]:
+def _parse_topology(text: str, schema: str, source: str) -> tuple[tuple[Layer, ...], InputSpec]:
     topology = parse_json(text, f"{source}: topology", floats=True)
     if not isinstance(topology, dict) or topology.keys() != {"layers", "preprocessing"}:
         raise InputError("topology", f"{source}: the topology must have exactly layers and preprocessing")
     rows = topology["layers"]
     if not isinstance(rows, list):
         raise InputError("topology", f"{source}: layers must be a list")
-    layers = tuple(Layer(**_row(Layer, row, f"{source}: layer {i}")) for i, row in enumerate(rows))
-    return layers, Preprocessing(**_row(Preprocessing, topology["preprocessing"], f"{source}: preprocessing"))
+    names = _names(Layer)
+    layers = tuple(Layer(**_row(names, row, f"{source}: layer {i}")) for i, row in enumerate(rows))
+    return layers, _input(topology["preprocessing"], schema, f"{source}: preprocessing")
 
 
-def _row(kind: type, row, where: str) -> dict:
-    """Constructor arguments of dataclass `kind` from a JSON object with exactly its fields."""
-    names = [field.name for field in fields(kind)]
+def _input(row, schema: str, where: str) -> InputSpec:
+    """In schema 1 no value is a list, in schema 2 those with a number for each axis or channel are."""
+    plain = schema == "1"
+    values = _row(PLAIN if plain else _names(InputSpec), row, where)
+    lists = {name for name, value in values.items() if isinstance(value, tuple)}
+    if lists != (set() if plain else {"shape", "mean", "scale"}):
+        raise InputError("preprocessing", f"{where} has lists for numbers or numbers for lists")
+    if plain:
+        values["shape"] = (size := values.pop("size"), size, 3)
+    return InputSpec(**values)
+
+
+def _names(kind: type) -> list[str]:
+    return [field.name for field in fields(kind)]
+
+
+def _row(names: Sequence[str], row, where: str) -> dict:
+    """Constructor arguments from a JSON object with exactly the fields `names`."""
     if not isinstance(row, dict) or row.keys() != set(names):
         raise InputError("topology", f"{where} must have exactly the fields {', '.join(names)}")
     return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}

@@ -19,19 +19,11 @@ import numpy as np
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
+from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.layer import Layer
 from tinytrain.network.lite_residual import Module, possible_modules
 
-
-@dataclass(frozen=True)
-class Preprocessing:
-    """How an image becomes the input: shorter side resized (bilinear) to `size`, centre crop, RGB,
-    then ``(uint8 - mean) * scale`` with one mean and scale for all channels."""
-
-    size: int = 128
-    mean: float = 127.5
-    scale: float = 1 / 127.5
-    resize: str = "short-side-bilinear-centre-crop"
+PLAIN = InputSpec()
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +40,7 @@ class Network:
     weights: tuple[np.ndarray, ...]
     scales: tuple[np.ndarray | None, ...]
     biases: tuple[np.ndarray, ...]
-    preprocessing: Preprocessing = Preprocessing()
+    input: InputSpec = PLAIN
     added: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -132,13 +124,13 @@ class Network:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over a canonical byte sequence of topology, weights, scales, biases and preprocessing.
+        """sha256 over a canonical byte sequence of topology, weights, scales, biases and input.
 
         The same network has the same digest whatever file it came from; its name is not part of it.
         """
         topology = {
             "layers": [asdict(layer) for layer in self.layers],
-            "preprocessing": asdict(self.preprocessing),
+            "preprocessing": self.input.as_dict(),
         }
         if self.added:
             topology["added"] = sorted(self.added)

@@ -7,13 +7,14 @@ import numpy as np
 
 from tinytrain.base.errors import InputError
 from tinytrain.network.layer import KINDS, Layer
-from tinytrain.network.network import Network, Preprocessing
+from tinytrain.network.network import InputSpec, Network
 
 MAX_LAYERS = 1024
 MAX_CHANNELS = 2**16
 MAX_SIDE = 4096
 KERNELS = (1, 3, 5, 7)
 STRIDES = (1, 2)
+CHANNELS = (1, 3)  # of an image
 
 
 def check_network(network: Network) -> None:
@@ -24,7 +25,7 @@ def check_network(network: Network) -> None:
     ``array-shape``, ``array-not-finite``, ``scale-not-positive``.
     """
     check_layers(network.layers)
-    check_preprocessing(network.preprocessing, network.layers[0])
+    check_input(network.input, network.layers[0])
     n = len(network.layers)
     if not len(network.weights) == len(network.scales) == len(network.biases) == n:
         raise InputError("network-arrays", f"{n} layers need {n} weights, scales and biases")
@@ -51,9 +52,9 @@ def check_layers(layers: tuple[Layer, ...]) -> None:
             raise InputError("layer-name", f"layer {index}: the name {layer.name} occurs twice")
         names.add(layer.name)
         _check_chain(layers, index)
-    if layers[0].cin != 3:
+    if layers[0].cin not in CHANNELS:
         raise InputError(
-            "layer-chain", f"layer {layers[0].name} takes {layers[0].cin} channels; an image has 3"
+            "layer-chain", f"layer {layers[0].name} takes {layers[0].cin} channels; an image has 1 or 3"
         )
     for index, layer in enumerate(layers):
         if (layer.kind == "conv") != (index == 0):
@@ -143,17 +144,24 @@ def _check_residual(layers: tuple[Layer, ...], index: int) -> None:
         )
 
 
-def check_preprocessing(preprocessing: Preprocessing, first: Layer) -> None:
-    """Raises InputError unless the image it makes is what layer `first` takes."""
-    numbers = (preprocessing.mean, preprocessing.scale)
-    if not all(type(x) is float and math.isfinite(x) for x in numbers) or preprocessing.scale <= 0:
-        raise InputError("preprocessing", "mean and scale must be finite numbers, and scale above 0")
-    if preprocessing.resize != Preprocessing.resize:
-        raise InputError("preprocessing", f"the only known resize rule is {Preprocessing.resize}")
-    if type(preprocessing.size) is not int or first.in_hw != (preprocessing.size,) * 2:
+def check_input(spec: InputSpec, first: Layer) -> None:
+    """Raises InputError unless the images it describes are what layer `first` takes."""
+    shape, wanted = spec.shape, (*first.in_hw, first.cin)
+    if shape != wanted or not all(type(count) is int for count in shape):
+        raise InputError("preprocessing", f"images are {_by(shape)}, but {first.name} takes {_by(wanted)}")
+    if not all(type(numbers) is tuple and len(numbers) == first.cin for numbers in (spec.mean, spec.scale)):
         raise InputError(
-            "preprocessing", f"images are resized to another size than the {first.in_hw} of {first.name}"
+            "preprocessing", f"mean and scale must have a number for each of {first.cin} channels"
         )
+    if not all(type(x) is float and math.isfinite(x) for x in spec.mean + spec.scale) or min(spec.scale) <= 0:
+        raise InputError("preprocessing", "mean and scale must be finite numbers, and scale above 0")
+    for name in ("dtype", "resize"):
+        if getattr(spec, name) != getattr(InputSpec, name):
+            raise InputError("preprocessing", f"the only known {name} is {getattr(InputSpec, name)}")
+
+
+def _by(shape: tuple) -> str:
+    return " x ".join(f"{count!r:.20}" for count in shape)
 
 
 def _check_array(layer: Layer, what: str, array: np.ndarray, shape: tuple, dtype: str) -> None:

@@ -206,13 +206,13 @@ def run_probe(
     network, working, kernels, policy: Policy, episode, budget, task, seed, machine: Machine | None = None
 ) -> Scores | None:
     """Fisher information for this task, if the policy asks for it, inside the budget."""
-    program, size = probe_inside(network, policy, budget, task), network.preprocessing.size
+    program, spec = probe_inside(network, policy, budget, task), network.input
     if program is None:
         return None
 
     def augmentation(view: int, i: int):
-        return draw(rng_for(seed, "probe", i), size, episode.may_flip) if view else None
+        return draw(rng_for(seed, "probe", i), spec.size, episode.may_flip) if view else None
 
     support = episode.support
-    source = Source(lambda i: support.image(i, size), augmentation, support.labels)
+    source = Source(lambda i: support.image(i, spec.shape), augmentation, support.labels)
     return measure_fisher(program, working, kernels, source, machine)

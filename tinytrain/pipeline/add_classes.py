@@ -16,6 +16,7 @@ from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.augment import draw
 from tinytrain.episode.episode import Images
+from tinytrain.episode.image_size import Size
 from tinytrain.network.network import Network
 from tinytrain.runtime.predict import Predictor
 
@@ -45,7 +46,7 @@ def add_classes(
             raise InputError("empty-class", f"class {name!r} has no image to add; add at least one")
     kernels, views = kernel_table.load(backend), range(delta.views)
     embeddings = np.concatenate(
-        [predictor.embed(images, _augmentation(view, seed, predictor.size, may_flip)) for view in views]
+        [predictor.embed(images, _augmentation(view, seed, predictor.input.size, may_flip)) for view in views]
     )
     kernels.normalize_rows(embeddings)
     head = delta.head.extended(len(names))
@@ -59,7 +60,7 @@ def add_classes(
     )
 
 
-def _augmentation(view: int, seed: int, size: int, may_flip: bool):
+def _augmentation(view: int, seed: int, size: Size, may_flip: bool):
     def augmentation(i: int):
         return draw(rng_for(seed, "extension", view, i), size, may_flip) if view else None
 

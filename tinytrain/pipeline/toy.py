@@ -4,7 +4,8 @@ import numpy as np
 
 from tinytrain.base.random_streams import rng_for
 from tinytrain.episode.episode import Episode, Images
-from tinytrain.network.network import Layer, Network, Preprocessing
+from tinytrain.episode.image_size import Size, sides
+from tinytrain.network.network import InputSpec, Layer, Network
 
 SIZE = 16
 
@@ -20,7 +21,7 @@ def toy_network(seed: int = 0, name: str = "toy") -> Network:
     # A uniform int8 weight has deviation 73; this gain keeps activations about their size.
     scales = [np.full(layer.cout, np.sqrt(2 / layer.fan_in) / 73, np.float32) for layer in layers]
     biases = [rng.normal(0, 0.1, layer.cout).astype(np.float32) for layer in layers]
-    return Network(name, layers, tuple(weights), tuple(scales), tuple(biases), Preprocessing(size=SIZE))
+    return Network(name, layers, tuple(weights), tuple(scales), tuple(biases), InputSpec((SIZE, SIZE, 3)))
 
 
 def _layers() -> tuple[Layer, ...]:
@@ -48,12 +49,13 @@ def toy_images(labels, seed: int = 0) -> Images:
     """Noisy stripes; each class has a direction, a pitch and a colour of its own."""
     labels = np.asarray(labels, np.int32)
 
-    def read(i: int, size: int) -> np.ndarray:
+    def read(i: int, size: Size) -> np.ndarray:
         look, rng = rng_for(0, "toy class", labels[i]), rng_for(seed, "toy picture", i)
         colour, angle, pitch = look.uniform(40, 215, 3), look.uniform(0, np.pi), look.uniform(0.5, 1.5)
-        y, x = np.mgrid[:size, :size]
+        height, width = sides(size)
+        y, x = np.mgrid[:height, :width]
         wave = np.sin((np.cos(angle) * x + np.sin(angle) * y) * pitch + rng.uniform(0, 2 * np.pi))
-        image = colour + 40 * wave[..., None] + rng.normal(0, 12, (size, size, 3))
+        image = colour + 40 * wave[..., None] + rng.normal(0, 12, (height, width, 3))
         return np.clip(image, 0, 255).astype(np.uint8)
 
     return Images(labels, tuple(f"toy/{seed}/{i}" for i in range(len(labels))), read)

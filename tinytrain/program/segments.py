@@ -20,11 +20,11 @@ def externals_of(network: Network, start: int, trained: int) -> dict[str, Buffer
 
     Shapes are those of one image; a segment for n images uses n of them, one after another.
     """
-    size = network.preprocessing.size
+    spec = network.input
     first = network.layers[start]
-    dtype = "uint8" if start == 0 else "float32"
+    dtype = spec.dtype if start == 0 else "float32"
     return {
-        "input": Buffer("input", (size, size, 3), "uint8"),
+        "input": Buffer("input", spec.shape, spec.dtype),
         "features": Buffer("features", (*first.in_hw, first.cin), dtype),
         "grad embedding": Buffer("grad embedding", (network.embedding_size,)),
         "gradients": Buffer("gradients", (trained,)),

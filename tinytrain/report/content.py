@@ -1,5 +1,6 @@
 """The parts of a report as JSON values, also where nothing was trained yet."""
 
+import math
 from dataclasses import asdict
 
 import numpy as np
@@ -101,7 +102,7 @@ def memory(network: Network, episode: Episode, budget: Budget, fit: Fit, result:
     outside = {
         "frozen_weights": frozen_bytes(network),
         "working_copy": 4 * (numbers + sum(a.size for pair in added for a in pair)),
-        "support_pictures": 3 * network.preprocessing.size**2 * len(episode.support),
+        "support_pictures": math.prod(network.input.shape) * len(episode.support),
     }
     return {
         "budget": budget.memory,

@@ -12,7 +12,7 @@ def describe(network: Network) -> dict:
     return {
         "name": network.name,
         "digest": network.digest,
-        "preprocessing": asdict(network.preprocessing),
+        "preprocessing": network.input.as_dict(),
         "embedding": network.embedding_size,
         "weights": network.n_weights,
         "biases": sum(layer.cout for layer in network.layers),
@@ -36,11 +36,12 @@ def describe(network: Network) -> dict:
 def describe_text(network: Network) -> str:
     """The facts of `describe` as a table for people."""
     facts = describe(network)
-    size = facts["preprocessing"]["size"]
+    spec = network.input
     lines = [
         f"{facts['name']}: {len(facts['layers'])} layers, {facts['weights']:,} weights"
         f" ({', '.join(facts['weight_dtypes'])}), {facts['biases']:,} biases",
-        f"input {size} x {size} x 3, embedding {facts['embedding']} values",
+        f"input {' x '.join(map(str, spec.shape))}, embedding {facts['embedding']} values",
+        f"a value v enters as (v - mean) * scale: mean {_each(spec.mean)}; scale {_each(spec.scale)}",
         f"MACs per image: {format_count(facts['macs'])} forward,"
         f" {format_count(facts['full_backward_macs'])} full backward",
         f"peak activation: {format_bytes(facts['peak_activation_bytes'])}"
@@ -59,6 +60,11 @@ def describe_text(network: Network) -> str:
             f" {row['weights']:>9,} {row['macs']:>11,} {' '.join(notes)}".rstrip()
         )
     return "\n".join(lines)
+
+
+def _each(numbers: tuple[float, ...]) -> str:
+    """The numbers of the channels; one if all are the same."""
+    return ", ".join(f"{x:g}" for x in (numbers if len(set(numbers)) > 1 else numbers[:1]))
 
 
 def _plane(hw: tuple[int, int], channels: int) -> str:

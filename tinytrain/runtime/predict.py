@@ -29,7 +29,7 @@ class Predictor:
     """
 
     def __init__(self, network: Network, delta: Delta, backend: str = "auto"):
-        self.delta, self.size = delta, network.preprocessing.size
+        self.delta, self.input = delta, network.input
         shape = TaskShape(1, len(delta.class_names))
         working = WorkingCopy(apply(network, delta))
         program = compile_training(working.network, FORWARD_ONLY, ONE_IMAGE, shape)
@@ -44,7 +44,7 @@ class Predictor:
         out = np.empty((len(images), self.embedding_size), np.float32)
         with one_thread():
             for i in range(len(images)):
-                np.copyto(self._unit.image, images.image(i, self.size))
+                np.copyto(self._unit.image, images.image(i, self.input.shape))
                 out[i] = self._unit.embed(augmentation(i))
         return out
 

@@ -10,6 +10,7 @@ from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Slice
 from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
 from tinytrain.episode.episode import Episode
+from tinytrain.episode.image_size import Size
 from tinytrain.heads.cosine import CosineHead, lengths_of
 from tinytrain.heads.head import Batch, Batches, Head, Support
 from tinytrain.heads.leave_one_out import COLUMNS, measure
@@ -28,7 +29,7 @@ Progress = Callable[[str, int, int, float | None], None]
 
 
 def augmentation_of(
-    episode: Episode, size: int, seed: int, ranges: Ranges = USUAL
+    episode: Episode, size: Size, seed: int, ranges: Ranges = USUAL
 ) -> Callable[[int, int], Augmentation | None]:
     """Augmentation of view v of support image i: the same draw whenever it is asked for.
 
@@ -56,7 +57,7 @@ class Session:
         self, fit: Fit, arena, working: WorkingCopy, kernels, episode: Episode, seed: int, lanes: int
     ):
         self.fit, self.episode, self.seed, self.kernels = fit, episode, seed, kernels
-        self.size = working.network.preprocessing.size
+        self.input = working.network.input
         self.labels = episode.support.labels
         self.dealt = dealt(self.labels)
         self.trainer = Trainer(
@@ -64,7 +65,7 @@ class Session:
             arena,
             working,
             kernels,
-            Source(self._read, augmentation_of(episode, self.size, seed, reach(fit)), self.labels),
+            Source(self._read, augmentation_of(episode, self.input.size, seed, reach(fit)), self.labels),
             lanes,
         )
         self.array = self.trainer.bind.array
@@ -75,7 +76,7 @@ class Session:
         """Support image i; behind the last of them come the query images."""
         support, query = self.episode.support, self.episode.query
         side, k = (support, i) if i < len(support) else (query, i - len(support))
-        return side.image(k, self.size)
+        return side.image(k, self.input.shape)
 
     def close(self) -> None:
         self.trainer.close()

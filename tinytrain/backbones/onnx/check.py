@@ -9,7 +9,7 @@ from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Images
 from tinytrain.heads import cosine
-from tinytrain.network.network import Network
+from tinytrain.network.network import InputSpec, Network
 from tinytrain.runtime.predict import Predictor
 
 IMAGES = 4
@@ -27,8 +27,8 @@ def compare(imported: Imported) -> float:
     not read the file.
     """
     network = imported.network
-    images = random_images(network.preprocessing.size)
-    theirs = _runtime_embeddings(imported.graph, imported.embedding, as_input(network, images))
+    images = random_images(network.input.shape)
+    theirs = _runtime_embeddings(imported.graph, imported.embedding, as_input(imported.fed, images))
     difference = largest_difference(embeddings(network, images), theirs)
     if not difference <= TOLERANCE:  # NaN counts as different
         raise InputError(
@@ -39,16 +39,16 @@ def compare(imported: Imported) -> float:
     return difference
 
 
-def random_images(size: int) -> np.ndarray:
-    """(n, size, size, 3) uint8, the same every time."""
+def random_images(shape: tuple[int, int, int]) -> np.ndarray:
+    """(n, *shape) uint8, the same every time."""
     return np.stack(
-        [rng_for(0, "onnx check", i).integers(0, 256, (size, size, 3), dtype=np.uint8) for i in range(IMAGES)]
+        [rng_for(0, "onnx check", i).integers(0, 256, shape, dtype=np.uint8) for i in range(IMAGES)]
     )
 
 
-def as_input(network: Network, images: np.ndarray) -> np.ndarray:
-    """Images as the ONNX model takes them: (n, 3, rows, columns) float32."""
-    values = (images - np.float32(network.preprocessing.mean)) * np.float32(network.preprocessing.scale)
+def as_input(fed: InputSpec, images: np.ndarray) -> np.ndarray:
+    """Images as the ONNX model takes them: (n, channels, rows, columns) float32."""
+    values = (images - np.float32(fed.mean)) * np.float32(fed.scale)
     return np.ascontiguousarray(values.transpose(0, 3, 1, 2))
 
 

@@ -5,7 +5,8 @@ The graph becomes layers by rule (`tinytrain.backbones.onnx.operators`), and wha
 """
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tinytrain.backbones.onnx.graph import Part, Walk
 from tinytrain.backbones.onnx.operators import OPERATIONS, SUPPORTED
 from tinytrain.backbones.onnx.reading import Graph, read_onnx
 from tinytrain.base.errors import InputError
-from tinytrain.network.network import Layer, Network, Preprocessing
+from tinytrain.network.network import InputSpec, Layer, Network
 from tinytrain.network.validation import check_network
 
 NAMED = 3  # nodes with the same problem that are named one by one
@@ -23,9 +24,14 @@ NAMED = 3  # nodes with the same problem that are named one by one
 
 @dataclass(frozen=True, eq=False)
 class Imported:
-    """A network, the graph it came from, the tensor there that is its embedding, and the nodes left out."""
+    """A network, the graph it came from, the tensor there that is its embedding, and the nodes left out.
+
+    `fed` is how images become the input of the graph; what it does to their values first is part of the
+    network's own.
+    """
 
     network: Network
+    fed: InputSpec
     graph: Graph
     embedding: str
     dropped: tuple[str, ...]
@@ -33,19 +39,20 @@ class Imported:
 
 def import_onnx(
     path: str | os.PathLike,
-    mean: float = Preprocessing.mean,
-    scale: float = Preprocessing.scale,
+    mean: float | Sequence[float] = InputSpec.mean,
+    scale: float | Sequence[float] = InputSpec.scale,
     size: int | None = None,
 ) -> Imported:
     """Network of the ONNX model `path`, named after the file; images become ``(uint8 - mean) * scale``.
 
-    `size` is needed only where the file leaves the size of its input open. Raises InputError: a code of
-    `read_onnx`, `Walk` or `check_network`, ``onnx-size``, or ``onnx-unsupported``, which names every node in
-    the way. A file takes at most 0.5 GB of memory, eight times the size of the largest.
+    `mean` and `scale` are numbers, or hold one for each channel. `size` is needed only where the file leaves
+    the size of its input open. Raises InputError: a code of `read_onnx`, `Walk` or `check_network`,
+    ``onnx-size``, or ``onnx-unsupported``, which names every node in the way. A file takes at most 0.5 GB of
+    memory, eight times the size of the largest.
     """
     source, graph = str(path), read_onnx(path)
-    side = _side(graph, size, source)
-    walk = Walk(graph, side, OPERATIONS)
+    hw = _hw(graph, size, source)
+    walk = Walk(graph, hw, OPERATIONS)
     if walk.problems:
         raise InputError("onnx-unsupported", f"{source}: {_listed(walk)}; supported are {SUPPORTED}")
     if walk.pooled is None or not walk.parts:
@@ -53,24 +60,34 @@ def import_onnx(
             "onnx-unsupported",
             f"{source}: {len(walk.parts)} convolutions and no pooling at the end; supported are {SUPPORTED}",
         )
-    network = _network(walk.parts, Path(path).stem, Preprocessing(side, float(mean), float(scale)))
+    each = (float(x) if np.ndim(x) == 0 else tuple(map(float, x)) for x in (mean, scale))
+    fed = InputSpec((*hw, len(walk.gain)), InputSpec.dtype, *each)
+    network = _network(walk.parts, Path(path).stem, fed)
+    check_network(network)
+    network = replace(network, input=_normalised(fed, walk))
     check_network(network)
     dropped = tuple(f"{node.op} {node.name}" for node in walk.dropped)
-    return Imported(network, graph, walk.pooled, dropped)
+    return Imported(network, fed, graph, walk.pooled, dropped)
 
 
-def _side(graph: Graph, size: int | None, source: str) -> int:
-    """Side of the square image: what the file says, or else `size`."""
-    stated = {side for side in graph.shape[2:] if side is not None}
+def _normalised(fed: InputSpec, walk: Walk) -> InputSpec:
+    """`fed`, and behind it what the graph does to the values of the image first."""
+    with np.errstate(all="ignore"):  # what is too large or too small is found, and named, by check_network
+        scale = np.array(fed.scale) * walk.gain
+        mean = np.array(fed.mean) - walk.offset / scale
+    return replace(fed, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
+
+
+def _hw(graph: Graph, size: int | None, source: str) -> tuple[int, int]:
+    """Height and width of the image: what the file says, and `size` for what it leaves open."""
+    stated = [side for side in graph.shape[2:] if side is not None]
     if not stated and size is None:
         raise InputError("onnx-size", f"{source} leaves the size of its input open; give --size PIXELS")
-    if len(stated | {size} - {None}) != 1:
-        raise InputError(
-            "onnx-size",
-            f"{source} takes images of {' x '.join(str(side or 'any') for side in graph.shape[2:])}"
-            f"{f', --size says {size}' if size else ''}; supported are squares of one size",
-        )
-    return (stated or {size}).pop()
+    if size is not None and set(stated) - {size}:
+        given = " x ".join(str(side or "any") for side in graph.shape[2:])
+        raise InputError("onnx-size", f"{source} takes images of {given}, --size says {size}; leave it out")
+    height, width = (side or size or stated[0] for side in graph.shape[2:])
+    return height, width
 
 
 def _listed(walk: Walk) -> str:
@@ -85,7 +102,7 @@ def _listed(walk: Walk) -> str:
     return f"{count} not supported: {'; '.join(lines)}"
 
 
-def _network(parts: list[Part], name: str, preprocessing: Preprocessing) -> Network:
+def _network(parts: list[Part], name: str, spec: InputSpec) -> Network:
     blocks = block_numbers(parts)
     names = _layer_names(parts, blocks)
     rows = zip(parts, names, blocks, strict=True)
@@ -96,7 +113,7 @@ def _network(parts: list[Part], name: str, preprocessing: Preprocessing) -> Netw
             matrix = part.weight.transpose(2, 3, 1, 0).reshape(layer.fan_in, layer.cout)
             weights.append(np.ascontiguousarray(matrix, np.float32))
             biases.append(part.bias.astype(np.float32))
-    return Network(name, layers, tuple(weights), (None,) * len(layers), tuple(biases), preprocessing)
+    return Network(name, layers, tuple(weights), (None,) * len(layers), tuple(biases), spec)
 
 
 def _layer(part: Part, name: str, block: int) -> Layer:

@@ -68,18 +68,21 @@ class Part:
 
 
 class Walk:
-    """A graph followed from its image of `size` x `size`.
+    """A graph followed from its image of `hw` (height, width).
 
     Afterwards `parts` are its convolutions, `problems` the (node, why) that are in the way, `pooled` the
-    name of the embedding or None, and `dropped` the nodes of the classifier. `operations` maps the name of
-    an operation to its function (walk, node) -> Value, or None where no image comes out.
+    name of the embedding or None, and `dropped` the nodes of the classifier. What the graph does to the
+    values of the image first is times `gain`, then plus `offset`, both (channels,) float64. `operations` maps
+    the name of an operation to its function (walk, node) -> Value, or None where no image comes out.
 
     Raises InputError ``onnx-too-large`` if the network would have more layers or numbers than its file can.
     """
 
-    def __init__(self, graph: Graph, size: int, operations: dict):
+    def __init__(self, graph: Graph, hw: tuple[int, int], operations: dict):
         self.source, self.constants = graph.source, dict(graph.constants)
-        self.values = {graph.input: Value(IMAGE, "picture", 3, (size, size))}
+        channels = graph.shape[1] or 3
+        self.values = {graph.input: Value(IMAGE, "picture", channels, hw)}
+        self.gain, self.offset = np.ones(channels), np.zeros(channels)
         self.readers: dict[str, int] = {}
         for node in graph.nodes:
             for name in node.inputs:

@@ -125,6 +125,8 @@ def add(walk: Walk, node: Node) -> Value:
     values = [None if name in walk.constants else walk.value(node, k) for k, name in enumerate(node.inputs)]
     if any(value is not None and value.stage in ("pooled", "tail") for value in values):
         return tail(walk, node)
+    if None in values and any(value is not None and value.stage == "picture" for value in values):
+        return normalisation(walk, node)
     if len(values) != 2 or None in values:
         raise UnsupportedError("it adds a constant")
     position = int(values[1].part > values[0].part)
@@ -141,6 +143,32 @@ def add(walk: Walk, node: Node) -> Value:
         raise UnsupportedError(f"{older.channels} x {older.hw} added to {newer.channels} x {newer.hw}")
     part.adds = older.part
     return Value(newer.part, "sum", newer.channels, newer.hw)
+
+
+def normalisation(walk: Walk, node: Node) -> Value:
+    """The values of the image plus, minus, times or by a constant: one number, or one for each channel."""
+    if len(node.inputs) != 2:
+        raise UnsupportedError(f"it has {len(node.inputs)} inputs, not 2")
+    position = int(node.op in ("Add", "Mul") and node.inputs[0] in walk.constants)
+    value = walk.newest(node, position, ("picture",))
+    array = walk.constant(node, 1 - position, None, "constant")
+    each = array.shape[-3:] == (value.channels, 1, 1)
+    if array.ndim > 4 or array.size != (value.channels if each else 1):
+        raise UnsupportedError(
+            f"its constant has shape {array.shape}, not a number or ({value.channels}, 1, 1)"
+        )
+    numbers = array.reshape(-1)
+    if node.op in ("Mul", "Div"):
+        if (numbers <= 0).any():
+            raise UnsupportedError("its constant is not above 0")
+        factor = numbers if node.op == "Mul" else 1 / numbers
+        with np.errstate(
+            all="ignore"
+        ):  # what is too large or too small is found, and named, by check_network
+            walk.gain, walk.offset = walk.gain * factor, walk.offset * factor
+    else:
+        walk.offset = walk.offset + (numbers if node.op == "Add" else -numbers)
+    return value
 
 
 def alias(walk: Walk, node: Node) -> Value | None:
@@ -165,6 +193,7 @@ OPERATIONS = {
     "Clip": clip,
     "Relu": relu,
     "Add": add,
+    **dict.fromkeys(("Sub", "Mul", "Div"), normalisation),
     "Identity": alias,
     "Dropout": alias,
     **TAIL,
@@ -173,5 +202,6 @@ SUPPORTED = (
     f"Conv (the first dense with kernel {STEM_KERNELS}, then pointwise or depthwise {DEPTHWISE_KERNELS};"
     " stride 1 or 2; padding (k-1)//2), BatchNormalization after Conv, Clip(0, 6), Add of a block's input,"
     " GlobalAveragePool or ReduceMean at the end, then Flatten, Reshape, Squeeze, one Gemm or MatMul,"
-    " Softmax; Identity and Dropout anywhere"
+    " Softmax; Identity and Dropout anywhere; Add, Sub, Mul and Div of a constant right behind the image, a"
+    " number or one for each channel"
 )

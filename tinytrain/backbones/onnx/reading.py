@@ -177,11 +177,11 @@ def _input(onnx, graph, constants: dict, source: str) -> tuple[str, tuple[int | 
         raise InputError("onnx-input", f"{source} has {len(inputs)} inputs; supported is one, the image")
     tensor = inputs[0].type.tensor_type
     shape = tuple(d.dim_value if d.dim_value > 0 else None for d in tensor.shape.dim)
-    if tensor.elem_type != onnx.TensorProto.FLOAT or len(shape) != 4 or shape[1] not in (3, None):
+    if tensor.elem_type != onnx.TensorProto.FLOAT or len(shape) != 4 or shape[1] not in (1, 3, None):
         raise InputError(
             "onnx-input",
             f"{source}: input {inputs[0].name[:40]!r} has shape {shape}; supported is float32 with"
-            " (batch, 3, rows, columns)",
+            " (batch, 3 or 1, rows, columns)",
         )
     return _text(inputs[0].name), shape
 

@@ -153,7 +153,7 @@ def _extend(arguments) -> int:
     delta.check_backbone(network)
     dataset = folder_dataset(arguments.add, arguments.flip)
     with ProgressLine() as progress:
-        images, broken = hold(dataset.images(dataset.by_class), network.preprocessing.size, progress)
+        images, broken = hold(dataset.images(dataset.by_class), network.input.shape, progress)
     warnings = [*skipped_files(dataset), *(f"skipped {reason}" for reason in broken.values())]
     for line in warnings:
         say(line)

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 from tinytrain.backbones.catalogue import BACKBONES, SHIPPED
 from tinytrain.base.answer import ANSWER
@@ -124,16 +125,18 @@ def check_network_output(path: str, needed: Sequence[str | None] = ()) -> None:
     check_outputs(path, needed=needed)
 
 
-def hold(images, size: int, progress) -> tuple[object, dict[str, str]]:
+def hold(images, shape: tuple[int, int, int], progress) -> tuple[object, dict[str, str]]:
     """`images` without the broken ones, and what is wrong with those, by name. All are decoded once for it.
+
+    `shape` (height, width, channels) is what they are asked for.
 
     They are kept decoded, unless that takes more than HELD_BYTES: then they are decoded again when asked for.
     """
-    keep = len(images) * 3 * size**2 <= HELD_BYTES
+    keep = len(images) * prod(shape) <= HELD_BYTES
     decoded, good, broken = [], [], {}
     for i in range(len(images)):
         try:
-            image = images.read(i, size)
+            image = images.image(i, shape)
         except InputError as error:
             broken[images.names[i]] = str(error)
         else:

@@ -109,16 +109,16 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
     if within_budget:
         task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
         probe_inside(network, policy, budget_of(arguments), task)
-    size, broken = network.preprocessing.size, {}
-    support, found = hold(episode.support, size, progress)
+    shape, broken = network.input.shape, {}
+    support, found = hold(episode.support, shape, progress)
     while found:  # what looked whole was not: others are drawn to adapt to
         broken |= found
         whole = without(dataset, broken)
         if of_folder and arguments.shots is None:
             break  # all were drawn, there are no others
         episode, support = draw(arguments, whole), None
-        support, found = hold(episode.support, size, progress)
-    query, more = hold(episode.query, size, progress)
+        support, found = hold(episode.support, shape, progress)
+    query, more = hold(episode.query, shape, progress)
     warnings = _unlimited(arguments, policy) + skipped_files(dataset) + _too_few(arguments, episode)
     warnings += [f"skipped {reason}" for reason in (broken | more).values()]
     return replace(episode, support=support, query=query), warnings

@@ -45,7 +45,7 @@ def run(arguments) -> int:
             f"{', '.join(map(repr, delta.class_names))}; rename the folders, or add classes to the delta",
         )
     with ProgressLine() as progress:
-        images, broken = hold(dataset.images(dataset.by_class), predictor.size, progress)
+        images, broken = hold(dataset.images(dataset.by_class), predictor.input.shape, progress)
     warnings = [*skipped_files(dataset), *(f"skipped {reason}" for reason in broken.values())]
     for line in warnings:
         say(line)

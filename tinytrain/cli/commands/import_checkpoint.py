@@ -9,12 +9,13 @@ DESCRIPTION = (
     "Read a published int8 checkpoint (.pkl) without PyTorch, running nothing in it, or an ONNX model of the "
     f"MobileNetV2 kind (.onnx; needs {install('onnx')}), and save it. Weights of an ONNX model "
     "stay float32, its classifier is dropped, and its embeddings are compared with onnxruntime's where that "
-    "is installed. --mean, --scale and --size are for .onnx only."
+    "is installed. --mean, --scale, --std and --size are for .onnx only."
 )
 EXAMPLES = """\
   tinytrain import mcunet-5fps.pkl -o mcunet.safetensors
   tinytrain import model.onnx -o net.safetensors
   tinytrain import model.onnx -o net.safetensors --size 128 --mean 0 --scale 1/255
+  tinytrain import model.onnx -o net.safetensors --mean 123.675,116.28,103.53 --std 58.395,57.12,57.375
 """
 
 
@@ -22,9 +23,15 @@ def add_arguments(parser) -> None:
     parser.add_argument("checkpoint", metavar="FILE", help="published checkpoint or ONNX model")
     parser.add_argument("-o", "--out", metavar="NET", required=True, help="network file to write")
     parser.add_argument(
-        "--mean", type=number, metavar="M", help="images become (v - M) * S of 0..255; default: 127.5"
+        "--mean",
+        type=numbers,
+        metavar="M",
+        help="images become (v - M) * S of 0..255: a number, or R,G,B; default: 127.5",
     )
-    parser.add_argument("--scale", type=number, metavar="S", help="number or fraction; default: 1/127.5")
+    parser.add_argument(
+        "--scale", type=numbers, metavar="S", help="number or fraction, or three; default: 1/127.5"
+    )
+    parser.add_argument("--std", type=numbers, metavar="D", help="instead of --scale, which is 1/D")
     parser.add_argument(
         "--size", type=at_least(1), metavar="PIXELS", help="of the images; default: what the file says"
     )
@@ -45,11 +52,21 @@ def number(text: str) -> float:
     return value
 
 
+def numbers(text: str) -> tuple[float, ...] | float:
+    """An argparse type: a `number`, or one for each channel with commas between them. Raises UsageError."""
+    found = tuple(map(number, text.split(",")))
+    return found if len(found) > 1 else found[0]
+
+
 def run(arguments) -> int:
-    options = {key: getattr(arguments, key) for key in ("mean", "scale", "size")}
+    options = {key: getattr(arguments, key) for key in ("mean", "scale", "std", "size")}
     given = {key: value for key, value in options.items() if value is not None}
-    if given.get("scale", 1) <= 0:
-        raise UsageError("bad-number", f"--scale is {given['scale']}; it must be above 0")
+    for option in given.keys() & {"scale", "std"}:
+        each = given[option] if isinstance(given[option], tuple) else (given[option],)
+        if min(each) <= 0:
+            raise UsageError("bad-number", f"--{option} is {min(each)}; it must be above 0")
+    if given.keys() >= {"scale", "std"}:
+        raise UsageError("usage", "give --scale or --std, not both")
     check_network_output(arguments.out)
     if arguments.checkpoint.lower().endswith(".onnx"):
         return _import_onnx(arguments, given)
@@ -63,6 +80,9 @@ def run(arguments) -> int:
 def _import_onnx(arguments, given: dict) -> int:
     from tinytrain.backbones.onnx.convert import import_onnx
 
+    if "std" in given:
+        std = given.pop("std")
+        given["scale"] = tuple(1 / x for x in std) if isinstance(std, tuple) else 1 / std
     imported = import_onnx(arguments.checkpoint, **given)
     difference = _compare(imported)
     facts = {"dropped": list(imported.dropped), "largest_difference": difference}

@@ -31,7 +31,7 @@ def run(arguments) -> int:
     from tinytrain.meta.training.validate import Validator
 
     sources = open_sources(recipe.sources, recipe.seed)
-    validator = Validator(recipe.validate, sources, network.preprocessing.size)
+    validator = Validator(recipe.validate, sources, network.input.size)
     task = MetaTask(network, recipe, sources, validator, lanes(arguments))
     digest = digest_of(recipe, network.digest)
     return offline.execute(task, recipe, paths, digest, arguments, "meta-training")

@@ -155,14 +155,14 @@ class Emitter:
         self, patches: View, image: View, i: int, first: int, last: int
     ) -> Iterator[tuple[int, int, View]]:
         """Output rows [first, last) by bands: (their first, their last, `patches` filled for them)."""
-        layer, contract = self.layers[i], self.network.preprocessing
+        layer, spec = self.layers[i], self.network.input
+        norm = [np.tile(np.array(values, np.float32), layer.kernel) for values in (spec.mean, spec.scale)]
         for a in range(first, last, patches.shape[0]):
             b = min(a + patches.shape[0], last)
             part = patches.rows(0, b - a)
             self.segment.call(
-                "unfold", part, image.reshape(*layer.in_hw, 3), layer.kernel, layer.stride, a,
-                np.float32(contract.mean), np.float32(contract.scale),
-            )  # fmt: skip
+                "unfold", part, image.reshape(*spec.shape), layer.kernel, layer.stride, a, *norm
+            )
             yield a, b, part
 
     def save(self, tape: Tape, i: int, x: View, y: View) -> None:
