@@ -84,7 +84,7 @@ MISTAKES = {
     "an abbreviated option": (["adapt", "--bud", "1MB"], "unknown argument --bud"),
     "an option without value": (["adapt", "--budget"], "expected one argument"),
     "a size that is none": (["adapt", "--budget", "big"], "'big' is not a size"),
-    "a share that is none": (["adapt", "--macs", "0%"], "not a share above 0"),
+    "a fraction of zero": (["adapt", "--macs", "0%"], "not a fraction above 0"),
     "one class": (["adapt", "--way", "1"], "at least 2"),
     "no shots": (["adapt", "--shots", "0"], "at least 1"),
     "half a shot": (["adapt", "--shots", "0.5"], "at least 1"),

@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 
 from tinytrain.base.errors import InputError, one_line
-from tinytrain.base.files import at_once
+from tinytrain.base.files import open_without_waiting
 from tinytrain.episode import imagefile
 from tinytrain.episode.imagefile import png
 from tinytrain.episode.imagefile.stored import PIXEL_BYTES, eight_bits, refuse_more
@@ -134,7 +134,7 @@ def _regular_file(path) -> BinaryIO:
     """The file at `path`, open; a pipe there is not waited for. Raises InputError ``picture-missing``."""
     missing = InputError("picture-missing", "is no file; check the path")
     try:
-        file = open(path, "rb", opener=at_once)  # noqa: SIM115 - closed by the caller
+        file = open(path, "rb", opener=open_without_waiting)  # noqa: SIM115 - closed by the caller
     except ValueError:  # no path at all
         raise missing from None
     except OSError as error:

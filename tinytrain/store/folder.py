@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from tinytrain.base.files import at_once_itself, sync_folder
+from tinytrain.base.files import open_without_links, sync_folder
 from tinytrain.base.locks import lock_within, open_lock
 
 LOCK = "tinytrain.lock"
@@ -83,7 +83,7 @@ class Folder:
         path = self.path / name
         if not stat.S_ISREG(path.lstat().st_mode):
             return b""
-        with open(path, "rb", opener=at_once_itself) as file:
+        with open(path, "rb", opener=open_without_links) as file:
             return file.read(limit + 1)
 
     def create(self, name: str) -> "File":

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import InputError, UsageError
-from tinytrain.base.units import parse_bytes, parse_share
+from tinytrain.base.units import parse_bytes, parse_fraction
 from tinytrain.cli.commands.common import DEFAULT_DATA, hold, skipped_files
 
 
@@ -43,7 +43,7 @@ def add_arguments(parser) -> None:
         help="working memory, such as 1MB or 512KiB",
     )
     parser.add_argument(
-        "--macs", type=parse_share, default="15%", metavar="SHARE",
+        "--macs", type=parse_fraction, default="15%", metavar="SHARE",
         help="backward computation per pseudo-query, as a share of full training; default: 15%%; some "
         "policies keep it per image, some have no limit, and say so",
     )  # fmt: skip
