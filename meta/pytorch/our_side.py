@@ -8,7 +8,7 @@ from tinytrain import kernels
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode.episode import Episode
-from tinytrain.kernels.dispatch.native_calls import single
+from tinytrain.kernels.dispatch.native_calls import split_native
 from tinytrain.meta.pytorch.timing import KernelRow, kernel_table
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -94,7 +94,7 @@ class Whole:
         segments = lanes[0].segments | lanes[1].segments
         self.load()
         return {
-            name: kernel_table(single(segments[name][0]), self.program.segments[name].calls, repeats)
+            name: kernel_table(split_native(segments[name][0]), self.program.segments[name].calls, repeats)
             for name in (f"embed {micro}", f"backward {micro}")
         }
 

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from tinytrain import kernels as kernel_table
-from tinytrain.kernels.dispatch.native_calls import stretched
+from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.network.network import Network
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.planner.fit import WIDE_BANDS
@@ -170,7 +170,7 @@ class _Batch:
             views[external["gradients"]] = bind.array(f"gradients {partition}")
         calls, self.outputs = bind.calls(bind.program.segments[segment], f"workspace ({unit})", views)
         split = len(calls) if split is None else split
-        self.forward, self.backward = stretched(calls[:split]), stretched(calls[split:])
+        self.forward, self.backward = join_native(calls[:split]), join_native(calls[split:])
 
     def load(self, images: np.ndarray) -> None:
         self.images[: len(images)] = images

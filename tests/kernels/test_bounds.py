@@ -43,11 +43,11 @@ def agree(found: np.ndarray, wanted: np.ndarray, compared: str) -> None:
         np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-3)
 
 
-def check(kernel, twin, arguments, r) -> None:
-    """One call: canaries and inputs as they were, outputs written whole and equal to the twin's."""
+def check(kernel, reference, arguments, r) -> None:
+    """One call: canaries and inputs as they were, outputs written whole and equal to the reference."""
     values, guards = placed(arguments, r)
     wanted = [v.copy() if isinstance(v, np.ndarray) else v for v in values]
-    assert kernel(*values) == twin(*wanted)
+    assert kernel(*values) == reference(*wanted)
     assert all(guard.untouched for guard in guards), "a canary changed"
     for argument, value, want in zip(arguments, values, wanted, strict=True):
         if isinstance(argument, Output):

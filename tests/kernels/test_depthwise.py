@@ -1,4 +1,4 @@
-"""Depthwise kernels, by strips and by pixels, against their twins, and these against finite differences."""
+"""Depthwise kernels against the numpy reference, and the reference against finite differences."""
 
 import importlib.util
 import platform
@@ -88,7 +88,7 @@ class TestDepthwise:
         w = normal(r, size * size, channels, dtype=dtype)
         return x, w, normal(r, channels, dtype=dtype), normal(r, 2, ho, wo, channels, dtype=dtype)
 
-    def test_forward_agrees_with_its_twin(self, compiled, height, width, channels, size, stride):
+    def test_forward_agrees_with_the_reference(self, compiled, height, width, channels, size, stride):
         x, w, b, g = self.arrays(height, width, channels, size, stride)
         for relu6 in (True, False):
             got, want = np.full_like(g, np.nan), np.full_like(g, np.nan)
@@ -160,7 +160,7 @@ class TestDepthwise:
                 reference.depthwise_forward(want, x, w, b, size, stride, (size - 1) // 2, relu6)
                 np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
-    def test_gradients_agree_with_their_twins(self, compiled, height, width, channels, size, stride):
+    def test_gradients_agree_with_the_reference(self, compiled, height, width, channels, size, stride):
         x, w, _, g = self.arrays(height, width, channels, size, stride)
         got, want = np.full_like(x, np.nan), np.full_like(x, np.nan)
         zeros = np.full(channels, np.nan, np.float32)
@@ -181,7 +181,7 @@ class TestDepthwise:
         assert np.isfinite(w[:, :-1]).all()
         assert np.isnan(w[size * size // 2, -1])
 
-    def test_twin_gradients_agree_with_finite_differences(self, height, width, channels, size, stride):
+    def test_reference_gradients_agree_with_finite_differences(self, height, width, channels, size, stride):
         x, w, b, g = self.arrays(height, width, channels, size, stride, np.float64)
         y = np.empty_like(g)
 
@@ -200,10 +200,10 @@ class TestDepthwise:
 
 @pytest.mark.parametrize("size", sorted({*KERNELS} - {1}))
 @pytest.mark.parametrize("stride", STRIDES)
-def test_layers_of_supported_networks_and_their_gradients_are_computed_in_strips(compiled, size, stride):
-    from tinytrain.kernels.depthwise import _in_strips, _phase
+def test_supported_layers_and_gradients_are_computed_in_register_tiles(compiled, size, stride):
+    from tinytrain.kernels.depthwise import _fits_tiles, _phase
 
-    taken, channels = _in_strips.py_func, np.uint64(48)
+    taken, channels = _fits_tiles.py_func, np.uint64(48)
     for width in (8, 14, 16, 64):
         across = out_hw(width, width, stride)[1]
         assert taken(across, width, stride, (size - 1) // 2, size, channels)
@@ -220,11 +220,10 @@ def test_no_two_filters_are_known_by_one_number(compiled):
 
 @pytest.mark.skipif(platform.machine() == "aarch64", reason="to compile so much takes more than 512 MiB")
 @pytest.mark.parametrize("register", [4, 8, 16])
-def test_strips_of_every_length_of_vector_give_the_same_bits(compiled, monkeypatch, register):
-    from tinytrain.kernels import depthwise, jit
-    from tinytrain.kernels import depthwise_rows as strip
+def test_register_tiles_of_every_vector_length_give_the_same_bits(compiled, monkeypatch, register):
+    from tinytrain.kernels import depthwise, depthwise_rows, jit
 
-    monkeypatch.setattr(strip, "REGISTER", register)
+    monkeypatch.setattr(depthwise_rows, "REGISTER", register)
     monkeypatch.setattr(jit, "_cached", lambda function: None)  # the cache is for one length
     spec = importlib.util.spec_from_file_location("tinytrain.kernels.other_depthwise", depthwise.__file__)
     other = importlib.util.module_from_spec(spec)

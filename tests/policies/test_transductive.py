@@ -73,7 +73,7 @@ def test_the_gradient_with_entropy_equals_finite_differences_through_the_oracle(
     assert_equals_oracle(made, want, 3e-5)
 
 
-def test_the_entropy_kernel_agrees_with_its_twin_and_with_finite_differences():
+def test_the_entropy_kernel_agrees_with_the_reference_and_with_finite_differences():
     r = np.random.default_rng(0)
     cosine = r.uniform(-1, 1, (6, 4))
     out = [(np.zeros(6, d), np.zeros((6, 4), d)) for d in ("f4", "f8")]

@@ -32,8 +32,8 @@ print(json.dumps(library()))
 """
 CALLS_PROBE = """
 import json
-from tinytrain.kernels.dispatch.native_calls import ways
-print(json.dumps(ways()))
+from tinytrain.kernels.dispatch.native_calls import native_support
+print(json.dumps(native_support()))
 """
 REINSTALL = "install it from wheels: pip install --force-reinstall --only-binary=:all: numpy threadpoolctl"
 WITHOUT_NUMBA = "kernels run in plain numpy, several times slower; pip install --force-reinstall numba"

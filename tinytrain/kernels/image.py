@@ -1,4 +1,4 @@
-"""What happens to single images and single feature maps: augmentation and 8-bit storage."""
+"""Kernels for single images and feature maps: augmentation and 8-bit storage."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ ZERO, ONE, HALF, TOP = np.float32(0), np.float32(1), np.float32(0.5), np.float32
 
 @inlined
 def recolour(out, at, a, b, c, shift, mean, spread, contrast):
-    """Write pixel (a, b, c) at `at`: distances to its own mean times `spread`, to `mean` times `contrast`."""
+    """Write pixel (a, b, c) at `at`: distance to its own mean times `spread`, to `mean` times `contrast`."""
     grey = (a + b + c) * (ONE / np.float32(3))
     centre = fused(grey + shift - mean, contrast, mean) + HALF
     out[at] = np.uint8(min(max(fused(a - grey, spread, centre), ZERO), TOP))
@@ -30,7 +30,7 @@ def mirror(pixels):
 
 @inlined
 def blend(x, p, o, far, low):
-    """What lies `far` of the way from x[p] to x[p + 3], and `low` of the way to the same pair at `o`."""
+    """Bilinear interpolation: `far` of the way from x[p] to x[p + 3], `low` of the way to the pair at `o`."""
     corner = far * low
     near = fused(ONE - far - low + corner, np.float32(x[p]), (far - corner) * np.float32(x[p + np.uintp(3)]))
     return fused(corner, np.float32(x[o + np.uintp(3)]), fused(low - corner, np.float32(x[o]), near))
@@ -40,10 +40,9 @@ def blend(x, p, o, far, low):
 def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contrast, fill):
     """y = augmented copy of x, both uint8 (height, width, 3).
 
-    Turned about its middle and made larger or smaller first (`Augmentation`; bilinear). Then colour:
-    + `brightness`, then distance of each value to its pixel's mean times `saturation`, then distance to the
-    mean of x times `contrast`. Then mirrored if `flip`, and moved by (`down`, `right`) pixels, what is
-    uncovered set to `fill`.
+    In this order: rotate about the centre and scale (`Augmentation`; bilinear); add `brightness`; multiply
+    the distance of each value to its pixel's mean by `saturation`, and to the mean of x by `contrast`; mirror
+    if `flip`; move by (`down`, `right`) pixels. Uncovered pixels become `fill`.
     """
     height, width = x.shape[0], x.shape[1]
     values, written = x.reshape(-1), y.reshape(-1)
@@ -52,7 +51,7 @@ def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contr
         total += int(values[n])
     mean, spread = np.float32(total) / np.float32(3 * height * width) + brightness, saturation * contrast
     if cosine == ONE and sine == ZERO:
-        # Columns [first, last) of y show those of x from `start` on. Loops over contiguous values vectorise.
+        # Columns [first, last) of y are those of x from `start` on. Loops over contiguous values vectorise.
         first, last = max(right, 0), max(min(width, width + right), 0)
         start = width - last + right if flip else first - right
         for i in range(height):
@@ -78,7 +77,7 @@ def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contr
     bottom, end = np.float32(height - 1), np.float32(width - 1)
     for i in range(height):
         row = written[3 * i * width : 3 * (i + 1) * width]
-        # Of the first pixel; from each to the next it is the same step in x.
+        # The position of the first pixel in x; the step from pixel to pixel is constant.
         v, h = fused(-HALF, bottom, np.float32(i - down)), -side * fused(HALF, end, np.float32(right))
         first_r = fused(HALF, bottom, fused(cosine, v, -sine * h))
         first_q = fused(HALF, end, fused(sine, v, cosine * h))
@@ -90,7 +89,7 @@ def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contr
                 continue
             top, left = np.int32(r), np.int32(q)
             low, far = r - np.float32(top), q - np.float32(left)
-            p = np.uintp(3 * (top * width + left))  # an index that cannot be negative is not checked for it
+            p = np.uintp(3 * (top * width + left))  # unsigned: no test for a negative index
             o = p + np.uintp(3 * width)
             a = blend(values, p, o, far, low)
             b = blend(values, p + np.uintp(1), o + np.uintp(1), far, low)
@@ -100,7 +99,7 @@ def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contr
 
 @kernel
 def quantize(codes, span, x):
-    """codes (m,) uint8 and span (2,) = (lowest, step) of x (m,): x is about lowest + step * code."""
+    """codes (m,) uint8 and span (2,) = (lowest, step) of x (m,), so that x is about lowest + step * code."""
     low, high = x[0], x[0]
     for i in range(x.shape[0]):
         low = min(low, x[i])
