@@ -16,7 +16,7 @@ from tinytrain.doctor import finding as doctorline
 from tinytrain.doctor import kernels_and_blas as doctorcode
 from tinytrain.doctor.checks import Subject, examine
 from tinytrain.doctor.finding import BAD, OK, STATES, WARNING, Line
-from tinytrain.doctor.linux import GET_THROTTLED, Machine
+from tinytrain.doctor.linux import GET_THROTTLED, LinuxReadings
 from tinytrain.kernels.compile_cache import cache as jitcache
 from tinytrain.kernels.compile_cache import facts as jitfacts
 
@@ -65,7 +65,8 @@ def examined(tmp_path, monkeypatch):
             if text is not None:
                 (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
                 (tmp_path / path).write_text(text)
-        subject = Subject(Machine(tmp_path), tmp_path / "cache", tmp_path, options.pop("statvfs", space()))
+        system = LinuxReadings(tmp_path)
+        subject = Subject(system, tmp_path / "cache", tmp_path, options.pop("statvfs", space()))
         lines = examine(subject)
         for line in lines:
             assert line.state in STATES and line.value and "\n" not in line.value
@@ -199,7 +200,7 @@ def sealed(tmp_path):
     for name in ("dense.pool-1.py311.nbi", "dense.pool-1.py311.1.nbc"):
         (folder / "kernels_0" / name).write_bytes(b"12345678")
     jitcache.seal(folder, facts, sources, {})
-    return Subject(Machine(tmp_path), tmp_path / "jit", tmp_path), folder
+    return Subject(LinuxReadings(tmp_path), tmp_path / "jit", tmp_path), folder
 
 
 def test_kernels_are_verified_damaged_or_absent_and_nothing_is_changed(sealed):
@@ -211,9 +212,9 @@ def test_kernels_are_verified_damaged_or_absent_and_nothing_is_changed(sealed):
     (line,) = doctorcode.kernels(subject)
     assert line.state == WARNING and line.facts["state"] == "damaged" and "storage" in line.remedy
     assert code.read_bytes() == b"1234567?"
-    (line,) = doctorcode.kernels(Subject(subject.machine, folder.parent / "none", folder))
+    (line,) = doctorcode.kernels(Subject(subject.linux, folder.parent / "none", folder))
     assert line.state == WARNING and line.facts["state"] == "absent" and "warmup" in line.remedy
-    (line,) = doctorcode.kernels(Subject(subject.machine, code / "below a file", folder))
+    (line,) = doctorcode.kernels(Subject(subject.linux, code / "below a file", folder))
     assert line.state == BAD and "TINYTRAIN_CACHE" in line.remedy
 
 
@@ -259,8 +260,8 @@ def test_numba_that_hangs_is_given_up(tmp_path, monkeypatch):
     "kernels,products,wanted,words",
     [
         (True, True, OK, "with matrix products"),
-        (True, False, OK, "which numpy calls"),
-        (False, False, WARNING, "one by one from Python"),
+        (True, False, OK, "which numpy computes"),
+        (False, False, WARNING, "each from Python"),
     ],
 )
 def test_kernels_that_python_must_call_one_by_one_are_a_warning(

@@ -289,7 +289,7 @@ def test_a_name_that_becomes_a_pipe_after_a_look_at_it_is_still_refused(tmp_path
     monkeypatch.setattr(Path, "is_file", lambda path: True)
     try:
         for read in (check_image, lambda path: load_image(path, 32)):
-            with pytest.raises(InputError, match=r"there\.jpg' is no file") as caught:
+            with pytest.raises(InputError, match=r"there\.jpg' is not a file") as caught:
                 read(tmp_path / "there.jpg")
             assert caught.value.code == "picture-missing"
     finally:

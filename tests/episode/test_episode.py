@@ -75,9 +75,9 @@ def test_more_class_names_than_a_delta_can_keep_are_refused(names, code):
 
 def test_names_of_images_that_no_report_can_keep_are_refused_before_any_work():
     for changes in ({"support": images(0, 1, prefix="\ud800")}, {"query": images(0, prefix="\ud800")}):
-        with pytest.raises(InputError, match=r"the name '.ud8000' is no text"):
+        with pytest.raises(InputError, match=r"the name '.ud8000' is not text"):
             Episode(**{"support": images(0, 1), "query": images(), "class_names": ("a", "b")} | changes)
-    with pytest.raises(InputError, match="is no text"):
+    with pytest.raises(InputError, match="is not text"):
         Episode(images(0, 1), images(), ("a", "b"), source="\ud800")
 
 

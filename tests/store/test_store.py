@@ -50,7 +50,7 @@ def test_a_commit_is_on_trial_for_two_starts_and_then_taken_out(slots):
     assert [slots.start().data for _ in range(2)] == [b"two", b"two"]
     third = slots.start()
     assert third.data == b"one" and third.record.confirmed
-    assert third.warnings == ("generation 2 was not confirmed in 2 starts and was taken out",)
+    assert third.warnings == ("generation 2 was not confirmed in 2 starts and was dropped",)
     assert slots.start().warnings == () and os.listdir(slots.folder.path).count("tinytrain-2.delta") == 0
 
 

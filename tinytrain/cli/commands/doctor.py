@@ -24,9 +24,9 @@ def run(arguments) -> int:
     from tinytrain.base.cache_folder import cache_folder
     from tinytrain.doctor.checks import Subject, examine
     from tinytrain.doctor.finding import BAD, render, worst
-    from tinytrain.doctor.linux import Machine
+    from tinytrain.doctor.linux import LinuxReadings
 
-    lines = examine(Subject(Machine(), cache_folder("jit"), Path.cwd()))
+    lines = examine(Subject(LinuxReadings(), cache_folder("jit"), Path.cwd()))
     result = {"state": worst(lines), "checks": [line.to_json() for line in lines]}
     print_result(result, render(lines), arguments.json)
     return UNSUITABLE if result["state"] == BAD else 0
