@@ -215,7 +215,9 @@ def test_full_trains_everything_and_last_layer_the_last():
 
 def test_rates_follow_the_size_of_a_layer_s_weights():
     updates = (Update(2, (0,)), Update(5, (1,)))
-    for (rate, bias_rate), update in zip(common.rates_by_size(NETWORK, updates, 0.5), updates, strict=True):
+    for (rate, bias_rate), update in zip(
+        common.learning_rates_by_size(NETWORK, updates, 0.5), updates, strict=True
+    ):
         weight = NETWORK.float_weight(update.layer)
         assert rate == bias_rate == pytest.approx(0.5 * np.sqrt((weight**2).mean()))
 

@@ -1,4 +1,4 @@
-"""Policies by name; adding one is adding a row."""
+"""Policies by name; to add one, add a row."""
 
 import difflib
 
@@ -36,7 +36,7 @@ POLICIES = {
 
 
 def find_policy(policy: str | Policy) -> Policy:
-    """The policy of that name. Raises UsageError with the closest known one."""
+    """The policy of that name. Raises UsageError that suggests the closest name."""
     if isinstance(policy, Policy):
         return policy
     if policy not in POLICIES:
