@@ -53,7 +53,7 @@ def test_what_is_no_number_is_a_usage_error(text):
     [
         ("a.pkl", ["--mean", "0"], "--mean goes with .onnx files"),
         ("a.onnx", ["--scale", "0"], "it must be above 0"),
-        ("a.onnx", ["--size", "-1"], "no whole number of at least 1"),
+        ("a.onnx", ["--size", "-1"], "not a whole number of at least 1"),
     ],
 )
 def test_a_usage_mistake_is_exit_code_2(tmp_path, capsys, name, option, words):
