@@ -18,6 +18,7 @@ from tinytrain.base.progress import ProgressLine
 from tinytrain.cli.commands import bench, common
 from tinytrain.cli.main import COMMANDS, help_text, main
 from tinytrain.pipeline.toy import toy_images
+from tinytrain.policies.registry import POLICIES
 
 
 def run(*arguments, **options):
@@ -60,12 +61,40 @@ def test_help_names_every_command_and_documents_every_exit_code():
     assert all(f"\n  {code} " in text for code in codes)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_with_examples(name, capsys):
+ACTIONS = {
+    "backbones": ("get",),
+    "bench": ("run", "tune", "report"),
+    "data": ("list", "check", "preview", "export"),
+}
+
+
+@pytest.mark.parametrize(
+    "words", [(c,) for c in COMMANDS] + [(c, action) for c, actions in ACTIONS.items() for action in actions]
+)
+def test_every_command_and_action_has_help_with_examples_in_100_columns(words, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit) as done:
-        main([name, "--help"])
-    text = capsys.readouterr().out
-    assert done.value.code == 0 and f"  tinytrain {name}" in text.split("examples:")[1]
+        main([*words, "--help"])
+    text, examples = capsys.readouterr().out.split("examples:")
+    assert done.value.code == 0 and f"  tinytrain {' '.join(words)}" in examples
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_policies_that_help_names_exist(capsys):
+    with pytest.raises(SystemExit):
+        main(["plan", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    named = text.split("what is trained: ")[1].split(", ...")[0].split(", ")
+    assert len(named) > 5 and set(named) <= POLICIES.keys()
+
+
+def test_an_option_with_a_new_name_keeps_the_old_one_with_a_note(capsys):
+    parser = Parser()
+    bench.add_arguments(parser)
+    for option, note in (("--learning-rates", ""), ("--rates", "--rates is now called --learning-rates")):
+        assert parser.parse(["run", "smoke", option, "file"]).rates == "file"
+        err = capsys.readouterr().err
+        assert note in err and bool(err) == bool(note)
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "data"])

@@ -5,7 +5,9 @@ import difflib
 import errno
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 
 from tinytrain.base.answer import ANSWER
@@ -30,6 +32,17 @@ def at_least(least: int):
 IMAGE_COMMANDS = ("adapt", "predict", "eval", "data")
 STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 INTERRUPTED = 130
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Wraps the lines of a description at 100 columns at most; indented lines, such as examples, are kept."""
+
+    def __init__(self, prog: str, **options):
+        super().__init__(prog, **{"width": min(100, shutil.get_terminal_size().columns - 2)} | options)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines = (line if line[:1] == " " else textwrap.fill(line, width) for line in text.splitlines())
+        return "\n".join(indent + line for line in lines)
 
 
 class Parser(argparse.ArgumentParser):

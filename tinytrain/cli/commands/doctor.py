@@ -1,11 +1,11 @@
-"""``tinytrain doctor``: what is wrong with this machine and installation, and what to do about it."""
+"""``tinytrain doctor``: check this machine and installation, and show remedies."""
 
 from tinytrain.cli.commands.common import add_json, print_result
 
 DESCRIPTION = (
-    "Look at Python, processor, memory, numba and its compiled kernels, BLAS and how both are called, "
-    "control groups, disk space, clock and heat; nothing is changed. Each line is ok, warning or bad, with "
-    "a remedy below it. Exit code 3 if anything is bad, else 0."
+    "Check Python, processor, memory, numba and its compiled kernels, BLAS, control groups, disk space, "
+    "clock and temperature. Nothing is changed. Each line is ok, warning or bad, with a remedy below it. The "
+    "exit code is 3 if anything is bad, else 0."
 )
 EXAMPLES = """\
   tinytrain doctor

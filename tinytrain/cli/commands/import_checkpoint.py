@@ -1,4 +1,4 @@
-"""``tinytrain import``: a published checkpoint or an ONNX model as a network file."""
+"""``tinytrain import``: convert a published checkpoint or an ONNX model to a network file."""
 
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import UsageError
@@ -6,10 +6,12 @@ from tinytrain.base.extras import install
 from tinytrain.cli.commands.common import add_json, check_network_output, print_result, say
 
 DESCRIPTION = (
-    "Read a published int8 checkpoint (.pkl) without PyTorch, running nothing in it, or an ONNX model of the "
-    f"MobileNetV2 kind (.onnx; needs {install('onnx')}), and save it. Weights of an ONNX model "
-    "stay float32, its classifier is dropped, and its embeddings are compared with onnxruntime's where that "
-    "is installed. --mean, --scale and --size are for .onnx only."
+    "Convert a published int8 checkpoint (.pkl) or an ONNX model of the MobileNetV2 kind (.onnx) to a "
+    "network file.\n"
+    ".pkl: read without PyTorch and without running code of the file.\n"
+    f".onnx: needs {install('onnx')}. Weights stay float32, and the classifier is dropped. If onnxruntime is "
+    "installed, its embeddings are compared with those of the result. --mean, --scale and --size are only "
+    "for .onnx."
 )
 EXAMPLES = """\
   tinytrain import mcunet-5fps.pkl -o mcunet.safetensors
@@ -22,11 +24,14 @@ def add_arguments(parser) -> None:
     parser.add_argument("checkpoint", metavar="FILE", help="published checkpoint or ONNX model")
     parser.add_argument("-o", "--out", metavar="NET", required=True, help="network file to write")
     parser.add_argument(
-        "--mean", type=number, metavar="M", help="images become (v - M) * S of 0..255; default: 127.5"
-    )
-    parser.add_argument("--scale", type=number, metavar="S", help="number or fraction; default: 1/127.5")
+        "--mean", type=number, metavar="M",
+        help="pixel values v of 0..255 become (v - M) * S; default: 127.5",
+    )  # fmt: skip
     parser.add_argument(
-        "--size", type=at_least(1), metavar="PIXELS", help="of the images; default: what the file says"
+        "--scale", type=number, metavar="S", help="S, a number or a fraction; default: 1/127.5"
+    )
+    parser.add_argument(
+        "--size", type=at_least(1), metavar="PIXELS", help="side of the images; default: that of the file"
     )
     add_json(parser)
 
@@ -41,7 +46,7 @@ def number(text: str) -> float:
     except (ValueError, ZeroDivisionError):
         value = float("nan")
     if not isfinite(value):
-        raise UsageError("bad-number", f"{text!r} is no number; write for example 127.5 or 1/127.5")
+        raise UsageError("bad-number", f"{text!r} is not a number; write for example 127.5 or 1/127.5")
     return value
 
 
@@ -54,7 +59,7 @@ def run(arguments) -> int:
     if arguments.checkpoint.lower().endswith(".onnx"):
         return _import_onnx(arguments, given)
     if given:
-        raise UsageError("usage", f"--{next(iter(given))} goes with .onnx files; a checkpoint says it itself")
+        raise UsageError("usage", f"--{next(iter(given))} goes with .onnx files; a checkpoint contains it")
     from tinytrain.backbones.torch_checkpoint import import_checkpoint
 
     return _save(arguments, import_checkpoint(arguments.checkpoint), {}, [])
@@ -75,7 +80,7 @@ def _import_onnx(arguments, given: dict) -> int:
 
 
 def _compare(imported) -> float | None:
-    """The largest difference from onnxruntime; None, and a line that says why, where nothing was compared."""
+    """The largest difference from onnxruntime; None, with a line on stderr, if nothing was compared."""
     from tinytrain.backbones.onnx.check import SkippedError, compare
 
     try:
@@ -86,7 +91,7 @@ def _compare(imported) -> float | None:
 
 
 def _save(arguments, network, facts: dict, lines: list[str]) -> int:
-    """Write the network and print what it is, with the `facts` and `lines` of its kind of file."""
+    """Write the network and print the result, with additional `facts` (JSON) and `lines` (text)."""
     from tinytrain.network.file import save_network
 
     save_network(network, arguments.out)
