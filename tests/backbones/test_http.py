@@ -1,4 +1,4 @@
-"""A download is the whole file, or one line that says what went wrong."""
+"""A download gives the whole file, or one line with the reason."""
 
 import pytest
 from toyserver import toy_server

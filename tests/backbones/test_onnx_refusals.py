@@ -1,4 +1,4 @@
-"""ONNX files that are no such network: one InputError each, which names what is in the way."""
+"""Unsupported ONNX files: one InputError each, which names the problem."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def negative_variance(m: Maker) -> str:
     return x
 
 
-# What stands before the pooling, and the words that name it.
+# (nodes before the pooling, words of the message).
 FEATURES = {
     "plain ReLU": (lambda m: m.node("Relu", m.conv(stem(m), 8, 8)), "Relu (relu4): not exact here"),
     "another clip": (lambda m: m.node("Clip", stem(m)), "Clip (clip3): bounds -inf and inf"),

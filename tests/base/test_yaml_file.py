@@ -1,4 +1,4 @@
-"""One loader for every YAML file: what is hostile or clumsy ends in one line, and in no time."""
+"""One loader for all YAML files: a hostile or faulty file gives one line, quickly."""
 
 import os
 import time
@@ -27,7 +27,7 @@ LAUGHS = "name: [&a [x, x, x, x, x, x, x, x, x]" + "".join(
 MERGES = "a0: &a0 {x: 1}\n" + "".join(
     f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}\n" for i in range(1, 10)
 )
-# What a file holds -> what the line says.
+# (content of a file, words of the message).
 HOSTILE = {
     "aliases of aliases": (LAUGHS + "]", "holds more than 100,000 values with its aliases"),
     "merged tables of merged tables": (MERGES, "holds more than 100,000 values with its aliases"),

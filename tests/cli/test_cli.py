@@ -1,4 +1,4 @@
-"""The command line as such: help at once, one line and one exit code for every mistake."""
+"""The command line itself: fast help, and one line and exit code for every mistake."""
 
 import argparse
 import importlib
@@ -206,7 +206,7 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_one_line_and_exit_code_130(number):
-    # The command sends the signal to itself where the work would be done.
+    # The command sends the signal to itself instead of doing its work.
     code = (
         "import os, tinytrain.cli.main as cli, tinytrain.cli.commands.info as info\n"
         f"info.run = lambda arguments: os.kill(os.getpid(), {int(number)})\n"
@@ -225,14 +225,14 @@ def test_running_out_of_memory_is_one_line(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("command, remedy", [("import", "a smaller network or file"), ("eval", "images")])
-def test_what_to_do_about_memory_is_something_that_the_command_takes(capsys, command, remedy):
+def test_the_remedy_for_memory_fits_the_command(capsys, command, remedy):
     def fail(arguments):
         raise MemoryError
 
     assert guarded(fail, [command]) == 6 and remedy in capsys.readouterr().err
 
 
-def test_what_the_system_refuses_is_one_line_that_names_it(monkeypatch, capsys):
+def test_an_error_of_the_system_is_one_line_that_names_the_path(monkeypatch, capsys):
     def fail(path):
         raise PermissionError(13, "Permission denied", "/locked/x")
 
@@ -279,7 +279,7 @@ def test_results_cannot_steer_the_terminal_and_json_is_exact(capsys):
     assert visible("one\ntwo") == "one\\ntwo", "in a row of a table"
 
 
-def test_what_others_say_is_cut_to_one_line_that_steers_nothing():
+def test_foreign_text_becomes_one_short_line_without_control_characters():
     assert one_line("a\n\t b ") == "a b" and one_line(KeyError("\n")) == "'\\n'"
     assert one_line("\x1b[31mred") == "\\x1b[31mred"
     assert one_line("x" * 10, 10) == "x" * 10 and one_line("\x1b" * 10, 10) == "\\x1b\\x ..."
@@ -301,7 +301,7 @@ def test_progress_is_one_line_that_disappears(monkeypatch):
     assert not shown[-1].strip() and "\n" not in terminal.getvalue() and "\x1b" not in terminal.getvalue()
 
 
-def test_progress_is_silent_where_nobody_looks():
+def test_progress_is_silent_without_a_terminal():
     stream = io.StringIO()
     with ProgressLine(stream) as progress:
         progress("training", 1, 4, 1.0)

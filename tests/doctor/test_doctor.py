@@ -1,4 +1,4 @@
-"""The doctor on made-up machines: every state is named, and what is not ok comes with a remedy."""
+"""The doctor on made-up machines: every state is named, and every problem has a remedy."""
 
 import json
 import os
@@ -24,7 +24,7 @@ CPU = "sys/devices/system/cpu/cpu0/cpufreq"
 MEMINFO = "MemTotal: {} kB\nMemFree: 1000 kB\nMemAvailable: {} kB\nSwapTotal: 0 kB\n"
 CGROUPS = "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpu\t1\t1\t1\nmemory\t{}\t28\t{}\n"
 SWAPS = "Filename\tType\tSize\tUsed\tPriority\n"
-# Raspberry Pi OS as it starts: the memory controller off, an idle clock, nothing throttled.
+# Raspberry Pi OS after its start: memory controller off, idle clock, no throttling.
 PI = {
     "sys/firmware/devicetree/base/model": "Raspberry Pi Zero 2 W Rev 1.0\0",
     "proc/cpuinfo": "processor\t: 0\nCPU part\t: 0xd03\n\nModel\t: Raspberry Pi Zero 2 W\n",
@@ -57,7 +57,7 @@ def space(free=10**9, flag=0, files=10**6):
 
 @pytest.fixture
 def examined(tmp_path, monkeypatch):
-    """Lines by name for a machine of these files, without the part that is not the machine's."""
+    """Lines by name for a machine with these files, without the checks of numba and BLAS."""
     monkeypatch.setattr(doctor, "CHECKS", [c for c in doctor.CHECKS if c.__module__ != doctorcode.__name__])
 
     def examined(files, **options):
@@ -122,7 +122,7 @@ def test_throttling_names_the_worst_first(examined, bits, wanted, words):
     "free,limit,wanted",
     [(300_000, None, OK), (150_000, None, WARNING), (40_000, None, BAD), (300_000, "50000000", BAD)],
 )
-def test_memory_counts_what_is_free_and_what_is_allowed(examined, free, limit, wanted):
+def test_memory_is_judged_by_free_memory_and_by_the_limit(examined, free, limit, wanted):
     group = {"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/memory.max": limit or "max\n"}
     assert examined({**PI, **group, "proc/meminfo": MEMINFO.format(437000, free)})["memory"].state == wanted
 
@@ -193,7 +193,7 @@ def test_a_disk_that_does_not_answer_is_bad(examined):
 
 @pytest.fixture
 def sealed(tmp_path):
-    """A subject with one made-up kernel in its cache, and the folder it lies in."""
+    """A subject with one made-up kernel in its cache, and the folder of this kernel."""
     facts, sources = jitfacts.made_for(), jitfacts.source_digests()
     folder = tmp_path / "jit" / jitcache.folder_of(facts)
     (folder / "kernels_0").mkdir(parents=True)
@@ -296,11 +296,11 @@ def test_a_broken_numpy_is_bad_and_ends_no_doctor(tmp_path, monkeypatch, name):
 
 
 def test_a_blas_that_was_told_to_take_the_kernels_of_another_processor_is_a_warning(monkeypatch):
-    """What it would take by itself is found out in a process without the variable."""
+    """A process without the variable shows the default choice of OpenBLAS."""
     own = doctorcode._own_kernels()
     if own is None:
         pytest.skip("the BLAS of this numpy has no such choice")
-    for wanted in (own, "Nehalem"):  # one that this processor cannot run is not taken
+    for wanted in (own, "Nehalem"):  # OpenBLAS ignores kernels that this processor cannot run
         monkeypatch.setenv("OPENBLAS_CORETYPE", wanted)
         (line,) = doctorcode.blas(None)
         told = line.facts["architecture"] != own

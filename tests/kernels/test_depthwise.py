@@ -47,7 +47,7 @@ SHAPES = [  # height, width, channels, kernel, stride
 
 
 def between_nans(array):
-    """A copy with an image's worth of NaN on both sides of it in memory."""
+    """A copy with NaN before and after it in memory, each of the same size."""
     memory = np.full((3, *array.shape), np.nan, array.dtype)
     memory[1] = array
     return memory[1]
@@ -63,7 +63,7 @@ def multiply_add(a, b, c):
     above = np.float32(1 + 2**-12)
     if one_rounding(above, above, np.float32(-1)) == above * above - 1:
         return a * b + c
-    wide = np.longdouble  # holds a product whole
+    wide = np.longdouble  # represents a product exactly
     return (wide(a) * wide(b) + wide(c)).astype(np.float32)
 
 
@@ -96,7 +96,7 @@ class TestDepthwise:
             reference.depthwise_forward(want, x, w, b, size, stride, (size - 1) // 2, relu6)
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
-    def test_a_band_of_rows_equals_the_same_rows_of_the_whole(
+    def test_a_row_tile_equals_the_same_rows_of_the_whole(
         self, compiled, height, width, channels, size, stride
     ):
         x, w, b, g = self.arrays(height, width, channels, size, stride)
@@ -111,7 +111,7 @@ class TestDepthwise:
             band[:, i : i + 1] = row
         np.testing.assert_array_equal(band, whole)
 
-    def test_strips_and_single_pixels_give_the_same_bits(
+    def test_register_tiles_and_single_pixels_give_the_same_bits(
         self, compiled, height, width, channels, size, stride
     ):
         x, w, b, g = self.arrays(height, width, channels, size, stride)
@@ -134,12 +134,12 @@ class TestDepthwise:
         compiled.depthwise_forward(y, x, w, b, size, stride, (size - 1) // 2, False)
         compiled.depthwise_grad_input(gx, zeros, g, w, size, stride)
         np.testing.assert_array_equal(y, tap_by_tap(x, w, b, g.shape, size, stride))
-        # The gradient is a convolution of what lies between zeros with the filter reversed.
+        # The gradient is a convolution of g, with zeros inserted, and the reversed filter.
         between = np.zeros_like(x)
         between[:, ::stride, ::stride] = g
         np.testing.assert_array_equal(gx, tap_by_tap(between, w[::-1], zeros, x.shape, size, 1))
 
-    def test_what_lies_around_the_inputs_is_not_used(self, compiled, height, width, channels, size, stride):
+    def test_memory_around_the_inputs_is_not_used(self, compiled, height, width, channels, size, stride):
         x, w, b, g = self.arrays(height, width, channels, size, stride)
         x, w, b, g = map(between_nans, (x, w, b, g))
         y, gx, zeros = np.empty_like(g), np.empty_like(x), np.empty(channels, np.float32)

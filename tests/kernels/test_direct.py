@@ -52,7 +52,7 @@ def test_products_of_every_layout_are_those_of_whole_matrices(compiled):
 
 
 def test_np_dot_gets_whole_matrices_and_no_others():
-    """`np.dot` would copy columns of a wider matrix, and refuses to write them."""
+    """`np.dot` would copy columns of a wider matrix as input, and refuses them as output."""
     y, x, w = np.zeros((5, 4), "f"), np.zeros((5, 6), "f"), np.zeros((6, 4), "f")
     assert [product((y, a, w))[0] for a in layouts(x)] == [np.dot, np.dot, np.matmul, np.dot]
     assert [product((a, x, w))[0] for a in layouts(y)] == [np.dot, np.matmul, np.matmul, np.matmul]

@@ -110,7 +110,7 @@ def test_a_failure_to_keep_kernels_is_reported_once_and_a_race_is_not(lines):
 
 
 def test_a_kernel_that_cannot_be_loaded_is_compiled_and_saving_may_fail(lines):
-    """Neither may end a run, whatever numba and pickle raise."""
+    """No error of numba or pickle may end a run."""
     from tinytrain.kernels.jit import _never_raise
 
     def fail(*arguments):

@@ -17,7 +17,7 @@ def test_both_backends_offer_every_kernel_by_the_same_name():
 
 
 def same_as_reference(compiled, name, outputs, *inputs, rtol=1e-5, atol=1e-5):
-    """Run kernel `name` in both forms on copies of `outputs` and compare what they wrote."""
+    """Run both forms of kernel `name` on copies of `outputs` and compare the results."""
     got, want = [o.copy() for o in outputs], [o.copy() for o in outputs]
     status = getattr(compiled, name)(*got, *inputs)
     assert status == getattr(reference, name)(*want, *inputs)
@@ -97,7 +97,7 @@ def test_prototype_gradients_agree_with_finite_differences():
     np.testing.assert_allclose(slope, (gp * dp).sum(), rtol=1e-6)
 
 
-def test_cholesky_solves_and_refuses_what_is_not_positive_definite(compiled):
+def test_cholesky_solves_and_refuses_matrices_that_are_not_positive_definite(compiled):
     r = rng("cholesky")
     a = normal(r, 12, 30)
     a = a @ a.T / 30 + 0.1 * np.eye(12, dtype=np.float32)
@@ -187,8 +187,8 @@ def test_each_kernel_keeps_one_compiled_signature(compiled):
         assert len(getattr(getattr(compiled, name), "signatures", [1])) <= 1, name
 
 
-def test_what_a_kernel_calls_is_compiled_into_it_or_adds_in_its_own_order():
-    """It exists twice until the kernel comes from the cache, and the two must not round differently."""
+def test_a_function_called_by_kernels_is_inlined_or_adds_in_source_order():
+    """The function exists twice until the kernel comes from the cache; both must round in the same way."""
     jit, modules = pytest.importorskip("tinytrain.kernels.jit"), kernels._compiled_modules()
     functions = {k: v for m in modules for k, v in vars(m).items() if hasattr(v, "py_func")}
     own = (*kernels.NAMES, "ordered_matmul")
@@ -218,7 +218,7 @@ class TestModules:
     """Pooling, patches and interpolation of lite residual modules."""
 
     def shapes(self, height, width, channels, groups, stride, size):
-        """Of a plane, of half of it, of one group of this, and of what its output rows read."""
+        """Arrays for a plane, half of it, one group of it, and the inputs of its output rows."""
         whole = (2, height, width, channels)
         half = (2, max(1, height // 2), max(1, width // 2))
         down, across = out_hw(height, width, stride)
@@ -260,7 +260,7 @@ class TestModules:
         reference.upsample_grad(gsmall, x)
         np.testing.assert_allclose((gsmall * small).sum(), (up * x).sum(), rtol=1e-9)
 
-    def test_patches_are_added_to_what_bands_before_them_left(
+    def test_patches_are_added_to_the_result_of_earlier_row_tiles(
         self, compiled, height, width, channels, groups, stride, size
     ):
         _, _, part, (count, across, fan_in) = self.shapes(height, width, channels, groups, stride, size)
@@ -294,7 +294,7 @@ class TestFused:
             assert fused.has_instruction(triple, processor, "") is can
         assert not fused.has_instruction("x86_64-unknown-linux-gnu", "haswell", "-fma")
 
-    def test_no_kernel_leaves_it_to_the_compiler_what_is_rounded_once(self):
+    def test_the_source_decides_what_is_rounded_once(self):
         jit = pytest.importorskip("tinytrain.kernels.jit")
         assert "contract" not in jit.MATH
 

@@ -182,7 +182,7 @@ def test_a_numba_with_another_calling_convention_makes_its_calls_itself(compiled
         with monkeypatch.context() as changed:
             changed.setattr(owner, name, value)
             assert join_native(calls) == calls
-            # Numba asks for the address of what it compiles, too.
+            # Numba itself needs the address of compiled code as well.
             assert owner is JITCodeLibrary or not native_support()["kernels"]
 
 

@@ -70,10 +70,13 @@ class Interrupts:
     def _interrupt(self, number, frame) -> None:
         if not self.heard:
             return
-        if frame is not None and frame.f_code in (Interrupts._unheard.__code__, Interrupts._again.__code__):
+        if frame is not None and frame.f_code in (
+            Interrupts._on_unraisable.__code__,
+            Interrupts._again.__code__,
+        ):
             self._again()
             return
-        sys.unraisablehook = self._unheard
+        sys.unraisablehook = self._on_unraisable
         raise KeyboardInterrupt
 
     def _again(self) -> None:
@@ -83,7 +86,7 @@ class Interrupts:
         if self._timer is None:
             self._timer = timer
 
-    def _unheard(self, unraisable) -> None:
+    def _on_unraisable(self, unraisable) -> None:
         """The hook for unraisable exceptions after the first interrupt.
 
         An object that the interrupt left half-made may raise while being finalised; ignore it. Python also
