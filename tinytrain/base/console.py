@@ -72,8 +72,8 @@ def guarded(
 
     An error or an interrupt becomes one line on stderr and an exit code. If `json_errors` is true and the
     arguments contain ``--json``, it also becomes an object on stdout, unless a result was printed.
-    After `program`, signals are handled as before. Without `arguments` the process is about to end:
-    then it ignores the first signal, and a second signal ends it at once.
+    If `arguments` are given, signals are handled as before afterwards. Otherwise the process is about to
+    end: it ignores the first signal, and a second signal ends it at once.
     """
     words = sys.argv[1:] if arguments is None else arguments
     outer, before = INTERRUPTS.heard, INTERRUPTS.listen()

@@ -70,13 +70,10 @@ class Interrupts:
     def _interrupt(self, number, frame) -> None:
         if not self.heard:
             return
-        if frame is not None and frame.f_code in (
-            Interrupts._on_unraisable.__code__,
-            Interrupts._again.__code__,
-        ):
+        if frame is not None and frame.f_code in (Interrupts._ignored.__code__, Interrupts._again.__code__):
             self._again()
             return
-        sys.unraisablehook = self._on_unraisable
+        sys.unraisablehook = self._ignored
         raise KeyboardInterrupt
 
     def _again(self) -> None:
@@ -86,7 +83,7 @@ class Interrupts:
         if self._timer is None:
             self._timer = timer
 
-    def _on_unraisable(self, unraisable) -> None:
+    def _ignored(self, unraisable) -> None:
         """The hook for unraisable exceptions after the first interrupt.
 
         An object that the interrupt left half-made may raise while being finalised; ignore it. Python also

@@ -29,7 +29,7 @@ def mirror(pixels):
 
 
 @inlined
-def blend(x, p, o, far, low):
+def bilinear(x, p, o, far, low):
     """Bilinear interpolation: `far` of the way from x[p] to x[p + 3], `low` of the way to the pair at `o`."""
     corner = far * low
     near = fused(ONE - far - low + corner, np.float32(x[p]), (far - corner) * np.float32(x[p + np.uintp(3)]))
@@ -91,9 +91,9 @@ def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contr
             low, far = r - np.float32(top), q - np.float32(left)
             p = np.uintp(3 * (top * width + left))  # unsigned: no test for a negative index
             o = p + np.uintp(3 * width)
-            a = blend(values, p, o, far, low)
-            b = blend(values, p + np.uintp(1), o + np.uintp(1), far, low)
-            c = blend(values, p + np.uintp(2), o + np.uintp(2), far, low)
+            a = bilinear(values, p, o, far, low)
+            b = bilinear(values, p + np.uintp(1), o + np.uintp(1), far, low)
+            c = bilinear(values, p + np.uintp(2), o + np.uintp(2), far, low)
             recolour(row, 3 * j, a, b, c, brightness, mean, spread, contrast)
 
 
