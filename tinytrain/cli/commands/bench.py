@@ -21,7 +21,7 @@ RUN_EXAMPLES = """\
   tinytrain bench run smoke -o smoke.jsonl
   tinytrain bench run results --estimate --jobs 2
   tinytrain bench run results -o results.jsonl --jobs 2
-  tinytrain bench run complete -o complete.jsonl --jobs 8 --parallel dask --scheduler tcp://host:8786
+  tinytrain bench run complete --jobs 8 --parallel dask --scheduler tcp://host:8786
 """
 TUNE_EXAMPLES = "  tinytrain bench tune results -o tuning.jsonl --learning-rates rates.yaml\n"
 REPORT_EXAMPLES = (

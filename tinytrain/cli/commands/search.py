@@ -24,7 +24,7 @@ DESCRIPTION = (
 )
 EXAMPLES = """\
   tinytrain search --backbone mcunet-5fps --data tiny_imagenet200 --budget 100KiB -o mcunet-100.json
-  tinytrain search --backbone net.safetensors --data photos/ --episodes 4 --ratios 1,1/4 -o plan.json
+  tinytrain search --backbone net.safetensors --data photos/ --episodes 4 --ratios 1,1/4 -o net.json
   tinytrain search --data caltech101 --budget 64KiB --first 10 -o small.json --json
 """
 

@@ -13,7 +13,7 @@ DESCRIPTION = (
 EXAMPLES = """\
   tinytrain simulate --boards
   tinytrain simulate --board stm32h743 --shots 5
-  tinytrain simulate photos/ --board raspberry-pi-zero-2w --backbone net.safetensors --plot arena.svg
+  tinytrain simulate photos/ --board raspberry-pi-zero-2w --backbone mcunet-5fps --plot arena.svg
   tinytrain simulate --board esp32-s3 --backbone mcunet-5fps --budget 300kB --json
 """
 DOES_NOT_FIT = 7
