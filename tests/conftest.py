@@ -54,7 +54,7 @@ def every_program_is_checked():
 
 @pytest.fixture(autouse=True)
 def kernels_are_compiled_ones():
-    """A kernel that silently gave way to its numpy twin would make a test of it worth nothing."""
+    """If numpy silently replaced a kernel, a test of this kernel would show nothing."""
     before = set(fallback.TOLD)
     yield
     assert set(fallback.TOLD) <= before, fallback.TOLD

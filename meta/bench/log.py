@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tinytrain.base.errors import InputError, StorageError
-from tinytrain.base.files import at_once, read_bytes
+from tinytrain.base.files import open_without_waiting, read_bytes
 from tinytrain.base.schema import WrongError
 from tinytrain.base.units import format_bytes
 from tinytrain.meta.bench.record import checked
@@ -35,7 +35,7 @@ def read_log(path: str | os.PathLike) -> list[dict]:
 
 def _from_pipe(path) -> bytes:
     """What a pipe such as ``<(xzcat LOG)`` gives until it ends; one that nobody writes to has ended."""
-    with open(path, "rb", opener=at_once) as file:
+    with open(path, "rb", opener=open_without_waiting) as file:
         os.set_blocking(file.fileno(), True)
         data = file.read(MAX_BYTES + 1)
     if not data:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.schema import WrongError, count, list_of, named, number, of, parsed, table, text
-from tinytrain.base.units import parse_bytes, parse_share
+from tinytrain.base.units import parse_bytes, parse_fraction
 from tinytrain.base.yaml_file import read_yaml
 from tinytrain.meta.bench.entry import DEFAULT_MACS, DEFAULT_MEMORY, Entry
 from tinytrain.meta.bench.rates import load_rates
@@ -30,7 +30,7 @@ def quantity(parse, example: str):
     return check
 
 
-SIZE, SHARE = quantity(parse_bytes, "1MB"), quantity(parse_share, "15%")
+SIZE, SHARE = quantity(parse_bytes, "1MB"), quantity(parse_fraction, "15%")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from tinytrain import kernels
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode.episode import Episode
-from tinytrain.kernels.dispatch.native_calls import single
+from tinytrain.kernels.dispatch.native_calls import split_native
 from tinytrain.meta.pytorch.timing import KernelRow, kernel_table
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -97,7 +97,7 @@ class Whole:
         for kind in ("embed", "backward"):
             bound, _ = self.trainer.units[units[kind][0]].segments[kind, micro]
             segment = self.program.segments[kind, micro]
-            found[segment.name] = kernel_table(single(bound), segment.calls, repeats)
+            found[segment.name] = kernel_table(split_native(bound), segment.calls, repeats)
         return found
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.base.errors import InputError
-from tinytrain.kernels.dispatch.native_calls import stretched
+from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Update
@@ -185,7 +185,7 @@ class _Batch:
             views,
         )
         split = len(calls) if split is None else split
-        self.forward, self.backward = stretched(calls[:split]), stretched(calls[split:])
+        self.forward, self.backward = join_native(calls[:split]), join_native(calls[split:])
 
     def load(self, images: np.ndarray) -> None:
         self.images[: len(images)] = images

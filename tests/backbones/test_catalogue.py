@@ -1,4 +1,4 @@
-"""Backbones by name: listed, fetched once, checked, kept whole or not at all; every failure is one line."""
+"""Backbones by name: listed, downloaded once, checked, kept whole or not at all; failures are one line."""
 
 import json
 import os
@@ -31,7 +31,7 @@ NAMES = [row.name for row in zoo.PUBLISHED]
 
 @pytest.fixture
 def server(monkeypatch):
-    """A local server in the place of the repository."""
+    """A local server instead of the repository."""
     with toy_server() as server:
         monkeypatch.setenv("TINYTRAIN_MIRROR", f"{server.address}/models/")
         monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -40,14 +40,14 @@ def server(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """A cache folder of the test's own; returns where backbones will be kept."""
+    """A separate cache folder; returns its folder of backbones."""
     monkeypatch.setenv("TINYTRAIN_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "backbones"
 
 
 @pytest.fixture
 def made(monkeypatch):
-    """Bytes of a small checkpoint that the table takes for the published mcunet-5fps."""
+    """Bytes of a small checkpoint, which the table lists as the published mcunet-5fps."""
     data = archive(pickle.dumps(checkpoint(), 2))
     row = replace(zoo.BACKBONES["mcunet-5fps"], sha256=sha256(data).hexdigest(), download=len(data))
     monkeypatch.setitem(zoo.BACKBONES, row.name, row)
@@ -60,7 +60,7 @@ def get(capsys, *arguments) -> tuple[int, str, str]:
 
 
 def failed(capsys, code, *arguments) -> str:
-    """The one line that `get` of mcunet-5fps ends in, with exit code `code` and nothing on stdout."""
+    """The one-line error of `get mcunet-5fps`, with exit code `code` and nothing on stdout."""
     found, out, err = get(capsys, "mcunet-5fps", *arguments)
     assert (found, out, err.count("\n")) == (code, "", 1), err
     return err
@@ -70,7 +70,7 @@ def kept(folder: Path) -> list[str]:
     return sorted(os.listdir(folder)) if folder.exists() else []
 
 
-def test_the_list_says_what_there_is(capsys, cache, made):
+def test_the_list_names_every_backbone_and_its_state(capsys, cache, made):
     assert main(["backbones"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["name", zoo.SHIPPED.name, *NAMES]
@@ -158,7 +158,7 @@ def test_a_file_that_is_not_there_is_one_line(capsys, cache, tmp_path):
     assert "file-missing" in failed(capsys, 3, "--from", tmp_path / "none.pkl")
 
 
-def test_a_download_that_fails_says_why_and_what_to_do_by_hand(server, capsys, cache, made):
+def test_a_failed_download_gives_the_reason_and_a_manual_remedy(server, capsys, cache, made):
     server.answer = lambda handler: handler.send(b"no", code=404)
     line = failed(capsys, 3)
     assert f"{server.address}/models/mcunet-5fps.pkl: the server answered 404 Not Found; " in line

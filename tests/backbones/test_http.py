@@ -1,4 +1,4 @@
-"""A download is the whole file, or one line that says what went wrong."""
+"""A download gives the whole file, or one line with the reason."""
 
 import pytest
 from toyserver import toy_server
@@ -62,7 +62,7 @@ ANSWERS = {
     "chunk cut short": (chunk_cut_short, "the download ended after"),
     "announced too large": (
         lambda h: h.send(b"x", length=10**9),
-        "it holds more than the 1.0 MB that can be",
+        "it holds more than the 1.0 MB that are",
     ),
     "no HTTP": (lambda h: h.wfile.write(b"\0\1 nonsense\r\n\r\n"), "nonsense"),
     "nothing at all": (lambda h: None, "closed connection without response"),

@@ -1,4 +1,4 @@
-"""``tinytrain import`` of ONNX models as a user runs it; most of it without the package onnx."""
+"""``tinytrain import`` of ONNX models from the command line; most tests need no package onnx."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def test_numbers_may_be_fractions(text, value):
 
 
 @pytest.mark.parametrize("text", ["", "x", "1/0", "nan", "inf", "1/2/3", "/2"])
-def test_what_is_no_number_is_a_usage_error(text):
+def test_a_value_that_is_not_a_number_is_a_usage_error(text):
     with pytest.raises(UsageError, match="write for example"):
         number(text)
 
@@ -114,7 +114,7 @@ def test_without_onnxruntime_the_skipped_comparison_is_said(model, tmp_path, mon
 
 
 def test_a_refused_model_writes_nothing(model, tmp_path, capsys):
-    assert tt("import", model, "-o", tmp_path / "n.safetensors") == 3  # its size is open
+    assert tt("import", model, "-o", tmp_path / "n.safetensors") == 3  # the file does not state its size
     out, err = capsys.readouterr()
     assert out == "" and "give --size" in err and err.count("\n") == 1
     assert os.listdir(tmp_path) == ["mine.onnx"]

@@ -1,4 +1,4 @@
-"""ONNX models become networks with the same embeddings; what cannot is refused, every node by name."""
+"""ONNX models become networks with the same embeddings; unsupported nodes are refused by name."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_embeddings_are_those_of_the_model(tmp_path, ending):
 
 @pytest.mark.parametrize("opset", [9, 11, 13])
 def test_old_opsets_mean_the_same(tmp_path, opset):
-    # Not by the evaluator: below opset 14 it takes every batch normalisation for one in training.
+    # Without the evaluator, which treats every batch normalisation below opset 14 as in training mode.
     digests = set()
     for version in (opset, 17):
         m, x = mobile(opset=version)
@@ -209,7 +209,7 @@ def test_a_batch_or_size_that_is_left_open_is_no_obstacle(tmp_path, shape):
     [(12, 1, "SAME_UPPER", True), (13, 2, "SAME_LOWER", True), (12, 2, "SAME_UPPER", False),
      (12, 1, "VALID", False)],
 )  # fmt: skip
-def test_automatic_padding_counts_where_it_is_symmetric(tmp_path, side, stride, rule, fits):
+def test_automatic_padding_is_supported_if_it_is_symmetric(tmp_path, side, stride, rule, fits):
     m = Maker()
     x = m.conv("x", 3, 8, kernel=3, stride=stride, pads=None, auto_pad=rule)
     model = m.model(m.node("GlobalAveragePool", x), (1, 3, side, side))

@@ -1,4 +1,4 @@
-"""ONNX files that are no such network: one InputError each, which names what is in the way."""
+"""Unsupported ONNX files: one InputError each, which names the problem."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def negative_variance(m: Maker) -> str:
     return x
 
 
-# What stands before the pooling, and the words that name it.
+# (nodes before the pooling, words of the message).
 FEATURES = {
     "plain ReLU": (lambda m: m.node("Relu", m.conv(stem(m), 8, 8)), "Relu (relu4): not exact here"),
     "another clip": (lambda m: m.node("Clip", stem(m)), "Clip (clip3): bounds -inf and inf"),
@@ -83,7 +83,7 @@ FEATURES = {
     "pointwise with stride": (lambda m: m.conv(stem(m), 8, 8, stride=2), "dense with kernel 1, stride 2"),
     "even kernel": (lambda m: m.conv("x", 3, 8, kernel=2), "kernel of (1, 3, 5, 7)"),
     "large depthwise": (lambda m: m.conv(stem(m), 8, 8, kernel=9, groups=8), "kernel 9, not one of"),
-    "wrong channels": (lambda m: m.conv(stem(m), 6, 8), "takes 6 channels, but 8 come in"),
+    "wrong channels": (lambda m: m.conv(stem(m), 6, 8), "takes 6 channels, but its input has 8"),
     "depthwise stem": (lambda m: m.conv("x", 3, 3, kernel=3, groups=3), "the first one must be dense"),
     "kernel_shape": (lambda m: m.conv(stem(m), 8, 8, kernel_shape=[3, 3]), "kernel_shape is not"),
     "attribute of another type": (lambda m: m.conv(stem(m), 8, 8, group=1.5), "group is 1.5"),
@@ -91,7 +91,7 @@ FEATURES = {
         lambda m: m.node("Conv", stem(m), m.constant(np.ones((8, 8, 1), np.float32))), "(8, 8, 1)",
     ),
     "double weights": (lambda m: m.node("Conv", stem(m), m.constant(np.ones((8, 8, 1, 1)))), "is float64"),
-    "computed weights": (lambda m: m.node("Conv", "x", "x"), "weight is no constant of the file"),
+    "computed weights": (lambda m: m.node("Conv", "x", "x"), "weight is not a constant of the file"),
     "NaN": (poisoned, "Conv (conv3): 1 of 64 numbers in its weight are NaN or infinite"),
     "a branch": (branched, "the graph branches here"),
     "additions that overlap": (overlapping, "it spans another addition"),
@@ -194,10 +194,10 @@ def reshaped(*shape, kind=TensorProto.FLOAT):
 
 
 FILES = {
-    "external data": (external, "onnx-external", "lies in another file, which is never opened"),
+    "external data": (external, "onnx-external", "is in another file, which is never opened"),
     "an unsorted graph": (lambda m: m.graph.node.insert(0, m.graph.node.pop()), "onnx-order", "unsorted"),
-    "a cycle": (cycle, "onnx-order", "which nothing before it makes"),
-    "a name made twice": (lambda m: m.graph.node.append(m.graph.node[0]), "onnx-order", "makes nothing new"),
+    "a cycle": (cycle, "onnx-order", "which no earlier node computes"),
+    "a name twice": (lambda m: m.graph.node.append(m.graph.node[0]), "onnx-order", "computes nothing new"),
     "a weight that is missing": (lambda m: m.graph.initializer.pop(0), "onnx-order", "reads 'c0'"),
     "a weight too short": (
         lambda m: m.graph.initializer[0].dims.__setitem__(0, 10**15), "onnx-corrupt", "'c0' cannot be read",
@@ -225,7 +225,7 @@ def test_a_file_that_is_no_such_model_is_refused_by_name(tmp_path, name):
 
 
 def test_a_size_other_than_the_files_is_refused(tmp_path):
-    assert "takes images of 12 x 12, --size says 16" in refusal(
+    assert "takes images of 12 x 12, --size is 16" in refusal(
         changed(lambda m: None), tmp_path, "onnx-size", size=16
     )
 

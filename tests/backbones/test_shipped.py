@@ -1,4 +1,4 @@
-"""The backbone that comes with the package: the file, its card, and what it was kept from."""
+"""The backbone in the package: its file, its card, and the domains that it was not trained on."""
 
 import hashlib
 
@@ -24,7 +24,7 @@ def shipped():
     return load_backbone(SHIPPED.name)
 
 
-def test_the_file_is_small_and_int8_and_is_what_the_table_says(shipped):
+def test_the_file_is_small_and_int8_and_matches_the_table(shipped):
     assert SHIPPED.path.stat().st_size <= 1_000_000
     assert {w.dtype for w in shipped.weights} == {np.dtype(np.int8)}
     assert (shipped.name, shipped.macs, shipped.input.size) == (
@@ -79,8 +79,8 @@ def test_it_tells_leaves_apart_before_and_better_after_an_adaptation(shipped):
 
 
 @pytest.mark.parametrize("shots, far", [(1, 0.25), (5, 0.12)])
-def test_its_confidence_is_near_its_accuracy_and_what_it_is_unsure_of_is_oftener_wrong(shipped, shots, far):
-    """Training learns its images by heart: a scale that is fitted to them would be sure of everything."""
+def test_its_confidence_is_near_its_accuracy_and_unsure_answers_are_wrong_more_often(shipped, shots, far):
+    """Training memorises its images: a temperature fitted to them would be overconfident."""
     leaves = open_dataset("leaves")
     sure, right = [], []
     for k in range(3):

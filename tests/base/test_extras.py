@@ -1,4 +1,4 @@
-"""How packages that some commands need are installed: from this project, never from another of its name."""
+"""Messages on installing optional packages name this project, never another project of the same name."""
 
 import re
 import tomllib
@@ -20,13 +20,13 @@ def test_the_distribution_has_a_name_of_its_own_and_the_command_keeps_the_short_
     assert list(PROJECT["scripts"]) == ["tinytrain"]
 
 
-def test_nobody_is_told_to_install_the_other_project_of_that_name():
+def test_no_message_recommends_the_other_project_of_this_name():
     here = Path(__file__)
     assert len(FOREIGN.findall(TEXTS[here])) == 2, "pip install 'tinytrain[host]', pip install -U tinytrain"
     assert [str(path) for path, text in TEXTS.items() if path != here and FOREIGN.search(text)] == []
 
 
-def test_every_message_names_an_extra_that_there_is_and_what_works_in_a_checkout():
+def test_every_message_names_an_existing_extra_and_the_command_for_a_checkout():
     named = {extra for text in TEXTS.values() for extra in re.findall(r"\binstall\(['\"](\w+)['\"]\)", text)}
     assert {"host", "onnx"} <= named <= PROJECT["optional-dependencies"].keys()
     assert "pip install '.[host]'" in install("host") and f"'{DISTRIBUTION}[host]'" in install("host")

@@ -1,4 +1,4 @@
-"""Whole files: what is read is regular and of a sane size; what is written is there fully or not at all."""
+"""Files: only regular files of a sane size are read; a written file is complete or missing."""
 
 import errno
 import os
@@ -186,7 +186,7 @@ def sparse(path):
         (sparse, "file-too-large"),
     ],
 )
-def test_what_is_no_regular_file_of_sane_size_is_refused_by_name(tmp_path, monkeypatch, make, code):
+def test_only_regular_files_of_sane_size_are_read(tmp_path, monkeypatch, make, code):
     monkeypatch.chdir(tmp_path)
     make(tmp_path / "file")
     with pytest.raises(InputError, match=str(tmp_path)) as caught:
@@ -214,7 +214,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_noticed(tmp_path, monkeypatch):
     assert caught.value.code == "file-changed"
 
 
-def test_what_is_refused_is_not_left_open(tmp_path):
+def test_a_refused_file_is_closed(tmp_path):
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
         with pytest.raises(InputError, match="is a folder"):

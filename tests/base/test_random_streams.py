@@ -28,7 +28,7 @@ def test_streams_do_not_depend_on_the_process_or_its_hash_seed():
         assert out.stdout.strip() == str(draw(3, "x", 4))
 
 
-def test_streams_stay_what_they_were():
+def test_streams_never_change():
     assert draw(0, "frozen") == FROZEN
 
 

@@ -1,4 +1,4 @@
-"""Tensor files: the library and we read each other's files; every broken one is refused by its own name."""
+"""Tensor files: compatible with the safetensors library; every broken file is refused by its own code."""
 
 import json
 import mmap
@@ -145,7 +145,7 @@ def assert_same_tensors(ours: dict, theirs: dict) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(TENSORS, METADATA)
-def test_the_library_reads_what_we_write_and_we_read_what_it_writes(tensors, metadata):
+def test_the_library_and_this_reader_read_each_other_s_files(tensors, metadata):
     data = encode(tensors, metadata)
     assert_same_tensors(tensors, safetensors.numpy.load(data))
     ours, texts = decode(data)
@@ -180,7 +180,7 @@ def test_a_dtype_outside_the_format_cannot_be_written(array):
         encode({"a": array}, {})
 
 
-def test_what_could_not_be_read_back_is_not_written():
+def test_a_file_that_could_not_be_read_back_is_not_written():
     with pytest.raises(ValueError, match="__metadata__"):
         encode({"__metadata__": np.zeros(1, np.int8)}, {})
     with pytest.raises(InputError) as caught:

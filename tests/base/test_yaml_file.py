@@ -1,4 +1,4 @@
-"""One loader for every YAML file: what is hostile or clumsy ends in one line, and in no time."""
+"""One loader for all YAML files: a hostile or faulty file gives one line, quickly."""
 
 import os
 import time
@@ -27,34 +27,34 @@ LAUGHS = "name: [&a [x, x, x, x, x, x, x, x, x]" + "".join(
 MERGES = "a0: &a0 {x: 1}\n" + "".join(
     f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}\n" for i in range(1, 10)
 )
-# What a file holds -> what the line says.
+# (content of a file, words of the message).
 HOSTILE = {
     "aliases of aliases": (LAUGHS + "]", "holds more than 100,000 values with its aliases"),
     "merged tables of merged tables": (MERGES, "holds more than 100,000 values with its aliases"),
-    "a list in itself": ("a: &a [*a]", "is an alias of what it is part of"),
+    "a list in itself": ("a: &a [*a]", "is an alias of a node that contains it"),
     "a chain of lists": ("\n".join(f"- &x{i + 1} [*x{i}]" for i in range(900)).replace("*x0", "1"), "deeper"),
     "deep nesting": ("name: " + "[" * 40_000, "line 1 is nested deeper than 20 levels"),
     "deep tables": ("\n".join(" " * i + "a:" for i in range(300)), "is nested deeper than 20 levels"),
-    "a date that is none": ("name: 2001-99-99", "line 1 is tag:yaml.org,2002:timestamp, no text"),
-    "a date": ("name: 2001-01-01", "no text or number; put it in quotes"),
+    "a date that is none": ("name: 2001-99-99", "line 1 is tag:yaml.org,2002:timestamp, not text"),
+    "a date": ("name: 2001-01-01", "not text or a number; put it in quotes"),
     "6,000 digits": ("name: " + "9" * 6000, "line 1 is a number of more than 100 digits"),
     "9,000 hexadecimal digits": ("name: 0x" + "f" * 9000, "is a number of more than 100 digits"),
     "minutes of minutes": ("name: 1" + ":59" * 400 + ".0", "is a number of more than 100 digits"),
-    "a key twice": ("name: a\nseed: 1\nname: b", "name stands there twice, again in line 3"),
-    "a key twice inside": ("a: {b: 1, b: 2}", "b stands there twice, again in line 1"),
-    "a key that is a number": ("1: 2", "line 1 has a key that is no text; put it in quotes"),
-    "a key that is on": ("on: 2", "line 1 has a key that is no text; put it in quotes"),
-    "a key that is a list": ("? [a]\n: 1", "line 1 has a key that is no text"),
-    "a key that is infinite": (".inf: 1", "line 1 has a key that is no text"),
-    "bytes": ("name: !!binary '%%'", "no text or number"),
-    "a number that is none": ("name: !!int ''", "a value is not what its tag says"),
-    "a truth that is none": ("name: !!bool x", "a value is not what its tag says ('x'); correct it"),
-    "a long truth": ("name: !!bool " + "x" * 50_000, "a value is not what its tag says ('xxx"),
-    "a call": ("name: !!python/object/apply:os.getcwd []", "no text or number"),
-    "an alias of nothing": ("name: *" + "x" * 50_000, "is no YAML"),
-    "a control character": ('name: "\x01"', "is no YAML"),
-    "no UTF-8": (b"name: \xff", "is no YAML"),
-    "two documents": ("a: 1\n---\nb: 2", "is no YAML"),
+    "a key twice": ("name: a\nseed: 1\nname: b", "name occurs twice, the second time in line 3"),
+    "a key twice inside": ("a: {b: 1, b: 2}", "b occurs twice, the second time in line 1"),
+    "a key that is a number": ("1: 2", "line 1 has a key that is not text; put it in quotes"),
+    "a key that is on": ("on: 2", "line 1 has a key that is not text; put it in quotes"),
+    "a key that is a list": ("? [a]\n: 1", "line 1 has a key that is not text"),
+    "a key that is infinite": (".inf: 1", "line 1 has a key that is not text"),
+    "bytes": ("name: !!binary '%%'", "not text or a number"),
+    "a number that is none": ("name: !!int ''", "a value does not match its tag"),
+    "a truth that is none": ("name: !!bool x", "a value does not match its tag ('x'); correct it"),
+    "a long truth": ("name: !!bool " + "x" * 50_000, "a value does not match its tag ('xxx"),
+    "a call": ("name: !!python/object/apply:os.getcwd []", "not text or a number"),
+    "an alias of nothing": ("name: *" + "x" * 50_000, "is not YAML"),
+    "a control character": ('name: "\x01"', "is not YAML"),
+    "no UTF-8": (b"name: \xff", "is not YAML"),
+    "two documents": ("a: 1\n---\nb: 2", "is not YAML"),
     "a long key": ("x" * 50_000 + ": 1", "xxx"),
     "too many bytes": ("#" * (MAX_BYTES + 1), "file-too-large"),
     "nothing": ("", "file-empty"),
@@ -63,7 +63,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("kind", LOADERS)
-def test_what_nobody_can_mean_is_refused_at_once_in_one_short_line(tmp_path, kind, name):
+def test_hostile_yaml_is_refused_quickly_in_one_short_line(tmp_path, kind, name):
     content, said = HOSTILE[name]
     path = tmp_path / "mine.yaml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())

@@ -1,4 +1,4 @@
-"""The command line as such: help at once, one line and one exit code for every mistake."""
+"""The command line itself: fast help, and one line and exit code for every mistake."""
 
 import argparse
 import importlib
@@ -18,6 +18,7 @@ from tinytrain.base.progress import ProgressLine
 from tinytrain.cli.commands import bench, common
 from tinytrain.cli.main import COMMANDS, help_text, main
 from tinytrain.pipeline.toy import toy_images
+from tinytrain.policies.registry import POLICIES
 
 
 def run(*arguments, **options):
@@ -60,12 +61,40 @@ def test_help_names_every_command_and_documents_every_exit_code():
     assert all(f"\n  {code} " in text for code in codes)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_with_examples(name, capsys):
+ACTIONS = {
+    "backbones": ("get",),
+    "bench": ("run", "tune", "report"),
+    "data": ("list", "check", "preview", "export"),
+}
+
+
+@pytest.mark.parametrize(
+    "words", [(c,) for c in COMMANDS] + [(c, action) for c, actions in ACTIONS.items() for action in actions]
+)
+def test_every_command_and_action_has_help_with_examples_in_100_columns(words, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit) as done:
-        main([name, "--help"])
+        main([*words, "--help"])
     text = capsys.readouterr().out
-    assert done.value.code == 0 and f"  tinytrain {name}" in text.split("examples:")[1]
+    assert done.value.code == 0 and f"  tinytrain {' '.join(words)}" in text.split("examples:")[1]
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_policies_that_help_names_exist(capsys):
+    with pytest.raises(SystemExit):
+        main(["plan", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    named = text.split("what is trained: ")[1].split(", ...")[0].split(", ")
+    assert len(named) > 5 and set(named) <= POLICIES.keys()
+
+
+def test_an_option_with_a_new_name_keeps_the_old_one_with_a_note(capsys):
+    parser = Parser()
+    bench.add_arguments(parser)
+    for option, note in (("--learning-rates", ""), ("--rates", "--rates is now called --learning-rates")):
+        assert parser.parse(["run", "smoke", option, "file"]).rates == "file"
+        err = capsys.readouterr().err
+        assert note in err and bool(err) == bool(note)
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "data"])
@@ -84,7 +113,7 @@ MISTAKES = {
     "an abbreviated option": (["adapt", "--bud", "1MB"], "unknown argument --bud"),
     "an option without value": (["adapt", "--budget"], "expected one argument"),
     "a size that is none": (["adapt", "--budget", "big"], "'big' is not a size"),
-    "a share that is none": (["adapt", "--macs", "0%"], "not a share above 0"),
+    "a fraction of zero": (["adapt", "--macs", "0%"], "not a fraction above 0"),
     "one class": (["adapt", "--way", "1"], "at least 2"),
     "no shots": (["adapt", "--shots", "0"], "at least 1"),
     "half a shot": (["adapt", "--shots", "0.5"], "at least 1"),
@@ -177,7 +206,7 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_one_line_and_exit_code_130(number):
-    # The command sends the signal to itself where the work would be done.
+    # The command sends the signal to itself instead of doing its work.
     code = (
         "import os, tinytrain.cli.main as cli, tinytrain.cli.commands.info as info\n"
         f"info.run = lambda arguments: os.kill(os.getpid(), {int(number)})\n"
@@ -196,14 +225,14 @@ def test_running_out_of_memory_is_one_line(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("command, remedy", [("import", "a smaller network or file"), ("eval", "images")])
-def test_what_to_do_about_memory_is_something_that_the_command_takes(capsys, command, remedy):
+def test_the_remedy_for_memory_fits_the_command(capsys, command, remedy):
     def fail(arguments):
         raise MemoryError
 
     assert guarded(fail, [command]) == 6 and remedy in capsys.readouterr().err
 
 
-def test_what_the_system_refuses_is_one_line_that_names_it(monkeypatch, capsys):
+def test_an_error_of_the_system_is_one_line_that_names_the_path(monkeypatch, capsys):
     def fail(path):
         raise PermissionError(13, "Permission denied", "/locked/x")
 
@@ -250,7 +279,7 @@ def test_results_cannot_steer_the_terminal_and_json_is_exact(capsys):
     assert visible("one\ntwo") == "one\\ntwo", "in a row of a table"
 
 
-def test_what_others_say_is_cut_to_one_line_that_steers_nothing():
+def test_foreign_text_becomes_one_short_line_without_control_characters():
     assert one_line("a\n\t b ") == "a b" and one_line(KeyError("\n")) == "'\\n'"
     assert one_line("\x1b[31mred") == "\\x1b[31mred"
     assert one_line("x" * 10, 10) == "x" * 10 and one_line("\x1b" * 10, 10) == "\\x1b\\x ..."
@@ -272,7 +301,7 @@ def test_progress_is_one_line_that_disappears(monkeypatch):
     assert not shown[-1].strip() and "\n" not in terminal.getvalue() and "\x1b" not in terminal.getvalue()
 
 
-def test_progress_is_silent_where_nobody_looks():
+def test_progress_is_silent_without_a_terminal():
     stream = io.StringIO()
     with ProgressLine(stream) as progress:
         progress("training", 1, 4, 1.0)

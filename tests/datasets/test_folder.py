@@ -75,8 +75,8 @@ def test_broken_files_are_reported_with_a_reason_and_skipped(tmp_path):
     assert np.bincount(made.labels).tolist() == [3, 2]
     reasons = {os.path.basename(path): reason for path, reason in made.skipped}
     assert set(reasons) == {"cut.jpg", "empty.png", "text.png", "notes.txt", "loop.png", "pipe.png"}
-    assert reasons["text.png"].startswith("is no JPEG, PNG, PPM or BMP image")
-    assert reasons["loop.png"].startswith("is no file")
+    assert reasons["text.png"].startswith("is not a JPEG, PNG, PPM or BMP image")
+    assert reasons["loop.png"].startswith("is not a file")
     assert all("/" not in reason and "\n" not in reason for reason in reasons.values())
 
 

@@ -139,8 +139,8 @@ HURT_RAW = {
     "tracks beyond 32 bits": (replaced(track=np.arange(6) + 2**32), "track runs from"),
     "alphabets beyond 32 bits": (replaced(class_alphabet=np.arange(3) + 2**32), "class_alphabet runs from"),
     "a class twice": (replaced(class_names=np.array(["a", "b", "a"])), "2 classes are called 'a'"),
-    "half a letter": (replaced(class_names=np.array(["a", "\ud800", "c"])), "is no text"),
-    "no name": (replaced(class_names=np.array(["a", "", "c"])), "is no text"),
+    "half a letter": (replaced(class_names=np.array(["a", "\ud800", "c"])), "is not a text"),
+    "no name": (replaced(class_names=np.array(["a", "", "c"])), "is not a text"),
     "no letter": (
         replaced(class_names=np.array([97, 0x110000, 99], "<u4").view("<U1")), "stand for no letter"
     ),

@@ -1,4 +1,4 @@
-"""The doctor on made-up machines: every state is named, and what is not ok comes with a remedy."""
+"""The doctor on made-up machines: every state is named, and every problem has a remedy."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from tinytrain.doctor import finding as doctorline
 from tinytrain.doctor import kernels_and_blas as doctorcode
 from tinytrain.doctor.checks import Subject, examine
 from tinytrain.doctor.finding import BAD, OK, STATES, WARNING, Line
-from tinytrain.doctor.linux import GET_THROTTLED, Machine
+from tinytrain.doctor.linux import GET_THROTTLED, LinuxReadings
 from tinytrain.kernels.compile_cache import cache as jitcache
 from tinytrain.kernels.compile_cache import facts as jitfacts
 
@@ -24,7 +24,7 @@ CPU = "sys/devices/system/cpu/cpu0/cpufreq"
 MEMINFO = "MemTotal: {} kB\nMemFree: 1000 kB\nMemAvailable: {} kB\nSwapTotal: 0 kB\n"
 CGROUPS = "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpu\t1\t1\t1\nmemory\t{}\t28\t{}\n"
 SWAPS = "Filename\tType\tSize\tUsed\tPriority\n"
-# Raspberry Pi OS as it starts: the memory controller off, an idle clock, nothing throttled.
+# Raspberry Pi OS after its start: memory controller off, idle clock, no throttling.
 PI = {
     "sys/firmware/devicetree/base/model": "Raspberry Pi Zero 2 W Rev 1.0\0",
     "proc/cpuinfo": "processor\t: 0\nCPU part\t: 0xd03\n\nModel\t: Raspberry Pi Zero 2 W\n",
@@ -57,7 +57,7 @@ def space(free=10**9, flag=0, files=10**6):
 
 @pytest.fixture
 def examined(tmp_path, monkeypatch):
-    """Lines by name for a machine of these files, without the part that is not the machine's."""
+    """Lines by name for a machine with these files, without the checks of numba and BLAS."""
     monkeypatch.setattr(doctor, "CHECKS", [c for c in doctor.CHECKS if c.__module__ != doctorcode.__name__])
 
     def examined(files, **options):
@@ -65,7 +65,8 @@ def examined(tmp_path, monkeypatch):
             if text is not None:
                 (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
                 (tmp_path / path).write_text(text)
-        subject = Subject(Machine(tmp_path), tmp_path / "cache", tmp_path, options.pop("statvfs", space()))
+        system = LinuxReadings(tmp_path)
+        subject = Subject(system, tmp_path / "cache", tmp_path, options.pop("statvfs", space()))
         lines = examine(subject)
         for line in lines:
             assert line.state in STATES and line.value and "\n" not in line.value
@@ -121,7 +122,7 @@ def test_throttling_names_the_worst_first(examined, bits, wanted, words):
     "free,limit,wanted",
     [(300_000, None, OK), (150_000, None, WARNING), (40_000, None, BAD), (300_000, "50000000", BAD)],
 )
-def test_memory_counts_what_is_free_and_what_is_allowed(examined, free, limit, wanted):
+def test_memory_is_judged_by_free_memory_and_by_the_limit(examined, free, limit, wanted):
     group = {"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/memory.max": limit or "max\n"}
     assert examined({**PI, **group, "proc/meminfo": MEMINFO.format(437000, free)})["memory"].state == wanted
 
@@ -192,14 +193,14 @@ def test_a_disk_that_does_not_answer_is_bad(examined):
 
 @pytest.fixture
 def sealed(tmp_path):
-    """A subject with one made-up kernel in its cache, and the folder it lies in."""
+    """A subject with one made-up kernel in its cache, and the folder of this kernel."""
     facts, sources = jitfacts.made_for(), jitfacts.source_digests()
     folder = tmp_path / "jit" / jitcache.folder_of(facts)
     (folder / "kernels_0").mkdir(parents=True)
     for name in ("dense.pool-1.py311.nbi", "dense.pool-1.py311.1.nbc"):
         (folder / "kernels_0" / name).write_bytes(b"12345678")
     jitcache.seal(folder, facts, sources, {})
-    return Subject(Machine(tmp_path), tmp_path / "jit", tmp_path), folder
+    return Subject(LinuxReadings(tmp_path), tmp_path / "jit", tmp_path), folder
 
 
 def test_kernels_are_verified_damaged_or_absent_and_nothing_is_changed(sealed):
@@ -211,9 +212,9 @@ def test_kernels_are_verified_damaged_or_absent_and_nothing_is_changed(sealed):
     (line,) = doctorcode.kernels(subject)
     assert line.state == WARNING and line.facts["state"] == "damaged" and "storage" in line.remedy
     assert code.read_bytes() == b"1234567?"
-    (line,) = doctorcode.kernels(Subject(subject.machine, folder.parent / "none", folder))
+    (line,) = doctorcode.kernels(Subject(subject.linux, folder.parent / "none", folder))
     assert line.state == WARNING and line.facts["state"] == "absent" and "warmup" in line.remedy
-    (line,) = doctorcode.kernels(Subject(subject.machine, code / "below a file", folder))
+    (line,) = doctorcode.kernels(Subject(subject.linux, code / "below a file", folder))
     assert line.state == BAD and "TINYTRAIN_CACHE" in line.remedy
 
 
@@ -259,8 +260,8 @@ def test_numba_that_hangs_is_given_up(tmp_path, monkeypatch):
     "kernels,products,wanted,words",
     [
         (True, True, OK, "with matrix products"),
-        (True, False, OK, "which numpy calls"),
-        (False, False, WARNING, "one by one from Python"),
+        (True, False, OK, "which numpy computes"),
+        (False, False, WARNING, "each from Python"),
     ],
 )
 def test_kernels_that_python_must_call_one_by_one_are_a_warning(
@@ -295,11 +296,11 @@ def test_a_broken_numpy_is_bad_and_ends_no_doctor(tmp_path, monkeypatch, name):
 
 
 def test_a_blas_that_was_told_to_take_the_kernels_of_another_processor_is_a_warning(monkeypatch):
-    """What it would take by itself is found out in a process without the variable."""
+    """A process without the variable shows the default choice of OpenBLAS."""
     own = doctorcode._own_kernels()
     if own is None:
         pytest.skip("the BLAS of this numpy has no such choice")
-    for wanted in (own, "Nehalem"):  # one that this processor cannot run is not taken
+    for wanted in (own, "Nehalem"):  # OpenBLAS ignores kernels that this processor cannot run
         monkeypatch.setenv("OPENBLAS_CORETYPE", wanted)
         (line,) = doctorcode.blas(None)
         told = line.facts["architecture"] != own

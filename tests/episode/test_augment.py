@@ -1,4 +1,4 @@
-"""What augmentations are drawn, and what becomes of an image that is turned."""
+"""The distribution of augmentations, and the geometry of rotated and scaled images."""
 
 import math
 
@@ -15,13 +15,13 @@ RIGHT_ANGLE = Augmentation(cosine=0.0, sine=1.0)
 
 
 def drawn(ranges: Ranges, count: int = 2000) -> list[Augmentation]:
-    """Those that change anything."""
+    """The augmentations that change something."""
     found = [draw(rng_for(0, "draws", i), SIZE, True, ranges) for i in range(count)]
     return [a for a in found if a != Augmentation()]
 
 
 def gradient_image():
-    """Smooth, and alike nowhere."""
+    """A smooth image without repeated parts."""
     y, x = np.mgrid[:SIZE, :SIZE]
     return np.stack([3 * y + 40, 4 * x + 30, 2 * x + 3 * y + 20], axis=-1).astype(np.uint8)
 
@@ -95,14 +95,14 @@ def test_an_image_that_is_not_square_moves_by_an_eighth_of_each_side():
 
 @BACKENDS
 def test_a_turn_by_a_right_angle_is_that_of_the_array(backend):
-    inside = slice(1, SIZE - 1)  # of the outermost pixels one side lies beyond what can be blended
+    inside = slice(1, SIZE - 1)  # the outermost pixels have no neighbour to interpolate with
     np.testing.assert_array_equal(
         shown(RIGHT_ANGLE, backend)[inside, inside], np.rot90(gradient_image(), -1)[inside, inside]
     )
 
 
 @BACKENDS
-def test_what_is_enlarged_twice_shows_the_middle_at_half_steps(backend):
+def test_an_image_enlarged_twice_shows_the_centre_at_half_steps(backend):
     found, middle = shown(Augmentation(cosine=0.5), backend).astype(int), SIZE // 2
     np.testing.assert_array_equal(found[middle, middle], gradient_image()[middle, middle])
     for steps in (-8, -3, 5, 8):
@@ -111,7 +111,7 @@ def test_what_is_enlarged_twice_shows_the_middle_at_half_steps(backend):
 
 
 @BACKENDS
-def test_what_a_turned_image_does_not_cover_is_filled(backend):
+def test_the_uncovered_part_of_a_rotated_image_is_filled(backend):
     small = shown(Augmentation(cosine=2.0), backend)
     assert (small[:7] == FILL).all() and (small[:, -7:] == FILL).all()
     assert (small[10:23, 10:23] != FILL).any(axis=-1).all()
@@ -127,7 +127,7 @@ def test_flips_and_places_come_after_the_turn(flip, backend):
 
 
 def test_colours_of_a_turned_image_change_as_of_one_that_is_not():
-    """About the mean of the whole image, also where the turn uncovers a part."""
+    """Contrast is about the mean of the whole image, even if the rotation uncovers a part."""
     colours = {"brightness": 20.0, "saturation": 0.5, "contrast": 0.75}
     plain, turned = shown(Augmentation(**colours)), shown(Augmentation(**colours, cosine=0.0, sine=1.0))
     inside = slice(1, SIZE - 1)

@@ -22,7 +22,7 @@ def encoded(image, kind="PNG", **options):
 
 
 def scene(width=60, height=40):
-    """A smooth image whose four quarters differ, so that every turn of it is another image."""
+    """A smooth image with four different quarters, so that every rotation gives another image."""
     y, x = np.mgrid[0:height, 0:width]
     red, green = x * 255 // max(width - 1, 1), y * 255 // max(height - 1, 1)
     return np.stack([red, green, (red + green) // 3], axis=-1).astype(np.uint8)
@@ -124,7 +124,7 @@ def test_a_phone_portrait_comes_out_upright_and_centred():
     tall[:30, :, 0] = 255  # red above, outside the centre
     tall[30:60, :30, 1] = 255  # green on the left of the centre
     exif = Image.Exif()
-    exif[0x0112] = 6  # stored lying, to be turned clockwise
+    exif[0x0112] = 6  # stored lying, must be rotated clockwise
     lying = Image.fromarray(tall).transpose(Image.Transpose.ROTATE_90)
     got = load_image(encoded(lying, "PNG", exif=exif), 60)
     assert got[30, 10].tolist() == [0, 255, 0]
@@ -230,7 +230,7 @@ def test_kinds_that_take_more_memory_to_decode_may_have_fewer_pixels(tmp_path, m
         check_image(path)
     assert caught.value.code == "picture-too-large"
     path.write_bytes(png_header(side - 500, side - 500, 16 if mode == "I;16" else 8, colour_type))
-    check_image(path)  # which decodes nothing of a PNG
+    check_image(path)  # does not decode a PNG
 
 
 BROKEN = {
@@ -258,7 +258,7 @@ def test_a_broken_image_is_one_clean_error_that_names_it(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", [n for n in BROKEN if n != "no pixel data"])
-def test_the_cheap_check_finds_what_is_broken(tmp_path, name):
+def test_the_cheap_check_finds_broken_files(tmp_path, name):
     path = tmp_path / "broken.jpg"
     path.write_bytes(BROKEN[name])
     with pytest.raises(InputError) as caught:
@@ -296,7 +296,7 @@ def test_flipped_bits_never_cause_another_exception(kind):
 @pytest.mark.parametrize(
     "make", [lambda p: None, lambda p: p.mkdir(), lambda p: os.mkfifo(p), lambda p: p.symlink_to(p)]
 )
-def test_what_is_no_file_is_missing_and_never_blocks(tmp_path, make):
+def test_a_path_that_is_not_a_file_is_missing_and_never_blocks(tmp_path, make):
     path = tmp_path / "there.jpg"
     make(path)
     with pytest.raises(InputError, match=r"there\.jpg") as caught:
@@ -306,11 +306,11 @@ def test_what_is_no_file_is_missing_and_never_blocks(tmp_path, make):
 
 def test_a_name_that_becomes_a_pipe_after_a_look_at_it_is_still_refused(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "there.jpg")
-    held = os.open(tmp_path / "there.jpg", os.O_RDWR)  # without it, opening would wait for ever
+    held = os.open(tmp_path / "there.jpg", os.O_RDWR)  # otherwise opening would wait for ever
     monkeypatch.setattr(Path, "is_file", lambda path: True)
     try:
         for read in (check_image, lambda path: load_image(path, 32)):
-            with pytest.raises(InputError, match=r"there\.jpg' is no file") as caught:
+            with pytest.raises(InputError, match=r"there\.jpg' is not a file") as caught:
                 read(tmp_path / "there.jpg")
             assert caught.value.code == "picture-missing"
     finally:
@@ -401,13 +401,13 @@ def test_a_photo_of_108_megapixels_is_read(tmp_path):
     assert load_image(path, 128).shape == (128, 128, 3)
 
 
-def test_what_stands_behind_the_pixels_of_a_png_does_not_matter(tmp_path):
+def test_data_after_the_pixels_of_a_png_does_not_matter(tmp_path):
     data = encoded(Image.fromarray(scene()))
     end = data.index(b"IEND") - 4
     assert np.array_equal(load_image(data[:end] + b"no chunk at all", 32), load_image(data, 32))
 
 
-def test_a_png_with_a_wrong_checksum_of_what_its_pixels_need_fails_the_check(tmp_path):
+def test_a_png_with_a_wrong_checksum_of_a_needed_chunk_fails_the_check(tmp_path):
     path = tmp_path / "x.png"
     data = encoded(Image.fromarray(scene()), exif=Image.Exif())
     for at in (28, data.index(b"IDAT") + 4, data.index(b"IDAT") + 40, len(data) - 1):

@@ -44,9 +44,9 @@ def test_a_label_that_is_no_class_is_refused(support, query, bad):
 NAMES = {
     "twice": (("a", "b", "a"), "2 classes are called 'a'"),
     "twice for a file system": (("e\u0301", "b", "\u00e9"), "2 classes are called '\u00e9'"),
-    "half a letter": (("a", "\ud800", "c"), "class name '\\ud800' is no text"),
-    "none": (("a", "", "c"), "class name '' is no text of 1 to 1,100 letters"),
-    "a number": (("a", 2, "c"), "class name 2 is no text"),
+    "half a letter": (("a", "\ud800", "c"), "class name '\\ud800' is not a text"),
+    "none": (("a", "", "c"), "class name '' is not a text of 1 to 1,100 letters"),
+    "a number": (("a", 2, "c"), "class name 2 is not a text"),
     "long": (("a", "b" * 1101, "c"), "class name 'bbb"),
 }
 
@@ -75,9 +75,9 @@ def test_more_class_names_than_a_delta_can_keep_are_refused(names, code):
 
 def test_names_of_images_that_no_report_can_keep_are_refused_before_any_work():
     for changes in ({"support": images(0, 1, prefix="\ud800")}, {"query": images(0, prefix="\ud800")}):
-        with pytest.raises(InputError, match=r"the name '.ud8000' is no text"):
+        with pytest.raises(InputError, match=r"the name '.ud8000' is not text"):
             Episode(**{"support": images(0, 1), "query": images(), "class_names": ("a", "b")} | changes)
-    with pytest.raises(InputError, match="is no text"):
+    with pytest.raises(InputError, match="is not text"):
         Episode(images(0, 1), images(), ("a", "b"), source="\ud800")
 
 

@@ -1,4 +1,4 @@
-"""The guard: what it refuses and why, what is left then, and that it looks at nothing but the support."""
+"""The guard: its refusals and reasons, the state after a refusal, and that it uses only support images."""
 
 import json
 from dataclasses import replace
@@ -25,7 +25,7 @@ SUPPORT = Images(np.repeat(np.arange(2, dtype=np.int32), 5), tuple("abcdefghij")
 
 
 def rows(margins) -> np.ndarray:
-    """What `measure` finds of ten images with these margins; similarity by chance is 0.2."""
+    """The result of `measure` for ten images with these margins; the chance similarity is 0.2."""
     made = np.zeros((10, COLUMNS), np.float32)
     made[:, :] = (0, 0.1, 0, 0.5, 0.04)
     made[:, 0] = np.asarray(margins, float) + 0.1
@@ -69,7 +69,7 @@ def test_every_reason_is_found_and_the_old_weights_stand(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_force_keeps_all_but_what_is_not_finite(case):
+def test_force_keeps_every_finite_result(case):
     changes, codes = CASES[case]
     found = verdict(force=True, **changes)
     assert found.accepted == found.forced == (codes != ["not-finite"])
@@ -80,7 +80,7 @@ def test_a_loss_that_stayed_is_no_reason():
     assert verdict(losses=[1.0, 0.5, 0.5, 1.0]).accepted
 
 
-def test_what_is_good_is_accepted_and_force_is_no_news_then():
+def test_a_good_result_is_accepted_and_not_called_forced():
     for force in (False, True):
         found = verdict(force=force)
         assert found.accepted and not found.forced and found.reasons == ()
@@ -141,7 +141,7 @@ def refused():
     return report
 
 
-def test_what_is_refused_predicts_like_the_unadapted_network(refused):
+def test_a_refused_result_predicts_like_the_unadapted_network(refused):
     assert (refused.after == refused.before_cosine).all()
     unadapted = adapt(toy_network(), refused.episode, BIG, "none")
     assert refused.delta.slices == () and refused.delta.head.kind == "cosine" and refused.delta.views == 1

@@ -1,4 +1,4 @@
-"""One thread of BLAS while the engine runs, whoever else runs it, and what was set before afterwards."""
+"""BLAS runs on one thread inside the block, with any other users; then the former limit is restored."""
 
 import os
 import threading
@@ -13,7 +13,7 @@ THREADS = 2
 
 @pytest.fixture
 def threads():
-    """The number of threads of BLAS now; THREADS outside of the tests' blocks."""
+    """The current number of threads of BLAS; THREADS outside of the blocks of the tests."""
     if library() is None:
         pytest.skip("threadpoolctl knows no BLAS of this numpy")
     with threadpoolctl.threadpool_limits(THREADS, user_api="blas"):
@@ -40,7 +40,7 @@ class Inside:
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_of_two_overlapping_threads_the_last_one_restores_what_was_set_before(threads, order):
+def test_the_last_of_two_overlapping_threads_restores_the_former_limit(threads, order):
     users = [Inside(), Inside()]
     seen = [threads()]
     for k in order:
@@ -73,7 +73,7 @@ def test_a_thread_that_could_not_enter_is_not_counted(threads, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_child_process_does_not_count_the_threads_that_it_lacks(threads):
-    """And one that was forked inside a block stays inside it."""
+    """A child that is forked inside a block stays inside it."""
     other = Inside()
     assert forked(threads) == THREADS
     with one_thread():

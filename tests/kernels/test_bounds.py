@@ -22,7 +22,7 @@ def test_every_kernel_has_a_case():
 
 
 def placed(arguments, r) -> tuple[list, list[Guarded]]:
-    """Arguments of which every array lies between canaries at an offset of 0 to 15 elements."""
+    """The arguments, with every array between canaries at an offset of 0 to 15 elements."""
     values, guards = [], []
     for argument in arguments:
         array = argument.start if isinstance(argument, Output) else argument
@@ -43,17 +43,17 @@ def agree(found: np.ndarray, wanted: np.ndarray, compared: str) -> None:
         np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-3)
 
 
-def check(kernel, twin, arguments, r) -> None:
-    """One call: canaries and inputs as they were, outputs written whole and equal to the twin's."""
+def check(kernel, reference, arguments, r) -> None:
+    """One call: canaries and inputs are unchanged, outputs are complete and equal to the reference."""
     values, guards = placed(arguments, r)
     wanted = [v.copy() if isinstance(v, np.ndarray) else v for v in values]
-    assert kernel(*values) == twin(*wanted)
+    assert kernel(*values) == reference(*wanted)
     assert all(guard.untouched for guard in guards), "a canary changed"
     for argument, value, want in zip(arguments, values, wanted, strict=True):
         if isinstance(argument, Output):
             agree(value, want, argument.compared)
             if argument.fresh and value.dtype == np.float32:
-                assert np.isfinite(value).all(), "not written, or made of what lies outside"
+                assert np.isfinite(value).all(), "not written, or computed from memory outside of the inputs"
         elif isinstance(argument, np.ndarray):
             assert value.tobytes() == argument.tobytes(), "an input changed"
 
@@ -74,7 +74,7 @@ def test_no_canary_changes_and_every_output_is_written_whole_by_the_portable_pro
 
 
 def stray(change):
-    """A kernel `copy` that also does something it must not, `change(y, x)`."""
+    """A kernel `copy` that also calls `change(y, x)`, which it must not do."""
 
     def kernel(y, x):
         y[...] = x

@@ -1,4 +1,4 @@
-"""Depthwise kernels, by strips and by pixels, against their twins, and these against finite differences."""
+"""Depthwise kernels against the numpy reference, and the reference against finite differences."""
 
 import importlib.util
 import platform
@@ -47,7 +47,7 @@ SHAPES = [  # height, width, channels, kernel, stride
 
 
 def between_nans(array):
-    """A copy with an image's worth of NaN on both sides of it in memory."""
+    """A copy with NaN before and after it in memory, each of the same size."""
     memory = np.full((3, *array.shape), np.nan, array.dtype)
     memory[1] = array
     return memory[1]
@@ -63,7 +63,7 @@ def multiply_add(a, b, c):
     above = np.float32(1 + 2**-12)
     if one_rounding(above, above, np.float32(-1)) == above * above - 1:
         return a * b + c
-    wide = np.longdouble  # holds a product whole
+    wide = np.longdouble  # represents a product exactly
     return (wide(a) * wide(b) + wide(c)).astype(np.float32)
 
 
@@ -88,7 +88,7 @@ class TestDepthwise:
         w = normal(r, size * size, channels, dtype=dtype)
         return x, w, normal(r, channels, dtype=dtype), normal(r, 2, ho, wo, channels, dtype=dtype)
 
-    def test_forward_agrees_with_its_twin(self, compiled, height, width, channels, size, stride):
+    def test_forward_agrees_with_the_reference(self, compiled, height, width, channels, size, stride):
         x, w, b, g = self.arrays(height, width, channels, size, stride)
         for relu6 in (True, False):
             got, want = np.full_like(g, np.nan), np.full_like(g, np.nan)
@@ -96,7 +96,7 @@ class TestDepthwise:
             reference.depthwise_forward(want, x, w, b, size, stride, (size - 1) // 2, relu6)
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
-    def test_a_band_of_rows_equals_the_same_rows_of_the_whole(
+    def test_a_row_tile_equals_the_same_rows_of_the_whole(
         self, compiled, height, width, channels, size, stride
     ):
         x, w, b, g = self.arrays(height, width, channels, size, stride)
@@ -111,7 +111,7 @@ class TestDepthwise:
             band[:, i : i + 1] = row
         np.testing.assert_array_equal(band, whole)
 
-    def test_strips_and_single_pixels_give_the_same_bits(
+    def test_register_tiles_and_single_pixels_give_the_same_bits(
         self, compiled, height, width, channels, size, stride
     ):
         x, w, b, g = self.arrays(height, width, channels, size, stride)
@@ -134,12 +134,12 @@ class TestDepthwise:
         compiled.depthwise_forward(y, x, w, b, size, stride, (size - 1) // 2, False)
         compiled.depthwise_grad_input(gx, zeros, g, w, size, stride)
         np.testing.assert_array_equal(y, tap_by_tap(x, w, b, g.shape, size, stride))
-        # The gradient is a convolution of what lies between zeros with the filter reversed.
+        # The gradient is a convolution of g, with zeros inserted, and the reversed filter.
         between = np.zeros_like(x)
         between[:, ::stride, ::stride] = g
         np.testing.assert_array_equal(gx, tap_by_tap(between, w[::-1], zeros, x.shape, size, 1))
 
-    def test_what_lies_around_the_inputs_is_not_used(self, compiled, height, width, channels, size, stride):
+    def test_memory_around_the_inputs_is_not_used(self, compiled, height, width, channels, size, stride):
         x, w, b, g = self.arrays(height, width, channels, size, stride)
         x, w, b, g = map(between_nans, (x, w, b, g))
         y, gx, zeros = np.empty_like(g), np.empty_like(x), np.empty(channels, np.float32)
@@ -160,7 +160,7 @@ class TestDepthwise:
                 reference.depthwise_forward(want, x, w, b, size, stride, (size - 1) // 2, relu6)
                 np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
-    def test_gradients_agree_with_their_twins(self, compiled, height, width, channels, size, stride):
+    def test_gradients_agree_with_the_reference(self, compiled, height, width, channels, size, stride):
         x, w, _, g = self.arrays(height, width, channels, size, stride)
         got, want = np.full_like(x, np.nan), np.full_like(x, np.nan)
         zeros = np.full(channels, np.nan, np.float32)
@@ -181,7 +181,7 @@ class TestDepthwise:
         assert np.isfinite(w[:, :-1]).all()
         assert np.isnan(w[size * size // 2, -1])
 
-    def test_twin_gradients_agree_with_finite_differences(self, height, width, channels, size, stride):
+    def test_reference_gradients_agree_with_finite_differences(self, height, width, channels, size, stride):
         x, w, b, g = self.arrays(height, width, channels, size, stride, np.float64)
         y = np.empty_like(g)
 
@@ -200,10 +200,10 @@ class TestDepthwise:
 
 @pytest.mark.parametrize("size", sorted({*KERNELS} - {1}))
 @pytest.mark.parametrize("stride", STRIDES)
-def test_layers_of_supported_networks_and_their_gradients_are_computed_in_strips(compiled, size, stride):
-    from tinytrain.kernels.depthwise import _in_strips, _phase
+def test_supported_layers_and_gradients_are_computed_in_register_tiles(compiled, size, stride):
+    from tinytrain.kernels.depthwise import _fits_tiles, _phase
 
-    taken, channels = _in_strips.py_func, np.uint64(48)
+    taken, channels = _fits_tiles.py_func, np.uint64(48)
     for width in (8, 14, 16, 64):
         across = out_hw(width, width, stride)[1]
         assert taken(across, width, stride, (size - 1) // 2, size, channels)
@@ -220,11 +220,10 @@ def test_no_two_filters_are_known_by_one_number(compiled):
 
 @pytest.mark.skipif(platform.machine() == "aarch64", reason="to compile so much takes more than 512 MiB")
 @pytest.mark.parametrize("register", [4, 8, 16])
-def test_strips_of_every_length_of_vector_give_the_same_bits(compiled, monkeypatch, register):
-    from tinytrain.kernels import depthwise, jit
-    from tinytrain.kernels import depthwise_rows as strip
+def test_register_tiles_of_every_vector_length_give_the_same_bits(compiled, monkeypatch, register):
+    from tinytrain.kernels import depthwise, depthwise_rows, jit
 
-    monkeypatch.setattr(strip, "REGISTER", register)
+    monkeypatch.setattr(depthwise_rows, "REGISTER", register)
     monkeypatch.setattr(jit, "_cached", lambda function: None)  # the cache is for one length
     spec = importlib.util.spec_from_file_location("tinytrain.kernels.other_depthwise", depthwise.__file__)
     other = importlib.util.module_from_spec(spec)

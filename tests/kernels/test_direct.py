@@ -1,4 +1,4 @@
-"""The shortest way into kernels: the same bits, for every layout, and a way back where there is no code."""
+"""Direct entry points of kernels: the same bits for every layout, and a fallback without machine code."""
 
 import itertools
 import logging
@@ -16,19 +16,19 @@ from tinytrain.kernels.fallback import guarded
 
 @pytest.fixture(scope="module")
 def compiled():
-    """Kernels as a run gets them: only these have a shorter way."""
+    """Kernels as a run gets them: only these have direct entry points."""
     pytest.importorskip("numba")
     return kernels.load("auto")
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_the_shortest_way_into_a_kernel_gives_the_same_bits(compiled, name):
+def test_the_direct_entry_point_of_a_kernel_gives_the_same_bits(compiled, name):
     kernel, arguments = getattr(compiled, name), CASES[name](rng("direct", name))
     outputs = []
-    for shorter in (False, True):
+    for entry in (False, True):
         values = tuple(a.start.copy() if isinstance(a, Output) else a for a in arguments)
-        function, given = direct(kernel, values) if shorter else (kernel, values)
-        assert (function is not kernel) == shorter
+        function, given = direct(kernel, values) if entry else (kernel, values)
+        assert (function is not kernel) == entry
         function(*given)
         outputs.append([v for v, a in zip(values, arguments, strict=True) if isinstance(a, Output)])
     assert outputs[0]
@@ -37,7 +37,7 @@ def test_the_shortest_way_into_a_kernel_gives_the_same_bits(compiled, name):
 
 
 def test_products_of_every_layout_are_those_of_whole_matrices(compiled):
-    """By BLAS, and by the portable product, which has code for each of them."""
+    """By BLAS, and by the portable product, which has code for each layout."""
     from tinytrain.kernels.dense import ordered_matmul
 
     r = rng("layouts")
@@ -51,18 +51,18 @@ def test_products_of_every_layout_are_those_of_whole_matrices(compiled):
     assert len(ordered_matmul.signatures) >= 18
 
 
-def test_blas_gets_whole_matrices_by_the_shorter_way_and_no_others():
-    """`np.dot` would copy columns of a wider matrix, and refuses to write them."""
+def test_np_dot_gets_whole_matrices_and_no_others():
+    """`np.dot` would copy columns of a wider matrix as input, and refuses them as output."""
     y, x, w = np.zeros((5, 4), "f"), np.zeros((5, 6), "f"), np.zeros((6, 4), "f")
     assert [product((y, a, w))[0] for a in layouts(x)] == [np.dot, np.dot, np.matmul, np.dot]
     assert [product((a, x, w))[0] for a in layouts(y)] == [np.dot, np.matmul, np.matmul, np.matmul]
 
 
-def test_what_has_no_shorter_way_is_called_as_it_is():
+def test_a_function_without_a_direct_entry_point_is_returned():
     assert direct(reference.pool, (1, 2)) == (reference.pool, (1, 2))
 
 
-def test_a_kernel_without_code_is_replaced_by_its_twin_when_it_is_called(monkeypatch, caplog):
+def test_a_kernel_without_code_is_replaced_by_the_reference_when_it_is_called(monkeypatch, caplog):
     class Broken:
         def compile(self, signature):
             raise RuntimeError("no such target")

@@ -1,4 +1,4 @@
-"""Where numba cannot do its work: the numpy twins do it, and it is said once."""
+"""Without a working numba the numpy reference runs, with one warning."""
 
 import logging
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from tinytrain.report.text import render_text
 
 @pytest.fixture
 def lines(monkeypatch):
-    """What has been said."""
+    """The logged lines."""
     said = []
     monkeypatch.setattr(fallback, "TOLD", set())
     monkeypatch.setattr(
@@ -25,18 +25,18 @@ def lines(monkeypatch):
     return said
 
 
-def test_a_kernel_that_cannot_be_compiled_is_replaced_by_its_twin(lines):
+def test_a_kernel_that_cannot_be_compiled_is_replaced_by_the_reference(lines):
     calls = []
 
     def compiled(*arguments):
         calls.append(arguments)
         raise RuntimeError("LLVM ERROR:\n no such\n target")
 
-    twins = set()
-    call = fallback.guarded("pool", compiled, lambda a, b: a + b, twins)
+    replaced = set()
+    call = fallback.guarded("pool", compiled, lambda a, b: a + b, replaced)
     assert call(1, 2) == 3 and call(2, 3) == 5 and len(calls) == 1
-    assert fallback.guarded("copy", compiled, lambda a, b: a - b, twins)(3, 2) == 1
-    assert twins == {"pool", "copy"}
+    assert fallback.guarded("copy", compiled, lambda a, b: a - b, replaced)(3, 2) == 1
+    assert replaced == {"pool", "copy"}
     assert (
         len(lines) == 1 and "\n" not in lines[0] and "pool cannot be compiled (RuntimeError: LLVM" in lines[0]
     )
@@ -45,7 +45,7 @@ def test_a_kernel_that_cannot_be_compiled_is_replaced_by_its_twin(lines):
 @pytest.mark.parametrize(
     "error", [ImportError("no numba"), AttributeError("half of numba"), SystemError("init")]
 )
-def test_numba_that_does_not_work_is_said_once_and_replaced(lines, monkeypatch, error):
+def test_a_broken_numba_is_reported_once_and_replaced(lines, monkeypatch, error):
     def broken():
         raise error
 
@@ -71,7 +71,7 @@ class Broken:
 
 
 @pytest.mark.parametrize(("portable", "said"), [(False, "numba"), (True, "portable")])
-def test_a_report_names_the_kernels_that_gave_way_to_numpy(lines, monkeypatch, portable, said):
+def test_a_report_names_the_kernels_that_numpy_replaced(lines, monkeypatch, portable, said):
     def report(machine=None):
         return adapt(toy_network(), toy_episode(), Budget(2**22), "none", lanes=1, machine=machine)
 
@@ -85,14 +85,14 @@ def test_a_report_names_the_kernels_that_gave_way_to_numpy(lines, monkeypatch, p
     assert report(SimulatedMachine(2**22)).backend == ran
 
 
-def test_numpy_in_the_place_of_portable_kernels_is_said_not_to_be_portable(lines, monkeypatch):
+def test_the_warning_says_that_numpy_is_not_portable(lines, monkeypatch):
     monkeypatch.setenv("TINYTRAIN_PORTABLE", "1")
     monkeypatch.setattr(kernels, "_compiled_modules", lambda: 1 / 0)
     assert kernels.load().backend == "numpy"
     assert lines[0].endswith("slower and with other last bits on other processors")
 
 
-def test_trouble_with_keeping_is_said_once_and_a_race_is_not(lines):
+def test_a_failure_to_keep_kernels_is_reported_once_and_a_race_is_not(lines):
     from tinytrain.kernels.jit import Keeper
 
     class Full:
@@ -109,8 +109,8 @@ def test_trouble_with_keeping_is_said_once_and_a_race_is_not(lines):
     assert len(lines) == 1 and "No space left" in lines[0]
 
 
-def test_what_cannot_be_loaded_is_compiled_and_what_cannot_be_saved_is_not_kept(lines):
-    """Neither may end a run, whatever numba and pickle raise."""
+def test_a_kernel_that_cannot_be_loaded_is_compiled_and_saving_may_fail(lines):
+    """No error of numba or pickle may end a run."""
     from tinytrain.kernels.jit import _never_raise
 
     def fail(*arguments):
@@ -121,11 +121,11 @@ def test_what_cannot_be_loaded_is_compiled_and_what_cannot_be_saved_is_not_kept(
     assert cache.load_overload("signature", "context") is None
     assert "could not be loaded (Ran out of input); it is compiled again" in lines[0]
     cache.save_overload("signature", "code")
-    assert len(lines) == 1, "the same trouble is said once"
+    assert len(lines) == 1, "the same trouble is reported once"
 
 
-def test_a_kernel_is_compiled_without_a_cache_where_numba_would_put_it_elsewhere(monkeypatch):
-    """A folder that is gone, or another one that numba prefers."""
+def test_a_kernel_is_compiled_without_a_cache_if_numba_would_put_it_elsewhere(monkeypatch):
+    """The folder is gone, or numba prefers another one."""
     from tinytrain.kernels import jit
 
     def no_locator(**options):

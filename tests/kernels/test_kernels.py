@@ -1,4 +1,4 @@
-"""Compiled kernels against their numpy twins, and the twins against finite differences in float64."""
+"""Compiled kernels against the numpy reference, and the reference against finite differences in float64."""
 
 import numpy as np
 import pytest
@@ -16,8 +16,8 @@ def test_both_backends_offer_every_kernel_by_the_same_name():
         assert all(hasattr(kernels.load(backend), name) for name in kernels.NAMES)
 
 
-def same_as_twin(compiled, name, outputs, *inputs, rtol=1e-5, atol=1e-5):
-    """Run kernel `name` in both forms on copies of `outputs` and compare what they wrote."""
+def same_as_reference(compiled, name, outputs, *inputs, rtol=1e-5, atol=1e-5):
+    """Run both forms of kernel `name` on copies of `outputs` and compare the results."""
     got, want = [o.copy() for o in outputs], [o.copy() for o in outputs]
     status = getattr(compiled, name)(*got, *inputs)
     assert status == getattr(reference, name)(*want, *inputs)
@@ -27,50 +27,54 @@ def same_as_twin(compiled, name, outputs, *inputs, rtol=1e-5, atol=1e-5):
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_unfold_of_every_band_agrees_with_its_twin(compiled, channels):
+def test_unfold_of_every_band_agrees_with_the_reference(compiled, channels):
     image = rng("unfold").integers(0, 256, (9, 8, channels)).astype(np.uint8)
     mean, scale = (np.tile(np.float32(v[:channels]), 3) for v in ((124, 116, 104), (0.017, 0.018, 0.016)))
     for first, rows in ((0, 5), (0, 2), (2, 2), (4, 1)):
         y = np.full((rows, 4, 9 * channels), np.nan, np.float32)
-        (y,) = same_as_twin(compiled, "unfold", [y], image, 3, 2, first, mean, scale)
+        (y,) = same_as_reference(compiled, "unfold", [y], image, 3, 2, first, mean, scale)
         middle = (image[2 * first] - mean[:channels]) * scale[:channels]  # what the middle taps read
         np.testing.assert_allclose(y[0, :, 4 * channels : 5 * channels], middle[::2], rtol=1e-6)
 
 
 @pytest.mark.parametrize("rows,columns", [(1, 1), (7, 5), (16, 24), (3, 40)])
-def test_row_and_column_kernels_agree_with_their_twins(compiled, rows, columns):
+def test_row_and_column_kernels_agree_with_the_reference(compiled, rows, columns):
     r = rng("rows", rows, columns)
     y, skip, b = 4 * normal(r, rows, columns), normal(r, rows, columns), normal(r, columns)
     chosen = np.sort(r.permutation(columns)[: (columns + 1) // 2]).astype(np.int32)
     part = normal(r, rows, len(chosen))
-    same_as_twin(compiled, "add_bias", [y], b)
-    same_as_twin(compiled, "add_bias_relu6", [y], b)
-    same_as_twin(compiled, "add_bias_residual", [y], b, skip)
-    same_as_twin(compiled, "add_column_sums", [b], y)
-    same_as_twin(compiled, "accumulate", [y.ravel()], skip.ravel())
-    same_as_twin(compiled, "gather_columns", [part], y, chosen)
+    same_as_reference(compiled, "add_bias", [y], b)
+    same_as_reference(compiled, "add_bias_relu6", [y], b)
+    same_as_reference(compiled, "add_bias_residual", [y], b, skip)
+    same_as_reference(compiled, "add_column_sums", [b], y)
+    same_as_reference(compiled, "accumulate", [y.ravel()], skip.ravel())
+    same_as_reference(compiled, "gather_columns", [part], y, chosen)
     some = np.sort(r.permutation(rows)[: (rows + 1) // 2]).astype(np.int32)
-    same_as_twin(compiled, "scatter_block", [y], some, chosen, part[: len(some)])
-    same_as_twin(compiled, "add_fisher", [np.abs(b), b], y, skip, rtol=1e-4)
+    same_as_reference(compiled, "scatter_block", [y], some, chosen, part[: len(some)])
+    same_as_reference(compiled, "add_fisher", [np.abs(b), b], y, skip, rtol=1e-4)
     bits = np.zeros((rows * columns + 7) // 8, np.uint8)
-    (bits,) = same_as_twin(compiled, "pack_mask", [bits], y.ravel())
-    (masked,) = same_as_twin(compiled, "apply_mask", [skip.ravel()], bits)
+    (bits,) = same_as_reference(compiled, "pack_mask", [bits], y.ravel())
+    (masked,) = same_as_reference(compiled, "apply_mask", [skip.ravel()], bits)
     np.testing.assert_array_equal(masked != 0, ((y > 0) & (y < 6)).ravel())
     three = normal(r, 2, rows, columns)
-    same_as_twin(compiled, "pool", [normal(r, 2, columns)], three)
-    same_as_twin(compiled, "pool_grad", [three], normal(r, 2, columns))
+    same_as_reference(compiled, "pool", [normal(r, 2, columns)], three)
+    same_as_reference(compiled, "pool_grad", [three], normal(r, 2, columns))
 
 
 @pytest.mark.parametrize("images,ways,size", [(1, 2, 3), (6, 4, 10), (9, 3, 16)])
-def test_prototype_loss_and_gradient_agree_with_their_twins(compiled, images, ways, size):
+def test_prototype_loss_and_gradient_agree_with_the_reference(compiled, images, ways, size):
     r = rng("loss", images)
     f, p = normal(r, images, size), normal(r, ways, size)
     labels = r.integers(0, ways, images).astype(np.int32)
     out = [np.zeros(images, np.float32), np.zeros((images, ways), np.float32)]
     t = np.float32(10)
-    _, residual, cosine = same_as_twin(compiled, "prototype_loss", [*out, out[1]], f, labels, p, t, rtol=1e-4)
-    same_as_twin(compiled, "prototype_loss_grad", [np.zeros_like(f)], residual, cosine, f, p, t, rtol=1e-4)
-    same_as_twin(compiled, "class_sums", [np.ones_like(p), np.ones(ways, np.float32)], f, labels)
+    _, residual, cosine = same_as_reference(
+        compiled, "prototype_loss", [*out, out[1]], f, labels, p, t, rtol=1e-4
+    )
+    same_as_reference(
+        compiled, "prototype_loss_grad", [np.zeros_like(f)], residual, cosine, f, p, t, rtol=1e-4
+    )
+    same_as_reference(compiled, "class_sums", [np.ones_like(p), np.ones(ways, np.float32)], f, labels)
 
 
 def test_prototype_gradients_agree_with_finite_differences():
@@ -95,30 +99,32 @@ def test_prototype_gradients_agree_with_finite_differences():
     np.testing.assert_allclose(slope, (gp * dp).sum(), rtol=1e-6)
 
 
-def test_cholesky_solves_and_refuses_what_is_not_positive_definite(compiled):
+def test_cholesky_solves_and_refuses_matrices_that_are_not_positive_definite(compiled):
     r = rng("cholesky")
     a = normal(r, 12, 30)
     a = a @ a.T / 30 + 0.1 * np.eye(12, dtype=np.float32)
     x = normal(r, 4, 12)
-    (factor,) = same_as_twin(compiled, "cholesky", [a], rtol=1e-3, atol=1e-4)
-    (solved,) = same_as_twin(compiled, "cholesky_solve", [x], factor, rtol=1e-3, atol=1e-3)
+    (factor,) = same_as_reference(compiled, "cholesky", [a], rtol=1e-3, atol=1e-4)
+    (solved,) = same_as_reference(compiled, "cholesky_solve", [x], factor, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(solved @ a, x, atol=1e-3)
-    (diagonal,) = same_as_twin(compiled, "inverse_diagonal", [np.full(12, np.nan, "f")], factor, rtol=1e-3)
+    (diagonal,) = same_as_reference(
+        compiled, "inverse_diagonal", [np.full(12, np.nan, "f")], factor, rtol=1e-3
+    )
     np.testing.assert_allclose(diagonal, np.diag(np.linalg.inv(a.astype(float))), rtol=1e-3)
-    same_as_twin(compiled, "add_outer", [np.tril(a)], x, np.float32(-0.5))
-    same_as_twin(compiled, "normalize_rows", [x])
+    same_as_reference(compiled, "add_outer", [np.tril(a)], x, np.float32(-0.5))
+    same_as_reference(compiled, "normalize_rows", [x])
     assert compiled.cholesky(-a) == reference.cholesky(-a) == 1
     assert compiled.cholesky(np.full_like(a, np.nan)) == 1
 
 
-def test_optimizers_agree_with_their_twins(compiled):
+def test_optimizers_agree_with_the_reference(compiled):
     r = rng("optimizer")
     starts, rates = np.array([0, 3, 20, 41], np.int32), np.array([0.1, 0.01, 0.3], np.float32)
     w, g = normal(r, 41), normal(r, 41)
     m, v = reference.to_bfloat16(normal(r, 41)), reference.to_bfloat16(np.abs(normal(r, 41)))
     work = np.zeros(16, np.float32)
     beta, slow = np.float32(0.9), np.float32(0.999)
-    same_as_twin(compiled, "sgd", [w], g, starts, rates)
+    same_as_reference(compiled, "sgd", [w], g, starts, rates)
     for name, outputs, rest in (
         ("momentum", [w], [beta]),
         ("adam", [w], [beta, slow, 3]),
@@ -149,7 +155,7 @@ def test_adam_matches_the_textbook_over_many_steps_within_the_rounding_of_its_mo
     "flip,down,right",
     [(False, 0, 0), (True, 2, -3), (True, 2, 3), (False, -5, 4), (False, 0, -13), (True, 0, 30)],
 )
-def test_augment_agrees_with_its_twin(compiled, flip, down, right):
+def test_augment_agrees_with_the_reference(compiled, flip, down, right):
     image = rng("augment").integers(0, 256, (16, 12, 3)).astype(np.uint8)
     values = np.float32(20), np.float32(1.5), np.float32(0.7)
     got, want = np.zeros_like(image), np.zeros_like(image)
@@ -173,9 +179,9 @@ def test_eight_bit_storage_is_off_by_at_most_half_a_step(compiled):
         compiled.quantize(codes, span, x)
         compiled.dequantize(back, codes, span)
         assert np.abs(back - x).max() <= span[1] / 2 * 1.001 + 1e-6
-        twin, twin_span = codes.copy(), span.copy()
-        reference.quantize(twin, twin_span, x)
-        assert np.abs(codes.astype(int) - twin).max() <= 1
+        expected, expected_span = codes.copy(), span.copy()
+        reference.quantize(expected, expected_span, x)
+        assert np.abs(codes.astype(int) - expected).max() <= 1
 
 
 def test_each_kernel_keeps_one_compiled_signature(compiled):
@@ -183,8 +189,8 @@ def test_each_kernel_keeps_one_compiled_signature(compiled):
         assert len(getattr(getattr(compiled, name), "signatures", [1])) <= 1, name
 
 
-def test_what_a_kernel_calls_is_compiled_into_it_or_adds_in_its_own_order():
-    """It exists twice until the kernel comes from the cache, and the two must not round differently."""
+def test_a_function_called_by_kernels_is_inlined_or_adds_in_source_order():
+    """The function exists twice until the kernel comes from the cache; both must round in the same way."""
     jit, modules = pytest.importorskip("tinytrain.kernels.jit"), kernels._compiled_modules()
     functions = {k: v for m in modules for k, v in vars(m).items() if hasattr(v, "py_func")}
     own = (*kernels.NAMES, "ordered_matmul")
@@ -214,29 +220,29 @@ class TestModules:
     """Pooling, patches and interpolation of lite residual modules."""
 
     def shapes(self, height, width, channels, groups, stride, size):
-        """Of a plane, of half of it, of one group of this, and of what its output rows read."""
+        """Arrays for a plane, half of it, one group of it, and the inputs of its output rows."""
         whole = (2, height, width, channels)
         half = (2, max(1, height // 2), max(1, width // 2))
         down, across = out_hw(height, width, stride)
         reads = channels // groups
         return whole, (*half, channels), (*half, reads), (2 * down, across, size * size * reads)
 
-    def test_kernels_agree_with_their_twins(self, compiled, height, width, channels, groups, stride, size):
+    def test_kernels_agree_with_the_reference(self, compiled, height, width, channels, groups, stride, size):
         whole, half, part, read = self.shapes(height, width, channels, groups, stride, size)
         r = rng(height, width, channels)
         x, small, some, g = normal(r, *whole), normal(r, *half), normal(r, *part), normal(r, *read)
-        same_as_twin(compiled, "upsample_add", [x], small)
-        same_as_twin(compiled, "upsample_grad", [np.full_like(small, np.nan)], x)
+        same_as_reference(compiled, "upsample_add", [x], small)
+        same_as_reference(compiled, "upsample_grad", [np.full_like(small, np.nan)], x)
         for first in range(0, channels, part[3]):
-            same_as_twin(compiled, "pool2", [np.full_like(some, np.nan)], x, first)
-            same_as_twin(compiled, "pool2_grad", [x], some, first)
+            same_as_reference(compiled, "pool2", [np.full_like(some, np.nan)], x, first)
+            same_as_reference(compiled, "pool2_grad", [x], some, first)
         plane, lines = normal(r, 2, height, width, part[3]), read[0] // 2
         for first, last in ((0, 2 * lines), (0, 1), (lines - 1, lines + 1), (2 * lines - 1, 2 * lines)):
             rows, which = g[first:last], (size, stride, first, lines)
-            same_as_twin(compiled, "unfold_plane", [np.full_like(rows, np.nan)], plane, *which)
-            same_as_twin(compiled, "add_patches", [plane], rows, *which)
+            same_as_reference(compiled, "unfold_plane", [np.full_like(rows, np.nan)], plane, *which)
+            same_as_reference(compiled, "add_patches", [plane], rows, *which)
 
-    def test_twin_gradients_are_transposes(self, height, width, channels, groups, stride, size):
+    def test_reference_gradients_are_transposes(self, height, width, channels, groups, stride, size):
         """Each kernel is linear: <f(x), g> must equal <x, gradient of x>."""
         whole, half, part, read = self.shapes(height, width, channels, groups, stride, size)
         r, double = rng("direction", height, width), np.float64
@@ -256,7 +262,7 @@ class TestModules:
         reference.upsample_grad(gsmall, x)
         np.testing.assert_allclose((gsmall * small).sum(), (up * x).sum(), rtol=1e-9)
 
-    def test_patches_are_added_to_what_bands_before_them_left(
+    def test_patches_are_added_to_the_result_of_earlier_row_tiles(
         self, compiled, height, width, channels, groups, stride, size
     ):
         _, _, part, (count, across, fan_in) = self.shapes(height, width, channels, groups, stride, size)
@@ -290,7 +296,7 @@ class TestFused:
             assert fused.has_instruction(triple, processor, "") is can
         assert not fused.has_instruction("x86_64-unknown-linux-gnu", "haswell", "-fma")
 
-    def test_no_kernel_leaves_it_to_the_compiler_what_is_rounded_once(self):
+    def test_the_source_decides_what_is_rounded_once(self):
         jit = pytest.importorskip("tinytrain.kernels.jit")
         assert "contract" not in jit.MATH
 

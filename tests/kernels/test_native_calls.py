@@ -1,4 +1,4 @@
-"""Calls that run in machine code one after another: the same bits, the same order, without Python's lock."""
+"""Native call sequences: the same bits, the same order, without Python's lock."""
 
 import ctypes
 import gc
@@ -14,10 +14,9 @@ from toynets import rng
 
 from tinytrain import kernels
 from tinytrain.kernels import blas
-from tinytrain.kernels.dispatch import direct, sgemm
-from tinytrain.kernels.dispatch import native_calls as stretch
+from tinytrain.kernels.dispatch import direct, native_calls, sgemm
 from tinytrain.kernels.dispatch.direct import product
-from tinytrain.kernels.dispatch.native_calls import Stretch, stretched, ways
+from tinytrain.kernels.dispatch.native_calls import NativeSequence, join_native, native_support
 from tinytrain.runtime import bind as binding
 
 pytest.importorskip("numba")
@@ -31,8 +30,8 @@ def compiled():
 @pytest.fixture
 def products():
     if sgemm.sgemm() is None:
-        pytest.skip("numpy's BLAS does not show its function")
-    assert ways()["products"]
+        pytest.skip("numpy's BLAS does not export its function")
+    assert native_support()["products"]
 
 
 def bound(kernel, *arguments):
@@ -40,9 +39,9 @@ def bound(kernel, *arguments):
 
 
 def forget(monkeypatch):
-    """What was found out about this machine is found out again."""
-    for cached in (stretch._runner, stretch._kernel, stretch._blas):
-        monkeypatch.setattr(stretch, cached.__name__, cached.__wrapped__)
+    """Clear what is cached about this machine."""
+    for cached in (native_calls._runner, native_calls._kernel, native_calls._blas):
+        monkeypatch.setattr(native_calls, cached.__name__, cached.__wrapped__)
 
 
 def additions(compiled, count, total=None, x=None):
@@ -55,20 +54,20 @@ def additions(compiled, count, total=None, x=None):
 # ---- the same bits -------------------------------------------------------------------------------
 
 
-def test_compiled_kernels_can_go_this_way_here():
-    assert ways()["kernels"]
+def test_compiled_kernels_are_called_natively_here():
+    assert native_support()["kernels"]
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_every_kernel_gives_the_same_bits_in_a_stretch(compiled, name):
+def test_every_kernel_gives_the_same_bits_in_a_native_sequence(compiled, name):
     arguments, outputs = CASES[name](rng("stretch", name)), []
     for together in (False, True):
         values = tuple(a.start.copy() if isinstance(a, Output) else a for a in arguments)
         total, (call,) = additions(compiled, 1)
         calls = [bound(getattr(compiled, name), *values), call]
         if together:
-            calls = stretched(calls)
-            assert len(calls) == (1 if name != "matmul" or ways()["products"] else 2)
+            calls = join_native(calls)
+            assert len(calls) == (1 if name != "matmul" or native_support()["products"] else 2)
         binding.run(calls)
         assert total.tolist() == [1] * 4
         outputs.append([v for v, a in zip(values, arguments, strict=True) if isinstance(a, Output)])
@@ -87,13 +86,13 @@ def test_products_of_every_layout_have_the_bits_of_numpy(products, m, k, n):
                 function(*given)
                 want = y.copy()
                 y[...] = np.nan
-                (call,) = stretched([(function, given)] * 2)
-                assert isinstance(call[0], Stretch)
+                (call,) = join_native([(function, given)] * 2)
+                assert isinstance(call[0], NativeSequence)
                 binding.run([call])
                 np.testing.assert_array_equal(y, want)
 
 
-def test_what_numpy_hands_to_other_functions_of_blas_stays_with_numpy(products):
+def test_products_for_other_functions_of_blas_stay_with_numpy(products):
     """Vectors, a matrix times its own transpose, other types, lines that overlap or are not contiguous."""
     x, w = np.ones((4, 6), np.float32), np.ones((6, 6), np.float32)
     y = np.zeros((4, 6), np.float32)
@@ -114,10 +113,10 @@ def test_what_numpy_hands_to_other_functions_of_blas_stays_with_numpy(products):
     ):
         assert sgemm.product_arguments(a, b, c) is None
         calls = [(np.matmul, (a, b, c))] * 2
-        assert stretched(calls) == calls
+        assert join_native(calls) == calls
 
 
-def test_what_numpy_refuses_or_copies_is_left_to_it():
+def test_products_that_numpy_refuses_or_copies_stay_with_numpy():
     x, w, y = np.ones((4, 6), np.float32), np.ones((6, 5), np.float32), np.zeros((4, 5), np.float32)
     fixed = y.copy()
     fixed.flags.writeable = False
@@ -134,7 +133,7 @@ def test_what_numpy_refuses_or_copies_is_left_to_it():
         assert sgemm.product_arguments(a, b, c) is None
 
 
-# ---- what is joined --------------------------------------------------------------------------------
+# ---- joining --------------------------------------------------------------------------------
 
 
 def test_calls_that_python_must_make_keep_their_place(compiled):
@@ -142,88 +141,88 @@ def test_calls_that_python_must_make_keep_their_place(compiled):
     total, calls = additions(compiled, 5)
     calls.insert(2, (lambda: seen.append(total[0]), ()))
     calls.append((lambda: seen.append(total[0]), ()))
-    joined = stretched(calls)
-    assert [isinstance(function, Stretch) for function, _ in joined] == [True, False, True, False]
+    joined = join_native(calls)
+    assert [isinstance(function, NativeSequence) for function, _ in joined] == [True, False, True, False]
     binding.run(joined)
     assert seen == [2, 5]
 
 
-def test_a_single_call_and_none_stay_what_they_are(compiled):
+def test_a_single_call_and_an_empty_list_do_not_change(compiled):
     _, calls = additions(compiled, 1)
-    assert stretched(calls) == calls and stretched([]) == []
+    assert join_native(calls) == calls and join_native([]) == []
 
 
 def test_a_kernel_without_code_is_called_as_it_is(compiled):
     calls = [(kernels.load("numpy").accumulate, (np.zeros(2, "f"), np.ones(2, "f")))] * 2
-    assert stretched(calls) == calls
+    assert join_native(calls) == calls
 
 
 def test_without_llvmlite_python_makes_all_calls(compiled, monkeypatch):
     _, calls = additions(compiled, 3)
-    monkeypatch.setitem(sys.modules, "tinytrain.kernels.dispatch.thunks", None)
+    monkeypatch.setitem(sys.modules, "tinytrain.kernels.dispatch.call_stubs", None)
     forget(monkeypatch)
-    assert ways() == {"kernels": False, "products": False}
-    assert stretched(calls) == calls
+    assert native_support() == {"kernels": False, "products": False}
+    assert join_native(calls) == calls
 
 
-def test_a_numba_whose_code_is_called_in_other_ways_calls_it_itself(compiled, monkeypatch):
-    """Other fields of arrays, no such method, LLVM that refuses, a function without an address."""
+def test_a_numba_with_another_calling_convention_makes_its_calls_itself(compiled, monkeypatch):
+    """Other array fields, no such method, LLVM that refuses, a function without an address."""
     from numba.core.codegen import JITCodeLibrary
 
-    from tinytrain.kernels.dispatch import thunks
+    from tinytrain.kernels.dispatch import call_stubs
 
     _, calls = additions(compiled, 2)
     forget(monkeypatch)
-    assert len(stretched(calls)) == 1
+    assert len(join_native(calls)) == 1
     for owner, name, value in (
-        (stretch, "ARRAY_FIELDS", ("data", "shape")),
-        (thunks, "thunk", None),
+        (native_calls, "ARRAY_FIELDS", ("data", "shape")),
+        (call_stubs, "stub", None),
         (JITCodeLibrary, "get_pointer_to_function", lambda self, name: 0),
     ):
         with monkeypatch.context() as changed:
             changed.setattr(owner, name, value)
-            assert stretched(calls) == calls
-            # Numba asks for the address of what it compiles, too.
-            assert owner is JITCodeLibrary or not ways()["kernels"]
+            assert join_native(calls) == calls
+            # Numba itself needs the address of compiled code as well.
+            assert owner is JITCodeLibrary or not native_support()["kernels"]
 
 
 # ---- BLAS ------------------------------------------------------------------------------------------
 
 
-def test_a_product_that_has_other_bits_than_numpy_is_not_taken(products, monkeypatch):
+def test_a_product_with_other_bits_than_numpy_is_not_used(products, monkeypatch):
     nothing = ctypes.CFUNCTYPE(None)(lambda: None)
     address = ctypes.cast(nothing, ctypes.c_void_p).value
-    stretch._blas.__wrapped__()  # whose right answer may lie where the next one is expected
-    monkeypatch.setattr(stretch, "sgemm", lambda: address)
-    assert stretch._blas.__wrapped__() is None
+    native_calls._blas.__wrapped__()  # its correct result may lie in the memory of the next one
+    monkeypatch.setattr(native_calls, "sgemm", lambda: address)
+    assert native_calls._blas.__wrapped__() is None
 
 
 def test_the_function_is_that_of_the_library_that_numpy_was_linked_with(products):
-    """Not of another one that some other package brought along."""
+    """Not that of a BLAS which another package loaded."""
     known = blas.library()
     loaded = ctypes.CDLL(known["filepath"])
     functions = [getattr(loaded, name) for name in sgemm.NAMES if hasattr(loaded, name)]
     assert sgemm.sgemm() in [ctypes.cast(f, ctypes.c_void_p).value for f in functions]
 
 
-def test_a_numpy_that_shows_no_such_function_makes_its_products_itself(compiled, monkeypatch):
+def test_a_numpy_that_exports_no_such_function_makes_its_products_itself(compiled, monkeypatch):
     forget(monkeypatch)
     monkeypatch.setattr(sgemm, "NAMES", ("no_such_function",))
     assert sgemm.sgemm() is None
     x, y = np.ones((4, 4), np.float32), np.zeros((4, 4), np.float32)
     calls = [(np.dot, (x, x.copy(), y))] * 2
-    assert stretched(calls) == calls
-    assert len(stretched(additions(compiled, 2)[1])) == 1
+    assert join_native(calls) == calls
+    assert len(join_native(additions(compiled, 2)[1])) == 1
 
 
 # ---- reliability -----------------------------------------------------------------------------------
 
 
-def test_a_stretch_keeps_its_arrays_alive_and_nothing_longer(compiled):
+def test_a_native_sequence_keeps_its_arrays_alive_and_nothing_longer(compiled):
     x = np.ones(4, np.float32)
     alive = weakref.ref(x)
     total, calls = additions(compiled, 2, x=x)
-    joined = stretched(calls)
+    joined = join_native(calls)
     del x, calls
     gc.collect()
     assert alive() is not None
@@ -234,7 +233,7 @@ def test_a_stretch_keeps_its_arrays_alive_and_nothing_longer(compiled):
     assert alive() is None
 
 
-def test_a_kernel_that_raises_ends_the_stretch_with_an_error(compiled):
+def test_a_kernel_that_raises_ends_the_sequence_with_an_error(compiled):
     import numba
 
     @numba.njit(nogil=True)
@@ -245,7 +244,7 @@ def test_a_kernel_that_raises_ends_the_stretch_with_an_error(compiled):
 
     total, (first, last) = additions(compiled, 2)
     calls = [first, direct.entry(picky, picky)((total,)), last]
-    (joined,) = stretched(calls)
+    (joined,) = join_native(calls)
     binding.run([joined])
     assert total.tolist() == [12, 2, 2, 2]
     with pytest.raises(RuntimeError, match="kernel picky, 2 of 3"):
@@ -255,7 +254,7 @@ def test_a_kernel_that_raises_ends_the_stretch_with_an_error(compiled):
 
 def test_other_threads_run_meanwhile(compiled):
     total, calls = additions(compiled, 2000, np.zeros(100_000, np.float32), np.ones(100_000, np.float32))
-    (joined,) = stretched(calls)
+    (joined,) = join_native(calls)
     thread = threading.Thread(target=binding.run, args=([joined],))
     turns, start = 0, time.perf_counter()
     thread.start()
@@ -269,14 +268,14 @@ def test_other_threads_run_meanwhile(compiled):
 def test_threads_that_ask_at_once_share_one_piece_of_code():
     from llvmlite import ir
 
-    from tinytrain.kernels.dispatch.thunks import WORD, thunk
+    from tinytrain.kernels.dispatch.call_stubs import WORD, stub
 
     kind = ir.FunctionType(ir.IntType(32), [WORD] * 11)
     found, gate = [], threading.Barrier(4)
 
     def ask():
         gate.wait()
-        found.append(thunk(kind))
+        found.append(stub(kind))
 
     usual = threading.stack_size(2**20)  # for small machines
     try:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tinytrain.kernels.dispatch.native_calls import stretched
+from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
@@ -15,17 +15,17 @@ pytest.importorskip("numba")
 @pytest.mark.parametrize("policy", ["tinytrain", "trady", "full", "tinytl"])
 def test_an_adaptation_has_the_same_bits_with_python_between_the_calls(monkeypatch, policy):
     network, episode, made, results = toy_network(), toy_episode(shots=3), [], []
-    for way in (stretched, list):
+    for way in (join_native, list):
 
         def counted(calls, way=way):
             found = way(calls)
             made.append(len(calls) - len(found))
             return found
 
-        monkeypatch.setattr(binding, "stretched", counted)
+        monkeypatch.setattr(binding, "join_native", counted)
         made.clear()
         results.append(adapt(network, episode, Budget(10**7), policy, lanes=2, force=True))
-        assert (sum(made) > 100) == (way is stretched)
+        assert (sum(made) > 100) == (way is join_native)
     a, b = results
     assert a.losses == b.losses
     for left, right in zip(a.delta.arrays(), b.delta.arrays(), strict=True):

@@ -1,4 +1,4 @@
-"""Training some input channels of a pointwise layer: exact, and cheaper in bytes and MACs by their share."""
+"""Training some input channels of a pointwise layer: exact, with bytes and MACs in proportion."""
 
 from dataclasses import replace
 
@@ -22,12 +22,12 @@ from tinytrain.policies.common import Policy
 from tinytrain.program.compile import compile_training
 from tinytrain.runtime.predict import Predictor
 
-# Of "blocks": an expand and a project layer, one of them with some output channels only.
+# In the network "blocks": an expand and a project layer, one with only some output channels.
 SLICES = (Update(6, tuple(range(18)), inputs=(7, 0, 3)), Update(11, (5, 2), True, (15, 1, 4, 8)))
 
 
 def recipe_of(network, *_):
-    """Of layer 6 all outputs of 5 inputs, of layer 8 three outputs of two inputs."""
+    """In layer 6 all outputs of 5 inputs, in layer 8 three outputs of two inputs."""
     cout = network.layers[6].cout
     updates = (Update(6, tuple(range(cout)), True, (4, 0, 5, 2, 7)), Update(8, (1, 3, 0), inputs=(6, 2)))
     return Recipe("slices", updates, ((1e-2, 1e-2),) * 2, steps=3, head="cosine", views=3)
@@ -85,7 +85,7 @@ def test_only_the_input_channels_of_the_slice_are_saved():
 
 
 def bytes_saved(segment):
-    """Bytes that the forward pass leaves for the backward pass."""
+    """Bytes that the forward pass saves for the backward pass."""
     turn = next(k for k, call in enumerate(segment.calls) if call.kernel == "pool_grad")
     return sum(i.nbytes for i in segment.layout.intervals if i.first < turn < i.last)
 
@@ -97,7 +97,7 @@ def test_features_that_a_lane_holds_anyway_are_not_copied_before_they_are_needed
     assert uses[-1] > next(k for k, c in enumerate(segment.calls) if c.kernel == "pool_grad")
 
 
-def test_an_eighth_of_the_inputs_costs_an_eighth_of_numbers_and_weight_macs_and_less_arena():
+def test_an_eighth_of_the_inputs_costs_an_eighth_of_parameters_and_weight_macs():
     network = toy("blocks")
     (whole,) = (u for u in everything(network, bias=False) if u.layer == 6)
     eighth = replace(whole, inputs=(2,))

@@ -1,4 +1,4 @@
-"""What policies choose: within the paper's limits, by Fisher information, and never nothing at all."""
+"""The choices of policies: within the paper's limits, by Fisher information, and never empty."""
 
 from dataclasses import astuple
 
@@ -56,7 +56,7 @@ def test_the_same_scores_give_the_same_recipe(name):
 
 
 @EVERY
-def test_smaller_shares_train_less_down_to_one_channel_or_bias(name):
+def test_smaller_fractions_train_less_down_to_one_channel_or_bias(name):
     policy = POLICIES[name]
     if not policy.shrinks or name == "none":
         assert chosen(name, 0.0) == chosen(name, 1.0)
@@ -87,7 +87,7 @@ def test_more_macs_buy_more_images_and_no_deeper_cut():
     assert small.through_share == pytest.approx(small.hard_share / 2)
 
 
-def test_a_limit_on_the_dearest_image_leaves_their_number_free():
+def test_a_limit_per_image_does_not_limit_their_number():
     recipe = POLICIES["tinytrain"].recipe(
         NETWORK, measured(POLICIES["tinytrain"], 0), Budget(10**6, 0.15, "sample"), TASK, 1.0
     )
@@ -148,19 +148,19 @@ def test_the_default_policy_prefers_the_cut_that_holds_most_information():
 
 
 @pytest.mark.parametrize("macs, share", [(0.249, 0.35), (0.25, 0.55), (0.9, 0.55)])
-def test_the_default_policy_trains_no_more_numbers_than_its_share_of_the_memory(macs, share):
+def test_the_default_policy_trains_no_more_parameters_than_its_fraction_of_the_memory(macs, share):
     for memory in (10_000, 30_000, 10**6):
         numbers = n_trained(NETWORK, chosen("tinytrain", memory=memory, macs=macs).updates)
         assert numbers <= max(memory * share / tinytrain.BYTES_EACH, NETWORK.layers[-1].cout)
 
 
-def test_from_a_quarter_of_the_macs_on_the_default_policy_trains_more_numbers_and_at_full_rates_for_longer():
+def test_from_a_quarter_of_the_macs_on_more_parameters_are_trained_and_rates_decay_later():
     less, more = (chosen("tinytrain", memory=10_000, macs=macs) for macs in (0.249, 0.25))
     assert n_trained(NETWORK, more.updates) > 1.3 * n_trained(NETWORK, less.updates)
     assert less.decay == (1, 0) and more.decay == (0.5, 0.5)
 
 
-def test_a_generous_plan_that_does_not_fit_gives_way_to_the_whole_sparing_one_and_then_to_less_of_it():
+def test_a_generous_plan_that_does_not_fit_becomes_a_sparing_one_whole_then_reduced():
     sparing = chosen("tinytrain", memory=10_000, macs=0.249)
     whole, half = (chosen("tinytrain", share, memory=10_000, macs=0.25) for share in (0.7, 0.35))
     assert whole.updates == sparing.updates and whole.decay == sparing.decay == (1, 0)
@@ -170,13 +170,13 @@ def test_a_generous_plan_that_does_not_fit_gives_way_to_the_whole_sparing_one_an
 @pytest.mark.parametrize(
     "similarity, scale", [(-0.1, 0.25), (0.1, 0.5), (0.3, 1.0), (0.7, 2.0), (1.0, 2.25), (np.nan, 1.0)]
 )
-def test_a_generous_plan_trains_more_the_more_alike_images_of_different_classes_are(similarity, scale):
+def test_learning_rates_of_a_generous_plan_grow_with_the_similarity_of_classes(similarity, scale):
     def rates(similarity, macs, share=1.0):
         found = Scores(scores(tinytrain.inspected(NETWORK)).fisher, 1.0, 0, 0, similarity)
         return np.array(tinytrain.recipe(NETWORK, found, Budget(10**4, macs), TASK, share).rates)
 
     np.testing.assert_allclose(rates(similarity, 0.3), scale * rates(0.3, 0.3))
-    for macs, share in ((0.2, 1.0), (0.3, 0.5)):  # a sparing plan, and one that a generous one gave way to
+    for macs, share in ((0.2, 1.0), (0.3, 0.5)):  # sparing plans: by budget, and instead of a generous one
         np.testing.assert_array_equal(rates(similarity, macs, share), rates(0.3, macs, share))
 
 
@@ -184,7 +184,7 @@ def test_a_generous_plan_trains_more_the_more_alike_images_of_different_classes_
     "similarity, colours, turn, zoom",
     [(0.05, 1, 0, 1), (0.175, 1.25, 0.04375, 1.075), (0.25, 1.5, 0.0875, 1.15), (0.7, 1.5, 0.0875, 1.15)],
 )
-def test_a_generous_plan_changes_images_further_but_for_photographs_of_unlike_things(
+def test_augmentation_of_a_generous_plan_grows_with_the_similarity_of_classes(
     similarity, colours, turn, zoom
 ):
     def reach(macs, share=1.0):
@@ -192,10 +192,10 @@ def test_a_generous_plan_changes_images_further_but_for_photographs_of_unlike_th
         return tinytrain.recipe(NETWORK, found, Budget(10**4, macs), TASK, share).reach
 
     np.testing.assert_allclose(astuple(reach(0.3)), (colours, turn, zoom))
-    assert reach(0.2) == reach(0.3, 0.5) == USUAL  # a sparing plan, and one that a generous one gave way to
+    assert reach(0.2) == reach(0.3, 0.5) == USUAL  # sparing plans: by budget, and instead of a generous one
 
 
-def test_a_larger_mac_budget_pays_for_dearer_images_up_to_three_tenths_of_a_full_pass():
+def test_a_larger_mac_budget_allows_more_per_image_up_to_three_tenths_of_a_full_pass():
     network = published_network("mcunet-5fps")
     fisher = {i: np.ones(network.layers[i].cout, "f") for i in tinytrain.inspected(network)}
     for macs, most in ((0.249, 0.25), (0.3, 0.3), (2.0, 0.3)):
@@ -215,7 +215,9 @@ def test_full_trains_everything_and_last_layer_the_last():
 
 def test_rates_follow_the_size_of_a_layer_s_weights():
     updates = (Update(2, (0,)), Update(5, (1,)))
-    for (rate, bias_rate), update in zip(common.rates_by_size(NETWORK, updates, 0.5), updates, strict=True):
+    for (rate, bias_rate), update in zip(
+        common.learning_rates_by_size(NETWORK, updates, 0.5), updates, strict=True
+    ):
         weight = NETWORK.float_weight(update.layer)
         assert rate == bias_rate == pytest.approx(0.5 * np.sqrt((weight**2).mean()))
 

@@ -43,8 +43,8 @@ def test_every_published_configuration_takes_its_published_kilobytes(network):
     assert [round(kb, 1) for kb in sizes] == list(NETWORKS[network.name])
 
 
-def test_slices_cost_what_the_accounting_of_shares_says(network):
-    """Two ways to count: channels that were chosen, and the published formula over shares."""
+def test_slices_cost_as_much_as_the_accounting_says(network):
+    """Two ways to count: the chosen channels, and the published formula with fractions."""
     for configuration in sparse_update.published(network):
         updates = sparse_update.updates_of(network, configuration)
         check_updates(network, updates)
@@ -59,7 +59,7 @@ def test_slices_cost_what_the_accounting_of_shares_says(network):
 
 @ONLY_MCUNET
 def test_the_default_gives_the_sparse_update_row_of_the_published_table_2(network):
-    """1.43 MB and 11.9 M MACs, biases not counted; with them, 57,272 numbers and 27.4 % of full training."""
+    """1.43 MB and 11.9 M MACs, without biases; with them 57,272 parameters and 27.4 % of full training."""
     updates = POLICIES["sparse_update"].recipe(network, None, Budget(), TASK, 1.0).updates
     n = weights(network, updates)
     assert (n, f"{paper_memory(network.layers, n) / 2**20:.3f}") == (52_480, "1.426")
@@ -84,7 +84,7 @@ def test_channels_are_those_whose_weights_have_the_largest_norm(network):
             assert len(chosen) == int(configuration.shares[u.layer] * layer.cin)
 
 
-def test_a_smaller_share_is_a_smaller_published_configuration_or_a_part_of_the_smallest(network):
+def test_a_smaller_fraction_is_a_smaller_configuration_or_a_part_of_the_smallest(network):
     choices = [sparse_update.updates_of(network, c) for c in sparse_update.published(network)]
     policy = POLICIES["sparse_update_150kb"]
     whole = n_trained(network, choices[-1])

@@ -1,4 +1,4 @@
-"""TinyTL as a policy: what it trains and costs, and what becomes of its modules in files and elsewhere."""
+"""TinyTL as a policy: its trained parameters and costs, and its modules in files and other policies."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def report():
     return adapt(NETWORK, toy_episode(queries=8), Budget(2**22), "tinytl", lanes=1)
 
 
-# name, output channels of a head that only the published tables count, modules, trained numbers,
+# name, output channels of a head that only the published tables count, modules, trained parameters,
 # backward MACs in M as counted here and as published, memory at batch 100 in MiB as counted and as published
 FIGURES = [
     ("mcunet-5fps", 0, 13, 137_120, "26.5", 26.4, "605", 542),
@@ -73,7 +73,7 @@ def test_the_loss_falls(report):
     assert report.guard.accepted and report.losses[-1] < 0.75 * report.losses[0]
 
 
-def test_the_file_gives_back_a_network_that_predicts_what_the_report_says(report, tmp_path):
+def test_the_network_of_the_file_predicts_like_the_report(report, tmp_path):
     save_delta(tmp_path / "d.safetensors", report.delta)
     again = load_delta(tmp_path / "d.safetensors")
     adapted = apply(NETWORK, again)
@@ -111,7 +111,7 @@ def test_a_network_with_modules_is_not_written_as_a_plain_one(report, tmp_path):
 
 
 def test_an_adapted_network_can_be_adapted_again(report):
-    """Modules that it has are trained on from where they are, or frozen where a policy does not know them."""
+    """Existing modules are trained further; a policy that does not use modules keeps them frozen."""
     adapted = apply(NETWORK, report.delta)
     again = adapt(adapted, toy_episode(seed=5, queries=8), Budget(2**22), "tinytl", lanes=1)
     assert again.delta.backbone == adapted.digest != NETWORK.digest

@@ -1,4 +1,4 @@
-"""The entropy of unlabelled queries in the loss: exact gradients, and labels that nobody looks at."""
+"""The entropy of unlabelled queries in the loss: exact gradients, and no use of the query labels."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def softmax(cosine, temperature=10):
 
 
 def value(support, shown):
-    """The loss straight from its definition, of embeddings of support and of queries, labelled ones first."""
+    """The loss by its definition, for embeddings of support (first) and queries."""
     means = np.stack([support[k == LABELS].mean(axis=0) for k in range(3)])
     cosine = shown @ means.T / np.linalg.norm(shown, axis=1)[:, None] / np.linalg.norm(means, axis=1)
     p = softmax(cosine)
@@ -61,7 +61,7 @@ def step(network, how="both", **more):
 
 @pytest.mark.parametrize("how, more", [("both", {"micro": 4}), ("constant", {}), ("both", {"sets": 2})])
 def test_the_gradient_with_entropy_equals_finite_differences_through_the_oracle(how, more):
-    """Also where every view of the support is cached: query images never are."""
+    """This holds also if every view of the support is cached; query images never are."""
     network = toy("blocks")
     made, loss = step(network, how, **more)
     oracle = Oracle(network)
@@ -73,7 +73,7 @@ def test_the_gradient_with_entropy_equals_finite_differences_through_the_oracle(
     assert_equals_oracle(made, want, 3e-5)
 
 
-def test_the_entropy_kernel_agrees_with_its_twin_and_with_finite_differences():
+def test_the_entropy_kernel_agrees_with_the_reference_and_with_finite_differences():
     r = np.random.default_rng(0)
     cosine = r.uniform(-1, 1, (6, 4))
     out = [(np.zeros(6, d), np.zeros((6, 4), d)) for d in ("f4", "f8")]
@@ -98,7 +98,7 @@ def test_a_sure_answer_has_no_entropy_and_no_gradient():
         assert loss[0] == 0 and (residual == 0).all()
 
 
-def test_what_is_learned_does_not_depend_on_the_labels_of_the_queries_but_on_the_queries():
+def test_training_depends_on_the_queries_but_not_on_their_labels():
     network, episode = toy_network(), toy_episode()
     other = replace(episode.query, labels=np.roll(episode.query.labels, 1))
     runs = [
@@ -109,7 +109,7 @@ def test_what_is_learned_does_not_depend_on_the_labels_of_the_queries_but_on_the
     assert values[0] == values[1] != values[2]
 
 
-def test_where_queries_are_many_every_step_draws_some_and_all_get_their_turn(monkeypatch):
+def test_with_many_queries_every_step_samples_some_and_all_are_used(monkeypatch):
     seen, keep = [], Trainer.step
 
     def step(self, number, support, queries, unlabelled, *more):

@@ -23,7 +23,7 @@ from toysegments import (
     limit_bands,
 )
 
-from tinytrain.kernels.dispatch.native_calls import Stretch, single, ways
+from tinytrain.kernels.dispatch.native_calls import NativeSequence, native_support, split_native
 from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update
 from tinytrain.program.calls import Bias, View, Weight
@@ -161,7 +161,7 @@ def made(name):
 
 def test_bound_calls_need_neither_numba_s_dispatcher_nor_a_ufunc(monkeypatch):
     pytest.importorskip("numba")
-    monkeypatch.setattr(binding, "stretched", list)  # one by one from Python
+    monkeypatch.setattr(binding, "join_native", list)  # one by one from Python
     network = made("modules")
     segment, arrays = backward_case(network, everything(network))
     calls = bound(segment, network, arrays, everything(network))[0]
@@ -170,15 +170,15 @@ def test_bound_calls_need_neither_numba_s_dispatcher_nor_a_ufunc(monkeypatch):
     assert products.count(np.dot) > len(products) / 2 > 0
 
 
-def test_a_segment_is_a_few_stretches_between_the_products_of_vectors():
+def test_a_segment_is_a_few_native_sequences_between_the_products_of_vectors():
     pytest.importorskip("numba")
-    if not ways()["products"]:
+    if not native_support()["products"]:
         pytest.skip("numpy's BLAS is not an OpenBLAS")
     network = made("modules")
     segment, arrays = backward_case(network, everything(network))
     calls = bound(segment, network, arrays, everything(network))[0]
     left = sum(function in (np.dot, np.matmul) for function, _ in calls)
-    assert any(isinstance(function, Stretch) for function, _ in calls)
+    assert any(isinstance(function, NativeSequence) for function, _ in calls)
     assert len(calls) <= 2 * left + 1  # nothing else stands between them than one call
     assert len(calls) < len(segment.calls) / 3
 
@@ -202,7 +202,7 @@ def test_every_call_writes_only_to_its_own_buffers(monkeypatch, name):
     network = made(name)
     for segment, arrays, updates in segments_of_all_kinds(network):
         calls, _, memory = bound(segment, network, arrays, updates)
-        for (kernel, args), call in zip(single(calls), segment.calls, strict=True):
+        for (kernel, args), call in zip(split_native(calls), segment.calls, strict=True):
             mine = np.zeros(len(memory), bool)
             for view in (a for a in call.args if isinstance(a, View) and a.buffer in segment.offsets):
                 start = segment.offsets[view.buffer]

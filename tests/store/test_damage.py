@@ -1,4 +1,4 @@
-"""Damaged files of a store: noticed by their checksum, and the other copy used."""
+"""Damaged files of a store: the checksum reveals them, and the other copy is used."""
 
 import errno
 import hashlib
@@ -26,7 +26,7 @@ def slots(tmp_path):
 
 
 def damages(data):
-    """Every kind of damage: cut short, nothing left, a flipped bit, zeros, more than there was."""
+    """Every kind of damage: truncated, empty, a flipped bit, zeros, appended bytes."""
     flipped = bytearray(data)
     flipped[len(data) // 2] ^= 1
     return [data[:-1], b"", bytes(flipped), bytes(len(data)), data + b"x", None]
@@ -97,7 +97,7 @@ def test_nothing_whole_is_an_error_that_a_commit_mends(slots):
     assert slots.start().data == b"new"
 
 
-def test_a_trial_is_kept_where_the_delta_before_it_is_damaged(slots):
+def test_a_trial_is_kept_if_the_previous_delta_is_damaged(slots):
     slots.commit(b"one")
     slots.confirm()
     slots.commit(b"two")
@@ -116,7 +116,7 @@ def write(path, data):
         path.write_bytes(data)
 
 
-def test_what_is_no_plain_file_is_damaged_and_does_not_hang(slots):
+def test_a_path_that_is_not_a_regular_file_is_damaged_and_does_not_hang(slots):
     slots.commit(b"one")
     slots.confirm()
     newest = slots.look().record.name
@@ -149,7 +149,7 @@ def test_a_record_survives_its_file():
 
 
 def resealed(**changes):
-    """A record whose checksum is right and whose content is not."""
+    """A record with a correct checksum and wrong content."""
     facts = {**json.loads(encode_record(RECORD).split(b"\n")[0]), **changes}
     line = json.dumps({key: value for key, value in facts.items() if value != "gone"}).encode()
     return b"%s\n%s\n" % (line, hashlib.sha256(line).hexdigest().encode())

@@ -1,4 +1,4 @@
-"""The lock of a store: only who may write can hold it, and nobody waits for it without end."""
+"""The lock of a store: only users who may write can hold it, and waiting for it is bounded."""
 
 import contextlib
 import errno
@@ -31,7 +31,7 @@ def slots(tmp_path):
 
 @pytest.fixture
 def public():
-    """Such a store where other users can come as far as it, unlike below tmp_path."""
+    """A store that other users can reach, unlike one below tmp_path."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         yield filled(Path(folder))
@@ -64,7 +64,7 @@ def held(path):
 
 
 def as_another(call):
-    """What `call` returns (a small number) in a process of another user."""
+    """The result of `call`, a small number, in a process of another user."""
     if not (child := os.fork()):
         result = 99
         try:
@@ -85,7 +85,7 @@ def can_lock(path):
     return 1
 
 
-def test_a_reader_who_locks_what_can_be_read_blocks_nobody(slots, impatient):
+def test_a_reader_who_locks_a_readable_file_does_not_block_others(slots, impatient):
     with contextlib.ExitStack() as stack:
         for name in (".", *slots.folder.names()):
             stack.enter_context(held(slots.folder.path / name))
@@ -107,7 +107,7 @@ def test_the_lock_is_for_those_who_may_write_to_the_folder(slots, folder, file):
     lock.unlink()
     slots.confirm()
     assert lock.stat().st_mode & 0o777 == file
-    lock.chmod(0o644)  # as copied with other rights
+    lock.chmod(0o644)  # as copied with other permissions
     slots.confirm()
     assert lock.stat().st_mode & 0o777 == 0o644 & file
 
@@ -124,7 +124,7 @@ def test_a_lock_that_the_administrator_made_is_the_owners(slots):
 @as_two_users
 @pytest.mark.parametrize("content", [b"", b"secret"])
 def test_a_file_that_was_renamed_to_the_lock_keeps_owner_and_mode(slots, content):
-    """Whoever owns the folder can rename what the administrator put there."""
+    """The owner of the folder can rename a file that root put there."""
     lock = slots.folder.path / LOCK
     lock.write_bytes(content)
     for mode in (0o600, 0o640) if content else (0o600,):
@@ -142,7 +142,9 @@ def test_a_member_of_a_group_whom_the_lock_keeps_out_is_told_how_its_owner_opens
     folder = public.folder.path
     os.chown(folder, 0, OTHER_USER)
     folder.chmod(0o2775)
-    main(["confirm", "--store", str(folder / "none")])  # the other user may not be able to import anything
+    main(
+        ["confirm", "--store", str(folder / "none")]
+    )  # import everything now: the other user may not be able to
     capfd.readouterr()
     assert as_another(lambda: main(["confirm", "--store", str(folder)])) == 6
     line = capfd.readouterr().err
@@ -162,7 +164,7 @@ def test_a_change_of_a_store_that_another_process_holds_is_refused_after_a_while
     assert slots.confirm().current.generation == 2
 
 
-def test_a_start_that_cannot_lock_uses_what_needs_no_count(slots, impatient):
+def test_a_start_that_cannot_lock_uses_the_delta_that_needs_no_count(slots, impatient):
     with held(slots.folder.path / LOCK):
         assert slots.look().data == b"two"
         state = slots.start()
@@ -191,7 +193,7 @@ def test_a_store_of_somebody_else_is_read_without_its_lock(public):
 
     before = sorted(os.listdir(public.folder.path))
     assert as_another(read) == 0
-    (public.folder.path / LOCK).unlink()  # as it was before stores had one
+    (public.folder.path / LOCK).unlink()  # as in a store of an older version
     assert as_another(read) == 0
     assert sorted(os.listdir(public.folder.path)) == [name for name in before if name != LOCK]
 

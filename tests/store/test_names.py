@@ -1,4 +1,4 @@
-"""Names of the store that pipes, folders, links and devices have: nothing hangs and nothing piles up."""
+"""Pipes, folders, links and devices with the file names of a store: nothing hangs, nothing piles up."""
 
 import contextlib
 import os
@@ -15,12 +15,12 @@ from tinytrain.store.slots import Slots
 
 PLANTED_DELTAS = ("tinytrain-1000.delta", "tinytrain-999999999999999.delta")
 NAMES = (DELTA_TEMPORARY, RECORD_TEMPORARY, *RECORDS, *PLANTED_DELTAS, "tinytrain-1.delta", LOCK)
-WRITTEN = {DELTA_TEMPORARY, RECORD_TEMPORARY, *RECORDS, LOCK}  # what a commit cannot do without
+WRITTEN = {DELTA_TEMPORARY, RECORD_TEMPORARY, *RECORDS, LOCK}  # files that a commit must write
 
 
 @pytest.fixture
 def slots(tmp_path, monkeypatch):
-    """A store with two confirmed deltas, in which nothing has been open since."""
+    """A store with two confirmed deltas and no open files."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # no power cuts here, and many commits
     slots = Slots(Folder(tmp_path / "store"))
     for data in (b"one", b"two"):
@@ -51,7 +51,7 @@ def full_folder(path):
 
 
 def bound_socket(path):
-    # Its path may be longer than a socket's address can be.
+    # The path may be too long for the address of a socket.
     here = os.open(path.parent, os.O_RDONLY)
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as listening:
         listening.bind(f"/proc/self/fd/{here}/{path.name}")
@@ -94,9 +94,9 @@ def test_nothing_hangs_and_old_deltas_go_whatever_has_a_name_of_the_store(
         (slots.folder.path / next(record for record in RECORDS if record != name)).write_bytes(b"x")
     KINDS[kind](path)
     with within(10):
-        if not (damaged and name in RECORDS):  # else nothing is left to start with
+        if not (damaged and name in RECORDS):  # otherwise no delta is left
             assert slots.look().data == b"two"
-            # On trial if the record of its confirmation is damaged: then a start must be counted.
+            # If the record of the confirmation is damaged, the delta is on trial and a start is counted.
             assert slots.start().data == b"two" or (kind == "full folder" and name in WRITTEN)
         if kind == "full folder" and name in WRITTEN:
             with pytest.raises(StorageError, match=f"{name}: Directory not empty; .* move it away"):

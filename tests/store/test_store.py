@@ -1,4 +1,4 @@
-"""The store: commit, trial, confirm, roll back, to the last bit."""
+"""The store: commit, trial, confirm and roll back restore every bit."""
 
 import os
 import random
@@ -50,7 +50,7 @@ def test_a_commit_is_on_trial_for_two_starts_and_then_taken_out(slots):
     assert [slots.start().data for _ in range(2)] == [b"two", b"two"]
     third = slots.start()
     assert third.data == b"one" and third.record.confirmed
-    assert third.warnings == ("generation 2 was not confirmed in 2 starts and was taken out",)
+    assert third.warnings == ("generation 2 was not confirmed in 2 starts and was dropped",)
     assert slots.start().warnings == () and os.listdir(slots.folder.path).count("tinytrain-2.delta") == 0
 
 
@@ -76,7 +76,7 @@ def test_looking_counts_no_start_and_writes_nothing(slots):
     assert before == {name: (slots.folder.path / name).read_bytes() for name in os.listdir(slots.folder.path)}
 
 
-def test_a_commit_over_a_trial_keeps_what_was_confirmed(slots):
+def test_a_commit_over_a_trial_keeps_the_confirmed_delta(slots):
     for data in (b"one", b"two", b"three"):
         slots.commit(data)
         if data == b"one":
@@ -135,7 +135,7 @@ def test_a_store_without_a_parent_or_in_a_file_is_a_storage_error(deltas, tmp_pa
         Store(tmp_path / "file").peek()
 
 
-def test_what_is_no_delta_is_not_committed(tmp_path, network):
+def test_only_a_delta_is_committed(tmp_path, network):
     (tmp_path / "x").write_bytes(encode_network(network))
     with pytest.raises(InputError, match="delta-kind"):
         Store(tmp_path / "store").commit_file(tmp_path / "x")

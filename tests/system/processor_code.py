@@ -1,8 +1,8 @@
-"""What kernels become on other processors: processor_code.py REGISTER PROCESSOR..., one JSON line each.
+"""Compile kernels for other processors: processor_code.py REGISTER PROCESSOR..., one JSON line each.
 
-Kernels are compiled for this process as NUMBA_CPU_NAME says, with strips for vectors of REGISTER floats, and
-from there for every PROCESSOR. Each line says for every kernel how many float32 products stand alone in the
-assembly, how many sums are fused, and how many products are added by an instruction of their own.
+Kernels are compiled for the processor that NUMBA_CPU_NAME names, with register tiles for vectors of REGISTER
+floats, and then for every PROCESSOR. Each line counts per kernel: separate float32 products in the assembly,
+fused sums, and products that are added by a separate instruction.
 """
 
 import json
@@ -15,11 +15,10 @@ from numba.core.compiler_lock import global_compiler_lock
 from processors import FUSED, PLAIN, PROCESSORS, compiled_again, recorded
 
 from tinytrain import kernels
-from tinytrain.kernels import depthwise_rows as strip
-from tinytrain.kernels import jit
+from tinytrain.kernels import depthwise_rows, jit
 
-# Kernels whose every product is added in the same rounding. Several are called in more than one way (in bands
-# of rows or whole, in strips or pixel by pixel, in one piece or in pieces) and promise the same bits.
+# Kernels that round a product and its sum once, everywhere. Some of them can be called in several ways (row
+# tiles or the whole image, register tiles or single pixels, one or more pieces) and promise the same bits.
 NAMES = (
     "add_fisher", "depthwise_forward", "depthwise_grad_input", "depthwise_grad_weight", "dequantize",
     "momentum", "quantize", "sgd",
@@ -51,7 +50,7 @@ def compile_kernels() -> dict:
 
 
 def main(register: str, *processors: str) -> None:
-    strip.REGISTER = int(register)
+    depthwise_rows.REGISTER = int(register)
     jit._cached = lambda function: None  # what is loaded from a cache cannot be compiled again
     with recorded():
         libraries = compile_kernels()

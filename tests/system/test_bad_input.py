@@ -171,12 +171,12 @@ CASES = {
     "training options for added images": (
         lambda p, t: ("adapt", "--from", p / "d.safetensors", "--add", p / "photos", *toy(p),
                       "--out", t / "x", "--shots", 1, "--policy", "full"),
-        2, "--shots, --policy would mean nothing",
+        2, "--shots, --policy would have no effect",
     ),
     "threads for added images": (
         lambda p, t: ("adapt", "--from", p / "d.safetensors", "--add", p / "photos", *toy(p),
                       "--out", t / "x", "--threads", 2),
-        2, "takes one image at a time, so --threads would mean nothing",
+        2, "takes one image at a time, so --threads would have no effect",
     ),
     "search result that is none, on a board": (
         lambda p, t: ("simulate", "--board", "stm32h743", "--policy", t / "x.json"), 3, "file-missing"
@@ -236,8 +236,8 @@ CASES = {
     "name of a delta that is empty": (
         lambda p, t: adapt(p, "--from", "", "--add", "", "--out", t / "d"), 2, "takes no images"
     ),
-    "draw from a folder": (lambda p, t: adapt(p, "--episode", 3), 2, "--episode means nothing"),
-    "mirrored pack": (lambda p, t: ("plan", "--flip", *toy(p)), 2, "--flip means nothing"),
+    "draw from a folder": (lambda p, t: adapt(p, "--episode", 3), 2, "--episode has no effect"),
+    "mirrored pack": (lambda p, t: ("plan", "--flip", *toy(p)), 2, "--flip has no effect"),
     "backbone that is nearly one": (lambda p, t: ("info", "tinytrain-smal"), 3, "mean tinytrain-small?"),
     "report of no kind": (lambda p, t: adapt(p, "--report", "html"), 2, "report-kind"),
     "preview of a giant": (
@@ -327,7 +327,7 @@ def test_training_that_diverges_is_refused_with_exit_code_5(place, tmp_path, cap
     monkeypatch.setattr("tinytrain.delta.delta.Delta.is_finite", lambda self: False)
     out = tmp_path / "x.safetensors"
     assert main([*map(str, adapt(place, "--out", out))]) == 5
-    assert "the old weights stand" in capsys.readouterr().err and not any(tmp_path.iterdir())
+    assert "the old weights are kept" in capsys.readouterr().err and not any(tmp_path.iterdir())
 
 
 def test_a_disk_that_fills_up_keeps_the_old_file_and_no_other(place, tmp_path, capsys, monkeypatch):

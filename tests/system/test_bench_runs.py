@@ -136,7 +136,9 @@ def test_an_estimate_does_not_charge_any_run_for_loading_the_kernels(matrix, tmp
 
 def test_tuning_that_could_not_be_written_is_refused_before_any_trial(matrix, tmp_path):
     rates = tmp_path / "none" / "rates.yaml"
-    assert main(["bench", "tune", str(matrix), "-o", str(tmp_path / "log"), "--rates", str(rates)]) == 6
+    assert (
+        main(["bench", "tune", str(matrix), "-o", str(tmp_path / "log"), "--learning-rates", str(rates)]) == 6
+    )
     assert not (tmp_path / "log").exists()
 
 
@@ -182,11 +184,15 @@ MISTAKES = {
         "none.safetensors",
     ),
     "a grid that is too small": (
-        ["tune", "MATRIX", "--rates", "r", "--grid", "1,1,2,4"],
+        ["tune", "MATRIX", "--learning-rates", "r", "--grid", "1,1,2,4"],
         2,
         "give at least 4",
     ),
-    "rates in the place of the matrix": (["tune", "MATRIX", "--rates", "MATRIX"], 2, "would replace"),
+    "rates in the place of the matrix": (
+        ["tune", "MATRIX", "--learning-rates", "MATRIX"],
+        2,
+        "would replace",
+    ),
     "a log that is none": (["report", "MATRIX", "-o", "out"], 3, "line 1 is no record"),
     "nothing to do": ([], 2, "give run, tune or report"),
 }

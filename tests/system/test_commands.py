@@ -164,8 +164,8 @@ def test_the_smallest_budget_that_plan_names_has_room_for_the_probe(answer, caps
 def test_a_policy_that_keeps_no_mac_limit_or_another_one_says_so_where_one_was_given(place, answer):
     options = [place / "photos", "--backbone", place / "toy.safetensors", "--macs", "30%", "--policy"]
     for policy, words in (
-        ("full", "has no limit of MACs, so --macs changed nothing"),
-        ("bias_only", "keeps --macs for the dearest image"),
+        ("full", "has no limit of MACs, so --macs had no effect"),
+        ("bias_only", "applies --macs to each image"),
     ):
         assert words in " ".join(answer("plan", *options, policy, "--budget", "64MB")["warnings"])
     assert answer("plan", *options, "tinytrain", "--budget", "64MB")["warnings"] == []

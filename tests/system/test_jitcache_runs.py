@@ -214,7 +214,7 @@ def agrees(result, clean):
     assert result["backend"] == "numpy"
 
 
-def test_without_a_place_to_keep_kernels_the_twins_work(clean_run, tmp_path):
+def test_without_a_place_to_keep_kernels_numpy_runs(clean_run, tmp_path):
     (tmp_path / "file").write_text("no folder")
     result, said = run("adapt", tmp_path / "file")
     agrees(result, clean_run[0])
@@ -222,7 +222,7 @@ def test_without_a_place_to_keep_kernels_the_twins_work(clean_run, tmp_path):
 
 
 @pytest.mark.parametrize("broken", ["raise ImportError('no numba')", "config = None"])
-def test_with_numba_broken_the_twins_work(clean_run, tmp_path, broken):
+def test_with_a_broken_numba_numpy_runs(clean_run, tmp_path, broken):
     (tmp_path / "numba.py").write_text(broken)
     result, said = run("adapt", env={"PYTHONPATH": str(tmp_path)})
     agrees(result, clean_run[0])

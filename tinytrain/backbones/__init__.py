@@ -1,1 +1,1 @@
-"""Backbones by name, and the readers of published checkpoints and ONNX models."""
+"""Backbones by name, and importers of published checkpoints and ONNX models."""

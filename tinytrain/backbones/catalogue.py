@@ -1,7 +1,6 @@
-"""Backbones by name: the one that comes with the package and the published ones, in one table.
+"""Table of the backbones: the one in the package and the published ones.
 
-Imports nothing heavy and reads no network: `install` downloads,
-`load` reads.
+Imports nothing heavy and reads no network: `install` downloads, `load` reads.
 """
 
 from dataclasses import dataclass
@@ -16,10 +15,10 @@ HAN_LAB = ("MIT, MIT HAN Lab", "github.com/mit-han-lab/tiny-training")
 
 @dataclass(frozen=True)
 class Backbone:
-    """A row of the table: input side `size` in pixels, `macs` of one image's forward pass.
+    """A row of the table: input side `size` in pixels, `macs` of the forward pass of one image.
 
-    A published one has `download` bytes with `sha256`; the shipped one has none to download. `unseen`
-    are generated domains that no stage of the training of the network with `digest` saw.
+    A published backbone has `download` bytes with `sha256`; the shipped one has no download. `unseen` are
+    generated domains that were not used to train the network with `digest`.
     """
 
     name: str
@@ -39,13 +38,13 @@ class Backbone:
 
     @property
     def path(self) -> Path:
-        """Where the network file is, or will be once it was fetched."""
+        """Path of the network file, which exists for a published one only after the download."""
         if self.is_published:
             return cache_folder("backbones") / f"{self.name}.safetensors"
         return PACKAGE_FOLDER / self.file
 
 
-# What --backbone means where it is not given. Another backbone to ship is another line here.
+# The default of --backbone. To ship another backbone, add a row here.
 SHIPPED = Backbone(
     "tinytrain-small", "tinytrain-small.safetensors", 0, None, 128, 24_219_648, "Apache-2.0", "this package",
     unseen=("leaves",), digest="a56cd2b21398821e2f463244028273a2bb7f53f5c732a6e9936a1161fdfc20e0",
@@ -69,9 +68,9 @@ BACKBONES = {row.name: row for row in (SHIPPED, *PUBLISHED)}
 
 
 def local_file(name: str) -> Path:
-    """Network file of the backbone `name` of the table.
+    """Network file of the backbone `name`.
 
-    Raises InputError ``backbone-not-here``, or ``no-default-backbone`` for the shipped one.
+    Raises InputError ``backbone-not-here`` if it is missing, or ``no-default-backbone`` for the shipped one.
     """
     row = BACKBONES[name]
     if row.path.is_file():
@@ -81,5 +80,6 @@ def local_file(name: str) -> Path:
             "backbone-not-here", f"{name} is not on this machine yet; run: tinytrain backbones get {name}"
         )
     raise InputError(
-        "no-default-backbone", f"this installation carries no {name}; install it again or give --backbone NET"
+        "no-default-backbone",
+        f"this installation does not contain {name}; install it again or give --backbone NET",
     )

@@ -1,6 +1,6 @@
-"""A small file over HTTP, whole or not at all: timeouts, a size limit, one line for whatever fails.
+"""Downloads a small file over HTTP, with timeouts, a size limit and one-line errors.
 
-The content lives in memory only, so an interrupted download leaves nothing behind.
+The content is kept only in memory, so an interrupted download leaves nothing behind.
 """
 
 import http.client
@@ -12,16 +12,16 @@ from collections.abc import Callable
 from tinytrain.base.errors import InputError
 from tinytrain.base.units import format_bytes
 
-TIMEOUT = 20  # seconds without a sign of life of the server
-DEADLINE = 600  # seconds for everything: a server that drips never runs into TIMEOUT
+TIMEOUT = 20  # seconds without data from the server
+DEADLINE = 600  # seconds in all, because a very slow server never reaches TIMEOUT
 CHUNK = 2**16
 
 
 def download(address: str, limit: int, remedy: str, progress: Callable[[int], None]) -> bytes:
-    """Content of `address`, at most `limit` bytes; `progress(bytes so far)` is called now and then.
+    """Content of `address`, at most `limit` bytes; calls `progress(bytes so far)` after every packet.
 
-    Raises InputError ``download-failed``: no connection, an answer other than the file, silence, a
-    file that ends early or is too large. The message ends in `remedy`.
+    Raises InputError ``download-failed`` if there is no connection, the answer is not the file, the server
+    is silent, or the file ends early or is too large. The message ends with `remedy`.
     """
     try:
         request = urllib.request.Request(address, headers={"User-Agent": "tinytrain"})
@@ -39,12 +39,12 @@ def _read(answer, limit: int, progress: Callable[[int], None]) -> bytes:
     announced = answer.headers.get("Content-Length", "")
     total = int(announced) if announced.isascii() and announced.isdigit() else None
     parts, done, start = [], 0, time.monotonic()
-    # read1 returns after every packet; read would wait for a whole chunk, and the deadline with it.
+    # read1 returns after every packet; read would wait for a whole chunk and delay the deadline.
     while (total is None or done < total) and (part := answer.read1(CHUNK)):
         parts.append(part)
         done += len(part)
         if max(done, total or 0) > limit:
-            raise _BadAnswerError(f"it holds more than the {format_bytes(limit)} that can be meant")
+            raise _BadAnswerError(f"it holds more than the {format_bytes(limit)} that are allowed")
         if time.monotonic() - start > DEADLINE:
             raise _BadAnswerError(f"not done within {DEADLINE} s")
         progress(done)
@@ -54,7 +54,7 @@ def _read(answer, limit: int, progress: Callable[[int], None]) -> bytes:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, in a few words."""
+    """A short description of `error`."""
     if isinstance(error, urllib.error.HTTPError):
         error.close()  # it holds the connection
         return f"the server answered {error.code} {error.reason}"

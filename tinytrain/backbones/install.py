@@ -1,6 +1,6 @@
-"""A published backbone from its repository, or from a file, into the cache: checked, imported, kept.
+"""Installs a published backbone into the cache, from its repository or from a file.
 
-Nothing is kept unless the sha256 is the pinned one and the import succeeded.
+It is kept only if its sha256 is the pinned one and the import succeeds.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ MIRROR_VARIABLE = "TINYTRAIN_MIRROR"
 
 
 def address_of(row: Backbone) -> str:
-    """Where `row` is downloaded from: the repository, or the mirror that ``$TINYTRAIN_MIRROR`` names.
+    """Download address of `row`: in the repository, or in the mirror ``$TINYTRAIN_MIRROR``.
 
     Raises UsageError ``mirror-address``.
     """
@@ -33,7 +33,7 @@ def address_of(row: Backbone) -> str:
 
 
 def cached(row: Backbone) -> Network | None:
-    """The network of `row` if it is here and whole."""
+    """The network of `row` if the cache has it and it is intact, else None."""
     try:
         return load_network(row.path)
     except InputError:
@@ -41,14 +41,14 @@ def cached(row: Backbone) -> Network | None:
 
 
 def fetch(row: Backbone, source: str | None, progress: Callable[[int], None]) -> Network:
-    """Put the published backbone `row` into the cache, from the file `source` or downloaded.
+    """Put the published backbone `row` into the cache, from the file `source` or by download.
 
     Raises InputError (no connection, wrong content, a code of the importer), UsageError
-    ``mirror-address`` or StorageError ``write-failed``; whatever is raised, nothing was kept.
+    ``mirror-address`` or StorageError ``write-failed``. After an error nothing is kept.
     """
     _prepare_folder(row)
     if source is None:
-        from tinytrain.backbones.http import download  # loads http and ssl, which nothing else needs
+        from tinytrain.backbones.http import download  # imports http and ssl, which nothing else needs
 
         origin = address_of(row)
         data = download(origin, MAX_FILE, by_hand(row, origin), progress)
@@ -68,14 +68,14 @@ def checked_file(row: Backbone, source: str) -> bytes:
 
 
 def by_hand(row: Backbone, address: str) -> str:
-    """What to do where `address` cannot be reached from this machine."""
+    """The remedy if `address` cannot be reached from this machine."""
     original = f"{REPOSITORY}/{row.file}"
     what = "it" if address == original else original
     return f"download {what} by hand and run: tinytrain backbones get {row.name} --from {row.file}"
 
 
 def _prepare_folder(row: Backbone) -> None:
-    """Raise StorageError before anything is downloaded that could not be kept."""
+    """Raise StorageError before the download if the result could not be kept."""
     try:
         row.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -91,6 +91,6 @@ def _check_content(row: Backbone, data: bytes, origin: str) -> None:
     if found != row.sha256:
         raise InputError(
             "wrong-sha256",
-            f"{origin} ({len(data)} bytes) has sha256 {found}, the published {row.file} ({row.download}"
-            f" bytes) has {row.sha256}; it was not taken; get the file again or from another place",
+            f"{origin} ({len(data)} bytes) has sha256 {found}, but the published {row.file} ({row.download}"
+            f" bytes) has {row.sha256}; it was not installed; download it again or from another place",
         )

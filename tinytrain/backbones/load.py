@@ -1,4 +1,4 @@
-"""A network from a path or a name. Imports nothing heavy until it reads one."""
+"""Loads a network by path or name. Imports nothing heavy before it reads one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def open_backbone(path: str | None) -> Network:
-    """The network of ``--backbone``, a path or a name; by default the one that comes with the package."""
+    """The network of ``--backbone``, a path or a name; the default is the one in the package."""
     return load_backbone(SHIPPED.name if path is None else path)
 
 
 def load_backbone(path: str | os.PathLike) -> Network:
-    """Network of a ``.safetensors`` file of ours, of a published ``.pkl`` checkpoint, or of a name that
-    `tinytrain.backbones.catalogue` lists. Raises InputError.
+    """Network of one of our ``.safetensors`` files, of a published ``.pkl`` checkpoint, or of a name in
+    `tinytrain.backbones.catalogue`. Raises InputError.
     """
     name = os.fspath(path)
     if name in BACKBONES:
@@ -32,7 +32,7 @@ def load_backbone(path: str | os.PathLike) -> Network:
 
         return load_network(path)
     if suffix == ".pkl":
-        # Not at the top: reading zip files and pickles is code that most runs never need.
+        # Imported here, because most runs do not read zip files and pickles.
         from tinytrain.backbones.torch_checkpoint import import_checkpoint
 
         return import_checkpoint(path)

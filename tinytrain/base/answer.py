@@ -1,4 +1,4 @@
-"""What a command answers on stdout: its result or, with --json, the error if there is none. Never both."""
+"""The answer of a command on stdout: its result or, with --json, an error. Never both."""
 
 import json
 
@@ -10,7 +10,7 @@ class Answer:
         self._given = False
 
     def begin(self) -> None:
-        """For the next command of this process."""
+        """Start the next command of this process."""
         self._given = False
 
     def give(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The one folder for what can be made or fetched again: compiled kernels and downloaded backbones."""
+"""The folder of files that can be made again: compiled kernels and downloaded backbones."""
 
 import os
 from pathlib import Path
@@ -7,10 +7,7 @@ VARIABLE = "TINYTRAIN_CACHE"
 
 
 def cache_folder(part: str) -> Path:
-    """Folder `part` of ``$TINYTRAIN_CACHE``, or of ``tinytrain`` in the user's cache folder.
-
-    Nothing is created.
-    """
+    """Folder `part` of ``$TINYTRAIN_CACHE``, or of ``tinytrain`` in the user's cache folder; not created."""
     chosen = os.environ.get(VARIABLE)
     if chosen:
         return Path(chosen) / part

@@ -1,17 +1,19 @@
-"""The frame of every command: its parser, its errors in one line, its exit code."""
+"""What all commands share: the argument parser, one-line errors and exit codes."""
 
 import argparse
 import difflib
 import errno
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 
 from tinytrain.base.answer import ANSWER
 from tinytrain.base.errors import InputError, StorageError, TinytrainError, UsageError, visible
 from tinytrain.base.interrupts import INTERRUPTS
-from tinytrain.base.units import LARGEST, parse_share
+from tinytrain.base.units import LARGEST, parse_fraction
 
 
 def at_least(least: int):
@@ -19,25 +21,32 @@ def at_least(least: int):
 
     def whole_number(text: str) -> int:
         if not text.isascii() or not text.isdigit() or int(text) < least:
-            raise UsageError("bad-number", f"{text!r} is no whole number of at least {least}")
+            raise UsageError("bad-number", f"{text!r} is not a whole number of at least {least}")
         if int(text) > LARGEST:
-            raise UsageError("bad-number", f"{text!r} is above {LARGEST:,}, the largest number that is kept")
+            raise UsageError("bad-number", f"{text!r} is above {LARGEST:,}, the largest number allowed")
         return int(text)
 
     return whole_number
 
 
-GIVEN_IMAGES = ("adapt", "predict", "eval", "data")
-
-
+IMAGE_COMMANDS = ("adapt", "predict", "eval", "data")
 STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
-
-
 INTERRUPTED = 130
 
 
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Wraps the lines of a description at 100 columns at most; indented lines, such as examples, are kept."""
+
+    def __init__(self, prog: str, **options):
+        super().__init__(prog, **{"width": min(100, shutil.get_terminal_size().columns - 2)} | options)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines = (line if line[:1] == " " else textwrap.fill(line, width) for line in text.splitlines())
+        return "\n".join(indent + line for line in lines)
+
+
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line and, where something was misspelt, a suggestion."""
+    """An argument parser whose errors are one line, with a suggestion if an option was misspelt."""
 
     def error(self, message: str):
         raise UsageError("usage", f"{message}; see {self.prog} --help")
@@ -51,7 +60,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def suggestion(word: str, known) -> str:
-    """``, did you mean X?`` where something known is close to `word`, else nothing."""
+    """``, did you mean X?`` if a word of `known` is close to `word`, else an empty string."""
     closest = difflib.get_close_matches(word, known, n=1)
     return f", did you mean {closest[0]}?" if closest else ""
 
@@ -59,20 +68,20 @@ def suggestion(word: str, known) -> str:
 def guarded(
     program: Callable[[list[str]], int | None], arguments: list[str] | None = None, json_errors: bool = False
 ) -> int:
-    """Run `program` on `arguments`, by default those of this process, and return its exit code.
+    """Run `program` on `arguments` (default: those of this process) and return its exit code.
 
-    Whatever ends it early, an interrupt too, is one line on stderr and a code of its own; with `json_errors`
-    and ``--json`` among the arguments also an object on stdout, if no result was. An interrupt that
-    comes later changes nothing. A process that was not given `arguments` is over with `program`: it ignores
-    the first signal from then on, and the second ends it at once. Otherwise they are handled as before.
+    An error or an interrupt becomes one line on stderr and an exit code. If `json_errors` is true and the
+    arguments contain ``--json``, it also becomes an object on stdout, unless a result was printed.
+    If `arguments` are given, signals are handled as before afterwards. Otherwise the process is about to
+    end: it ignores the first signal, and a second signal ends it at once.
     """
     words = sys.argv[1:] if arguments is None else arguments
     outer, before = INTERRUPTS.heard, INTERRUPTS.listen()
-    code = 1  # of a bug, whose traceback is still to be printed
+    code = 1  # for a bug: Python prints its traceback later
     try:
         code = _code_of(program, words, json_errors and "--json" in words)
         return code
-    except SystemExit as end:  # --help, for one
+    except SystemExit as end:  # for example --help
         code = end.code or 0
         raise
     finally:
@@ -87,7 +96,7 @@ def _code_of(program: Callable[[list[str]], int | None], arguments: list[str], a
     try:
         INTERRUPTS.heard = True
         _open_closed_streams()
-        # A class name that the terminal's encoding lacks must not end a run.
+        # Printing a class name that the terminal cannot encode must not end a run.
         sys.stdout.reconfigure(errors="backslashreplace")
         code = program(arguments) or 0
         sys.stdout.flush()
@@ -96,7 +105,7 @@ def _code_of(program: Callable[[list[str]], int | None], arguments: list[str], a
     except BaseException as error:
         INTERRUPTS.heard = False
         if isinstance(error, BrokenPipeError):
-            _discard_stdout()  # the reader has seen enough
+            _discard_stdout()  # the reader closed the pipe
             return 0
         known = _known(error, arguments)
         if known is None:
@@ -104,15 +113,15 @@ def _code_of(program: Callable[[list[str]], int | None], arguments: list[str], a
         return _failed(known, as_json)
 
 
-def _less_to_do(arguments: list[str]) -> str:
-    """What takes less memory, for the command that ran out of it."""
-    if arguments and arguments[0] in GIVEN_IMAGES:
+def _memory_remedy(arguments: list[str]) -> str:
+    """How the command can be run with less memory."""
+    if arguments and arguments[0] in IMAGE_COMMANDS:
         return "give fewer or smaller images"
     return "end other programs, or give a smaller network or file"
 
 
 def _open_closed_streams() -> None:
-    """What whoever started this process has closed leads nowhere, and no other file takes its place."""
+    """Open closed descriptors 0 to 2 as /dev/null, so that no other file gets their numbers."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
@@ -129,13 +138,13 @@ class _InterruptError(TinytrainError):
 
 
 def _known(error: BaseException, arguments: list[str]) -> TinytrainError | None:
-    """`error` with a code and an exit code; None for a bug, or for an end that was meant."""
+    """`error` as a TinytrainError; None for a bug and for SystemExit."""
     if isinstance(error, TinytrainError):
         return error
     if isinstance(error, KeyboardInterrupt):
         return _InterruptError("interrupted", "interrupted before it was done")
     if isinstance(error, MemoryError):
-        text = f"the machine has no memory left; {_less_to_do(arguments)}"
+        text = f"the machine has no memory left; {_memory_remedy(arguments)}"
         return StorageError("out-of-memory", text)
     if not isinstance(error, OSError):
         return None
@@ -149,7 +158,7 @@ def _known(error: BaseException, arguments: list[str]) -> TinytrainError | None:
 
 def _failed(error: TinytrainError, as_json: bool) -> int:
     line = re.sub(r"\s+", " ", str(error))
-    # File names in a message must not be able to steer the terminal.
+    # A file name in the message must not send control characters to the terminal.
     print(f"tinytrain: {visible(line)}", file=sys.stderr)
     try:
         if as_json:
@@ -161,12 +170,12 @@ def _failed(error: TinytrainError, as_json: bool) -> int:
 
 
 def _discard_stdout() -> None:
-    """What is still buffered cannot be written; without this, Python would try again when it exits."""
+    """Send stdout to /dev/null, because Python writes the buffered text again when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def confidence(text: str) -> float:
-    """An argparse type: a share of at most 1."""
-    if (share := parse_share(text)) > 1:
-        raise UsageError("bad-share", f"{text!r} is above 100 %, as no confidence is; write for example 60%")
-    return share
+    """An argparse type: a fraction of at most 1."""
+    if (fraction := parse_fraction(text)) > 1:
+        raise UsageError("bad-share", f"{text!r} is above 100 %; write a confidence such as 60%")
+    return fraction

@@ -1,28 +1,27 @@
-"""Every error a user can cause: one class per exit code, one line per message.
+"""The errors that a user can cause: one class per exit code, one line per message.
 
-A message gives the fact, the number and the remedy, in that order. Bugs are not
-`TinytrainError`s and keep their traceback.
+A message gives the fact, the number and the remedy, in that order. A bug is not a
+`TinytrainError` and keeps its traceback.
 """
 
 import copyreg
 
 
 def visible(text: str) -> str:
-    """`text` with line breaks and other characters that steer a terminal written out."""
+    """`text` with line breaks and other control characters escaped."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def one_line(text: object, limit: int = 500) -> str:
-    """`text` for a message: in one line, nothing in it steers a terminal, `limit` characters at most."""
+    """`text` for a message: one line, control characters escaped, at most `limit` characters."""
     line = visible(" ".join(str(text).split()))
     return line if len(line) <= limit else line[: limit - 4] + " ..."
 
 
 class TinytrainError(Exception):
-    """Base of all errors that end in one line on stderr.
+    """Base class of the errors that are printed as one line on stderr.
 
-    `code` is a stable short name such as ``"file-truncated"``; `exit_code` is what
-    the command line returns.
+    `code` is a stable short name such as ``"file-truncated"``; `exit_code` is that of the command.
     """
 
     exit_code = 1
@@ -32,16 +31,16 @@ class TinytrainError(Exception):
         self.code, self.message = code, message
 
     def facts(self) -> dict:
-        """What --json prints of it."""
+        """The fields that --json prints."""
         return {"code": self.code, "message": self.message, "exit_code": self.exit_code}
 
     def __reduce__(self):
-        # Worker processes send errors home; the usual way would call __init__ with the message alone.
+        # Worker processes pickle errors; the default __reduce__ would call __init__ with the message alone.
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__
 
 
 class UsageError(TinytrainError):
-    """The command line or an argument cannot mean anything (exit code 2)."""
+    """The command line or an argument has no valid meaning (exit code 2)."""
 
     exit_code = 2
 
@@ -66,15 +65,15 @@ class BudgetError(TinytrainError):
 
 
 class AdaptationRefusedError(TinytrainError):
-    """The adaptation was refused and the old weights stand (exit code 5)."""
+    """The adaptation was refused and the old weights were kept (exit code 5)."""
 
     exit_code = 5
 
 
 class StorageError(TinytrainError):
-    """A result could not be written, others have its place, or memory ran out (exit code 6).
+    """A result could not be written, another process holds its place, or memory ran out (exit code 6).
 
-    Nothing half-written is left.
+    No half-written file is left behind.
     """
 
     exit_code = 6

@@ -1,8 +1,8 @@
-"""Packages that only some commands need: one wording of how to install them, for every message."""
+"""How to install optional packages: one wording for all messages."""
 
-DISTRIBUTION = "tinytrain-adapt"  # on the package index the plain name belongs to another project
+DISTRIBUTION = "tinytrain-adapt"  # on the package index, "tinytrain" belongs to another project
 
 
 def install(extra: str) -> str:
-    """What to run for the packages of `extra`, an entry of ``[project.optional-dependencies]``."""
+    """The command that installs `extra`, an entry of ``[project.optional-dependencies]``."""
     return f"pip install '.[{extra}]' in a checkout, pip install '{DISTRIBUTION}[{extra}]' elsewhere"

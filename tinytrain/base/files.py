@@ -1,4 +1,4 @@
-"""Whole files: read with every doubt settled before a byte is read, written all or not at all."""
+"""Files read and written whole: checked before the first byte is read, replaced atomically on writing."""
 
 import contextlib
 import errno
@@ -23,23 +23,23 @@ REMEDIES = {
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.EIO: "check the storage device",
 }
-# Some network and FUSE file systems cannot synchronise a folder; there the rename alone has to do.
+# Some network and FUSE file systems cannot fsync a folder; the rename alone has to be enough there.
 NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
 
 
 def read_bytes(path: str | os.PathLike, limit: int, least: int = 1) -> bytes:
-    """Content of the regular file `path` if it holds `least` to `limit` bytes; `least` is 0 or 1.
+    """Content of the regular file `path`, which must hold `least` (0 or 1) to `limit` bytes.
 
     Raises InputError ``file-path``, ``file-missing``, ``file-unreadable``, ``file-not-regular``
     (folder, device, FIFO), ``file-empty``, ``file-too-large`` or ``file-changed``.
     """
     try:
-        with open(path, "rb", buffering=0, opener=at_once) as file:
+        with open(path, "rb", buffering=0, opener=open_without_waiting) as file:
             status = os.fstat(file.fileno())
             _check_status(path, status, limit, least)
             return _read_exactly(path, file, status.st_size)
     except ValueError as error:
-        raise InputError("file-path", f"{os.fspath(path)!r} is no path ({error}); name a file") from error
+        raise InputError("file-path", f"{os.fspath(path)!r} is not a path ({error}); name a file") from error
     except FileNotFoundError as error:
         raise InputError("file-missing", f"{path} does not exist; check the name") from error
     except IsADirectoryError as error:
@@ -50,14 +50,14 @@ def read_bytes(path: str | os.PathLike, limit: int, least: int = 1) -> bytes:
         ) from error
 
 
-def at_once(path: str, flags: int) -> int:
-    """An `opener` for the builtin open: opening a FIFO that nobody writes to does not wait."""
+def open_without_waiting(path: str, flags: int) -> int:
+    """An `opener` for the builtin open that does not wait for a writer if `path` is a FIFO."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def at_once_itself(path: str, flags: int) -> int:
-    """Like `at_once`, and a link is not followed."""
-    return at_once(path, flags | os.O_NOFOLLOW)
+def open_without_links(path: str, flags: int) -> int:
+    """Like `open_without_waiting`, and fails if `path` is a symbolic link."""
+    return open_without_waiting(path, flags | os.O_NOFOLLOW)
 
 
 def _check_status(path, status: os.stat_result, limit: int, least: int) -> None:
@@ -68,13 +68,13 @@ def _check_status(path, status: os.stat_result, limit: int, least: int) -> None:
     if status.st_size > limit:
         raise InputError(
             "file-too-large",
-            f"{path} holds {format_bytes(status.st_size)}, more than the {format_bytes(limit)} that can be"
-            " meant; check that it is the right file",
+            f"{path} holds {format_bytes(status.st_size)}, more than the {format_bytes(limit)} that such a"
+            " file may have; check that it is the right file",
         )
 
 
 def _read_exactly(path, file, size: int) -> bytes:
-    """`size` bytes from the unbuffered `file`: one allocation of a size that was checked before."""
+    """`size` bytes of the unbuffered `file`, read with one allocation."""
     data = file.read(size)
     if len(data) != size:
         raise InputError(
@@ -84,10 +84,10 @@ def _read_exactly(path, file, size: int) -> bytes:
 
 
 def write_bytes(path: str | os.PathLike, data: bytes) -> None:
-    """Make `path` hold exactly `data`, so that a power cut leaves the old file or the new one.
+    """Replace `path` by `data` atomically: a power cut leaves the old file or the new one.
 
-    Temporary file in the same folder, fsync, rename, fsync of the folder. Whatever fails, no
-    temporary file stays behind. Raises StorageError ``write-failed``.
+    Writes a temporary file in the same folder, syncs it, renames it and syncs the folder. If a step
+    fails, the temporary file is removed. Raises StorageError ``write-failed``.
     """
     path = Path(path)
     check_kind(path)
@@ -105,9 +105,9 @@ def write_bytes(path: str | os.PathLike, data: bytes) -> None:
 
 
 def check_writable(path: str | os.PathLike) -> None:
-    """Raise StorageError ``write-failed`` where `write_bytes` to `path` is bound to fail.
+    """Raise StorageError ``write-failed`` if `write_bytes` to `path` is bound to fail.
 
-    Tried out with an empty temporary file, because rights alone do not tell.
+    Writes an empty temporary file to find out, because permissions alone do not tell.
     """
     if os.fsdecode(path).endswith(os.sep):
         raise write_failed(Path(path), IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
@@ -124,11 +124,11 @@ def check_writable(path: str | os.PathLike) -> None:
 
 
 def check_kind(path: Path) -> None:
-    """Raise StorageError for a folder, a device, a pipe or a link to one: a file would take its place."""
+    """Raise StorageError if `path` is a folder, device or pipe, or links to one: a file would replace it."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
-        return  # nothing is there, or writing will tell
+        return  # nothing is there, or writing reports the error
     if stat.S_ISDIR(mode):
         raise write_failed(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
     if not stat.S_ISREG(mode):
@@ -136,9 +136,9 @@ def check_kind(path: Path) -> None:
 
 
 def write_failed(path: Path, error: OSError | ValueError) -> StorageError:
-    """The StorageError ``write-failed`` that says what `error` at `path` means and what to do."""
+    """The StorageError ``write-failed`` for `error` at `path`, with the remedy."""
     if isinstance(error, ValueError):
-        return StorageError("write-failed", f"{str(path)!r} is no path ({error}); choose another name")
+        return StorageError("write-failed", f"{str(path)!r} is not a path ({error}); choose another name")
     remedy = REMEDIES.get(error.errno, "choose another place and run again")
     return StorageError("write-failed", f"{path}: {error.strerror}; {remedy}")
 
@@ -155,7 +155,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in `folder` are on the medium. Raises OSError."""
+    """Wait until the file names in `folder` are on the storage medium. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

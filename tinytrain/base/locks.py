@@ -1,4 +1,4 @@
-"""Locks between processes: nobody waits for one without end, and only those hold one who may write there."""
+"""Locks between processes: waiting is bounded, and only users who may write to the folder can take one."""
 
 import contextlib
 import errno
@@ -17,11 +17,11 @@ OTHERS_MAY_WRITE = 0o022
 
 
 def open_lock(path: Path, *, create: bool = True) -> int:
-    """Descriptor of the lock file `path`, which who may write to its folder can open, and nobody else.
+    """Descriptor of the lock file `path`. Users who may write to its folder can open it, others cannot.
 
-    Only a lock that this call makes gets owner, group and rights: whatever is there already may be another
-    file that was given its name. Nothing waits, no link is followed. Raises OSError; FileExistsError for what
-    is no regular file.
+    Owner, group and permissions are set only on a file that this call creates: an existing one may be
+    another file with that name. Never waits, never follows a link. Raises OSError; FileExistsError if
+    `path` is not a regular file.
     """
     flags = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     try:
@@ -30,7 +30,7 @@ def open_lock(path: Path, *, create: bool = True) -> int:
         descriptor, made = os.open(path, flags, 0o600), False
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise FileExistsError(errno.EEXIST, "this is no regular file", str(path))
+            raise FileExistsError(errno.EEXIST, "this is not a regular file", str(path))
         if made:
             _share(descriptor, path.parent.stat())
         elif create:
@@ -51,12 +51,12 @@ def lock_failed(path: Path, error: OSError) -> StorageError:
 
 
 def _mode_in(folder: os.stat_result) -> int:
-    """Mode of a lock file that those may open who may write to its folder; to read comes with to write."""
+    """Mode of a lock file: users who may write to its folder may read and write it."""
     return 0o600 | (folder.st_mode & OTHERS_MAY_WRITE) * 3
 
 
 def _share(descriptor: int, folder: os.stat_result) -> None:
-    """Give a new lock file owner, group and writers of its folder: an administrator may have made it."""
+    """Give a new lock file the owner, group and writers of its folder, as root may have created it."""
     owner = folder.st_uid if os.geteuid() == 0 else -1
     with contextlib.suppress(OSError):
         os.fchown(descriptor, owner, folder.st_gid)
@@ -65,16 +65,16 @@ def _share(descriptor: int, folder: os.stat_result) -> None:
 
 
 def _close_to_others(descriptor: int, folder: os.stat_result) -> None:
-    """Take from others the rights to a lock that was copied with more of them; nothing is given here."""
+    """Remove the permissions of a lock that exceed those of its folder, for example of a copied lock."""
     status = os.fstat(descriptor)
     excess = stat.S_IMODE(status.st_mode) & ~_mode_in(folder)
-    if excess and status.st_size == 0 and status.st_nlink == 1:  # what has content or another name is no lock
+    if excess and status.st_size == 0 and status.st_nlink == 1:  # a file with content or links is not a lock
         with contextlib.suppress(OSError):
             os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~excess)
 
 
 def lock(descriptor: int, seconds: float = 0) -> bool:
-    """Like `lock_within`; True, without a lock, where the file system has none."""
+    """Like `lock_within`, but returns True without a lock if the file system has no locks."""
     try:
         return lock_within(descriptor, seconds)
     except OSError:
@@ -82,7 +82,10 @@ def lock(descriptor: int, seconds: float = 0) -> bool:
 
 
 def lock_within(descriptor: int, seconds: float) -> bool:
-    """False if another process has it for all of `seconds`. Raises OSError where the file system has none."""
+    """Take the lock; False if another process holds it for all of `seconds`.
+
+    Raises OSError if the file system has no locks.
+    """
     end = time.monotonic() + seconds
     while True:
         try:

@@ -1,17 +1,16 @@
-"""One line on a terminal that says what is going on and how long it will take; silent anywhere else."""
+"""A progress line on a terminal with the remaining time; silent if the stream is not a terminal."""
 
 import shutil
 import sys
 import time
 
-INTERVAL = 0.1  # seconds between two looks of the line
+INTERVAL = 0.1  # seconds between two updates of the line
 
 
 class ProgressLine:
     """A progress callback (stage, done, total, loss) that rewrites one line of `stream`.
 
-    Used in a with statement; the line is gone afterwards. It is plain text: no colour, so there is
-    nothing that NO_COLOR would have to switch off.
+    A context manager: the line is erased on exit. It has no colour, so NO_COLOR needs no handling.
     """
 
     def __init__(self, stream=None):
@@ -29,7 +28,7 @@ class ProgressLine:
     def __call__(self, stage: str, done: int, total: int, loss: float | None) -> None:
         now = time.monotonic()
         if stage != self._stage:
-            # The first item of a stage also pays for what comes before it; the ETA counts from there.
+            # The first item also contains the preparation of its stage, so the remaining time counts from it.
             self._stage, self._start, self._first = stage, now, done
         if not self.shown or (now - self._last < INTERVAL and done < total):
             return
@@ -44,7 +43,7 @@ class ProgressLine:
         self._write(line)
 
     def clear(self) -> None:
-        """Take the line away, so that something else can be printed; the next call brings it back."""
+        """Erase the line, so that other text can be printed; the next call shows it again."""
         self._write("")
 
     def _write(self, line: str) -> None:

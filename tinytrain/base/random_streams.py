@@ -7,15 +7,15 @@ import numpy as np
 
 
 def rng_for(seed: int, *names: str | int) -> np.random.Generator:
-    """A generator of its own for one purpose, for example ``rng_for(7, "episode", "gtsrb", 12)``.
+    """The generator for one purpose, for example ``rng_for(7, "episode", "gtsrb", 12)``.
 
-    Streams of different names are independent of each other and of the order in which they
-    are asked for, so drawing more of one thing never changes another.
+    Streams of different names are independent of each other and of the order of the calls: more draws
+    from one never change another.
 
     >>> rng_for(7, "a").random() == rng_for(7, "a").random()
     True
     """
-    # json keeps 1 and "1", and ("a", "b") and ("ab",), apart; Python's own hash changes per process.
+    # JSON distinguishes 1 from "1" and ("a", "b") from ("ab",). Python's hash differs between processes.
     key = json.dumps([int(seed), *(n if isinstance(n, str) else int(n) for n in names)])
     words = np.frombuffer(hashlib.sha256(key.encode()).digest(), dtype="<u4")
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))

@@ -1,12 +1,12 @@
-"""Named arrays in a file: the safetensors layout, strict on reading and deterministic on writing.
+"""Named arrays in a file: the safetensors format, strict on reading and deterministic on writing.
 
-Layout: 8 bytes little-endian header length, a JSON header, then the arrays without gaps. What this
-reader accepts, the safetensors library accepts too; it is stricter in dtypes, counts and sizes.
-Everything is checked before anything is allocated, and the arrays are views of the bytes read.
+Format: 8 bytes little-endian header length, a JSON header, then the arrays without gaps. The
+safetensors library accepts every file that this reader accepts; this reader is stricter in dtypes,
+counts and sizes. It checks everything before it allocates, and the arrays are views of the bytes read.
 
-What is written here has ``file_sha256`` in its metadata, the SHA-256 of the whole file with 64 zeros in its
-own place. `encode` adds it, `decode` checks it and takes it out. A file without it, by another program or
-from before there was one, is read unchecked.
+`encode` adds ``file_sha256`` to the metadata: the SHA-256 of the whole file with 64 zeros in place of
+this value. `decode` checks and removes it. A file without it (from another program or an older version) is
+read unchecked.
 """
 
 import hashlib
@@ -33,8 +33,8 @@ CHECKSUM, NO_CHECKSUM = "file_sha256", "0" * 64
 def encode(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
     """Bytes of a file with `tensors` (float32, int32, int8 or uint8) and `metadata`.
 
-    Same arguments in any order, same bytes. Raises ValueError for another dtype and InputError
-    when `decode` could not read the result back, for example ``header-too-large``.
+    The order of the entries does not change the bytes. Raises ValueError for another dtype, and
+    InputError if `decode` could not read the result, for example ``header-too-large``.
     """
     names = {dtype: name for name, dtype in DTYPES.items()}
     offset = 0
@@ -88,9 +88,8 @@ def decode(data, source: str = "file") -> tuple[dict[str, np.ndarray], dict[str,
 
 
 def parse_json(text: str, source: str, *, floats: bool = False):
-    """Value of `text`, refusing what parsers disagree on: duplicate keys, NaN, lone surrogates, huge numbers.
-
-    Numbers must be whole and >= 0 unless `floats`. Raises InputError ``json-*``.
+    """Value of the JSON `text`. Refuses what parsers disagree on: duplicate keys, NaN, lone surrogates
+    and huge numbers. Numbers must be whole and >= 0 unless `floats`. Raises InputError ``json-*``.
     """
 
     def number(digits: str) -> int:
@@ -115,19 +114,19 @@ def parse_json(text: str, source: str, *, floats: bool = False):
             parse_float=float if floats else no_number,
             parse_constant=no_number,
         )
-        # "\ud800" is JSON for Python, but it is no text and nothing else reads it.
+        # Python accepts "\ud800" in JSON, but other programs do not.
         json.dumps(value, ensure_ascii=False).encode()
     except RecursionError as error:
         raise InputError("json-too-deep", f"{source}: nested too deeply") from error
     except UnicodeEncodeError as error:
-        raise InputError("json-surrogate", f"{source}: half a surrogate pair is no text") from error
+        raise InputError("json-surrogate", f"{source}: half a surrogate pair is not text") from error
     except json.JSONDecodeError as error:
         raise InputError("json-invalid", f"{source}: not JSON ({error})") from error
     return value
 
 
 def _entry_of(checksum: str) -> bytes:
-    """The entry of the metadata as it is written; no other text can hold it, because quotes are escaped."""
+    """The metadata entry as written. It occurs nowhere else in the header, because quotes are escaped."""
     return f'"{CHECKSUM}":"{checksum}"'.encode()
 
 
@@ -144,15 +143,17 @@ def _check_content(data, start: int, checksum: str, source: str) -> None:
         if _checksum(head, rest) != checksum:
             raise InputError(
                 "file-checksum",
-                f"{source}: {len(data)} bytes are not those that its sha256 {checksum[:12]!r} was taken of;"
-                f" copy the file again; if another program saved it, let it leave out {CHECKSUM}",
+                f"{source}: its {len(data)} bytes do not match its sha256 {checksum[:12]!r};"
+                f" copy the file again; if another program saved it, let that program leave out {CHECKSUM}",
             )
 
 
 def _read_header(data, source: str) -> tuple[dict, int]:
     """Header object and the offset of the first tensor byte."""
     if len(data) < 8:
-        raise InputError("file-short", f"{source}: {len(data)} bytes are no model file; it has at least 10")
+        raise InputError(
+            "file-short", f"{source}: {len(data)} bytes are not a model file; it has at least 10"
+        )
     length = int.from_bytes(data[:8], "little")
     if length > MAX_HEADER:
         raise InputError(
@@ -169,12 +170,14 @@ def _read_header(data, source: str) -> tuple[dict, int]:
     except UnicodeDecodeError as error:
         raise InputError("header-not-utf8", f"{source}: the header is not UTF-8 text") from error
     if not text.startswith("{"):
-        raise InputError("header-not-object", f"{source}: the header is no JSON object; is it a model file?")
+        raise InputError(
+            "header-not-object", f"{source}: the header is not a JSON object; is it a model file?"
+        )
     return parse_json(text, source), 8 + length
 
 
 class _Entry:
-    """One checked row of the header: name, dtype, shape and the bytes [begin, end) of the data."""
+    """One checked entry of the header: name, dtype, shape and the bytes [begin, end) of the data."""
 
     def __init__(self, name: str, fields, source: str):
         where = f"{source}: tensor {name[:80]!r}"
@@ -188,7 +191,7 @@ class _Entry:
             raise InputError(
                 "tensor-shape", f"{where}: the shape must be at most {MAX_RANK} whole numbers >= 0"
             )
-        # Zero dimensions count as one: another reader may multiply in another order and overflow.
+        # Count zero dimensions as one: another reader may multiply in another order and overflow.
         if math.prod(max(size, 1) for size in self.shape) > MAX_ELEMENTS:
             raise InputError("tensor-shape", f"{where}: more than {MAX_ELEMENTS} elements")
         if not _whole_numbers(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
@@ -206,7 +209,7 @@ def _whole_numbers(value) -> bool:
 
 
 def _check_tiling(entries: list[_Entry], available: int, source: str) -> None:
-    """The tensors cover the `available` bytes exactly: no hole, no overlap, nothing left."""
+    """Raise InputError unless the tensors cover the `available` bytes without hole, overlap or rest."""
     reached = 0
     for entry in sorted(entries, key=lambda entry: (entry.begin, entry.end)):
         if entry.begin != reached:

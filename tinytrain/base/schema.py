@@ -1,7 +1,7 @@
-"""Checks of parsed YAML or JSON: each is a function (value, where) -> value that says what is allowed.
+"""Checks of parsed YAML or JSON: each is a function (value, where) -> checked value.
 
-`table` turns a mapping into a dataclass whose fields carry their checks, so that a key, its default and what
-may stand there are written down once.
+`table` makes a dataclass from a mapping. The fields of the dataclass carry their checks, so that a key, its
+default and its allowed values are written in one place.
 """
 
 import difflib
@@ -18,7 +18,7 @@ SHOWN.maxstring = SHOWN.maxother = SHOWN.maxlong = MAX_SHOWN + 1
 
 
 class WrongError(Exception):
-    """(where, value, allowed)."""
+    """A value that is not allowed: (where, value, allowed)."""
 
     def __str__(self):
         where, value, allowed = self.args
@@ -29,7 +29,7 @@ def number(low: float, high: float, whole: bool = False):
     kind = "a whole number" if whole else "a number"
 
     def check(value, where):
-        # YAML 1.1 reads 1e-4 as a text.
+        # YAML 1.1 reads 1e-4 as text.
         if isinstance(value, str) and NUMBER.fullmatch(value) and not whole:
             value = float(value)
         good = isinstance(value, int) or (isinstance(value, float) and not whole)
@@ -86,7 +86,7 @@ def pair(check):
 
 
 def named(check):
-    """Checks a mapping of names to values."""
+    """A check of a mapping of names to values."""
 
     def checked(value, where):
         if not isinstance(value, dict):
@@ -97,7 +97,7 @@ def named(check):
 
 
 def holding(checks, optional=()):
-    """Checks a mapping that may hold more than the keys of `checks`, and leaves out what it holds more."""
+    """A check of a mapping that may hold other keys than those of `checks`; they are dropped."""
 
     def checked(value, where):
         if not isinstance(value, dict):
@@ -115,7 +115,7 @@ def holding(checks, optional=()):
 
 
 def table(cls, checks=None):
-    """Checks a mapping against the fields of dataclass `cls` and makes one."""
+    """A check of a mapping against the fields of dataclass `cls`; returns an instance."""
 
     def checked(value, where):
         known = {f.name: f for f in fields(cls)}
@@ -144,19 +144,19 @@ def _at(where: str, key) -> str:
 
 
 def _shown(value) -> str:
-    """The beginning of what `value` looks like, in a time that does not grow with it."""
+    """The beginning of ``repr(value)``, in a time that does not grow with the value."""
     return one_line(SHOWN.repr(value), MAX_SHOWN)
 
 
 def of(check, default=MISSING):
-    """A field with a check."""
+    """A dataclass field with a check."""
     if isinstance(default, type):
         return field(default_factory=default, metadata={"check": check})
     return field(default=default, metadata={"check": check})
 
 
 def parsed(check, content, source: str, code: str):
-    """`content` as `check` makes it. Raises InputError `code` that names the place in `source`."""
+    """The result of `check` on `content`. Raises InputError `code` that names the place in `source`."""
     try:
         return check(content, "")
     except WrongError as wrong:

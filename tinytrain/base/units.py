@@ -1,4 +1,4 @@
-"""Sizes and shares as people write them: ``1MB``, ``256 KiB``, ``15%``; MB = 10^6, MiB = 2^20."""
+"""Sizes and fractions as people write them: ``1MB``, ``256 KiB``, ``15%``; MB = 10^6, MiB = 2^20."""
 
 import math
 import re
@@ -6,7 +6,7 @@ import re
 from tinytrain.base.errors import UsageError
 
 FACTORS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-LARGEST = 10**18 - 1  # what a report can say
+LARGEST = 10**18 - 1  # the largest number in a report
 
 
 def parse_bytes(text: str) -> int:
@@ -15,7 +15,7 @@ def parse_bytes(text: str) -> int:
     >>> parse_bytes("256kB"), parse_bytes("1.5 MiB")
     (256000, 1572864)
 
-    Raises UsageError when the text is no size, or one beyond all memories.
+    Raises UsageError if the text is not a size or is above `LARGEST`.
     """
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
     if not match or match[2].lower() not in FACTORS:
@@ -26,24 +26,24 @@ def parse_bytes(text: str) -> int:
     return int(size)
 
 
-def parse_share(text: str) -> float:
+def parse_fraction(text: str) -> float:
     """Fraction of a percentage such as ``"15%"`` (0.15) or of a plain fraction ``"0.15"``.
 
-    >>> parse_share("15%"), parse_share("0.3")
+    >>> parse_fraction("15%"), parse_fraction("0.3")
     (0.15, 0.3)
 
-    Raises UsageError when the text is no share above 0, and for a number above 1 that lacks its ``%``.
+    Raises UsageError if the text is not a number above 0, or is above 1 without ``%``.
     """
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%?)\s*", text)
     if not match or float(match[1]) == 0:
-        raise UsageError("bad-share", f"{text!r} is not a share above 0; write for example 15% or 0.15")
+        raise UsageError("bad-share", f"{text!r} is not a fraction above 0; write for example 15% or 0.15")
     if float(match[1]) > 1 and not match[2]:
-        raise UsageError("bad-share", f"{text!r} is above 1; write {match[1]}% for that many per cent")
+        raise UsageError("bad-share", f"{text!r} is above 1; write {match[1]}% if you mean per cent")
     return float(match[1]) / (100 if match[2] else 1)
 
 
 def format_bytes(count: int) -> str:
-    """Decimal size for people: ``format_bytes(655360) == "655.4 kB"``."""
+    """Size in decimal units: ``format_bytes(655360) == "655.4 kB"``."""
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= factor:
             return f"{count / factor:.1f} {unit}"
@@ -59,5 +59,5 @@ def format_count(count: float) -> str:
 
 
 def finite_or_none(value: float) -> float | None:
-    """What JSON can say of a number: None for NaN and infinity."""
+    """`value` for JSON: None for NaN and infinity."""
     return float(value) if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""YAML files as plain values: texts, numbers, lists and tables of bounded size, every key only once."""
+"""YAML files as plain values: strings, numbers, lists and tables of bounded size, without repeated keys."""
 
 import os
 
@@ -8,20 +8,20 @@ from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.files import read_bytes
 
 MAX_BYTES = 100_000
-MAX_VALUES = 100_000  # with what every alias stands for
+MAX_VALUES = 100_000  # with every alias expanded
 MAX_DEPTH = 20
-MAX_DIGITS = 100  # characters of a number; Python refuses to convert or print those with thousands
+MAX_DIGITS = 100  # characters of a number; Python refuses to convert or print numbers with thousands
 PREFIX = "tag:yaml.org,2002:"
 TEXT, MERGE = f"{PREFIX}str", f"{PREFIX}merge"
 NUMBERS = (f"{PREFIX}int", f"{PREFIX}float")
-QUOTE = "put it in quotes"  # what `on` and `2040` ask for, which are no texts either
+QUOTE = "put it in quotes"  # `on` and `2040` are not strings either
 KINDS = (TEXT, MERGE, *NUMBERS, *(f"{PREFIX}{name}" for name in ("bool", "null", "seq", "map")))
 
 
 def read_yaml(path: str | os.PathLike, code: str):
-    """What the YAML file `path` holds: None, bool, int, float, str, lists and dicts of str.
+    """Content of the YAML file `path`: None, bool, int, float, str, lists and dicts with str keys.
 
-    Raises InputError `code`, or what `read_bytes` raises.
+    Raises InputError `code`, or an error of `read_bytes`.
     """
     text = read_bytes(path, MAX_BYTES)
     try:
@@ -29,21 +29,21 @@ def read_yaml(path: str | os.PathLike, code: str):
     except _RefusedError as error:
         raise InputError(code, f"{path}: {error}") from error
     except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
-        raise InputError(code, f"{path} is no YAML ({one_line(error, 300)}); correct it") from error
-    except (ValueError, ArithmeticError, LookupError) as error:  # such as of `!!int ""`
-        what = f"a value is not what its tag says ({one_line(error, 300)})"
+        raise InputError(code, f"{path} is not YAML ({one_line(error, 300)}); correct it") from error
+    except (ValueError, ArithmeticError, LookupError) as error:  # for example `!!int ""`
+        what = f"a value does not match its tag ({one_line(error, 300)})"
         raise InputError(code, f"{path}: {what}; correct it") from error
 
 
 class _RefusedError(Exception):
-    """YAML that nobody can mean, its line, and what to do."""
+    """YAML that is refused: the line, the reason and the remedy."""
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Checks every node before any value is made of it.
+    """Checks every node before it becomes a value.
 
-    PyYAML takes the last one of two equal keys silently, and nine lines of aliases of aliases stand for
-    more values than any memory holds.
+    PyYAML silently keeps the last of two equal keys, and nine lines of nested aliases can expand to more
+    values than fit in memory.
     """
 
     def __init__(self, stream):
@@ -59,15 +59,15 @@ class _StrictLoader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         self._level -= 1
         if is_alias:
-            self._require(node in self._whole, mark, "is an alias of what it is part of")
+            self._require(node in self._whole, mark, "is an alias of a node that contains it")
         else:
             self._whole[node] = self._checked(node)
         return node
 
     def _checked(self, node: yaml.Node) -> tuple[int, int]:
-        """Values and depth of `node`, whose children were checked before."""
+        """Values and depth of `node`; its children have been checked."""
         mark = node.start_mark
-        self._require(node.tag in KINDS, mark, f"is {one_line(node.tag, 60)}, no text or number", QUOTE)
+        self._require(node.tag in KINDS, mark, f"is {one_line(node.tag, 60)}, not text or a number", QUOTE)
         if isinstance(node, yaml.ScalarNode):
             good = node.tag not in NUMBERS or len(node.value) <= MAX_DIGITS
             self._require(good, mark, f"is a number of more than {MAX_DIGITS} digits")
@@ -87,10 +87,10 @@ class _StrictLoader(yaml.SafeLoader):
         for key in keys:
             line = key.start_mark.line + 1
             if key.tag not in (TEXT, MERGE):
-                raise _RefusedError(f"line {line} has a key that is no text; {QUOTE}")
+                raise _RefusedError(f"line {line} has a key that is not text; {QUOTE}")
             if key.value in seen:
                 name = one_line(key.value, 60)
-                raise _RefusedError(f"{name} stands there twice, again in line {line}; correct it")
+                raise _RefusedError(f"{name} occurs twice, the second time in line {line}; correct it")
             seen.add(key.value)
 
     @staticmethod

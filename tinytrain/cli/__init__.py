@@ -1,1 +1,1 @@
-"""The command line."""
+"""The command line: `main` and one module per command."""

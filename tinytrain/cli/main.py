@@ -1,40 +1,39 @@
-"""The command line: finds the command, turns every error into one line and an exit code."""
+"""The command line: finds the command, and turns every error into one line and an exit code."""
 
-import argparse
 import importlib
 
 from tinytrain import __version__
 from tinytrain.base.answer import ANSWER
-from tinytrain.base.console import Parser, guarded, suggestion
+from tinytrain.base.console import HelpFormatter, Parser, guarded, suggestion
 from tinytrain.base.errors import UsageError
 
-# Name -> (module in tinytrain.cli.commands, what it does).
+# Name -> (module in tinytrain.cli.commands, summary).
 COMMANDS = {
     "adapt": ("adapt", "adapt a network to a few images per class"),
-    "plan": ("plan", "say what would be trained and what it costs; train nothing"),
-    "simulate": ("simulate", "run an adaptation on a simulated board and say what it would cost there"),
-    "predict": ("predict", "class and confidence of images"),
-    "eval": ("evaluate", "accuracy and confusion matrix on a folder of images"),
+    "plan": ("plan", "show what would be trained and what it costs, without training"),
+    "simulate": ("simulate", "run an adaptation on a simulated board and show its cost there"),
+    "predict": ("predict", "predict class and confidence of images"),
+    "eval": ("evaluate", "show accuracy and confusion matrix on a folder of images"),
     "export": ("export", "write the adapted network as a plain network file"),
-    "apply": ("apply", "put a delta into use in a store, on trial until it is confirmed"),
+    "apply": ("apply", "put a delta on trial in a store"),
     "confirm": ("confirm", "keep the delta that is on trial"),
-    "rollback": ("rollback", "go back to the delta before"),
-    "status": ("status", "show what a store holds"),
-    "import": ("import_checkpoint", "turn a published checkpoint or an ONNX model into a network file"),
-    "info": ("info", "layers, shapes, parameters and costs of a network"),
-    "backbones": ("backbones", "list backbones by name and download published ones"),
-    "warmup": ("warmup", "compile all kernels now and keep them"),
-    "doctor": ("doctor", "look at this machine and installation, with a remedy for what is wrong"),
+    "rollback": ("rollback", "go back to the previous delta"),
+    "status": ("status", "show the deltas of a store"),
+    "import": ("import_checkpoint", "convert a published checkpoint or an ONNX model to a network file"),
+    "info": ("info", "show layers, shapes, parameters and costs of a network"),
+    "backbones": ("backbones", "list backbones by name, download published ones"),
+    "warmup": ("warmup", "compile all kernels and keep them on disk"),
+    "doctor": ("doctor", "check this machine and installation, and show remedies"),
     "meta-train": ("meta_train", "train a network on few-shot episodes of many domains"),
-    "pretrain": ("pretrain", "train a network from random weights, or to follow a teacher"),
-    "bench": ("bench", "compare policies on paired episodes; tune their rates; report"),
-    "search": ("search", "find what SparseUpdate should train of a network"),
-    "data": ("data", "list, look at, check and export data packs, target sets and generated domains"),
+    "pretrain": ("pretrain", "train a network from random weights, with or without a teacher"),
+    "bench": ("bench", "compare policies on paired episodes, tune learning rates, write reports"),
+    "search": ("search", "search what SparseUpdate should train of a network"),
+    "data": ("data", "list, check, preview and export image data"),
 }
 
 HELP = """usage: tinytrain COMMAND ...
 
-Few-shot adaptation of a small convolutional network, inside a fixed memory and compute budget.
+Few-shot adaptation of a small convolutional network within a fixed memory and compute budget.
 
 commands:
 {commands}
@@ -44,18 +43,18 @@ examples:
   tinytrain adapt photos/ --backbone net.safetensors --budget 512kB --out mine.safetensors
   tinytrain predict mine.safetensors new.jpg --backbone net.safetensors
 
-'tinytrain COMMAND --help' explains a command. Results go to stdout, everything else to stderr. With --json
-stdout holds one object: the result or, if there is none, {{"error": {{"code", "message", "exit_code"}}}}.
+'tinytrain COMMAND --help' explains a command. Results go to stdout, all other messages to stderr.
+With --json, stdout is one object: the result or {{"error": {{"code", "message", "exit_code"}}}}.
 
 exit codes:
   0    done
-  2    usage: the command line cannot mean anything
+  2    usage: the command line has no valid meaning
   3    bad input: a file, image, network or episode is missing, broken or unsuitable
-  4    infeasible budget: nothing was started; the message names the smallest budget that works
-  5    kept the old weights: the adaptation was refused
-  6    storage or memory failed: the result could not be written, another process has the store or the files
-       of a run, or memory ran out; no half-written file is left
-  7    does not fit the simulated board; the result says what is missing and what would fit
+  4    infeasible budget: nothing was started; the message names the smallest feasible budget
+  5    adaptation refused: the old weights are kept
+  6    storage or memory failed: the result could not be written, another process holds the store
+       or the files of a run, or memory ran out; no half-written file is left
+  7    the simulated board is too small; the result says what is missing and what would fit
   130  interrupted
 """
 
@@ -66,7 +65,7 @@ def help_text() -> str:
 
 
 def run(arguments: list[str]) -> int | None:
-    """Run a command line; errors are raised."""
+    """Run a command line and return its exit code (None for 0). Raises its errors."""
     if arguments and arguments[0] in ("-h", "--help", "help"):
         print(help_text(), end="")
         return 0
@@ -83,7 +82,7 @@ def run(arguments: list[str]) -> int | None:
         prog=f"tinytrain {name}",
         description=command.DESCRIPTION,
         epilog=f"examples:\n{command.EXAMPLES}\n'tinytrain --help' lists the exit codes.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     command.add_arguments(parser)
@@ -91,6 +90,6 @@ def run(arguments: list[str]) -> int | None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line, by default that of this process, and return its exit code."""
+    """Run `arguments` (default: those of this process) and return the exit code."""
     ANSWER.begin()
     return guarded(run, arguments, json_errors=True)

@@ -1,1 +1,1 @@
-"""What ``tinytrain doctor`` looks at."""
+"""The checks of ``tinytrain doctor``."""

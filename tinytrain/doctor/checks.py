@@ -1,6 +1,6 @@
-"""Looks at everything that makes adaptations fail or crawl on a board, and says what to do about it.
+"""Checks everything that makes adaptations fail or run slowly on a board, and names a remedy.
 
-Changes nothing and does not import numba into this process: what is broken must not break the doctor.
+Changes nothing. Does not import numba into this process, because a broken numba must not break the checks.
 """
 
 import os
@@ -13,33 +13,33 @@ from pathlib import Path
 from tinytrain.base.units import format_bytes
 from tinytrain.doctor import kernels_and_blas as doctorcode
 from tinytrain.doctor.finding import BAD, OK, WARNING, Line
-from tinytrain.doctor.linux import CAPPED, HOT, THROTTLED, UNDER_VOLTAGE, Machine
+from tinytrain.doctor.linux import CAPPED, HOT, THROTTLED, UNDER_VOLTAGE, LinuxReadings
 from tinytrain.kernels.compile_cache.facts import cpu_fields
 
 TESTED = ((3, 11), (3, 13))
-FREE_MEMORY = (60_000_000, 200_000_000)  # numba and its kernels, loaded and while compiling
-SMALL_MACHINE = 1_500_000_000  # below this, compiling without swap may be ended by the kernel
+FREE_MEMORY = (60_000_000, 200_000_000)  # for numba and its kernels: loaded, and while compiling
+SMALL_MACHINE = 1_500_000_000  # with less memory and no swap, the system may kill the compiler
 FREE_DISK = {"cache": (20_000_000, 100_000_000), "folder": (5_000_000, 50_000_000)}
 HOT_FROM, TOO_HOT_FROM = 80.0, 90.0
-CPUS_THAT_SCALE_THEMSELVES = ("intel_pstate", "amd-pstate", "amd-pstate-epp")
+SELF_SCALING_DRIVERS = ("intel_pstate", "amd-pstate", "amd-pstate-epp")
 ENABLE_ON_PI = (
-    "add 'cgroup_enable=memory cgroup_memory=1' to the line in /boot/firmware/cmdline.txt and start again;"
-    " until then MemoryMax= and memory.max limit nothing"
+    "add 'cgroup_enable=memory cgroup_memory=1' to the line in /boot/firmware/cmdline.txt and restart;"
+    " until then MemoryMax= and memory.max have no effect"
 )
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is looked at; tests put made-up folders in."""
+    """What is checked; tests use made-up folders."""
 
-    machine: Machine
-    cache: Path  # of compiled kernels
-    folder: Path  # where results would be written
+    linux: LinuxReadings
+    cache: Path  # folder of compiled kernels
+    folder: Path  # folder for results
     statvfs: Callable = os.statvfs
 
 
 def examine(subject: Subject) -> list[Line]:
-    """One line for each check, in the order in which they are read."""
+    """The lines of all checks, in the order of the report."""
     return [line for check in CHECKS for line in check(subject)]
 
 
@@ -54,7 +54,7 @@ def python(subject: Subject) -> list[Line]:
 
 
 def cpu(subject: Subject) -> list[Line]:
-    fields, model = cpu_fields(subject.machine.root), subject.machine.model()
+    fields, model = cpu_fields(subject.linux.root), subject.linux.model()
     name = fields.get("model name") or fields.get("Model") or fields.get("CPU part") or "unknown"
     value = f"{model}, {name}" if model else name
     cores = len(os.sched_getaffinity(0))
@@ -62,7 +62,7 @@ def cpu(subject: Subject) -> list[Line]:
 
 
 def memory(subject: Subject) -> list[Line]:
-    sizes, limit = subject.machine.meminfo(), subject.machine.memory_limit()
+    sizes, limit = subject.linux.meminfo(), subject.linux.memory_limit()
     total, free = sizes.get("MemTotal"), sizes.get("MemAvailable", sizes.get("MemFree"))
     if total is None or free is None:
         return [Line("memory", WARNING, "cannot be read", "mount /proc, so that free memory can be seen")]
@@ -74,24 +74,24 @@ def memory(subject: Subject) -> list[Line]:
 
 
 def swap(subject: Subject) -> list[Line]:
-    areas, total = subject.machine.swaps(), subject.machine.meminfo().get("MemTotal")
+    areas, total = subject.linux.swaps(), subject.linux.meminfo().get("MemTotal")
     value = ", ".join(f"{name} {format_bytes(size)}" for name, size in areas) or "none"
     if not areas and total is not None and total < SMALL_MACHINE:
-        remedy = "install zram-tools: compiling may need more than is there, and zram wears no SD card"
+        remedy = "install zram-tools: compiling may need more memory, and zram does not wear the SD card"
         return [Line("swap", WARNING, value, remedy)]
     return [Line("swap", OK, value)]
 
 
 def memory_controller(subject: Subject) -> list[Line]:
-    found = subject.machine.memory_controller()
+    found = subject.linux.memory_controller()
     if found in ("v1", "v2"):
         return [Line("cgroups", OK, f"memory controller is on ({found})")]
     if found == "off":
         remedy = "start the kernel with cgroup_enable=memory, or delegate the controller to this group"
-        remedy = ENABLE_ON_PI if subject.machine.is_pi() else remedy
+        remedy = ENABLE_ON_PI if subject.linux.is_pi() else remedy
         return [Line("cgroups", WARNING, "memory controller is off", remedy)]
     value = "memory controller is not mounted" if found else "cannot be read"
-    remedy = "mount /sys/fs/cgroup; without it no limit of memory can be set or seen here"
+    remedy = "mount /sys/fs/cgroup; without it memory limits can neither be set nor read"
     return [Line("cgroups", WARNING, value, remedy)]
 
 
@@ -101,7 +101,7 @@ def disks(subject: Subject) -> list[Line]:
 
 def _disk(name: str, subject: Subject, path: Path) -> Line:
     while not path.exists() and path != path.parent:
-        path = path.parent  # what would be created lies where its parent lies
+        path = path.parent  # a missing folder would be created on the file system of its parent
     try:
         status = subject.statvfs(path)
     except OSError as error:
@@ -122,12 +122,12 @@ def _elsewhere(name: str) -> str:
 
 
 def governor(subject: Subject) -> list[Line]:
-    found, cap = subject.machine.governors(), subject.machine.clock_cap()
+    found, cap = subject.linux.governors(), subject.linux.clock_cap()
     if not found:
-        return [Line("governor", OK, "none: the clock is not set from here")]
+        return [Line("governor", OK, "none: Linux does not control the clock")]
     value = ", ".join(f"{name} ({driver})" for name, driver in sorted(found.items()))
     slow = found.get("powersave")
-    if slow and slow not in CPUS_THAT_SCALE_THEMSELVES:
+    if slow and slow not in SELF_SCALING_DRIVERS:
         remedy = "echo ondemand | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
         return [Line("governor", WARNING, value, remedy)]
     if cap:
@@ -137,7 +137,7 @@ def governor(subject: Subject) -> list[Line]:
 
 
 def throttling(subject: Subject) -> list[Line]:
-    bits = subject.machine.throttled()
+    bits = subject.linux.throttled()
     if bits is None:
         return []
     for mask, state, value, remedy in THROTTLING:
@@ -149,7 +149,7 @@ def throttling(subject: Subject) -> list[Line]:
 SUPPLY = "use the official power supply (5.1 V) and a short cable"
 COOLING = "add a heat sink or a fan, or leave more room for air"
 SLOWED = CAPPED | THROTTLED | HOT
-THROTTLING = (  # mask, state, what it means, remedy; the first that matches counts
+THROTTLING = (  # mask, state, meaning, remedy; the first match is reported
     (UNDER_VOLTAGE, BAD, "under-voltage now", SUPPLY),
     (SLOWED, WARNING, "slowed down now", COOLING),
     (UNDER_VOLTAGE << 16, WARNING, "under-voltage since start", SUPPLY),
@@ -158,7 +158,7 @@ THROTTLING = (  # mask, state, what it means, remedy; the first that matches cou
 
 
 def temperature(subject: Subject) -> list[Line]:
-    found = subject.machine.hottest()
+    found = subject.linux.hottest()
     if found is None:
         return []
     degrees, slowed_from = found

@@ -7,7 +7,7 @@ OK, WARNING, BAD = STATES = ("ok", "warning", "bad")
 
 @dataclass(frozen=True)
 class Line:
-    """`remedy` is kept only where something is not ok; `facts` are for ``--json``."""
+    """A check's result; `remedy` is dropped if the state is ok, `facts` are for ``--json``."""
 
     name: str
     state: str
@@ -16,7 +16,7 @@ class Line:
     facts: dict = field(default_factory=dict)
 
     def __post_init__(self):
-        object.__setattr__(self, "value", " ".join(self.value.split()))  # files may hold any number of lines
+        object.__setattr__(self, "value", " ".join(self.value.split()))  # texts may have several lines
         if self.state == OK:
             object.__setattr__(self, "remedy", None)
 
@@ -30,7 +30,7 @@ def worst(lines: list[Line]) -> str:
 
 
 def render(lines: list[Line]) -> str:
-    """The report as text: a row for each line, its remedy below it."""
+    """The report as text: one row per line, with its remedy below."""
     rows = []
     for line in lines:
         rows.append(f"{line.state:<8} {line.name:<12} {line.value}")

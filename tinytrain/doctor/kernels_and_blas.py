@@ -1,4 +1,4 @@
-"""The doctor's look at the code that does the work: numba, compiled kernels, BLAS."""
+"""Checks of the code that computes: numba, compiled kernels, BLAS."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from tinytrain.kernels.compile_cache.facts import made_for, portable, source_dig
 from tinytrain.kernels.compile_cache.folder import in_doubt
 
 IMPORT_SECONDS = 120  # numba takes seconds on a small board
-# In processes of their own: a library that is broken may end the process that imports it.
+# Run in separate processes, because a broken library may kill the process that imports it.
 PROBE = """
 import json, sys, time
 start = time.perf_counter()
@@ -23,7 +23,7 @@ import numba, llvmlite.binding
 cpu = llvmlite.binding.get_host_cpu_name()
 print(json.dumps([numba.__version__, cpu, time.perf_counter() - start]))
 """
-# OpenBLAS looks at it when it is loaded, and takes the kernels of an older processor, if it shall.
+# OpenBLAS reads this variable when it is loaded, and uses the kernels of the processor that it names.
 CORE = "OPENBLAS_CORETYPE"
 BLAS_PROBE = """
 import json
@@ -32,12 +32,12 @@ print(json.dumps(library()))
 """
 CALLS_PROBE = """
 import json
-from tinytrain.kernels.dispatch.native_calls import ways
-print(json.dumps(ways()))
+from tinytrain.kernels.dispatch.native_calls import native_support
+print(json.dumps(native_support()))
 """
 REINSTALL = "install it from wheels: pip install --force-reinstall --only-binary=:all: numpy threadpoolctl"
 WITHOUT_NUMBA = "kernels run in plain numpy, several times slower; pip install --force-reinstall numba"
-WARM_UP = "run tinytrain warmup, so that the first adaptation need not wait"
+WARM_UP = "run tinytrain warmup, so that the first adaptation does not have to compile them"
 
 
 def numba(subject) -> list[Line]:
@@ -50,7 +50,7 @@ def numba(subject) -> list[Line]:
 
 
 def _asked(probe: str, without: str = "") -> tuple[object, str | None]:
-    """What `probe` prints as JSON, or why it cannot be had; the variable `without` is kept from it."""
+    """(JSON output of `probe`, None) or (None, the problem); its environment lacks the variable `without`."""
     environment = {name: value for name, value in os.environ.items() if name != without}
     try:
         done = subprocess.run(
@@ -67,7 +67,7 @@ def _asked(probe: str, without: str = "") -> tuple[object, str | None]:
 
 
 def kernels(subject) -> list[Line]:
-    """Compiled kernels on disk, looked at as the next start will look at them."""
+    """Compiled kernels on disk, checked as the next start checks them."""
     facts = made_for()
     folder = subject.cache / jitcache.folder_of(facts)
     health, problem = jitcache.Health(), None
@@ -95,7 +95,7 @@ def _judged(subject, health, problem: str | None) -> tuple[str, str, str]:
     kept = f"{health.kernels} compiled{' (portable)' if portable() else ''}, {format_bytes(health.nbytes)}"
     if problem or not _writable(subject.cache):
         value = f"{kept}; {problem or 'the folder cannot be written'}: {subject.cache}"
-        # What is verified is used from a copy; without anything, plain numpy does the work.
+        # Verified kernels are used from a copy; without any, plain numpy runs.
         return WARNING if health.good else BAD, value, "set TINYTRAIN_CACHE to a folder that can be written"
     if health.state == "damaged":
         value = f"{kept}, {len(health.damaged) or 'all other'} files damaged"
@@ -109,22 +109,22 @@ def _writable(path) -> bool:
     while not path.exists() and path != path.parent:
         path = path.parent
     try:
-        tempfile.TemporaryFile(dir=path).close()  # tried out, because rights alone do not tell
+        tempfile.TemporaryFile(dir=path).close()  # try it, because permissions alone do not tell
     except OSError:
         return False
     return True
 
 
 def calls(subject) -> list[Line]:
-    """Whether kernels run one after another without Python between them, or one call of Python each."""
+    """Whether kernels run in native call sequences, or Python makes every call."""
     found, problem = _asked(CALLS_PROBE)
     if problem:
         return [Line("calls", WARNING, f"numba {problem}", WITHOUT_NUMBA)]
     if not found["kernels"]:
-        value = "one by one from Python: slower by a tenth, and two threads are hardly faster than one"
+        value = "each from Python: slower by a tenth, and two threads are hardly faster than one"
         return [Line("calls", WARNING, value, "pip install --force-reinstall llvmlite numba", facts=found)]
-    among = "with matrix products" if found["products"] else "between matrix products, which numpy calls"
-    return [Line("calls", OK, f"many kernels at a time in machine code, {among}", facts=found)]
+    among = "with matrix products" if found["products"] else "between matrix products, which numpy computes"
+    return [Line("calls", OK, f"many kernels per call from Python, {among}", facts=found)]
 
 
 def blas(subject) -> list[Line]:
@@ -132,7 +132,7 @@ def blas(subject) -> list[Line]:
     if problem:
         return [Line("blas", BAD, f"numpy or threadpoolctl {problem}", REINSTALL)]
     if row is None:
-        return [Line("blas", WARNING, "no library found that products can be handed to", REINSTALL)]
+        return [Line("blas", WARNING, "no library for matrix products found", REINSTALL)]
     value = f"{row['internal_api']} {row.get('version') or '?'}, {row['num_threads']} threads"
     if row.get("architecture"):
         value += f", {row['architecture']}"
@@ -140,12 +140,12 @@ def blas(subject) -> list[Line]:
     own = _own_kernels() if CORE in os.environ else None
     if own in (None, row.get("architecture")):
         return [Line("blas", OK, value, facts=row)]
-    value += f"; without {CORE}={os.environ[CORE]} it would take its kernels for {own}"
+    value += f"; without {CORE}={os.environ[CORE]} it would use its kernels for {own}"
     remedy = f"unset {CORE}: matrix products may be twice as fast"
     return [Line("blas", WARNING, value, remedy, facts=row | {"own_architecture": own})]
 
 
 def _own_kernels() -> str | None:
-    """The processor whose kernels OpenBLAS takes where nobody tells it to take others; None if unknown."""
+    """The processor whose kernels OpenBLAS uses by default; None if unknown."""
     row, _ = _asked(BLAS_PROBE, without=CORE)
     return (row or {}).get("architecture")

@@ -1,24 +1,24 @@
-"""What the kernel says about the machine: small readings of /proc and /sys below a root folder.
+"""Readings of /proc and /sys below a root folder.
 
-A reading that is not there is None, as in a container without /sys; nothing is raised.
+A missing reading is None, for example in a container without /sys; no method raises.
 """
 
 from pathlib import Path
 
-# Bits of the Raspberry Pi's get_throttled; 16 higher: it has happened since the machine was started.
+# Bits of the Raspberry Pi's get_throttled; shifted left by 16: it has happened since the start.
 UNDER_VOLTAGE, CAPPED, THROTTLED, HOT = 1, 2, 4, 8
-NO_LIMIT = 2**60  # the first version of control groups writes a huge number
+NO_LIMIT = 2**60  # version 1 of control groups writes a huge number for "no limit"
 GET_THROTTLED = "sys/devices/platform/soc/soc:firmware/get_throttled"
 
 
-class Machine:
-    """Readings below `root`, the real machine by default."""
+class LinuxReadings:
+    """Readings below `root`, by default of the real machine."""
 
     def __init__(self, root: str | Path = "/"):
         self.root = Path(root)
 
     def text(self, path: str) -> str | None:
-        """Content of a small file, without the zero byte that device trees end in."""
+        """Content of a small file, without the zero byte at the end of device tree entries."""
         try:
             with open(self.root / path, encoding="utf-8", errors="replace") as file:
                 return file.read(2**16).strip("\0\n ")
@@ -32,7 +32,7 @@ class Machine:
             return None
 
     def matching(self, pattern: str) -> list[str]:
-        """Paths below the root, sorted, as `text` takes them."""
+        """Sorted paths below the root, as arguments of `text`."""
         try:
             return sorted(str(path.relative_to(self.root)) for path in self.root.glob(pattern))
         except OSError:
@@ -41,7 +41,7 @@ class Machine:
     # ---- board, memory -------------------------------------------------------------------------
 
     def model(self) -> str | None:
-        """Of the board, as its device tree says."""
+        """Name of the board in its device tree."""
         return self.text("sys/firmware/devicetree/base/model") or self.text("proc/device-tree/model")
 
     def is_pi(self) -> bool:
@@ -53,7 +53,7 @@ class Machine:
         return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) > 1 and row[1].isdigit()}
 
     def memory_limit(self) -> int | None:
-        """Bytes that the control groups of this process allow; None without a limit."""
+        """Memory limit in bytes of the control groups of this process; None without a limit."""
         paths = ["sys/fs/cgroup/memory/memory.limit_in_bytes", "sys/fs/cgroup/memory.max"]
         for line in (self.text("proc/self/cgroup") or "").splitlines():
             parts = line.removeprefix("0::/").split("/") if line.startswith("0::/") else []
@@ -69,7 +69,7 @@ class Machine:
     # ---- control groups ------------------------------------------------------------------------
 
     def memory_controller(self) -> str | None:
-        """``"v2"``, ``"v1"``, ``"unmounted"`` or ``"off"``; None where nothing can be read."""
+        """``"v2"``, ``"v1"``, ``"unmounted"`` or ``"off"``; None if nothing can be read."""
         controllers = self.text("sys/fs/cgroup/cgroup.controllers")
         if controllers is not None:
             return "v2" if "memory" in controllers.split() else "off"
@@ -92,17 +92,17 @@ class Machine:
         return found
 
     def clock_cap(self) -> tuple[int, int] | None:
-        """(allowed, possible) kHz of the first processor, where it is allowed less than it can."""
+        """(allowed, possible) kHz of the first processor if its clock is capped, else None."""
         folder = "sys/devices/system/cpu/cpu0/cpufreq"
         allowed, possible = (self.number(f"{folder}/{n}_max_freq") for n in ("scaling", "cpuinfo"))
         return (allowed, possible) if allowed and possible and allowed < possible else None
 
     def throttled(self) -> int | None:
-        """Bits of the Raspberry Pi's firmware."""
+        """The throttling bits of the Raspberry Pi's firmware."""
         return self.number(GET_THROTTLED, 16)
 
     def hottest(self) -> tuple[float, float | None] | None:
-        """(degrees, degrees at which the kernel slows it down, if it says so) of the hottest thermal zone."""
+        """Hottest thermal zone: (°C, °C from which the system slows the processor down, or None)."""
         zones = []
         for path in self.matching("sys/class/thermal/thermal_zone*/temp"):
             value = self.number(path)

@@ -1,1 +1,1 @@
-"""The data as a value: support and query images, and how they are decoded."""
+"""Episodes (support and query images) as values, image decoding and augmentation."""

@@ -1,4 +1,4 @@
-"""Random augmentation of support images: they become the pseudo-queries that training looks at."""
+"""Random augmentation of support images, which makes the pseudo-queries of training."""
 
 import math
 from dataclasses import dataclass
@@ -12,10 +12,9 @@ FILL = np.uint8(128)  # what a moved image uncovers: the middle of the range
 
 @dataclass(frozen=True)
 class Augmentation:
-    """One draw. `down` and `right` are pixels, `brightness` is in grey levels of 0..255.
+    """One augmentation. `down` and `right` are pixels, `brightness` is in grey levels of 0..255.
 
-    `cosine` and `sine` of a clockwise turn about the middle of the image, both divided by how much it is
-    enlarged.
+    `cosine` and `sine` belong to a clockwise rotation about the image centre; both are divided by the zoom.
     """
 
     flip: bool = False
@@ -28,7 +27,7 @@ class Augmentation:
     sine: float = 0.0
 
     def arguments(self) -> tuple:
-        """Arguments of the augment kernel after output and input."""
+        """The arguments of the kernel `augment` after output and input."""
         turn = np.float32(self.cosine), np.float32(self.sine)
         colours = np.float32(self.brightness), np.float32(self.saturation), np.float32(self.contrast)
         return self.flip, self.down, self.right, *turn, *colours, FILL
@@ -36,11 +35,11 @@ class Augmentation:
 
 @dataclass(frozen=True)
 class Ranges:
-    """How far augmentations reach.
+    """Augmentation strength.
 
-    Colours are changed by `colours` times what is usual: above 1 some images get complementary ones, above
-    2 some become negatives. Images are turned to either side by up to an angle of which half has the
-    tangent `turn`, and made larger or smaller by up to `zoom`.
+    Changes of colour are `colours` times the usual ones: above 1 some images get complementary colours,
+    above 2 some become negatives. Rotations are up to ``2 * atan(turn)`` to either side. Images are scaled
+    by a factor from ``1 / zoom`` to `zoom`.
     """
 
     colours: float = 1.0
@@ -49,7 +48,7 @@ class Ranges:
 
     @property
     def possible(self) -> bool:
-        """Whether every value is finite, and none below what changes nothing."""
+        """Whether every value is finite and in its range: `colours` and `turn` from 0, `zoom` from 1."""
         return 0 <= self.colours < math.inf and 0 <= self.turn < math.inf and 1 <= self.zoom < math.inf
 
 
@@ -59,8 +58,9 @@ USUAL = Ranges()
 def draw(rng: np.random.Generator, size: Size, may_flip: bool, ranges: Ranges = USUAL) -> Augmentation:
     """A random augmentation of an image of `size` pixels: a side, or (height, width).
 
-    Usual ranges are those of the PMF code base, whose protocol TinyTrain follows: applied with probability
-    .9; brightness +-.5 in normalised units, saturation 0..2, contrast .5..1.5, translation +-12.5 %.
+    The usual ranges are those of the PMF code base, whose protocol TinyTrain follows: applied with
+    probability 0.9; brightness +-0.5 in normalised units, saturation 0..2, contrast 0.5..1.5, translation
+    +-12.5 %.
     """
     if rng.random() >= 0.9:
         return Augmentation()
@@ -75,7 +75,10 @@ def draw(rng: np.random.Generator, size: Size, may_flip: bool, ranges: Ranges = 
 
 
 def _turn(rng: np.random.Generator, ranges: Ranges) -> tuple[float, float]:
-    """Cosine and sine of a random angle, over a random zoom; not by a C library: the same bits anywhere."""
+    """Cosine and sine of a random angle, divided by a random zoom.
+
+    Computed without a C library, so that the bits are the same everywhere.
+    """
     half, zoom = rng.uniform(-ranges.turn, ranges.turn), rng.uniform(1 / ranges.zoom, ranges.zoom)
     length = (1 + half * half) * zoom
     return float((1 - half * half) / length), float(2 * half / length)

@@ -16,21 +16,21 @@ from typing import BinaryIO
 import numpy as np
 
 from tinytrain.base.errors import InputError, one_line
-from tinytrain.base.files import at_once
+from tinytrain.base.files import open_without_waiting
 from tinytrain.episode import imagefile
 from tinytrain.episode.image_size import Size, sides
 from tinytrain.episode.imagefile import png
 from tinytrain.episode.imagefile.stored import PIXEL_BYTES, eight_bits, refuse_more
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".bmp")
-# Bytes that a decoded pixel takes until it is part of the square, by Pillow's mode. Those not named are RGB.
+# Bytes per decoded pixel until it is part of the square, by Pillow's mode. COST is that of other modes (RGB).
 COSTS = {"1": 2, "L": 1, "P": 5, "RGBA": 8, "LA": 12, "PA": 12, "I": 13, "I;16": 8}
 COST, TRANSPARENCY_COST = 4, 8
-STRIP = 2**20  # pixels of 16-bit grey, made 8 bits at once
-# What opening says of a name without a file: nothing there, a folder, a link to itself, a socket.
+STRIP = 2**20  # pixels of 16-bit grey that are converted to 8 bits at once
+# Errors of opening a name without a file: nothing there, a folder, a link to itself, a socket.
 NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO)
 
-# EXIF orientation -> name in PIL.Image.Transpose that undoes it.
+# EXIF orientation -> name of the inverse in PIL.Image.Transpose.
 UPRIGHT = {
     2: "FLIP_LEFT_RIGHT",
     3: "ROTATE_180",
@@ -51,9 +51,9 @@ def load_image(
 ) -> np.ndarray:
     """The image in a file, or in the bytes of one, as uint8 (size, size, 3), or (*size, 3) for a pair.
 
-    `name` stands for the image in messages; a path names itself. `box` (left, top, right, bottom) in stored
-    pixels is what counts as the image; what reaches past the edges is ignored. Raises InputError with
-    code ``picture-missing``, ``picture-broken`` or ``picture-too-large``.
+    `name` names the image in messages; the default is the path. `box` (left, top, right, bottom), in stored
+    pixels, selects a part of the image; parts of the box outside the image are ignored. Raises InputError
+    ``picture-missing``, ``picture-broken`` or ``picture-too-large``.
 
     Whatever the file holds, this takes at most 256 MB of memory, not counting bytes that were given as
     `source` and, of a result of more than 256 pixels a side, what the larger one takes.
@@ -87,10 +87,10 @@ def grey(image: np.ndarray) -> np.ndarray:
 
 
 def check_image(path: str | os.PathLike) -> None:
-    """Find out cheaply whether a file will decode, mostly without decoding it.
+    """Check cheaply whether a file can be decoded, mostly without decoding it.
 
-    Raises InputError as `load_image` does. A damaged file that still looks whole passes here
-    and fails in `load_image`.
+    Raises InputError like `load_image`. A damaged file that looks intact passes here and fails in
+    `load_image`.
     """
     with _named_errors(path, None), _opened(path) as (image, stored, file):
         image.draft(None, (1, 1))
@@ -105,26 +105,26 @@ def check_image(path: str | os.PathLike) -> None:
 
 @contextmanager
 def _named_errors(source, name):
-    """Turn whatever a decoder throws at broken bytes into an InputError that names the image."""
+    """Turn every error of a decoder into an InputError that names the image."""
     name = name or (f"image of {len(source)} bytes" if isinstance(source, bytes) else os.fspath(source))
     try:
         with warnings.catch_warnings():
-            # Decoders warn about oddities that do not matter here and would break up the output.
+            # Decoders warn about oddities that do not matter here; the warnings would clutter the output.
             warnings.simplefilter("ignore")
             yield
     except MemoryError:
-        raise  # it says nothing of the image
+        raise  # not a problem of the image
     except InputError as error:
         raise InputError(error.code, f"{name!r} {str(error).removeprefix(error.code + ': ')}") from None
     except Exception as error:
-        # Not a list of classes: on hostile bytes Pillow raises anything from SyntaxError to IndexError.
+        # No list of classes: for hostile bytes Pillow raises anything from SyntaxError to IndexError.
         raise InputError("picture-broken", f"{name!r} {_reason(error)}; replace or remove it") from error
 
 
 def _reason(error: Exception) -> str:
     from PIL import UnidentifiedImageError
 
-    if isinstance(error, UnidentifiedImageError):  # its own text holds a memory address
+    if isinstance(error, UnidentifiedImageError):  # its text contains a memory address
         return "cannot be decoded (its header is damaged)"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read ({error.strerror})"
@@ -133,7 +133,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _opened(source):
-    """The image with its header read and judged and nothing decoded yet, what was read, and the file."""
+    """(image, stored header, file): the header is read and checked, nothing is decoded yet."""
     from PIL import Image
 
     with io.BytesIO(source) if isinstance(source, bytes) else _regular_file(source) as file:
@@ -144,11 +144,11 @@ def _opened(source):
 
 
 def _regular_file(path) -> BinaryIO:
-    """The file at `path`, open; a pipe there is not waited for. Raises InputError ``picture-missing``."""
-    missing = InputError("picture-missing", "is no file; check the path")
+    """The open file at `path`; never waits for a pipe. Raises InputError ``picture-missing``."""
+    missing = InputError("picture-missing", "is not a file; check the path")
     try:
-        file = open(path, "rb", opener=at_once)  # noqa: SIM115 - closed by the caller
-    except ValueError:  # no path at all
+        file = open(path, "rb", opener=open_without_waiting)  # noqa: SIM115 - closed by the caller
+    except ValueError:  # not a path
         raise missing from None
     except OSError as error:
         if error.errno in NO_FILE:
@@ -161,15 +161,15 @@ def _regular_file(path) -> BinaryIO:
 
 
 def _decode(image, stored, copies: int) -> None:
-    """Decode an image of which `copies` will be held, if that is cheap enough."""
+    """Decode an image of which `copies` will be in memory, if that is cheap enough."""
     _refuse_costly(image, stored, copies)
-    # What follows the pixels of a PNG would be read, unpacked and held.
+    # Otherwise Pillow would read, unpack and keep the chunks after the pixels of a PNG.
     image.load_end = lambda: None
     image.load()
 
 
 def _refuse_costly(image, stored, copies: int) -> None:
-    """Raises InputError ``picture-too-large`` if the pixels of an image would take more than their share."""
+    """Raises InputError ``picture-too-large`` if the pixels would take more than PIXEL_BYTES."""
     cost = COSTS.get(image.mode, COST) + TRANSPARENCY_COST * ("transparency" in image.info)
     pixels = stored.width * stored.height
     nbytes = stored.held + (cost + COST * (copies - 1)) * image.width * image.height
@@ -178,14 +178,14 @@ def _refuse_costly(image, stored, copies: int) -> None:
 
 
 def _ends_as_jpeg(file: BinaryIO) -> bool:
-    """Whether a JPEG's end marker stands at the end of the file, as it does unless it was cut."""
+    """Whether the file ends with a JPEG's end marker; a truncated file does not."""
     length = file.seek(0, os.SEEK_END)
     file.seek(max(0, length - 64))
     return file.read().rstrip(b"\0\r\n ").endswith(b"\xff\xd9")
 
 
 def _bilinear_mode(image):
-    """The image in a mode of 8 bits per channel whose values may be averaged."""
+    """The image in a mode with 8 bits per channel whose values can be averaged."""
     from PIL import Image
 
     if image.mode == "I" or image.mode.startswith("I;16"):  # 16-bit grey, 0..65535
@@ -203,7 +203,7 @@ def _bilinear_mode(image):
 
 
 def _cut(image, box):
-    """The part of the image inside `box`, or all of it without one."""
+    """The part of the image inside `box`; all of it without a box."""
     if box is None:
         return image
     left, top = max(box[0], 0), max(box[1], 0)
@@ -225,7 +225,7 @@ def _centre(image, width: int, height: int):
 
 
 def _on_white(image):
-    """RGB; transparent parts become white, as paper behind a cut-out."""
+    """The image as RGB; transparent parts become white."""
     from PIL import Image
 
     if image.mode != "RGBA":

@@ -1,7 +1,7 @@
-"""An episode: labelled support images to adapt to, query images to judge by.
+"""An episode: labelled support images to adapt to, and query images for evaluation.
 
-Images are handed over one at a time and are not kept here unless they are `held`: the source behind
-`read` decides whether they lie in memory, in a pack or in files on disk.
+Images are read one at a time and are kept here only after `held`. The source behind `read` keeps them in
+memory, in a pack or in files.
 """
 
 import hashlib
@@ -71,10 +71,10 @@ class Images:
 class Episode:
     """Support and query images of the same classes. `query` may be empty; classes may be unbalanced.
 
-    `may_flip` says that mirroring an image cannot change its class. `source` names where
-    the images came from, `generated` says that this project drew them. Raises InputError for fewer
-    than two classes or more than `MAX_CLASSES`, names that `wrong_class_names` refuses, names of
-    images that are no text, a class without support images or a label that is no class.
+    `may_flip`: mirroring an image does not change its class. `source` names the origin of the images;
+    `generated`: this project drew them. Raises InputError for fewer than two classes or more than
+    `MAX_CLASSES`, class names that `wrong_class_names` refuses, image names that are not text, a class
+    without support images, or a label without a class.
     """
 
     support: Images
@@ -91,15 +91,15 @@ class Episode:
         if self.n_way > MAX_CLASSES:
             raise InputError("too-many-classes", f"{self.n_way} classes given; give at most {MAX_CLASSES}")
         if wrong := wrong_class_names(self.class_names):
-            raise InputError("class-names", f"{wrong}; give every class a name of its own")
-        # A delta keeps the names twice, in a header of 1 MB.
+            raise InputError("class-names", f"{wrong}; give every class its own name")
+        # A delta stores the names twice in its header of at most 1 MB.
         if len(json.dumps(self.class_names)) > MAX_NAMES:
             raise InputError(
                 "class-names", f"{self.n_way} class names take more than {MAX_NAMES:,} bytes; shorten them"
             )
         for name in (self.source, *self.support.names, *self.query.names):
             if not is_text(name):
-                raise InputError("picture-names", f"the name {name!r:.60} is no text; give another")
+                raise InputError("picture-names", f"the name {name!r:.60} is not text; give another")
         for images in (self.support, self.query):
             if images.labels.dtype.kind not in "iu":
                 raise InputError("bad-label", f"labels are {images.labels.dtype}; they must be whole numbers")
@@ -123,9 +123,9 @@ class Episode:
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits over the names and labels of all images, in order.
+        """16 hexadecimal digits over class names and the names and labels of all images, in order.
 
-        Two runs that print the same digest were judged on the same list of images.
+        Two runs with the same digest used the same list of images.
         """
         parts = [self.class_names]
         for images in (self.support, self.query):

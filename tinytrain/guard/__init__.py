@@ -1,1 +1,1 @@
-"""Keep an adaptation, or go back."""
+"""Decide whether an adaptation is kept."""

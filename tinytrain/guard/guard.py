@@ -1,9 +1,8 @@
-"""Whether an adaptation is kept, judged by the support images alone. Sees no query and trains nothing.
+"""Decides whether an adaptation is kept, using only the support images. Sees no query, trains nothing.
 
-The tests, in the order of their reasons: every value finite; a loss that did not rise; labels that fit the
-images; leave-one-out accuracy that did not fall. The last alone would be a poor judge: training has seen
-the images and learns even wrong labels by heart. Hence labels are judged before training, where an image
-that is left out is one that nothing has seen.
+The tests in order: all values are finite; the loss did not rise; the labels fit the images; leave-one-out
+accuracy did not fall. The last test alone would not be enough, because training has seen the images and
+memorises even wrong labels. So labels are tested before training, where a held-out image is really unseen.
 """
 
 import math
@@ -14,21 +13,21 @@ import numpy as np
 from tinytrain.base.units import finite_or_none
 from tinytrain.guard.suspects import Suspect, chance, find_suspects, margins
 
-WORST_SHARE = 0.1  # of the support images: those that fit their class worst
-# Labels are believed where the mean margin of these is above LEAST_FIT, in units of the similarity that
-# images have by chance and less half of the median margin where that is positive: where most images are
-# told apart well, a few that contradict weigh more.
+WORST_SHARE = 0.1  # fraction of the support images: those that fit their class worst
+# Labels are accepted if the mean margin of these images is above LEAST_FIT, in units of the chance similarity
+# of images. Half of the median margin, if positive, is subtracted first: if most images are told apart well,
+# a few contradicting ones weigh more.
 LEAST_FIT, MEDIAN_SHARE = -2.8, 0.5
-LAST_SHARE = 0.25  # of the steps: their mean loss is the one at the end of training
+LAST_SHARE = 0.25  # fraction of the steps whose mean loss is the final loss
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an adaptation leaves behind for the guard.
+    """Measurements of an adaptation for the guard.
 
-    `losses` of the steps that were run, out of `steps`; `finite`: whether every number of the result is;
-    `before` and `after` (n, leftout.COLUMNS) are what `leftout.measure` found, in the arena; `after` is None
-    if training broke off. `macs` is what measuring cost.
+    `losses` of the steps that were run, out of `steps`. `finite`: whether all values of the result are.
+    `before` and `after` (n, leave_one_out.COLUMNS), in the arena, are the results of `leave_one_out.measure`;
+    `after` is None if training was aborted. `macs` is the cost of measuring.
     """
 
     losses: list[float]
@@ -41,7 +40,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an adaptation is not kept: a short stable `code`, and a sentence."""
+    """A reason against an adaptation: a short stable `code` and a sentence."""
 
     code: str
     text: str
@@ -49,7 +48,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`accepted`: the adapted network is the result. `forced`: although there are `reasons` against it."""
+    """`accepted`: the adapted network is the result. `forced`: it is accepted in spite of `reasons`."""
 
     accepted: bool
     forced: bool
@@ -72,7 +71,7 @@ class Verdict:
 def judge(evidence: Evidence, images, class_names: tuple[str, ...], force: bool = False) -> Verdict:
     """The verdict on an adaptation to the labelled support `images`.
 
-    `force` keeps what only accuracy speaks against; a result with NaN or infinity is never kept.
+    `force` accepts it in spite of reasons; but a result with NaN or infinity is never accepted.
     """
     trained = bool(evidence.losses)
     measures = {
@@ -97,7 +96,7 @@ def final_loss(losses: list[float]) -> float:
 
 
 def label_fit(rows: np.ndarray) -> float | None:
-    """How well the labels fit that fit worst; None where no image can be left out."""
+    """How well the worst labels fit; None if no image can be left out."""
     known = np.sort(_known(rows))
     if not len(known):
         return None
@@ -106,7 +105,7 @@ def label_fit(rows: np.ndarray) -> float | None:
 
 
 def left_out_accuracy(rows: np.ndarray) -> float | None:
-    """Share of the images that are closest to their own class; None where no image can be left out."""
+    """Fraction of the images that are closest to their own class; None if no image can be left out."""
     known = _known(rows)
     return float((known > 0).mean()) if len(known) else None
 
@@ -135,8 +134,8 @@ def _labels(measures: dict) -> list[Reason]:
     fit = measures["label_fit"]
     if fit is None or fit >= LEAST_FIT:
         return []
-    text = f"{WORST_SHARE:.0%} of the images look too much like another class than the one they were given"
-    return [Reason("labels", f"{text}: label fit {fit:.2f}, the least that is believed is {LEAST_FIT}")]
+    text = f"{WORST_SHARE:.0%} of the images look too much like a class other than their own"
+    return [Reason("labels", f"{text}: label fit {fit:.2f}, the limit is {LEAST_FIT}")]
 
 
 def _left_out(measures: dict) -> list[Reason]:

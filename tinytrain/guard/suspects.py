@@ -1,4 +1,4 @@
-"""Support images that look mislabelled or off-topic, from what `leftout.measure` found before training."""
+"""Support images that look mislabelled or off-topic in `leave_one_out.measure` before training."""
 
 from dataclasses import asdict, dataclass
 
@@ -6,16 +6,16 @@ import numpy as np
 
 from tinytrain.heads.leave_one_out import CHANCE, LIKE, NEAR, OTHER, OWN
 
-# In units of the similarity that images have by chance:
-MARGIN = 0.9  # closer to another class than to its own by this much: perhaps mislabelled
-GAP = 1.2  # further from its class than the middle image of the class by this much: perhaps off-topic
+# Limits in units of the chance similarity of images:
+MARGIN = 0.9  # an image that is closer to another class than to its own by this much may be mislabelled
+GAP = 1.2  # an image that is further from its class than the median by this much may be off-topic
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """One support image: which, the class it was given, the class it looks like, and why.
+    """One suspect support image: its index and name, its given class, and the class it looks like.
 
-    `reason` is "mislabelled" or "off-topic"; `score` is 1 where an image just became suspect.
+    `reason` is "mislabelled" or "off-topic"; `score` is above 1, the limit for suspects.
     """
 
     index: int
@@ -30,20 +30,20 @@ class Suspect:
 
 
 def margins(rows: np.ndarray) -> np.ndarray:
-    """How much closer each image is to its class than to any other, (n,); nan where it is the only one."""
+    """(n,): how much closer each image is to its class than to any other; NaN if it is the only one of it."""
     return rows[:, OWN] - rows[:, OTHER]
 
 
 def chance(rows: np.ndarray) -> float:
-    """Root mean square similarity of two images: a scale on which margins mean the same everywhere."""
+    """Root mean square similarity of two images: the unit that makes margins comparable between tasks."""
     known = rows[:, CHANCE][~np.isnan(rows[:, CHANCE])]
     return float(np.sqrt(max(known.mean(), 1e-6))) if len(known) else 1.0
 
 
 def find_suspects(rows: np.ndarray, images, class_names: tuple[str, ...]) -> tuple[Suspect, ...]:
-    """Suspects by falling score. `rows` (n, leftout.COLUMNS) belong to the labelled `images`.
+    """Suspects by falling score. `rows` (n, leave_one_out.COLUMNS) belong to the labelled `images`.
 
-    An image that is the only one of its class cannot be judged and never becomes a suspect.
+    The only image of a class cannot be judged and is never a suspect.
     """
     labels, unit = images.labels, chance(rows)
     gaps = np.full(len(labels), np.nan)

@@ -1,7 +1,7 @@
-"""Kernels by name. `load` hands out the compiled ones, or their numpy twins where numba cannot work.
+"""Kernels by name. `load` returns the compiled kernels, or the numpy reference if numba does not work.
 
-Conventions: outputs first, then inputs, then scalars; float32 and C-contiguous; a kernel
-allocates nothing, raises nothing and keeps nothing.
+Conventions: outputs first, then inputs, then scalars; float32 and C-contiguous; a kernel does not
+allocate, does not raise and has no state.
 """
 
 import sys
@@ -56,21 +56,22 @@ NAMES = (
 
 
 class Kernels(SimpleNamespace):
-    """All kernels as attributes; `taken` is their backend, and `twins` names those that gave way to numpy."""
+    """All kernels as attributes; `chosen` is their backend, `replaced` names those that numpy replaced."""
 
     @property
     def backend(self) -> str:
-        """What has run: the backend that was taken, and what numpy did in its place."""
-        return f"{self.taken} except {', '.join(sorted(self.twins))} (numpy)" if self.twins else self.taken
+        """The backend that has run, with the kernels that numpy replaced."""
+        names = ", ".join(sorted(self.replaced))
+        return f"{self.chosen} except {names} (numpy)" if names else self.chosen
 
 
 def load(backend: str = "auto") -> Kernels:
-    """All kernels as attributes. `backend` is "numba", "numpy", or "auto": numba where it works.
+    """All kernels as attributes. `backend` is "numba", "numpy", or "auto": numba if it works.
 
-    Their own `backend` is the one that was taken; "portable" for numba's with the same bits on every
-    processor, which ``TINYTRAIN_PORTABLE=1`` asks for. "auto" raises nothing: it says in one line why numba
-    was not taken, and goes over to the twin of any kernel that cannot be compiled.
-    "numba" raises what numba raises. Raises UsageError for any other.
+    "auto" does not raise: if numba does not work it logs one line and uses numpy, and it replaces a kernel
+    that cannot be compiled by its numpy reference. "numba" raises the errors of numba. The attribute
+    `backend` of the result names the choice; with ``TINYTRAIN_PORTABLE=1``, "portable" stands for numba
+    kernels that give the same bits on every processor. Raises UsageError for another `backend`.
     """
     if backend not in BACKENDS:
         raise UsageError("unknown-backend", f"no backend {backend!r}; known: {', '.join(BACKENDS)}")
@@ -87,7 +88,7 @@ def load(backend: str = "auto") -> Kernels:
 
 
 def keep() -> None:
-    """List the kernels that were compiled since, so that the next process may use them."""
+    """Add newly compiled kernels to the cache's manifest, so that the next process can use them."""
     jit = sys.modules.get("tinytrain.kernels.jit")
     if jit:
         jit.KEEPER.keep()
@@ -110,11 +111,13 @@ def _compiled_modules() -> tuple:
 
 def _namespace(modules, backend):
     found = {name: getattr(m, name) for m in modules for name in NAMES if hasattr(m, name)}
-    return Kernels(taken=backend, twins=set(), **found)
+    return Kernels(chosen=backend, replaced=set(), **found)
 
 
 def _guarded(table, reference):
-    """`table` with twins at hand. Raises StorageError where every run would have to compile anew."""
+    """`table`, whose kernels fall back to `reference`. Raises StorageError without a cache folder, because
+    every run would have to compile all kernels.
+    """
     from tinytrain.base.errors import StorageError
     from tinytrain.kernels.fallback import guarded
     from tinytrain.kernels.jit import CACHE
@@ -123,7 +126,7 @@ def _guarded(table, reference):
         raise StorageError(*CACHE.warning.split(": ", 1))
     for name, kernel in vars(table).items():
         if hasattr(kernel, "signatures"):
-            setattr(table, name, guarded(name, kernel, getattr(reference, name), table.twins))
+            setattr(table, name, guarded(name, kernel, getattr(reference, name), table.replaced))
     return table
 
 

@@ -1,6 +1,6 @@
-"""The BLAS that numpy brings: which it is, and one thread of it while the engine runs.
+"""The BLAS of numpy: its description, and a limit of one thread while workers run.
 
-Lanes are the parallelism, and threads of BLAS must not compete with them.
+Workers are the parallelism; threads of BLAS must not compete with them.
 """
 
 import os
@@ -11,9 +11,9 @@ import threadpoolctl
 
 
 class _Users:
-    """Who needs BLAS on one thread: the first one sets that, the last one restores what was set before.
+    """Users of BLAS on one thread. The first one sets the limit, the last one restores the former value.
 
-    The number is one for the whole process, so users in other threads are counted together.
+    The limit holds for the whole process, so users in all threads are counted together.
     """
 
     def __init__(self):
@@ -40,7 +40,7 @@ class _Users:
             _take_control()
 
     def _forked(self) -> None:
-        """Of all threads, a child process has the one that forked it."""
+        """Remove the users of threads that the child process does not have: all but the forking one."""
         mine = threading.get_ident()
         try:
             for user in [user for user, thread in self._threads.items() if thread != mine]:
@@ -54,9 +54,9 @@ _USERS = _Users()
 
 @contextmanager
 def one_thread():
-    """BLAS runs on one thread inside the block, also inside overlapping ones of other threads.
+    """BLAS runs on one thread inside the block; blocks of several threads may overlap.
 
-    What was set before is restored when the last of them ends.
+    The former number of threads is restored when the last block ends.
     """
     user = object()
     try:
@@ -67,15 +67,15 @@ def one_thread():
 
 
 def _take_control() -> None:
-    """From 3.8 on, threadpoolctl obeys the thread that set a number first, and ignores any other silently."""
+    """From 3.8 on, threadpoolctl obeys only the thread that set a limit first; reset that."""
     clear = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
     if clear:
         clear(force=True)
 
 
 def library() -> dict | None:
-    """What threadpoolctl knows of it, None without one. OpenBLAS names the processor of its kernels there."""
-    import numpy  # noqa: F401 - brings its BLAS along
+    """The entry of threadpoolctl for BLAS, or None. OpenBLAS names the processor of its kernels there."""
+    import numpy  # noqa: F401 - loads its BLAS
 
     rows = threadpoolctl.threadpool_info()
     return next((row for row in rows if row.get("user_api") == "blas"), None)

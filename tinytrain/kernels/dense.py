@@ -1,7 +1,7 @@
-"""Matrix products and what surrounds them: unfolding an image, bias, ReLU6 and its mask, columns.
+"""Matrix products and their surroundings: unfolding an image, bias, ReLU6 and its mask, columns.
 
-Matrices are (rows, channels); a row is one position of one image. Products go to the BLAS
-that numpy carries, written into the caller's memory, unless they shall be portable.
+Matrices are (rows, channels); a row is one position of one image. Products use the BLAS of numpy and
+write into the caller's memory; portable kernels do not use BLAS.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ ZERO, ONE, SIX = np.float32(0), np.float32(1), np.float32(6)
 
 
 def blas_matmul(y, x, w):
-    """y (m, n) = x (m, k) @ w (k, n), any of them transposed, or columns of a wider one."""
+    """y (m, n) = x (m, k) @ w (k, n); each may be transposed or be columns of a wider matrix."""
     np.matmul(x, w, y)
 
 
@@ -23,7 +23,7 @@ blas_matmul.direct = product
 
 @kernel
 def ordered_matmul(y, x, w):
-    """y (m, n) = x (m, k) @ w (k, n), summed from k = 0 on, where BLAS chooses an order by processor."""
+    """y (m, n) = x (m, k) @ w (k, n), summed in the order of k; BLAS chooses an order by processor."""
     for i in range(y.shape[0]):
         row = y[i]
         for j in range(row.shape[0]):
@@ -95,9 +95,9 @@ def add_bias_residual(y, b, skip):
 
 @kernel
 def pack_mask(bits, y):
-    """bits (ceil(m / 8),) uint8: bit k of byte i says that 0 < y[k * len(bits) + i] < 6, for y (m,).
+    """bits (ceil(m / 8),) uint8: bit k of byte i is 1 if 0 < y[k * len(bits) + i] < 6, for y (m,).
 
-    Neighbours lie in neighbouring bytes, not in one byte, so that the loops vectorise.
+    Neighbours go to neighbouring bytes, so that the loops vectorise.
     """
     size = bits.shape[0]
     for i in range(size):
@@ -111,7 +111,7 @@ def pack_mask(bits, y):
 
 @kernel
 def apply_mask(g, bits):
-    """g (m,) is set to 0 where the bit of `pack_mask` is 0."""
+    """Set g (m,) to 0 at the positions whose bit of `pack_mask` is 0."""
     size = bits.shape[0]
     for k in range(8):
         part = g[k * size : min((k + 1) * size, g.shape[0])]
@@ -156,7 +156,7 @@ def scatter_block(y, rows, columns, x):
 
 @kernel
 def add_column_sums(total, x):
-    """total (n,) += sum of x (m, n) over its rows: of four at a time, so that totals are met less often."""
+    """total (n,) += sum of x (m, n) over its rows, four rows at a time to load `total` less often."""
     fours = x.shape[0] // 4 * 4
     for i in range(0, fours, 4):
         r0, r1, r2, r3 = x[i], x[i + 1], x[i + 2], x[i + 3]
@@ -171,7 +171,7 @@ def add_column_sums(total, x):
 @kernel
 def pool(y, x):
     """y (n, channels) = mean of x (n, positions, channels) over positions."""
-    share = ONE / np.float32(x.shape[1])
+    inverse = ONE / np.float32(x.shape[1])
     for n in range(x.shape[0]):
         out = y[n]
         for c in range(out.shape[0]):
@@ -181,19 +181,19 @@ def pool(y, x):
             for c in range(out.shape[0]):
                 out[c] += row[c]
         for c in range(out.shape[0]):
-            out[c] *= share
+            out[c] *= inverse
 
 
 @kernel
 def pool_grad(gx, g):
     """gx (n, positions, channels) = g (n, channels) / positions."""
-    share = ONE / np.float32(gx.shape[1])
+    inverse = ONE / np.float32(gx.shape[1])
     for n in range(gx.shape[0]):
         row = g[n]
         for i in range(gx.shape[1]):
             out = gx[n, i]
             for c in range(row.shape[0]):
-                out[c] = row[c] * share
+                out[c] = row[c] * inverse
 
 
 @kernel
@@ -201,7 +201,7 @@ def add_fisher(total, dots, a, g):
     """total (channels,) += 0.5 * (sum over positions of a * g)^2 for one image; a, g (positions, channels).
 
     Fisher information per channel, TinyTrain: ``Delta_o = 1/(2N) sum_n (sum_d a_nd g_nd)^2``;
-    the division by N is left to the caller. `dots` (channels,) is overwritten.
+    the caller divides by N. `dots` (channels,) is overwritten.
     """
     for c in range(dots.shape[0]):
         dots[c] = ZERO

@@ -1,18 +1,18 @@
 """Depthwise convolution: forward and gradient of the input.
 
 x is (n, height, width, channels), w is (kernel * kernel, channels), padding is (kernel - 1) // 2
-left and right; `top` is the padding above the first row of x, so that a band of rows of a
-larger image can be computed by itself.
+left and right. `top` is the padding above the first row of x, so that a row tile of a larger image can be
+computed alone.
 
-A row of outputs is computed in strips of eight or four pixels (`strips`); where it is shorter than that, has
-too few channels for one or meets another filter, pixel by pixel. Every pixel adds up its taps row by row,
-left to right, and the bias last, whichever way computes it: an image gives the same bits alone, in a batch
-and in bands.
+A row of outputs is computed in register tiles of eight or four pixels (`register_tile`). If it is too short,
+has too few channels or has another filter, it is computed pixel by pixel. Both ways add the taps of a pixel
+row by row, left to right, and the bias last. So an image gives the same bits alone, in a batch and in row
+tiles.
 
-Inside, arrays are flat and offsets unsigned: a signed one makes numba test each index for
-wrap-around; a negative step wraps as it should. `arrays` are (y, b, x, w), `steps` the distances (from tap
-to tap in x, from row to row in x, the same two in w), `taps` (rows, columns) of the filter that are
-met, `bounds` the lowest and highest result.
+The helpers use flat arrays and unsigned offsets, because numba tests every signed index for wrap-around;
+a negative step wraps as it should. `arrays` are (y, b, x, w). `steps` are distances: from tap to tap and
+from row to row in x, then the same two in w. `taps` (rows, columns) are the filter taps inside the image.
+`bounds` are the lowest and highest result.
 """
 
 import numpy as np
@@ -20,13 +20,14 @@ from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
-from tinytrain.kernels.depthwise_rows import FILTERS, key_of, lanes, strips
+from tinytrain.kernels.depthwise_rows import FILTERS, key_of, register_tile, tile_channels
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import copied, inlined, kernel, ordered
 
 ZERO, SIX, INFINITY = np.float32(0), np.float32(6), np.float32(np.inf)
 NONE, LANES, SUMS = np.uint64(0), np.uint64(16), np.uint64(64)
-EIGHT, FOUR = np.uint64(lanes(8)), np.uint64(lanes(4))  # channels of a strip of so many pixels
+# Channels of a register tile of 8 and of 4 pixels.
+EIGHT, FOUR = np.uint64(tile_channels(8)), np.uint64(tile_channels(4))
 KEYS = tuple(key_of(taps, stride) for taps, stride in FILTERS)
 
 
@@ -34,8 +35,8 @@ KEYS = tuple(key_of(taps, stride) for taps, stride in FILTERS)
 def place_of_sums(context):
     """Pointer to 64 floats on the stack of the calling kernel.
 
-    LLVM knows that nothing else points there, so sums kept in this place need no overlap tests and
-    live in registers while a loop runs.
+    LLVM knows that nothing else points there. So sums in this place need no overlap tests and stay in
+    registers during a loop.
     """
 
     def emit(context, builder, signature, args):
@@ -47,20 +48,20 @@ def place_of_sums(context):
     return types.CPointer(types.float32)(), emit
 
 
-_eight, _four = strips(8), strips(4)
+_eight, _four = register_tile(8), register_tile(4)
 _key_of = inlined(key_of)
 
 
 @ordered
 def _row(arrays, y, y_step, count, x, column, width, stride, w, steps, taps, channels, bounds):
-    """`count` pixels in strips: at least 4 of FOUR channels or 8 of EIGHT.
+    """`count` pixels in register tiles: at least 4 pixels of FOUR channels, or 8 of EIGHT.
 
-    The first one's first tap is in `column` of `width`, at offset x.
+    The first tap of the first pixel is in `column` of `width`, at offset x.
     """
     x_tap, x_row, w_tap, w_row = steps
     all_steps = y_step, x_tap, x_row, w_tap, w_row
     key, c1 = _key_of(taps[1], stride), np.int64(channels)
-    eights = 0  # pixels in strips of eight
+    eights = 0  # pixels in tiles of eight
     if count >= 8:
         eights = count if channels < FOUR else min((count + 3) // 8 * 8, count)
         _eight(arrays, (y, x, w), all_steps, (eights, c1, column, width), taps[0], key, bounds)
@@ -129,7 +130,7 @@ def _narrow_pixel(arrays, y, x, w, steps, taps, channels, bounds):
 
 @inlined
 def _pixels(arrays, y, y_step, count, x, column, width, stride, w, steps, taps, channels, bounds):
-    """As `_row`, pixel by pixel: any number of any channels."""
+    """Like `_row`, but pixel by pixel, for any number of pixels and channels."""
     x_tap, _, w_tap, _ = steps
     for k in range(count):
         q = column + k * stride
@@ -144,8 +145,8 @@ def _pixels(arrays, y, y_step, count, x, column, width, stride, w, steps, taps, 
 
 
 @inlined
-def _in_strips(count, width, stride, before, taps, channels):
-    """Whether `_row` takes rows of `count` pixels that meet `before` columns to the left of x."""
+def _fits_tiles(count, width, stride, before, taps, channels):
+    """Whether `_row` can compute rows of `count` pixels whose taps begin `before` columns left of x."""
     beyond = (count - 1) * stride - before + taps - width
     enough = (count >= 8 and channels >= EIGHT) or (count >= 4 and channels >= FOUR)
     return enough and max(before, beyond) <= taps // 2 and _key_of(taps, stride) in KEYS
@@ -155,20 +156,20 @@ def _in_strips(count, width, stride, before, taps, channels):
 def _plane(arrays, y, y_steps, y_shape, x, x_shape, stride, pads, w, w_steps, taps, channels, bounds):
     """One image: `y_shape` pixels from offset y on, `y_steps` apart, from x of `x_shape` at offset x.
 
-    `pads` above and left of x; `w_steps` from row to row and tap to tap.
+    `pads` are the paddings above and left of x, `w_steps` the distances from row to row and tap to tap.
     """
     (down, across), (y_row, y_step), (height, width) = y_shape, y_steps, x_shape
     (above, before), (w_row, w_tap) = pads, w_steps
     x_row = np.uint64(width) * channels
     steps = channels, x_row, w_tap, w_row
-    by_strips = _in_strips(across, width, stride, before, taps[1], channels)
+    tiled = _fits_tiles(across, width, stride, before, taps[1], channels)
     for i in range(down):
         r = i * stride - above
         skipped = max(0, -r)
         met = max(0, min(taps[0], height - r) - skipped), taps[1]
         x0 = x + np.uint64(r + skipped) * x_row - np.uint64(before) * channels
         y0, w0 = y + np.uint64(i) * y_row, w + np.uint64(skipped) * w_row
-        if by_strips:
+        if tiled:
             _row(arrays, y0, y_step, across, x0, -before, width, stride, w0, steps, met, channels, bounds)
         else:
             _pixels(arrays, y0, y_step, across, x0, -before, width, stride, w0, steps, met, channels, bounds)
@@ -193,10 +194,10 @@ def depthwise_forward(y, x, w, b, size, stride, top, relu6):
 
 @inlined
 def _phase(first, size, stride):
-    """Which taps the input positions first, first + stride, ... meet: (how many, padding, highest tap).
+    """The taps that read the input positions first, first + stride, ...: (count, padding, highest tap).
 
-    Along one axis, position first + k * stride meets tap t through output k - padding + u, where
-    t = highest - u * stride: a convolution of stride 1 with every stride-th tap in reverse order.
+    Along one axis, output k - padding + u reads position first + k * stride by tap highest - u * stride.
+    That is a convolution of stride 1 with every stride-th tap in reverse order.
     """
     pad = (size - 1) // 2
     lowest = (first + pad) % stride
@@ -208,7 +209,7 @@ def _phase(first, size, stride):
 def depthwise_grad_input(gx, zeros, g, w, size, stride):
     """gx (n, height, width, channels): gradient of the input from g (n, out height, out width, channels).
 
-    `zeros` (channels,) is the bias and is filled here.
+    `zeros` (channels,) is filled with 0 and used as the bias.
     """
     n, height, width, channels = g.shape
     down, across = gx.shape[1], gx.shape[2]
@@ -218,7 +219,7 @@ def depthwise_grad_input(gx, zeros, g, w, size, stride):
     arrays = gx.reshape(-1), zeros, g.reshape(-1), w.reshape(-1)
     step, back = np.uint64(stride) * c1, np.uint64(-stride) * c1
     gx_steps, w_steps = (np.uint64(across) * step, step), (np.uint64(size) * back, back)
-    one = min(stride, 1)  # not a literal: numba would compile `_row` and others once more for it
+    one = min(stride, 1)  # not a literal, because numba would compile `_row` and others again for it
     for k in range(n):
         g0 = np.uint64(k * height * width) * c1
         for i in range(min(stride, down)):

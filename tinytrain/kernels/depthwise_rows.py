@@ -1,8 +1,9 @@
-"""Rows of a depthwise convolution with the sums of many pixels in registers, as LLVM instructions.
+"""Rows of a depthwise convolution in register tiles, written as LLVM instructions.
 
-Eight vectors are summed up at the same time, because a processor can begin eight products before the first
-one is done, and each input is loaded once for all pixels that meet it. That takes code of its own for every
-filter. Loops compiled by numba do not get there: LLVM unrolls short ones before it looks for vectors in them.
+A register tile keeps the sums of several pixels and channels in eight vector registers: a processor can start
+eight products before the first one is done. Each input is loaded once for all pixels that use it. This takes
+separate code for every filter. Loops compiled by numba do not reach this, because LLVM unrolls short loops
+before it vectorises them.
 """
 
 import platform
@@ -15,18 +16,18 @@ from numba.extending import intrinsic
 
 from tinytrain.kernels.fused import emit_fused
 
-# (taps, stride) along a row that there is code for: filters of 3, 5 and 7 taps, and the parts of them that
-# are met by every second position, which gradients are made of.
+# (taps, stride) along a row with code: filters of 3, 5 and 7 taps, and every second tap of them, which the
+# gradients of stride 2 need.
 FILTERS = ((1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2), (5, 2), (7, 2))
-REGISTERS = 8  # of sums
+REGISTERS = 8  # for sums
 
 INDEX, FLOAT = ir.IntType(64), ir.FloatType()
 
 
 def _register() -> int:
-    """Floats in a vector register of this processor. A wrong number costs time and changes no bit.
+    """Floats in a vector register of this processor. A wrong number costs time but changes no bit.
 
-    Where numba is told to compile for an older processor, it is that of this one all the same.
+    It is the number of this processor even if numba compiles for an older one.
     """
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return 4
@@ -36,33 +37,36 @@ def _register() -> int:
 REGISTER = _register()
 
 
-def lanes(pixels: int) -> int:
-    """Channels of a strip of so many pixels."""
+def tile_channels(pixels: int) -> int:
+    """Channels of a register tile of `pixels` pixels."""
     return REGISTER * REGISTERS // pixels
 
 
 def key_of(taps: int, stride: int) -> int:
-    """The number by which compiled code knows a filter: its own for all strides below 65,536."""
+    """The number of a filter in compiled code; unique for strides below 65,536."""
     return taps << 16 | stride
 
 
-def strips(pixels: int):
-    """Intrinsic that computes a row of outputs, `pixels` of them and ``lanes(pixels)`` channels at a time.
+def register_tile(pixels: int):
+    """Intrinsic for a row of outputs in tiles of `pixels` pixels and ``tile_channels(pixels)`` channels.
 
-    ``f(arrays, places, steps, sizes, rows, key, bounds)``. `arrays` are (y, b, x, w), flat; `places` the
-    offsets in y of the first output, in x of the input under its first tap and in w of that tap. `steps` lead
-    from output to output, in x from column to column and from row to row, and in w the same. `sizes` are how
-    many outputs and channels there are, no fewer than are computed at a time, the column of that first input
-    and the width of the image. `rows` of the filter are met; `key` is the `key_of` one of FILTERS (for any
-    other nothing is written), and half of its taps at most lie beside the image on either side. `bounds`:
-    lowest and highest result.
+    ``f(arrays, places, steps, sizes, rows, key, bounds)``:
 
-    Where the numbers do not divide, the last outputs and the last channels overlap with those before: the
-    same is written twice. All channels of a strip come first: x and y are met in the order of memory, which
-    matters once they no longer lie in the cache. Every output adds up its taps row by row, left to right, and
-    the bias last.
+    - `arrays`: (y, b, x, w), flat.
+    - `places`: offsets of the first output in y, of the input under its first tap in x, of that tap in w.
+    - `steps`: distances from output to output in y, from column to column and row to row in x and in w.
+    - `sizes`: numbers of outputs and channels (at least one tile), column of that first input, image width.
+    - `rows`: number of filter rows inside the image.
+    - `key`: `key_of` one of FILTERS; nothing is written for another. On either side at most half of the taps
+      may lie beside the image.
+    - `bounds`: lowest and highest result.
+
+    If outputs or channels do not divide into tiles, the last tile overlaps with the one before and writes the
+    same values again. A tile takes all channels before the next pixels, so that x and y are read and written
+    in the order of memory, which matters if they exceed the cache. Every output adds its taps row by row,
+    left to right, and the bias last.
     """
-    vector = ir.VectorType(FLOAT, lanes(pixels))
+    vector = ir.VectorType(FLOAT, tile_channels(pixels))
 
     def emit(context, builder, signature, arguments):
         arrays, places, steps, sizes, rows, key, bounds = (
@@ -97,7 +101,7 @@ def strips(pixels: int):
 
 
 def _one_filter(context, builder, vector, sums, starts, steps, sizes, rows, shape, bounds) -> None:
-    """The row for a filter of this `shape`, (taps, stride)."""
+    """The row for a filter of `shape` (taps, stride)."""
     (y, b, x, w), (y_step, x_tap, *_), (count, channels, column, width) = starts, steps, sizes
     with _blocks(builder, count, len(sums)) as k:
         across = builder.mul(k, INDEX(shape[1]))
@@ -114,7 +118,7 @@ def _one_filter(context, builder, vector, sums, starts, steps, sizes, rows, shap
 
 @contextmanager
 def _blocks(builder, count, size: int):
-    """Loop over the first of every `size` numbers below `count`; the last ones overlap with those before."""
+    """Loop over the starts of blocks of `size` that cover `count`; the last block may overlap."""
     more = builder.sdiv(builder.add(count, INDEX(size - 1)), INDEX(size))
     with cgutils.for_range(builder, more) as loop:
         start, last = builder.mul(loop.index, INDEX(size)), builder.sub(count, INDEX(size))
@@ -122,7 +126,7 @@ def _blocks(builder, count, size: int):
 
 
 def _add_rows(context, builder, vector, sums, starts, steps, rows, shape, inside) -> None:
-    """Add the products of all `rows` that are met to `sums`: every input times each tap that it meets."""
+    """Add the products of `rows` filter rows to `sums`: every input times each tap that reads it."""
     (x, w), (x_tap, x_row, w_tap, w_row), (taps, stride) = starts, steps, shape
     span = (len(sums) - 1) * stride + taps
     with cgutils.for_range(builder, rows) as loop:
@@ -145,11 +149,11 @@ def _add_rows(context, builder, vector, sums, starts, steps, rows, shape, inside
 
 
 def _finish(builder, vector, sums, y, y_step, bias, bounds) -> None:
-    """Write `sums` with their bias, within `bounds`."""
+    """Write `sums` plus bias, limited to `bounds`."""
     low, high = bounds
     bias = _load(builder, vector, bias)
     for p, one in enumerate(sums):
-        # As Python's max and min: of a bound and what is not a number it is the latter.
+        # Like Python's max and min with the value second: a NaN stays a NaN.
         value = builder.fadd(builder.load(one), bias)
         value = builder.select(builder.fcmp_ordered(">", low, value), low, value)
         value = builder.select(builder.fcmp_ordered("<", high, value), high, value)

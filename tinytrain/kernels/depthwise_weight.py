@@ -1,8 +1,8 @@
 """Depthwise convolution: gradient of the weight.
 
 Arrays are flat and offsets unsigned, as in `depthwise`. For one row of output gradients and one row of the
-filter, neighbouring taps meet neighbouring inputs: three of them are added up together, along all positions
-that meet all three, and what is left at both ends of the row tap by tap.
+filter, neighbouring taps read neighbouring inputs. Three taps are summed together over the positions where
+all three lie inside the image; the rest at both ends of the row is summed tap by tap.
 """
 
 import numpy as np
@@ -12,14 +12,14 @@ from tinytrain.kernels.depthwise import LANES, NONE, SUMS, ZERO, place_of_sums
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import inlined, kernel, ordered
 
-ENOUGH = 2  # pairs of positions from which on it pays to add up three taps together
+ENOUGH = 2  # pairs of positions; with fewer, summing three taps together is slower
 
 
 @ordered
 def _one_tap(arrays, gw, x, g, first, last, x_step, channels):
     """gw[c] += sum over positions k from `first` to `last` - 1 of x[k * x_step + c] * g[k * channels + c].
 
-    Several positions at a time, so that gw is loaded and stored once.
+    Up to four positions at a time, so that gw is loaded and stored less often.
     """
     gwf, xf, gf = arrays
     count, c1, far = last - first, np.uint64(channels), np.uint64(x_step)
@@ -46,10 +46,10 @@ def _one_tap(arrays, gw, x, g, first, last, x_step, channels):
 
 @ordered
 def _three_taps(arrays, gw, x, x_step, g, pairs, channels):
-    """The same for three neighbouring taps and 2 * `pairs` positions, of at least 16 channels.
+    """The same for three neighbouring taps and 2 * `pairs` positions of at least 16 channels.
 
-    Their sums stay in registers, and each g is loaded once for all three. Two positions per turn: a shorter
-    loop would be unrolled before LLVM gets to vectorising it.
+    The sums stay in registers, and each g is loaded once for all three. Each turn takes two positions: LLVM
+    would unroll a shorter loop instead of vectorising it.
     """
     gwf, xf, gf = arrays
     sums = carray(place_of_sums(), (SUMS,))
@@ -75,7 +75,7 @@ def _three_taps(arrays, gw, x, x_step, g, pairs, channels):
                 sums[c + s2] = fused(xf[x5 + c], w, fused(xf[x2 + c], v, sums[c + s2]))
             x0 = x3 + x_step
             g0 = g1 + channels
-        # Where 16 does not divide the channels, the last 16 overlap with those before, which have their sums.
+        # If 16 does not divide the channels, the last 16 overlap with channels that are already added.
         known = done - at
         gw0 = gw + at
         gw1 = gw0 + channels
@@ -89,7 +89,7 @@ def _three_taps(arrays, gw, x, x_step, g, pairs, channels):
 
 @inlined
 def _met(tap, stride, pad, count, size):
-    """Outputs [first, last) of `count` along one axis whose tap lies on one of `size` inputs."""
+    """Outputs [first, last) of `count` along one axis whose `tap` reads one of the `size` inputs."""
     first = max(0, (pad - tap + stride - 1) // stride)
     last = min(count, (size - 1 + pad - tap) // stride + 1)
     return first, max(first, last)
@@ -97,7 +97,7 @@ def _met(tap, stride, pad, count, size):
 
 @inlined
 def _filter_row(arrays, gw, x, g, size, stride, width, across, channels):
-    """One row of `across` positions at g and one of `size` taps at gw, which meet the row of inputs at x."""
+    """One row of `across` positions at g and of `size` taps at gw, for the row of inputs at x."""
     step, pad = stride * channels, (size - 1) // 2
     corner = x - pad * channels
     for three in range(0, size, 3):

@@ -1,4 +1,4 @@
-"""What happens where numba cannot do its work: the numpy twin does it, and it is said once."""
+"""The fallback if numba cannot compile a kernel: the numpy reference runs, with one warning."""
 
 import logging
 
@@ -10,7 +10,7 @@ TOLD: set[str] = set()  # codes of the warnings that this process has given
 
 
 def warn_once(message: str) -> None:
-    """One line on stderr, or wherever the application logs; only the first that starts with its ``code:``."""
+    """Log `message` ("code: text") in one line, by default to stderr; once per code and process."""
     code = message.partition(":")[0]
     if code not in TOLD:
         TOLD.add(code)
@@ -18,29 +18,29 @@ def warn_once(message: str) -> None:
 
 
 def not_portable() -> str:
-    """What a warning about plain numpy adds where portable kernels were asked for."""
+    """The addition to a warning about plain numpy if portable kernels were requested."""
     return " and with other last bits on other processors" if portable() else ""
 
 
-def guarded(name: str, compiled, twin, twins: set[str]):
-    """`compiled`, and `twin` from the moment that compiling fails; `name` is among the `twins` from then on.
+def guarded(name: str, compiled, reference, replaced: set[str]):
+    """A kernel that calls `compiled`. If compiling fails, it adds `name` to `replaced` and calls `reference`.
 
-    A kernel raises nothing, so an exception means that it never ran and that its arrays are as they were.
+    Kernels do not raise. So an exception means that the kernel did not run and its arrays are unchanged.
     """
 
     def call(*arguments):
-        if name in twins:
-            return twin(*arguments)
+        if name in replaced:
+            return reference(*arguments)
         try:
             return compiled(*arguments)
         except Exception as error:  # numba and LLVM raise anything
-            twins.add(name)
+            replaced.add(name)
             reason = one_line(f"{type(error).__name__}: {error}", 160)
             warn_once(
                 f"kernel-not-compiled: {name} cannot be compiled ({reason}); it runs in plain numpy, slower"
                 f"{not_portable()}; run tinytrain doctor"
             )
-            return twin(*arguments)
+            return reference(*arguments)
 
     call.compiled, call.direct = compiled, entry(compiled, call)
     return call

@@ -1,10 +1,10 @@
-"""A product and the sum that it goes to, rounded once where the processor can.
+"""Fused multiply-add: rounded once if the processor has the instruction.
 
-Two ways to compute the same value give the same bits only if both round in the same places. LLVM's flag
-`contract` and its `fmuladd` do not say where: both permit one instruction, and whether there is one depends
-on the code around. Here it is one instruction (`llvm.fma`). It is always two for a processor without that
-instruction, such as Nehalem, and in portable kernels. Long sums whose order is free (`reassoc`) are written
-with two as well, because LLVM makes no vectors of sums that it has to fuse.
+Two ways to compute a value give the same bits only if they round in the same places. LLVM's flag `contract`
+and its `fmuladd` leave that open: they permit one instruction, and the surrounding code decides. `fused` is
+always one instruction (`llvm.fma`). On a processor without it, such as Nehalem, and in portable kernels it
+is always two. Long sums whose order is free (`reassoc`) do not use it, because LLVM does not vectorise sums
+of fused products.
 """
 
 from functools import cache
@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 
 from tinytrain.kernels.jit import PORTABLE
 
-# Where there is no instruction, LLVM calls the C library's `fmaf`, some fifty times slower.
+# Without the instruction LLVM calls `fmaf` of the C library, which is about fifty times slower.
 PROBE = """
 declare float @llvm.fma.f32(float, float, float)
 define float @f(float %a, float %b, float %c) {
@@ -48,7 +48,7 @@ def emit_fused(context, builder, a, b, c):
 
 @intrinsic
 def fused(typing, a, b, c):
-    """a * b + c of three float32, for compiled code."""
+    """a * b + c of three float32, in compiled code."""
 
     def emit(context, builder, signature, arguments):
         return emit_fused(context, builder, *arguments)

@@ -50,7 +50,7 @@ def prototype_loss(loss, residual, cosine, f, labels, p, temperature):
 
 @kernel
 def entropy(loss, residual, cosine, temperature, weight):
-    """Shannon entropy of ``p = softmax(temperature * cosine)`` (n, k), in nats, into loss (n,).
+    """loss (n,) = Shannon entropy of ``p = softmax(temperature * cosine)`` (n, k), in nats.
 
     residual (n, k) = weight times its gradient in the logits, ``-p_k (log p_k + entropy)``.
     """
@@ -82,9 +82,9 @@ def prototype_loss_grad(gf, residual, cosine, f, p, temperature):
         for d in range(f.shape[1]):
             gf[n, d] = -along * f[n, d] / norm
     for k in range(p.shape[0]):
-        share = ONE / _norm(p[k])
+        inverse = ONE / _norm(p[k])
         for n in range(f.shape[0]):
-            r = residual[n, k] * share
+            r = residual[n, k] * inverse
             for d in range(f.shape[1]):
                 gf[n, d] = fused(r, p[k, d], gf[n, d])
     for n in range(f.shape[0]):
@@ -105,9 +105,9 @@ def class_sums(sums, counts, f, labels):
 
 @kernel
 def cholesky(a):
-    """a (d, d), symmetric positive definite, becomes its lower factor in place (upper part untouched).
+    """Replace a (d, d), symmetric positive definite, by its lower factor in place (upper part untouched).
 
-    Returns 0, or 1 where a pivot is not positive.
+    Returns 0, or 1 if a pivot is not positive.
     """
     for j in range(a.shape[0]):
         total = a[j, j]
@@ -126,7 +126,7 @@ def cholesky(a):
 
 @kernel
 def cholesky_solve(x, factor):
-    """Each row of x (k, d) becomes A^-1 row, A = L L^T given by its lower factor (d, d)."""
+    """Replace each row of x (k, d) by A^-1 row, with A = L L^T given by its lower factor (d, d)."""
     size = factor.shape[0]
     for row in range(x.shape[0]):
         v = x[row]
@@ -144,9 +144,9 @@ def cholesky_solve(x, factor):
 
 @kernel
 def inverse_diagonal(diagonal, factor):
-    """diagonal (d,) becomes that of A^-1, A = L L^T given by its lower factor (d, d)."""
+    """diagonal (d,) = diagonal of A^-1, with A = L L^T given by its lower factor (d, d)."""
     for i in range(factor.shape[0]):
-        # Column i of L^-1, from row i on, lies in the part of the result that is still to come.
+        # Column i of L^-1, from row i on, is stored in the unfinished part of the result.
         diagonal[i] = ONE / factor[i, i]
         total = diagonal[i] * diagonal[i]
         for row in range(i + 1, factor.shape[0]):
@@ -173,8 +173,8 @@ def add_outer(a, x, scale):
 
 @kernel
 def normalize_rows(x):
-    """Every row of x (n, d) is scaled to length 1."""
+    """Scale every row of x (n, d) to length 1."""
     for n in range(x.shape[0]):
-        share = ONE / _norm(x[n])
+        inverse = ONE / _norm(x[n])
         for d in range(x.shape[1]):
-            x[n, d] *= share
+            x[n, d] *= inverse

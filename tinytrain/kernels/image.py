@@ -1,4 +1,4 @@
-"""What happens to single images and single feature maps: augmentation and 8-bit storage."""
+"""Kernels for single images and feature maps: augmentation and 8-bit storage."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def mirror(pixels, channels):
 
 
 @inlined
-def blend(x, p, o, step, far, low):
+def bilinear(x, p, o, step, far, low):
     """What lies `far` of the way from x[p] to x[p + step], and `low` of the way to the same pair at `o`."""
     corner = far * low
     near = fused(ONE - far - low + corner, np.float32(x[p]), (far - corner) * np.float32(x[p + step]))
@@ -52,7 +52,7 @@ def augment_pixels(y, x, channels, flip, down, right, cosine, sine, brightness, 
         saturation * contrast,
     )
     if cosine == ONE and sine == ZERO:
-        # Columns [first, last) of y show those of x from `start` on. Loops over contiguous values vectorise.
+        # Columns [first, last) of y are those of x from `start` on. Loops over contiguous values vectorise.
         first, last = max(right, 0), max(min(width, width + right), 0)
         start = width - last + right if flip else first - right
         for i in range(height):
@@ -100,9 +100,9 @@ def augment_pixels(y, x, channels, flip, down, right, cosine, sine, brightness, 
             o = p + np.uintp(channels * width)
             step, second = np.uintp(channels), np.uintp(channels // 2)
             third = np.uintp(channels - 1)
-            a = blend(values, p, o, step, far, low)
-            b = blend(values, p + second, o + second, step, far, low)
-            c = blend(values, p + third, o + third, step, far, low)
+            a = bilinear(values, p, o, step, far, low)
+            b = bilinear(values, p + second, o + second, step, far, low)
+            c = bilinear(values, p + third, o + third, step, far, low)
             recolour(row, channels * j, channels, a, b, c, brightness, mean, spread, contrast)
 
 
@@ -123,7 +123,7 @@ def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contr
 
 @kernel
 def quantize(codes, span, x):
-    """codes (m,) uint8 and span (2,) = (lowest, step) of x (m,): x is about lowest + step * code."""
+    """codes (m,) uint8 and span (2,) = (lowest, step) of x (m,), so that x is about lowest + step * code."""
     low, high = x[0], x[0]
     for i in range(x.shape[0]):
         low = min(low, x[i])

@@ -1,7 +1,7 @@
-"""How a kernel is compiled and where compiled code is kept.
+"""Compilation of kernels by numba, and the cache of compiled code on disk.
 
-Nothing is compiled at import. Every kernel has one signature (a portable product has one for each layout of
-its matrices); a second one would be compiled and kept for ever, because numba never frees compiled code.
+Nothing is compiled at import. Every kernel has one signature; only a portable product has one for each layout
+of its matrices. Further signatures would stay in memory, because numba never frees compiled code.
 """
 
 import atexit
@@ -19,34 +19,34 @@ from tinytrain.kernels.compile_cache.cache import open_cache
 from tinytrain.kernels.compile_cache.facts import portable
 from tinytrain.kernels.fallback import warn_once
 
-# Sums may be reordered, so loops vectorise. Not among the flags: the two that assume away NaN and infinity,
-# so that a NaN is still seen, and `contract`, because what is rounded once is written so (`fused`). Portable
-# kernels have none of it: what is written is rounded and added in the order in which it is written.
+# Sums may be reordered, so that loops vectorise. Two kinds of flags are missing: those that exclude NaN and
+# infinity, because a NaN must be detected, and `contract`, because `fused` says where to round once. Portable
+# kernels have no flags: they round and add in the order of the source.
 PORTABLE = portable()
 MATH = set() if PORTABLE else {"reassoc", "nsz", "arcp"}
 OPTIONS = {"nogil": True, "fastmath": MATH, "error_model": "numpy"}
-# Between two manifests while kernels are compiled: a power cut loses no more than this.
+# Time between two manifests while kernels are compiled: a power cut loses at most the kernels of this time.
 SEAL_SECONDS = 2.0
 
-CACHE = open_cache(cache_folder("jit"))  # before numba gets to see a file of it
+CACHE = open_cache(cache_folder("jit"))  # before numba reads a file of it
 if CACHE.warning and CACHE.folder:
     warn_once(CACHE.warning)
 
 
 class Keeper:
-    """Lists compiled kernels in the manifest, not more often than necessary."""
+    """Adds compiled kernels to the manifest, at most once in `SEAL_SECONDS` and at exit."""
 
     def __init__(self, cache):
         self.cache, self._unlisted, self._last = cache, False, time.monotonic()
 
     def saved(self) -> None:
-        """Numba has written a kernel."""
+        """To be called after numba has written a kernel."""
         self._unlisted = True
         if time.monotonic() - self._last > SEAL_SECONDS:
             self.keep()
 
     def keep(self) -> None:
-        """List what was compiled, so that the next process may use it; where that fails it is said once."""
+        """Add new kernels to the manifest, so that the next process can use them; log a failure once."""
         if not self._unlisted:
             return
         try:
@@ -56,7 +56,7 @@ class Keeper:
         self._unlisted, self._last = False, time.monotonic()
 
     def lost(self, error: Exception) -> None:
-        """A kernel could not be kept. One that another process has cleaned away is not worth a word."""
+        """Warn that a kernel could not be kept, unless another process has only removed the file."""
         if not isinstance(error, FileNotFoundError):
             warn_once(
                 f"jit-cache: compiled kernels could not be kept ({error}) and are compiled again in the next"
@@ -69,7 +69,7 @@ atexit.register(KEEPER.keep)
 
 
 def kernel(function):
-    """Compile `function` at its first call: no GIL inside, cached on disk where that is possible."""
+    """Compile `function` at its first call, without the GIL, cached on disk if possible."""
     compiled = _cached(function) if CACHE.folder else None
     return compiled or numba.njit(**OPTIONS)(function)
 
@@ -77,33 +77,33 @@ def kernel(function):
 def inlined(function):
     """Compile `function` into every kernel that calls it.
 
-    What is called instead is optimised twice, alone and inside the kernel, and which of the two runs depends
-    on whether the kernel was just compiled or read from the cache. On arm64 they added in different orders.
+    Otherwise LLVM optimises it twice, alone and inside the kernel. Which version runs depends on whether the
+    kernel was just compiled or read from the cache; on arm64 the two added in different orders.
     """
     return numba.njit(forceinline=True, **OPTIONS)(function)
 
 
 def copied(function):
-    """Copy `function` into every kernel that calls it, before anything is compiled.
+    """Copy the code of `function` into every kernel that calls it, before compilation.
 
-    What is `inlined` is also compiled by itself, together with all that it calls, which may take long.
+    An `inlined` function is also compiled alone with all functions that it calls, which may take long.
     """
     return numba.njit(inline="always", **OPTIONS)(function)
 
 
 def ordered(function):
-    """Compile `function` to be called by kernels, where inlining it makes them slower.
+    """Compile `function` to be called by kernels; for functions that make kernels slower if inlined.
 
-    It computes what is written, in the order in which it is written, however often it is optimised.
+    It has no fast-math flags, so every optimised version computes in the order of the source.
     """
     return numba.njit(**OPTIONS | {"fastmath": set()})(function)
 
 
 def _cached(function):
-    """The kernel with its cache in our folder; None if numba would put it anywhere else."""
+    """The kernel, cached in our folder; None if numba would put its cache elsewhere."""
     config = numba.config
     before = {name: getattr(config, name, "") for name in ("CACHE_DIR", "CACHE_LOCATOR_CLASSES")}
-    # Numba looks at these when it decorates. Other code in this process keeps its own cache.
+    # Numba reads these when it decorates. They are restored for other code in this process.
     config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = str(CACHE.folder), ""
     try:
         compiled = numba.njit(cache=True, **OPTIONS)(function)
@@ -120,11 +120,11 @@ def _cached(function):
 
 
 class VerifiedFile(IndexDataCacheFile):
-    """Index and machine code of one kernel: only bytes that are as the manifest lists them are unpickled."""
+    """Index and machine code of one kernel. Only files that match the manifest are unpickled."""
 
     def __init__(self, of: IndexDataCacheFile):
         vars(self).update(vars(of))
-        self._overloads = None  # the index, read once and then as this process wrote it
+        self._overloads = None  # the index: read once, then kept up to date by `_save_index`
 
     def _load_index(self) -> dict:
         if self._overloads is None:
@@ -136,7 +136,7 @@ class VerifiedFile(IndexDataCacheFile):
             stream = io.BytesIO(CACHE.read(self._index_path))
         except OSError:
             return {}
-        pickle.load(stream)  # numba's version; that and the source are what the manifest was made for
+        pickle.load(stream)  # numba's version; the manifest has checked it and the source
         return pickle.load(stream)[1]
 
     def _save_index(self, overloads: dict) -> None:
@@ -148,7 +148,7 @@ class VerifiedFile(IndexDataCacheFile):
 
 
 def _never_raise(cache, function) -> None:
-    """What cannot be loaded is compiled, what cannot be saved is not kept; neither ends a run."""
+    """Compile a kernel that cannot be loaded, and go on if one cannot be saved: neither ends a run."""
     load, save = cache.load_overload, cache.save_overload
     code = function.__code__
     prefix = f"{Path(code.co_filename).stem}.{function.__qualname__}-{code.co_firstlineno}.py"

@@ -1,7 +1,7 @@
-"""What a lite residual module has beside matrix products: its pooling, patches of planes, interpolation.
+"""Kernels of a lite residual module beside matrix products: pooling, patches, interpolation.
 
-x is (n, height, width, channels), the padding of a convolution (kernel - 1) // 2 on every side. Where patches
-are copied arrays are flat and offsets unsigned, as in `depthwise`.
+x is (n, height, width, channels), the padding of a convolution (kernel - 1) // 2 on every side. Kernels that
+copy patches use flat arrays and unsigned offsets, as in `depthwise`.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ ZERO, QUARTER, HALF, ONE = np.float32(0), np.float32(0.25), np.float32(0.5), np.
 def pool2(y, x, first):
     """y (n, max(1, height // 2), max(1, width // 2), channels) = mean of x over windows of 2 x 2 pixels.
 
-    x has more channels, of which those from `first` on are read. A side of 1 has windows of 1, whose pixels
-    then are met twice; of an odd side the last pixel is left out.
+    Reads the channels of x from `first` on. If a side of x is 1, its windows have 1 pixel along it, which
+    is read twice. If a side is odd, its last pixel is ignored.
     """
     down, across, end = min(2, x.shape[1]), min(2, x.shape[2]), first + y.shape[3]
     for n in range(y.shape[0]):
@@ -33,9 +33,9 @@ def pool2(y, x, first):
 
 @kernel
 def pool2_grad(gx, g, first):
-    """gx (n, height, width, all channels) += gradient of the input of `pool2` from that of its output g.
+    """gx (n, height, width, all channels) += gradient of the input of `pool2`; g is that of its output.
 
-    g has the channels of gx from `first` on, or some of them.
+    The channels of g belong to those of gx from `first` on.
     """
     down, across, end = min(2, gx.shape[1]), min(2, gx.shape[2]), first + g.shape[3]
     for n in range(g.shape[0]):
@@ -51,9 +51,9 @@ def pool2_grad(gx, g, first):
 
 @inlined
 def _source(k, count, size):
-    """Where output k of `count` lies among `size` inputs: (lower neighbour, upper one, share of the upper).
+    """Neighbours of output k of `count` among `size` inputs: (lower, upper, weight of the upper).
 
-    Pixels are areas and their values stand at the centres; beyond the outermost centres values stay.
+    The values are those of pixel centres; beyond the outermost centres the value is constant.
     """
     at = (np.float32(k) + HALF) * np.float32(size) / np.float32(count) - HALF
     at = min(max(at, ZERO), np.float32(size - 1))
@@ -79,7 +79,7 @@ def upsample_add(y, x):
 
 @kernel
 def upsample_grad(gx, g):
-    """gx (n, height, width, channels): gradient of what `upsample_add` interpolates, from that of its sum."""
+    """gx (n, height, width, channels): gradient of the input of `upsample_add`, from that of its output g."""
     for n in range(gx.shape[0]):
         flat = gx[n].reshape(-1)
         for k in range(flat.shape[0]):
@@ -91,14 +91,14 @@ def upsample_grad(gx, g):
                 row = g[n, i, j]
                 for corner in range(4):
                     out = gx[n, bottom if corner > 1 else top, right if corner % 2 else left]
-                    share = (v if corner > 1 else ONE - v) * (u if corner % 2 else ONE - u)
+                    weight = (v if corner > 1 else ONE - v) * (u if corner % 2 else ONE - u)
                     for k in range(row.shape[0]):
-                        out[k] = fused(share, row[k], out[k])
+                        out[k] = fused(weight, row[k], out[k])
 
 
 @inlined
 def _taps_inside(row, column, size, height, width):
-    """Taps [first, last) of a filter's row that lie on the plane; its first tap lies at `row`, `column`."""
+    """Taps [first, last) of a filter row inside the plane; its first tap lies at (`row`, `column`)."""
     if not 0 <= row < height:
         return 0, 0
     return max(0, -column), min(size, width - column)
@@ -106,9 +106,9 @@ def _taps_inside(row, column, size, height, width):
 
 @kernel
 def unfold_plane(y, x, size, stride, first, lines):
-    """y (rows, out width, size * size * channels): what output rows read of x (n, height, width, channels).
+    """y (rows, out width, size * size * channels): patches of x (n, height, width, channels).
 
-    An image has `lines` output rows, those of the next one follow; y begins with row `first` of them all.
+    Each image has `lines` output rows, numbered through all images; y begins with row `first`.
     """
     height, width, channels = x.shape[1:]
     pad, xf, yf = (size - 1) // 2, x.reshape(-1), y.reshape(-1)
@@ -130,9 +130,9 @@ def unfold_plane(y, x, size, stride, first, lines):
 
 @kernel
 def add_patches(gx, g, size, stride, first, lines):
-    """gx (n, height, width, channels) += gradient of x from that of the y of `unfold_plane`.
+    """gx (n, height, width, channels) += gradient of x of `unfold_plane`, from the gradient g of its y.
 
-    The first output row of an image finds it set to 0.
+    The first output row of an image sets gx of this image to 0 before.
     """
     height, width, channels = gx.shape[1:]
     pad, xf, gf = (size - 1) // 2, gx.reshape(-1), g.reshape(-1)

@@ -1,7 +1,7 @@
-"""Optimizer steps over one flat vector of trained numbers.
+"""Optimizer steps over one flat vector of trained parameters.
 
 Moments are bfloat16 bit patterns in uint16: the upper half of a float32, rounded to nearest.
-`starts` (s + 1,) int32 cuts the vector into slices with one learning rate each, `rates` (s,).
+`starts` (s + 1,) int32 divides the vector into slices; `rates` (s,) are their learning rates.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""Every kernel once more in plain numpy: the oracle of the compiled ones, and what runs without numba.
+"""Every kernel in plain numpy: the reference for tests, and the fallback without numba.
 
-Same names, same arguments, same results up to rounding; written to be obviously right. Works
-in whatever floating-point type it is given, so finite differences can be taken in float64.
+Same names, same arguments, same results up to rounding; written to be obviously correct. The functions work
+in any floating-point type, so that tests can take finite differences in float64.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ def _padded(x, top, bottom, side):
 
 
 def _window(padded, dy, dx, shape, stride):
-    """The inputs that tap (dy, dx) meets, one for each output position."""
+    """The inputs that tap (dy, dx) reads, one for each output position."""
     rows = slice(dy, dy + (shape[1] - 1) * stride + 1, stride)
     cols = slice(dx, dx + (shape[2] - 1) * stride + 1, stride)
     return padded[:, rows, cols]
@@ -57,7 +57,7 @@ def unfold(y, image, size, stride, first, mean, scale):
 
 
 def _rows_read(x, lines, width, size, stride):
-    """(n * lines, width, taps * channels) of x: what every output row of all images reads."""
+    """(n * lines, width, taps * channels): the inputs of x that every output row of all images reads."""
     pad, shape = (size - 1) // 2, (len(x), lines, width, x.shape[3])
     padded = _padded(x, pad, pad, pad)
     taps = [_window(padded, t // size, t % size, shape, stride) for t in range(size * size)]
@@ -69,9 +69,9 @@ def unfold_plane(y, x, size, stride, first, lines):
 
 
 def add_patches(gx, g, size, stride, first, lines):
-    """By the definition: the numbers of those inputs that `unfold_plane` reads."""
-    numbers = np.arange(1, gx.size + 1).reshape(gx.shape)  # what lies outside reads 0
-    read = _rows_read(numbers, lines, g.shape[1], size, stride)[first : first + len(g)]
+    """By the definition: unfold the indices of the inputs, then sum g by index."""
+    indices = np.arange(1, gx.size + 1).reshape(gx.shape)  # 0 is the padding
+    read = _rows_read(indices, lines, g.shape[1], size, stride)[first : first + len(g)]
     gx[-(-first // lines) : -(-(first + len(g)) // lines)] = 0
     sums = np.bincount(read.reshape(-1), g.reshape(-1).astype(np.float64), gx.size + 1)
     gx += sums[1:].reshape(gx.shape).astype(gx.dtype)
@@ -125,7 +125,7 @@ def pool_grad(gx, g):
 
 
 def _windows(x, shape):
-    """The pixels of each window of `pool2`: four, two or one array of `shape`."""
+    """The pixels of the windows of `pool2`: four, two or one array of `shape`."""
     down, across = min(2, x.shape[1]), min(2, x.shape[2])
     ends = shape[1] * down, shape[2] * across
     return [x[:, i : ends[0] : down, j : ends[1] : across] for i in range(down) for j in range(across)]
@@ -142,7 +142,7 @@ def pool2_grad(gx, g, first):
 
 
 def _interpolation(count, size, dtype):
-    """(count, size): what each output takes of the inputs, whose values stand at their centres."""
+    """(count, size): the weights of the inputs for each output, with values at pixel centres."""
     at = np.clip((np.arange(count) + 0.5) * size / count - 0.5, 0, size - 1)
     low = at.astype(int)
     matrix = np.zeros((count, size), dtype)
@@ -264,7 +264,7 @@ def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contr
     v, h = v - down, h - right
     h = -h if flip else h
     r, q = cosine * v - sine * h + middle[0], sine * v + cosine * h + middle[1]
-    # Without a turn nothing lies between pixels, and the last row and column are seen as well.
+    # Without a rotation no position lies between pixels, so the last row and column are used as well.
     edge = 0 if (cosine, sine) == (1, 0) else 1
     inside = (r >= 0) & (q >= 0) & (r < height - edge) & (q < width - edge)
     top, left = (np.where(inside, np.floor(p), 0).astype(int) for p in (r, q))

@@ -1,6 +1,6 @@
-"""Rows of a matrix times or by a number each, without memory beside the matrix.
+"""Multiply or divide each row of a matrix by a number, without further memory.
 
-Numpy broadcasts a column through a buffer of up to 32 kB, which no plan knows of.
+Numpy broadcasts a column through a buffer of up to 32 kB, which memory plans do not count.
 """
 
 import numpy as np

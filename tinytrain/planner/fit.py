@@ -16,7 +16,7 @@ from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import backward_macs_per_query, full_backward_macs, image_macs
 from tinytrain.plan.recipe import Recipe, Resources, check_recipe
 from tinytrain.plan.scores import Scores
-from tinytrain.policies.common import SHARES, Policy
+from tinytrain.policies.common import FRACTIONS, Policy
 from tinytrain.program.autodiff.emitter import BAND_BYTES
 from tinytrain.program.compile import compile_training
 from tinytrain.program.program import Fit, Program
@@ -66,7 +66,7 @@ def fit(network: Network, policy: Policy, scores: Scores | None, budget: Budget,
     Raises BudgetError naming the smallest feasible budget, and the smallest one at which the
     policy keeps its defaults.
     """
-    for share in SHARES if policy.shrinks else (1.0,):
+    for share in FRACTIONS if policy.shrinks else (1.0,):
         wanted = policy.recipe(network, scores, budget, task, share)
         check_recipe(network, wanted)
         check_macs(network, policy, wanted, budget, step_sizes(task)[0])

@@ -1,25 +1,29 @@
-"""Reference points: no training, full fine-tuning, the last layer only."""
+"""Baselines: no training, full fine-tuning, the last layer only."""
 
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.plan.scores import Scores
-from tinytrain.policies.common import Policy, all_channels, rates_by_size, scaled
+from tinytrain.policies.common import Policy, all_channels, learning_rates_by_size, scaled
 
 
-def _none(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:
+def _none(
+    network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
+) -> Recipe:
     return Recipe("none", (), (), steps=0, step="constant", head="cosine")
 
 
-def _full(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:
+def _full(
+    network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
+) -> Recipe:
     updates = tuple(Update(i, all_channels(network, i), bias=True) for i in range(len(network.layers)))
     return Recipe("full", updates, ((3e-4, 3e-4),) * len(updates), step="both", head="cosine")
 
 
-def _last_layer(network: Network, scores, budget: Budget, task: TaskShape, share: float) -> Recipe:
+def _last_layer(network: Network, scores, budget: Budget, task: TaskShape, fraction: float) -> Recipe:
     last = len(network.layers) - 1
-    updates = scaled(network, (Update(last, all_channels(network, last)),), share)
-    return Recipe("last_layer", updates, rates_by_size(network, updates), step="both", head="cosine")
+    updates = scaled(network, (Update(last, all_channels(network, last)),), fraction)
+    return Recipe("last_layer", updates, learning_rates_by_size(network, updates), step="both", head="cosine")
 
 
 NONE = Policy(

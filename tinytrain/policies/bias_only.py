@@ -1,9 +1,9 @@
-"""The biases of the last layers, no weights: nothing of a layer's input has to be saved.
+"""Trains the biases of the last layers and no weights, so that no layer input has to be saved.
 
 Cai et al., "TinyTL: Reduce Memory, Not Parameters for Efficient On-Device Learning", NeurIPS 2020 (arXiv
-2007.11622), whose TinyTL-B trains all biases: that is this policy at a MAC budget of 100 %. With less,
-it trains as many of the last blocks as the way back to them may cost; at 15 % of MCUNet these are
-layers 30 to 41, 3,616 biases at 12.6 %.
+2007.11622). Their TinyTL-B trains all biases; that is this policy with a MAC budget of 100 %. With a smaller
+budget it trains as many of the last blocks as the backward pass can reach. At 15 % of MCUNet these are layers
+30 to 41, 3,616 biases at 12.6 %.
 """
 
 from tinytrain.network.network import Network
@@ -20,12 +20,14 @@ def biases_from(network: Network, first: int) -> tuple[Update, ...]:
     return tuple(Update(i, bias=True) for i in range(first, len(network.layers)))
 
 
-def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:
+def recipe(
+    network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
+) -> Recipe:
     limit, last = budget.macs * full_backward_macs(network), len(network.layers) - 1
     starts = [i for i in range(last) if network.block_start(i) == i]
     within = (i for i in starts if image_macs(network, biases_from(network, i)) <= limit)
     first = next(within, last)
-    updates = biases_from(network, last - int(share * (last - first)))
+    updates = biases_from(network, last - int(fraction * (last - first)))
     return Recipe("bias_only", updates, ((RATE, RATE),) * len(updates), step="both", head="cosine")
 
 

@@ -1,4 +1,4 @@
-"""What every policy shares: its row in the registry, learning rates, and shrinking a selection."""
+"""Shared by all policies: the class `Policy`, learning rates, and reducing a selection."""
 
 import math
 from collections.abc import Callable
@@ -12,19 +12,20 @@ from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.plan.scores import Scores
 
-RELATIVE_RATE = 0.02  # learning rate of a weight as a share of the rms of its layer's weights
-# Of its usual selection a policy is asked for these parts, one after the other, until one fits the memory.
-SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
+RELATIVE_RATE = 0.02  # learning rate of a weight as a fraction of the rms of its layer's weights
+# The planner asks a policy for these fractions of its usual selection, in order, until one fits the memory.
+FRACTIONS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
 
 
 @dataclass(frozen=True)
 class Policy:
     """A named way to choose what is trained.
 
-    `recipe(network, scores, budget, task, share)` returns a `Recipe`; with `share` below 1 it trains
-    that part of its usual selection, at 0 the least it can (one channel or bias). `inspects(network)`
-    names the layers it wants probed. `citation` names the method. `macs_limited`: it keeps the MAC budget,
-    `macs_of_image`: as a limit on one back-propagated image, however many of them a step has.
+    `recipe(network, scores, budget, task, fraction)` returns a `Recipe` that trains this fraction of its
+    usual selection; at 0 it trains the least possible (one channel or bias). `shrinks`: it can train less
+    than its usual selection. `inspects(network)` names the layers that need Fisher scores. `citation` names
+    the method. `macs_limited`: it keeps the MAC budget. `macs_of_image`: it applies the MAC budget to each
+    back-propagated image, whatever their number per step.
     """
 
     name: str
@@ -36,7 +37,7 @@ class Policy:
     macs_of_image: bool = False
 
     def with_rates(self, scale: float) -> "Policy":
-        """The same policy with `scale` times its learning rates. Raises UsageError unless above 0."""
+        """The same policy with learning rates times `scale`. Raises UsageError unless `scale` is above 0."""
         if not (scale > 0 and math.isfinite(scale)):
             raise UsageError(
                 "rate-scale", f"learning rates cannot be scaled by {scale}; give a number above 0"
@@ -50,9 +51,9 @@ class Policy:
 
 
 def norms(network: Network, layer: int, axis: str = "inputs") -> np.ndarray:
-    """L2 norm of the weights of each of a layer's "inputs" (cin,) or "outputs" (cout,).
+    """L2 norm of the weights of each input channel ("inputs", (cin,)) or output channel ("outputs", (cout,)).
 
-    A depthwise layer has one input per output, so both are the same.
+    For a depthwise layer both are the same.
     """
     weight = network.float_weight(layer)
     whole = axis == "outputs" or network.layers[layer].kind == "depthwise"
@@ -68,25 +69,27 @@ def weight_rms(network: Network, layer: int) -> float:
     return float(np.sqrt(np.mean(weight * weight)))
 
 
-def rates_by_size(network: Network, updates, relative=RELATIVE_RATE) -> tuple[tuple[float, float], ...]:
-    """(weight, bias) learning rates in proportion to the size of each layer's weights."""
+def learning_rates_by_size(
+    network: Network, updates, relative=RELATIVE_RATE
+) -> tuple[tuple[float, float], ...]:
+    """(weight, bias) learning rates in proportion to the rms of each layer's weights."""
     sizes = [relative * weight_rms(network, u.layer) for u in updates]
     return tuple((size, size) for size in sizes)
 
 
-def scaled(network: Network, updates: tuple[Update, ...], share: float) -> tuple[Update, ...]:
-    """The first `share` of each update's channels, listed best first; deepest update only when it is 0.
+def scaled(network: Network, updates: tuple[Update, ...], fraction: float) -> tuple[Update, ...]:
+    """The first `fraction` of the channels of each update (best first); at 0 only the last update.
 
-    Of an update with `inputs` these are shortened, and its output channels stay.
+    If an update has `inputs`, these are reduced and its output channels stay.
     """
-    if share >= 1 or not updates:
+    if fraction >= 1 or not updates:
         return updates
-    if share <= 0:
+    if fraction <= 0:
         last = updates[-1]
         return (Update(last.layer, last.channels[:1], inputs=last.inputs),) if last.channels else (last,)
 
     def first(channels: tuple[int, ...]) -> tuple[int, ...]:
-        return channels[: max(1, int(share * len(channels)))]
+        return channels[: max(1, int(fraction * len(channels)))]
 
     return tuple(
         replace(u, channels=first(u.channels)) if u.inputs is None else replace(u, inputs=first(u.inputs))

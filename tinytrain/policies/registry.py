@@ -1,4 +1,4 @@
-"""Policies by name; adding one is adding a row."""
+"""Policies by name; to add one, add a row."""
 
 from tinytrain.base.registry import find
 from tinytrain.policies import (

@@ -1,12 +1,12 @@
-"""SparseUpdate: input-channel slices of some layers and the biases of the last, chosen once for all tasks.
+"""SparseUpdate: some input channels of some layers and the last biases, chosen once for all tasks.
 
 Lin et al., "On-Device Training Under 256KB Memory", NeurIPS 2022 (arXiv 2206.15472). The authors
 searched five sizes for each of three networks offline (contribution analysis, then evolution) and
 published the 15 configurations with their code. `extra_memory` reproduces the sizes of all of them; the
 100 kB one of MCUNet also gives the SparseUpdate row of TinyTrain's Table 2 (1.43 MB, 11.9 M MACs).
 
-The authors' optimizer is SGD on int8 weights with their scaling of gradients. Here weights are float32
-and the optimizer is that of every other policy.
+The authors train int8 weights by SGD with their gradient scaling. Here weights are float32 and the optimizer
+is that of the other policies.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ RATE = 5e-4
 
 @dataclass(frozen=True)
 class Configuration:
-    """The last `biases` layers train their bias, those in `shares` that share of their input channels."""
+    """Trains the biases of the last `biases` layers, and by layer the fraction `shares` of input channels."""
 
     biases: int
     shares: dict[int, float]
@@ -74,22 +74,22 @@ def published(network: Network) -> tuple[Configuration, ...]:
 
 
 def extra_memory(layers: Sequence[Layer], configuration: Configuration) -> float:
-    """kB (1,024 bytes) that training takes beside inference, by the authors' formula.
+    """Memory of training beside inference in kB (1,024 bytes), by the authors' formula.
 
-    Weights, saved inputs and what the classifier reads in 8 bits, biases in 32, 1 bit of each output
-    that the gradient passes; batch 1, no momentum.
+    8 bits per weight, saved input and classifier input, 32 per bias, 1 per output that the gradient passes;
+    batch 1, no momentum.
     """
     bits = 8 * layers[-1].cout
     for layer in layers[len(layers) - configuration.biases :]:
         bits += layer.out_size + 32 * layer.cout
-    for i, share in configuration.shares.items():
-        kept, layer = int(layers[i].cin * share), layers[i]
+    for i, fraction in configuration.shares.items():
+        kept, layer = int(layers[i].cin * fraction), layers[i]
         bits += 8 * kept * (layer.in_hw[0] * layer.in_hw[1] + layer.n_weights // layer.cin)
     return bits / 8 / 1024
 
 
 def updates_of(network: Network, configuration: Configuration) -> tuple[Update, ...]:
-    """What a configuration trains: of each layer the input channels with the largest L2 norm of weights."""
+    """The updates of a configuration: in each layer the input channels with the largest L2 norm."""
     first = len(network.layers) - configuration.biases
     return tuple(
         _update(network, i, configuration.shares.get(i, 0.0), i >= first)
@@ -98,9 +98,9 @@ def updates_of(network: Network, configuration: Configuration) -> tuple[Update, 
     )
 
 
-def _update(network: Network, i: int, share: float, bias: bool) -> Update:
+def _update(network: Network, i: int, fraction: float, bias: bool) -> Update:
     layer = network.layers[i]
-    kept = int(layer.cin * share)
+    kept = int(layer.cin * fraction)
     if not kept:
         return Update(i, bias=bias)
     best = tuple(int(c) for c in np.argsort(-norms(network, i), kind="stable")[:kept])
@@ -110,18 +110,18 @@ def _update(network: Network, i: int, share: float, bias: bool) -> Update:
 
 
 def policy(name: str, find: Callable[[Network], tuple[Configuration, ...]], size: int = -1) -> Policy:
-    """A policy that trains configuration `size` of those that `find(network)` returns, smallest first.
+    """A policy that trains configuration `size` of ``find(network)``, which is sorted smallest first.
 
-    Where the memory budget leaves room for a share of its numbers only, it takes the largest of the
-    smaller configurations that is within this share, or so much of the smallest one.
+    If the memory budget holds only a fraction of its parameters, it trains the largest configuration within
+    this fraction; if there is none, a part of the smallest one.
     """
 
     def recipe(
-        network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float
+        network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
     ) -> Recipe:
         choices = [updates_of(network, c) for c in find(network)]
         sizes = [n_trained(network, updates) for updates in choices]
-        limit = share * sizes[size]
+        limit = fraction * sizes[size]
         fitting = [updates for updates, n in zip(choices, sizes, strict=True) if n <= limit]
         updates = fitting[-1] if fitting else scaled(network, choices[0], limit / sizes[0])
         return Recipe(name, updates, ((RATE, RATE),) * len(updates), step="both", head="cosine")

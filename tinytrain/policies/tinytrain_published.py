@@ -1,8 +1,8 @@
-"""TinyTrain as published: score P / (W * M), greedy layers, top Fisher channels.
+"""TinyTrain as published: score P / (W * M), greedy choice of layers, channels with most Fisher information.
 
 Kwon et al., "TinyTrain: Resource-Aware Task-Adaptive Sparse Training of DNNs at the Data-Scarce
-Edge", ICML 2024 (arXiv 2307.09988). The paper gives the score and the order of choice; the greedy
-filling below follows that order.
+Edge", ICML 2024 (arXiv 2307.09988). The paper gives the score and the order of layers; `select` follows this
+order greedily.
 """
 
 from tinytrain.network.network import Network
@@ -14,8 +14,8 @@ from tinytrain.plan.scores import Scores, last_blocks
 from tinytrain.policies.common import Policy, scaled
 
 MEMORY = 2**20  # the paper's formula and limit: 16 bytes per updated weight + peak activation, 1 MiB
-LEAST_SHARE = 0.125  # a layer of which fewer channels fit is not chosen
-RATE = 1e-2  # not published; suits the depthwise layers it chooses, and was not tuned further here
+LEAST_FRACTION = 0.125  # a layer is skipped if a smaller fraction of its channels fits
+RATE = 1e-2  # not published; suits the depthwise layers that are chosen, not tuned further here
 BLOCKS = 6
 
 
@@ -37,7 +37,7 @@ def layer_scores(network: Network, scores: Scores) -> dict[int, float]:
 def select(network: Network, scores: Scores, memory: int, macs: float) -> tuple[Update, ...]:
     """Layers by falling score, channels by falling Fisher information, while both limits hold.
 
-    `memory` in bytes of the paper's formula, `macs` backward MACs of one image.
+    `memory` in bytes by the paper's formula, `macs` in backward MACs of one image.
     """
     ranked = layer_scores(network, scores)
     used_memory, used_macs, first = float(peak_activation(network.layers)), 0.0, len(network.layers)
@@ -45,13 +45,13 @@ def select(network: Network, scores: Scores, memory: int, macs: float) -> tuple[
     for i in sorted(ranked, key=ranked.get, reverse=True):
         layer = network.layers[i]
         crossed = sum(network.layers[k].macs for k in range(i + 1, min(first + 1, len(network.layers))))
-        share = min(
+        fraction = min(
             1.0,
             (macs - used_macs - crossed) / layer.macs,
             (memory - used_memory) / (16 * layer.n_weights),
         )
-        count = int(max(share, 0.0) * layer.cout)
-        if count < max(1, LEAST_SHARE * layer.cout):
+        count = int(max(fraction, 0.0) * layer.cout)
+        if count < max(1, LEAST_FRACTION * layer.cout):
             continue
         best = (-scores.fisher[i]).argsort(kind="stable")[:count]
         updates.append(Update(i, tuple(int(c) for c in best)))
@@ -61,13 +61,13 @@ def select(network: Network, scores: Scores, memory: int, macs: float) -> tuple[
     return tuple(sorted(updates, key=lambda u: u.layer))
 
 
-def recipe(network: Network, scores: Scores, budget: Budget, task: TaskShape, share: float) -> Recipe:
+def recipe(network: Network, scores: Scores, budget: Budget, task: TaskShape, fraction: float) -> Recipe:
     updates = select(network, scores, MEMORY, budget.macs * full_backward_macs(network))
-    if share <= 0:  # the least it can: one channel of the last layer, whatever was measured
+    if fraction <= 0:  # the least possible: one channel of the last layer
         last = len(network.layers) - 1
         best = int(scores.fisher[last].argmax()) if last in scores.fisher else 0
         updates = (Update(last, (best,)),)
-    updates = scaled(network, updates, share)
+    updates = scaled(network, updates, fraction)
     return Recipe("tinytrain_published", updates, ((RATE, RATE),) * len(updates), step="both", head="cosine")
 
 

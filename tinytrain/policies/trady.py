@@ -1,18 +1,17 @@
-"""TraDy: input channels drawn anew at random in every epoch, in layers that the architecture names.
+"""TraDy: trains random input channels, resampled in every epoch, in layers that the architecture determines.
 
 Quelennec et al., "Study of Training Dynamics for Memory-Constrained Fine-Tuning", ICLR 2026 (arXiv
 2510.19675). Offline, layers are ranked by reweighted gradient norm, and those that hold 97 % of it are
-kept: in the paper 27 of 42 of MCUNet, 35 of MobileNetV2, 43 of ProxylessNASNet. Here the table below, by
-`tinytrain.meta.search.trady_layer_ranking` on six episodes of caltech101.
-On the device, channels are drawn uniformly
-among them until the budget is full, and SGD has no momentum, so no state outlives a draw.
+kept: in the paper 27 of 42 of MCUNet, 35 of MobileNetV2, 43 of ProxylessNASNet. The table below was made by
+`tinytrain.meta.search.trady_layer_ranking` on six episodes of caltech101. On the device, channels are sampled
+uniformly from these layers until the budget is full. SGD has no momentum, so no state outlives a sample.
 
-Memory is planned before training, so every draw has as many channels of a layer as any other: the
-number that a uniform draw has on average. The paper limits memory alone; here the MAC budget also says
-how deep the gradient goes: as deep as every layer above still gets an eighth of its channels.
+Memory is planned before training, so every sample has the same number of channels per layer: the mean of a
+uniform sample. The paper limits only memory. Here the MAC budget limits the depth of the gradient: every
+layer above must get at least an eighth of its channels.
 
-The result holds every channel that was ever drawn, which is nearly all of these layers: more bytes than any
-other policy's, and as with every policy they are not in the budget.
+The result contains every channel that was ever sampled, which is nearly all of these layers. So it is larger
+than that of any other policy. As with every policy, the budget does not count the result.
 """
 
 from tinytrain.network.network import Network
@@ -22,9 +21,9 @@ from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import Policy, all_channels, scaled
 
-RATE = 0.25  # of plain SGD; where `tinytrain bench tune` starts from
-LEAST_SHARE = 1 / 8  # of a layer's channels, the smallest share that SparseUpdate's configurations know
-# By number of layers and weights, as `tinytrain.meta.search.trady_layer_ranking` prints them.
+RATE = 0.25  # for plain SGD; the start of `tinytrain bench tune`
+LEAST_FRACTION = 1 / 8  # of a layer's channels: the smallest fraction in SparseUpdate's configurations
+# By (number of layers, number of weights), as printed by `tinytrain.meta.search.trady_layer_ranking`.
 RANKED = {
     (42, 463_216): (5, 11, 13, 14, 15, *range(17, 42)),  # mcunet-5fps, 30 layers
     (51, 238_688): (11, 12, 14, 15, 17, 18, *range(20, 51)),  # mbv2-w0.35, 37
@@ -33,27 +32,30 @@ RANKED = {
 
 
 def ranked(network: Network) -> tuple[int, ...]:
-    """Layers to draw from; of a network that was not ranked, all but the first convolution."""
+    """Layers to sample from; for a network without a ranking, all but the first convolution."""
     layers = range(1, len(network.layers))
     return RANKED.get((len(network.layers), network.n_weights), tuple(layers))
 
 
 def select(network: Network, limit: float) -> tuple[Update, ...]:
-    """As many channels of each layer as `limit` backward MACs of one image pay for; which ones is open."""
+    """Updates with as many channels per layer as `limit` backward MACs of one image allow.
+
+    Only their number matters; the channels are sampled later.
+    """
     macs = [layer.macs for layer in network.layers]
     for first in ranked(network):
         layers = [i for i in ranked(network) if i >= first]
-        share = (limit - sum(macs[first + 1 :])) / sum(macs[i] for i in layers)
-        if share >= LEAST_SHARE:
-            return tuple(u for i in layers if (u := _update(network, i, min(1.0, share))))
+        fraction = (limit - sum(macs[first + 1 :])) / sum(macs[i] for i in layers)
+        if fraction >= LEAST_FRACTION:
+            return tuple(u for i in layers if (u := _update(network, i, min(1.0, fraction))))
     last = len(macs) - 1
     height, width = network.layers[last].out_hw
     return (Update(last, all_channels(network, last)[: max(1, int(limit / (height * width)))], inputs=(0,)),)
 
 
-def _update(network: Network, i: int, share: float) -> Update | None:
+def _update(network: Network, i: int, fraction: float) -> Update | None:
     layer = network.layers[i]
-    some = tuple(range(int(share * layer.cin)))
+    some = tuple(range(int(fraction * layer.cin)))
     if not some:
         return None
     if layer.kind == "depthwise":
@@ -61,8 +63,10 @@ def _update(network: Network, i: int, share: float) -> Update | None:
     return Update(i, all_channels(network, i), inputs=some if len(some) < layer.cin else None)
 
 
-def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:
-    updates = scaled(network, select(network, budget.macs * full_backward_macs(network)), share)
+def recipe(
+    network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
+) -> Recipe:
+    updates = scaled(network, select(network, budget.macs * full_backward_macs(network)), fraction)
     return Recipe(
         "trady",
         updates,

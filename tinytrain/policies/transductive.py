@@ -1,10 +1,9 @@
-"""Transductive fine-tuning: everything is trained, also towards sure answers for the unlabelled queries.
+"""Transductive fine-tuning: trains all parameters, also for confident predictions on unlabelled queries.
 
-Dhillon et al., "A Baseline for Few-Shot Image Classification", ICLR 2020 (arXiv 1909.02729): cross-entropy of
-the labelled images plus the mean Shannon entropy of what is predicted for the queries, equally
-weighted. It needs the images to be judged while it trains, which no other policy here does, and is a
-baseline of TinyTrain's main table (averages over nine sets, %: MCUNet 61.5,
-MobileNetV2 56.5, ProxylessNASNet 59.4).
+Dhillon et al., "A Baseline for Few-Shot Image Classification", ICLR 2020 (arXiv 1909.02729). The loss is the
+cross-entropy of the labelled images plus the mean Shannon entropy of the predictions for the queries, with
+equal weights. No other policy here needs the query images during training. It is a baseline of TinyTrain's
+main table (averages over nine sets in per cent: MCUNet 61.5, MobileNetV2 56.5, ProxylessNASNet 59.4).
 """
 
 from dataclasses import replace
@@ -19,8 +18,10 @@ from tinytrain.policies.common import Policy
 ENTROPY = 1.0
 
 
-def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:
-    full = baselines.FULL.recipe(network, scores, budget, task, share)
+def recipe(
+    network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
+) -> Recipe:
+    full = baselines.FULL.recipe(network, scores, budget, task, fraction)
     return replace(full, policy="transductive", entropy=ENTROPY)
 
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from tinytrain.kernels.dispatch.direct import direct
-from tinytrain.kernels.dispatch.native_calls import stretched
+from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.network.network import Network
 from tinytrain.program.calls import Bias, Buffer, Columns, Segment, Table, View, Weight
 from tinytrain.program.memory_planner import aligned
@@ -78,7 +78,7 @@ class Binder:
     def segment(self, segment: Segment, workspace: Buffer, externals: dict[Buffer, np.ndarray]):
         """Bound calls, few for many, and output arrays of `segment` in the program buffer `workspace`."""
         calls, outputs = self.calls(segment, workspace, externals)
-        return stretched(calls), outputs
+        return join_native(calls), outputs
 
     def calls(self, segment: Segment, workspace: Buffer, externals: dict[Buffer, np.ndarray]):
         """As `segment`, with a bound call for every call."""

@@ -1,4 +1,4 @@
-"""The store of deltas on a device: two slots, a trial, and no state in which neither delta is there."""
+"""The store of deltas on a device: two slots, a trial, and always one usable delta."""
 
 from tinytrain.store.deltastore import Start, Store
 from tinytrain.store.record import TRIAL_STARTS

@@ -1,12 +1,12 @@
-"""The delta that a device runs on: kept in two slots, on trial until it is confirmed, safe from power cuts.
+"""The delta that a device uses: kept in two slots, on trial until confirmed, safe from power cuts.
 
 ::
 
     store = Store("state")
-    store.commit(report.delta)   # on trial: without confirm() it is used for two starts and then taken out
-    start = store.start()        # once per start of the device; start.delta is the one to use
-    store.confirm()              # it works, keep it
-    store.roll_back()            # or: back to the one before
+    store.commit(report.delta)   # on trial: without confirm() it is dropped after two starts
+    start = store.start()        # once per start of the device; use start.delta
+    store.confirm()              # keep it
+    store.roll_back()            # or go back to the previous delta
 """
 
 import os
@@ -24,7 +24,7 @@ from tinytrain.store.slots import Slots, State
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What to start with: `delta` (None for the bare network) of `generation`, and what to tell the user."""
+    """The delta to start with (None: the bare network), its generation, and warnings for the user."""
 
     delta: Delta | None
     generation: int | None
@@ -34,11 +34,11 @@ class Start:
 
 
 class Store:
-    """The store in folder `path`, which the first commit creates.
+    """The store in folder `path`; the first commit creates the folder.
 
     Every method may raise InputError ``store-missing`` or ``store-damaged``, and StorageError
-    ``write-failed``, those that change what is in use also StorageError ``store-busy``; after an error the
-    delta in use is the same as before.
+    ``write-failed``. Methods that change the delta in use may also raise StorageError ``store-busy``. After
+    an error the delta in use is the same as before.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -46,11 +46,11 @@ class Store:
         self._slots = Slots(Folder(path))
 
     def commit(self, delta: Delta) -> int:
-        """Put `delta` into use, on trial, and return its generation. Raises InputError for a bad delta."""
+        """Put `delta` on trial and return its generation. Raises InputError for a bad delta."""
         return self._slots.commit(encode_delta(delta)).current.generation
 
     def commit_file(self, path: str | os.PathLike) -> int:
-        """Put the delta file `path` into use, byte for byte; otherwise like `commit`."""
+        """Put the delta file `path` on trial, byte for byte; otherwise like `commit`."""
         data = read_bytes(path, MAX_DELTA)
         decode_delta(*decode(data, str(path)), str(path))
         return self._slots.commit(data).current.generation
@@ -58,12 +58,12 @@ class Store:
     def start(self, backbone: str | None = None) -> Start:
         """The delta for this start; counts the start if the delta is on trial.
 
-        With `backbone`, the digest of a network, that is only a start where the delta on trial or the one
-        before it is for that network; otherwise it is a `peek`.
+        `backbone` is the digest of a network. If it is given, and neither the delta on trial nor the one
+        before it is for that network, this is a `peek`.
 
-        After two starts without `confirm` the previous delta is used again. Where a start cannot be
-        counted, on a full disk or because another process holds the store for more than 20 s, the previous
-        delta is used for this start.
+        After two starts without `confirm` the previous delta is used again. If a start cannot be counted
+        (full disk, or another process holds the store for more than 20 s), this start uses the previous
+        delta.
         """
         if backbone is None:
             return self._start(self._slots.start())
@@ -78,15 +78,15 @@ class Store:
         return self._slots.confirm().current.generation
 
     def roll_back(self) -> int | None:
-        """Return to the delta before and return its generation, None for the bare network.
+        """Go back to the previous delta. Returns its generation, None for the bare network.
 
-        Raises InputError ``store-empty``, or ``store-oldest`` where it would drop the only confirmed delta.
+        Raises InputError ``store-empty``, or ``store-oldest`` if that would drop the only confirmed delta.
         """
         current = self._slots.roll_back().current
         return current.generation if current else None
 
     def status(self) -> dict:
-        """What is in the slots, as JSON values."""
+        """The content of the slots as JSON values."""
         state = self._slots.look()
         record = state.record
         left = None if record.confirmed else TRIAL_STARTS - record.starts
@@ -120,7 +120,7 @@ class Store:
 
 
 def _may_be_for(backbone: str, data: bytes) -> bool:
-    """Whether the delta `data` is for the network of digest `backbone`, or what is wrong is in the delta."""
+    """Whether the delta `data` is for the network of digest `backbone`; true for a damaged delta as well."""
     try:
         return decode_delta(*decode(data)).backbone == backbone
     except InputError:

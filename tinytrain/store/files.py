@@ -1,7 +1,7 @@
-"""The files of a store: reading them with every doubt settled, writing them in the order that power cuts ask.
+"""The files of a store, checked on reading and written in an order that survives power cuts.
 
-A new file is written under a temporary name, synced, renamed, and the folder synced; whatever is read is
-checked against a SHA-256. Raises OSError where the file system does.
+A new file is written under a temporary name, synced and renamed, and the folder is synced. Every file that is
+read is checked against a SHA-256. The methods raise OSError if the file system does.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from tinytrain.store.record import (
 
 
 class StoreFiles:
-    """Records and deltas in `folder`; any other file there is left alone."""
+    """Records and deltas in `folder`; other files there are left alone."""
 
     def __init__(self, folder: Folder):
         self.folder = folder
@@ -33,10 +33,10 @@ class StoreFiles:
         return not set(RECORDS).isdisjoint(self.folder.names())
 
     def newest(self, *, strict: bool) -> tuple[Record | None, tuple[str, ...]]:
-        """The newest whole record, and the names of damaged ones.
+        """The newest intact record, and the names of damaged ones.
 
-        Without any record file it is the empty record, with damaged ones only it is None. A record that the
-        file system cannot read counts as damaged; with `strict` that raises OSError.
+        Without a record file it is the empty record; if all are damaged it is None. A record that the file
+        system cannot read counts as damaged; with `strict` it raises OSError.
         """
         records, damaged = [], []
         names = self.folder.names()
@@ -53,9 +53,9 @@ class StoreFiles:
         return max(records, key=lambda record: record.sequence, default=nothing), tuple(damaged)
 
     def content(self, slot: Slot, *, strict: bool) -> bytes | None:
-        """The bytes of `slot`, None where they are missing or not what its checksum says.
+        """The bytes of `slot`; None if the file is missing or does not match its checksum.
 
-        A file that the file system cannot read gives None; with `strict` that raises OSError.
+        A file that the file system cannot read gives None; with `strict` it raises OSError.
         """
         try:
             data = self.folder.read(slot.name, slot.size)
@@ -68,38 +68,38 @@ class StoreFiles:
         return data if slot.holds(data) else None
 
     def highest_generation(self) -> int:
-        """Of the delta files that are there, whether a record refers to them or not; 0 without any.
+        """The highest generation of the delta files in the folder, referenced or not; 0 without any.
 
-        Numbers that no store reaches do not count: what somebody has put there must not use them up.
+        Numbers from `MAX_GENERATION` on are ignored: a foreign file must not use up the generations.
         """
         matches = (DELTA_NAME.fullmatch(name) for name in self.folder.names())
         generations = (int(match[1]) for match in matches if match)
         return max((number for number in generations if number < MAX_GENERATION), default=0)
 
     def write_delta(self, slot: Slot, data: bytes) -> None:
-        """Put `data` on the medium as the file of `slot`."""
+        """Write `data` to the medium as the file of `slot`."""
         self._publish(DELTA_TEMPORARY, slot.name, data)
 
     def switch(self, record: Record) -> None:
-        """Make `record` the newest. On return it is on the medium; after an error the old one counts."""
-        # The newest record may come from a process that was killed before its sync. The other one must not
-        # be replaced before that record is on the medium: a power cut could take both.
+        """Make `record` the newest. On return it is on the medium; after an error the old one is valid."""
+        # A killed process may have left the newest record unsynced. Sync it before the other record is
+        # replaced, or a power cut could destroy both.
         self.folder.sync()
         self._publish(RECORD_TEMPORARY, record.name, encode_record(record))
         self.sweep(record.files())
 
     def sweep(self, needed: set[str] | frozenset[str]) -> None:
-        """Remove deltas and temporary files that are not `needed`; left there, they would do no harm."""
+        """Remove deltas and temporary files that are not `needed`; a failure does no harm."""
         temporary = (DELTA_TEMPORARY, RECORD_TEMPORARY)
         with contextlib.suppress(OSError):
             ours = [n for n in self.folder.names() if n in temporary or DELTA_NAME.fullmatch(n)]
             unneeded = [name for name in ours if name not in needed]
             if unneeded:
-                # The record that does without them may come from a process that was killed before its sync.
-                # Then a power cut could still undo the record, so it must not find them gone.
+                # A killed process may have left the record that does not need them unsynced. Sync it first,
+                # because a power cut could bring back the old record, which needs them.
                 self.folder.sync()
             for name in unneeded:
-                with contextlib.suppress(OSError):  # a folder with something inside keeps nothing else here
+                with contextlib.suppress(OSError):  # a folder with content stays, the other files go
                     self.folder.remove(name)
 
     def _publish(self, temporary: str, name: str, data: bytes) -> None:
@@ -112,7 +112,7 @@ class StoreFiles:
             written = name
             self.folder.sync()
         except BaseException:
-            # A record that is taken away again leaves the other record, which is the old state.
+            # Without the new record the other record is valid again: the old state.
             with contextlib.suppress(OSError):
                 self.folder.remove(written)
                 self.folder.sync()

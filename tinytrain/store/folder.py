@@ -1,7 +1,7 @@
-"""The file operations that the store is built from, on one folder and nothing else.
+"""The file operations of the store, on one folder.
 
-The store reaches the disk only through `Folder`, so that a simulated folder that loses power at any of
-these operations can take its place.
+The store accesses the disk only through `Folder`. So tests can replace it by a simulated folder that loses
+power at any of these operations.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from tinytrain.base.files import at_once_itself, sync_folder
+from tinytrain.base.files import open_without_links, sync_folder
 from tinytrain.base.locks import lock_within, open_lock
 
 LOCK = "tinytrain.lock"
@@ -19,14 +19,14 @@ LOCK_SECONDS = 20.0
 
 
 class NotLockedError(OSError):
-    """The store cannot be locked: another process has it (errno ETIMEDOUT), or its lock cannot be opened."""
+    """The store cannot be locked: another process holds it (ETIMEDOUT), or the lock file cannot be opened."""
 
 
 class Folder:
-    """A folder of flat files. Every method raises OSError when its operation fails.
+    """A folder of flat files. Every method raises OSError if its operation fails.
 
-    Nothing waits for the other end of a pipe, no link is followed, and what has the name of a file that is to
-    be written gives way to it; only a folder with something inside does not.
+    No operation waits for the other end of a pipe or follows a link. A new file replaces anything of the same
+    name, except a folder with content.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -36,7 +36,7 @@ class Folder:
         return str(self.path)
 
     def make(self) -> None:
-        """Create the folder inside an existing one, unless it is there."""
+        """Create the folder inside an existing one if it is missing."""
         try:
             self.path.mkdir()
         except FileExistsError:
@@ -47,10 +47,10 @@ class Folder:
 
     @contextlib.contextmanager
     def lock(self, *, create: bool) -> Iterator[None]:
-        """Keep every other process out of the store; the kernel lets go when this one dies.
+        """Keep other processes out of the store; the kernel releases the lock if this process dies.
 
-        The lock is a file without content: whether it survives a power cut does not matter. With `create` it
-        is made where there is none. Raises NotLockedError.
+        The lock is an empty file, which need not survive a power cut. With `create` it is created if it is
+        missing. Raises NotLockedError.
         """
         with contextlib.ExitStack() as stack:
             try:
@@ -66,28 +66,28 @@ class Folder:
 
     def _open_lock(self, create: bool) -> int:
         path = self.path / LOCK
-        # A regular file stays: it may be the lock that somebody holds.
+        # A regular file stays, because another process may hold it as the lock.
         if create and os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
             self.remove(LOCK)
         return open_lock(path, create=create)
 
     def names(self) -> list[str]:
-        """Everything in the folder but its lock."""
+        """All names in the folder except the lock."""
         return sorted(name for name in os.listdir(self.path) if name != LOCK)
 
     def read(self, name: str, limit: int) -> bytes:
-        """Content of file `name`, its first `limit` + 1 bytes at most: one more tells that it is too long.
+        """The first `limit` + 1 bytes of file `name`; the last one shows that the file is too long.
 
-        What is no regular file is empty.
+        Empty if it is not a regular file.
         """
         path = self.path / name
         if not stat.S_ISREG(path.lstat().st_mode):
             return b""
-        with open(path, "rb", opener=at_once_itself) as file:
+        with open(path, "rb", opener=open_without_links) as file:
             return file.read(limit + 1)
 
     def create(self, name: str) -> "File":
-        """Open `name` for writing, empty."""
+        """Open `name` as a new empty file for writing."""
         try:
             return File(self.path / name)
         except FileExistsError:
@@ -95,7 +95,7 @@ class Folder:
             return File(self.path / name)
 
     def rename(self, old: str, new: str) -> None:
-        """Give file `old` the name `new`, in place of the file that has it."""
+        """Rename file `old` to `new`, replacing a file of that name."""
         try:
             os.replace(self.path / old, self.path / new)
         except IsADirectoryError:
@@ -103,19 +103,19 @@ class Folder:
             os.replace(self.path / old, self.path / new)
 
     def remove(self, name: str) -> None:
-        """Remove a file, whatever its kind, or an empty folder."""
+        """Remove a file of any kind, or an empty folder."""
         try:
             os.unlink(self.path / name)
         except IsADirectoryError:
             os.rmdir(self.path / name)
 
     def sync(self) -> None:
-        """Wait until the names of the folder are on the medium."""
+        """Wait until the names in the folder are on the medium."""
         sync_folder(self.path)
 
 
 class File:
-    """A new file being written. Raises FileExistsError where anything has its name."""
+    """A new file being written. Raises FileExistsError if the name is taken."""
 
     def __init__(self, path: Path):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

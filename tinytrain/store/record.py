@@ -1,7 +1,7 @@
-"""What a store holds at one moment, as a value and as the checksummed text of a record file.
+"""The state of a store, as a value and as the checksummed text of a record file.
 
-A record is one line of JSON and the SHA-256 of that line. Two record files take turns, so that writing
-one never touches the newest; the one with the higher sequence number counts.
+A record is one line of JSON and the SHA-256 of that line. Two record files take turns, so that a write never
+touches the newest one. The record with the higher sequence number is valid.
 """
 
 import hashlib
@@ -23,12 +23,12 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class DamagedRecordError(ValueError):
-    """The bytes are no whole record."""
+    """The bytes are not an intact record."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A delta that the store keeps: its generation, and what its file must hold."""
+    """A delta in the store: its generation, and the size and checksum of its file."""
 
     generation: int
     size: int
@@ -40,7 +40,7 @@ class Slot:
 
     @property
     def name(self) -> str:
-        """The generation is part of the name: no file that is in use is ever written again."""
+        """File name; it contains the generation, so that no file in use is ever written again."""
         return f"tinytrain-{self.generation}.delta"
 
     def holds(self, data: bytes) -> bool:
@@ -49,10 +49,10 @@ class Slot:
 
 @dataclass(frozen=True)
 class Record:
-    """State of a store; the default is the empty one, where the network is used as it is.
+    """State of a store; the default is the empty store, which uses the bare network.
 
-    `generation` is the highest ever given out. `current` is on trial until `confirmed`, and `starts` of
-    its trial starts are used up; `previous` is what a roll-back returns to, None for the bare network.
+    `generation` is the highest ever assigned. `current` is on trial until `confirmed`; `starts` counts its
+    trial starts. A roll-back returns to `previous`; None stands for the bare network.
     """
 
     sequence: int = 0
@@ -64,7 +64,7 @@ class Record:
 
     @property
     def name(self) -> str:
-        """The record file whose turn it is."""
+        """The record file for this sequence number."""
         return RECORDS[self.sequence % 2]
 
     @property
@@ -77,7 +77,7 @@ class Record:
         return {slot.name for slot in (self.current, self.previous) if slot}
 
     def commit(self, slot: Slot) -> "Record":
-        """`slot` on trial. What went unconfirmed before it is dropped: one returns to what proved good."""
+        """`slot` on trial. An unconfirmed delta is dropped, so that `previous` is a confirmed one."""
         return replace(
             self._next(),
             generation=slot.generation,
@@ -98,7 +98,7 @@ class Record:
         return self._next().without_current()
 
     def without_current(self) -> "Record":
-        """The previous delta in use, confirmed as it was; the same sequence number."""
+        """The previous delta in use and confirmed, with the same sequence number."""
         return replace(self, current=self.previous, previous=None, confirmed=True, starts=0)
 
     def _next(self) -> "Record":

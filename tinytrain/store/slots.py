@@ -1,6 +1,6 @@
-"""Two slots: commit, trial, confirm and roll back, so that there is always the old delta or the new one.
+"""The A/B slots: commit, trial, confirm and roll back. The old or the new delta is always usable.
 
-Deltas are bytes here; `tinytrain.store` says what is in them.
+Deltas are bytes here; `deltastore` decodes them.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ LOOKS = 3
 
 @dataclass(frozen=True)
 class State:
-    """What a store holds, and the content of the delta in use (None for the bare network).
+    """The record of a store, and the content of the delta in use (None for the bare network).
 
-    Damaged slots are left out of `record`; `needed` are the files of the newest record as it was written.
-    `lost` tells that a delta should be in use and none of those kept is whole.
+    `record` does not contain damaged slots. `needed` are the files of the newest record as written. `lost`
+    is true if a delta should be in use but none is intact.
     """
 
     record: Record
@@ -38,8 +38,9 @@ class Slots:
     """The two slots in `folder`.
 
     Every method may raise StorageError ``write-failed`` and InputError ``store-missing`` (no such folder) or
-    ``store-damaged`` (no delta is left whole), those that change what is in use also StorageError
-    ``store-busy`` (another process holds the store). After an error the delta in use is the same as before.
+    ``store-damaged`` (no intact delta is left). Methods that change the delta in use may also raise
+    StorageError ``store-busy`` (another process holds the store). After an error the delta in use is the same
+    as before.
     """
 
     def __init__(self, folder: Folder):
@@ -47,14 +48,14 @@ class Slots:
         self.files = StoreFiles(folder)
 
     def commit(self, data: bytes) -> Record:
-        """Put `data` into use, on trial; creates the folder. Works on a damaged store, too, and mends it."""
+        """Put `data` on trial; creates the folder if necessary. Also repairs a damaged store."""
         try:
             self.folder.make()
         except OSError as error:
             raise write_failed(self.folder, error) from error
-        with self._told(), self.folder.lock(create=True):
+        with self._as_tinytrain_errors(), self.folder.lock(create=True):
             state = self._look(strict=False)
-            if not state.warnings:  # else the newest record may be one that cannot be read just now
+            if not state.warnings:  # otherwise the newest record may be temporarily unreadable
                 self.files.sweep(state.needed)
             generation = max(state.record.generation, self.files.highest_generation()) + 1
             slot = Slot.of(data, generation)
@@ -62,13 +63,13 @@ class Slots:
             return self._switch(state.record.commit(slot))
 
     def start(self, fits: Callable[[bytes], bool] = lambda data: True) -> State:
-        """The delta for this start, which is counted if the delta is on trial.
+        """The delta for this start; counts the start if the delta is on trial.
 
-        The count is on the medium before the delta is handed out. Where it cannot be written, or the store
-        not be locked, the previous delta is used: a trial that is not counted would never end. Where neither
-        the delta on trial nor the one before it `fits`, this is no start, but a look.
+        The count is on the medium before the method returns. If it cannot be written, or the store cannot be
+        locked, the previous delta is used, because an uncounted trial would never end. If neither the delta
+        on trial nor the one before it `fits`, nothing is counted.
         """
-        with self._told():
+        with self._as_tinytrain_errors():
             try:
                 with self._lock():
                     state = self._intact(strict=False)
@@ -102,7 +103,7 @@ class Slots:
 
     def look(self) -> State:
         """The delta in use, without counting a start and without writing anything."""
-        with self._told():
+        with self._as_tinytrain_errors():
             try:
                 with self.folder.lock(create=False):
                     return self._intact(strict=False)
@@ -110,19 +111,20 @@ class Slots:
                 return self._unlocked()
 
     def confirm(self) -> Record:
-        """Keep the delta on trial; one that is confirmed stays so. Raises InputError ``store-empty``."""
-        with self._told(), self._lock_to_change():
+        """Keep the delta on trial; a confirmed one stays confirmed. Raises InputError ``store-empty``."""
+        with self._as_tinytrain_errors(), self._lock_to_change():
             record = self._intact(strict=True).record
             if record.current is None:
                 raise self._empty()
             return record if record.confirmed else self._switch(record.confirm())
 
     def roll_back(self) -> Record:
-        """Go back to the delta before the one in use, which is dropped.
+        """Drop the delta in use and go back to the previous one.
 
-        Raises InputError ``store-empty``, or ``store-oldest`` rather than drop a confirmed delta for nothing.
+        Raises InputError ``store-empty``, or ``store-oldest`` if the delta in use is confirmed and there is
+        no previous one.
         """
-        with self._told(), self._lock_to_change():
+        with self._as_tinytrain_errors(), self._lock_to_change():
             state = self._intact(strict=True)
             record = state.record
             if record.current is None:
@@ -138,18 +140,18 @@ class Slots:
             return self._switch(record.roll_back())
 
     def _revert(self, state: State) -> State:
-        """What a start gets after a trial that nobody confirmed."""
+        """The state for a start after a trial that ended without confirmation."""
         text = f"generation {state.record.current.generation} was not confirmed in {TRIAL_STARTS} starts"
         before = self._without_current(state)
         if before is None:
-            # Any delta is better than none, and this one did start.
+            # The delta on trial did start, and it is better than none.
             older = state.record.previous.generation
             return _warned(state, f"{text}, but generation {older} before it is damaged")
-        text += " and was taken out"
+        text += " and was dropped"
         try:
             before = replace(before, record=self._switch(state.record.roll_back()))
         except OSError as error:
-            text += f", which could not be noted ({error.strerror})"
+            text += f", but this could not be recorded ({error.strerror})"
         return _warned(before, text)
 
     def _switch(self, record: Record) -> Record:
@@ -157,10 +159,10 @@ class Slots:
         return record
 
     def _look(self, *, strict: bool) -> State:
-        """The newest whole record as far as its slots are whole.
+        """The newest intact record, without its damaged slots.
 
-        With `strict`, what cannot be read for a moment raises OSError and does not count as damaged: to
-        confirm or to go back is meant for the newest generation, not for the one before it.
+        With `strict`, a file that cannot be read raises OSError instead of counting as damaged: `confirm` and
+        `roll_back` must act on the newest generation, not on the one before it.
         """
         record, damaged = self.files.newest(strict=strict)
         warnings = tuple(f"{name} is damaged" for name in damaged)
@@ -181,7 +183,7 @@ class Slots:
         return before
 
     def _without_current(self, state: State) -> State | None:
-        """The state with the previous delta in use; None where that one is damaged."""
+        """The state with the previous delta in use; None if that delta is damaged."""
         previous = state.record.previous
         data = self.files.content(previous, strict=False) if previous else None
         if previous and data is None:
@@ -195,7 +197,7 @@ class Slots:
         return state
 
     def _unlocked(self) -> State:
-        """The state while others may write; damage that is gone at the next look was a change in between."""
+        """The state while other processes may write. Damage that a second look does not find was a change."""
         for _ in range(LOOKS - 1):
             state = self._look(strict=False)
             if not state.warnings:
@@ -209,7 +211,7 @@ class Slots:
         return InputError("store-empty", f"{self.folder} holds 0 deltas; apply one first")
 
     def _lock(self):
-        """The lock of a store that is there; no file is put into any other folder."""
+        """The lock of an existing store; no lock file is created in another folder."""
         return self.folder.lock(create=self.files.exists())
 
     def _lock_to_change(self):
@@ -218,8 +220,8 @@ class Slots:
         return self.folder.lock(create=True)
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Errors of file operations become one line."""
+    def _as_tinytrain_errors(self) -> Iterator[None]:
+        """Turn errors of file operations into one-line errors."""
         try:
             yield
         except NotLockedError as error:

@@ -67,7 +67,12 @@ def test_what_is_wrong_in_a_row_is_named(change):
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("a: [", "is no YAML"), ("[]", "holds 0 boards"), ("a: 1", "a: the board is 1"), ("\xff", "is no YAML")],
+    [
+        ("a: [", "is not YAML"),
+        ("[]", "holds 0 boards"),
+        ("a: 1", "a: the board is 1"),
+        ("\xff", "is not YAML"),
+    ],
 )
 def test_a_file_that_is_no_table_of_boards_is_refused(tmp_path, content, said):
     path = tmp_path / "boards.yaml"
@@ -79,7 +84,7 @@ def test_a_file_that_is_no_table_of_boards_is_refused(tmp_path, content, said):
 def test_a_board_named_twice_is_refused(tmp_path):
     path = tmp_path / "boards.yaml"
     path.write_text(FILE.read_text() + "\nrp2040: {}\n")
-    with pytest.raises(InputError, match="rp2040 stands there twice"):
+    with pytest.raises(InputError, match="rp2040 occurs twice"):
         load_boards(path)
 
 

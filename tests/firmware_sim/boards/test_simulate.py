@@ -119,7 +119,7 @@ def test_boards_are_listed(capsys):
     [
         ([], 2, "give --board NAME"),
         (["--board", "stm32h734"], 2, "did you mean stm32h743"),
-        (["--board", "rp2040", "--battery", "0"], 2, "no number of watt-hours"),
+        (["--board", "rp2040", "--battery", "0"], 2, "not a number of watt-hours"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(capsys, arguments, code, said):

@@ -1,1 +1,1 @@
-"""A model of our kind out of an ONNX file; needs the ``onnx`` extra, on a host."""
+"""Import of ONNX models of the MobileNetV2 kind; needs the extra ``onnx``, on a host."""

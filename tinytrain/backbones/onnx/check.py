@@ -1,4 +1,4 @@
-"""Does an imported network do what its ONNX file does? Embeddings compared with those of onnxruntime."""
+"""Compares the embeddings of an imported network with those of onnxruntime for its ONNX file."""
 
 import numpy as np
 
@@ -13,18 +13,18 @@ from tinytrain.network.network import InputSpec, Network
 from tinytrain.runtime.predict import Predictor
 
 IMAGES = 4
-TOLERANCE = 1e-4  # of the length of an embedding
+TOLERANCE = 1e-4  # relative to the length of an embedding
 
 
 class SkippedError(Exception):
-    """Why nothing could be compared."""
+    """Nothing could be compared; the message is the reason."""
 
 
 def compare(imported: Imported) -> float:
     """Largest difference between the embeddings of random images, relative to their length.
 
-    Raises InputError ``onnx-mismatch`` above 1e-4, and SkippedError where onnxruntime is missing or does
-    not read the file.
+    Raises InputError ``onnx-mismatch`` above 1e-4, and SkippedError if onnxruntime is missing or cannot
+    read the file.
     """
     network = imported.network
     images = random_images(network.input.shape)
@@ -34,7 +34,7 @@ def compare(imported: Imported) -> float:
         raise InputError(
             "onnx-mismatch",
             f"{network.name}: embeddings differ from onnxruntime's by {difference:.1e}, more than"
-            f" {TOLERANCE:.0e}; this is a mistake of the import; nothing was written",
+            f" {TOLERANCE:.0e}; the import is faulty; nothing was written",
         )
     return difference
 
@@ -53,7 +53,7 @@ def as_input(fed: InputSpec, images: np.ndarray) -> np.ndarray:
 
 
 def embeddings(network: Network, images: np.ndarray) -> np.ndarray:
-    """(n, d) embeddings by the kernels that adaptation uses, through a delta that changes nothing."""
+    """(n, d) embeddings by the kernels of adaptation, with an empty delta."""
     empty = np.zeros((2, network.embedding_size), np.float32)
     head = cosine.CosineHead(cosine.METHOD, empty, np.zeros(2, np.float32), empty, np.ones(2, np.int32))
     delta = Delta(network.digest, network.name, (), head, ("a", "b"), {})
@@ -63,7 +63,7 @@ def embeddings(network: Network, images: np.ndarray) -> np.ndarray:
 
 
 def largest_difference(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """Of rows (n, d), relative to the length of the second; of one without length, absolute."""
+    """Largest distance of rows (n, d), relative to the length of `theirs`; absolute if that is 0."""
     lengths = np.linalg.norm(theirs, axis=1)
     return float((np.linalg.norm(ours - theirs, axis=1) / np.where(lengths > 0, lengths, 1)).max())
 
@@ -84,14 +84,14 @@ def _runtime_embeddings(graph: Graph, embedding: str, images: np.ndarray) -> np.
             session.run([embedding], {graph.input: np.repeat(image[None], batch, axis=0)})[0][0]
             for image in images
         ]
-    except Exception as error:  # onnxruntime has errors of its own, without a common base
+    except Exception as error:  # the errors of onnxruntime have no common base class
         reason = one_line(error, 200) or type(error).__name__
         raise SkippedError(f"onnxruntime cannot run the file: {reason}") from error
     return np.stack(rows).reshape(len(images), -1)
 
 
 def with_output(data: bytes, tensor: str) -> bytes:
-    """The ONNX model `data` with `tensor` among its outputs."""
+    """The ONNX model `data` with `tensor` as an additional output."""
     onnx = need_onnx()
     model = onnx.load_model_from_string(data)
     if tensor not in [output.name for output in model.graph.output]:

@@ -1,7 +1,7 @@
-"""ONNX models of the MobileNetV2 kind as networks, with float32 weights: nothing is quantised.
+"""Converts ONNX models of the MobileNetV2 kind to networks with float32 weights, without quantisation.
 
-The graph becomes layers by rule (`tinytrain.backbones.onnx.operators`), and what was dropped is said.
-`tinytrain.backbones.onnx.check` compares the result with what another program makes of the file.
+`tinytrain.backbones.onnx.operators` has the rules; the result lists the dropped nodes.
+`tinytrain.backbones.onnx.check` compares the result with onnxruntime.
 """
 
 import os
@@ -19,7 +19,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.network.network import InputSpec, Layer, Network
 from tinytrain.network.validation import check_network
 
-NAMED = 3  # nodes with the same problem that are named one by one
+NAMED = 3  # nodes with the same problem that a message names
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ def _hw(graph: Graph, size: int | None, source: str) -> tuple[int, int]:
 
 
 def _listed(walk: Walk) -> str:
-    """Every node in the way: operation, names, why; nodes with the same problem together."""
+    """All unsupported nodes: operation, names and reason, grouped by problem."""
     rows = sorted(((node.op, why, node.name) for node, why in walk.problems), key=lambda row: row[:2])
     lines = []
     for (op, why), group in groupby(rows, key=lambda row: row[:2]):
@@ -108,7 +108,7 @@ def _network(parts: list[Part], name: str, spec: InputSpec) -> Network:
     rows = zip(parts, names, blocks, strict=True)
     layers = tuple(_layer(part, layer_name, block) for part, layer_name, block in rows)
     weights, biases = [], []
-    with np.errstate(over="ignore"):  # numbers too large for float32 are found, and named, by check_network
+    with np.errstate(over="ignore"):  # check_network reports values that are too large for float32
         for part, layer in zip(parts, layers, strict=True):
             matrix = part.weight.transpose(2, 3, 1, 0).reshape(layer.fan_in, layer.cout)
             weights.append(np.ascontiguousarray(matrix, np.float32))
@@ -124,9 +124,9 @@ def _layer(part: Part, name: str, block: int) -> Layer:
 
 
 def block_numbers(parts: list[Part]) -> list[int]:
-    """Block of each convolution. The stem is block 0 and an addition spans one block exactly.
+    """Block of each convolution. The stem is block 0, and a residual addition spans exactly one block.
 
-    Elsewhere a block ends with a convolution without activation, or with the pointwise one behind its
+    Otherwise a block ends with a convolution without activation, or with the pointwise convolution after its
     depthwise one.
     """
     spans = [(part.adds + 1, k) for k, part in enumerate(parts) if part.adds is not None]
@@ -146,7 +146,7 @@ def block_numbers(parts: list[Part]) -> list[int]:
 
 
 def _layer_names(parts: list[Part], blocks: list[int]) -> list[str]:
-    """``stem``, ``block0.expand``, ``block0.depthwise``, ``block0.project``; a number where one repeats."""
+    """``stem``, ``block0.expand``, ``block0.depthwise``, ``block0.project``; repeated names get a number."""
     names: list[str] = []
     for k, (part, block) in enumerate(zip(parts, blocks, strict=True)):
         inside = [parts[i].kind for i in range(k) if blocks[i] == block]

@@ -1,7 +1,7 @@
-"""Following an ONNX graph: what each tensor holds, which convolutions there are, what is in the way.
+"""Walks through an ONNX graph and collects its convolutions and everything that is not supported.
 
-A tensor is followed as a `Value`: which convolution made it and what has been done to it since. All
-problems are collected, so that one message names them all. What each operation means stands in
+Each tensor is described by a `Value`: the convolution that computed it, and the operations since. All
+problems are collected, so that one message names them all. The operations are implemented in
 `tinytrain.backbones.onnx.operators` and `tinytrain.backbones.onnx.tail`.
 """
 
@@ -14,11 +14,11 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.safetensors import MAX_FILE
 from tinytrain.network.validation import MAX_LAYERS
 
-# Numbers that all operations together may read: those of the largest network file. A file can hold one array
-# and thousands of operations that read it, each of which has weights of its own in a network.
+# Limit of the numbers that all operations together read: those of the largest network file. A file can hold
+# one array and thousands of operations that read it, and a network has separate weights for each.
 MAX_NUMBERS = MAX_FILE // 4
 IMAGE = -1  # stands for the convolution before the first
-# What a value is called in messages, by stage.
+# Name of a value in messages, by stage.
 DESCRIBED = {
     "picture": "the image",
     "linear": "a convolution",
@@ -31,15 +31,15 @@ DESCRIBED = {
 
 
 class UnknownError(Exception):
-    """The node reads what a refused node makes; it is not to blame itself."""
+    """The node reads the output of a refused node; the node itself is not the problem."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor (batch, channels, *hw): the result of convolution `part`, in the state that `stage` says.
+    """A tensor (batch, channels, *hw): the result of convolution `part` after the operations of `stage`.
 
-    "linear": nothing was done since; "relu6"; "sum": a block's input was added; "pooling" and "pooled":
-    `axes` are the axes left, by letter, with 1 for one of a single place; "tail": anything behind that.
+    "linear": none; "relu6"; "sum": the input of a block was added; "pooling" and "pooled": `axes` names the
+    remaining axes by letters, with 1 for an axis of size 1; "tail": any operation after the pooling.
     """
 
     part: int
@@ -51,10 +51,10 @@ class Value:
 
 @dataclass(eq=False)
 class Part:
-    """A convolution of kind "conv", "pointwise" or "depthwise", grown by what follows it.
+    """A convolution of kind "conv", "pointwise" or "depthwise", with the operations that follow it.
 
-    `weight` is (out, in / groups, k, k) and `bias` (out,), float64; `reads` is the value it takes; `adds`
-    is the index of the convolution whose result is added to its own, or None.
+    `weight` is (out, in / groups, k, k) and `bias` (out,), float64. `reads` is its input. `adds` is the index
+    of the convolution whose result is added to its result, or None.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class Walk:
     values of the image first is times `gain`, then plus `offset`, both (channels,) float64. `operations` maps
     the name of an operation to its function (walk, node) -> Value, or None where no image comes out.
 
-    Raises InputError ``onnx-too-large`` if the network would have more layers or numbers than its file can.
+    Raises InputError ``onnx-too-large`` if the network would exceed the limits of a network file.
     """
 
     def __init__(self, graph: Graph, hw: tuple[int, int], operations: dict):
@@ -88,7 +88,7 @@ class Walk:
             for name in node.inputs:
                 self.readers[name] = self.readers.get(name, 0) + 1
         self.parts: list[Part] = []
-        self.read = self.scaled = 0  # numbers of constants read, and of weights scaled
+        self.read = self.scaled = 0  # counts of values read from constants, and of scaled weights
         self.problems: list[tuple[Node, str]] = []
         self.dropped: list[Node] = []
         self.pooled: str | None = None
@@ -109,7 +109,7 @@ class Walk:
                 self.values[node.outputs[0]] = value
 
     def value(self, node: Node, position: int = 0) -> Value:
-        """What `node` reads at `position`."""
+        """The input of `node` at `position`."""
         name = node.inputs[position] if position < len(node.inputs) else ""
         if name in self.values:
             return self.values[name]
@@ -118,7 +118,7 @@ class Walk:
         raise UnknownError
 
     def newest(self, node: Node, position: int = 0, stages: tuple[str, ...] = ("linear",)) -> Value:
-        """The value that `node` changes: made by the last convolution, in one of `stages`, read once."""
+        """The input that `node` changes: result of the last convolution, in one of `stages`, read once."""
         value = self.value(node, position)
         if value.stage not in stages:
             raise UnsupportedError(f"it follows {DESCRIBED[value.stage]}")
@@ -127,10 +127,10 @@ class Walk:
         return value
 
     def constant(self, node: Node, position: int, shape: tuple[int, ...] | None, what: str) -> np.ndarray:
-        """Float32 constant that `node` reads at `position`, as float64; of `shape` where that is given."""
+        """Float32 constant input of `node` at `position`, as float64, of `shape` if that is given."""
         name = node.inputs[position] if position < len(node.inputs) else ""
         if name not in self.constants:
-            raise UnsupportedError(f"its {what} is no constant of the file")
+            raise UnsupportedError(f"its {what} is not a constant of the file")
         array = self.constants[name]
         if array.dtype != np.float32:
             raise UnsupportedError(f"its {what} is {array.dtype}, not float32")
@@ -144,15 +144,15 @@ class Walk:
         return array.astype(np.float64)
 
     def refuse_large(self) -> None:
-        """Before anything is copied for it, refuse what no network file can hold."""
+        """Refuse what no network file can hold, before it is copied."""
         if (numbers := max(self.read, self.scaled)) > MAX_NUMBERS:
-            what = f"weights of {numbers:,} numbers by now, the limit is {MAX_NUMBERS:,}"
+            what = f"weights of at least {numbers:,} numbers, the limit is {MAX_NUMBERS:,}"
         elif len(self.parts) > MAX_LAYERS:
             what = f"{len(self.parts):,} convolutions, the limit is {MAX_LAYERS:,}"
         else:
             return
         raise InputError(
             "onnx-too-large",
-            f"{self.source}: its operations have {what}, counting what they share every time;"
+            f"{self.source}: its operations have {what}, with shared weights counted for each;"
             " export a smaller model",
         )

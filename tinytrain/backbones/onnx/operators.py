@@ -1,7 +1,7 @@
 """ONNX operations on feature maps: convolution, batch normalisation, ReLU6 and residual addition.
 
-Each function takes (walk, node), changes the convolutions of the walk, and returns the `Value` that
-comes out. Raises UnsupportedError with the reason, or UnknownError (see `tinytrain.backbones.onnx.graph`).
+Each function takes (walk, node), changes the convolutions of the walk and returns the output `Value`. It
+raises UnsupportedError with the reason, or UnknownError (see `tinytrain.backbones.onnx.graph`).
 """
 
 import numpy as np
@@ -23,7 +23,9 @@ def convolution(walk: Walk, node: Node) -> Value:
     if value.part != len(walk.parts) - 1 or walk.pooled is not None:
         raise UnsupportedError(BRANCH)
     if value.channels != weight.shape[1] * groups:
-        raise UnsupportedError(f"it takes {weight.shape[1] * groups} channels, but {value.channels} come in")
+        raise UnsupportedError(
+            f"it takes {weight.shape[1] * groups} channels, but its input has {value.channels}"
+        )
     kind = _kind(value, weight.shape[2], stride, groups)
     _check_padding(node, weight.shape[2], stride, value.hw)
     out_hw = tuple((side - 1) // stride + 1 for side in value.hw)
@@ -33,7 +35,7 @@ def convolution(walk: Walk, node: Node) -> Value:
 
 
 def _filters(walk: Walk, node: Node) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """(weight, bias, stride, groups): what can be told without knowing the input."""
+    """(weight, bias, stride, groups), which do not depend on the input."""
     weight = walk.constant(node, 1, None, "weight")
     if weight.ndim != 4 or 0 in weight.shape or weight.shape[2] != weight.shape[3]:
         raise UnsupportedError(f"its weight has shape {weight.shape}, not (out, in, k, k)")
@@ -42,7 +44,7 @@ def _filters(walk: Walk, node: Node) -> tuple[np.ndarray, np.ndarray, int, int]:
         raise UnsupportedError("its kernel_shape is not the shape of its weight")
     strides = node.get("strides", [1, 1], 2)
     if strides not in ([1, 1], [2, 2]):
-        raise UnsupportedError(f"strides {strides}, not 1 or 2 both ways")
+        raise UnsupportedError(f"strides {strides}, not 1 or 2 in both directions")
     if node.get("dilations", [1, 1], 2) != [1, 1]:
         raise UnsupportedError("it is dilated")
     if groups != 1 and (weight.shape[1] != 1 or groups != len(weight)):
@@ -54,7 +56,7 @@ def _filters(walk: Walk, node: Node) -> tuple[np.ndarray, np.ndarray, int, int]:
 
 
 def _kind(value: Value, kernel: int, stride: int, groups: int) -> str:
-    """Kind of our layer for a convolution of `value`."""
+    """The kind of layer for a convolution of `value`."""
     if value.part == IMAGE:
         if groups != 1 or kernel not in STEM_KERNELS:
             raise UnsupportedError(f"the first one must be dense with a kernel of {STEM_KERNELS}")
@@ -64,12 +66,12 @@ def _kind(value: Value, kernel: int, stride: int, groups: int) -> str:
             raise UnsupportedError(f"depthwise with kernel {kernel}, not one of {DEPTHWISE_KERNELS}")
         return "depthwise"
     if (kernel, stride) != (1, 1):
-        raise UnsupportedError(f"dense with kernel {kernel}, stride {stride}; only the first one may be that")
+        raise UnsupportedError(f"dense with kernel {kernel}, stride {stride}; only the first one may be")
     return "pointwise"
 
 
 def _check_padding(node: Node, kernel: int, stride: int, hw: tuple[int, int]) -> None:
-    """Raise UnsupportedError unless every side is padded by (kernel - 1) // 2, as we always do."""
+    """Raise UnsupportedError unless every side is padded by (kernel - 1) // 2, as in our layers."""
     wanted, rule = (kernel - 1) // 2, node.get("auto_pad", "NOTSET")
     if rule not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         raise UnsupportedError(f"auto_pad {rule[:20]}")
@@ -121,7 +123,7 @@ def relu(walk: Walk, node: Node) -> Value:
 
 
 def add(walk: Walk, node: Node) -> Value:
-    """A block's input added to its last convolution, or the bias of a classifier."""
+    """The residual addition of a block, or the bias of a classifier."""
     values = [None if name in walk.constants else walk.value(node, k) for k, name in enumerate(node.inputs)]
     if any(value is not None and value.stage in ("pooled", "tail") for value in values):
         return tail(walk, node)
@@ -172,7 +174,7 @@ def normalisation(walk: Walk, node: Node) -> Value:
 
 
 def alias(walk: Walk, node: Node) -> Value | None:
-    """Identity, and Dropout, which does nothing outside training."""
+    """Identity, and Dropout, which has no effect outside training."""
     source = node.inputs[0] if node.inputs else ""
     if node.op == "Identity" and source in walk.constants:
         walk.constants[node.outputs[0]] = walk.constants[source]
@@ -182,7 +184,7 @@ def alias(walk: Walk, node: Node) -> Value | None:
         if flag is None or flag.size != 1 or bool(flag.reshape(())):
             raise UnsupportedError("it is in training mode")
     value, copy = walk.value(node), node.outputs[0]
-    # Who reads the original reads the copy, too.
+    # Original and copy share their readers.
     walk.readers[copy] = walk.readers.get(copy, 0) + walk.readers[source] - 1
     return value
 

@@ -1,6 +1,6 @@
-"""An ONNX file as plain data: nodes in order, constants as arrays, the shape of the one input.
+"""Reads an ONNX file as plain data: nodes in order, constants as arrays, the shape of the input.
 
-Needs the package ``onnx``, which reads the file and nothing else: no other file is opened, nothing runs.
+Needs the package ``onnx``, which only parses the file: no other file is opened and nothing is run.
 """
 
 import os
@@ -14,18 +14,18 @@ from tinytrain.base.extras import install
 from tinytrain.base.files import read_bytes
 from tinytrain.base.safetensors import MAX_FILE
 
-OLDEST_OPSET = 9  # before it BatchNormalization and others meant other things
+OLDEST_OPSET = 9  # BatchNormalization and other operations were different before
 STANDARD = ("", "ai.onnx")
 AGAIN = "export the model again"
 
 
 class UnsupportedError(Exception):
-    """Why a node cannot become part of a network; collected, and reported together."""
+    """The reason why a node is not supported; the reasons are collected and reported together."""
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One operation; `inputs` left out are empty names. Attributes are what `_attribute` makes of them."""
+    """One operation; omitted `inputs` are empty names. `_attribute` converts the attributes."""
 
     name: str
     op: str
@@ -34,9 +34,9 @@ class Node:
     attributes: dict
 
     def get(self, key: str, default, count: int | None = None):
-        """Attribute `key` of the type of `default`, a list of `count` whole numbers where that is given.
+        """Attribute `key`, of the type of `default`; with `count`, a list of `count` whole numbers.
 
-        Raises UnsupportedError when it has another type or length.
+        Raises UnsupportedError if it has another type or length.
         """
         value = self.attributes.get(key, default)
         if count is not None:
@@ -50,9 +50,10 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """`shape` of the input is (batch, channels, rows, columns), None where the file leaves a number open.
+    """An ONNX graph.
 
-    `data` are the bytes of the file, `source` is its name in messages.
+    `shape` of the input is (batch, channels, rows, columns), with None for a number that the file does not
+    state. `data` are the bytes of the file, `source` is its name in messages.
     """
 
     nodes: tuple[Node, ...]
@@ -69,7 +70,7 @@ def need_onnx():
         import onnx
     except ImportError as error:
         raise InputError(
-            "onnx-missing", f"reading .onnx files needs a package more; run {install('onnx')}"
+            "onnx-missing", f"reading .onnx files needs the package onnx; run {install('onnx')}"
         ) from error
     return onnx
 
@@ -88,13 +89,13 @@ def read_onnx(path: str | os.PathLike) -> Graph:
             raise InputError(
                 "onnx-too-large",
                 f"{source} has more than {MAX_FIELDS:,} fields, operations and numbers outside of weights;"
-                " export the model with its weights as raw data, and without what is not needed to run it",
+                " export the model with its weights as raw data and only with what is needed to run it",
             )
         model = onnx.load_model_from_string(data)
     except InputError:
         raise
-    except Exception as error:  # protobuf names its errors differently from version to version
-        raise InputError("onnx-corrupt", f"{source} is no readable ONNX file; copy it again") from error
+    except Exception as error:  # the errors of protobuf differ between versions
+        raise InputError("onnx-corrupt", f"{source} is not a readable ONNX file; copy it again") from error
     if not model.graph.node:
         raise InputError("onnx-corrupt", f"{source} holds 0 operations; is it an ONNX file?")
     _check_model(onnx, model, source)
@@ -119,7 +120,7 @@ def _check_model(onnx, model, source: str) -> None:
             "onnx-opset", f"{source} has opset {version}; supported are {OLDEST_OPSET} to {newest}; {AGAIN}"
         )
     if any(function.domain in STANDARD for function in model.functions):
-        raise InputError("onnx-functions", f"{source} defines standard operations anew; {AGAIN}")
+        raise InputError("onnx-functions", f"{source} redefines standard operations; {AGAIN}")
 
 
 def _array(onnx, tensor, source: str) -> np.ndarray:
@@ -127,11 +128,11 @@ def _array(onnx, tensor, source: str) -> np.ndarray:
     if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
         raise InputError(
             "onnx-external",
-            f"{where} lies in another file, which is never opened; save the model as one file",
+            f"{where} is in another file, which is never opened; save the model as one file",
         )
     try:
         return np.asarray(onnx.numpy_helper.to_array(tensor))
-    except Exception as error:  # whatever numpy says about numbers that do not fit their shape
+    except Exception as error:  # any error of numpy about values that do not fit their shape
         raise InputError("onnx-corrupt", f"{where} cannot be read; {AGAIN}") from error
 
 
@@ -144,12 +145,12 @@ def _node(onnx, proto, index: int, source: str) -> Node:
 
 
 def _text(text: str | bytes) -> str:
-    """A name; one that is no UTF-8 comes as bytes."""
+    """A name as str; protobuf returns bytes if it is not UTF-8."""
     return text if isinstance(text, str) else text.decode(errors="backslashreplace")
 
 
 def _attribute(onnx, attribute, source: str):
-    """Value of an attribute: number, str, list of numbers or array; None for kinds that nobody here reads."""
+    """Value of an attribute: number, str, list of numbers or array; None for other kinds."""
     kinds = onnx.AttributeProto
     if attribute.type == kinds.TENSOR:
         return _array(onnx, attribute.t, source)
@@ -161,7 +162,7 @@ def _attribute(onnx, attribute, source: str):
 
 
 def _constant(node: Node) -> np.ndarray:
-    """Value of a Constant node: its one attribute, whatever its kind; sparse ones become no numbers."""
+    """Value of a Constant node: its one attribute, of any kind; a sparse one gives no numbers."""
     value = next(iter(node.attributes.values()), None)
     if isinstance(value, float):
         return np.float32(value)
@@ -171,7 +172,7 @@ def _constant(node: Node) -> np.ndarray:
 
 
 def _input(onnx, graph, constants: dict, source: str) -> tuple[str, tuple[int | None, ...]]:
-    """Name and shape of the one input that is no constant."""
+    """Name and shape of the only input that is not a constant."""
     inputs = [value for value in graph.input if _text(value.name) not in constants]
     if len(inputs) != 1:
         raise InputError("onnx-input", f"{source} has {len(inputs)} inputs; supported is one, the image")
@@ -187,17 +188,17 @@ def _input(onnx, graph, constants: dict, source: str) -> tuple[str, tuple[int | 
 
 
 def _check_order(nodes: list[Node], known: set[str], source: str) -> None:
-    """Raises InputError unless every node reads what stands before it and no name is written twice."""
+    """Raises InputError unless all inputs of a node come from earlier nodes and no name is written twice."""
     known = known | {""}
     for node in nodes:
         for name in node.inputs:
             if name not in known:
                 raise InputError(
                     "onnx-order",
-                    f"{source}: node {node.name[:80]!r} reads {name[:80]!r}, which nothing before it makes:"
+                    f"{source}: node {node.name[:80]!r} reads {name[:80]!r}, which no earlier node computes:"
                     f" the graph is unsorted, incomplete or has a cycle; {AGAIN}",
                 )
         made = [name for name in node.outputs if name]
         if known & set(made) or len(set(made)) != len(made) or not made:
-            raise InputError("onnx-order", f"{source}: node {node.name[:80]!r} makes nothing new; {AGAIN}")
+            raise InputError("onnx-order", f"{source}: node {node.name[:80]!r} computes nothing new; {AGAIN}")
         known |= set(made)

@@ -1,6 +1,6 @@
-"""The end of an ONNX graph: the pooling, which makes the embedding, and the classifier, which is dropped.
+"""The end of an ONNX graph: the pooling, whose result is the embedding, and the dropped classifier.
 
-Functions as in `tinytrain.backbones.onnx.operators`.
+The functions have the form of those in `tinytrain.backbones.onnx.operators`.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ def global_pool(walk: Walk, node: Node) -> Value:
 
 
 def reduce_mean(walk: Walk, node: Node) -> Value:
-    """Over rows and columns at once, or over one after the other."""
+    """The mean over rows and columns together, or over one of them."""
     value = walk.value(node)
     axes = _axes(walk, node)
     rank = len(value.axes)
@@ -24,18 +24,18 @@ def reduce_mean(walk: Walk, node: Node) -> Value:
 
 
 def _axes(walk: Walk, node: Node) -> list[int]:
-    """An input since opset 18, an attribute before."""
+    """The axes: an input since opset 18, an attribute before."""
     if len(node.inputs) > 1 and node.inputs[1]:
         array = walk.constants.get(node.inputs[1])
         if array is None or array.dtype != np.int64 or array.ndim != 1:
-            raise UnsupportedError("its axes are no constant of the file")
+            raise UnsupportedError("its axes are not a constant of the file")
         return array.tolist()
     axes = node.attributes.get("axes", [])
     return node.get("axes", [], len(axes) if isinstance(axes, list) else 0)
 
 
 def _averaged(walk: Walk, node: Node, axes: set[int], keep: bool) -> Value:
-    """The mean over `axes`, positions in the axes that are left."""
+    """The mean over `axes`, which are positions in the remaining axes."""
     value = walk.newest(node, 0, ("linear", "relu6", "sum", "pooling"))
     if any(value.axes[axis] not in "hw" for axis in axes):
         raise UnsupportedError(f"axes {sorted(axes)}; supported are rows and columns")
@@ -47,7 +47,7 @@ def _averaged(walk: Walk, node: Node, axes: set[int], keep: bool) -> Value:
 
 
 def tail(walk: Walk, node: Node) -> Value:
-    """What follows the pooling: it only rearranges the embedding or belongs to the classifier."""
+    """A node after the pooling: it rearranges the embedding or belongs to the classifier."""
     stages = [walk.value(node, k).stage for k, name in enumerate(node.inputs) if name not in walk.constants]
     for stage in stages:
         if stage not in ("pooled", "tail"):
@@ -55,7 +55,7 @@ def tail(walk: Walk, node: Node) -> Value:
     if not stages:
         raise UnsupportedError("it is not computed from the image")
     if node.op in LINEAR and any(other.op in LINEAR for other in walk.dropped):
-        raise UnsupportedError("it is a second linear layer behind the pooling; supported is one classifier")
+        raise UnsupportedError("it is a second linear layer after the pooling; supported is one classifier")
     if node.op in LINEAR or node.op in ("Add", "Softmax", "LogSoftmax"):
         walk.dropped.append(node)
     return Value(len(walk.parts) - 1, "tail", 0, (1, 1), "nc")

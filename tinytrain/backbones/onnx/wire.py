@@ -1,18 +1,19 @@
-"""How many fields a protobuf message holds, counted in its bytes before anything is made of them.
+"""Counts the fields of a protobuf message in its bytes, before it is parsed.
 
-A field of two bytes becomes an object of a hundred; and a number of one byte in a list takes eight, or thirty
-as an object of Python. Weights, which stand in a file as they stand in memory, count as one field.
+Parsing makes an object of a hundred bytes from a field of two, and a number of one byte in a list takes
+eight, or thirty as a Python object. Weights, which have the same form in the file and in memory, count as
+one field.
 """
 
 MAX_FIELDS = 200_000  # MobileNetV2 has about 4,000
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-AS_IN_MEMORY = ("float_data", "double_data")  # of tensors, where they are lists of numbers of fixed length
+AS_IN_MEMORY = ("float_data", "double_data")  # fields of tensors: lists of numbers of fixed length
 
 
 def count_fields(data: bytes, descriptor) -> int:
-    """Fields of the message `data` of the kind `descriptor` and of all in it; stops above MAX_FIELDS.
+    """Number of fields of the message `data` of type `descriptor`, with nested ones; stops above MAX_FIELDS.
 
-    Raises ValueError if the bytes are no such message.
+    Raises ValueError if the bytes are not such a message.
     """
     count, todo = 0, [(0, len(data), descriptor)]
     while todo:
@@ -26,12 +27,12 @@ def count_fields(data: bytes, descriptor) -> int:
             if field.message_type is not None:
                 todo.append((start, at, field.message_type))
             elif field.type not in (field.TYPE_STRING, field.TYPE_BYTES) and field.name not in AS_IN_MEMORY:
-                count += at - start  # a list of numbers, of one byte or more each
+                count += at - start  # a list of numbers, each of at least one byte
     return count
 
 
 def _field(data: bytes, at: int, end: int) -> tuple[int, int, int | None]:
-    """(where the next field starts, number of the one at `at`, where its content starts if it is bytes)."""
+    """(start of the next field, number of the field at `at`, start of its content if it is bytes)."""
     tag, at = _varint(data, at, end)
     kind, start = tag & 7, None
     if kind == VARINT:
@@ -44,12 +45,12 @@ def _field(data: bytes, at: int, end: int) -> tuple[int, int, int | None]:
     else:
         raise ValueError(f"a field of kind {kind} at byte {at}")
     if at > end:
-        raise ValueError(f"a field that goes on behind byte {end}")
+        raise ValueError(f"a field that extends beyond byte {end}")
     return at, tag >> 3, start
 
 
 def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """(number, where the next byte is)."""
+    """(number, position of the next byte)."""
     number = 0
     for shift in range(0, 70, 7):
         if at >= end:
@@ -58,4 +59,4 @@ def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
         at += 1
         if data[at - 1] < 128:
             return number, at
-    raise ValueError(f"a number cut off at byte {at}")
+    raise ValueError(f"a number truncated at byte {at}")

@@ -1,4 +1,4 @@
-"""``tinytrain adapt``: from images to a delta and a report."""
+"""``tinytrain adapt``: adapt a network to images, and write a delta and a report."""
 
 import os
 
@@ -19,7 +19,10 @@ from tinytrain.cli.commands.common import (
     skipped_files,
 )
 
-DESCRIPTION = "Adapt a network to a few labelled images per class, inside a hard memory budget."
+DESCRIPTION = (
+    "Adapt a network to a few labelled images per class, within a hard memory budget. The result is a delta: "
+    "a small file with the changed parameters and the classifier."
+)
 EXAMPLES = """\
   tinytrain adapt --shots 5 --budget 1MB
   tinytrain adapt photos/ --backbone net.safetensors --out mine.safetensors
@@ -29,7 +32,7 @@ EXAMPLES = """\
   tinytrain adapt --data gtsrb --way 5 --shots 5 --policy tinytrain_published --json
   tinytrain adapt --from mine.safetensors --add more/ --out more.safetensors
 """
-# Options of `episodes` that are about drawing and training, which adding images does not do.
+# Options of `episodes` for sampling and training, which have no effect with --from.
 TRAINING = ("way", "shots", "queries", "episode", "budget", "macs", "macs_mode", "policy")
 
 
@@ -38,18 +41,21 @@ def add_arguments(parser) -> None:
     add_backbone(parser)
     add_threads(parser)
     parser.add_argument(
-        "-o", "--out", metavar="FILE", help="where to write the delta; without it nothing is kept"
+        "-o", "--out", metavar="FILE", help="delta file to write; without --out or --store none is kept"
     )
-    parser.add_argument("--store", metavar="DIR", help="put the delta into use in this store, on trial")
+    parser.add_argument("--store", metavar="DIR", help="put the delta on trial in this store")
     parser.add_argument(
-        "--force", action="store_true", help="keep an adaptation that the guard takes for harmful"
+        "--force", action="store_true", help="keep an adaptation that the guard refuses as harmful"
     )
-    parser.add_argument("--report", metavar="FILE", help="also write the report: .html, .json or .txt")
+    parser.add_argument("--report", metavar="FILE", help="also write a report (.html, .json or .txt)")
     parser.add_argument(
-        "--from", dest="source", metavar="DELTA", help="extend this delta instead of training"
+        "--from",
+        dest="source",
+        metavar="DELTA",
+        help="add images to this delta instead of training; needs --add",
     )
     parser.add_argument(
-        "--add", metavar="DIR", help="with --from: images to add, a folder per class, old or new"
+        "--add", metavar="DIR", help="images to add with --from: one folder per class, old or new"
     )
     add_json(parser)
 
@@ -116,13 +122,13 @@ def _adapt(arguments, render) -> int:
 
 
 def _withheld(guard) -> AdaptationRefusedError:
-    """The error for a delta that was asked for and not written."""
+    """The error for a requested delta that was not written."""
     reason = guard.reasons[0]
     remedy = "check the suspects" if guard.suspects else "check the images and the backbone"
     if reason.code != "not-finite":
-        remedy += ", or keep it all the same with --force"
+        remedy += ", or keep the adaptation with --force"
     return AdaptationRefusedError(
-        reason.code, f"{reason.text}; the old weights stand and no delta was written; {remedy}"
+        reason.code, f"{reason.text}; the old weights are kept and no delta was written; {remedy}"
     )
 
 
@@ -147,7 +153,7 @@ def _extend(arguments) -> int:
         )
     threads = [] if arguments.threads is None else ["--threads"]
     if ignored := episodes.given(arguments, TRAINING) + threads:
-        text = f"trains nothing and takes one image at a time, so {', '.join(ignored)} would mean nothing"
+        text = f"trains nothing and takes one image at a time, so {', '.join(ignored)} would have no effect"
         raise UsageError("usage", f"--from DELTA {text}")
     delta, network = open_delta(arguments.source), open_backbone(arguments.backbone)
     delta.check_backbone(network)

@@ -1,10 +1,11 @@
-"""``tinytrain apply``: put a delta into use, on trial."""
+"""``tinytrain apply``: put a delta on trial in a store."""
 
 from tinytrain.cli.commands.common import add_json, add_store, print_result
 
 DESCRIPTION = (
-    "Put a delta into use in a store. It is on trial: 'tinytrain confirm' keeps it; without that, the delta "
-    "before it is used again after two starts. A power cut leaves the old delta or the new one in use."
+    "Put a delta on trial in a store. 'tinytrain confirm' keeps it. Without confirmation it is dropped after "
+    "two starts, and the previous delta is used again. A start is a 'tinytrain predict' with the store. "
+    "After a power cut, either the old or the new delta is in use."
 )
 EXAMPLES = """\
   tinytrain apply mine.safetensors --store state/
@@ -13,8 +14,8 @@ EXAMPLES = """\
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("delta", metavar="DELTA", help="what 'tinytrain adapt --out' wrote")
-    add_store(parser, "folder of the store; created if its parent is there")
+    parser.add_argument("delta", metavar="DELTA", help="delta file, written by 'tinytrain adapt --out'")
+    add_store(parser, "folder of the store; created if its parent folder exists")
     add_json(parser)
 
 
@@ -24,7 +25,7 @@ def run(arguments) -> int:
     generation = Store(arguments.store).commit_file(arguments.delta)
     result = {"store": arguments.store, "generation": generation, "starts_left": TRIAL_STARTS}
     text = (
-        f"generation {generation} is in use, on trial for {TRIAL_STARTS} starts; keep it with "
+        f"generation {generation} is on trial for {TRIAL_STARTS} starts; keep it with "
         f"'tinytrain confirm --store {arguments.store}'"
     )
     print_result(result, text, arguments.json)

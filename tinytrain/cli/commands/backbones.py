@@ -1,31 +1,29 @@
-"""``tinytrain backbones``: networks by name, what they cost, and how to get them."""
-
-from argparse import SUPPRESS
+"""``tinytrain backbones``: list networks by name and their costs, download published ones."""
 
 from tinytrain.base.errors import UsageError
-from tinytrain.cli.commands.common import add_json, print_result
+from tinytrain.cli.commands.common import add_action, add_json, print_result
 
-DESCRIPTION = (
-    "List the backbones that --backbone knows by name. get: download a published one, check it and keep it "
-    "in the cache folder; TINYTRAIN_CACHE names another folder, TINYTRAIN_MIRROR another address."
+GET = (
+    "Download a published backbone, check it and keep it in the cache folder. TINYTRAIN_CACHE sets another "
+    "cache folder, TINYTRAIN_MIRROR another download address."
 )
-EXAMPLES = """\
-  tinytrain backbones
+DESCRIPTION = f"List the backbones that --backbone accepts by name.\nget: {GET}"
+GET_EXAMPLES = """\
   tinytrain backbones get mcunet-5fps
   tinytrain backbones get mcunet-5fps --from mcunet-5fps.pkl
 """
+EXAMPLES = f"  tinytrain backbones\n{GET_EXAMPLES}"
 
 
 def add_arguments(parser) -> None:
     add_json(parser)
     actions = parser.add_subparsers(dest="action", metavar="get")
-    get = actions.add_parser("get", help="download a published backbone", allow_abbrev=False)
-    get.add_argument("name", metavar="NAME", help="a name that 'tinytrain backbones' lists")
-    get.add_argument(
-        "--from", dest="source", metavar="FILE", help="take this file, downloaded by hand, instead"
+    get = add_action(
+        actions, "get", "download a published backbone", GET_EXAMPLES, description=GET, allow_abbrev=False
     )
-    # Without a default of its own, so that --json before 'get' counts too.
-    get.add_argument("--json", action="store_true", default=SUPPRESS, help="print one JSON object")
+    get.add_argument("name", metavar="NAME", help="a name listed by 'tinytrain backbones'")
+    get.add_argument("--from", dest="source", metavar="FILE", help="use this file instead of downloading it")
+    add_json(get, inherited=True)
 
 
 def run(arguments) -> int:
@@ -41,7 +39,7 @@ def _list(arguments) -> int:
 
 
 def _facts(row) -> dict:
-    """A row for JSON; `bytes` is the size of the network file, None while it is not here."""
+    """A row for JSON; `bytes` is the size of the network file, None if it is not installed."""
     here = row.path.is_file()
     return {
         "name": row.name,
@@ -81,7 +79,7 @@ def _get(arguments) -> int:
     network = cached(row)
     had = network is not None
     if had and arguments.source is not None:
-        checked_file(row, arguments.source)  # whoever names a file wants to know whether it is the right one
+        checked_file(row, arguments.source)  # report a wrong file even though it is not needed
     if not had:
         with ProgressLine() as progress:
             stage, total = f"{row.name} (kB)", row.download // 1000
@@ -102,7 +100,7 @@ def _get(arguments) -> int:
 
 
 def _published(name: str):
-    """The row of a published backbone. Raises UsageError ``no-backbone`` for any other name."""
+    """The row of a published backbone. Raises UsageError ``no-backbone`` for another name."""
     from difflib import get_close_matches
 
     from tinytrain.backbones.catalogue import BACKBONES, PUBLISHED

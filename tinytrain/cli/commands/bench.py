@@ -1,84 +1,117 @@
-"""``tinytrain bench``: compare policies on paired episodes, tune their rates, report."""
+"""``tinytrain bench``: compare policies on paired episodes, tune learning rates, write reports."""
 
 import argparse
 
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import UsageError
-from tinytrain.cli.commands.common import add_json, check_outputs, print_result, say
+from tinytrain.cli.commands.common import add_action, add_json, check_outputs, print_result, say
 
-DESCRIPTION = (
-    "run: every policy of a matrix on the same episodes, into a log; a run that was stopped goes on where"
-    " it was. tune: learning rates, with the same effort for every policy, on a pack that is no target. "
-    "report: tables and plots of logs, as one Markdown and one HTML page. MATRIX is a YAML file or the "
-    "name of a shipped one: results, offline, complete or smoke."
+RUN = (
+    "Run every policy of a matrix on the same episodes and write a log. A stopped run continues where it "
+    "stopped."
 )
-EXAMPLES = """\
+TUNE = "Tune the learning rates of every policy with the same effort, on packs that are not targets."
+REPORT = "Write tables and plots of logs as a Markdown page and an HTML page."
+DESCRIPTION = (
+    f"run: {RUN}\ntune: {TUNE}\nreport: {REPORT}\n"
+    "MATRIX is a YAML file or the name of a shipped one: results, offline, complete or smoke. 'tinytrain "
+    "bench run --help' and so on explain the options."
+)
+RUN_EXAMPLES = """\
   tinytrain bench run smoke -o smoke.jsonl
   tinytrain bench run results --estimate --jobs 2
   tinytrain bench run results -o results.jsonl --jobs 2
-  tinytrain bench run complete -o complete.jsonl --jobs 8 --parallel dask --scheduler tcp://host:8786
-  tinytrain bench tune results -o tuning.jsonl --rates rates.yaml
-  tinytrain bench report results.jsonl -o report/ --rates rates.yaml --matrix results
+  tinytrain bench run complete --jobs 8 --parallel dask --scheduler tcp://host:8786
 """
+TUNE_EXAMPLES = "  tinytrain bench tune results -o tuning.jsonl --learning-rates rates.yaml\n"
+REPORT_EXAMPLES = (
+    "  tinytrain bench report results.jsonl -o report/ --learning-rates rates.yaml --matrix results\n"
+)
+EXAMPLES = RUN_EXAMPLES + TUNE_EXAMPLES + REPORT_EXAMPLES
 DEFAULT_MATRIX = "results"
 
 
 def add_arguments(parser) -> None:
     parser.add_argument(
-        "--estimate", action="store_true", help=f"the same as: run {DEFAULT_MATRIX} --estimate"
+        "--estimate", action="store_true", help=f"the same as 'run {DEFAULT_MATRIX} --estimate'"
     )
     add_json(parser)
     actions = parser.add_subparsers(dest="action", metavar="run|tune|report")
-    run_ = actions.add_parser("run", help="run a matrix")
-    tune = actions.add_parser("tune", help="find learning rates")
-    report = actions.add_parser("report", help="tables and plots of logs")
+    run_ = add_action(actions, "run", "run a matrix", RUN_EXAMPLES, description=RUN)
+    tune = add_action(actions, "tune", "tune learning rates", TUNE_EXAMPLES, description=TUNE)
+    report = add_action(actions, "report", "tables and plots of logs", REPORT_EXAMPLES, description=REPORT)
     for action in (run_, tune):
         _add_run_arguments(action)
     run_.add_argument("--packs", type=names, metavar="A,B", help="only these packs of the matrix")
     run_.add_argument("--backbones", type=names, metavar="A,B", help="only these backbones")
-    run_.add_argument("--rates", metavar="FILE", help="tuned rates instead of the matrix's own")
+    _add_learning_rates(run_, "FILE", "tuned learning rates instead of those of the matrix")
     run_.add_argument("--estimate", action="store_true", default=argparse.SUPPRESS, help=ESTIMATE_HELP)
-    tune.add_argument("--rates", metavar="FILE.yaml", required=True, help="where the tuned rates are written")
+    _add_learning_rates(tune, "FILE.yaml", "file to write the tuned learning rates to", required=True)
     tune.add_argument(
-        "--grid", type=factors, metavar="X,Y", help="factors instead of the matrix's own, at least 4"
-    )
-    report.add_argument("logs", metavar="LOG", nargs="+", help="logs of 'bench run', also .xz, or pipes")
+        "--grid", type=factors, metavar="X,Y",
+        help="factors of the learning rates instead of those of the matrix; at least 4",
+    )  # fmt: skip
     report.add_argument(
-        "-o", "--out", metavar="DIR", required=True, help="folder for report.md, report.html, plots"
+        "logs", metavar="LOG", nargs="+", help="logs of 'bench run' (.jsonl or .xz), or pipes"
     )
-    report.add_argument("--rates", metavar="FILE", help="also show the trials that 'bench tune' wrote there")
-    report.add_argument("--matrix", metavar="MATRIX", help="also say which of its runs the logs lack")
+    report.add_argument(
+        "-o", "--out", metavar="DIR", required=True, help="folder for report.md, report.html and plots"
+    )
+    _add_learning_rates(report, "FILE", "also show the trials of 'bench tune' in FILE")
+    report.add_argument("--matrix", metavar="MATRIX", help="also list the runs of MATRIX that the logs lack")
     report.add_argument("--packs", type=names, metavar="A,B", help="only these packs of the logs")
-    report.add_argument("--episodes", type=at_least(1), metavar="N", help="only the first N per pack")
+    report.add_argument(
+        "--episodes", type=at_least(1), metavar="N", help="only the first N episodes per pack"
+    )
     add_json(report, inherited=True)
 
 
 ESTIMATE_HELP = (
-    "print how long all of it takes and stop; one run of every kind that is not in the log is measured"
+    "print an estimate of the duration and stop; measures one run of every kind that is not in the log"
 )
 
 
+class _Renamed(argparse.Action):
+    """An option with a new and an old name; the old one prints a note on stderr."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        if option_string != self.option_strings[0]:
+            say(
+                f"{option_string} is now called {self.option_strings[0]}; the next version drops the old name"
+            )
+        setattr(namespace, self.dest, values)
+
+
+def _add_learning_rates(parser, metavar: str, text: str, required: bool = False) -> None:
+    parser.add_argument(
+        "--learning-rates", "--rates", dest="rates", action=_Renamed, metavar=metavar, required=required,
+        help=text,
+    )  # fmt: skip
+
+
 def _add_run_arguments(parser) -> None:
-    parser.add_argument("matrix", metavar="MATRIX", help="YAML file, or the name of a shipped matrix")
-    parser.add_argument("-o", "--out", metavar="LOG", help="log; default: the name of the matrix with .jsonl")
+    parser.add_argument("matrix", metavar="MATRIX", help="YAML file or name of a shipped matrix")
+    parser.add_argument("-o", "--out", metavar="LOG", help="log file; default: name of the matrix + .jsonl")
     parser.add_argument(
-        "--jobs", type=at_least(1), default=1, metavar="N", help="processes of one thread each"
-    )
+        "--jobs", type=at_least(1), default=1, metavar="N",
+        help="number of processes, with one thread each; default: 1",
+    )  # fmt: skip
     parser.add_argument(
-        "--parallel", default="loky", metavar="NAME", help="joblib backend: loky, dask or ray"
-    )
+        "--parallel", default="loky", metavar="NAME",
+        help="joblib backend: loky, dask or ray; default: loky",
+    )  # fmt: skip
     parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="of a dask or ray cluster; default: a local one"
+        "--scheduler", metavar="ADDRESS", help="address of a dask or ray cluster; default: a local one"
     )
     parser.add_argument(
         "--backbone", type=assignment, action="append", default=[], metavar="NAME=FILE",
-        help="the file of a backbone of the matrix; may be given again",
+        help="file of a backbone of the matrix; may be repeated",
     )  # fmt: skip
-    parser.add_argument("--data", metavar="DIR", help="folder of the packs; default: TINYTRAIN_DATA")
+    parser.add_argument("--data", metavar="DIR", help="folder of the packs; default: $TINYTRAIN_DATA")
     parser.add_argument("--policies", type=names, metavar="A,B", help="only these policies of the matrix")
-    parser.add_argument("--episodes", type=at_least(1), metavar="N", help="at most N per pack")
+    parser.add_argument("--episodes", type=at_least(1), metavar="N", help="at most N episodes per pack")
     parser.add_argument(
-        "--any-code", action="store_true", help="runs of other versions of the code count as done"
+        "--any-code", action="store_true", help="count runs of other versions of the code as done"
     )
     add_json(parser, inherited=True)
 
@@ -93,7 +126,7 @@ def factors(text: str) -> tuple[float, ...]:
     except ValueError:
         found = ()
     if not found or not all(0 < factor < float("inf") for factor in found):
-        raise UsageError("bad-grid", f"{text!r} is no list of factors above 0, such as 0.25,0.5,1,2,4")
+        raise UsageError("bad-grid", f"{text!r} is not a list of factors above 0, such as 0.25,0.5,1,2,4")
     return found
 
 

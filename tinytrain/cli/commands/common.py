@@ -1,4 +1,4 @@
-"""Options and steps that several commands share. Imports nothing heavy until it is needed."""
+"""Options and steps that several commands share. Imports nothing heavy before it is needed."""
 
 import argparse
 import os
@@ -9,25 +9,32 @@ from math import prod
 
 from tinytrain.backbones.catalogue import BACKBONES, SHIPPED
 from tinytrain.base.answer import ANSWER
-from tinytrain.base.console import at_least
+from tinytrain.base.console import HelpFormatter, at_least
 from tinytrain.base.errors import InputError, UsageError, visible
 
-DEFAULT_DATA = "leaves"  # a domain that the shipped backbone was not trained on
-HELD_BYTES = 64_000_000  # decoded images kept at once; what is beyond is decoded again when needed
-NAMED = 5  # skipped files that are named one by one
+DEFAULT_DATA = "leaves"  # the shipped backbone was not trained on this domain
+HELD_BYTES = 64_000_000  # limit of decoded images in memory; above it they are decoded again when needed
+NAMED = 5  # skipped files that are listed by name
+
+
+def add_action(actions, name: str, summary: str, examples: str, **options):
+    """The parser for action `name` of a command, with help in the form of the command's help."""
+    return actions.add_parser(
+        name, help=summary, epilog=f"examples:\n{examples}", formatter_class=HelpFormatter, **options
+    )
 
 
 def add_backbone(parser) -> None:
     parser.add_argument(
         "--backbone",
         metavar="NET",
-        help="network file (.safetensors), published checkpoint (.pkl) or a name that 'tinytrain backbones'"
-        f" lists; default: {SHIPPED.name}",
+        help="network file (.safetensors), published checkpoint (.pkl), or a name listed by 'tinytrain"
+        f" backbones'; default: {SHIPPED.name}",
     )
 
 
 def add_json(parser, inherited: bool = False) -> None:
-    """``--json``; where it is `inherited`, a parser above this one has it as well."""
+    """``--json``. If `inherited`, the parent parser has this option as well, and its value counts too."""
     parser.add_argument(
         "--json",
         action="store_true",
@@ -45,24 +52,24 @@ def add_threads(parser) -> None:
         "--threads",
         type=at_least(1),
         metavar="N",
-        help="images worked on at once; never changes the result",
+        help="worker threads; default: up to one per core; does not change the result",
     )
 
 
-def lanes(arguments) -> int:
-    """Images to work on at once: ``--threads``, by default the number of cores."""
+def workers(arguments) -> int:
+    """Number of workers: ``--threads``, by default the number of cores."""
     return arguments.threads or os.cpu_count() or 1
 
 
 def backbone_file(path: str | None) -> str | None:
-    """The file of ``--backbone``, None where that is a name."""
+    """The file of ``--backbone``; None if it is a name."""
     return None if path in BACKBONES else path
 
 
 def open_delta(path: str, *, start_of: str | None = None):
-    """The delta of file `path`, or the one in use where `path` is the folder of a store.
+    """The delta of file `path`, or the delta in use if `path` is the folder of a store.
 
-    With `start_of`, the digest of a network, that counts as a start of a delta on trial.
+    With `start_of`, the digest of a network, this counts as a start of a delta on trial.
     """
     if os.path.isdir(path):
         from tinytrain.store import Store
@@ -80,7 +87,7 @@ def _delta_in_use(path: str, start):
     for warning in start.warnings:
         say(f"{path}: {warning}")
     if start.delta is None:
-        raise InputError("store-empty", f"{path} has 0 deltas in use; put one there with 'tinytrain apply'")
+        raise InputError("store-empty", f"{path} has 0 deltas in use; add one with 'tinytrain apply'")
     if not start.confirmed:
         say(
             f"generation {start.generation} is on trial, {start.starts} of {TRIAL_STARTS} starts used; keep "
@@ -90,9 +97,9 @@ def _delta_in_use(path: str, start):
 
 
 def check_store(path: str | None, *others: str | None) -> None:
-    """Raise StorageError for a store that could not be written, before any work is done for it.
+    """Raise StorageError if the store `path` cannot be written, before any work is done for it.
 
-    Raises UsageError where one of the `others` would be written to its place.
+    Raises UsageError if one of the `others` would be written to the same path.
     """
     if path is None:
         return
@@ -102,9 +109,9 @@ def check_store(path: str | None, *others: str | None) -> None:
 
 
 def check_outputs(*paths: str | None, needed: Sequence[str | None] = ()) -> None:
-    """Raise StorageError for a file that could not be written, before any work is done for it.
+    """Raise StorageError if one of the files `paths` cannot be written, before any work is done for it.
 
-    Raises UsageError where one would be written over another, or over something that is `needed`.
+    Raises UsageError if two of them are the same file, or if one would replace a `needed` file.
     """
     from tinytrain.base.files import check_writable
 
@@ -119,9 +126,9 @@ def check_outputs(*paths: str | None, needed: Sequence[str | None] = ()) -> None
 
 
 def check_network_output(path: str, needed: Sequence[str | None] = ()) -> None:
-    """`check_outputs` for a network file, whose name tells later what it is."""
+    """`check_outputs` for a network file, which needs the right suffix to be readable later."""
     if os.path.splitext(path)[1].lower() != ".safetensors":
-        raise UsageError("network-kind", f"{path!r} must end in .safetensors, or no command would read it")
+        raise UsageError("network-kind", f"{path!r} must end in .safetensors, or no command could read it")
     check_outputs(path, needed=needed)
 
 
@@ -143,13 +150,13 @@ def hold(images, shape: tuple[int, int, int], progress) -> tuple[object, dict[st
             good.append(i)
             if keep:
                 decoded.append(image)
-        progress("pictures", i + 1, len(images), None)
+        progress("images", i + 1, len(images), None)
     held = images.take(good)
     return replace(held, read=lambda i, _size: decoded[i]) if keep else held, broken
 
 
 def skipped_files(dataset) -> list[str]:
-    """A sentence for each file of a dataset that was not used; many are counted."""
+    """A line for each skipped file of a dataset; above NAMED files the rest is counted."""
     lines = [f"skipped {path}: {reason}" for path, reason in dataset.skipped]
     if len(lines) > NAMED:
         lines[NAMED:] = [f"skipped {len(lines) - NAMED} more files"]
@@ -157,17 +164,17 @@ def skipped_files(dataset) -> list[str]:
 
 
 def say(message: str) -> None:
-    """A message for people, on stderr."""
+    """Print a message on stderr."""
     print(f"tinytrain: {shown(message)}", file=sys.stderr)
 
 
 def shown(text: str) -> str:
-    """`text` without characters that steer a terminal; class and file names may hold any."""
+    """`text` with control characters escaped, because class and file names may contain them."""
     return "\n".join(map(visible, text.split("\n")))
 
 
 def print_result(result: dict, text: str, as_json: bool) -> None:
-    """The result on stdout: one JSON object, or text."""
+    """Print the result on stdout, as one JSON object or as text."""
     if as_json:
         ANSWER.give_json(result)
     else:

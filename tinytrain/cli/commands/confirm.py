@@ -2,7 +2,7 @@
 
 from tinytrain.cli.commands.common import add_json, add_store, print_result
 
-DESCRIPTION = "Keep the delta that is on trial in a store. One that is confirmed already stays so."
+DESCRIPTION = "Keep the delta that is on trial in a store. A confirmed delta stays confirmed."
 EXAMPLES = """\
   tinytrain confirm --store state/
 """

@@ -1,55 +1,79 @@
-"""``tinytrain data``: list, look at, check and export data packs, target sets and generated domains."""
+"""``tinytrain data``: list, check, preview and export packs, target sets and generated domains."""
 
 import os
 
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import InputError, UsageError
-from tinytrain.cli.commands.common import NAMED, add_json, check_outputs, print_result, say, skipped_files
-
-DESCRIPTION = (
-    "list: known packs, target sets and generated domains. check: what a folder holds of the nine sets "
-    "of the paper and what is missing (exit code 3 if anything is). preview: a contact sheet as PNG. export: "
-    "images as a folder per class. Packs are looked for in the folder named by TINYTRAIN_DATA. A set of "
-    "the paper is NAME:DIR; DIR, or the usual folder of the set below it, holds the unpacked download. Its "
-    "classes are Meta-Dataset's test classes; NAME/all:DIR takes all. Generated domains: signs (road signs), "
-    "glyphs (handwritten characters), textures (materials) and leaves."
+from tinytrain.cli.commands.common import (
+    NAMED,
+    add_action,
+    add_json,
+    check_outputs,
+    print_result,
+    say,
+    skipped_files,
 )
-EXAMPLES = """\
-  tinytrain data list
-  tinytrain data preview signs -o signs.png
-  tinytrain data export signs photos --per-class 20
+
+LIST = "List the known packs, target sets and generated domains."
+CHECK = (
+    "Check which of the nine target sets of the paper a folder holds, and what is missing. The exit code is "
+    "3 if anything is missing."
+)
+PREVIEW = "Write a contact sheet as PNG, with one row of images per class."
+EXPORT = "Write images as one folder per class."
+DESCRIPTION = (
+    f"list: {LIST}\ncheck: {CHECK}\npreview: {PREVIEW}\nexport: {EXPORT}\n"
+    "Generated domains: signs (road signs), glyphs (handwritten characters), textures (materials) and "
+    "leaves. Packs must be in the folder $TINYTRAIN_DATA. A target set is NAME:DIR; its unpacked download is "
+    "in DIR, or in the usual folder of the set below DIR. Its classes are Meta-Dataset's test classes; "
+    "NAME/all:DIR has all classes."
+)
+LIST_EXAMPLES = "  tinytrain data list\n"
+CHECK_EXAMPLES = """\
   tinytrain data check downloads/
   tinytrain data check downloads/GTSRB --set gtsrb --json
+"""
+PREVIEW_EXAMPLES = """\
+  tinytrain data preview signs -o signs.png
   tinytrain data preview gtsrb:downloads/GTSRB -o gtsrb.png --size 64
 """
+EXPORT_EXAMPLES = "  tinytrain data export signs photos --per-class 20\n"
+EXAMPLES = LIST_EXAMPLES + PREVIEW_EXAMPLES + EXPORT_EXAMPLES + CHECK_EXAMPLES
+NAME_HELP = "pack, generated domain, folder, or target set NAME:DIR"
 
 
 def add_arguments(parser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="list|check|preview|export", required=True)
-    add_json(actions.add_parser("list", help="known packs and domains"))
-    check = actions.add_parser("check", help="what a folder holds of the target sets, and what is missing")
-    check.add_argument("folder", metavar="DIR", help="folder of one download, or with several below it")
+    add_json(add_action(actions, "list", "list packs, sets and domains", LIST_EXAMPLES, description=LIST))
+    check = add_action(actions, "check", "check downloaded target sets", CHECK_EXAMPLES, description=CHECK)
+    check.add_argument("folder", metavar="DIR", help="folder of one download or of several")
     check.add_argument(
         "--set",
         dest="sets",
         action="append",
         metavar="NAME",
-        help="only this set; may be repeated; default: all",
+        help="only this set; may be repeated; default: all sets",
     )
     add_json(check)
-    preview = actions.add_parser("preview", help="one row of images per class, as PNG")
-    preview.add_argument("data", metavar="NAME", help="pack, domain, folder or NAME:DIR")
+    preview = add_action(actions, "preview", "write a contact sheet", PREVIEW_EXAMPLES, description=PREVIEW)
+    preview.add_argument("data", metavar="NAME", help=NAME_HELP)
     preview.add_argument("-o", "--out", metavar="FILE.png", required=True, help="image to write")
-    export = actions.add_parser("export", help="images as a folder per class")
-    export.add_argument("data", metavar="NAME", help="pack, domain, folder or NAME:DIR")
+    export = add_action(actions, "export", "write a folder per class", EXPORT_EXAMPLES, description=EXPORT)
+    export.add_argument("data", metavar="NAME", help=NAME_HELP)
     export.add_argument("folder", metavar="DIR", help="new or empty folder")
     for parser_, per_class in ((preview, 8), (export, 20)):
-        parser_.add_argument("--classes", type=at_least(1), metavar="N", help="the first N classes only")
-        parser_.add_argument("--per-class", type=at_least(1), default=per_class, metavar="N")
-        parser_.add_argument("--size", type=at_least(1), default=128, metavar="PIXELS", help="default: 128")
+        parser_.add_argument("--classes", type=at_least(1), metavar="N", help="only the first N classes")
         parser_.add_argument(
-            "--seed", type=at_least(0), default=0, metavar="N", help="which images are drawn"
+            "--per-class", type=at_least(1), default=per_class, metavar="N",
+            help=f"images per class; default: {per_class}",
+        )  # fmt: skip
+        parser_.add_argument(
+            "--size", type=at_least(1), default=128, metavar="PIXELS", help="side of an image; default: 128"
         )
+        parser_.add_argument(
+            "--seed", type=at_least(0), default=0, metavar="N",
+            help="seed of the random choice of images; default: 0",
+        )  # fmt: skip
         add_json(parser_)
 
 
@@ -93,7 +117,7 @@ def _check(arguments) -> int:
     if unknown := [name for name in arguments.sets or () if name not in TARGETS]:
         raise UsageError("unknown-target", f"no set {unknown[0]!r}; known sets: {', '.join(TARGETS)}")
     if not os.path.isdir(arguments.folder):
-        raise InputError("folder-missing", f"{arguments.folder!r} is no folder; check the path")
+        raise InputError("folder-missing", f"{arguments.folder!r} is not a folder; check the path")
     names = list(dict.fromkeys(arguments.sets or TARGETS))
     found = []
     with ProgressLine() as progress:
@@ -107,7 +131,7 @@ def _check(arguments) -> int:
 
 
 def _state_lines(facts: dict) -> list[str]:
-    """A line of counts, and below it what is missing and where it comes from."""
+    """A line of counts, followed by lines about what is missing and where to download it."""
     counts = (
         f"{facts['classes']:,} of {facts['classes_expected']:,} test classes, "
         f"{facts['pictures']:,} of {facts['pictures_expected']:,} images"
@@ -133,7 +157,7 @@ def _preview(arguments) -> int:
     from tinytrain.datasets.preview import contact_sheet
 
     if os.path.splitext(arguments.out)[1].lower() != ".png":
-        raise UsageError("picture-kind", f"{arguments.out!r} must end in .png, which it will be")
+        raise UsageError("picture-kind", f"{arguments.out!r} must end in .png")
     check_outputs(arguments.out)
     dataset, classes = _opened(arguments)
     sheet = contact_sheet(dataset, classes, arguments.per_class, arguments.size, arguments.seed, say)

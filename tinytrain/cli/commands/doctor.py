@@ -1,11 +1,11 @@
-"""``tinytrain doctor``: what is wrong with this machine and installation, and what to do about it."""
+"""``tinytrain doctor``: check this machine and installation, and show remedies."""
 
 from tinytrain.cli.commands.common import add_json, print_result
 
 DESCRIPTION = (
-    "Look at Python, processor, memory, numba and its compiled kernels, BLAS and how both are called, "
-    "control groups, disk space, clock and heat; nothing is changed. Each line is ok, warning or bad, with "
-    "a remedy below it. Exit code 3 if anything is bad, else 0."
+    "Check Python, processor, memory, numba and its compiled kernels, BLAS, control groups, disk space, "
+    "clock and temperature. Nothing is changed. Each line is ok, warning or bad, with a remedy below it. The "
+    "exit code is 3 if anything is bad, else 0."
 )
 EXAMPLES = """\
   tinytrain doctor
@@ -24,9 +24,9 @@ def run(arguments) -> int:
     from tinytrain.base.cache_folder import cache_folder
     from tinytrain.doctor.checks import Subject, examine
     from tinytrain.doctor.finding import BAD, render, worst
-    from tinytrain.doctor.linux import Machine
+    from tinytrain.doctor.linux import LinuxReadings
 
-    lines = examine(Subject(Machine(), cache_folder("jit"), Path.cwd()))
+    lines = examine(Subject(LinuxReadings(), cache_folder("jit"), Path.cwd()))
     result = {"state": worst(lines), "checks": [line.to_json() for line in lines]}
     print_result(result, render(lines), arguments.json)
     return UNSUITABLE if result["state"] == BAD else 0

@@ -1,66 +1,74 @@
-"""Which images an adaptation sees: a folder of one's own, a pack, or a generated domain."""
+"""The images of an adaptation: a folder, a pack, a target set or a generated domain."""
 
 import argparse
 from dataclasses import replace
 
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import InputError, UsageError
-from tinytrain.base.units import parse_bytes, parse_share
+from tinytrain.base.units import parse_bytes, parse_fraction
 from tinytrain.cli.commands.common import DEFAULT_DATA, hold, skipped_files
 
 
 def add_arguments(parser) -> None:
-    """Options that choose the images and the budget."""
-    parser.add_argument("folder", metavar="DIR", nargs="?", help="folder with a folder of images per class")
+    """Add the options for images, budget and policy."""
+    parser.add_argument(
+        "folder", metavar="DIR", nargs="?", help="folder that contains one folder of images per class"
+    )
     parser.add_argument(
         "--data",
         metavar="NAME",
-        help="pack, generated domain or target set (NAME:DIR, see tinytrain data) instead of DIR; default: "
-        f"{DEFAULT_DATA}",
+        help="pack, generated domain or target set NAME:DIR instead of DIR (see 'tinytrain data --help'); "
+        f"default: {DEFAULT_DATA}",
     )
     parser.add_argument(
-        "--way", type=at_least(2), metavar="N", help="classes; default: all of DIR, 5 of a pack or domain"
+        "--way", type=at_least(2), metavar="N", help="classes; default: all of DIR, or 5 of --data"
     )
     parser.add_argument(
-        "--shots", type=at_least(1), metavar="N", help="images per class; default: all of DIR, 5 of others"
-    )
+        "--shots", type=at_least(1), metavar="N",
+        help="images per class to adapt to; default: all of DIR, or 5 of --data",
+    )  # fmt: skip
     parser.add_argument(
         "--queries", type=at_least(0), metavar="N",
-        help="images per class to judge by; default: all that are left in DIR, 10 of others",
+        help="images per class for evaluation; default: the rest of DIR, or 10 of --data",
     )  # fmt: skip
-    parser.add_argument("--episode", type=at_least(0), default=0, metavar="K", help="which draw from --data")
     parser.add_argument(
-        "--seed", type=at_least(0), default=0, metavar="N", help="seed of every random choice"
+        "--episode", type=at_least(0), default=0, metavar="K",
+        help="number of the random episode of --data; default: 0",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seed", type=at_least(0), default=0, metavar="N", help="seed of all random choices; default: 0"
     )
     parser.add_argument(
-        "--flip", action="store_true", help="images of DIR may be mirrored without changing their class"
+        "--flip", action="store_true", help="mirror images of DIR in training: it does not change their class"
     )
     parser.add_argument(
         "--budget",
         type=parse_bytes,
         default="1MB",
         metavar="SIZE",
-        help="working memory, such as 1MB or 512KiB",
+        help="working memory, such as 1MB or 512KiB; default: 1MB",
     )
     parser.add_argument(
-        "--macs", type=parse_share, default="15%", metavar="SHARE",
-        help="backward computation per pseudo-query, as a share of full training; default: 15%%; some "
-        "policies keep it per image, some have no limit, and say so",
+        "--macs", type=parse_fraction, default="15%", metavar="FRACTION",
+        help="backward computation per pseudo-query as a fraction of full training; default: 15%%. Some "
+        "policies apply it to each image, some ignore it; a warning says so",
     )  # fmt: skip
     parser.add_argument(
         "--macs-mode",
         choices=("mean", "sample"),
         default="mean",
-        help="limit the mean or the dearest image",
+        help="--macs limits the mean over pseudo-queries, or the cost of each image; default: mean",
     )
     parser.add_argument(
         "--policy", default="tinytrain", metavar="NAME",
-        help="how to choose what is trained; or the FILE.json of a search",
+        help="method that chooses what is trained: tinytrain, tinytrain_published, full, last_layer, "
+        "bias_only, tinytl, sparse_update, trady, none, ... or the FILE.json of 'tinytrain search'; "
+        "default: tinytrain",
     )  # fmt: skip
 
 
 def given(arguments, names) -> list[str]:
-    """Which of the options `names` of `add_arguments` are not at their defaults."""
+    """Those of the options `names` that do not have their default values."""
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     defaults = parser.parse_args([])
@@ -68,7 +76,7 @@ def given(arguments, names) -> list[str]:
 
 
 def policy_of(arguments):
-    """The policy of that name, or what a search found. Raises UsageError and InputError."""
+    """The policy of ``--policy``, a name or the result of a search. Raises UsageError or InputError."""
     if arguments.policy.endswith(".json"):
         from tinytrain.meta.search.result import searched_policy
 
@@ -85,9 +93,9 @@ def budget_of(arguments):
 
 
 def open_episode(arguments, network, policy, progress, within_budget: bool = True):
-    """The episode that the options ask for, its images decoded, and warnings about them.
+    """The episode of the options, with its images decoded, and warnings about them.
 
-    Raises BudgetError, before any image is decoded, for a budget that cannot work, if `within_budget`.
+    With `within_budget`, raises BudgetError for an infeasible budget before any image is decoded.
     """
     from tinytrain.datasets import folder_dataset, open_dataset
     from tinytrain.plan.budget import TaskShape
@@ -98,7 +106,7 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
         raise UsageError("usage", "give a folder or --data, not both")
     if ignored := given(arguments, ("episode",) if of_folder else ("flip",)):
         raise UsageError(
-            "usage", f"{ignored[0]} means nothing {'for a folder' if of_folder else 'without DIR'}"
+            "usage", f"{ignored[0]} has no effect {'for a folder' if of_folder else 'without DIR'}"
         )
     if of_folder:
         dataset, draw = folder_dataset(arguments.folder, arguments.flip), _from_folder
@@ -115,7 +123,7 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
         broken |= found
         whole = without(dataset, broken)
         if of_folder and arguments.shots is None:
-            break  # all were drawn, there are no others
+            break  # all images are in use, there are no others
         episode, support = draw(arguments, whole), None
         support, found = hold(episode.support, shape, progress)
     query, more = hold(episode.query, shape, progress)
@@ -125,7 +133,7 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
 
 
 def without(dataset, broken):
-    """`dataset` without the images of these names. Raises InputError for a class that has no others."""
+    """`dataset` without the `broken` images. Raises InputError if a class has no others."""
     import numpy as np
 
     good = np.array([name not in broken for name in dataset.names])
@@ -161,19 +169,17 @@ def _from_folder(arguments, dataset):
 
 
 def _unlimited(arguments, policy) -> list[str]:
-    """A sentence where --macs or --macs-mode was given to a policy that does not keep it as asked."""
+    """A warning if --macs or --macs-mode is given for a policy that does not apply it as requested."""
     asked = given(arguments, ("macs", "macs_mode"))
     if asked and not policy.macs_limited:
-        return [f"policy {policy.name} has no limit of MACs, so {' and '.join(asked)} changed nothing"]
+        return [f"policy {policy.name} has no limit of MACs, so {' and '.join(asked)} had no effect"]
     if asked and policy.macs_of_image and arguments.macs_mode == "mean":
-        return [
-            f"policy {policy.name} keeps --macs for the dearest image, not for the mean of pseudo-queries"
-        ]
+        return [f"policy {policy.name} applies --macs to each image, not to the mean over pseudo-queries"]
     return []
 
 
 def _too_few(arguments, episode) -> list[str]:
-    """A sentence for each class of a folder with fewer images than were asked for."""
+    """A warning for each class of a folder with fewer images than requested."""
     if arguments.folder is None or arguments.shots is None:
         return []
     return [
@@ -184,7 +190,7 @@ def _too_few(arguments, episode) -> list[str]:
 
 
 def _first_of_each_class(episode, count: int):
-    """The first `count` queries of every class; they come in random order."""
+    """The first `count` queries of every class; the queries are in random order."""
     taken, chosen = [0] * episode.n_way, []
     for i, label in enumerate(episode.query.labels.tolist()):
         taken[label] += 1

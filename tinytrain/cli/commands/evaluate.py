@@ -12,20 +12,23 @@ from tinytrain.cli.commands.common import (
     skipped_files,
 )
 
-DESCRIPTION = "Judge a delta on images it has not seen: a folder per class, named as in the adaptation."
+DESCRIPTION = (
+    "Show accuracy and confusion matrix of a delta on images that it has not seen: one folder per class, "
+    "with the class names of the adaptation."
+)
 EXAMPLES = """\
   tinytrain eval mine.safetensors held-out/ --backbone net.safetensors
   tinytrain eval mine.safetensors held-out/ --backbone net.safetensors --json
   tinytrain eval state/ held-out/ --backbone net.safetensors
 """
-WIDTHS = (12, 40)  # letters of a class name in the table, at the least and at the most
+WIDTHS = (12, 40)  # least and most letters of a class name in the table
 
 
 def add_arguments(parser) -> None:
     parser.add_argument(
-        "delta", metavar="DELTA", help="delta file, or the folder of a store: the delta in use there"
+        "delta", metavar="DELTA", help="delta file, or folder of a store (uses its delta in use)"
     )
-    parser.add_argument("folder", metavar="DIR", help="folder with a folder of images per class")
+    parser.add_argument("folder", metavar="DIR", help="folder that contains one folder of images per class")
     add_backbone(parser)
     add_json(parser)
 
@@ -50,7 +53,7 @@ def run(arguments) -> int:
     for line in warnings:
         say(line)
     if not len(images):
-        raise InputError("no-pictures", f"{arguments.folder} has 0 usable images; give some to judge by")
+        raise InputError("no-pictures", f"{arguments.folder} has 0 usable images; add some")
     result = _facts(delta.class_names, dataset.class_names, images.labels, predictor.logits(images))
     print_result({"delta": arguments.delta, **result, "warnings": warnings}, _text(result), arguments.json)
     return 0
@@ -73,7 +76,7 @@ def _facts(names, folder_names, labels, logits) -> dict:
 
 
 def _text(result: dict) -> str:
-    """Rows are what the images show, columns what was answered; columns carry the numbers of the rows."""
+    """The confusion matrix: rows are true classes, columns are predictions, numbered like the rows."""
     right = round(result["accuracy"] * result["n"])
     least, most = WIDTHS
     classes = [visible(name) for name in result["classes"]]
@@ -82,7 +85,7 @@ def _text(result: dict) -> str:
     numbers = range(1, len(result["classes"]) + 1)
     lines.append(" " * (width + 5) + "".join(f"{k:>5}" for k in numbers) + "   right")
     for k, name, row in zip(numbers, result["classes"], result["confusion"], strict=True):
-        share = f"{result['per_class'][name]:>8.1%}" if name in result["per_class"] else f"{'-':>8}"
+        accuracy = f"{result['per_class'][name]:>8.1%}" if name in result["per_class"] else f"{'-':>8}"
         cells = "".join(f"{count or '.':>5}" for count in row)
-        lines.append(f"{k:>3}  {classes[k - 1][:width]:<{width}}{cells}{share}")
+        lines.append(f"{k:>3}  {classes[k - 1][:width]:<{width}}{cells}{accuracy}")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""``tinytrain export``: the adapted network as a plain network file."""
+"""``tinytrain export``: write the adapted network as a plain network file."""
 
 from tinytrain.backbones.load import open_backbone
 from tinytrain.cli.commands.common import (
@@ -11,8 +11,8 @@ from tinytrain.cli.commands.common import (
 )
 
 DESCRIPTION = (
-    "Write the values of a delta over its backbone and save the result as a network file. Changed layers "
-    "become float32; the head stays in the delta."
+    "Apply a delta to its backbone and save the result as a network file. Changed layers become float32. The "
+    "classifier is not part of a network file; it is only in the delta."
 )
 EXAMPLES = """\
   tinytrain export mine.safetensors --backbone net.safetensors -o adapted.safetensors
@@ -20,7 +20,9 @@ EXAMPLES = """\
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("delta", metavar="DELTA", help="what 'tinytrain adapt --out' wrote")
+    parser.add_argument(
+        "delta", metavar="DELTA", help="delta file, or folder of a store (uses its delta in use)"
+    )
     parser.add_argument("-o", "--out", metavar="NET", required=True, help="network file to write")
     add_backbone(parser)
     add_json(parser)
@@ -41,7 +43,7 @@ def run(arguments) -> int:
         "layers_changed": changed,
         "numbers_changed": sum(s.values.size for s in delta.slices),
     }
-    numbers = f"{result['numbers_changed']:,} numbers in {len(changed)} layers changed"
-    text = f"{arguments.out}: {network.name}, {numbers}"
+    parameters = f"{result['numbers_changed']:,} parameters in {len(changed)} layers changed"
+    text = f"{arguments.out}: {network.name}, {parameters}"
     print_result(result, text, arguments.json)
     return 0

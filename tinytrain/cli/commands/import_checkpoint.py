@@ -1,4 +1,4 @@
-"""``tinytrain import``: a published checkpoint or an ONNX model as a network file."""
+"""``tinytrain import``: convert a published checkpoint or an ONNX model to a network file."""
 
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import UsageError
@@ -33,7 +33,10 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("--std", type=numbers, metavar="D", help="instead of --scale, which is 1/D")
     parser.add_argument(
-        "--size", type=at_least(1), metavar="PIXELS", help="of the images; default: what the file says"
+        "--scale", type=number, metavar="S", help="S, a number or a fraction; default: 1/127.5"
+    )
+    parser.add_argument(
+        "--size", type=at_least(1), metavar="PIXELS", help="side of the images; default: that of the file"
     )
     add_json(parser)
 
@@ -48,7 +51,7 @@ def number(text: str) -> float:
     except (ValueError, ZeroDivisionError):
         value = float("nan")
     if not isfinite(value):
-        raise UsageError("bad-number", f"{text!r} is no number; write for example 127.5 or 1/127.5")
+        raise UsageError("bad-number", f"{text!r} is not a number; write for example 127.5 or 1/127.5")
     return value
 
 
@@ -71,7 +74,7 @@ def run(arguments) -> int:
     if arguments.checkpoint.lower().endswith(".onnx"):
         return _import_onnx(arguments, given)
     if given:
-        raise UsageError("usage", f"--{next(iter(given))} goes with .onnx files; a checkpoint says it itself")
+        raise UsageError("usage", f"--{next(iter(given))} goes with .onnx files; a checkpoint contains it")
     from tinytrain.backbones.torch_checkpoint import import_checkpoint
 
     return _save(arguments, import_checkpoint(arguments.checkpoint), {}, [])
@@ -95,7 +98,7 @@ def _import_onnx(arguments, given: dict) -> int:
 
 
 def _compare(imported) -> float | None:
-    """The largest difference from onnxruntime; None, and a line that says why, where nothing was compared."""
+    """The largest difference from onnxruntime; None, with a line on stderr, if nothing was compared."""
     from tinytrain.backbones.onnx.check import SkippedError, compare
 
     try:
@@ -106,7 +109,7 @@ def _compare(imported) -> float | None:
 
 
 def _save(arguments, network, facts: dict, lines: list[str]) -> int:
-    """Write the network and print what it is, with the `facts` and `lines` of its kind of file."""
+    """Write the network and print the result, with additional `facts` (JSON) and `lines` (text)."""
     from tinytrain.network.file import save_network
 
     save_network(network, arguments.out)

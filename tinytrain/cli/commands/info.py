@@ -1,14 +1,14 @@
-"""``tinytrain info``: layers, shapes, parameters and costs of a network."""
+"""``tinytrain info``: show layers, shapes, parameters and costs of a network."""
 
 from tinytrain.backbones.load import open_backbone
 from tinytrain.cli.commands.common import add_json, print_result
 
-DESCRIPTION = "Show a network: layers, shapes, parameters, multiply-accumulates and peak activation."
+DESCRIPTION = "Show layers, shapes, parameters, multiply-accumulates and peak activation of a network."
 EXAMPLES = """\
   tinytrain info net.safetensors
   tinytrain info mcunet-5fps --json
 """
-NETWORK_HELP = "network file, or a name that 'tinytrain backbones' lists; default: the one in the package"
+NETWORK_HELP = "network file, or a name listed by 'tinytrain backbones'; default: the one in the package"
 
 
 def add_arguments(parser) -> None:

@@ -1,13 +1,12 @@
-"""``tinytrain meta-train``: few-shot episodes for a whole network, so that few examples suffice it later."""
+"""``tinytrain meta-train``: train a whole network on few-shot episodes, for few-shot adaptation later."""
 
 from tinytrain.backbones.load import open_backbone
 from tinytrain.cli.commands import offline
-from tinytrain.cli.commands.common import add_backbone, lanes
+from tinytrain.cli.commands.common import add_backbone
 
 DESCRIPTION = (
-    "Train a network on few-shot episodes of many domains. RECIPE is a YAML file or the name of a shipped"
-    " one. Beside the result lie its .checkpoint (a run that was stopped goes on from it, to the same"
-    " result), .jsonl (log) and .svg (curve)."
+    "Train a network on few-shot episodes of many domains, so that it adapts well to few images. "
+    + offline.FILES
 )
 EXAMPLES = """\
   tinytrain meta-train meta-mcunet-near --backbone mcunet-5fps.pkl -o mcunet-near.safetensors

@@ -11,20 +11,30 @@ from tinytrain.cli.commands.common import (
     say,
 )
 
+FILES = (
+    "RECIPE is a YAML file or the name of a shipped one. The run also writes, next to the result, a "
+    ".checkpoint (a stopped run continues from it, to the same result), a .jsonl (log) and an .svg (learning "
+    "curve)."
+)
+
 
 def add_arguments(parser) -> None:
-    parser.add_argument("recipe", metavar="RECIPE", help="YAML file, or the name of a shipped recipe")
+    parser.add_argument("recipe", metavar="RECIPE", help="YAML file or name of a shipped recipe")
     parser.add_argument("-o", "--out", metavar="NET.safetensors", required=True, help="network to write")
-    parser.add_argument("--seed", type=at_least(0), metavar="N", help="instead of the recipe's")
-    parser.add_argument("--steps", type=at_least(1), metavar="N", help="instead of the recipe's length")
-    parser.add_argument("--restart", action="store_true", help="drop the checkpoint of an earlier run")
-    parser.add_argument("--resume", action="store_true", help="refuse to start from the beginning")
+    parser.add_argument("--seed", type=at_least(0), metavar="N", help="seed instead of the recipe's")
+    parser.add_argument("--steps", type=at_least(1), metavar="N", help="steps instead of the recipe's")
+    parser.add_argument(
+        "--restart", action="store_true", help="delete the files of an earlier run and start again"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="fail if there is no checkpoint to continue from"
+    )
     add_threads(parser)
     add_json(parser)
 
 
 def opened_recipe(arguments, kind: str):
-    """The recipe with what the command line changes, and the files of the run."""
+    """The recipe with the changes of the command line, and the paths of the run's files."""
     from pathlib import Path
 
     from tinytrain.meta.training.checkpoint import Paths
@@ -42,7 +52,7 @@ def opened_recipe(arguments, kind: str):
     networks = (vars(arguments).get(name) for name in ("backbone", "teacher"))
     check_outputs(arguments.out, needed=[backbone_file(network) for network in networks])
     if arguments.resume and not paths.checkpoint.exists():
-        raise UsageError("no-checkpoint", f"{paths.checkpoint} does not exist: nothing to go on from")
+        raise UsageError("no-checkpoint", f"{paths.checkpoint} does not exist; start without --resume")
     if arguments.restart:
         for path in (paths.checkpoint, paths.log, paths.curve):
             path.unlink(missing_ok=True)

@@ -1,16 +1,19 @@
-"""``tinytrain plan``: what would be trained and what it costs; nothing is trained."""
+"""``tinytrain plan``: show what would be trained and what it costs, without training."""
 
 from tinytrain.backbones.load import open_backbone
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import add_backbone, add_json, print_result, say
 
-DESCRIPTION = "Measure which channels matter for these images and show the plan; nothing is trained."
+DESCRIPTION = (
+    "Show the plan of an adaptation to these images: which layers and channels would be trained, and what "
+    "that costs in memory and computation. Nothing is trained."
+)
 EXAMPLES = """\
   tinytrain plan --shots 5 --budget 1MB
   tinytrain plan photos/ --backbone net.safetensors --budget 512kB
   tinytrain plan --data gtsrb --policy tinytrain_published --json
 """
-# Output channels of the 1x1 convolution that published tables count but nobody published.
+# Output channels of the 1x1 convolution that is counted in published tables but is not in the checkpoints.
 PUBLISHED_HEADS = {"mbv2-w0.35": 448, "proxyless-w0.3": 384}
 
 
@@ -61,7 +64,7 @@ def _facts(network, episode, budget, policy, scores, fitted) -> dict:
 
 
 def accounting(network) -> list[dict]:
-    """What training everything and training the last layer cost as published tables count."""
+    """Costs of training all layers and of training the last layer, counted as in published tables."""
     from tinytrain.plan import published_costs as published
 
     layers = network.layers

@@ -1,4 +1,4 @@
-"""``tinytrain predict``: class and calibrated confidence of images."""
+"""``tinytrain predict``: predict class and calibrated confidence of images."""
 
 import os
 
@@ -7,7 +7,7 @@ from tinytrain.base.console import confidence
 from tinytrain.base.errors import InputError, visible
 from tinytrain.cli.commands.common import add_backbone, add_json, open_delta, print_result, say
 
-DESCRIPTION = "Say which class each image shows and how sure that is."
+DESCRIPTION = "Predict the class of each image, with a calibrated confidence."
 EXAMPLES = """\
   tinytrain predict mine.safetensors new.jpg --backbone net.safetensors
   tinytrain predict mine.safetensors *.jpg --backbone net.safetensors --reject 60% --json
@@ -15,8 +15,7 @@ EXAMPLES = """\
 """
 NONE = "none of these"
 DELTA_HELP = (
-    "what 'tinytrain adapt --out' wrote, or the folder of a store: then the delta in use there; one on trial "
-    "counts this as a start"
+    "delta file, or folder of a store: uses its delta in use, and counts a start if that delta is on trial"
 )
 
 
@@ -34,7 +33,7 @@ def run(arguments) -> int:
     from tinytrain.runtime.predict import Predictor
 
     network = open_backbone(arguments.backbone)
-    # A slip in the command line is no start of the device: no image that is one, or a mistaken backbone.
+    # A mistake in the command line must not count as a start: no readable image, or the wrong backbone.
     start = os.path.isdir(arguments.delta) and any(map(_is_image, arguments.images))
     delta = open_delta(arguments.delta, start_of=network.digest if start else None)
     predictor = Predictor(network, delta)
@@ -49,7 +48,7 @@ def run(arguments) -> int:
     result = {**named, "pictures": rows, "failed": failed}
     shown = [(visible(r["picture"]), r["confidence"], visible(r["class"] or NONE)) for r in rows]
     width = max((len(image) for image, *_ in shown), default=0)
-    lines = [f"{image:<{width}}  {share:6.1%}  {name}" for image, share, name in shown]
+    lines = [f"{image:<{width}}  {top:6.1%}  {name}" for image, top, name in shown]
     if rows or arguments.json:
         print_result(result, "\n".join(lines), arguments.json)
     return InputError.exit_code if failed else 0

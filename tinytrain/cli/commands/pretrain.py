@@ -1,13 +1,12 @@
-"""``tinytrain pretrain``: a network from random weights, by classes or by a teacher's embeddings."""
+"""``tinytrain pretrain``: train a network from random weights, on classes or on a teacher's embeddings."""
 
 from tinytrain.backbones.load import open_backbone
 from tinytrain.cli.commands import offline
-from tinytrain.cli.commands.common import lanes
+from tinytrain.cli.commands.common import workers
 
 DESCRIPTION = (
-    "Train a network from random weights: on the classes of the recipe's sources or, with a teacher, on its"
-    " embeddings of their images. RECIPE is a YAML file or the name of a shipped one. Beside the result lie"
-    " its .checkpoint (a run that was stopped goes on from it, to the same result), .jsonl and .svg."
+    "Train a network from random weights: on the classes of the recipe's sources, or with a teacher on the "
+    f"teacher's embeddings of their images. {offline.FILES}"
 )
 EXAMPLES = """\
   tinytrain pretrain shipped-pretrain --teacher mcunet-5fps.pkl -o small.safetensors
@@ -17,7 +16,7 @@ EXAMPLES = """\
 
 def add_arguments(parser) -> None:
     offline.add_arguments(parser)
-    parser.add_argument("--teacher", metavar="NET", help="network to follow, instead of the recipe's")
+    parser.add_argument("--teacher", metavar="NET", help="teacher network instead of the recipe's")
 
 
 def run(arguments) -> int:
@@ -34,7 +33,7 @@ def run(arguments) -> int:
     teacher = open_backbone(recipe.teacher) if recipe.teacher else None
     sources = open_sources(recipe.sources, recipe.seed)
     validator = Validator(recipe.validate, sources, recipe.architecture.size)
-    task = PretrainTask(recipe, sources, validator, teacher, lanes(arguments))
-    name = recipe.teacher and "given"  # its digest counts, not where it lies
+    task = PretrainTask(recipe, sources, validator, teacher, workers(arguments))
+    name = recipe.teacher and "given"  # the digest of the teacher counts, not its path
     digest = digest_of(replace(recipe, teacher=name), teacher.digest if teacher else "")
     return offline.execute(task, recipe, paths, digest, arguments, "pre-training")

@@ -1,10 +1,10 @@
-"""``tinytrain rollback``: back to the delta before."""
+"""``tinytrain rollback``: go back to the previous delta."""
 
 from tinytrain.cli.commands.common import add_json, add_store, print_result
 
 DESCRIPTION = (
-    "Go back to the delta that was in use before, to the last bit. The one in use is dropped; a confirmed "
-    "delta with none before it is not."
+    "Go back to the previous delta, bit for bit. The delta in use is dropped; a confirmed delta without a "
+    "previous one is never dropped."
 )
 EXAMPLES = """\
   tinytrain rollback --store state/

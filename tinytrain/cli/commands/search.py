@@ -1,4 +1,4 @@
-"""``tinytrain search``: SparseUpdate's offline search for what to train of a network."""
+"""``tinytrain search``: SparseUpdate's offline search for the layers and channels to train."""
 
 from tinytrain.backbones.load import open_backbone
 from tinytrain.base.console import at_least
@@ -11,20 +11,20 @@ from tinytrain.cli.commands.common import (
     add_threads,
     backbone_file,
     check_outputs,
-    lanes,
     print_result,
+    workers,
 )
 
 DESCRIPTION = (
-    "Find what SparseUpdate (Lin et al., NeurIPS 2022) should train of a network: measure what each layer or "
-    "number of last biases gains alone on episodes of a source domain, then search for the largest sum of "
-    "gains within a memory budget by evolution. Memory is counted by the authors' formula. Measured gains go "
-    "to a log, from which a stopped search goes on; "
-    "--first, --ratios and --episodes make it shorter."
+    "Search what SparseUpdate (Lin et al., NeurIPS 2022) should train of a network. First measures the gain "
+    "of training each layer alone, and each number of last biases, on episodes of a source domain. Then "
+    "searches by evolution for the largest sum of gains within a memory budget, which is counted by the "
+    "authors' formula. The gains are written to a log, and a stopped search continues from it. Use --first, "
+    "--ratios and --episodes for a shorter search. 'tinytrain adapt --policy FILE.json' uses the result."
 )
 EXAMPLES = """\
   tinytrain search --backbone mcunet-5fps --data tiny_imagenet200 --budget 100KiB -o mcunet-100.json
-  tinytrain search --backbone net.safetensors --data photos/ --episodes 4 --ratios 1,1/4 -o plan.json
+  tinytrain search --backbone net.safetensors --data photos/ --episodes 4 --ratios 1,1/4 -o net.json
   tinytrain search --data caltech101 --budget 64KiB --first 10 -o small.json --json
 """
 
@@ -33,31 +33,39 @@ def add_arguments(parser) -> None:
     add_backbone(parser)
     parser.add_argument(
         "--data", metavar="NAME", default=DEFAULT_DATA,
-        help=f"source domain: pack, generated domain, folder or NAME:DIR; default: {DEFAULT_DATA}",
+        help=f"source domain: pack, generated domain, folder or target set NAME:DIR; default: {DEFAULT_DATA}",
     )  # fmt: skip
     parser.add_argument(
         "--budget", type=parse_bytes, default="100KiB", metavar="SIZE",
-        help="memory beside inference, by the formula of the authors; default: 100KiB",
+        help="memory of training beside inference, by the authors' formula; default: 100KiB",
     )  # fmt: skip
     parser.add_argument("-o", "--out", metavar="FILE.json", required=True, help="result to write")
+    parser.add_argument("--log", metavar="FILE", help="log of the measured gains; default: FILE.json.log")
+    for option, least, default, text in (
+        ("--episodes", 1, 10, "episodes per measurement"),
+        ("--way", 2, 5, "classes per episode"),
+        ("--shots", 1, 5, "support images per class"),
+        ("--queries", 1, 10, "query images per class"),
+    ):
+        parser.add_argument(
+            option, type=at_least(least), default=default, metavar="N", help=f"{text}; default: {default}"
+        )
     parser.add_argument(
-        "--log", metavar="FILE", help="measured gains; default: FILE.json with .log behind it"
-    )
-    parser.add_argument("--episodes", type=at_least(1), default=10, metavar="N", help="default: 10")
-    parser.add_argument("--way", type=at_least(2), default=5, metavar="N", help="classes; default: 5")
-    parser.add_argument("--shots", type=at_least(1), default=5, metavar="N", help="default: 5")
-    parser.add_argument("--queries", type=at_least(1), default=10, metavar="N", help="per class; default: 10")
-    parser.add_argument(
-        "--first", type=at_least(0), metavar="LAYER", help="shallowest layer; default: after the first 40%%"
-    )
-    parser.add_argument(
-        "--ratios", type=ratios, default="1,1/2,1/4,1/8", metavar="LIST",
-        help="shares of input channels of a layer; default: 1,1/2,1/4,1/8",
+        "--first", type=at_least(0), metavar="LAYER",
+        help="first layer that may be trained; default: skip the first 40%% of the layers",
     )  # fmt: skip
     parser.add_argument(
-        "--samples", type=at_least(100), default=20_000, metavar="N", help="configurations; default: 20000"
+        "--ratios", type=ratios, default="1,1/2,1/4,1/8", metavar="LIST",
+        help="fractions of the input channels of a layer; default: 1,1/2,1/4,1/8",
+    )  # fmt: skip
+    parser.add_argument(
+        "--samples",
+        type=at_least(100),
+        default=20_000,
+        metavar="N",
+        help="configurations to try; default: 20000",
     )
-    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of every random choice")
+    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="random seed; default: 0")
     add_threads(parser)
     add_json(parser)
 
@@ -71,7 +79,9 @@ def ratios(text: str) -> tuple[float, ...]:
     except (ValueError, ZeroDivisionError):
         found = {0.0}
     if not all(0 < ratio <= 1 for ratio in found):
-        raise UsageError("bad-ratios", f"{text!r} are no shares above 0 up to 1; write for example 1,1/2,1/8")
+        raise UsageError(
+            "bad-ratios", f"{text!r} is not a list of fractions above 0, up to 1; write 1,1/2,1/8"
+        )
     return tuple(sorted(found, reverse=True))
 
 
@@ -100,7 +110,7 @@ def run(arguments) -> int:
             arguments.budget,
             log,
             arguments.samples,
-            lanes(arguments),
+            workers(arguments),
             progress,
         )
     result = searched.json()
@@ -110,7 +120,7 @@ def run(arguments) -> int:
 
 
 def _text(result: dict) -> str:
-    lines = [f"{result['network']}: sum of gains in points, memory beside inference, biases, layer:share"]
+    lines = [f"{result['network']}: sum of gains in points, memory beside inference, biases, layer:fraction"]
     lines.append(_line("found", result["found"]))
     lines += [_line("published", facts) for facts in result["published"]]
     best = sorted(result["contributions"].items(), key=lambda item: -item[1])[:5]
@@ -119,6 +129,6 @@ def _text(result: dict) -> str:
 
 
 def _line(title: str, facts: dict) -> str:
-    shares = " ".join(f"{i}:{share:g}" for i, share in facts["shares"].items())
+    layers = " ".join(f"{i}:{fraction:g}" for i, fraction in facts["shares"].items())
     gain, memory = 100 * facts["gain"], format_bytes(facts["memory"])
-    return f"{title:<10} {gain:>6.1f} {memory:>9}  last {facts['biases']}  {shares}"
+    return f"{title:<10} {gain:>6.1f} {memory:>9}  last {facts['biases']}  {layers}"

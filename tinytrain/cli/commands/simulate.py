@@ -1,4 +1,4 @@
-"""``tinytrain simulate``: an adaptation on a simulated board, and what it would cost there."""
+"""``tinytrain simulate``: run an adaptation on a simulated board and show its cost there."""
 
 from tinytrain.backbones.load import open_backbone
 from tinytrain.base.errors import UsageError
@@ -6,13 +6,14 @@ from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import add_backbone, add_json, check_outputs, print_result, say
 
 DESCRIPTION = (
-    "Run an adaptation on a simulated board: does it fit, what was counted, and what it would cost in time, "
-    "energy and flash. Exit code 7 if the board is too small for it, 4 if only the budget is."
+    "Run an adaptation on a simulated board. Shows whether it fits, the counted operations, and its cost in "
+    "time, energy and flash. The exit code is 7 if the board is too small, and 4 if only the budget is too "
+    "small."
 )
 EXAMPLES = """\
   tinytrain simulate --boards
   tinytrain simulate --board stm32h743 --shots 5
-  tinytrain simulate photos/ --board raspberry-pi-zero-2w --backbone net.safetensors --plot arena.svg
+  tinytrain simulate photos/ --board raspberry-pi-zero-2w --backbone mcunet-5fps --plot arena.svg
   tinytrain simulate --board esp32-s3 --backbone mcunet-5fps --budget 300kB --json
 """
 DOES_NOT_FIT = 7
@@ -20,13 +21,13 @@ LIST = "list"
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--board", metavar="NAME", help="board to simulate; 'list' lists them")
-    parser.add_argument("--boards", action="store_true", help="list the boards; --json gives all figures")
+    parser.add_argument("--board", metavar="NAME", help="board to simulate; --boards lists them")
+    parser.add_argument("--boards", action="store_true", help="list the boards; with --json all figures")
     parser.add_argument(
         "--battery", type=_watt_hours, default="10", metavar="WH",
-        help="battery to compare with, in watt-hours; default: 10, a cell of size 18650",
+        help="battery capacity in watt-hours; default: 10, a cell of size 18650",
     )  # fmt: skip
-    parser.add_argument("--plot", metavar="FILE", help="also draw the arena over time (.svg)")
+    parser.add_argument("--plot", metavar="FILE", help="also draw the memory arena over time (.svg)")
     episodes.add_arguments(parser)
     add_backbone(parser)
     add_json(parser)
@@ -38,7 +39,7 @@ def _watt_hours(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < 1e9:
-        raise UsageError("bad-number", f"{text!r} is no number of watt-hours above 0")
+        raise UsageError("bad-number", f"{text!r} is not a number of watt-hours above 0")
     return value
 
 
@@ -56,7 +57,7 @@ def run(arguments) -> int:
     board, policy = find_board(arguments.board), episodes.policy_of(arguments)
     network = open_backbone(arguments.backbone)
     with ProgressLine() as progress:
-        # The board is asked first: if it is too small, no budget is the remedy.
+        # The board is checked before the budget: if it is too small, another budget does not help.
         episode, warnings = episodes.open_episode(arguments, network, policy, progress, within_budget=False)
         simulation = simulate(
             board, network, episode, episodes.budget_of(arguments), policy, arguments.seed, arguments.battery,

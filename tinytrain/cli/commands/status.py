@@ -1,10 +1,10 @@
-"""``tinytrain status``: what a store holds."""
+"""``tinytrain status``: show the deltas of a store."""
 
 from tinytrain.base.errors import visible
 from tinytrain.cli.commands.common import add_json, add_store, print_result, say
 
 DESCRIPTION = (
-    "Show which delta of a store is in use, whether it is confirmed, and what a roll-back returns to."
+    "Show which delta of a store is in use, whether it is confirmed, and which delta a roll-back restores."
 )
 EXAMPLES = """\
   tinytrain status --store state/

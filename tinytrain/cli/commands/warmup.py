@@ -1,15 +1,16 @@
-"""``tinytrain warmup``: compile every kernel now, so that no adaptation has to wait for it."""
+"""``tinytrain warmup``: compile all kernels, so that no adaptation has to wait for the compiler."""
 
 from tinytrain.cli.commands.common import add_json, print_result
 
 DESCRIPTION = (
-    "Compile all kernels and keep them on disk, by running tiny adaptations. Once after installation is "
-    "enough; TINYTRAIN_CACHE names another folder to keep them in. Files damaged since then are made anew. "
-    "With TINYTRAIN_PORTABLE=1, here as in every command, kernels compute the same bits on every processor, "
+    "Compile all kernels and keep them on disk, by running tiny adaptations. Run it once after installation; "
+    "later it compiles damaged files again. TINYTRAIN_CACHE sets another cache folder. With "
+    "TINYTRAIN_PORTABLE=1, here and in every command, kernels compute the same bits on every processor, but "
     "more slowly."
 )
 EXAMPLES = """\
   tinytrain warmup
+  TINYTRAIN_PORTABLE=1 tinytrain warmup --json
 """
 
 
@@ -34,6 +35,6 @@ def run(arguments) -> int:
         where = f"kept in {CACHE.folder}" if CACHE.kept else "not kept: the cache folder cannot be written"
         text = f"{len(compiled)} kernels ready in {result['seconds']:.1f} s, {where}"
     else:
-        text = "kernels run in plain numpy, there is nothing to compile; tinytrain doctor says what to do"
+        text = "kernels run in plain numpy, nothing to compile; tinytrain doctor shows the remedy"
     print_result(result, text, arguments.json)
     return 0

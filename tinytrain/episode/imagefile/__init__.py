@@ -1,4 +1,4 @@
-"""What of an image file its pixels need: Pillow is given that, and the rest of the file is never held."""
+"""Reads the header of an image file and passes to Pillow only the parts that the pixels need."""
 
 import io
 from typing import BinaryIO
@@ -11,10 +11,10 @@ NAMES = "JPEG, PNG, PPM or BMP"
 
 
 def read(file: BinaryIO) -> Stored:
-    """The image in `file`, its header read and nothing decoded.
+    """The image in `file`, with its header read and nothing decoded.
 
-    Time and memory are bounded whatever the file holds. Raises InputError ``picture-broken`` or
-    ``picture-too-large``, the image itself unnamed.
+    Time and memory are bounded for every file. Raises InputError ``picture-broken`` or ``picture-too-large``;
+    the message does not name the image.
     """
     file.seek(0, io.SEEK_END)
     length = file.tell()
@@ -24,4 +24,4 @@ def read(file: BinaryIO) -> Stored:
         if start.startswith(magic):
             file.seek(0)
             return reader(file, length)
-    raise broken(f"is no {NAMES} image")
+    raise broken(f"is not a {NAMES} image")

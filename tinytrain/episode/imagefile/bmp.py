@@ -1,4 +1,4 @@
-"""BMP: the length of the header is judged, and how many bytes run-length coded pixels may take."""
+"""BMP: limits the length of the header and the bytes of run-length coded pixels."""
 
 import struct
 from typing import BinaryIO
@@ -6,9 +6,9 @@ from typing import BinaryIO
 from tinytrain.episode.imagefile.stored import PIXEL_BYTES, Stored, broken, joined
 
 MAX_PIXELS = PIXEL_BYTES // 4
-MAX_CODED = 2_100_000  # pixels coded as runs, which Pillow decodes one by one in Python
+MAX_CODED = 2_100_000  # run-length coded pixels, which Pillow decodes one by one in Python
 HEADERS = (12, 40, 52, 56, 64, 108, 124)
-START = 14 + 124 + 4 * 256 * 256  # by then the pixels have begun
+START = 14 + 124 + 4 * 256 * 256  # the pixels begin before this byte
 RUNS = (1, 2)
 
 
@@ -22,6 +22,6 @@ def read(file: BinaryIO, length: int) -> Stored:
     pixels, most = width * abs(height), MAX_PIXELS
     if size > 12 and struct.unpack_from("<I", data, 30)[0] in RUNS:
         most = MAX_CODED
-        # Two bytes at most for a pixel and for the end of a row; what codes no pixel could go on for ever.
+        # At most two bytes per pixel and per end of a row. Codes without pixels could go on for ever.
         length = min(length, START + 2 * (pixels + abs(height)))
     return Stored("BMP", joined(b"", file, 0, length), width, abs(height), most)

@@ -1,7 +1,6 @@
-"""JPEG: the tables and the frame that the decoder needs; metadata is left out.
+"""JPEG: passes on the tables and the frame that the decoder needs, without metadata.
 
-A decoder that gets an image in several scans keeps all its coefficients, two bytes each, whatever the size
-that the image is decoded at.
+For an image in several scans the decoder keeps all coefficients, two bytes each, whatever the decoded size.
 """
 
 import struct
@@ -10,17 +9,17 @@ from typing import BinaryIO
 from tinytrain.episode.imagefile.orientation import orientation
 from tinytrain.episode.imagefile.stored import Stored, broken, joined
 
-MAX_PIXELS = 128_000_000  # decoded at a fraction of its size
+MAX_PIXELS = 128_000_000  # large, because it is decoded at a fraction of its size
 MAX_SEGMENTS = 4096
 MAX_HEAD = 2**20
-MAX_JUNK = 2**16  # bytes of a file between its segments, read one by one
+MAX_JUNK = 2**16  # bytes between segments, which are read one by one
 MAX_WORK = 10**9  # pixels times scans: about a second
-MIN_SCANS = 20  # encoders make up to a dozen of an image of any size
+MIN_SCANS = 20  # always allowed: encoders write up to a dozen scans for images of any size
 BLOCK = 64 * 2  # bytes of the coefficients of 8 x 8 samples
-ROWS = 48  # of samples of every component that a decoder holds at most
+ROWS = 48  # rows of samples per component that a decoder holds at most
 
 SEQUENTIAL, PROGRESSIVE = (0xC0, 0xC1, 0xC9), (0xC2, 0xCA)
-# Lossless and hierarchical ones too, which are refused.
+# With lossless and hierarchical frames, which are refused.
 FRAMES = (*SEQUENTIAL, *PROGRESSIVE, 0xC3, 0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCE, 0xCF)
 APP1, START_OF_SCAN, END = 0xE1, 0xDA, 0xD9
 KEPT = (*FRAMES, 0xC4, 0xCC, 0xDB, 0xDD, 0xE0, 0xEE, START_OF_SCAN)  # tables, JFIF, Adobe
@@ -75,7 +74,7 @@ def _segments(file: BinaryIO):
 
 
 def _marker(file: BinaryIO, most: int) -> int:
-    """The next marker; what stands before it, `most` bytes or fewer, is padding."""
+    """The next marker, after at most `most` bytes of padding."""
     before = b""
     for _ in range(most + 2):
         byte = file.read(1)
@@ -98,7 +97,7 @@ class _Frame:
         factors = [(byte >> 4, byte & 15) for byte in body[7::3]]
         if not factors or not all(1 <= factor <= 4 for pair in factors for factor in pair):
             raise broken("cannot be decoded (sampling factors)")
-        # Horizontal factor first, as the file has them.
+        # The file stores the horizontal factor first.
         wide, tall = max(h for h, _ in factors), max(v for _, v in factors)
         down, across = -(-self.height // (8 * tall)), -(-self.width // (8 * wide))
         self.coefficients = sum(down * v * across * h * BLOCK for h, v in factors)
@@ -106,7 +105,7 @@ class _Frame:
 
 
 class _Scans:
-    """Counts scans as they are read: a few bytes can stand for a scan of all pixels."""
+    """Counts scans as they are read, because a few bytes can code a scan of all pixels."""
 
     def __init__(self, pixels: int):
         self.most, self.seen, self.last = MAX_WORK // max(pixels, 1), 1, b""

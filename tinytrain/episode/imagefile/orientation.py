@@ -1,6 +1,6 @@
-"""How an image is turned, out of its EXIF or XMP data; damaged data asks for nothing.
+"""The orientation of an image from its EXIF or XMP data; damaged data is ignored.
 
-Only the one number is looked for. A reader of all tags can be made to hold far more bytes than there are.
+Reads only this number. A hostile file can make a reader of all tags hold far more bytes than the file has.
 """
 
 import re
@@ -14,7 +14,7 @@ IN_XMP = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
 
 
 def orientation(tiff: bytes, xmp: bytes = b"") -> int:
-    """1 to 8; 1, which is upright, where neither says it. `tiff` may start with ``Exif\\0\\0``."""
+    """1 to 8; 1 (upright) if neither has it. `tiff` may start with ``Exif\\0\\0``."""
     number = _in_tiff(re.sub(b"^(?:Exif\0\0){1,2}", b"", tiff))
     if number is None and (match := IN_XMP.search(xmp)):
         number = int(match[1])
@@ -22,7 +22,7 @@ def orientation(tiff: bytes, xmp: bytes = b"") -> int:
 
 
 def _in_tiff(tiff: bytes) -> int | None:
-    """The number in the first directory of tags; None where there is none."""
+    """The number in the first directory of tags, or None."""
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(tiff[:4])
     if order is None:
         return None
@@ -34,5 +34,5 @@ def _in_tiff(tiff: bytes) -> int | None:
             if tag == ORIENTATION and kind in TYPES and values == 1:
                 return struct.unpack_from(order + TYPES[kind], tiff, entry + 8)[0]
     except struct.error:
-        pass  # cut off
+        pass  # truncated
     return None

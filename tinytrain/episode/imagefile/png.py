@@ -1,6 +1,6 @@
-"""PNG: size, palette, transparency and pixels; texts, profiles and animations are left out.
+"""PNG: passes on size, palette, transparency and pixels, without texts, profiles and animations.
 
-The decoder reads no further than the pixels, but would hold whatever else it is given.
+The decoder stops after the pixels, but it would keep all chunks before them.
 """
 
 import struct
@@ -13,8 +13,8 @@ from tinytrain.episode.imagefile.stored import PIXEL_BYTES, Stored, broken, join
 MAGIC = b"\x89PNG\r\n\x1a\n"
 MAX_PIXELS = PIXEL_BYTES // 4
 MAX_CHUNKS = 100_000
-MAX_KEPT = 1024  # bytes of a chunk that pixels need: 768 of a palette
-MAX_ABOUT = 2**20  # bytes of a chunk about the image, also unpacked
+MAX_KEPT = 1024  # bytes of a chunk that pixels need; a palette has 768
+MAX_ABOUT = 2**20  # bytes of a metadata chunk, packed and unpacked
 BLOCK = 2**20
 EXIF_TEXT, XMP_TEXT = b"Raw profile type exif\0", b"XML:com.adobe.xmp\0"
 
@@ -22,7 +22,7 @@ EXIF_TEXT, XMP_TEXT = b"Raw profile type exif\0", b"XML:com.adobe.xmp\0"
 def read(file: BinaryIO, length: int) -> Stored:
     """See `tinytrain.episode.imagefile.read`."""
     first, needed, about = 0, {}, {}
-    # Of chunks of one kind the last one counts. The others are not kept: there can be any number of them.
+    # Only the last chunk of a kind is kept, because there can be any number of them.
     for kind, start, size in chunks(file):
         if kind == b"IDAT":
             first = first or start - 8
@@ -43,7 +43,7 @@ def read(file: BinaryIO, length: int) -> Stored:
 
 
 def check(file: BinaryIO) -> None:
-    """Raises InputError ``picture-broken`` if a chunk is cut off, or one that pixels need is damaged."""
+    """Raises InputError ``picture-broken`` for a truncated chunk, or a damaged one that pixels need."""
     for kind, start, size in chunks(file):
         if kind not in (*NEEDED, b"IDAT", b"IEND"):
             continue
@@ -59,7 +59,7 @@ def check(file: BinaryIO) -> None:
 
 
 def chunks(file: BinaryIO):
-    """(kind, first byte, bytes) of every chunk up to the end of the image, or to what is no chunk."""
+    """(kind, first byte, bytes) of every chunk up to the end of the image or the first invalid chunk."""
     at = len(MAGIC)
     for _ in range(MAX_CHUNKS):
         file.seek(at)
@@ -75,13 +75,13 @@ def chunks(file: BinaryIO):
 
 
 def _starts_with(file: BinaryIO, start: int, size: int, key: bytes) -> bool:
-    """Whether a chunk of a size that is read starts with `key`."""
+    """Whether a chunk starts with `key` and is small enough to be read."""
     file.seek(start)
     return len(key) <= size <= MAX_ABOUT and file.read(len(key)) == key
 
 
 def _about(file: BinaryIO, chosen: dict[bytes, tuple[int, int]]) -> dict[str, bytes]:
-    """The EXIF data as ``tiff`` and the XMP data as ``xmp``, as far as the `chosen` chunks hold them."""
+    """EXIF data as ``tiff`` and XMP data as ``xmp``, if the `chosen` chunks have them."""
     found = {"tiff": b""}
     for kind, (start, size) in chosen.items():
         key, meaning = ABOUT[kind]
@@ -99,7 +99,7 @@ def _compressed_text(data: bytes) -> dict:
 
 
 def _text(text: bytes) -> dict:
-    """EXIF data in hexadecimal digits, below three lines of heading."""
+    """EXIF data in hexadecimal digits after three header lines."""
     digits = b"".join(text.split(b"\n", 3)[3:]).replace(b"\n", b"")
     try:
         return {"tiff": bytes.fromhex(digits.decode())}
@@ -122,7 +122,7 @@ def _unpacked(data: bytes) -> bytes:
 
 
 NEEDED = (b"IHDR", b"PLTE", b"tRNS")
-# Kind -> what the data of such a chunk starts with, and what the rest of it means.
+# Kind of chunk -> (prefix of its data, parser of the rest).
 ABOUT = {
     b"eXIf": (b"", _exif),
     b"tEXt": (EXIF_TEXT, _text),

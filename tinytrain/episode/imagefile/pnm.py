@@ -1,4 +1,4 @@
-"""PBM, PGM and PPM, raw and plain. Pillow gets raw ones of 8 bits; it would decode others in Python."""
+"""PBM, PGM and PPM, raw and plain. All become raw 8-bit files, because Pillow decodes others in Python."""
 
 import io
 import re
@@ -11,9 +11,9 @@ from tinytrain.base.errors import InputError
 from tinytrain.episode.imagefile.stored import PIXEL_BYTES, Stored, broken, eight_bits, joined, refuse_more
 
 MAX_PIXELS = PIXEL_BYTES // 4
-MAX_CONVERTED = PIXEL_BYTES // 7  # three bytes of a converted pixel beside the four of a decoded one
-MAX_PLAIN = 16_000_000  # bytes of numbers in text
-MAX_COMMENTS = 1000  # among them
+MAX_CONVERTED = PIXEL_BYTES // 7  # per pixel three bytes converted and four decoded
+MAX_PLAIN = 16_000_000  # bytes of a text of numbers
+MAX_COMMENTS = 1000  # in such a text
 CUT_OFF = "is cut off"
 MAX_HEADER = 2**16
 STRIP = 2**18  # numbers converted at once
@@ -49,7 +49,7 @@ def read(file: BinaryIO, length: int) -> Stored:
 
 
 def _table(largest: int, bands: int, inverted: bool) -> np.ndarray:
-    """(65536,) uint8: what each number means where `largest` is white, or black if `inverted`."""
+    """(65536,) uint8: the grey level of each number if `largest` is white, or black if `inverted`."""
     top = 65535 if bands == 1 and largest > 255 else 255
     scaled = np.minimum(np.rint(np.arange(2**16) / largest * top), top).astype(np.uint32)
     values = (eight_bits(scaled) if top > 255 else scaled).astype(np.uint8)
@@ -57,7 +57,7 @@ def _table(largest: int, bands: int, inverted: bool) -> np.ndarray:
 
 
 def _raw(file: BinaryIO, count: int, largest: int) -> Iterable[np.ndarray]:
-    """`count` numbers of one byte, or of two where `largest` needs them, in strips."""
+    """`count` numbers of one byte, or of two if `largest` needs them, in pieces of STRIP."""
     dtype = np.dtype("u1" if largest < 256 else ">u2")
     for done in range(0, count, STRIP):
         size = min(STRIP, count - done) * dtype.itemsize
@@ -67,19 +67,19 @@ def _raw(file: BinaryIO, count: int, largest: int) -> Iterable[np.ndarray]:
 
 
 def _plain(file: BinaryIO, kind: int, count: int, largest: int) -> np.ndarray:
-    """`count` numbers in text, uint16."""
+    """`count` numbers, uint16, from text."""
     text = file.read(MAX_PLAIN + 1)
     if len(text) > MAX_PLAIN or text.count(b"#") > MAX_COMMENTS:
         most = f"{MAX_PLAIN // 10**6} MB of text and {MAX_COMMENTS:,} comments"
         raise InputError("picture-too-large", f"has more than {most}; save it as PNG")
     text = re.sub(rb"#[^\r\n]*", b"", text)
     text = text[: re.match(rb"[0-9\s]*", text).end()]
-    if kind == 1:  # digits, with space between them or without
+    if kind == 1:  # digits with or without space between them
         numbers = np.frombuffer(text.translate(None, b" \t\n\v\f\r"), np.uint8)[:count] - 48
     else:
         numbers = np.fromstring(text, np.float32, sep=" ")[:count]
     if len(numbers) < count:
         raise broken(CUT_OFF)
     if numbers.max() > largest:
-        raise broken(f"cannot be decoded (number {numbers.max():g}, the largest is said to be {largest})")
+        raise broken(f"cannot be decoded (number {numbers.max():g} is above the declared maximum {largest})")
     return numbers.astype(np.uint16)

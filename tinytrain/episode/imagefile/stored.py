@@ -1,4 +1,4 @@
-"""An image whose header was read, and the parts of files that its decoder gets."""
+"""An image whose header has been read, and the parts of its file for the decoder."""
 
 import io
 from collections.abc import Callable
@@ -10,10 +10,10 @@ import numpy as np
 from tinytrain.base.errors import InputError
 
 # Reading an image to a square of at most 256 pixels a side takes at most 256 MB of memory, about what a board
-# with 512 MB can spare: this for the pixels, in all forms that they have at once, the rest for rows, headers
-# and the square.
+# with 512 MB can spare. This is the part for the pixels in all forms that exist at once; the rest is for
+# rows, headers and the square.
 PIXEL_BYTES = 244 * 10**6
-# A row, and an address per row, stay below 1 MB; JPEG, which cameras write, cannot have more either.
+# Keeps a row, and a table with one address per row, below 1 MB. It is also the limit of JPEG.
 MAX_SIDE = 2**16 - 1
 
 
@@ -21,8 +21,8 @@ MAX_SIDE = 2**16 - 1
 class Stored:
     """An image of `width` x `height` pixels in Pillow's `format`, to be decoded from `stream`.
 
-    `held` are bytes that decoding takes beside the decoded pixels, `most` the pixels that can be decoded in
-    about a second, `orientation` the EXIF number 1 to 8 that says how the pixels are turned.
+    `held`: bytes that decoding takes beside the decoded pixels. `most`: pixels that can be decoded in about a
+    second. `orientation`: the EXIF number, 1 to 8.
     """
 
     format: str
@@ -40,7 +40,7 @@ def broken(why: str) -> InputError:
 
 def refuse_more(width: int, height: int, most: float) -> None:
     """Raises InputError ``picture-too-large`` above `most` pixels or for a side above MAX_SIDE, and
-    ``picture-broken`` for an image without a pixel."""
+    ``picture-broken`` for an image without pixels."""
     if not (width and height):
         raise broken(f"is {width} x {height} pixels")
     if max(width, height) > MAX_SIDE:
@@ -53,14 +53,14 @@ def refuse_more(width: int, height: int, most: float) -> None:
 
 
 def eight_bits(deep: np.ndarray) -> np.ndarray:
-    """Grey of 0..65535, uint32, as 0..255, rounded."""
+    """Grey levels 0..65535 (uint32) as 0..255, rounded."""
     return (deep + np.uint32(128)) // np.uint32(257)
 
 
 class Parts(io.RawIOBase):
-    """Parts (file, start, length) of binary files, one after the other, as one file to read.
+    """Parts (file, start, length) of binary files, concatenated to one readable file.
 
-    `watch(bytes)` is shown all that is read for the first time, in order.
+    `watch(bytes)` gets all bytes in order when they are read for the first time.
     """
 
     def __init__(self, parts: list[tuple[BinaryIO, int, int]], watch: Callable[[bytes], None] | None = None):
@@ -99,6 +99,6 @@ class Parts(io.RawIOBase):
 
 
 def joined(head: bytes, file: BinaryIO, start: int, stop: int, watch=None) -> BinaryIO:
-    """`head` and then the bytes `start` to `stop` of `file`, as one file to read."""
+    """`head` followed by the bytes `start` to `stop` of `file`, as one readable file."""
     parts = [(io.BytesIO(head), 0, len(head)), (file, start, max(0, stop - start))]
     return io.BufferedReader(Parts(parts, watch), 2**16)

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from tinytrain.base.errors import StorageError
-from tinytrain.base.files import at_once_itself
+from tinytrain.base.files import open_without_links
 from tinytrain.base.locks import OTHERS_MAY_WRITE, lock
 
 WRITING, WRITING_SECONDS = ".tmp.", 3600  # a file that numba has not finished yet; for how long it may be
@@ -137,7 +137,7 @@ def is_being_written(path: Path) -> bool:
 
 def read_regular(path: Path, size: int) -> bytes:
     """Content of the regular file `path` of exactly `size` bytes. Raises OSError."""
-    with open(path, "rb", opener=at_once_itself) as file:
+    with open(path, "rb", opener=open_without_links) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size != size:
             raise OSError(f"{path} is no file of {size} bytes")
@@ -146,7 +146,7 @@ def read_regular(path: Path, size: int) -> bytes:
 
 def synced_digest(path: Path) -> tuple[str, int]:
     """sha256 and size of a file that from now on survives a power cut. Raises OSError."""
-    with open(path, "rb", opener=at_once_itself) as file:
+    with open(path, "rb", opener=open_without_links) as file:
         os.fsync(file.fileno())
         data = file.read()
     return hashlib.sha256(data).hexdigest(), len(data)

@@ -1,1 +1,1 @@
-"""The shortest way from a bound call to machine code."""
+"""Fast calls of machine code with arguments that are bound once."""

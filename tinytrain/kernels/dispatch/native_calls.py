@@ -1,12 +1,11 @@
-"""Bound calls run one after another in machine code, without Python and its lock between them.
+"""Native call sequences: bound calls that run one after another in machine code, without Python's lock.
 
-A kernel takes a few microseconds. Called from Python, lanes wait for the interpreter between any two of them,
-so that two are hardly faster than one. Here the arguments of every call are laid out in memory as the code of
-its kernel expects them, and a loop of a few instructions passes them on: to what numba compiled, and to the
-BLAS that numpy brings. It is the same code on the same bytes, and gives the same bits.
+A kernel takes a few microseconds. If Python calls it, workers wait for the interpreter between two calls, and
+two workers are hardly faster than one. Here the arguments of every call lie in memory in the form that its
+machine code expects. A loop of a few instructions passes them to code compiled by numba and to the BLAS of
+numpy. The same code runs on the same bytes, so the bits are the same.
 
-Calls that cannot go this way stay what they are: wherever numba, LLVM or BLAS are not as expected, Python
-makes them.
+Python makes the other calls, and all calls if numba, LLVM or BLAS are not as expected.
 """
 
 import functools
@@ -20,20 +19,20 @@ from tinytrain.kernels.compile_cache.facts import portable
 from tinytrain.kernels.dispatch.direct import compiled_code, entry
 from tinytrain.kernels.dispatch.sgemm import product_arguments, sgemm
 
-ARRAY_FIELDS = ("meminfo", "parent", "nitems", "itemsize", "data", "shape", "strides")  # of numba's arrays
+ARRAY_FIELDS = ("meminfo", "parent", "nitems", "itemsize", "data", "shape", "strides")  # of numba
 WORD = 2**64
-Step = tuple[int, int, list[int]]  # thunk, function, cells of its arguments
+Step = tuple[int, int, list[int]]  # addresses of stub and function, cells of the arguments
 
 
-class Stretch:
-    """`calls` that follow one another, kept alive with their arrays: the cells hold addresses of these."""
+class NativeSequence:
+    """Consecutive `calls` as one callable; it keeps their arrays alive, as cells hold their addresses."""
 
     def __init__(self, steps: Sequence[Step], calls: Sequence[tuple]):
         self.calls, self._run, self._count = calls, _runner(), len(steps)
         self._cells = np.array([cell for *_, cells in steps for cell in cells], np.uint64)
         address, table = _address(self._cells), []
-        for thunk, function, cells in steps:
-            table += [thunk, function, address]
+        for stub, function, cells in steps:
+            table += [stub, function, address]
             address += self._cells.itemsize * len(cells)
         self._table = np.array(table, np.uint64)
         self._start = _address(self._table)
@@ -41,11 +40,11 @@ class Stretch:
     def __call__(self) -> None:
         if failed := self._run(self._start, self._count):
             name = getattr(self.calls[failed - 1][0], "__name__", "?")
-            raise RuntimeError(f"kernel {name}, {failed} of {self._count} in a row, reports an error")
+            raise RuntimeError(f"kernel {name}, {failed} of {self._count} calls, reports an error")
 
 
-def stretched(calls: Sequence[tuple]) -> list[tuple]:
-    """`calls`, (callable, arguments), with those that follow one another in machine code as a single one."""
+def join_native(calls: Sequence[tuple]) -> list[tuple]:
+    """`calls`, (callable, arguments), with consecutive native calls joined into one `NativeSequence`."""
     found: list[tuple] = []
     steps: list[Step] = []
     for k in range(len(calls) + 1):
@@ -54,29 +53,29 @@ def stretched(calls: Sequence[tuple]) -> list[tuple]:
             steps.append(step)
             continue
         row = calls[k - len(steps) : k]
-        found += [(Stretch(steps, row), ())] if len(row) > 1 else row
+        found += [(NativeSequence(steps, row), ())] if len(row) > 1 else row
         found += calls[k : k + 1]
         steps = []
     return found
 
 
-def single(calls: Sequence[tuple]) -> list[tuple]:
-    """The calls that `stretched` made `calls` of."""
+def split_native(calls: Sequence[tuple]) -> list[tuple]:
+    """The inverse of `join_native`."""
     stretches = (
-        function.calls if isinstance(function, Stretch) else [(function, a)] for function, a in calls
+        function.calls if isinstance(function, NativeSequence) else [(function, a)] for function, a in calls
     )
     return list(itertools.chain.from_iterable(stretches))
 
 
-def ways() -> dict[str, bool]:
-    """Whether calls of "kernels", and of matrix "products", can go without Python here: both are tried.
+def native_support() -> dict[str, bool]:
+    """Whether calls of "kernels" and of matrix "products" can be native on this machine; both are tried.
 
-    Raises what the import of numba raises.
+    Raises the errors of importing numba.
     """
     import numba
 
     kernel, total = numba.njit(nogil=True)(_add_one), np.zeros(1, np.float32)
-    joined = stretched([entry(kernel, kernel)((total,))] * 2)
+    joined = join_native([entry(kernel, kernel)((total,))] * 2)
     for function, arguments in joined:
         function(*arguments)
     kernels = len(joined) == 1 and total[0] == 2
@@ -88,7 +87,7 @@ def _add_one(total):
 
 
 def _step(function: Callable, arguments: tuple) -> Step | None:
-    """None for a call that has no machine code, or none that is known here."""
+    """The native step of a call; None if Python must make it."""
     if function is np.dot or function is np.matmul:
         given = product_arguments(*arguments)
         known = given and _blas()
@@ -99,25 +98,25 @@ def _step(function: Callable, arguments: tuple) -> Step | None:
 
 @functools.cache
 def _kernel(function: Callable) -> tuple[int, int] | None:
-    """Thunk and address of the code behind one of numba's entry points; None where it is not as expected."""
+    """Addresses of the stub and of the code of a numba entry point; None if it is not as expected."""
     if _runner() is None:
         return None
     code = compiled_code(function)
     try:
-        from tinytrain.kernels.dispatch.thunks import thunk
+        from tinytrain.kernels.dispatch.call_stubs import stub
 
         context, described = code.target_context, code.fndesc
         if not all(_is_known(t, context) for t in described.argtypes):
             return None
         address = code.library.get_pointer_to_function(described.llvm_func_name)
         kind = context.call_conv.get_function_type(described.restype, described.argtypes)
-        return (thunk(kind, outputs=2), address) if address else None
+        return (stub(kind, outputs=2), address) if address else None
     except Exception:  # numba and LLVM raise anything
         return None
 
 
 def _is_known(kind, context) -> bool:
-    """Whether numba passes an argument of its type `kind` as `_kernel_cells` has it."""
+    """Whether `_kernel_cells` lays out an argument of numba type `kind` as numba passes it."""
     from numba import types
 
     if isinstance(kind, types.Array):
@@ -127,9 +126,9 @@ def _is_known(kind, context) -> bool:
 
 @functools.cache
 def _runner() -> Callable[[int, int], int] | None:
-    """The loop; None where llvmlite is missing, or cannot build it."""
+    """The loop over steps; None if llvmlite is missing or cannot build it."""
     try:
-        from tinytrain.kernels.dispatch.thunks import runner
+        from tinytrain.kernels.dispatch.call_stubs import runner
 
         return runner()
     except Exception:  # LLVM raises anything
@@ -138,21 +137,21 @@ def _runner() -> Callable[[int, int], int] | None:
 
 @functools.cache
 def _blas() -> tuple[int, int] | None:
-    """Thunk and address of cblas_sgemm; None where it is not found, or does not give the bits of `np.dot`."""
+    """Addresses of the stub and of cblas_sgemm; None if it is missing or its bits differ from `np.dot`."""
     address = sgemm()
     if address is None or _runner() is None:
         return None
     try:
-        from tinytrain.kernels.dispatch.thunks import product_thunk
+        from tinytrain.kernels.dispatch.call_stubs import product_stub
 
-        known = product_thunk(), address
+        known = product_stub(), address
     except Exception:  # LLVM raises anything
         return None
-    # As large as products of small layers are: the least ones are the same with the kernels of any processor.
+    # The size of a small layer: smaller products have the same bits with every processor's kernels.
     x, w = (np.sin(np.arange(96 * size, dtype=np.float32)).reshape(size, 96) for size in (49, 24))
     y = np.full((49, 24), np.nan, np.float32)
     given = product_arguments(x, w.T, y)
-    Stretch([(*known, _product_cells(given))], [(sgemm, ())])()
+    NativeSequence([(*known, _product_cells(given))], [(sgemm, ())])()
     return known if np.array_equal(y, np.dot(x, w.T)) else None
 
 
@@ -161,12 +160,12 @@ def _address(array: np.ndarray) -> int:
 
 
 def _product_cells(arguments: Sequence) -> list[int]:
-    """The arguments of cblas_sgemm: of an array its address."""
+    """The arguments of cblas_sgemm; an array is passed by its address."""
     return [_address(a) if isinstance(a, np.ndarray) else _scalar(a) for a in arguments]
 
 
 def _kernel_cells(arguments: Sequence) -> list[int]:
-    """The arguments of a kernel: of an array all of `ARRAY_FIELDS`, the first two of which nobody reads."""
+    """The arguments of a kernel; an array is passed as `ARRAY_FIELDS`, of which the first two are unused."""
     cells: list[int] = []
     for a in arguments:
         if isinstance(a, np.ndarray):
@@ -177,7 +176,7 @@ def _kernel_cells(arguments: Sequence) -> list[int]:
 
 
 def _scalar(value) -> int:
-    """A number in the low bytes of a cell."""
+    """A scalar in the low bytes of a cell."""
     if isinstance(value, (np.float32, float)):
         packed = struct.pack("<f" if isinstance(value, np.float32) else "<d", value)
         return int.from_bytes(packed, "little")

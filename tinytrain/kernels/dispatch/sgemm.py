@@ -1,20 +1,21 @@
-"""Matrix products by the function of BLAS that numpy itself calls, with the arguments that numpy passes."""
+"""The BLAS function that numpy calls for matrix products, and the arguments that numpy passes."""
 
 import ctypes
 import importlib
 
 import numpy as np
 
-ROW_MAJOR, AS_IS, TRANSPOSED = 101, 111, 112  # of the CBLAS interface
-# As numpy's wheels and systems export it. Integers have 64 bits here; one that takes 32 reads the lower half.
+ROW_MAJOR, AS_IS, TRANSPOSED = 101, 111, 112  # constants of CBLAS
+# The names in numpy's wheels and in system packages. Integers are passed in 64 bits; a function with 32-bit
+# integers reads the lower half.
 NAMES = ("scipy_cblas_sgemm64_", "cblas_sgemm64_", "scipy_cblas_sgemm", "cblas_sgemm")
 
 
 def sgemm() -> int | None:
-    """Address of the cblas_sgemm that numpy was linked with; None where it is not found."""
+    """Address of the cblas_sgemm that numpy was linked with, or None."""
     package = "numpy._core" if int(np.__version__.partition(".")[0]) >= 2 else "numpy.core"
     try:
-        # Names are also looked for in the libraries that an extension was linked with.
+        # The lookup also covers the libraries that the extension was linked with.
         extension = ctypes.CDLL(importlib.import_module(f"{package}._multiarray_umath").__file__)
     except (ImportError, OSError):
         return None
@@ -23,10 +24,10 @@ def sgemm() -> int | None:
 
 
 def product_arguments(x: np.ndarray, w: np.ndarray, y: np.ndarray) -> list | None:
-    """Arguments of cblas_sgemm for y (m, n) = x (m, k) @ w (k, n), arrays in the place of their addresses.
+    """Arguments of cblas_sgemm for y (m, n) = x (m, k) @ w (k, n), with arrays in place of addresses.
 
-    None for what numpy refuses, copies or hands to other functions: vectors, a matrix times its own
-    transpose, other types and layouts.
+    None if numpy would refuse the product, copy an array or call another function: for vectors, a matrix
+    times its own transpose, other types and layouts.
     """
     if not all(a.ndim == 2 and a.dtype == np.float32 and a.flags.aligned for a in (x, w, y)):
         return None
@@ -45,7 +46,7 @@ def product_arguments(x: np.ndarray, w: np.ndarray, y: np.ndarray) -> list | Non
 
 
 def _lines(matrix: np.ndarray) -> tuple[int, int]:
-    """(as it is or transposed, numbers from line to line); (0, 0) where neither axis is contiguous."""
+    """(AS_IS or TRANSPOSED, elements from line to line); (0, 0) if neither axis is contiguous."""
     down, along = (s // matrix.itemsize for s in matrix.strides)
     if along == 1 and down >= matrix.shape[1]:
         return AS_IS, down

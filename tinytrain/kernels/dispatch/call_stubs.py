@@ -1,8 +1,8 @@
-"""Machine code, built by llvmlite, that calls functions with arguments that lie in memory.
+"""Call stubs: machine code, built by llvmlite, that calls functions with arguments from memory.
 
-A thunk is made for one type of function: it loads the arguments from cells of 8 bytes and calls, and LLVM
-knows how the processor wants them passed. `runner` is the loop over (thunk, function, cells). A process
-builds some 20 of them, in a millisecond or two each.
+A stub belongs to one function type. It loads the arguments from cells of 8 bytes and calls the function; LLVM
+knows the calling convention of the processor. `runner` is the loop over (stub, function, cells). A process
+builds about 20 stubs, in one or two milliseconds each.
 """
 
 import ctypes
@@ -14,47 +14,47 @@ from llvmlite import binding, ir
 
 WORD, BYTE = ir.IntType(64), ir.IntType(8)
 POINTER = BYTE.as_pointer()
-THUNK = ir.FunctionType(ir.IntType(32), [WORD, WORD.as_pointer()])
+STUB = ir.FunctionType(ir.IntType(32), [WORD, WORD.as_pointer()])
 STEP_WORDS = 3
 
 _LOCK = RLock()
 _numbers = itertools.count()
-_made: dict = {}  # all that was built, for as long as the process runs
+_made: dict = {}  # kept for the lifetime of the process
 
 
 def _once(key, build):
-    """What `build()` gave when it was first asked for as `key`: code that is in use must never be freed."""
+    """The result of the first ``build()`` for `key`, kept for ever: code in use must not be freed."""
     with _LOCK:
         if key not in _made:
             _made[key] = build()
         return _made[key]
 
 
-def thunk(kind: ir.FunctionType, outputs: int = 0) -> int:
-    """Address of ``int32 thunk(function, cells)`` for functions of type `kind`; 0 means that all went well.
+def stub(kind: ir.FunctionType, outputs: int = 0) -> int:
+    """Address of ``int32 stub(function, cells)`` for functions of type `kind`; it returns 0 on success.
 
-    The first `outputs` arguments point to what the function returns by reference; the thunk has room for
-    them. A function that returns nothing always does well.
+    The first `outputs` arguments are pointers to results; the stub allocates room for them. For a function
+    without a return value the stub always returns 0.
     """
-    return _once((str(kind), outputs), lambda: _thunk(kind, outputs))
+    return _once((str(kind), outputs), lambda: _stub(kind, outputs))
 
 
-def product_thunk() -> int:
-    """The same for cblas_sgemm, with all of its integers in 64 bits."""
+def product_stub() -> int:
+    """The stub for cblas_sgemm, with all integers in 64 bits."""
     number, matrix = ir.FloatType(), [POINTER, WORD]
-    return thunk(ir.FunctionType(ir.VoidType(), [*[WORD] * 6, number, *matrix, *matrix, number, *matrix]))
+    return stub(ir.FunctionType(ir.VoidType(), [*[WORD] * 6, number, *matrix, *matrix, number, *matrix]))
 
 
 def runner() -> Callable[[int, int], int]:
-    """``runner(steps, count)``: call `count` thunks; the number of the one that failed, from 1, or 0.
+    """``runner(steps, count)``: call `count` stubs. Returns 0, or the number of the failed one, from 1.
 
-    `steps` is the address of (thunk, function, cells) for each. Python's lock is not held.
+    `steps` is the address of a table of (stub, function, cells). Python's lock is not held.
     """
     return _once("runner", _runner)
 
 
-def _thunk(kind: ir.FunctionType, outputs: int) -> int:
-    module, builder, function = _begin(THUNK)
+def _stub(kind: ir.FunctionType, outputs: int) -> int:
+    module, builder, function = _begin(STUB)
     address, cells = function.args
     given = [builder.alloca(t.pointee) for t in kind.args[:outputs]]
     for k, wanted in enumerate(kind.args[outputs:]):
@@ -62,7 +62,7 @@ def _thunk(kind: ir.FunctionType, outputs: int) -> int:
         given.append(_converted(builder, cell, wanted))
     status = builder.call(builder.inttoptr(address, kind.as_pointer()), given)
     void = isinstance(kind.return_type, ir.VoidType)
-    builder.ret(ir.Constant(THUNK.return_type, 0) if void else status)
+    builder.ret(ir.Constant(STUB.return_type, 0) if void else status)
     return _compiled(module, function)
 
 
@@ -83,7 +83,7 @@ def _runner() -> Callable[[int, int], int]:
     places = [builder.add(first, ir.Constant(WORD, k)) for k in range(STEP_WORDS)]
     address, called, cells = (builder.load(builder.gep(steps, [place])) for place in places)
     arguments = [called, builder.inttoptr(cells, WORD.as_pointer())]
-    status = builder.call(builder.inttoptr(address, THUNK.as_pointer()), arguments)
+    status = builder.call(builder.inttoptr(address, STUB.as_pointer()), arguments)
     following = builder.add(number, ir.Constant(WORD, 1))
     builder.cbranch(builder.icmp_unsigned("==", status, ir.Constant(status.type, 0)), after, failed)
     builder.position_at_end(after)
@@ -104,7 +104,7 @@ def _begin(kind: ir.FunctionType):
 
 
 def _converted(builder: ir.IRBuilder, cell, wanted):
-    """The 8 bytes of `cell` as an argument of type `wanted`; a shorter one lies in the low bytes."""
+    """The 8 bytes of `cell` as an argument of type `wanted`; a shorter type uses the low bytes."""
     if isinstance(wanted, ir.PointerType):
         return builder.inttoptr(cell, wanted)
     if isinstance(wanted, ir.FloatType):
