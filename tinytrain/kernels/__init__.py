@@ -4,7 +4,6 @@ Conventions: outputs first, then inputs, then scalars; float32 and C-contiguous;
 allocates nothing, raises nothing and keeps nothing.
 """
 
-import sys
 from types import SimpleNamespace
 
 from tinytrain.base.errors import UsageError
@@ -84,13 +83,6 @@ def load(backend: str = "auto") -> Kernels:
         except Exception as error:  # a broken installation raises anything, not only ImportError
             _warn_without_numba(error)
     return _namespace((reference,), "numpy")
-
-
-def keep() -> None:
-    """List the kernels that were compiled since, so that the next process may use them."""
-    jit = sys.modules.get("tinytrain.kernels.jit")
-    if jit:
-        jit.KEEPER.keep()
 
 
 def _compiled():
