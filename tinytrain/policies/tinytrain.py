@@ -140,9 +140,7 @@ def strength(similarity: float) -> float:
     """What learning rates are multiplied by where images of different classes are so similar (`Scores`).
 
     1 where that was not measured. To a backbone of ImageNet photographs of unlike things are 0.05 alike,
-    drawn signs 0.35, edges 0.55, spectrograms 0.75. Made on ten domains that are no targets; on other
-    episodes of these it gained 0.5 +-0.4 points, and 0.3 +-0.4 with a sparing plan, which does without (205
-    each, trials that no command repeats).
+    drawn signs 0.35, edges 0.55, spectrograms 0.75. Chosen on ten domains that are no targets.
     """
     return 1.0 if math.isnan(similarity) else min(2.25, max(0.25, 0.25 + 2.5 * similarity))
 
@@ -151,9 +149,8 @@ def reach(similarity: float) -> Ranges:
     """How far pseudo-queries are changed where images of different classes are so similar (`Scores`).
 
     From 0.25 on turned by up to 10 degrees, made larger or smaller by up to 1.15, and colours changed by half
-    as much again as is usual; up to 0.1, and where it was not measured, as is usual. Made on ten domains that
-    are no targets; on 162 other episodes of these it gained 1.2 +-0.7 points where every step has new views,
-    and nothing to be seen where views are cached (trials that no command repeats).
+    as much again as is usual; up to 0.1, and where it was not measured, as is usual. Chosen on ten domains that
+    are no targets, for steps with new views; cached views are left as they are.
     """
     share = 0.0 if math.isnan(similarity) else min(1.0, max(0.0, (similarity - 0.1) / 0.15))
     return Ranges(colours=1 + 0.5 * share, turn=0.0875 * share, zoom=1 + 0.15 * share)
