@@ -87,7 +87,7 @@ def pose(rng, side: int, degrees=(7, 14, 22), scale=(0.24, 0.46), shift: float =
     """A function from the object's coordinates (n, 2) to pixels: turned in space, seen in perspective.
 
     `degrees` are deviations of roll, pitch and yaw, `scale` the range of half the object's extent and
-    `shift` the largest distance from the centre, both as a share of the image's `side`.
+    `shift` the largest distance from the centre, both as a fraction of the image's `side`.
     """
     roll, pitch, yaw = np.deg2rad(rng.normal(0, degrees))
     scale = rng.uniform(*scale) * side

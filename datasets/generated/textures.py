@@ -22,7 +22,7 @@ from tinytrain.datasets.generated.camera import (
     through_camera,
 )
 from tinytrain.datasets.generated.materials import FAMILIES
-from tinytrain.datasets.generated.noise_field import Lot
+from tinytrain.datasets.generated.noise_field import NoiseField
 from tinytrain.datasets.generated.sign_shapes import box, disc
 
 VARIANTS = 16
@@ -89,8 +89,8 @@ def generate(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     kind, factor = material(class_id), max(1, -(-FINEST // size))
     side = size * factor
     u, v = _coordinates(kind, rng, side)
-    lot = Lot(rng, soft=1.2 * kind.across / side)
-    tone, height = FAMILIES[kind.family](u, v, kind.parameters, lot)
+    field = NoiseField(rng, soft=1.2 * kind.across / side)
+    tone, height = FAMILIES[kind.family](u, v, kind.parameters, field)
     scene = _dyed(kind, tone, _relief_light(kind, height, rng), rng)
     _cover(scene, rng)
     return through_camera(scene.reduce(factor), rng)
