@@ -34,8 +34,8 @@ class SourceSettings:
     """A pack, a generated domain or a folder.
 
     `classes`: only classes first <= c < last. `per_class`, `data_seed`: of generated domains. `size`: side
-    at which images are kept in memory. `families`: share of the episodes that take all classes from one
-    family (alphabet). `held_out`: share of the classes kept for validation.
+    at which images are kept in memory. `families`: fraction of the episodes that take all classes from one
+    family (alphabet). `held_out`: fraction of the classes kept for validation.
     """
 
     data: str = of(text)
@@ -63,9 +63,9 @@ class EpisodeSettings:
 class OptimizerSettings:
     """`rate`: highest learning rate of weights; `early`: factor of the first layer's; `clip`: gradient norm.
 
-    `relative`: rates are shares of the rms of a layer's weights. `ema`: decay of the running mean of the
-    values that is judged and exported (0: the values themselves). `rounded`: share of the run, at its end, in
-    which the passes compute with weights rounded to int8 and the gradient moves the unrounded ones.
+    `relative`: rates are fractions of the rms of a layer's weights. `ema`: decay of the running mean of the
+    values that is judged and exported (0: the values themselves). `rounded`: fraction of the run, at its end,
+    that is quantisation-aware: passes compute with weights rounded to int8, the gradient moves the others.
     """
 
     kind: str = of(choice("adamw", "sgd"), "adamw")
@@ -88,7 +88,7 @@ class OptimizerSettings:
 
 @dataclass(frozen=True)
 class ValidationSettings:
-    """Every `every` steps, fixed episodes on whole left-out `domains` and on held-out source classes.
+    """Every `every` steps, fixed episodes on whole held-out `domains` and on held-out source classes.
 
     `per_class` and `classes` bound the images that one domain is judged by. `blend`: ways from the first
     weights (0) to the trained ones (1) that are judged each time; the best of them is kept.
@@ -125,11 +125,11 @@ class Architecture:
     )
 
 
-_SHARES = pair(number(0.01, 1))
+_FRACTIONS = pair(number(0.01, 1))
 LOOKS = table(
     Looks,
     {
-        "crop": _SHARES,
+        "crop": _FRACTIONS,
         "jitter": number(0, 1),
         "flip": flag,
         "domain": number(0, 1),
@@ -164,9 +164,9 @@ class MetaRecipe:
 class PretrainRecipe:
     """Of ``tinytrain pretrain``. Without `teacher` classes are learned, with it the teacher's embeddings.
 
-    `inner`: weight of the loss that makes each block follow the teacher's (0: the embeddings alone). In the
-    first `apart` steps each block learns by itself from what the teacher's block before it puts out; the
-    schedule of rates starts anew after them.
+    `inner`: weight of feature distillation, which makes each block follow the teacher's (0: the embeddings
+    alone). `apart`: steps of block-wise distillation at the start, in which each block learns by itself from
+    what the teacher's block before it puts out; the schedule of rates starts anew after them.
     """
 
     name: str = of(text)

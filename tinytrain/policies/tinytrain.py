@@ -149,8 +149,8 @@ def reach(similarity: float) -> Ranges:
     """How far pseudo-queries are changed where images of different classes are so similar (`Scores`).
 
     From 0.25 on turned by up to 10 degrees, made larger or smaller by up to 1.15, and colours changed by half
-    as much again as is usual; up to 0.1, and where it was not measured, as is usual. Chosen on ten domains that
-    are no targets, for steps with new views; cached views are left as they are.
+    as much again as is usual; up to 0.1, and where it was not measured, as is usual. Chosen on ten domains
+    that are no targets, for steps with new views; cached views are left as they are.
     """
     share = 0.0 if math.isnan(similarity) else min(1.0, max(0.0, (similarity - 0.1) / 0.15))
     return Ranges(colours=1 + 0.5 * share, turn=0.0875 * share, zoom=1 + 0.15 * share)
