@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-PREDICTIONS = 0.999  # least share of equal predictions
+PREDICTIONS = 0.999  # least fraction of equal predictions
 FIRST_LOSS = 1e-4  # most difference of the loss before anything is trained
 WEIGHTS, TIMES = 1e-4, 2.0  # most difference of a trained number: this, or so many times what rounding makes
 CLOCK = 1e9  # of a Raspberry Pi Zero 2 W

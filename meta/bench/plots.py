@@ -40,7 +40,7 @@ def against_macs(points: Sequence[Point]) -> str:
     """`cost` in per cent of the full backward pass."""
     x = across(0, max(p.cost for p in points))
     ticks = [(value, f"{value:g} %") for value in x.ticks()]
-    return _scatter(points, x, ticks, "backward MACs per pseudo-query, share of a full backward pass")
+    return _scatter(points, x, ticks, "backward MACs per pseudo-query, fraction of a full backward pass")
 
 
 def _scatter(points: Sequence[Point], x: Axis, ticks, x_title: str) -> str:

@@ -14,8 +14,8 @@ def _segment(program: Program, name: str) -> int:
 def passes(program: Program, kind: str, count: int) -> int:
     """MACs of "embed" or "backward" over `count` images, split as the engine splits them."""
     r = program.detail["resources"]
-    shares = partition(count, r.partitions, r.micro)
-    return sum(_segment(program, f"{kind} {last - first}") for share in shares for first, last in share)
+    parts = partition(count, r.partitions, r.micro)
+    return sum(_segment(program, f"{kind} {last - first}") for part in parts for first, last in part)
 
 
 def torch_backward(network: Network, trained: dict[int, bool], cut: int) -> int:

@@ -94,8 +94,8 @@ def moved(embeddings, one_hot, through: list[int]):
         return torch.zeros(())
     here = one_hot[through]
     counts = here.sum(dim=0)
-    share = len(counts) / torch.count_nonzero(counts) / counts.clamp(min=1)
-    means = (here.T @ embeddings) * share[:, None]
+    weight = len(counts) / torch.count_nonzero(counts) / counts.clamp(min=1)
+    means = (here.T @ embeddings) * weight[:, None]
     return means - means.detach()
 
 
