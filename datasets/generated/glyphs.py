@@ -8,11 +8,10 @@ import numpy as np
 from PIL import Image, ImageChops, ImageDraw
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.generated.camera import (
+    Domain,
     as_bytes,
     corners,
-    generated_dataset,
     noise,
     pose,
     rotation,
@@ -23,18 +22,6 @@ from tinytrain.datasets.generated.strokes import POINTS, glyph
 N_CLASSES = 512
 OVERSAMPLING = 2
 PENS = ("ballpoint", "felt", "nib", "brush", "dry")
-
-
-def glyphs(classes: range = range(48), per_class: int = 60, seed: int = 0) -> Dataset:
-    """A dataset of `per_class` images of each of `classes`, drawn when they are read.
-
-    Disjoint ranges out of 0..N_CLASSES - 1 make disjoint source and target domains.
-    Raises UsageError for classes that do not exist.
-    """
-    # No flips: scripts have characters that mirror each other.
-    return generated_dataset(
-        "glyphs", N_CLASSES, class_name, generate, (classes, per_class, seed), may_flip=False
-    )
 
 
 def class_name(class_id: int) -> str:
@@ -50,6 +37,10 @@ def generate(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     written = _written(class_id, rng, project, size)
     sheet.paste(as_bytes(ink), mask=written)
     return through_camera(sheet, rng)
+
+
+# No flips: scripts have characters that mirror each other.
+glyphs = Domain("glyphs", N_CLASSES, class_name, generate, may_flip=False)
 
 
 def _colours(rng) -> tuple[np.ndarray, np.ndarray]:

@@ -11,11 +11,10 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.generated.camera import (
+    Domain,
     as_bytes,
     corners,
-    generated_dataset,
     noise,
     pose,
     spread,
@@ -44,17 +43,6 @@ class Species:
     veins: float
     stalk: float
     spotted: float
-
-
-def leaves(classes: range = range(48), per_class: int = 60, seed: int = 0) -> Dataset:
-    """A dataset of `per_class` images of each of `classes`, drawn when they are read.
-
-    Disjoint ranges out of 0..N_CLASSES - 1 make disjoint source and target domains.
-    Raises UsageError for classes that do not exist.
-    """
-    return generated_dataset(
-        "leaves", N_CLASSES, class_name, generate, (classes, per_class, seed), may_flip=True
-    )
 
 
 def class_name(class_id: int) -> str:
@@ -88,6 +76,9 @@ def generate(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     scene.paste(leaf, mask=mask)
     cover(scene, rng)
     return through_camera(scene, rng)
+
+
+leaves = Domain("leaves", N_CLASSES, class_name, generate, may_flip=True)
 
 
 def _leaf(kind: Species, blades: list[Blade], rng, size: int) -> tuple[Image.Image, Image.Image]:

@@ -11,11 +11,10 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.generated.camera import (
+    Domain,
     as_bytes,
     corners,
-    generated_dataset,
     noise,
     rotation,
     spread,
@@ -41,17 +40,6 @@ class Material:
     relief: float
     roughness: float
     palette: np.ndarray
-
-
-def textures(classes: range = range(48), per_class: int = 60, seed: int = 0) -> Dataset:
-    """A dataset of `per_class` images of each of `classes`, drawn when they are read.
-
-    Disjoint ranges out of 0..N_CLASSES - 1 make disjoint source and target domains.
-    Raises UsageError for classes that do not exist.
-    """
-    return generated_dataset(
-        "textures", N_CLASSES, class_name, generate, (classes, per_class, seed), may_flip=True
-    )
 
 
 def class_name(class_id: int) -> str:
@@ -94,6 +82,9 @@ def generate(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     scene = _dyed(kind, tone, _relief_light(kind, height, rng), rng)
     _cover(scene, rng)
     return through_camera(scene.reduce(factor), rng)
+
+
+textures = Domain("textures", N_CLASSES, class_name, generate, may_flip=True)
 
 
 def _coordinates(kind: Material, rng, side: int):
