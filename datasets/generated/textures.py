@@ -106,7 +106,7 @@ def _coordinates(kind: Material, rng, side: int):
 
 
 def _relief_light(kind: Material, height: np.ndarray, rng) -> np.ndarray:
-    """Light that falls on slopes from one side, about 1 where the material is flat."""
+    """Light that falls on slopes from one side, about 1 if the material is flat."""
     side = len(height)
     angle, slant = rng.uniform(0, 2 * np.pi), rng.uniform(0.5, 1.3)
     steep = np.float32(kind.relief * slant * side / kind.across / 8)

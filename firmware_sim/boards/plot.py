@@ -9,13 +9,13 @@ LIVE, MAP = 120, 380  # heights of the two panels
 LETTER, LINE = 5.6, 12  # width of a letter and height of a line at a font size of 10
 ALARM = "#aa0000"
 COLOURS = {
-    "inner values": "#9fc5e8",
+    "activations": "#9fc5e8",
     "cached features": "#a8d5a2",
-    "trained numbers": "#e8a87c",
+    "trained parameters": "#e8a87c",
     "gradients": "#f3c98b",
     "optimizer": "#e6b8d0",
     "head": "#d9d08f",
-    "pictures": "#b9c4cf",
+    "images": "#b9c4cf",
     "other": "#c9b8e8",
 }
 
@@ -73,7 +73,7 @@ def _live(points: list[tuple[float, int]], x, top: int) -> str:
 
 
 def _block(block: Block, x, ceiling: float, top: int) -> str:
-    """A rectangle, with its name where there is room; offset 0 is at the bottom."""
+    """A rectangle, with its name if there is room; offset 0 is at the bottom."""
     left, width = x(block.start), x(block.end) - x(block.start)
     height = MAP * block.nbytes / top
     y = ceiling + MAP - MAP * (block.offset + block.nbytes) / top

@@ -24,7 +24,7 @@ def _header(facts: dict) -> list[tuple[str, str]]:
     return [
         ("board", f"{board['title']}, {board['core']} at {clock:g} MHz"),
         ("backbone", f"{facts['backbone']}, policy {facts['policy']}"),
-        ("pictures", f"{e['source']}, {e['n_support']} to adapt to"),
+        ("images", f"{e['source']}, {e['n_support']} to adapt to"),
     ]
 
 

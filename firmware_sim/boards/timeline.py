@@ -27,18 +27,18 @@ WORK = {
     "workspace (backward": ("frozen", "backward"),
     "workspace (queries": ("prefix", "embed 1"),
 }
-# What a buffer of a program is for, by the start of its name; inner values are those in a workspace.
+# What a buffer of a program is for, by the start of its name; activations are those in a workspace.
 KINDS = {
     "cached": "cached features",
     "optimizer": "optimizer",
     "gradients": "gradients",
-    "trained": "trained numbers",
+    "trained": "trained parameters",
     "scatter": "head",
     "head": "head",
-    "image": "pictures",
-    "augmented": "pictures",
+    "image": "images",
+    "augmented": "images",
 }
-INNER, OTHER = "inner values", "other"
+ACTIVATIONS, OTHER = "activations", "other"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Timeline:
 
 
 def timeline(programs: Sequence[Program]) -> Timeline:
-    """Of the programs of one adaptation: the probe's, if there was one, and that of training."""
+    """Of the programs of one adaptation: that of Fisher scoring, if there was one, and that of training."""
     stages, blocks = [], []
     for program in programs:
         probes = "resources" not in program.detail
@@ -109,12 +109,12 @@ def _work(program: Program, kinds: Sequence[str], stage: int, base: int) -> Iter
         for interval, offset in zip(segment.layout.intervals, segment.layout.offsets, strict=True):
             last = min(interval.last, len(segment.calls) - 1)
             start, end = stage + (done + interval.first) / length, stage + (done + last + 1) / length
-            yield Block(interval.name, INNER, start, end, base + offset, interval.nbytes)
+            yield Block(interval.name, ACTIVATIONS, start, end, base + offset, interval.nbytes)
         done += len(segment.calls)
 
 
 def _segment(program: Program, kind: str):
-    """The segment of `kind` with most images; None where there is none, or it need not run."""
+    """The segment of `kind` with most images; None if there is none, or it need not run."""
     if kind == "frozen":
         kind = "none" if cached_whole(program.detail["resources"]) else "prefix"
     named = [s for name, s in program.segments.items() if name == kind or name.split()[0] == kind]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 class Layout:
     """One kind of file system on flash.
 
-    Content reaches the medium in pieces of `sector` bytes, in two halves each where a sector `tears`.
+    Content reaches the medium in pieces of `sector` bytes, in two halves each if a sector `tears`.
     `ordered`: names change in the order of the operations, and content of a file grows from its start;
     otherwise anything may come before anything else. `split_rename`: a rename is up to three changes.
     `sizes_apart`: the size of a file may be there before its content. `fill` is what is read where content

@@ -104,7 +104,7 @@ def seconds_per_step(step, batches: list[Batch]) -> float:
 
 
 def measure(network: Network, options, show) -> float | None:
-    """PyTorch / ours in seconds per episode; None without PyTorch. Raises SystemExit where they disagree."""
+    """PyTorch / ours in seconds per episode; None without PyTorch. Raises SystemExit if they disagree."""
     images = options.way * (options.shots + options.queries)
     batches = episodes(
         network.preprocessing.size, options.episodes, options.way, options.shots, options.queries

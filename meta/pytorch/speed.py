@@ -41,7 +41,7 @@ NO_TORCH = "PyTorch is not installed: this engine is timed alone, all comparison
 
 
 def load_torch():
-    """The modules of the PyTorch side (networks, training), or (None, None) where PyTorch is missing."""
+    """The modules of the PyTorch side (networks, training), or (None, None) if PyTorch is missing."""
     try:
         from tinytrain.meta.pytorch import torch_reference, torch_training
     except ModuleNotFoundError as error:
@@ -125,7 +125,7 @@ class Benchmark:
         return {name: self.reference.TorchNetwork(self.network, name) for name in self.formats}
 
     def check(self) -> dict[str, float]:
-        """Largest relative differences between the sides; SystemExit where they do not agree."""
+        """Largest relative differences between the sides; SystemExit if they do not agree."""
         if not self.reference:
             return {}
         whole = Whole(self.network, self.episode, micro=1, lanes=1)

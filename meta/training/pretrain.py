@@ -58,7 +58,7 @@ def block_ends(layers) -> tuple[int, ...]:
 def followed_blocks(layers: Sequence[Layer], teacher: Sequence[Layer]) -> tuple[tuple[int, ...], ...]:
     """Last layers of the blocks of a student of `layers` and of its teacher.
 
-    Raises InputError ``teacher-blocks`` where they do not match one to one in number and shape.
+    Raises InputError ``teacher-blocks`` if they do not match one to one in number and shape.
     """
     both = layers, teacher
     ends = tuple(block_ends(side) for side in both)
@@ -74,7 +74,7 @@ def followed_blocks(layers: Sequence[Layer], teacher: Sequence[Layer]) -> tuple[
 
 
 class Teacher:
-    """Embeddings of a published network, less their mean over a sample where they are centred.
+    """Embeddings of a published network, less their mean over a sample if they are centred.
 
     `spreads` are mean and standard deviation (channels,) of each feature map over that sample; channels
     that hardly move count as moving by LEAST of the mean channel.
