@@ -9,8 +9,20 @@ import numpy as np
 from tinytrain.episode.episode import Images
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Provenance:
+    """Where images come from: `generated` ones are drawn by this project. `skipped` lists (path, reason) of
+    unusable files.
+    """
+
+    licence: str = ""
+    citation: str = ""
+    skipped: tuple[tuple[str, str], ...] = ()
+    generated: bool = False
+
+
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class Dataset(Provenance):
     """Images with classes, wherever they lie.
 
     `labels` is (n,) int32 into `class_names`; `names` identifies each image for people;
@@ -18,8 +30,7 @@ class Dataset:
     None: images of one group show the same physical thing or voice, and an episode never has
     one of them in the support and another in the query. `families` is (n_classes,) int32 or
     None: classes that belong together, such as the letters of one alphabet. `may_flip` says
-    that mirroring cannot change a class, `generated` that images are drawn by this project. `skipped`
-    lists (path, reason) of unusable files.
+    that mirroring cannot change a class.
     """
 
     name: str
@@ -30,10 +41,6 @@ class Dataset:
     groups: np.ndarray | None = None
     families: np.ndarray | None = None
     may_flip: bool = False
-    licence: str = ""
-    citation: str = ""
-    skipped: tuple[tuple[str, str], ...] = ()
-    generated: bool = False
 
     def __len__(self) -> int:
         return len(self.labels)

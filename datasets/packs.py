@@ -29,7 +29,7 @@ MAX_HEADER = 10_000  # bytes of the header of an array, as in numpy
 END_RECORD = 22  # bytes at the end of a zip file, before a comment
 MAX_DIRECTORY = 2**16  # bytes of the list of members of a pack
 MAX_IMAGE = 2**26  # bytes of an encoded image
-MAX_PIXELS = PIXEL_BYTES // 7  # of a raw image: three bytes, and four where it is resized
+MAX_PIXELS = PIXEL_BYTES // 7  # of a raw image: three bytes, and four if it is resized
 # What numpy writes. Others cannot be told to unpack no more than so many bytes.
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 MEMBERS = ("images", "data", "offsets", "labels", "class_names")

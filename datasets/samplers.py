@@ -92,8 +92,8 @@ def meta_dataset_sizes(
     beta = rng.random()
     total = min(max_support, int(np.floor(beta * np.minimum(MAX_CONTRIBUTION, left) + 1).sum()))
     weights = counts * np.exp(rng.uniform(np.log(0.5), np.log(2), len(counts)))
-    shares = weights / weights.sum() * (total - len(counts))
-    return np.minimum(np.floor(shares).astype(int) + 1, left), queries
+    wanted = weights / weights.sum() * (total - len(counts))
+    return np.minimum(np.floor(wanted).astype(int) + 1, left), queries
 
 
 def shuffled(items: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -13,12 +13,12 @@ MAX_BYTES = 2**27  # of a log; the largest one known holds 12 MB
 
 
 def whole_lines(data: bytes) -> list[bytes]:
-    """The lines of a log without the last one where a kill tore it off."""
+    """The lines of a log without the last one if a kill tore it off."""
     return data.split(b"\n")[:-1]
 
 
 class JsonLines:
-    """The log at `path`, made where there is none; `lines` are those that it held.
+    """The log at `path`, made if there is none; `lines` are those that it held.
 
     Used in a with statement; nobody else can open it meanwhile. Nothing in the file changes before the first
     `append`. Raises StorageError ``write-failed``, or `busy` where another run has it, and InputError for one

@@ -7,6 +7,7 @@ camera may take a number of random values that depends on `size`.
 
 import io
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image, ImageFilter
@@ -19,40 +20,43 @@ from tinytrain.episode.image_size import Size, sides
 USUAL = (range(48), 60, 0)  # classes, images per class and seed of a domain that is opened by its name
 
 
-def generated_dataset(
-    domain: str,
-    n_classes: int,
-    class_name: Callable[[int], str],
-    generate: Callable[[int, int, int, int], np.ndarray],
-    chosen: tuple[range, int, int],
-    may_flip: bool,
-) -> Dataset:
-    """The dataset of `chosen` = (classes, per_class, seed) out of a domain with `n_classes` classes.
+@dataclass(frozen=True)
+class Domain:
+    """Images of `n_classes` classes; ``generate(class_id, image_id, seed, size)`` draws one when it is read.
 
-    Raises UsageError for classes that do not exist.
+    Disjoint ranges of classes make disjoint source and target domains.
     """
-    classes, per_class, seed = chosen
-    if not classes or min(classes) < 0 or max(classes) >= n_classes or per_class < 1:
-        raise UsageError(
-            "bad-classes", f"{classes} x {per_class} given; there are classes 0..{n_classes - 1}"
+
+    name: str
+    n_classes: int
+    class_name: Callable[[int], str]
+    generate: Callable[[int, int, int, int], np.ndarray]
+    may_flip: bool
+
+    def __call__(self, classes: range = USUAL[0], per_class: int = USUAL[1], seed: int = USUAL[2]) -> Dataset:
+        """`per_class` images of each of `classes`. Raises UsageError for classes that do not exist."""
+        if not classes or min(classes) < 0 or max(classes) >= self.n_classes or per_class < 1:
+            raise UsageError(
+                "bad-classes", f"{classes} x {per_class} given; there are classes 0..{self.n_classes - 1}"
+            )
+        name, range_ = self.name, f"{classes.start}-{classes.stop}-{classes.step}"
+        if (classes, per_class, seed) != USUAL:
+            name += f"-{range_}x{per_class}-{seed}"
+        class_names = tuple(map(self.class_name, classes))
+        return Dataset(
+            name=name,
+            labels=np.repeat(np.arange(len(classes), dtype=np.int32), per_class),
+            class_names=class_names,
+            names=tuple(f"{name}/{class_name}/{p}" for class_name in class_names for p in range(per_class)),
+            read=lambda i, size: self._read(classes[i // per_class], i % per_class, seed, size),
+            may_flip=self.may_flip,
+            licence="generated, no restrictions",
+            generated=True,
         )
-    range_ = f"{classes.start}-{classes.stop}-{classes.step}"
-    name = domain if chosen == USUAL else f"{domain}-{range_}x{per_class}-{seed}"
 
-    def read(i: int, size: Size) -> np.ndarray:
-        image = generate(classes[i // per_class], i % per_class, seed, max(sides(size)))
+    def _read(self, class_id: int, image_id: int, seed: int, size: Size) -> np.ndarray:
+        image = self.generate(class_id, image_id, seed, max(sides(size)))
         return image if isinstance(size, int) else fit(image, size)
-
-    return Dataset(
-        name=name,
-        labels=np.repeat(np.arange(len(classes), dtype=np.int32), per_class),
-        class_names=tuple(class_name(c) for c in classes),
-        names=tuple(f"{name}/{class_name(c)}/{p}" for c in classes for p in range(per_class)),
-        read=read,
-        may_flip=may_flip,
-        licence="generated, no restrictions",
-        generated=True,
-    )
 
 
 def spread(index: int, n: int) -> np.ndarray:
@@ -90,7 +94,7 @@ def pose(rng, side: int, degrees=(7, 14, 22), scale=(0.24, 0.46), shift: float =
     """A function from the object's coordinates (n, 2) to pixels: turned in space, seen in perspective.
 
     `degrees` are deviations of roll, pitch and yaw, `scale` the range of half the object's extent and
-    `shift` the largest distance from the centre, both as a share of the image's `side`.
+    `shift` the largest distance from the centre, both as a fraction of the image's `side`.
     """
     roll, pitch, yaw = np.deg2rad(rng.normal(0, degrees))
     scale = rng.uniform(*scale) * side

@@ -8,11 +8,10 @@ import numpy as np
 from PIL import Image, ImageChops, ImageDraw
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.generated.camera import (
+    Domain,
     as_bytes,
     corners,
-    generated_dataset,
     noise,
     pose,
     rotation,
@@ -25,18 +24,6 @@ OVERSAMPLING = 2
 PENS = ("ballpoint", "felt", "nib", "brush", "dry")
 
 
-def glyphs(classes: range = range(48), per_class: int = 60, seed: int = 0) -> Dataset:
-    """A dataset of `per_class` images of each of `classes`, drawn when they are read.
-
-    Disjoint ranges out of 0..N_CLASSES - 1 make disjoint source and target domains.
-    Raises UsageError for classes that do not exist.
-    """
-    # No flips: scripts have characters that mirror each other.
-    return generated_dataset(
-        "glyphs", N_CLASSES, class_name, generate, (classes, per_class, seed), may_flip=False
-    )
-
-
 def class_name(class_id: int) -> str:
     return f"glyph {class_id:03d}"
 
@@ -44,12 +31,16 @@ def class_name(class_id: int) -> str:
 def generate(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     """Image `image_id` of class `class_id` as uint8 (size, size, 3)."""
     rng = rng_for(seed, "glyphs", class_id, image_id)
-    ground, ink = _colours(rng)
+    background, ink = _colours(rng)
     project = pose(rng, size * OVERSAMPLING, degrees=(5, 11, 11), scale=(0.32, 0.42), shift=0.05)
-    sheet = _sheet(rng, ground, project, size)
+    sheet = _sheet(rng, background, project, size)
     written = _written(class_id, rng, project, size)
     sheet.paste(as_bytes(ink), mask=written)
     return through_camera(sheet, rng)
+
+
+# No flips: scripts have characters that mirror each other.
+glyphs = Domain("glyphs", N_CLASSES, class_name, generate, may_flip=False)
 
 
 def _colours(rng) -> tuple[np.ndarray, np.ndarray]:
@@ -59,11 +50,11 @@ def _colours(rng) -> tuple[np.ndarray, np.ndarray]:
     return (dark, light) if rng.random() < 0.12 else (light, dark)
 
 
-def _sheet(rng, ground: np.ndarray, project, size: int) -> Image.Image:
+def _sheet(rng, background: np.ndarray, project, size: int) -> Image.Image:
     """Paper, cardboard or board: fibres, stains, at times ruled, creased or ending at the desk."""
     fine = noise(rng, 64, size) * rng.uniform(0, 6)
     stains = noise(rng, 5, size) * rng.uniform(0, 8)
-    tone = (fine + stains)[..., None] + ground.astype(np.float32)
+    tone = (fine + stains)[..., None] + background.astype(np.float32)
     sheet = Image.fromarray(np.clip(tone, 0, 255).astype(np.uint8))
     draw = ImageDraw.Draw(sheet)
 
@@ -73,14 +64,14 @@ def _sheet(rng, ground: np.ndarray, project, size: int) -> Image.Image:
 
     kind, step = rng.choice(("none", "lines", "squares"), p=(0.84, 0.08, 0.08)), rng.uniform(0.35, 1.1)
     ats = (np.arange(-9, 9) + rng.uniform(0, 1)) * step
-    ruled = ground + rng.choice((-1, 0.6)) * rng.uniform(12, 45) + rng.normal(0, 12, 3)
+    ruled = background + rng.choice((-1, 0.6)) * rng.uniform(12, 45) + rng.normal(0, 12, 3)
     if kind != "none":
         lines([((-4, at), (4, at)) for at in ats], ruled)
     if kind == "squares":
         lines([((at, -4), (at, 4)) for at in ats], ruled)
     if rng.random() < 0.15:
         top, bottom = rng.uniform(-1.6, 1.6, 2)
-        lines([((top, -4), (bottom, 4))], ground + rng.choice((-45, 25)), rng.uniform(0.01, 0.03))
+        lines([((top, -4), (bottom, 4))], background + rng.choice((-45, 25)), rng.uniform(0.01, 0.03))
     if rng.random() < 0.15:
         edge, turn = rng.uniform(1.25, 1.7), rotation(rng.choice(4) * np.pi / 2 + rng.normal(0, 0.15))
         desk = np.array([(-6, edge), (6, edge), (6, 6), (-6, 6)]) @ turn
@@ -103,7 +94,7 @@ def _written(class_id: int, rng, project, size: int) -> Image.Image:
     strength = rng.uniform(0.85, 1.0)
     if pen != "dry":
         return mask.point([round(strength * v) for v in range(256)])
-    # Chalk, pencil and worn brushes leave the grain of the ground blank.
+    # Chalk, pencil and worn brushes leave the grain of the background blank.
     grain = 0.85 + noise(rng, 80, size) * rng.uniform(0.08, 0.2)
     covering = np.clip(255 * strength * grain, 0, 255).astype(np.uint8)
     return ImageChops.multiply(mask, Image.fromarray(covering))

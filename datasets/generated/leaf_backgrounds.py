@@ -7,7 +7,7 @@ from tinytrain.datasets.generated.camera import as_bytes, corners, noise, rotati
 from tinytrain.datasets.generated.sign_shapes import poly
 
 
-def ground(rng, size: int) -> Image.Image:
+def background(rng, size: int) -> Image.Image:
     """Paper, stone, soil, litter, lawn or greenery out of focus, RGB (size, size)."""
     kind = rng.choice(("paper", "stone", "litter", "lawn", "blur"), p=(0.36, 0.18, 0.14, 0.14, 0.18))
     bases = {"paper": 205, "stone": 140, "litter": (84, 70, 56), "lawn": (58, 78, 40), "blur": (66, 84, 58)}

@@ -1,10 +1,11 @@
 """Shapes of leaves: outlines and veins in leaf coordinates, x right and y down, the tip on top, about -1..1.
 
-A leaf is a list of blades. A shape is a function (p, q) of six numbers in 0..1 each: `q` are those of
+A leaf is a list of blades. A shape is a function (p, q) of six parameters in 0..1 each: `q` are those of
 the species and decide what is counted or there at all, `p` are near them and those of one leaf.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +31,20 @@ class Blade:
         return Blade(move(self.outline), move(self.half), move(self.veins))
 
 
-def _simple(width, widest, blunt, depth=0.0, teeth=0.0, heart=0.0, saw=0.5, veins=6, way=ALONG) -> Blade:
-    """A blade along a midrib. `depth` and number of `teeth` per side; `saw` leans them to the tip."""
+class Margin(NamedTuple):
+    """Number of `teeth` per side and their `depth`; `saw` leans them to the tip."""
+
+    depth: float = 0.0
+    teeth: float = 0.0
+    saw: float = 0.5
+
+
+SMOOTH = Margin()
+
+
+def _simple(width, widest, blunt, margin=SMOOTH, heart=0.0, veins=6, way=ALONG) -> Blade:
+    """A blade along a midrib."""
+    depth, teeth, saw = margin
     rising, falling = blunt * widest, blunt * (1 - widest)
     half = way**rising * (1 - way) ** falling
     half = half / half.max()
@@ -80,39 +93,18 @@ def oval(p, q):
 def toothed(p, q):
     teeth = 6 * 3.0 ** p[3]
     depth = (0.28 - 0.16 * p[3]) * (0.7 + 0.5 * p[4])
-    return [
-        _simple(0.26 + 0.36 * p[0], 0.28 + 0.4 * p[1], 0.7 + 0.8 * p[2], depth, teeth, 0.2 * p[5], 0.78, 7)
-    ]
+    margin = Margin(depth, teeth, 0.78)
+    return [_simple(0.26 + 0.36 * p[0], 0.28 + 0.4 * p[1], 0.7 + 0.8 * p[2], margin, 0.2 * p[5], 7)]
 
 
 def heart(p, q):
-    return [
-        _simple(
-            0.45 + 0.3 * p[0],
-            0.16 + 0.14 * p[1],
-            1.0 + 0.9 * p[2],
-            0.12 * (q[4] > 0.55),
-            10 + 8 * p[5],
-            0.25 + 0.3 * p[3],
-            0.7,
-            5,
-        )
-    ]
+    margin = Margin(0.12 * (q[4] > 0.55), 10 + 8 * p[5], 0.7)
+    return [_simple(0.45 + 0.3 * p[0], 0.16 + 0.14 * p[1], 1.0 + 0.9 * p[2], margin, 0.25 + 0.3 * p[3], 5)]
 
 
 def lobed(p, q):
-    return [
-        _simple(
-            0.4 + 0.25 * p[0],
-            0.4 + 0.3 * p[1],
-            0.5 + 0.6 * p[2],
-            0.35 + 0.4 * p[3],
-            3 + 4 * p[4],
-            0.0,
-            0.45 + 0.4 * p[5],
-            int(3 + 4 * q[4]),
-        )
-    ]
+    margin, veins = Margin(0.35 + 0.4 * p[3], 3 + 4 * p[4], 0.45 + 0.4 * p[5]), int(3 + 4 * q[4])
+    return [_simple(0.4 + 0.25 * p[0], 0.4 + 0.3 * p[1], 0.5 + 0.6 * p[2], margin, veins=veins)]
 
 
 def palmate(p, q):
@@ -166,9 +158,8 @@ def feather(p, q):
 def fingered(p, q):
     """Leaflets that spread from one point."""
     count = 4 + int(5 * q[0])
-    leaflet = _simple(
-        0.16 + 0.24 * p[1], 0.35 + 0.4 * p[2], 0.7 + 0.8 * p[3], 0.15 * (q[5] > 0.6), 6, veins=4
-    )
+    margin = Margin(0.15 * (q[5] > 0.6), 6)
+    leaflet = _simple(0.16 + 0.24 * p[1], 0.35 + 0.4 * p[2], 0.7 + 0.8 * p[3], margin, veins=4)
     opening = np.deg2rad(90 + 45 * p[4])
     turns = np.linspace(-opening, opening, count)
     return [leaflet.moved(0.62 * (1 - 0.25 * (t / opening) ** 2), -t, (0, 0.3)) for t in turns]
@@ -176,9 +167,8 @@ def fingered(p, q):
 
 def trefoil(p, q):
     """Three broad leaflets, at times notched or toothed."""
-    leaflet = _simple(
-        0.45 + 0.45 * p[0], 0.4 + 0.4 * p[1], 0.4 + 0.8 * p[2], 0.16 * (q[5] > 0.5), 8, 0.0, 0.7, 4
-    )
+    margin = Margin(0.16 * (q[5] > 0.5), 8, 0.7)
+    leaflet = _simple(0.45 + 0.45 * p[0], 0.4 + 0.4 * p[1], 0.4 + 0.8 * p[2], margin, veins=4)
     turn = np.deg2rad(70 + 45 * p[3])
     top = leaflet.moved(0.55, 0.0, (0, 0.25 - 0.25 * p[4]))
     return [leaflet.moved(0.5, -turn, (0, 0.25)), leaflet.moved(0.5, turn, (0, 0.25)), top]

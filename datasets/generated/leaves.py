@@ -1,7 +1,7 @@
 """A generated domain: leaves of invented plants where they grew, fell or were scanned. Nothing to download.
 
 A class is a species: a shape with its margin and veins, and usual colours. An image of it has
-its own leaf, season, damage, ground, pose, shadow, light, blur, noise and compression.
+its own leaf, season, damage, background, pose, shadow, light, blur, noise and compression.
 """
 
 from dataclasses import dataclass
@@ -11,17 +11,16 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.generated.camera import (
+    Domain,
     as_bytes,
     corners,
-    generated_dataset,
     noise,
     pose,
     spread,
     through_camera,
 )
-from tinytrain.datasets.generated.leaf_backgrounds import cover, ground
+from tinytrain.datasets.generated.leaf_backgrounds import background, cover
 from tinytrain.datasets.generated.leaf_shapes import BASE, LENGTH, SHAPES, Blade
 
 VARIANTS = 20
@@ -35,26 +34,15 @@ AUTUMN = np.array([(205, 170, 55), (190, 105, 40), (160, 55, 40), (120, 85, 50),
 
 @dataclass(frozen=True)
 class Species:
-    """A shape with its six numbers, colours as RGB, and how far the veins stand out (below 0: dark)."""
+    """A shape with its six parameters, colours as RGB, and how far the veins stand out (below 0: dark)."""
 
     shape: str
-    numbers: np.ndarray
+    parameters: np.ndarray
     green: np.ndarray
     autumn: np.ndarray
     veins: float
     stalk: float
     spotted: float
-
-
-def leaves(classes: range = range(48), per_class: int = 60, seed: int = 0) -> Dataset:
-    """A dataset of `per_class` images of each of `classes`, drawn when they are read.
-
-    Disjoint ranges out of 0..N_CLASSES - 1 make disjoint source and target domains.
-    Raises UsageError for classes that do not exist.
-    """
-    return generated_dataset(
-        "leaves", N_CLASSES, class_name, generate, (classes, per_class, seed), may_flip=True
-    )
 
 
 def class_name(class_id: int) -> str:
@@ -68,7 +56,7 @@ def species(class_id: int) -> Species:
     rng = rng_for(0, "leaves", "class", class_id)
     return Species(
         shape=list(SHAPES)[number],
-        numbers=spread(variant * 5 + number, 6),
+        parameters=spread(variant * 5 + number, 6),
         green=GREENS[rng.choice(len(GREENS), p=(0.25, 0.25, 0.15, 0.15, 0.1, 0.1))] + rng.normal(0, 8, 3),
         autumn=AUTUMN[rng.integers(len(AUTUMN))],
         veins=rng.choice((-1, 1)) * rng.uniform(8, 45),
@@ -81,13 +69,16 @@ def generate(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     """Image `image_id` of class `class_id` as uint8 (size, size, 3)."""
     rng = rng_for(seed, "leaves", class_id, image_id)
     kind = species(class_id)
-    scene = ground(rng, size)
-    own = np.clip(kind.numbers + rng.normal(0, 0.05, 6), 0, 1)
-    leaf, mask = _leaf(kind, SHAPES[kind.shape](own, kind.numbers), rng, size)
+    scene = background(rng, size)
+    own = np.clip(kind.parameters + rng.normal(0, 0.05, 6), 0, 1)
+    leaf, mask = _leaf(kind, SHAPES[kind.shape](own, kind.parameters), rng, size)
     _cast_shadow(scene, mask, rng)
     scene.paste(leaf, mask=mask)
     cover(scene, rng)
     return through_camera(scene, rng)
+
+
+leaves = Domain("leaves", N_CLASSES, class_name, generate, may_flip=True)
 
 
 def _leaf(kind: Species, blades: list[Blade], rng, size: int) -> tuple[Image.Image, Image.Image]:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-MASK = 63  # the random values of a lot repeat every 64 cells
+MASK = 63  # the random values of a field repeat every 64 cells
 
 
-class Lot:
+class NoiseField:
     """Random values of one piece of material, by cell, and how wide an edge is drawn, in cells."""
 
     def __init__(self, rng, soft: float):

@@ -9,11 +9,10 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.generated.camera import (
+    Domain,
     as_bytes,
     corners,
-    generated_dataset,
     pose,
     rotation,
     through_camera,
@@ -23,18 +22,6 @@ from tinytrain.datasets.generated.sign_shapes import BODIES, SYMBOLS, Body, box
 N_CLASSES = len(BODIES) * len(SYMBOLS)
 OVERSAMPLING = 2
 CLUTTER = 9
-
-
-def signs(classes: range = range(48), per_class: int = 60, seed: int = 0) -> Dataset:
-    """A dataset of `per_class` images of each of `classes`, drawn when they are read.
-
-    Disjoint ranges out of 0..N_CLASSES - 1 make disjoint source and target domains.
-    Raises UsageError for classes that do not exist.
-    """
-    # No flips: an arrow to the left is not one to the right.
-    return generated_dataset(
-        "signs", N_CLASSES, class_name, generate, (classes, per_class, seed), may_flip=False
-    )
 
 
 def class_name(class_id: int) -> str:
@@ -49,6 +36,10 @@ def generate(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     canvas = _background(rng, size * OVERSAMPLING)
     _draw_sign(canvas, BODIES[body], SYMBOLS[symbol], rng)
     return through_camera(canvas.reduce(OVERSAMPLING), rng)
+
+
+# No flips: an arrow to the left is not one to the right.
+signs = Domain("signs", N_CLASSES, class_name, generate, may_flip=False)
 
 
 def _parts(class_id: int) -> tuple[str, str]:

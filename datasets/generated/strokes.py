@@ -1,6 +1,6 @@
 """Invented characters: strokes as curves in glyph coordinates, x right and y down, about -1..1.
 
-A stroke is (POINTS, 2). A character is drawn at random from its number and drawn again where its
+A stroke is (POINTS, 2). A character is drawn at random from its number and drawn again if its
 strokes crowd together or leave a side of the field empty.
 """
 

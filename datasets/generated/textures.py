@@ -11,18 +11,17 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.generated.camera import (
+    Domain,
     as_bytes,
     corners,
-    generated_dataset,
     noise,
     rotation,
     spread,
     through_camera,
 )
 from tinytrain.datasets.generated.materials import FAMILIES
-from tinytrain.datasets.generated.noise_field import Lot
+from tinytrain.datasets.generated.noise_field import NoiseField
 from tinytrain.datasets.generated.sign_shapes import box, disc
 
 VARIANTS = 16
@@ -41,17 +40,6 @@ class Material:
     relief: float
     roughness: float
     palette: np.ndarray
-
-
-def textures(classes: range = range(48), per_class: int = 60, seed: int = 0) -> Dataset:
-    """A dataset of `per_class` images of each of `classes`, drawn when they are read.
-
-    Disjoint ranges out of 0..N_CLASSES - 1 make disjoint source and target domains.
-    Raises UsageError for classes that do not exist.
-    """
-    return generated_dataset(
-        "textures", N_CLASSES, class_name, generate, (classes, per_class, seed), may_flip=True
-    )
 
 
 def class_name(class_id: int) -> str:
@@ -89,11 +77,14 @@ def generate(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     kind, factor = material(class_id), max(1, -(-FINEST // size))
     side = size * factor
     u, v = _coordinates(kind, rng, side)
-    lot = Lot(rng, soft=1.2 * kind.across / side)
-    tone, height = FAMILIES[kind.family](u, v, kind.parameters, lot)
+    field = NoiseField(rng, soft=1.2 * kind.across / side)
+    tone, height = FAMILIES[kind.family](u, v, kind.parameters, field)
     scene = _dyed(kind, tone, _relief_light(kind, height, rng), rng)
     _cover(scene, rng)
     return through_camera(scene.reduce(factor), rng)
+
+
+textures = Domain("textures", N_CLASSES, class_name, generate, may_flip=True)
 
 
 def _coordinates(kind: Material, rng, side: int):
@@ -115,7 +106,7 @@ def _coordinates(kind: Material, rng, side: int):
 
 
 def _relief_light(kind: Material, height: np.ndarray, rng) -> np.ndarray:
-    """Light that falls on slopes from one side, about 1 where the material is flat."""
+    """Light that falls on slopes from one side, about 1 if the material is flat."""
     side = len(height)
     angle, slant = rng.uniform(0, 2 * np.pi), rng.uniform(0.5, 1.3)
     steep = np.float32(kind.relief * slant * side / kind.across / 8)

@@ -44,7 +44,7 @@ def check_target(name: str, folder: str | os.PathLike) -> dict:
 
 
 def _lacks(found, facts: dict) -> list[str]:
-    """What a set is short of, in words; a count is named only where no list of names says more."""
+    """What a set is short of, in words; a count is named only if no list of names says more."""
     lacks = [f"class {name}" for name in found.absent]
     lacks += [f"file {path}" for path in found.missing[:NAMED]]
     if len(found.missing) > NAMED:

@@ -89,7 +89,7 @@ def _numbered(keys: Sequence) -> np.ndarray:
 
 
 def names_in(folder: Path) -> list[str]:
-    """Sorted names in a folder without hidden ones; none where there is no such folder."""
+    """Sorted names in a folder without hidden ones; none if there is no such folder."""
     try:
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):

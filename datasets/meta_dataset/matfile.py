@@ -82,7 +82,7 @@ def _inflated(content: bytes, room: int) -> bytes:
 
 
 def _matrix(content: bytes, order: str, name: str) -> np.ndarray | None:
-    """The array of a matrix element; None where it has another name."""
+    """The array of a matrix element; None if it has another name."""
     flags_kind, flags, at = _element(content, 0, order)
     dims_kind, dims, at = _element(content, at, order)
     _, found, at = _element(content, at, order)

@@ -25,38 +25,56 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Board:
-    """One row. `ram_bytes` is contiguous; rates are those of one core in float32 kernels; `watts` at work.
-
-    `wear_levelled` flash has a controller that spreads erasures; otherwise every slot wears its own blocks.
-    """
-
+class Processor:
     title: str
     core: str
     kind: str
     cores: Figure
     clock_mhz: Figure
+
+
+@dataclass(frozen=True)
+class Memory:
+    """`ram_bytes` is contiguous."""
+
     ram_bytes: Figure
     ram_reserved_bytes: Figure
-    flash_bytes: Figure
-    flash_reserved_bytes: Figure
-    erase_block_bytes: Figure
-    erase_cycles: Figure
-    wear_levelled: bool
-    macs_per_cycle: Figure
-    bytes_per_cycle: Figure
-    call_seconds: Figure
-    watts: Figure
 
     @property
     def arena_bytes(self) -> int:
         """The largest arena."""
         return self.ram_bytes.value - self.ram_reserved_bytes.value
 
+
+@dataclass(frozen=True)
+class Flash:
+    """`wear_levelled` flash has a controller that spreads erasures; else every slot wears its own blocks."""
+
+    flash_bytes: Figure
+    flash_reserved_bytes: Figure
+    erase_block_bytes: Figure
+    erase_cycles: Figure
+    wear_levelled: bool
+
     @property
     def storage_bytes(self) -> int:
         """Flash for the network and the slots of its deltas."""
         return self.flash_bytes.value - self.flash_reserved_bytes.value
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Rates are those of one core in float32 kernels; `watts` at work."""
+
+    macs_per_cycle: Figure
+    bytes_per_cycle: Figure
+    call_seconds: Figure
+    watts: Figure
+
+
+@dataclass(frozen=True)
+class Board(Speed, Flash, Memory, Processor):
+    """One row: the fields of all four, the last named first."""
 
     def figures(self) -> dict[str, Figure]:
         rows = {f.name: getattr(self, f.name) for f in fields(self)}

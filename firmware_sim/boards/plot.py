@@ -1,22 +1,21 @@
-"""The arena over time as one SVG: bytes in use above, buffers as rectangles below. Needs no library."""
+"""The arena over time as one SVG: bytes in use above, buffers as rectangles below."""
 
-from xml.sax.saxutils import escape
-
+from tinytrain.base.svg import GRID, INK, PAPER, line, page, rectangle, text
 from tinytrain.base.units import format_bytes
 from tinytrain.firmware_sim.boards.timeline import Block, Timeline
 
 WIDTH, LEFT, RIGHT, TOP, GAP = 1080, 74, 150, 58, 40
 LIVE, MAP = 120, 380  # heights of the two panels
 LETTER, LINE = 5.6, 12  # width of a letter and height of a line at a font size of 10
-INK, GRID, PAPER = "#222222", "#dddddd", "#ffffff"
+ALARM = "#aa0000"
 COLOURS = {
-    "inner values": "#9fc5e8",
+    "activations": "#9fc5e8",
     "cached features": "#a8d5a2",
-    "trained numbers": "#e8a87c",
+    "trained parameters": "#e8a87c",
     "gradients": "#f3c98b",
     "optimizer": "#e6b8d0",
     "head": "#d9d08f",
-    "pictures": "#b9c4cf",
+    "images": "#b9c4cf",
     "other": "#c9b8e8",
 }
 
@@ -36,23 +35,20 @@ def plot(made: Timeline, title: str, limit: int) -> str:
         return LEFT + inner * time / len(made.stages)
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{bottom + 44}"'
-        f' viewBox="0 0 {WIDTH} {bottom + 44}" font-family="sans-serif" font-size="10" fill="{INK}">',
-        f'<rect width="{WIDTH}" height="{bottom + 44}" fill="{PAPER}"/>',
-        f'<text x="{LEFT}" y="20" font-size="14" font-weight="bold">{escape(title)}</text>',
-        f'<text x="{LEFT}" y="38" font-size="12">{escape(note)}</text>',
+        text(LEFT, 20, title, font_size=14, font_weight="bold"),
+        text(LEFT, 38, note, font_size=12),
         *_scale(TOP + LIVE, LIVE, top),
         *_scale(bottom, MAP, top),
-        *_live(points, x, top),
+        _live(points, x, top),
         *(_block(block, x, bottom - MAP, top) for block in made.blocks),
         *_stages(made.stages, x, bottom),
         *_legend({block.kind for block in made.blocks}),
     ]
     if limit == top:
         at = bottom - MAP
-        parts.append(f'<path d="M{LEFT} {at}H{WIDTH - RIGHT}" stroke="#aa0000" stroke-dasharray="6 4"/>')
-        parts.append(f'<text x="{WIDTH - RIGHT + 6}" y="{at + 4}" fill="#aa0000">RAM of the board</text>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
+        parts.append(line([(LEFT, at), (WIDTH - RIGHT, at)], ALARM, stroke_dasharray="6 4"))
+        parts.append(text(WIDTH - RIGHT + 6, at + 4, "RAM of the board", fill=ALARM))
+    return page(parts, WIDTH, bottom + 44, title, font_size=10)
 
 
 def _scale(bottom: float, height: float, top: int) -> list[str]:
@@ -60,52 +56,49 @@ def _scale(bottom: float, height: float, top: int) -> list[str]:
     parts = []
     for k in range(5):
         y = bottom - height * k / 4
-        parts.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="{GRID}"/>')
-        size = format_bytes(top * k // 4)
-        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{size}</text>')
+        parts.append(line([(LEFT, y), (WIDTH - RIGHT, y)], GRID))
+        parts.append(text(LEFT - 6, y + 4, format_bytes(top * k // 4), "end"))
     return parts
 
 
-def _live(points: list[tuple[float, int]], x, top: int) -> list[str]:
+def _live(points: list[tuple[float, int]], x, top: int) -> str:
     """Bytes in use as a line of steps."""
-    path, bottom = f"M{x(points[0][0]):.1f} {TOP + LIVE}", TOP + LIVE
+    bottom, before = TOP + LIVE, TOP + LIVE
+    steps = []
     for time, size in points:
-        path += f"H{x(time):.1f}V{bottom - LIVE * size / top:.1f}"
-    return [f'<path d="{path}" fill="none" stroke="#0072b2" stroke-width="1.2"/>']
+        y = bottom - LIVE * size / top
+        steps += [(x(time), before), (x(time), y)]
+        before = y
+    return line(steps, "#0072b2", stroke_width=1.2)
 
 
 def _block(block: Block, x, ceiling: float, top: int) -> str:
-    """A rectangle, with its name where there is room; offset 0 is at the bottom."""
+    """A rectangle, with its name if there is room; offset 0 is at the bottom."""
     left, width = x(block.start), x(block.end) - x(block.start)
     height = MAP * block.nbytes / top
     y = ceiling + MAP - MAP * (block.offset + block.nbytes) / top
-    text = f"{block.name}: {block.nbytes:,} bytes at {block.offset:,}"
-    shape = (
-        f'<rect x="{left:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}" stroke="{PAPER}"'
-        f' stroke-width="0.4" fill="{COLOURS[block.kind]}"><title>{escape(text)}</title></rect>'
-    )
+    hint = f"{block.name}: {block.nbytes:,} bytes at {block.offset:,}"
+    look = {"stroke": PAPER, "stroke_width": 0.4, "fill": COLOURS[block.kind]}
+    shape = rectangle(left, y, width, height, hint, **look)
     if height < LINE + 1 or width < LETTER * len(block.name) + 6:
         return shape
-    return f'{shape}<text x="{left + 3:.2f}" y="{y + 10:.2f}">{escape(block.name)}</text>'
+    return shape + text(left + 3, y + 10, block.name)
 
 
 def _stages(stages: tuple[str, ...], x, bottom: float) -> list[str]:
     parts = []
     for k, name in enumerate(stages):
         if k:
-            parts.append(f'<path d="M{x(k):.1f} {TOP}V{bottom}" stroke="{INK}" stroke-width="0.6"/>')
-        parts.append(
-            f'<text x="{x(k + 0.5):.1f}" y="{bottom + 16}" font-size="12" text-anchor="middle">'
-            f"{escape(name)}</text>"
-        )
+            parts.append(line([(x(k), TOP), (x(k), bottom)], INK, stroke_width=0.6))
+        parts.append(text(x(k + 0.5), bottom + 16, name, "middle", font_size=12))
     steps = "one pass of the kernel calls of each stage, in order; embed and backward take turns"
-    return [*parts, f'<text x="{LEFT}" y="{bottom + 34}">{steps}</text>']
+    return [*parts, text(LEFT, bottom + 34, steps)]
 
 
 def _legend(kinds: set[str]) -> list[str]:
     parts, left = [], WIDTH - RIGHT + 10
     for k, kind in enumerate(kind for kind in COLOURS if kind in kinds):
         y = TOP + LIVE + GAP + 22 + 18 * k
-        parts.append(f'<rect x="{left}" y="{y}" width="12" height="12" fill="{COLOURS[kind]}"/>')
-        parts.append(f'<text x="{left + 18}" y="{y + 10}" font-size="12">{escape(kind)}</text>')
+        parts.append(rectangle(left, y, 12, 12, fill=COLOURS[kind]))
+        parts.append(text(left + 18, y + 10, kind, font_size=12))
     return parts

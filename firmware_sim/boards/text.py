@@ -24,7 +24,7 @@ def _header(facts: dict) -> list[tuple[str, str]]:
     return [
         ("board", f"{board['title']}, {board['core']} at {clock:g} MHz"),
         ("backbone", f"{facts['backbone']}, policy {facts['policy']}"),
-        ("pictures", f"{e['source']}, {e['n_support']} to adapt to"),
+        ("images", f"{e['source']}, {e['n_support']} to adapt to"),
     ]
 
 
@@ -83,13 +83,13 @@ def _counted(facts: dict) -> list[tuple[str, str]]:
 
 def _costs(facts: dict) -> list[tuple[str, str]]:
     stages = ", ".join(f"{name} {three_digits(value)}" for name, value in facts["seconds"]["stages"].items())
-    w, share = facts["wear"], facts["battery"]["share"]
+    w, fraction = facts["wear"], facts["battery"]["share"]
     return [
         ("time", f"{_band(facts['seconds'], 's')}: {stages}"),
         ("energy", _band(facts["joules"], "J")),
         (
             "battery",
-            f"{share['estimate']:.2%} ({share['low']:.2%} to {share['high']:.2%}) of"
+            f"{fraction['estimate']:.2%} ({fraction['low']:.2%} to {fraction['high']:.2%}) of"
             f" {facts['battery']['watt_hours']:g} Wh per adaptation",
         ),
         (

@@ -20,7 +20,7 @@ STAGES = {
     RESULT: "result",
     PREDICT: "queries",
 }
-INNER = "inner values"
+ACTIVATIONS = "activations"  # in a workspace
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Timeline:
 
 
 def timeline(programs: Sequence[Program]) -> Timeline:
-    """Of the programs of one adaptation: the probe's, if there was one, and that of training."""
+    """Of the programs of one adaptation: that of Fisher scoring, if there was one, and that of training."""
     stages, blocks = [], []
     for program in programs:
         names = ["probe"] if program.inspected else list(STAGES.values())
@@ -101,5 +101,5 @@ def _work(segments: Sequence[Segment], stage: int, base: int) -> Iterator[Block]
         for interval, offset in zip(segment.layout.intervals, segment.layout.offsets, strict=True):
             last = min(interval.last, len(segment.calls) - 1)
             start, end = stage + (done + interval.first) / length, stage + (done + last + 1) / length
-            yield Block(interval.name, INNER, start, end, base + offset, interval.nbytes)
+            yield Block(interval.name, ACTIVATIONS, start, end, base + offset, interval.nbytes)
         done += len(segment.calls)

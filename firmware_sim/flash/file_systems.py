@@ -11,7 +11,7 @@ from dataclasses import dataclass
 class Layout:
     """One kind of file system on flash.
 
-    Content reaches the medium in pieces of `sector` bytes, in two halves each where a sector `tears`.
+    Content reaches the medium in pieces of `sector` bytes, in two halves each if a sector `tears`.
     `ordered`: names change in the order of the operations, and content of a file grows from its start;
     otherwise anything may come before anything else. `split_rename`: a rename is up to three changes.
     `sizes_apart`: the size of a file may be there before its content. `fill` is what is read where content
@@ -20,12 +20,12 @@ class Layout:
 
     name: str
     sector: int
-    ordered: bool
-    split_rename: bool
-    sizes_apart: bool
-    tears: bool
     fill: bytes
     source: str
+    ordered: bool = False
+    split_rename: bool = False
+    sizes_apart: bool = False
+    tears: bool = False
 
 
 LAYOUTS = {
@@ -34,11 +34,8 @@ LAYOUTS = {
         Layout(
             "ordered-journal",
             sector=4096,
-            ordered=True,
-            split_rename=False,
-            sizes_apart=False,
-            tears=False,
             fill=b"\0",
+            ordered=True,
             source="ext4, data=ordered with delayed allocation: names are journalled in order, content may"
             " come later, so that a renamed file can be empty (Linux, Documentation/admin-guide/ext4.rst,"
             " auto_da_alloc)",
@@ -46,11 +43,8 @@ LAYOUTS = {
         Layout(
             "unordered-metadata",
             sector=4096,
-            ordered=False,
-            split_rename=False,
-            sizes_apart=True,
-            tears=False,
             fill=b"\xff",
+            sizes_apart=True,
             source="ext2 and ext4 without journal or with data=writeback: names, sizes and content in any"
             " order, and old content of the medium where new is missing (Linux,"
             " Documentation/admin-guide/ext4.rst, data=writeback; Pillai et al., All File Systems Are Not"
@@ -59,33 +53,25 @@ LAYOUTS = {
         Layout(
             "fat",
             sector=512,
-            ordered=False,
+            fill=b"\xff",
             split_rename=True,
             sizes_apart=True,
-            tears=False,
-            fill=b"\xff",
             source="FAT: no journal; a rename writes the entry of the new name and clears that of the old one"
             " in separate sectors, the size stands in the entry (Linux, fs/fat/namei_vfat.c, vfat_rename)",
         ),
         Layout(
             "torn-sectors",
             sector=512,
-            ordered=False,
-            split_rename=False,
-            sizes_apart=False,
-            tears=True,
             fill=b"\xff",
+            tears=True,
             source="media without powersafe overwrite: a sector of 512 bytes may be written in part, the rest"
             " then reads as ones (sqlite.org/psow.html)",
         ),
         Layout(
             "zero-filled",
             sector=4096,
-            ordered=False,
-            split_rename=False,
-            sizes_apart=True,
-            tears=False,
             fill=b"\0",
+            sizes_apart=True,
             source="XFS: the size is updated before the extents are written, and what was never written reads"
             " as zeros (XFS FAQ, 'Why do I see binary NULLS in some files after recovery')",
         ),

@@ -5,7 +5,7 @@ kernels of an older processor, ``portable.npz`` and ``portable_host.npz`` of bot
 numbers of instructions in ``cold``, ``warm`` and ``start`` (a process that only loads the kernels).
 
 Two processors add in different orders, and Adam turns the last bit of a small gradient into a whole step. So
-trained numbers are held against what rounding alone makes of them: this machine against itself as an older
+trained parameters are held against what rounding alone makes of them: this machine against itself as an older
 one. With portable kernels, which add in one order, all of a result has to be the same.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-PREDICTIONS = 0.999  # least share of equal predictions
+PREDICTIONS = 0.999  # least fraction of equal predictions
 FIRST_LOSS = 1e-4  # most difference of the loss before anything is trained
 WEIGHTS, TIMES = 1e-4, 2.0  # most difference of a trained number: this, or so many times what rounding makes
 CLOCK = 1e9  # of a Raspberry Pi Zero 2 W
@@ -27,7 +27,7 @@ def trained(result) -> list[str]:
 
 
 def largest_difference(a, b) -> float:
-    """Largest absolute difference of the trained numbers; infinite where other numbers were trained."""
+    """Largest absolute difference of the trained parameters; infinite if others were trained."""
     if trained(a) != trained(b) or any(a[name].shape != b[name].shape for name in trained(a)):
         return float("inf")
     return max(float(np.abs(a[name] - b[name]).max()) for name in trained(a))

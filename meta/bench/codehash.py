@@ -26,7 +26,7 @@ SOURCES = {
     "tinytrain.meta.bench": ("entry.py", "sampler.py", "episode.py", "accounting.py"),
 }  # fmt: skip
 WITHOUT_FOLDERS = ("compile_cache", "onnx")
-WITHOUT = ("__main__.py", "answer.py", "console.py", "extras.py", "interrupts.py", "yaml_file.py")
+WITHOUT = ("__main__.py", "answer.py", "console.py", "extras.py", "interrupts.py", "svg.py", "yaml_file.py")
 
 
 def sources() -> list[tuple[str, Path]]:

@@ -30,7 +30,7 @@ def quantity(parse, example: str):
     return check
 
 
-SIZE, SHARE = quantity(parse_bytes, "1MB"), quantity(parse_fraction, "15%")
+SIZE, FRACTION = quantity(parse_bytes, "1MB"), quantity(parse_fraction, "15%")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class PolicySettings:
 
     policy: str | None = of(text, None)
     memory: int | None = of(SIZE, None)
-    macs: float | None = of(SHARE, None)
+    macs: float | None = of(FRACTION, None)
     rate_of: str | None = of(text, None)
 
 
@@ -92,7 +92,7 @@ class Matrix:
     tuning: Tuning | None = of(table(Tuning), None)
     rates: str | None = of(text, None)
     memory: int = of(SIZE, DEFAULT_MEMORY)
-    macs: float = of(SHARE, DEFAULT_MACS)
+    macs: float = of(FRACTION, DEFAULT_MACS)
 
     @property
     def labels(self) -> tuple[str, ...]:

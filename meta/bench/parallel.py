@@ -13,7 +13,7 @@ from tinytrain.base.extras import install
 
 Item, Result = TypeVar("Item"), TypeVar("Result")
 IDLE = 20  # seconds after which a worker whose run was killed goes away
-BATCH = 25  # jobs per worker and call where a backend cannot hand back results one by one
+BATCH = 25  # jobs per worker and call if a backend cannot hand back results one by one
 
 
 @contextmanager

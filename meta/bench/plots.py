@@ -3,19 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tinytrain.meta.bench.drawing import (
-    LEFT,
-    LINE,
-    WIDTH,
-    across,
-    frame,
-    image,
-    labels,
-    mark,
-    text,
-    upwards,
-)
-from tinytrain.meta.training.curve import COLOURS, INK
+from tinytrain.base.svg import COLOURS, INK, element, line, page, rectangle, text
+from tinytrain.meta.axes import FRAME, HEIGHT, LEFT, LINE, WIDTH, Axis, across, labels, mark, upwards
 
 
 @dataclass(frozen=True)
@@ -51,23 +40,27 @@ def against_macs(points: Sequence[Point]) -> str:
     """`cost` in per cent of the full backward pass."""
     x = across(0, max(p.cost for p in points))
     ticks = [(value, f"{value:g} %") for value in x.ticks()]
-    return _scatter(points, x, ticks, "backward MACs per pseudo-query, share of a full backward pass")
+    return _scatter(points, x, ticks, "backward MACs per pseudo-query, fraction of a full backward pass")
 
 
-def _scatter(points: Sequence[Point], x, ticks, x_title: str) -> str:
+def _scatter(points: Sequence[Point], x: Axis, ticks, x_title: str) -> str:
     y = _accuracy_axis(points)
-    parts = frame(x, y, x_title, "accuracy, %", ticks)
-    front = "L".join(f"{x.at(p.cost):.1f} {y.at(p.accuracy):.1f}" for p in pareto(points))
-    parts.append(f'<path d="M{front}" fill="none" stroke="{INK}" stroke-dasharray="5 4" opacity="0.5"/>')
+    parts = FRAME.axes(x, y, x_title, "accuracy, %", ticks)
+    parts.append(line(_places(pareto(points), x, y), INK, stroke_dasharray="5 4", opacity=0.5))
     for k, p in enumerate(points):
-        colour, at = COLOURS[k % len(COLOURS)], x.at(p.cost)
-        ends = y.at(p.accuracy - p.half), y.at(p.accuracy + p.half)
-        parts.append(
-            f'<path d="M{at:.1f} {ends[0]:.1f}V{ends[1]:.1f}" stroke="{colour}" stroke-width="1.5"/>'
-        )
-        parts.append(mark(k, at, y.at(p.accuracy)))
-    parts += labels([(x.at(p.cost), y.at(p.accuracy)) for p in points], [p.name for p in points])
-    return image(parts, f"accuracy against {x_title}")
+        parts.append(_interval(p, x, y, COLOURS[k % len(COLOURS)]))
+        parts.append(mark(k, x.at(p.cost), y.at(p.accuracy)))
+    parts += labels(_places(points, x, y), [p.name for p in points])
+    return page(parts, WIDTH, HEIGHT, f"accuracy against {x_title}")
+
+
+def _places(points: Sequence[Point], x: Axis, y: Axis) -> list[tuple[float, float]]:
+    return [(x.at(p.cost), y.at(p.accuracy)) for p in points]
+
+
+def _interval(p: Point, x: Axis, y: Axis, colour: str) -> str:
+    ends = [(x.at(p.cost), y.at(p.accuracy + sign * p.half)) for sign in (-1, 1)]
+    return line(ends, colour, stroke_width=1.5)
 
 
 def against_shots(lines: Mapping[str, Sequence[Point]]) -> str:
@@ -75,18 +68,14 @@ def against_shots(lines: Mapping[str, Sequence[Point]]) -> str:
     points = [p for line in lines.values() for p in line]
     shots = sorted({p.cost for p in points})
     x, y = across(0, max(shots)), _accuracy_axis(points)
-    parts = frame(x, y, "images per class (shots)", "accuracy, %", [(s, f"{s:g}") for s in shots])
-    for k, line in enumerate(lines.values()):
-        colour = COLOURS[k % len(COLOURS)]
-        path = "L".join(f"{x.at(p.cost):.1f} {y.at(p.accuracy):.1f}" for p in line)
-        parts.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        for p in line:
-            at = x.at(p.cost)
-            ends = y.at(p.accuracy - p.half), y.at(p.accuracy + p.half)
-            parts.append(f'<path d="M{at:.1f} {ends[0]:.1f}V{ends[1]:.1f}" stroke="{colour}"/>')
-            parts.append(f'<circle cx="{at:.1f}" cy="{y.at(p.accuracy):.1f}" r="3.5" fill="{colour}"/>')
-    ends = [(x.at(line[-1].cost), y.at(line[-1].accuracy)) for line in lines.values()]
-    return image([*parts, *labels(ends, list(lines))], "accuracy against shots")
+    parts = FRAME.axes(x, y, "images per class (shots)", "accuracy, %", [(s, f"{s:g}") for s in shots])
+    for k, found in enumerate(lines.values()):
+        colour, places = COLOURS[k % len(COLOURS)], _places(found, x, y)
+        parts.append(line(places, colour, stroke_width=2))
+        parts += [_interval(p, x, y, colour) for p in found]
+        parts += [element("circle", cx=left, cy=top, r=3.5, fill=colour) for left, top in places]
+    ends = [_places(found, x, y)[-1] for found in lines.values()]
+    return page([*parts, *labels(ends, list(lines))], WIDTH, HEIGHT, "accuracy against shots")
 
 
 ROW, NAMES = 26, 190  # height of a bar, width of the names beside the bars
@@ -100,17 +89,13 @@ def time_per_stage(methods: Mapping[str, Mapping[str, float]]) -> str:
     scale = (WIDTH - NAMES - 90) / longest
     parts, x = [], float(LEFT)
     for stage in stages:  # the legend
-        parts.append(f'<rect x="{x:.0f}" y="12" width="12" height="12" fill="{colours[stage]}"/>')
-        parts.append(text(x + 17, 22, stage))
+        parts += [rectangle(x, 12, 12, 12, fill=colours[stage]), text(x + 17, 22, stage)]
         x += 34 + 7.5 * len(stage)
     for row, (name, seconds) in enumerate(methods.items()):
         y, x = 42 + ROW * row, float(NAMES)
         parts.append(text(NAMES - 8, y + LINE - 3, name, "end"))
         for stage, spent in seconds.items():
-            parts.append(
-                f'<rect x="{x:.1f}" y="{y}" width="{spent * scale:.1f}" height="{LINE}"'
-                f' fill="{colours[stage]}"/>'
-            )
+            parts.append(rectangle(x, y, spent * scale, LINE, fill=colours[stage]))
             x += spent * scale
         parts.append(text(x + 6, y + LINE - 3, f"{sum(seconds.values()):.2f} s"))
-    return image(parts, "seconds per stage", 42 + ROW * len(methods) + 10)
+    return page(parts, WIDTH, 42 + ROW * len(methods) + 10, "seconds per stage")

@@ -1,4 +1,4 @@
-"""The published tables beside ours, where the data set is the same in kind."""
+"""The published tables beside ours, if the data set is the same in kind."""
 
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ def published() -> dict:
 
 
 def published_blocks(groups: list[dict]) -> list[Block]:
-    """Tables of accuracy and of costs with the published figure before ours; nothing where none compares."""
+    """Tables of accuracy and of costs with the published figure before ours; nothing if none compares."""
     known = published()
     like = [group for group in groups if group["sampler"].startswith(LIKE)]
     compared = [(group, known["models"].get(group["backbone"])) for group in like]

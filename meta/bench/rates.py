@@ -9,12 +9,12 @@ from tinytrain.base.files import write_bytes
 from tinytrain.base.schema import WrongError, count, flag, list_of, named, number, of, parsed, table, text
 from tinytrain.base.yaml_file import read_yaml
 
-SHARE = number(0, 1)
+FRACTION = number(0, 1)
 
 
 def tried(value, where):
     """A mean accuracy, or None for a factor that was not tried."""
-    return None if value is None else SHARE(value, where)
+    return None if value is None else FRACTION(value, where)
 
 
 @dataclass(frozen=True)

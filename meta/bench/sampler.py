@@ -28,7 +28,7 @@ class Sampler:
         return f"{self.way}-way {self.shots}-shot, {self.queries} queries"
 
     def draw(self, dataset: Dataset, seed: int) -> Episode:
-        """The episode of that seed. Raises InputError where the dataset is too small."""
+        """The episode of that seed. Raises InputError if the dataset is too small."""
         if self.kind == "meta-dataset":
             return sample_meta_dataset_episode(dataset, seed, 0, self.max_support)
         return sample_episode(dataset, self.way, self.shots, self.queries, seed)

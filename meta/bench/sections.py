@@ -23,7 +23,7 @@ COUNTED = (
 
 
 def report_blocks(facts: dict, rates: Rates | None = None) -> list[Block]:
-    """All blocks, with the trials of learning rates where they are given."""
+    """All blocks, with the trials of learning rates if they are given."""
     blocks: list[Block] = [Text(_opening(facts))]
     if rates:
         blocks += _rates(rates)
@@ -71,7 +71,7 @@ def _rates(rates: Rates) -> list[Block]:
 
 
 def figure(interval: list | None, signed: bool = False) -> str:
-    """``81.0 ±2.7``; without a half-width where there was a single value.
+    """``81.0 ±2.7``; without a half-width if there was a single value.
 
     >>> figure([81.04, 2.71, 60]), figure([1.951, 0.57, 300], signed=True), figure(None)
     ('81.0 ±2.7', '+1.95 ±0.57', '-')

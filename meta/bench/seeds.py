@@ -8,7 +8,7 @@ PATH = Path(__file__).with_name("seeds.txt")
 
 
 def seeds(count: int) -> tuple[int, ...]:
-    """The first `count` seeds. Raises UsageError where the list is shorter."""
+    """The first `count` seeds. Raises UsageError if the list is shorter."""
     known = PATH.read_text(encoding="ascii").split()
     if count > len(known):
         raise UsageError("too-many-episodes", f"{count} episodes asked for; the list has {len(known)} seeds")

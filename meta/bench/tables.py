@@ -123,7 +123,7 @@ class _Group:
 
 
 def difference(a: Values, b: Values, packs: Iterable[str]) -> dict:
-    """Paired differences by pack, and their mean where no pack is missing."""
+    """Paired differences by pack, and their mean if no pack is missing."""
     pairs = {pack: paired(a.get(pack, {}), b.get(pack, {})) for pack in packs}
     mean = _json(stratified(pairs.values())) if pairs and all(pairs.values()) else None
     return {"packs": {pack: _json(mean_interval(p)) for pack, p in pairs.items() if p}, "mean": mean}

@@ -35,7 +35,7 @@ LEAST_GRID = 4  # factors: an optimum inside, and how sharp it is
 def same_grid(matrix: Matrix, grid: Iterable[float]) -> dict[str, tuple[float, ...]]:
     """The grid for every label that trains anything and has rates of its own.
 
-    Raises UsageError where there is none, and for a grid of fewer than 4 different factors.
+    Raises UsageError if there is none, and for a grid of fewer than 4 different factors.
     """
     grid = tuple(sorted(set(grid)))
     if len(grid) < LEAST_GRID:
@@ -85,7 +85,7 @@ def chosen(trial: Matrix, records: Iterable[dict], grids: Grids, code: str) -> R
 def taken(found: Mapping[float, Mapping[str, Mapping[int, float]]], means: Mapping[float, float]) -> float:
     """The factor that a policy takes, from the accuracy by factor, pack and episode, and its means.
 
-    The best of those clear above 1; 1 where there is none; the best of all where 1 was not tried.
+    The best of those clear above 1; 1 if there is none; the best of all if 1 was not tried.
     """
     if 1 not in found:
         return max(means, key=means.__getitem__)

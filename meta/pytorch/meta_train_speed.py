@@ -67,24 +67,24 @@ class Theirs:
     def __init__(self, network: Network, memory_format: str):
         import torch
 
-        from tinytrain.meta.pytorch import torch_twin
+        from tinytrain.meta.pytorch import torch_reference
 
-        self.torch, self.twin_module = torch, torch_twin
-        self.twin = torch_twin.TorchNetwork(network, memory_format)
-        self.twin.train()
-        parameters = [*self.twin.weights, *self.twin.biases]
+        self.torch, self.module = torch, torch_reference
+        self.reference = torch_reference.TorchNetwork(network, memory_format)
+        self.reference.train()
+        parameters = [*self.reference.weights, *self.reference.biases]
         self.optimizer = torch.optim.AdamW(parameters, lr=RATE, weight_decay=DECAY)
 
     def gradient(self, batch: Batch, slots=()) -> tuple[float, np.ndarray]:
         """Loss and, for `slots`, the gradient in the order of the flat vector."""
-        torch, twin, n = self.torch, self.twin_module, batch.n_support
+        torch, module, n = self.torch, self.module, batch.n_support
         self.optimizer.zero_grad(set_to_none=True)
-        embeddings = self.twin.embed(self.twin.inputs(twin.planes(batch.images)))
+        embeddings = self.reference.embed(self.reference.inputs(module.planes(batch.images)))
         labels = torch.from_numpy(batch.labels)
-        means = twin.prototypes(embeddings[:n], torch.nn.functional.one_hot(labels[:n]).float())
-        loss = twin.losses(embeddings[n:], means, labels[n:], SCALE).mean()
+        means = module.prototypes(embeddings[:n], torch.nn.functional.one_hot(labels[:n]).float())
+        loss = module.losses(embeddings[n:], means, labels[n:], SCALE).mean()
         loss.backward()
-        parts = [self.twin.gradient(s).reshape(-1) for s in slots]
+        parts = [self.reference.gradient(s).reshape(-1) for s in slots]
         return float(loss.detach()), np.concatenate(parts) if parts else np.empty(0)
 
     def step(self, batch: Batch) -> float:
@@ -104,7 +104,7 @@ def seconds_per_step(step, batches: list[Batch]) -> float:
 
 
 def measure(network: Network, options, show) -> float | None:
-    """PyTorch / ours in seconds per episode; None without PyTorch. Raises SystemExit where they disagree."""
+    """PyTorch / ours in seconds per episode; None without PyTorch. Raises SystemExit if they disagree."""
     images = options.way * (options.shots + options.queries)
     batches = episodes(network.input.size, options.episodes, options.way, options.shots, options.queries)
     ours = Ours(network, images, options.threads)

@@ -41,14 +41,14 @@ NO_TORCH = "PyTorch is not installed: this engine is timed alone, all comparison
 
 
 def load_torch():
-    """The modules of the PyTorch side (networks, training), or (None, None) where PyTorch is missing."""
+    """The modules of the PyTorch side (networks, training), or (None, None) if PyTorch is missing."""
     try:
-        from tinytrain.meta.pytorch import torch_training, torch_twin
+        from tinytrain.meta.pytorch import torch_reference, torch_training
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         return None, None
-    return torch_twin, torch_training
+    return torch_reference, torch_training
 
 
 @dataclass(frozen=True)
@@ -117,19 +117,19 @@ class Benchmark:
         self.network, self.repeats = network, repeats
         self.episode = support_episode(network)
         self.images = images_of(network, self.episode)
-        self.twin, self.training = load_torch()
-        self.formats = list(self.twin.FORMATS) if self.twin else []
+        self.reference, self.training = load_torch()
+        self.formats = list(self.reference.FORMATS) if self.reference else []
         self.parts: dict[int, dict[str, Timing]] = {}
 
-    def twins(self) -> dict:
-        return {name: self.twin.TorchNetwork(self.network, name) for name in self.formats}
+    def references(self) -> dict:
+        return {name: self.reference.TorchNetwork(self.network, name) for name in self.formats}
 
     def check(self) -> dict[str, float]:
-        """Largest relative differences between the sides; SystemExit where they do not agree."""
-        if not self.twin:
+        """Largest relative differences between the sides; SystemExit if they do not agree."""
+        if not self.reference:
             return {}
         whole = Whole(self.network, self.episode, micro=1, lanes=1)
-        found = self.twin.differences(whole, self.images, self.episode.support.labels)
+        found = self.reference.differences(whole, self.images, self.episode.support.labels)
         for what, value in found.items():
             if not value <= AGREE:
                 raise SystemExit(f"the sides disagree on {what} by {value:.1e}: nothing is timed")
@@ -140,7 +140,7 @@ class Benchmark:
         rows = []
         for count, wholes in ((1, {"": single}), (COUNT, many)):
             ours = {how: lambda w=whole, n=count: w.forward(n) for how, whole in wholes.items()}
-            theirs = {n: self.twin.forward(t, self.images[:count]) for n, t in self.twins().items()}
+            theirs = {n: self.reference.forward(t, self.images[:count]) for n, t in self.references().items()}
             macs = {"ours": executed.passes(single.program, "embed", count)}
             macs["PyTorch"] = count * self.network.macs
             rows.append(compare(f"a: batch {count}", threads, self.repeats, ours, theirs, macs))
@@ -150,7 +150,9 @@ class Benchmark:
         wholes = variants(self.network, self.episode, threads)
         ours = {how: whole.forward_backward for how, whole in wholes.items()}
         gradient = next(iter(wholes.values())).trainer.grad
-        theirs = {n: self.twin.forward_backward(t, self.images, gradient) for n, t in self.twins().items()}
+        theirs = {
+            n: self.reference.forward_backward(t, self.images, gradient) for n, t in self.references().items()
+        }
         first = self.network.layers[0].macs
         macs = {"ours": executed.passes(next(iter(wholes.values())).program, "backward", COUNT)}
         macs["PyTorch"] = COUNT * (self.network.macs + full_backward_macs(self.network) - first)
@@ -162,7 +164,7 @@ class Benchmark:
         sides = {"ours": lambda: with_sum(self._adapt(threads).seconds)}
         how = {"ours": plan_text(result.fit)}
         rivals = {"c1": {}, "c2": {}}
-        if self.twin:
+        if self.reference:
             task = self.training.Task(self.network, self.episode, self.images, result.fit)
             rivals["c1"] = {name: partial(task.plainly, name) for name in self.formats}
             rivals["c2"] = {name: lambda n=name: with_sum(task.cached(n)) for name in self.formats}
@@ -177,8 +179,8 @@ class Benchmark:
         ]
 
     def run(self, cases: list[str], threads: int) -> list[Row]:
-        if self.twin:
-            self.twin.set_threads(threads)
+        if self.reference:
+            self.reference.set_threads(threads)
         rows = [row for case in ("a", "b") if case in cases for row in getattr(self, case)(threads)]
         adaptations = [case for case in ("c1", "c2") if case in cases]
         return rows + (self.c(threads, adaptations) if adaptations else [])
@@ -249,7 +251,7 @@ def kernels_of(blas: dict) -> str:
 def measure(options, show: Callable[[str], None]) -> dict:
     """All that was asked for, shown line by line; returns what --json writes."""
     bench = Benchmark(load_backbone(options.backbone), options.repeats)
-    if not bench.twin:
+    if not bench.reference:
         show(NO_TORCH)
     differences = bench.check()
     show("; ".join(f"{what} agree to {value:.0e}" for what, value in differences.items()))

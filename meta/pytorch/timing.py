@@ -124,8 +124,8 @@ def kernel_lines(tables: Mapping[str, list[KernelRow]], ceiling: float) -> list[
         lines += ["", f"{name}: {total * 1e3:.2f} ms in kernels; matmul 1024^3: {ceiling / 1e9:.1f} GMAC/s"]
         for row in rows:
             rate = f"{row.rate / 1e9:>7.1f} GMAC/s" if row.macs else ""
-            share = f"{row.seconds / total:>6.1%}{row.seconds * 1e6:>9.0f} us"
+            fraction = f"{row.seconds / total:>6.1%}{row.seconds * 1e6:>9.0f} us"
             lines.append(
-                f"  {row.kernel + ' (' + row.part + ')':<40}{row.calls:>5} calls {share} {rate}".rstrip()
+                f"  {row.kernel + ' (' + row.part + ')':<40}{row.calls:>5} calls {fraction} {rate}".rstrip()
             )
     return lines

@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 from tinytrain.episode.augment import draw
 from tinytrain.episode.episode import Episode
 from tinytrain.meta.pytorch.our_side import schedule_of
-from tinytrain.meta.pytorch.torch_twin import TorchNetwork, augmented, losses, planes, prototypes
+from tinytrain.meta.pytorch.torch_reference import TorchNetwork, augmented, losses, planes, prototypes
 from tinytrain.network.network import Network
 from tinytrain.plan.costs import n_hard
 from tinytrain.plan.recipe import Recipe
@@ -29,14 +29,14 @@ OPTIMIZERS = {
 class Masked:
     """The optimizer on whole weights of trained layers; gradients of what is not trained are set to 0."""
 
-    def __init__(self, twin: TorchNetwork, recipe: Recipe, slots: Sequence[Slot]):
+    def __init__(self, reference: TorchNetwork, recipe: Recipe, slots: Sequence[Slot]):
         weights = [s.layer for s in slots if s.part == "weight"]
-        twin.train(weights, [s.layer for s in slots if s.part == "bias"])
+        reference.train(weights, [s.layer for s in slots if s.part == "bias"])
         rates = dict(zip((u.layer for u in recipe.updates), recipe.rates, strict=True))
         groups: dict[float, list] = {}
         self.masks = []
         for slot in slots:
-            tensor = (twin.weights if slot.part == "weight" else twin.biases)[slot.layer]
+            tensor = (reference.weights if slot.part == "weight" else reference.biases)[slot.layer]
             groups.setdefault(rates[slot.layer][slot.part == "bias"], []).append(tensor)
             if slot.size < tensor.numel():
                 mask = torch.zeros_like(tensor)
@@ -59,17 +59,17 @@ class Masked:
         self.optimizer.step()
 
 
-def adapt_plainly(twin, recipe, slots, images, labels, draw) -> list[float]:
+def adapt_plainly(reference, recipe, slots, images, labels, draw) -> list[float]:
     """As people write it: every step runs all of the network over all support images and their copies.
 
     `draw()` returns a fresh augmentation; the gradient flows through prototypes and pseudo-queries.
     """
     support, target = planes(images), torch.from_numpy(labels).long()
-    one_hot, trained = F.one_hot(target).float(), Masked(twin, recipe, slots)
-    clean, found = twin.inputs(support), []
+    one_hot, trained = F.one_hot(target).float(), Masked(reference, recipe, slots)
+    clean, found = reference.inputs(support), []
     for _ in range(recipe.steps):
-        queries = twin.inputs(augmented(support, [draw() for _ in labels]))
-        embeddings = twin.embed(torch.cat([clean, queries]))
+        queries = reference.inputs(augmented(support, [draw() for _ in labels]))
+        embeddings = reference.embed(torch.cat([clean, queries]))
         means = prototypes(embeddings[: len(labels)], one_hot)
         loss = losses(embeddings[len(labels) :], means, target, recipe.temperature).mean()
         trained.step(loss)
@@ -78,11 +78,11 @@ def adapt_plainly(twin, recipe, slots, images, labels, draw) -> list[float]:
 
 
 @torch.inference_mode()
-def cached_features(twin, cut: int, images, augmentations) -> list[torch.Tensor]:
+def cached_features(reference, cut: int, images, augmentations) -> list[torch.Tensor]:
     """Inputs of layer `cut` for every view: one list of augmentations (or None) per view."""
     support = planes(images)
     views = (support if draws is None else augmented(support, draws) for draws in augmentations)
-    return [twin.layers(twin.inputs(values), 0, cut) for values in views]
+    return [reference.layers(reference.inputs(values), 0, cut) for values in views]
 
 
 def moved(embeddings, one_hot, through: list[int]):
@@ -94,30 +94,32 @@ def moved(embeddings, one_hot, through: list[int]):
         return torch.zeros(())
     here = one_hot[through]
     counts = here.sum(dim=0)
-    share = len(counts) / torch.count_nonzero(counts) / counts.clamp(min=1)
-    means = (here.T @ embeddings) * share[:, None]
+    weight = len(counts) / torch.count_nonzero(counts) / counts.clamp(min=1)
+    means = (here.T @ embeddings) * weight[:, None]
     return means - means.detach()
 
 
-def adapt_cached(twin, recipe, slots, cut: int, features, labels, schedule) -> list[float]:
+def adapt_cached(reference, recipe, slots, cut: int, features, labels, schedule) -> list[float]:
     """Our own algorithm: cached features, only the hardest pseudo-queries and some of the support backward.
 
     `features` is one (n, ...) tensor per view, `schedule` for each step the view of every image, and which
     support images the gradient goes through.
     """
-    target, trained = torch.from_numpy(labels).long(), Masked(twin, recipe, slots)
+    target, trained = torch.from_numpy(labels).long(), Masked(reference, recipe, slots)
     one_hot, everything, found = F.one_hot(target).float(), torch.stack(features), []
     images, hard = torch.arange(len(labels)), n_hard(recipe.hard_share, len(labels))
     for step, (views, through) in enumerate(schedule):
         trained.scale_rates(rate_factor(recipe, len(features), step + 1))
-        queries = everything[torch.tensor(views), images].contiguous(memory_format=twin.format)
+        queries = everything[torch.tensor(views), images].contiguous(memory_format=reference.format)
         with torch.no_grad():
-            embeddings = twin.embed(torch.cat([features[0], queries]), cut)
+            embeddings = reference.embed(torch.cat([features[0], queries]), cut)
             means = prototypes(embeddings[: len(labels)], one_hot)
             every = losses(embeddings[len(labels) :], means, target, recipe.temperature)
             hardest = every.topk(hard).indices
-        chosen = torch.cat([queries[hardest], features[0][through]]).contiguous(memory_format=twin.format)
-        found_embeddings = twin.embed(chosen, cut)
+        chosen = torch.cat([queries[hardest], features[0][through]]).contiguous(
+            memory_format=reference.format
+        )
+        found_embeddings = reference.embed(chosen, cut)
         moving = means + moved(found_embeddings[hard:], one_hot, through)
         trained.step(losses(found_embeddings[:hard], moving, target[hardest], recipe.temperature).mean())
         found.append(every.mean().item())
@@ -140,18 +142,18 @@ class Task:
         """The adaptation as people write it; its parts are not told apart."""
         rng, size = np.random.default_rng(0), self.network.input.size
         recipe = self.fit.recipe
-        twin = TorchNetwork(self.network, memory_format)
+        reference = TorchNetwork(self.network, memory_format)
         adapt_plainly(
-            twin, recipe, self.slots, self.images, self.labels, lambda: draw(rng, size, self.may_flip)
+            reference, recipe, self.slots, self.images, self.labels, lambda: draw(rng, size, self.may_flip)
         )
         return {}
 
     def cached(self, memory_format: str) -> dict[str, float]:
         """Seconds of both stages."""
-        start, twin = self.fit.program.purpose.start, TorchNetwork(self.network, memory_format)
+        start, reference = self.fit.program.detail["start"], TorchNetwork(self.network, memory_format)
         begin = time.perf_counter()
-        features = cached_features(twin, start, self.images, [None, *self.draws])
+        features = cached_features(reference, start, self.images, [None, *self.draws])
         middle = time.perf_counter()
         recipe, labels = self.fit.recipe, self.labels
-        self.losses = adapt_cached(twin, recipe, self.slots, start, features, labels, self.schedule)
+        self.losses = adapt_cached(reference, recipe, self.slots, start, features, labels, self.schedule)
         return {"features": middle - begin, "training": time.perf_counter() - middle}

@@ -80,8 +80,8 @@ class Genes:
 
     def configuration(self, biases: int, choices: np.ndarray) -> Configuration:
         space = self.table.space
-        shares = {space.first + i: space.ratios[c - 1] for i, c in enumerate(choices.tolist()) if c}
-        return Configuration(int(biases), shares)
+        fractions = {space.first + i: space.ratios[c - 1] for i, c in enumerate(choices.tolist()) if c}
+        return Configuration(int(biases), fractions)
 
 
 def evolve(

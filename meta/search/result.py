@@ -37,7 +37,7 @@ def searched_policy(path: str | os.PathLike) -> Policy:
 
 
 def _check(path, configuration: Configuration, count: int) -> None:
-    shares = configuration.shares.items()
+    fractions = configuration.shares.items()
     good = type(configuration.biases) is int and 0 <= configuration.biases <= count
-    if not good or not all(0 <= i < count and type(s) in (int, float) and 0 < s <= 1 for i, s in shares):
-        raise InputError("search-broken", f"{path} names layers or shares that the network does not have")
+    if not good or not all(0 <= i < count and type(s) in (int, float) and 0 < s <= 1 for i, s in fractions):
+        raise InputError("search-broken", f"{path} names layers or fractions that the network does not have")

@@ -34,7 +34,7 @@ class Searched:
     def _facts(self, configuration: Configuration) -> dict:
         return {
             "biases": configuration.biases,
-            "shares": {str(i): share for i, share in sorted(configuration.shares.items())},
+            "shares": {str(i): fraction for i, fraction in sorted(configuration.shares.items())},
             "gain": round(self.table.objective(configuration), 6),
             "memory": round(self.table.space.memory(configuration)),
         }

@@ -1,4 +1,4 @@
-"""What a search chooses from: biases of the last k layers, and shares of input channels of some layers."""
+"""What a search chooses from: biases of the last k layers, and fractions of input channels of some layers."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +20,7 @@ def default_first(network: Network) -> int:
 
 @dataclass(frozen=True, order=True)
 class Part:
-    """Something whose gain is measured alone: a share of a layer's weights, or the last `biases` biases."""
+    """Something whose gain is measured alone: a fraction of a layer's weights, or the last `biases`."""
 
     biases: int = 0
     layer: int = -1
@@ -105,14 +105,14 @@ class Contributions:
         Raises UsageError for a configuration outside the space.
         """
         chosen = {self.space.first + i for i in range(len(self.of_weights))}
-        shares = {i: share for i, share in configuration.shares.items() if share}
+        fractions = {i: fraction for i, fraction in configuration.shares.items() if fraction}
         outside = configuration.biases > len(chosen) or any(
-            i not in chosen or share not in self.space.ratios for i, share in shares.items()
+            i not in chosen or fraction not in self.space.ratios for i, fraction in fractions.items()
         )
         if outside:
             raise UsageError("outside-space", f"{configuration} is not in the space that was measured")
         weights = (
-            self.of_weights[i - self.space.first, 1 + self.space.ratios.index(share)]
-            for i, share in shares.items()
+            self.of_weights[i - self.space.first, 1 + self.space.ratios.index(fraction)]
+            for i, fraction in fractions.items()
         )
         return float(self.of_biases[configuration.biases] + sum(weights))

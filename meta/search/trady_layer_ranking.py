@@ -28,7 +28,7 @@ from tinytrain.runtime.runner import Source
 from tinytrain.runtime.session import augmentation_of
 from tinytrain.runtime.trainer import Trainer
 
-SHARE = 0.97
+FRACTION = 0.97
 
 
 def channel_norms(layer: Layer, gradient: np.ndarray) -> np.ndarray:
@@ -62,11 +62,11 @@ def layer_ranks(network: Network, episode: Episode, seed: int = 0) -> np.ndarray
     return np.array([channel_norms(x, g).sum() for x, g in zip(network.layers, parts, strict=True)])
 
 
-def highest(ranks: np.ndarray, share: float = SHARE) -> tuple[int, ...]:
-    """The fewest layers that hold `share` of the sum of all ranks, in layer order."""
+def highest(ranks: np.ndarray, fraction: float = FRACTION) -> tuple[int, ...]:
+    """The fewest layers that hold `fraction` of the sum of all ranks, in layer order."""
     order = np.argsort(-ranks, kind="stable")
     held = np.cumsum(ranks[order]) / ranks.sum()
-    return tuple(sorted(int(i) for i in order[: int(np.searchsorted(held, share)) + 1]))
+    return tuple(sorted(int(i) for i in order[: int(np.searchsorted(held, fraction)) + 1]))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -88,7 +88,7 @@ def run(arguments: list[str]) -> None:
     for i in np.argsort(-total, kind="stable"):
         print(f"{i:>3} {network.layers[i].name:<24} {total[i] / args.episodes:.4f}")
     kept = highest(total)
-    print(f"{len(kept)} of {len(network.layers)} layers hold {SHARE:.0%}: {', '.join(map(str, kept))}")
+    print(f"{len(kept)} of {len(network.layers)} layers hold {FRACTION:.0%}: {', '.join(map(str, kept))}")
 
 
 if __name__ == "__main__":

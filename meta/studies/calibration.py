@@ -5,8 +5,8 @@
 
 For each policy and number of shots: accuracy, mean confidence, the expected calibration error (mean distance
 of the two in ten bins of equal width, weighted by their predictions; Guo et al., ICML 2017), and what is left
-by rejecting answers below a confidence, which strangers should be too: images of a class that is not in the
-episode. Adaptations that the guard refused count with the head that stands.
+by rejecting answers below a confidence, which out-of-distribution images should be too: those of a class that
+is not in the episode. Adaptations that the guard refused count with the head that stands.
 """
 
 import itertools
@@ -39,32 +39,32 @@ def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
     return float(np.abs(distances).sum() / len(confidence))
 
 
-def with_strangers(dataset, args, shots: int, index: int) -> tuple[Episode, Images]:
+def with_outside(dataset, args, shots: int, index: int) -> tuple[Episode, Images]:
     """An episode, and query images of a class that is not in it."""
     drawn = sample_episode(dataset, args.way + 1, shots, args.queries, args.seed, index)
     support, known = (p.take(np.flatnonzero(p.labels < args.way)) for p in (drawn.support, drawn.query))
-    strangers = drawn.query.take(np.flatnonzero(drawn.query.labels == args.way))
+    outside = drawn.query.take(np.flatnonzero(drawn.query.labels == args.way))
     names = drawn.class_names[: args.way]
-    return replace(drawn, support=support, query=known, class_names=names), strangers
+    return replace(drawn, support=support, query=known, class_names=names), outside
 
 
 def predictions(network, dataset, args, policy: str, shots: int, index: int) -> tuple[np.ndarray, ...]:
-    """Confidence for queries (n,), whether the answers are right (n,), confidence for strangers (m,)."""
-    episode, strangers = with_strangers(dataset, args, shots, index)
+    """Confidence for queries (n,), whether these are right (n,), confidence for the images outside (m,)."""
+    episode, outside = with_outside(dataset, args, shots, index)
     report = adapt(network, episode, Budget(args.budget), policy, index, lanes=1)
     predictor = Predictor(network, report.delta)
     probabilities = predictor.probabilities(episode.query)
     right = probabilities.argmax(axis=1) == episode.query.labels
-    return probabilities.max(axis=1), right, predictor.probabilities(strangers).max(axis=1)
+    return probabilities.max(axis=1), right, predictor.probabilities(outside).max(axis=1)
 
 
-def figures(policy: str, shots: int, confidence, right, strangers, reject: float) -> dict:
+def figures(policy: str, shots: int, confidence, right, outside, reject: float) -> dict:
     """One row of the table; None for the accuracy of no predictions."""
     sure = confidence >= reject
     accuracies = [right[part].mean() if part.any() else None for part in (sure, ~sure)]
     error = calibration_error(confidence, right)
-    shares = (right.mean(), confidence.mean(), error, sure.mean(), *accuracies, (strangers < reject).mean())
-    values = (None if share is None else float(share) for share in shares)
+    fractions = (right.mean(), confidence.mean(), error, sure.mean(), *accuracies, (outside < reject).mean())
+    values = (None if fraction is None else float(fraction) for fraction in fractions)
     return dict(zip(HEADINGS, (policy, shots, len(right), *values), strict=True))
 
 

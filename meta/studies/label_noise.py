@@ -51,7 +51,7 @@ CHANGES = {
 
 
 def wrong_labels(labels: np.ndarray, way: int, rate: float, pattern: str, rng) -> np.ndarray:
-    """A copy of `labels` of which the share `rate` is wrong; every class keeps an image that is its own."""
+    """A copy of `labels` with the fraction `rate` wrong; every class keeps an image that is its own."""
     count = round(rate * len(labels))
     while True:
         wrong, chosen = labels.copy(), rng.permutation(len(labels))[:count]
@@ -189,9 +189,9 @@ def _noise_line(pack: str, case: str, rows: list[dict]) -> str:
 
 def _outlier_line(pack: str, case: str, rows: list[dict]) -> str:
     places = [r["place"] for r in rows]
-    shares = [np.mean([p is not None and p < limit for p in places]) for limit in (np.inf, 1, 3)]
+    fractions = [np.mean([p is not None and p < limit for p in places]) for limit in (np.inf, 1, 3)]
     others = np.mean([r["suspects"] - (r["place"] is not None) for r in rows])
-    shown = " | ".join(f"{share:.1%}" for share in shares)
+    shown = " | ".join(f"{fraction:.1%}" for fraction in fractions)
     return f"| {pack} | {case} | {len(rows)} | {shown} | {others:.1f} |"
 
 

@@ -16,18 +16,19 @@ def architecture(size: int, stem: int, blocks) -> tuple[Layer, ...]:
     """
     layers: list[Layer] = []
 
-    def add(name, kind, cout, kernel, stride, relu6, block, residual=False):
+    def add(name, kind, cout, kernel, stride, block, residual=False):
+        relu6 = not name.endswith(".project")
         cin, in_hw = (layers[-1].cout, layers[-1].out_hw) if layers else (3, (size, size))
         out_hw = ((in_hw[0] - 1) // stride + 1, (in_hw[1] - 1) // stride + 1)
         layers.append(Layer(name, kind, cin, cout, kernel, stride, in_hw, out_hw, relu6, block, residual))
 
-    add("stem", "conv", stem, 3, 2, True, 0)
+    add("stem", "conv", stem, 3, 2, 0)
     for number, (expanded, cout, kernel, stride) in enumerate(blocks):
         name, block, cin = f"block{number}", number + 1, layers[-1].cout
         if expanded:
-            add(f"{name}.expand", "pointwise", expanded, 1, 1, True, block)
-        add(f"{name}.depthwise", "depthwise", layers[-1].cout, kernel, stride, True, block)
-        add(f"{name}.project", "pointwise", cout, 1, 1, False, block, (cin, 1) == (cout, stride))
+            add(f"{name}.expand", "pointwise", expanded, 1, 1, block)
+        add(f"{name}.depthwise", "depthwise", layers[-1].cout, kernel, stride, block)
+        add(f"{name}.project", "pointwise", cout, 1, 1, block, (cin, 1) == (cout, stride))
     return tuple(layers)
 
 

@@ -21,7 +21,7 @@ Change = Callable[[np.ndarray], np.ndarray]  # uint8 (n, size, size, 3) to the s
 
 @dataclass(frozen=True)
 class Looks:
-    """How images are varied. `crop`: least and largest share of the area; `jitter`: 0 leaves the colours.
+    """How images are varied. `crop`: least and largest fraction of the area; `jitter`: 0 leaves the colours.
 
     `domain` is the probability that a whole episode goes through one of `transforms`.
     """
@@ -33,10 +33,10 @@ class Looks:
     transforms: tuple[str, ...] = ("invert", "permute", "grey", "edge", "posterise")
 
 
-def crop_box(rng: np.random.Generator, width: int, height: int, shares) -> tuple[float, ...]:
-    """(left, upper, right, lower) of a random crop with a share of the area in `shares`."""
+def crop_box(rng: np.random.Generator, width: int, height: int, fractions) -> tuple[float, ...]:
+    """(left, upper, right, lower) of a random crop with a fraction of the area in `fractions`."""
     for _ in range(TRIES):
-        area = rng.uniform(*shares) * width * height
+        area = rng.uniform(*fractions) * width * height
         ratio = np.exp(rng.uniform(*np.log(RATIO)))
         w, h = np.sqrt(area * ratio), np.sqrt(area / ratio)
         if w <= width and h <= height:

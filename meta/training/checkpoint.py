@@ -72,7 +72,7 @@ def save_checkpoint(path: Path, arrays: dict[str, np.ndarray], state: dict) -> N
 
 
 def load_checkpoint(path: Path, digest: str) -> tuple[dict[str, np.ndarray], dict] | None:
-    """Arrays (writable) and state of the checkpoint of the run `digest`; None where there is no file.
+    """Arrays (writable) and state of the checkpoint of the run `digest`; None if there is no file.
 
     Raises InputError ``checkpoint-kind`` for another file and ``checkpoint-mismatch`` for another run's.
     """

@@ -36,17 +36,17 @@ class Whole:
     """`capacity` is the most images of one step, `micro` the images per pass, `lanes` the workers.
 
     Micro-batch b belongs to partition ``b % PARTITIONS``, so the number of lanes changes the time and
-    never a bit of the result. Without `trained` it only embeds. `inner` are last layers of blocks: their
-    outputs (n, height, width, channels) are handed out beside the embeddings, and a loss may act on them.
-    With `apart`, training cuts the network behind each of them: every part but the first computes from
-    an input that is handed in, and no gradient goes from one part to another.
+    never a bit of the result. Without `trained` it only embeds. `hooks` are last layers of blocks: their
+    feature maps (n, height, width, channels) are handed out beside the embeddings, and a loss may act on
+    them. With `block_wise`, training cuts the network behind each of them: every part but the first computes
+    from an input that is handed in, and no gradient goes from one part to another.
 
     Raises InputError ``network-input`` for a network of anything but square RGB images, which sources give.
     """
 
     def __init__(
         self, network: Network, capacity: int, micro: int = 5, lanes: int = 1, trained: bool = True,
-        inner: tuple[int, ...] = (), apart: bool = False,
+        hooks: tuple[int, ...] = (), block_wise: bool = False,
     ):  # fmt: skip
         height, width, channels = network.input.shape
         if (height, channels) != (width, 3):
@@ -55,22 +55,20 @@ class Whole:
                 f"{network.name} takes images of {height} x {width} x {channels}; only networks of square RGB"
                 " images are trained from the first layer on, take another",
             )
-        self.network, self.micro, self.inner = network, micro, inner
+        self.network, self.micro, self.hooks = network, micro, hooks
         layers = network.layers if trained else ()
         updates = tuple(Update(i, tuple(range(layer.cout)), bias=True) for i, layer in enumerate(layers))
         recipe = Recipe("whole", updates, ((0.0, 0.0),) * len(updates))
         self.slots: tuple[Slot, ...] = slots(network, recipe)
         self.size = sum(s.size for s in self.slots)
         self.working = WorkingCopy(network)
-        program, split = _program(
-            network, recipe, self.size, micro, math.ceil(capacity / micro), inner, apart
-        )
+        count = math.ceil(capacity / micro)
+        program, split = _program(network, recipe, self.size, micro, count, hooks, block_wise)
         bind = Binder(program, Arena(program.nbytes), self.working, kernel_table.load())
         self.embedders = [_Batch(bind, "embed", f"lane {p}") for p in range(PARTITIONS)]
         self.batches = []
         if trained:
             self.gradients = [bind.array(f"gradients {p}") for p in range(PARTITIONS)]
-            count = math.ceil(capacity / micro)
             self.batches = [_Batch(bind, "train", f"batch {b}", b % PARTITIONS, split) for b in range(count)]
         self.others = Workers(PARTITIONS - 1 if lanes > 1 else 0)
 
@@ -98,7 +96,7 @@ class Whole:
         return self.outputs(images)[0]
 
     def outputs(self, images: np.ndarray) -> list[np.ndarray]:
-        """Embeddings and inner outputs, (n, ...) float32 each, of any number of images."""
+        """Embeddings and feature maps, (n, ...) float32 each, of any number of images."""
         out = self._outputs(len(images))
 
         def work(p: int) -> None:
@@ -114,7 +112,7 @@ class Whole:
     def forward(self, images: np.ndarray, *inputs: np.ndarray) -> list[np.ndarray]:
         """What `outputs` gives of the images of one step, up to the capacity; `backward` may follow.
 
-        `inputs` (n, ...) are those of the parts after the first where they are `apart`.
+        `inputs` (n, ...) are those of the parts after the first in block-wise training.
         """
         self.count = len(images)
         out = self._outputs(self.count)
@@ -150,7 +148,7 @@ class Whole:
             self.gradients[0] += other
 
     def _outputs(self, count: int) -> list[np.ndarray]:
-        return [np.empty((count, *shape), np.float32) for shape in _shapes(self.network, self.inner).values()]
+        return [np.empty((count, *shape), np.float32) for shape in _shapes(self.network, self.hooks).values()]
 
     def _batches(self, p: int):
         """(micro-batch, its first image) of partition p in the step at work."""
@@ -196,73 +194,73 @@ class _Batch:
             whole[first : first + len(part)] = part[: len(whole) - first]
 
 
-def _shapes(network: Network, inner: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-    """Shapes per image of the gradients in the embeddings and in the inner outputs, by external name."""
-    layers = [network.layers[i] for i in inner]
+def _shapes(network: Network, hooks: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """Shapes per image of the gradients in the embeddings and in the feature maps, by external name."""
+    layers = [network.layers[i] for i in hooks]
     grads = {f"grad {layer.name}": (*layer.out_hw, layer.cout) for layer in layers}
     return {"grad embedding": (network.embedding_size,)} | grads
 
 
-def _parts(network: Network, inner: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Ranges of layers between inner outputs."""
-    ends = [i + 1 for i in inner]
+def _parts(network: Network, hooks: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Ranges of layers between feature maps."""
+    ends = [i + 1 for i in hooks]
     starts, last = [0, *ends], len(network.layers)
     return [(a, b) for a, b in zip(starts, [*ends, last], strict=True) if a < b]
 
 
-def _forward(emitter: Emitter, x: View, inner: tuple[int, ...], tape: Tape | None) -> tuple[View, ...]:
-    """Embeddings and inner outputs."""
+def _forward(emitter: Emitter, x: View, hooks: tuple[int, ...], tape: Tape | None) -> tuple[View, ...]:
+    """Embeddings and feature maps."""
     found = []
-    for a, b in _parts(emitter.network, inner):
+    for a, b in _parts(emitter.network, hooks):
         x = emitter.forward(x, a, b, tape)
-        found += [x] if b - 1 in inner else []
+        found += [x] if b - 1 in hooks else []
     return emitter.pool(x), *found
 
 
-def _embed_segment(network: Network, externals, micro: int, inner: tuple[int, ...]) -> Segment:
+def _embed_segment(network: Network, externals, micro: int, hooks: tuple[int, ...]) -> Segment:
     segment = Segment("embed", micro, external=set(externals.values()))
     features = externals["features"].images(micro)
     # A PC has the bytes for the widest bands; they change no bit.
-    segment.outputs = _forward(Emitter(segment, network, WIDE_BANDS[0]), features, inner, None)
+    segment.outputs = _forward(Emitter(segment, network, WIDE_BANDS[0]), features, hooks, None)
     return segment.finish(keep=segment.outputs)
 
 
 def _train_segment(
-    network: Network, recipe: Recipe, externals, micro: int, inner: tuple[int, ...]
+    network: Network, recipe: Recipe, externals, micro: int, hooks: tuple[int, ...]
 ) -> tuple[Segment, int]:
     """Forward pass, embeddings, backward pass; and the number of calls before the latter."""
     segment = Segment("train", micro, external=set(externals.values()))
     # The usual bands, for others add up gradients in another order; named, for bytes are no limit here.
     emitter = Emitter(segment, network, BAND_BYTES)
     tape = Tape(0, trained_parts(network, recipe, externals["gradients"]))
-    segment.outputs = _forward(emitter, externals["features"].images(micro), inner, tape)
+    segment.outputs = _forward(emitter, externals["features"].images(micro), hooks, tape)
     split = len(segment.calls)
     g = emitter.pool_grad(externals["grad embedding"].images(micro))
-    for a, b in reversed(_parts(network, inner)):
-        if b - 1 in inner:
+    for a, b in reversed(_parts(network, hooks)):
+        if b - 1 in hooks:
             added = externals[f"grad {network.layers[b - 1].name}"].images(micro)
             segment.call("accumulate", g.flat, added.flat)
         g = emitter.backward(g, a, b, tape)
     return segment.finish(keep=segment.outputs), split
 
 
-def _apart_segment(
-    network: Network, recipe: Recipe, externals, micro: int, inner: tuple[int, ...]
+def _block_wise_segment(
+    network: Network, recipe: Recipe, externals, micro: int, hooks: tuple[int, ...]
 ) -> tuple[Segment, int]:
     """As `_train_segment`, but every part starts from its own input and its gradient stays inside."""
     segment = Segment("train", micro, external=set(externals.values()))
-    emitter, parts = Emitter(segment, network, BAND_BYTES), _parts(network, inner)
+    emitter, parts = Emitter(segment, network, BAND_BYTES), _parts(network, hooks)
     trained = trained_parts(network, recipe, externals["gradients"])
     tapes, found = [Tape(a, trained) for a, _ in parts], []
     for (a, b), tape in zip(parts, tapes, strict=True):
         x = externals[f"into {network.layers[a].name}" if a else "features"]
         found.append(emitter.forward(x.images(micro), a, b, tape))
-    segment.outputs = emitter.pool(found[-1]), *found[: len(inner)]
+    segment.outputs = emitter.pool(found[-1]), *found[: len(hooks)]
     split = len(segment.calls)
     pooled = emitter.pool_grad(externals["grad embedding"].images(micro))
     for (a, b), tape in zip(parts, tapes, strict=True):
         last = b == len(network.layers)
-        g = externals[f"grad {network.layers[b - 1].name}"].images(micro) if b - 1 in inner else pooled
+        g = externals[f"grad {network.layers[b - 1].name}"].images(micro) if b - 1 in hooks else pooled
         if last and g is not pooled:
             segment.call("accumulate", g.flat, pooled.flat)
         emitter.backward(g, a, b, tape)
@@ -270,16 +268,16 @@ def _apart_segment(
 
 
 def _program(
-    network: Network, recipe: Recipe, size: int, micro: int, count: int, inner: tuple[int, ...], apart: bool
+    network: Network, recipe: Recipe, size: int, micro: int, count: int, hooks: tuple, block_wise: bool
 ) -> tuple[Program, int]:
     """The program of `count` micro-batches that are all alive at once, and where their segment splits."""
     externals = externals_of(network, 0, size)
-    shapes = _shapes(network, inner)
-    if apart:
-        firsts = [network.layers[a] for a, _ in _parts(network, inner)[1:]]
+    shapes = _shapes(network, hooks)
+    if block_wise:
+        firsts = [network.layers[a] for a, _ in _parts(network, hooks)[1:]]
         shapes |= {f"into {layer.name}": (*layer.in_hw, layer.cin) for layer in firsts}
     externals |= {name: Buffer(name, shape) for name, shape in shapes.items()}
-    segments, split = {("embed", micro): _embed_segment(network, externals, micro, inner)}, 0
+    segments, split = {("embed", micro): _embed_segment(network, externals, micro, hooks)}, 0
     units = [(f"lane {p}", "embed") for p in range(PARTITIONS)]
     buffers: dict[str, Buffer] = {}
 
@@ -287,8 +285,8 @@ def _program(
         buffers[name] = Buffer(name, shape, dtype)
 
     if size:
-        emit = _apart_segment if apart else _train_segment
-        segments["train", micro], split = emit(network, recipe, externals, micro, inner)
+        emit = _block_wise_segment if block_wise else _train_segment
+        segments["train", micro], split = emit(network, recipe, externals, micro, hooks)
         units += [(f"batch {b}", "train") for b in range(count)]
         for p in range(PARTITIONS):
             add(f"gradients {p}", (size,))

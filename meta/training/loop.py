@@ -123,28 +123,28 @@ class Run:
         return Outcome(state.best_values, self.log.rows, state.step, state.best_step, state.seconds, speed)
 
     def _rounds(self, number: int) -> bool:
-        """Whether the passes of step `number` (from 0) see rounded weights: the last part of a run does."""
+        """Whether the passes of step `number` (from 0) see int8 weights: the last part of a run does."""
         return number >= (1 - self.recipe.optimizer.rounded) * self.recipe.steps
 
-    def _blended(self) -> tuple[float, np.ndarray]:
+    def _interpolated(self) -> tuple[float, np.ndarray]:
         """The best way from the first values to the present ones, and the values there.
 
         Half of the way often keeps what the first weights knew of domains that training does not show, and
         gains most of what it does show (Wortsman et al. 2022, WiSE-FT).
         """
-        first, shares = self.task.first, self.recipe.validate.blend
+        first, fractions = self.task.first, self.recipe.validate.blend
         last = self.state.averaged
-        if self.state.step == 0 or shares == (1.0,):
+        if self.state.step == 0 or fractions == (1.0,):
             return 1.0, last
-        # Where training sees rounded weights, those are what it made; the others only remember how.
-        last = self.task.rounded(last) if self._rounds(self.state.step - 1) else last
-        blends = {share: first + np.float32(share) * (last - first) for share in shares}
-        best = max(shares, key=lambda share: self.task.worth(self.task.exported(blends[share])))
-        return best, blends[best]
+        # Where training sees int8 weights, those are what it made; the others only remember how.
+        last = self.task.fake_quantised(last) if self._rounds(self.state.step - 1) else last
+        candidates = {f: first + np.float32(f) * (last - first) for f in fractions}
+        best = max(fractions, key=lambda f: self.task.selection_score(self.task.exported(candidates[f])))
+        return best, candidates[best]
 
     def _step(self, batch: Batch) -> tuple[float, float, dict]:
         state, settings = self.state, self.recipe.optimizer
-        seen = self.task.rounded(state.values) if self._rounds(state.step) else state.values
+        seen = self.task.fake_quantised(state.values) if self._rounds(state.step) else state.values
         loss, accuracy, gradient = self.task.step(seen, batch)
         norm = clip(gradient, settings.clip)
         if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -169,22 +169,22 @@ class Run:
         )
 
     def _judge(self, loss, accuracy, figures: dict) -> None:
-        """Validate what would be exported now; keep it where left-out domains find it the best so far."""
+        """Validate what would be exported now; keep it where held-out domains find it the best so far."""
         state = self.state
-        share, values = self._blended()
+        fraction, values = self._interpolated()
         verdict = self.task.validate(self.task.exported(values))
         score, source = verdict.score, verdict.source
-        best = verdict.worth > state.best
+        best = verdict.selection_score > state.best
         if best:
-            state.best, state.best_step, state.waited = verdict.worth, state.step, 0
+            state.best, state.best_step, state.waited = verdict.selection_score, state.step, 0
             np.copyto(state.best_values, values)
         else:
             state.waited += 1
-        row = {"step": state.step, "loss": loss, "accuracy": accuracy, **figures, "blend": share}
+        row = {"step": state.step, "loss": loss, "accuracy": accuracy, **figures, "blend": fraction}
         row |= verdict.json()
         self.log.append(row | {"best": best})
         told = "" if loss is None else f"  loss {loss:.3f}"
-        told += f"  left-out domains {score.text()}"
+        told += f"  held-out domains {score.text()}"
         told += f"  held-out classes {source.text()}" if source else ""
         self.say(f"step {state.step}{told}{'  *' if best else ''}")
 

@@ -13,7 +13,7 @@ TINY = 1e-12
 
 @dataclass(frozen=True)
 class Loss:
-    """A mean loss, its gradient (n, d) in the embeddings, its gradient in `extra` numbers, and accuracy."""
+    """A mean loss, its gradient (n, d) in the embeddings, that in `extra` parameters, and accuracy."""
 
     value: float
     gradient: np.ndarray
@@ -35,13 +35,13 @@ def through_unit(gradient: np.ndarray, direction: np.ndarray, length: np.ndarray
 def _softmax(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray, float]:
     """Mean cross-entropy, (softmax - one-hot) / n, accuracy."""
     logits = logits - logits.max(axis=1, keepdims=True)
-    share = np.exp(logits)
-    share /= share.sum(axis=1, keepdims=True)
+    probabilities = np.exp(logits)
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
     rows = np.arange(len(labels))
-    value = -np.log(share[rows, labels] + 1e-300).mean()
+    value = -np.log(probabilities[rows, labels] + 1e-300).mean()
     accuracy = float((logits.argmax(axis=1) == labels).mean())
-    share[rows, labels] -= 1
-    return float(value), share / len(labels), accuracy
+    probabilities[rows, labels] -= 1
+    return float(value), probabilities / len(labels), accuracy
 
 
 def episode_loss(embeddings: np.ndarray, labels: np.ndarray, n_support: int, scale: float) -> Loss:
@@ -100,7 +100,7 @@ def relational_loss(embeddings: np.ndarray, wanted: np.ndarray) -> Loss:
     return Loss(value, gradient, np.empty(0, np.float32))
 
 
-def inner_loss(
+def feature_loss(
     outputs: list[np.ndarray], wanted: list[np.ndarray], scales: list[np.ndarray], weight: float
 ) -> tuple[float, list[np.ndarray]]:
     """`weight` times the mean over blocks of the mean squared error in units of each channel's spread.
@@ -112,7 +112,7 @@ def inner_loss(
     for y, t, scale in zip(outputs, wanted, scales, strict=True):
         y -= t
         y /= scale
-        share = weight / (len(outputs) * y.size)
-        value += share * float(np.vdot(y, y))
-        y *= np.float32(2 * share) / scale
+        factor = weight / (len(outputs) * y.size)
+        value += factor * float(np.vdot(y, y))
+        y *= np.float32(2 * factor) / scale
     return value, outputs

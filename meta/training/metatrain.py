@@ -40,7 +40,8 @@ class MetaTask(Task):
         for source in sources:
             source.check(recipe.episode)
         capacity, scale = capacity_of(recipe.episode), recipe.temperature
-        super().__init__(network, recipe, validator, capacity, lanes, np.array([scale.start]), scale.rate)
+        whole = Whole(network, capacity, lanes=lanes)
+        super().__init__(network, recipe, validator, whole, np.array([scale.start]), scale.rate)
         self.sources = sources
         self.start = Whole(network, capacity, lanes=lanes, trained=False) if recipe.distillation else None
 

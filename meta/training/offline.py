@@ -36,7 +36,7 @@ def finish(task, run: Run, paths: Paths) -> Finished:
     """Run to the end and write the chosen network; what int8 weights cost is measured in any case."""
     with one_thread():
         outcome = run()
-        floating, int8 = task.validate(outcome.values), task.validate(task.rounded(outcome.values))
+        floating, int8 = task.validate(outcome.values), task.validate(task.fake_quantised(outcome.values))
     network = task.result(outcome.values)
     save_network(network, paths.result)
     return Finished(outcome, floating, int8, network.digest)
@@ -46,7 +46,7 @@ def table(finished: Finished) -> str:
     """Accuracy before, after, and after rounding, by domain."""
     first = finished.outcome.rows[0]
     lines = [f"{'':<28}{'start':>8}{'float32':>9}{'int8':>8}{'+-':>6}"]
-    for kind, title in (("left_out", "left-out domains"), ("held_out", "held-out classes")):
+    for kind, title in (("left_out", "held-out domains"), ("held_out", "held-out classes")):
         lines.append(title)
         floating, int8 = (getattr(v, kind) for v in (finished.floating, finished.int8))
         for name, judged in floating.items():
@@ -55,6 +55,6 @@ def table(finished: Finished) -> str:
             lines.append(f"  {name:<26}{a:>8.1f}{b:>9.1f}{c:>8.1f}{half:>6.1f}")
     out = finished.outcome
     lines.append(
-        f"step {out.best_step} of {out.steps} was chosen by the left-out domains; {out.seconds:.0f} s"
+        f"step {out.best_step} of {out.steps} was chosen by the held-out domains; {out.seconds:.0f} s"
     )
     return "\n".join(lines)

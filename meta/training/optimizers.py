@@ -69,7 +69,7 @@ def rates_of(slots: tuple[Slot, ...], values: np.ndarray, settings) -> tuple[np.
     """Highest learning rate and weight decay of every number of the network, (m,) float32 both.
 
     ``settings.early`` scales the rate of the first layer; it rises geometrically to 1 at the last. With
-    ``settings.relative`` the rate of a weight is a share of the rms of its layer's first weights.
+    ``settings.relative`` the rate of a weight is a fraction of the rms of its layer's first weights.
     Biases have ``bias_rate`` and no decay.
     """
     rates, decays = np.empty(len(values), np.float32), np.zeros(len(values), np.float32)

@@ -1,9 +1,9 @@
 """Pre-training from random weights: classes, or what a teacher computes.
 
-A teacher's embeddings alone leave the first layers of a deep network without a clear task: with `inner`
-every block also follows the output of the teacher's block of the same number (Romero et al. 2015, FitNets).
-A gradient that comes through all later blocks drowns that task, so in the first `apart` steps each block
-learns by itself, from the teacher's own input of that block.
+A teacher's embeddings alone leave the first layers of a deep network without a clear task: with feature
+distillation (`inner`) every block also follows the output of the teacher's block of the same number (Romero
+et al. 2015, FitNets). A gradient that comes through all later blocks drowns that task, so the first `apart`
+steps are block-wise distillation: each block learns by itself, from the teacher's own input of that block.
 
 No normalisation layer and no batch statistics: the data-dependent first weights (every channel has mean 0
 and variance 1 once, on a sample) do what normalisation would do in the first step, and rates relative to a
@@ -22,7 +22,7 @@ from tinytrain.episode.decode import fit
 from tinytrain.meta.training.architecture import architecture, initial_network
 from tinytrain.meta.training.batches import Batch, mixed_batch
 from tinytrain.meta.training.full_network import Whole
-from tinytrain.meta.training.losses import class_loss, cosine_loss, inner_loss, relational_loss
+from tinytrain.meta.training.losses import class_loss, cosine_loss, feature_loss, relational_loss
 from tinytrain.meta.training.recipe import PretrainRecipe
 from tinytrain.meta.training.sources import Source
 from tinytrain.meta.training.task import Task
@@ -58,7 +58,7 @@ def block_ends(layers) -> tuple[int, ...]:
 def followed_blocks(layers: Sequence[Layer], teacher: Sequence[Layer]) -> tuple[tuple[int, ...], ...]:
     """Last layers of the blocks of a student of `layers` and of its teacher.
 
-    Raises InputError ``teacher-blocks`` where they do not match one to one in number and shape.
+    Raises InputError ``teacher-blocks`` if they do not match one to one in number and shape.
     """
     both = layers, teacher
     ends = tuple(block_ends(side) for side in both)
@@ -74,18 +74,18 @@ def followed_blocks(layers: Sequence[Layer], teacher: Sequence[Layer]) -> tuple[
 
 
 class Teacher:
-    """Embeddings of a published network, less their mean over a sample where they are centred.
+    """Embeddings of a published network, less their mean over a sample if they are centred.
 
-    `spreads` are mean and standard deviation (channels,) of each inner output over that sample; channels
+    `spreads` are mean and standard deviation (channels,) of each feature map over that sample; channels
     that hardly move count as moving by LEAST of the mean channel.
     """
 
     def __init__(
         self, network: Network, recipe: PretrainRecipe, sources: list[Source], lanes: int = 1,
-        inner: tuple[int, ...] = (),
+        hooks: tuple[int, ...] = (),
     ):  # fmt: skip
         self.size = network.input.size
-        self.whole = Whole(network, recipe.batch, lanes=lanes, trained=False, inner=inner)
+        self.whole = Whole(network, recipe.batch, lanes=lanes, trained=False, hooks=hooks)
         embeddings, *found = self.whole.outputs(self._fitted(sample_batch(recipe, sources, CENTRED, 1)))
         self.mean = embeddings.mean(axis=0) if recipe.centre else np.float32(0)
         self.spreads = [_spread(y) for y in found]
@@ -96,9 +96,9 @@ class Teacher:
         return np.stack([fit(p, self.size) for p in images])
 
     def __call__(self, images: np.ndarray) -> list[np.ndarray]:
-        """Embeddings (n, d), then inner outputs, of the very images that the student sees."""
-        embeddings, *inner = self.whole.outputs(self._fitted(images))
-        return [embeddings - self.mean, *inner]
+        """Embeddings (n, d), then feature maps, of the very images that the student sees."""
+        embeddings, *features = self.whole.outputs(self._fitted(images))
+        return [embeddings - self.mean, *features]
 
 
 def _spread(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -116,9 +116,9 @@ class PretrainTask(Task):
         shape = recipe.architecture
         layers = architecture(shape.size, shape.stem, shape.blocks)
         check_layers(layers)
-        inner, taught = followed_blocks(layers, teacher.layers) if teacher and recipe.inner else ((), ())
+        hooks, taught = followed_blocks(layers, teacher.layers) if teacher and recipe.inner else ((), ())
         self.teacher = Teacher(teacher, recipe, sources, lanes, taught) if teacher else None
-        spreads = dict(zip(inner, self.teacher.spreads, strict=True)) if inner else {}
+        spreads = dict(zip(hooks, self.teacher.spreads, strict=True)) if hooks else {}
         sample = sample_batch(recipe, sources, SAMPLE, 0)
         network = initial_network(recipe.seed, sample, layers, spreads)
         width = network.embedding_size
@@ -130,21 +130,21 @@ class PretrainTask(Task):
             )
         self.head = (0 if teacher else sum(s.train.n_classes for s in sources), width)
         head = rng_for(recipe.seed, "head").standard_normal(self.head[0] * width, np.float32)
-        super().__init__(network, recipe, validator, recipe.batch, lanes, head, recipe.head_rate, inner)
-        self.apart = (
-            Whole(network, recipe.batch, lanes=lanes, inner=inner, apart=True) if recipe.apart else None
-        )
+        whole = Whole(network, recipe.batch, lanes=lanes, hooks=hooks)
+        super().__init__(network, recipe, validator, whole, head, recipe.head_rate)
+        alone = {"lanes": lanes, "hooks": hooks, "block_wise": True}
+        self.block_wise = Whole(network, recipe.batch, **alone) if recipe.apart else None
         self.sources, self.firsts = sources, first_classes(sources)
 
     def close(self) -> None:
         super().close()
-        for whole in (self.apart, self.teacher and self.teacher.whole):
+        for whole in (self.block_wise, self.teacher and self.teacher.whole):
             if whole:
                 whole.close()
 
     def phase(self, number: int) -> tuple[int, int]:
-        apart = self.recipe.apart
-        return (number, apart) if number < apart else (number - apart, self.recipe.steps - apart)
+        first = self.recipe.apart
+        return (number, first) if number < first else (number - first, self.recipe.steps - first)
 
     def batch(self, number: int) -> Batch:
         r, size = self.recipe, self.network.input.size
@@ -155,12 +155,12 @@ class PretrainTask(Task):
             return self._classify(values, batch)
         wanted, *blocks = self.teacher(batch.images)
         alone = batch.number < self.recipe.apart
-        whole, inputs = (self.apart, blocks[:-1]) if alone else (self.whole, ())
+        whole, inputs = (self.block_wise, blocks[:-1]) if alone else (self.whole, ())
         whole.values = values
-        embeddings, *inner = whole.forward(batch.images, *inputs)
+        embeddings, *features = whole.forward(batch.images, *inputs)
         loss = LOSSES[self.recipe.loss](embeddings, wanted)
         scales = [spread for _, spread in self.teacher.spreads]
-        value, gradients = inner_loss(inner, blocks, scales, self.recipe.inner)
+        value, gradients = feature_loss(features, blocks, scales, self.recipe.inner)
         whole.backward(loss.gradient, *gradients)
         return loss.value + value, loss.accuracy, whole.gradient.copy()
 

@@ -34,8 +34,8 @@ class SourceSettings:
     """A pack, a generated domain or a folder.
 
     `classes`: only classes first <= c < last. `per_class`, `data_seed`: of generated domains. `size`: side
-    at which images are kept in memory. `families`: share of the episodes that take all classes from one
-    family (alphabet). `held_out`: share of the classes kept for validation.
+    at which images are kept in memory. `families`: fraction of the episodes that take all classes from one
+    family (alphabet). `held_out`: fraction of the classes kept for validation.
     """
 
     data: str = of(text)
@@ -59,13 +59,11 @@ class EpisodeSettings:
     max_support: int = of(count(5, 500), 50)
 
 
-@dataclass(frozen=True)
-class OptimizerSettings:
-    """`rate`: highest learning rate of weights; `early`: factor of the first layer's; `clip`: gradient norm.
+@dataclass(frozen=True, kw_only=True)
+class RateSettings:
+    """`rate`: highest learning rate of weights; `early`: factor of the first layer's.
 
-    `relative`: rates are shares of the rms of a layer's weights. `ema`: decay of the running mean of the
-    values that is judged and exported (0: the values themselves). `rounded`: share of the run, at its end, in
-    which the passes compute with weights rounded to int8 and the gradient moves the unrounded ones.
+    `relative`: rates are fractions of the rms of a layer's weights.
     """
 
     kind: str = of(choice("adamw", "sgd"), "adamw")
@@ -75,20 +73,36 @@ class OptimizerSettings:
     early: float = of(number(0, 1), 1.0)
     betas: tuple[float, float] = of(list_of(number(0, 0.99999), 2, 2), (0.9, 0.999))
     decay: float = of(number(0, 10), 0.01)
-    warm_up: int = of(count(0), 50)
-    floor: float = of(number(0, 1), 0.0)
-    clip: float = of(number(0, 1e6), 0.0)
-    ema: float = of(number(0, 0.99999), 0.0)
-    rounded: float = of(number(0, 1), 0.0)
 
     def __post_init__(self):
         if self.bias_rate is None:
             object.__setattr__(self, "bias_rate", self.rate)
 
 
+@dataclass(frozen=True, kw_only=True)
+class CourseSettings:
+    """What changes in the course of a run, in steps: `warm_up`; `floor`: last learning rate, of the highest.
+
+    `clip`: gradient norm. `ema`: decay of the running mean of the values that is judged and exported (0: the
+    values themselves). `rounded`: fraction of the run, at its end, that is quantisation-aware: passes compute
+    with weights rounded to int8, the gradient moves the others.
+    """
+
+    warm_up: int = of(count(0), 50)
+    floor: float = of(number(0, 1), 0.0)
+    clip: float = of(number(0, 1e6), 0.0)
+    ema: float = of(number(0, 0.99999), 0.0)
+    rounded: float = of(number(0, 1), 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerSettings(CourseSettings, RateSettings):
+    """How weights are changed, and what of that changes in the course of a run."""
+
+
 @dataclass(frozen=True)
 class ValidationSettings:
-    """Every `every` steps, fixed episodes on whole left-out `domains` and on held-out source classes.
+    """Every `every` steps, fixed episodes on whole held-out `domains` and on held-out source classes.
 
     `per_class` and `classes` bound the images that one domain is judged by. `blend`: ways from the first
     weights (0) to the trained ones (1) that are judged each time; the best of them is kept.
@@ -125,11 +139,11 @@ class Architecture:
     )
 
 
-_SHARES = pair(number(0.01, 1))
+_FRACTIONS = pair(number(0.01, 1))
 LOOKS = table(
     Looks,
     {
-        "crop": _SHARES,
+        "crop": _FRACTIONS,
         "jitter": number(0, 1),
         "flip": flag,
         "domain": number(0, 1),
@@ -138,43 +152,45 @@ LOOKS = table(
 )
 
 
-@dataclass(frozen=True)
-class MetaRecipe:
-    """Of ``tinytrain meta-train``."""
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What both kinds of training need."""
 
     name: str = of(text)
     sources: tuple[SourceSettings, ...] = of(list_of(table(SourceSettings), 1))
     validate: ValidationSettings = of(table(ValidationSettings))
-    kind: str = of(choice("meta-train"), "meta-train")
     seed: int = of(count(0, 2**31), 0)
-    episodes: int = of(count(), 1000)
-    episode: EpisodeSettings = of(table(EpisodeSettings), EpisodeSettings)
     augmentation: Looks = of(LOOKS, Looks)
     optimizer: OptimizerSettings = of(table(OptimizerSettings), OptimizerSettings)
     temperature: TemperatureSettings = of(table(TemperatureSettings), TemperatureSettings)
-    distillation: float = of(number(0, 1000), 0.0)
     weights: str = of(choice("int8", "float32"), "int8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetaRecipe(Recipe):
+    """Of ``tinytrain meta-train``."""
+
+    kind: str = of(choice("meta-train"), "meta-train")
+    episodes: int = of(count(), 1000)
+    episode: EpisodeSettings = of(table(EpisodeSettings), EpisodeSettings)
+    distillation: float = of(number(0, 1000), 0.0)
 
     @property
     def steps(self) -> int:
         return self.episodes
 
 
-@dataclass(frozen=True)
-class PretrainRecipe:
+@dataclass(frozen=True, kw_only=True)
+class PretrainRecipe(Recipe):
     """Of ``tinytrain pretrain``. Without `teacher` classes are learned, with it the teacher's embeddings.
 
-    `inner`: weight of the loss that makes each block follow the teacher's (0: the embeddings alone). In the
-    first `apart` steps each block learns by itself from what the teacher's block before it puts out; the
-    schedule of rates starts anew after them.
+    `inner`: weight of feature distillation, which makes each block follow the teacher's (0: the embeddings
+    alone). `apart`: steps of block-wise distillation at the start, in which each block learns by itself from
+    what the teacher's block before it puts out; the schedule of rates starts anew after them.
     """
 
-    name: str = of(text)
-    sources: tuple[SourceSettings, ...] = of(list_of(table(SourceSettings), 1))
-    validate: ValidationSettings = of(table(ValidationSettings))
     architecture: Architecture = of(table(Architecture))
     kind: str = of(choice("pretrain"), "pretrain")
-    seed: int = of(count(0, 2**31), 0)
     teacher: str | None = of(text, None)
     loss: str = of(choice("cosine", "relational"), "cosine")
     centre: bool = of(flag, True)
@@ -182,11 +198,7 @@ class PretrainRecipe:
     apart: int = of(count(0), 0)
     steps: int = of(count(), 10_000)
     batch: int = of(count(2, 4096), 40)
-    augmentation: Looks = of(LOOKS, Looks)
-    optimizer: OptimizerSettings = of(table(OptimizerSettings), OptimizerSettings)
-    temperature: TemperatureSettings = of(table(TemperatureSettings), TemperatureSettings)
     head_rate: float = of(number(0, 10), 0.003)
-    weights: str = of(choice("int8", "float32"), "int8")
 
     def __post_init__(self):
         if self.apart and not (self.teacher and self.inner):

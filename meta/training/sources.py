@@ -21,7 +21,7 @@ class Store:
         self.held: dict[int, np.ndarray] = {}
 
     def read(self, i: int, _size: int | None = None) -> np.ndarray:
-        """Image i as uint8 (size, size, 3), or (size, size) where it is grey."""
+        """Image i as uint8 (size, size, 3), or (size, size) if it is grey."""
         if i not in self.held:
             image = self.dataset.read(i, self.size)
             grey = (image == image[..., :1]).all()
@@ -76,7 +76,7 @@ class Source:
         return sample_episode(dataset, settings.way, settings.shots, settings.queries, seed, number)
 
     def check(self, settings: EpisodeSettings) -> None:
-        """Raise InputError where no episode can be drawn, before anything is trained."""
+        """Raise InputError if no episode can be drawn, before anything is trained."""
         self.episode(rng_for(0), settings, 0, 0)
 
 

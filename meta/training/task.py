@@ -1,4 +1,4 @@
-"""What both kinds of training share: a network and some more numbers as one vector that is trained."""
+"""What both kinds of training share: a network and some more parameters as one vector that is trained."""
 
 from abc import ABC, abstractmethod
 
@@ -16,17 +16,14 @@ from tinytrain.program.trained_arrays import Slot
 class Task(ABC):
     """A network in training, as a vector (m,) float32: its weights and biases, then `more` numbers.
 
-    `first` (m,) is where it starts, `rates` and `decays` (m,) what the optimizer does with each number.
-    `recipe` needs `optimizer`, `weights` and `name`; `capacity` is the most images of one step, `inner`
-    the layers whose outputs the loss sees.
+    `first` (m,) is where it starts, `rates` and `decays` (m,) what the optimizer does with each parameter.
+    `recipe` needs `optimizer`, `weights` and `name`; `whole` computes passes of one step.
     """
 
     def __init__(
-        self, network: Network, recipe, validator: Validator, capacity: int, lanes: int, more: np.ndarray,
-        more_rate: float, inner: tuple[int, ...] = (),
-    ):  # fmt: skip
-        self.network, self.recipe, self.validator = network, recipe, validator
-        self.whole = Whole(network, capacity, lanes=lanes, inner=inner)
+        self, network: Network, recipe, validator: Validator, whole: Whole, more: np.ndarray, more_rate: float
+    ):
+        self.network, self.recipe, self.validator, self.whole = network, recipe, validator, whole
         values, self.size = self.whole.values, self.whole.size
         rates, decays = rates_of(self.whole.slots, values, recipe.optimizer)
         self.first = np.concatenate([values, more.astype(np.float32)])
@@ -56,17 +53,17 @@ class Task(ABC):
         self.whole.values = values[: self.size]
         return self.validator(self.whole.embed)
 
-    def worth(self, values: np.ndarray) -> float:
-        """What checkpoints are chosen by: the left-out part of `validate`."""
+    def selection_score(self, values: np.ndarray) -> float:
+        """What checkpoints are chosen by: the held-out domains of `validate`."""
         self.whole.values = values[: self.size]
-        return self.validator.worth(self.whole.embed)
+        return self.validator.selection_score(self.whole.embed)
 
-    def rounded(self, values: np.ndarray) -> np.ndarray:
+    def fake_quantised(self, values: np.ndarray) -> np.ndarray:
         """`values` (m,) with every weight at its nearest int8 step: what an int8 network computes with."""
-        return rounded(self.whole.slots, values)
+        return fake_quantised(self.whole.slots, values)
 
     def exported(self, values: np.ndarray) -> np.ndarray:
-        return self.rounded(values) if self.recipe.weights == "int8" else values
+        return self.fake_quantised(values) if self.recipe.weights == "int8" else values
 
     def result(self, values: np.ndarray) -> Network:
         """The network of `values`, as the recipe wants its weights."""
@@ -74,7 +71,7 @@ class Task(ABC):
         return quantised(network) if self.recipe.weights == "int8" else network
 
 
-def rounded(slots: tuple[Slot, ...], values: np.ndarray) -> np.ndarray:
+def fake_quantised(slots: tuple[Slot, ...], values: np.ndarray) -> np.ndarray:
     """A copy of `values` (m,) with the weights as they are after int8 with one scale per output channel."""
     values = values.copy()
     for slot in slots:

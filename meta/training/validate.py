@@ -1,4 +1,4 @@
-"""Unadapted accuracy on fixed episodes: of held-out classes of the sources, and of domains left out whole.
+"""Unadapted accuracy on fixed episodes: of held-out classes of the sources, and of held-out domains.
 
 Every image is decoded and embedded once; the episodes then only pick rows, so many of them are cheap.
 """
@@ -90,7 +90,10 @@ def pooled(parts: list[Judged]) -> Judged:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one validation found, by domain; `start` are the left-out accuracies of the first network."""
+    """What one validation found, by domain; `start` are accuracies of the first network.
+
+    `left_out`: held-out domains, of which no image is trained on. `held_out`: classes kept from the sources.
+    """
 
     left_out: dict[str, Judged]
     held_out: dict[str, Judged]
@@ -101,8 +104,8 @@ class Verdict:
         return pooled(list(self.left_out.values()))
 
     @property
-    def worth(self) -> float:
-        """What checkpoints are chosen by: the mean of left-out domains, what one of them lost counted thrice.
+    def selection_score(self) -> float:
+        """What checkpoints are chosen by: the mean of held-out domains, what one of them lost counted thrice.
 
         A plain mean lets one domain pay for another: drawn images gain ten points where photographs,
         which the first network knew well, lose three.
@@ -127,15 +130,15 @@ class Validator:
     def __init__(self, settings: ValidationSettings, sources: list[Source], size: int, data_dir=None):
         left_out = [open_source(d, data_dir) for d in settings.domains]
         held_out = [s.held_out for s in sources if s.held_out is not None]
-        # Held-out shares may be too small for an episode; then they are only held out.
+        # Held-out fractions may be too small for an episode; then they are only held out.
         held_out = [d for d in held_out if d.n_classes >= 2]
         self.left_out = [FixedEpisodes(d, settings, size) for d in left_out]
         self.held_out = [FixedEpisodes(d, settings, size) for d in held_out]
         self.start: dict[str, float] = {}
 
-    def worth(self, embed: Embed) -> float:
-        """`Verdict.worth`, which only looks at left-out domains."""
-        return Verdict(self._judged(self.left_out, embed), {}, self.start).worth
+    def selection_score(self, embed: Embed) -> float:
+        """`Verdict.selection_score`, which only looks at held-out domains."""
+        return Verdict(self._judged(self.left_out, embed), {}, self.start).selection_score
 
     def __call__(self, embed: Embed) -> Verdict:
         return Verdict(self._judged(self.left_out, embed), self._judged(self.held_out, embed), self.start)

@@ -73,7 +73,7 @@ def test_no_two_species_and_materials_of_a_family_are_nearly_the_same():
 
     for count, families, numbers in (
         (288, len(FAMILIES), texture),
-        (240, len(SHAPES), lambda c: species(c).numbers),
+        (240, len(SHAPES), lambda c: species(c).parameters),
     ):
         points = [numbers(c) for c in range(count)]
         for family in range(families):

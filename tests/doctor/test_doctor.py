@@ -191,23 +191,23 @@ def test_a_disk_that_does_not_answer_is_bad(examined):
 # ---- numba, kernels, BLAS --------------------------------------------------------------------
 
 
+POOL = "kernels.dense.pool-0123456789abcdef.kernel"
+
+
 @pytest.fixture
 def sealed(tmp_path):
-    """A subject with one made-up kernel in its cache, and the folder of this kernel."""
-    facts, sources = jitfacts.made_for(), jitfacts.source_digests()
-    folder = tmp_path / "jit" / jitcache.folder_of(facts)
-    (folder / "kernels_0").mkdir(parents=True)
-    for name in ("dense.pool-1.py311.nbi", "dense.pool-1.py311.1.nbc"):
-        (folder / "kernels_0" / name).write_bytes(b"12345678")
-    jitcache.seal(folder, facts, sources, {})
+    """A subject with one made-up kernel in its cache, and the folder it lies in."""
+    folder = tmp_path / "jit" / jitcache.folder_of(jitfacts.made_for())
+    folder.mkdir(parents=True)
+    jitcache.Cache(folder, True, None, {}).write(POOL, b"12345678")
     return Subject(LinuxReadings(tmp_path), tmp_path / "jit", tmp_path), folder
 
 
 def test_kernels_are_verified_damaged_or_absent_and_nothing_is_changed(sealed):
     subject, folder = sealed
     (line,) = doctorcode.kernels(subject)
-    assert line.state == OK and line.facts["kernels"] == 1 and line.facts["bytes"] == 16
-    code = folder / "kernels_0" / "dense.pool-1.py311.1.nbc"
+    assert line.state == OK and line.facts["kernels"] == 1 and line.facts["bytes"] == 8
+    code = folder / POOL
     code.write_bytes(b"1234567?")
     (line,) = doctorcode.kernels(subject)
     assert line.state == WARNING and line.facts["state"] == "damaged" and "storage" in line.remedy

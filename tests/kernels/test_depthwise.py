@@ -220,11 +220,14 @@ def test_no_two_filters_are_known_by_one_number(compiled):
 
 @pytest.mark.skipif(platform.machine() == "aarch64", reason="to compile so much takes more than 512 MiB")
 @pytest.mark.parametrize("register", [4, 8, 16])
-def test_register_tiles_of_every_vector_length_give_the_same_bits(compiled, monkeypatch, register):
-    from tinytrain.kernels import depthwise, depthwise_rows, jit
+def test_strips_of_every_length_of_vector_give_the_same_bits(compiled, monkeypatch, register):
+    from numba.core.caching import NullCache
 
-    monkeypatch.setattr(depthwise_rows, "REGISTER", register)
-    monkeypatch.setattr(jit, "_cached", lambda function: None)  # the cache is for one length
+    from tinytrain.kernels import depthwise, jit
+    from tinytrain.kernels import depthwise_rows as strip
+
+    monkeypatch.setattr(strip, "REGISTER", register)
+    monkeypatch.setattr(jit, "KernelFiles", lambda function: NullCache())  # the cache is for one length
     spec = importlib.util.spec_from_file_location("tinytrain.kernels.other_depthwise", depthwise.__file__)
     other = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(other)

@@ -92,49 +92,33 @@ def test_the_warning_says_that_numpy_is_not_portable(lines, monkeypatch):
     assert lines[0].endswith("slower and with other last bits on other processors")
 
 
-def test_a_failure_to_keep_kernels_is_reported_once_and_a_race_is_not(lines):
-    from tinytrain.kernels.jit import Keeper
-
-    class Full:
-        def seal(self):
-            raise OSError(28, "No space left on device")
-
-    keeper = Keeper(Full())
-    keeper.keep()
-    keeper.lost(FileNotFoundError(2, "cleaned away by another process"))
-    assert not lines
-    for _ in range(2):
-        keeper.saved()
-        keeper.keep()
-    assert len(lines) == 1 and "No space left" in lines[0]
-
-
-def test_a_kernel_that_cannot_be_loaded_is_compiled_and_saving_may_fail(lines):
-    """No error of numba or pickle may end a run."""
-    from tinytrain.kernels.jit import _never_raise
-
-    def fail(*arguments):
-        raise EOFError("Ran out of input")
-
-    cache = SimpleNamespace(load_overload=fail, save_overload=fail)
-    _never_raise(cache, fail)
-    assert cache.load_overload("signature", "context") is None
-    assert "could not be loaded (Ran out of input); it is compiled again" in lines[0]
-    cache.save_overload("signature", "code")
-    assert len(lines) == 1, "the same trouble is reported once"
-
-
-def test_a_kernel_is_compiled_without_a_cache_if_numba_would_put_it_elsewhere(monkeypatch):
-    """The folder is gone, or numba prefers another one."""
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), EOFError("Ran out of input")])
+def test_what_cannot_be_loaded_is_compiled_and_what_cannot_be_saved_is_not_kept(lines, monkeypatch, error):
+    """Neither may end a run, whatever numba and pickle raise; the same trouble is said once."""
     from tinytrain.kernels import jit
 
-    def no_locator(**options):
-        raise RuntimeError("cannot cache function: no locator available")
+    def fail(*arguments):
+        raise error
 
-    elsewhere = SimpleNamespace(stats=SimpleNamespace(cache_path="/elsewhere/__pycache__"))
-    for njit in (no_locator, lambda **options: lambda function: elsewhere):
-        before = jit.numba.config.CACHE_DIR
-        with monkeypatch.context() as patch:
-            patch.setattr(jit.numba, "njit", njit)
-            assert jit._cached(len) is None
-        assert before == jit.numba.config.CACHE_DIR
+    monkeypatch.setattr(jit, "CACHE", SimpleNamespace(read=fail, write=fail, kept=True))
+    monkeypatch.setattr(jit, "dumps", lambda parts: b"code")
+    codegen = SimpleNamespace(magic_tuple=tuple)
+    context = SimpleNamespace(refresh=list, codegen=lambda: codegen)
+    library = SimpleNamespace(has_dynamic_globals=False)
+    compiled = SimpleNamespace(lifted=(), library=library, codegen=codegen, _reduce=tuple)
+    cache = jit.KernelFiles(fail)
+    assert cache.load_overload("signature", context) is None
+    assert "could not be loaded" in lines[0] and "; it is compiled again" in lines[0]
+    fallback.TOLD.clear()
+    for _ in range(2):
+        cache.save_overload("signature", compiled)
+    assert len(lines) == 2 and "could not be kept" in lines[1] and str(error) in lines[1]
+
+
+def test_a_kernel_that_nobody_has_compiled_yet_costs_no_word(lines, monkeypatch, tmp_path):
+    from tinytrain.kernels import jit
+    from tinytrain.kernels.compile_cache.cache import Cache
+
+    monkeypatch.setattr(jit, "CACHE", Cache(tmp_path, True, None, {}))
+    context = SimpleNamespace(refresh=list, codegen=lambda: SimpleNamespace(magic_tuple=tuple))
+    assert jit.KernelFiles(lambda: None).load_overload("signature", context) is None and not lines

@@ -1,9 +1,10 @@
 """Real processes with damaged, missing, shared and forbidden caches: slower at worst, never wrong.
 
-TINYTRAIN_CACHE_RUNS=N adds N random damages and N kills to the few that are always tried, and takes a
-real index and its machine code through every truncation in steps of 64 bytes and 10 N flipped bits each.
+TINYTRAIN_CACHE_RUNS=N adds N random damages and N kills to the few that are always tried, and takes the
+machine code of a kernel through every truncation in steps of 64 bytes and 10 N flipped bits.
 """
 
+import hashlib
 import json
 import os
 import pickle
@@ -22,11 +23,10 @@ import pytest
 from tinytrain.base.cache_folder import cache_folder
 from tinytrain.kernels.compile_cache import cache as jitcache
 from tinytrain.kernels.compile_cache import facts as jitfacts
-from tinytrain.kernels.compile_cache.manifest import MANIFEST
 
 SCRIPT = Path(__file__).with_name("jit_run.py")
 MORE = int(os.environ.get("TINYTRAIN_CACHE_RUNS", "0"))
-FACTS, SOURCES = jitfacts.made_for(), jitfacts.source_digests()
+FACTS = jitfacts.made_for()
 DAMAGED, UNUSABLE = "tinytrain: jit-cache-damaged: ", "tinytrain: jit-cache-unusable: "
 
 pytestmark = pytest.mark.skipif(FACTS["numba"] == "none", reason="numba is not installed")
@@ -58,7 +58,7 @@ def place(cache):
 
 
 def look(cache):
-    return jitcache.inspect(place(cache), FACTS, SOURCES)
+    return jitcache.inspect(place(cache))
 
 
 @pytest.fixture(scope="module")
@@ -72,17 +72,15 @@ def clean_run():
 def warm(clean_run, tmp_path):
     """A verified cache of one's own."""
     place(tmp_path).mkdir(mode=0o700, parents=True)
-    # Only what is listed: another process may be at work in the folder that is copied.
-    for name in jitcache.inspect(clean_run[1], FACTS, SOURCES).good:
-        (place(tmp_path) / name).parent.mkdir(mode=0o700, exist_ok=True)
+    # Only what is whole: another process may be at work in the folder that is copied.
+    for name in jitcache.inspect(clean_run[1]).good:
         shutil.copyfile(clean_run[1] / name, place(tmp_path) / name)
-    jitcache.seal(place(tmp_path), FACTS, SOURCES, {})
     assert look(tmp_path).state == "verified"
     return tmp_path
 
 
 def files(cache, pattern):
-    return sorted(place(cache).glob(f"*/{pattern}"))
+    return sorted(place(cache).glob(pattern))
 
 
 def truncate(path, draw):
@@ -96,37 +94,27 @@ def flip(path, draw):
     path.write_bytes(data)
 
 
-def damage_data(cache, draw):
-    truncate(files(cache, "head.normalize_rows*.nbc")[0], draw)
-    flip(files(cache, "dense.pool-*.nbc")[0], draw)
+def damage_two(cache, draw):
+    truncate(files(cache, "*.head.normalize_rows-*")[0], draw)
+    flip(files(cache, "*.dense.pool-*")[0], draw)
 
 
-def damage_indices(cache, draw):
-    truncate(files(cache, "dense.pool-*.nbi")[0], draw)
-    flip(files(cache, "dense.accumulate*.nbi")[0], draw)
-    files(cache, "dense.add_bias-*.nbi")[0].write_bytes(b"")
+def damage_digest(cache, draw):
+    """What the file says of itself."""
+    path = files(cache, "*.dense.pool-*")[0]
+    path.write_bytes(b"0" * 32 + path.read_bytes()[32:])
 
 
-def lose_files(cache, draw):
-    files(cache, "dense.pool-*.nbi")[0].unlink()
-    files(cache, "dense.accumulate*.nbc")[0].unlink()
-
-
-def damage_manifest(cache, draw):
-    """One digest in it."""
-    path = place(cache) / MANIFEST
-    content = json.loads(path.read_text())
-    name = next(name for name in content["files"] if "/dense.pool-" in name)
-    content["files"][name][0] = "0" * 64
-    path.write_text(json.dumps(content))
+def empty_one(cache, draw):
+    files(cache, "*.dense.add_bias-*")[0].write_bytes(b"")
 
 
 def damage_anything(cache, draw):
-    for path in draw.sample(files(cache, "*.nb?"), 2):
-        draw.choice((truncate, flip, lambda path, _: path.unlink()))(path, draw)
+    for path in draw.sample(files(cache, "*.kernel"), 2):
+        draw.choice((truncate, flip))(path, draw)
 
 
-CASES = [damage_data, damage_indices, lose_files, damage_manifest, *[damage_anything] * MORE]
+CASES = [damage_two, damage_digest, empty_one, *[damage_anything] * MORE]
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
@@ -140,18 +128,16 @@ def test_a_damaged_cache_changes_nothing_but_time(clean_run, warm, number):
     assert look(warm).state == "verified"
 
 
-def test_what_does_not_belong_there_is_removed_without_a_word(clean_run, warm):
-    """Also code that a process left which was killed: it looks right and is listed nowhere."""
-    index, data = files(warm, "dense.pool-*.nbi")[0], files(warm, "dense.pool-*.nbc")[0]
-    content = json.loads((place(warm) / MANIFEST).read_text())
-    for path in (index, data):
-        content["files"].pop(str(path.relative_to(place(warm))))
-        path.write_bytes(path.read_bytes()[:700])
-    (place(warm) / MANIFEST).write_text(json.dumps(content))
-    (index.parent / "notes.txt").write_text("foreign")
+def test_what_is_lost_or_does_not_belong_there_costs_no_word(clean_run, warm):
+    """Also what a process left that was killed while it wrote."""
+    whole = look(warm).good
+    lost = files(warm, "*.dense.pool-*")[0]
+    (lost.parent / f".{lost.name}.00.tmp").write_bytes(lost.read_bytes()[:700])
+    (lost.parent / "notes.txt").write_text("foreign")
+    lost.unlink()
     result, said = run("adapt", warm)
     assert result["digest"] == clean_run[0]["digest"] and said == []
-    assert not (index.parent / "notes.txt").exists() and look(warm).state == "verified"
+    assert not (lost.parent / "notes.txt").exists() and look(warm).good.keys() == whole.keys()
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +156,7 @@ def test_two_cold_processes_at_once_do_not_harm_each_other(few_run, tmp_path):
 @pytest.mark.parametrize("number", range(1 + MORE))
 def test_a_cold_process_that_is_killed_leaves_nothing_harmful(few_run, tmp_path, number):
     process = start("few", tmp_path)
-    while process.poll() is None and not files(tmp_path, "*.nb?"):
+    while process.poll() is None and not files(tmp_path, "*.kernel"):
         time.sleep(0.005)
     time.sleep(random.Random(number).uniform(0, 0.5) if number else 0)
     process.kill()
@@ -179,13 +165,13 @@ def test_a_cold_process_that_is_killed_leaves_nothing_harmful(few_run, tmp_path,
 
 
 def damages(folder):
-    """Some truncations and flipped bits of the index and the machine code of one kernel in `folder`."""
+    """Some truncations and flipped bits of the machine code of one kernel in `folder`."""
     draw, rows = random.Random(0), []
-    for path in sorted(Path(folder).rglob("*normalize_rows*.nb?")):
+    for path in Path(folder).rglob("*normalize_rows*.kernel"):
         name, size = str(path.relative_to(folder)), path.stat().st_size
         cuts = [[name, "cut", length] for length in range(0, size, 64)]
-        flips = [[name, "flip", draw.randrange(8 * size)] for _ in range(10 * MORE or 2)]
-        rows += [*(cuts if MORE else draw.sample(cuts, 2)), *flips]
+        flips = [[name, "flip", draw.randrange(8 * size)] for _ in range(10 * MORE or 4)]
+        rows += [*(cuts if MORE else draw.sample(cuts, 4)), *flips]
     return rows
 
 
@@ -247,7 +233,6 @@ def compiled(cache, what):
 
 
 def test_a_second_signature_of_a_kernel_is_no_damage(tmp_path):
-    """Its index, which was listed, is written anew."""
     assert compiled(tmp_path, USUAL) == (1, "")
     assert compiled(tmp_path, READ_ONLY) == (1, "")
     assert compiled(tmp_path, USUAL + READ_ONLY) == (0, "")
@@ -282,7 +267,7 @@ class Planted:
 
 def attacked(cache, attack):
     """What a victim with `cache` says before and after `attack`, and whether what was planted ran."""
-    names = [path.relative_to(cache) for path in cache.rglob("*.nb?")]
+    names = [path.relative_to(cache) for path in cache.rglob("*.kernel")]
     victim = subprocess.Popen(
         [sys.executable, "-c", VICTIM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env=dict(os.environ, TINYTRAIN_CACHE=str(cache)), cwd=cache,
@@ -297,7 +282,8 @@ def exchange(cache, names):
     (cache / "jit").rename(cache / "before")
     for name in names:
         (cache / name).parent.mkdir(parents=True, exist_ok=True)
-        (cache / name).write_bytes(pickle.dumps(Planted()))
+        planted = pickle.dumps(Planted())
+        (cache / name).write_bytes(hashlib.sha256(planted).digest() + planted)
 
 
 def exchange_as_another(cache, names):
@@ -313,7 +299,7 @@ def exchange_as_another(cache, names):
 
 
 def test_files_that_are_exchanged_after_they_were_verified_are_not_loaded(few_run, tmp_path):
-    """Also by the same user: what runs is what was listed, whatever lies there by the first call."""
+    """Also by the same user: what runs is what was verified, whatever lies there by the first call."""
     assert run("few", tmp_path) == (few_run, [])
     assert attacked(tmp_path, exchange) == ("numba", "0.5", False)
 

@@ -166,7 +166,7 @@ def test_pretrain_from_a_recipe_to_a_network(tmp_path, capsys):
     out = tmp_path / "net.safetensors"
     assert cli.main(["pretrain", write(tmp_path, "pretrain"), "-o", str(out), "--threads", "1"]) == 0
     assert load_backbone(out).name == "toy"
-    assert "left-out domains" in capsys.readouterr().out
+    assert "held-out domains" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("more", [["--resume"], ["--resume", "--restart"], ["-o", "net.bin"]])

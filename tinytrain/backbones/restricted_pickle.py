@@ -1,140 +1,55 @@
-"""Pickles of arrays as plain containers and numpy arrays: nothing is imported, called by name or run.
+"""Pickles of arrays as plain containers and numpy arrays: nothing is imported and nothing of theirs is run.
 
-A pickle is a program for a small stack machine. This one knows only the instructions and the names
-that checkpoints of arrays need, and every name stands for a function of `picklenames`; a hostile file
-can make it refuse and no more. Time and memory are bounded: the number of steps is limited, and every
-size is checked against the bytes that are there.
+A pickle is a program. Before Python's own machine runs it, every instruction is looked up in a list, every
+length is compared with the bytes that are there, and the steps are counted. Every name that it may ask for
+stands for a function of this file.
 """
 
-import struct
+import io
+import math
+import pickle
+import pickletools
 
 import numpy as np
 
-from tinytrain.base.errors import InputError
+from tinytrain.base.errors import InputError, one_line
 
+INSTRUCTIONS = b"\x80\x95.N\x88\x89KMJ\x8aGX\x8cBC}])(t\x85\x86\x87useaqr\x94hjc\x93RbQ"
+TEXTS, NAMED, FILLS, STORES, RECALLS = b"X\x8c", b"c\x93", b"useab\x94", b"qr", b"hj"
+MAX_STEPS = 200_000
+MAX_SIZE = 2**24
 DTYPES = ("i1", "u1", "i4", "i8", "f4", "f8")
-
-
 STORAGES = {
     "FloatStorage": "<f4", "DoubleStorage": "<f8", "CharStorage": "i1",
     "ByteStorage": "u1", "IntStorage": "<i4", "LongStorage": "<i8",
 }  # fmt: skip
+BROKEN = (pickle.UnpicklingError, ValueError, TypeError, AttributeError, LookupError, EOFError, OverflowError)
 
 
-class ArrayBox:
-    """An array of the checkpoint, in `array`; None until the pickle has filled it."""
-
-    array: np.ndarray | None = None
-
-
-class Name:
-    """An allowed name; `call(machine, arguments)` is what it does, None if it is only passed on."""
-
-    def __init__(self, name: str, call=None):
-        self.name, self.call = name, call
+def _effect(row: pickletools.OpcodeInfo) -> tuple:
+    """What reads its argument, how many values it takes, if also all above a mark, whether it pushes."""
+    kinds = list(row.stack_before)
+    to_mark = pickletools.markobject in kinds
+    taken = kinds.index(pickletools.markobject) if to_mark else len(kinds)
+    read = _two_lines if row.code == "c" else row.arg and row.arg.reader
+    return read, taken, to_mark, bool(row.stack_after)
 
 
-class Dtype:
-    """A number type of the pickle: one of DTYPES, so never objects."""
-
-    def __init__(self, name: str):
-        self.name = name
-
-
-class Storage:
-    """A torch storage: a flat array."""
-
-    def __init__(self, array: np.ndarray):
-        self.array = array
+def _two_lines(stream: io.BytesIO) -> None:
+    """As Python's machine reads a name: that of pickletools also looks for escapes, which are none there."""
+    if not (stream.readline().endswith(b"\n") and stream.readline().endswith(b"\n")):
+        raise ValueError("a name that ends early")
 
 
-def _encode(machine, arguments) -> bytes:
-    text, encoding = machine.arguments(arguments, str, str)
-    # A text can be named many times: its copies together must stay as small as the file.
-    machine.encoded += len(text)
-    if machine.encoded > len(machine.data):
-        raise InputError("pickle-too-large", f"{machine.source}: unpacks to more bytes than it has")
-    try:
-        if encoding != "latin1":
-            raise machine.corrupt("an encoding other than latin1")
-        return text.encode("latin1")
-    except UnicodeEncodeError as error:
-        raise machine.corrupt("bytes above 255") from error
-
-
-def _dtype(machine, arguments) -> Dtype:
-    name, _, _ = machine.arguments(arguments, str, bool, bool)
-    if name not in DTYPES:
-        raise InputError(
-            "pickle-dtype", f"{machine.source}: arrays of {name[:20]!r}; supported are {', '.join(DTYPES)}"
-        )
-    return Dtype(name)
-
-
-def _set_dtype(machine, target: Dtype, state) -> None:
-    kinds = (int, str, type(None), type(None), type(None), int, int, int)
-    _, order, *_ = machine.arguments(state, *kinds)
-    if order not in ("|", "<"):
-        raise InputError("pickle-dtype", f"{machine.source}: only little-endian arrays are supported")
-
-
-def _array(machine, arguments) -> ArrayBox:
-    kind, _, _ = machine.arguments(arguments, Name, tuple, bytes)
-    if kind.name != "ndarray":
-        raise machine.corrupt("an array of an unknown class")
-    return ArrayBox()
-
-
-def _set_array(machine, target: ArrayBox, state) -> None:
-    _, shape, dtype, fortran, raw = machine.arguments(state, int, tuple, Dtype, bool, bytes)
-    target.array = machine.numbers(raw, dtype.name, machine.shape(shape), "F" if fortran else "C")
-
-
-def _scalar(machine, arguments) -> int | float:
-    dtype, raw = machine.arguments(arguments, Dtype, bytes)
-    return machine.numbers(raw, dtype.name, ()).item()
-
-
-def _ordered_dict(machine, arguments) -> dict:
-    machine.arguments(arguments)
-    return {}
-
-
-def _tensor(machine, arguments) -> ArrayBox:
-    kinds = (Storage, int, tuple, tuple, bool, dict)
-    storage, offset, size, stride, _, _ = machine.arguments(arguments, *kinds)
-    shape, stride = machine.shape(size), machine.shape(stride)
-    need, packed = 1, []
-    for length in reversed(shape):
-        packed.insert(0, need)
-        need *= length
-    wrong = [a != b for a, b, length in zip(stride, packed, shape, strict=False) if length > 1]
-    if len(stride) != len(shape) or any(wrong) or not 0 <= offset <= storage.array.size - need:
-        raise machine.corrupt("a tensor that is not a contiguous part of its storage")
-    box = ArrayBox()
-    box.array = storage.array[offset : offset + need].reshape(shape)
-    return box
-
-
-NUMPY_ARRAYS = ("numpy.core.multiarray", "numpy._core.multiarray")
-
-
-NAMES = {
-    **{(module, "_reconstruct"): _array for module in NUMPY_ARRAYS},
-    **{(module, "scalar"): _scalar for module in NUMPY_ARRAYS},
-    ("numpy", "ndarray"): None,
-    ("numpy", "dtype"): _dtype,
-    ("_codecs", "encode"): _encode,
-    ("collections", "OrderedDict"): _ordered_dict,
-    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
-    **{("torch", name): None for name in STORAGES},
+EFFECTS = {
+    row.code.encode("latin1"): _effect(row)
+    for row in pickletools.opcodes
+    if row.code.encode("latin1") in INSTRUCTIONS
 }
 
 
-STATES = {ArrayBox: _set_array, Dtype: _set_dtype}
-
-MAX_STEPS = 200_000
-MAX_SIZE = 2**24
+class _RefusedError(Exception):
+    """A code and a fact; becomes an InputError that names the file."""
 
 
 def read_pickle(data: bytes, source: str = "pickle", storage=None):
@@ -144,196 +59,188 @@ def read_pickle(data: bytes, source: str = "pickle", storage=None):
     ``pickle-forbidden`` (a name or instruction outside the list), ``pickle-dtype``, ``pickle-corrupt``
     or ``pickle-too-large``.
     """
-    return _Machine(data, source, storage).run()
+    try:
+        _check(data)
+        return _Unpickler(data, storage).load()
+    except _RefusedError as error:
+        code, fact = error.args
+        raise InputError(code, f"{source}: {fact}") from error
+    except BROKEN as error:
+        fact = f"{source}: a broken pickle ({one_line(error, 120)}); download the file again"
+        raise InputError("pickle-corrupt", fact) from error
 
 
-class _Machine:
-    """The stack machine; `run` gives the object."""
+def _check(data: bytes) -> None:
+    """Follow the program: which instruction made each value on the stack. Raises _RefusedError or BROKEN."""
+    stream, stack, outer, memo = io.BytesIO(data), [], [], {}
+    for _ in range(MAX_STEPS):
+        code = stream.read(1)
+        if not code:
+            raise EOFError("the pickle ends early")
+        if code not in EFFECTS:
+            raise _RefusedError("pickle-forbidden", f"instruction {code!r} is not allowed")
+        read, taken, to_mark, pushes = EFFECTS[code]
+        argument = read(stream) if read else None  # raises ValueError if bytes are missing
+        values = []
+        if to_mark:
+            values, stack = stack, outer.pop()
+        if taken:
+            values = [stack.pop() for _ in range(taken)][::-1] + values
+            _check_use(code, values)
+        if code == b".":
+            return
+        if code == b"(":
+            outer.append(stack)
+            stack = []
+        elif pushes:
+            stack.append(values[0] if code in FILLS else memo[argument] if code in RECALLS else code)
+        elif code in STORES:
+            if argument > len(data):  # the machine makes room for every number below it
+                raise ValueError(f"memo {argument}")
+            memo[argument] = stack[-1]
+        if code == b"\x94":
+            memo[len(memo)] = stack[-1]
+    raise _RefusedError("pickle-too-large", f"more than {MAX_STEPS} instructions")
 
-    def __init__(self, data: bytes, source: str, storage=None):
-        self.data, self.source, self.position = data, source, 0
-        self.stack, self.marks, self.memo = [], [], {}
-        self.load_storage, self.storages, self.encoded = storage, {}, 0
 
-    def run(self):
-        for _ in range(MAX_STEPS):
-            code = chr(self.take(1)[0])
-            if code == ".":
-                return self.pop()
-            if code in PUSH:
-                self.stack.append(PUSH[code](self))
-            elif code in ACT:
-                ACT[code](self)
-            else:
-                raise InputError("pickle-forbidden", f"{self.source}: instruction {code!r} is not allowed")
-        raise InputError("pickle-too-large", f"{self.source}: more than {MAX_STEPS} instructions")
+def _check_use(code: bytes, values: list[bytes]) -> None:
+    """Whether `code` may take what was made by these instructions."""
+    if code == b"R" and values[0] not in NAMED:
+        raise _RefusedError("pickle-forbidden", "calls something that is not allowed")
+    if code == b"b" and values[0] != b"R":
+        raise _RefusedError("pickle-forbidden", "sets the state of something that is no array")
+    # Text only: the hash of a tuple that repeats itself inside takes exponential time.
+    if code in (b"u", b"s") and not all(made in TEXTS for made in values[1::2]):
+        raise ValueError("dictionary keys that are no text")
 
-    def corrupt(self, what: str) -> InputError:
-        return InputError(
-            "pickle-corrupt", f"{self.source}: {what} at byte {self.position}; download the file again"
-        )
 
-    # Bytes of the program: each is read once, so all arguments together are no larger than the file.
-    def take(self, count: int) -> bytes:
-        part = self.data[self.position : self.position + count]
-        if len(part) != count:
-            raise self.corrupt("the pickle ends early")
-        self.position += count
-        return part
+class _Unpickler(pickle.Unpickler):
+    """Python's machine, with our names only."""
 
-    def unsigned(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "little")
+    def __init__(self, data: bytes, load_storage):
+        super().__init__(io.BytesIO(data))
+        self.load_storage, self.storages, self.room = load_storage, {}, len(data)
 
-    def signed(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "little", signed=True)
-
-    def text(self, size: int) -> str:
-        try:
-            return self.take(size).decode()
-        except UnicodeDecodeError as error:
-            raise self.corrupt("text that is not UTF-8") from error
-
-    def line(self) -> str:
-        end = self.data.find(b"\n", self.position)
-        if end < 0:
-            raise self.corrupt("the pickle ends early")
-        text = self.text(end - self.position)
-        self.take(1)
-        return text
-
-    # The stack; nothing below the last mark can be taken.
-    def pop(self):
-        if not self.stack or (self.marks and self.marks[-1] >= len(self.stack)):
-            raise self.corrupt("the stack is empty")
-        return self.stack.pop()
-
-    def pop_to_mark(self) -> list:
-        if not self.marks:
-            raise self.corrupt("a mark is missing")
-        start = self.marks.pop()
-        items, self.stack[start:] = self.stack[start:], []
-        return items
-
-    def tuple_of(self, count: int) -> None:
-        self.stack.append(tuple([self.pop() for _ in range(count)][::-1]))
-
-    def remember(self, key: int) -> None:
-        self.memo[key] = self.pop()
-        self.stack.append(self.memo[key])
-
-    def recall(self, key: int):
-        if key not in self.memo:
-            raise self.corrupt(f"memo {key} is missing")
-        return self.memo[key]
-
-    def top(self, kind: type):
-        if not self.stack or type(self.stack[-1]) is not kind:
-            raise self.corrupt(f"no {kind.__name__} to fill")
-        return self.stack[-1]
-
-    def set_items(self, items: list) -> None:
-        target = self.top(dict)
-        # Text only: the hash of a tuple that repeats itself inside takes exponential time.
-        if len(items) % 2 or not all(type(key) is str for key in items[::2]):
-            raise self.corrupt("dictionary keys that are no text")
-        target.update(zip(items[::2], items[1::2], strict=True))
-
-    def find(self, module: str, name: str) -> Name:
+    def find_class(self, module: str, name: str):
+        if (module, name) == ("_codecs", "encode"):
+            return self.encode
+        if module == "torch" and name in STORAGES:
+            return _Name(name)
         if (module, name) not in NAMES:
             asked = ascii(f"{module[:60]}.{name[:60]}")
-            raise InputError(
-                "pickle-forbidden", f"{self.source} asks for {asked}, which is not allowed; nothing was run"
+            raise _RefusedError(
+                "pickle-forbidden", f"asks for {asked}, which is not allowed; nothing was run"
             )
-        return Name(name, NAMES[module, name])
+        return NAMES[module, name]
 
-    def find_on_stack(self) -> None:
-        name, module = self.pop(), self.pop()
-        self.stack.append(self.find(*self.arguments((module, name), str, str)))
+    def encode(self, *arguments) -> bytes:
+        text, encoding = _typed(arguments, str, str)
+        # A text can be named many times: its copies together must stay as small as the file.
+        self.room -= len(text)
+        if self.room < 0:
+            raise _RefusedError("pickle-too-large", "unpacks to more bytes than it has")
+        if encoding != "latin1":
+            raise ValueError("an encoding other than latin1")
+        return text.encode("latin1")
 
-    def reduce(self) -> None:
-        arguments, name = self.pop(), self.pop()
-        if type(name) is not Name or name.call is None:
-            raise InputError("pickle-forbidden", f"{self.source} calls something that is not allowed")
-        self.stack.append(name.call(self, arguments))
-
-    def build(self) -> None:
-        state = self.pop()
-        target = self.stack[-1] if self.stack else None
-        if type(target) not in STATES:
-            raise InputError(
-                "pickle-forbidden", f"{self.source} sets the state of something that is no array"
-            )
-        STATES[type(target)](self, target, state)
-
-    def persistent(self) -> None:
-        tag, kind, key, _, count = self.arguments(self.pop(), str, Name, str, str, int)
-        if tag != "storage" or kind.name not in STORAGES or self.load_storage is None:
-            raise self.corrupt("an unknown kind of storage")
+    def persistent_load(self, pid) -> np.ndarray:
+        tag, kind, key, _, count = _typed(pid, str, _Name, str, str, int)
+        if tag != "storage" or kind not in STORAGES or self.load_storage is None:
+            raise ValueError("an unknown kind of storage")
         if key not in self.storages:
             self.storages[key] = self.load_storage(key)
-        array = self.numbers(self.storages[key], STORAGES[kind.name], (count,))
-        self.stack.append(Storage(array))
-
-    # Checked values.
-    def arguments(self, value, *kinds: type) -> tuple:
-        if type(value) is not tuple or [type(item) for item in value] != list(kinds):
-            raise self.corrupt(f"arguments other than {', '.join(kind.__name__ for kind in kinds)}")
-        return value
-
-    def shape(self, value) -> tuple[int, ...]:
-        if type(value) is not tuple or len(value) > 8 or not all(type(size) is int for size in value):
-            raise self.corrupt("a shape that is no tuple of at most 8 numbers")
-        if any(not 1 <= size <= MAX_SIZE for size in value):
-            raise self.corrupt("a size out of range")
-        return value
-
-    def numbers(self, raw: bytes, dtype: str, shape: tuple, order: str = "C") -> np.ndarray:
-        """Read-only view of exactly all bytes of `raw`."""
-        need = np.dtype(dtype).itemsize
-        for size in shape:
-            need *= size
-        if need != len(raw):
-            raise self.corrupt(f"an array that needs {need} bytes and has {len(raw)}")
-        return np.ndarray(shape, dtype, buffer=raw, order=order)
+        return _numbers(self.storages[key], STORAGES[kind], (count,))
 
 
-PUSH = {  # instructions that push one value
-    "N": lambda m: None,
-    "\x88": lambda m: True,
-    "\x89": lambda m: False,
-    "K": lambda m: m.unsigned(1),
-    "M": lambda m: m.unsigned(2),
-    "J": lambda m: m.signed(4),
-    "\x8a": lambda m: m.signed(m.unsigned(1)),
-    "G": lambda m: struct.unpack(">d", m.take(8))[0],
-    "X": lambda m: m.text(m.unsigned(4)),
-    "\x8c": lambda m: m.text(m.unsigned(1)),
-    "B": lambda m: m.take(m.unsigned(4)),
-    "C": lambda m: m.take(m.unsigned(1)),
-    "}": lambda m: {},
-    "]": lambda m: [],
-    ")": lambda m: (),
-    "t": lambda m: tuple(m.pop_to_mark()),
-    "c": lambda m: m.find(m.line(), m.line()),
-    "h": lambda m: m.recall(m.unsigned(1)),
-    "j": lambda m: m.recall(m.unsigned(4)),
+class _Name(str):
+    """A name that is only passed on."""
+
+    def __call__(self, *arguments):
+        raise _RefusedError("pickle-forbidden", f"calls {self}, which is not allowed")
+
+
+class _Dtype:
+    """A number type of the pickle: one of DTYPES, so never objects."""
+
+    def __init__(self, *arguments):
+        self.name, *_ = _typed(arguments, str, bool, bool)
+        if self.name not in DTYPES:
+            known = ", ".join(DTYPES)
+            raise _RefusedError("pickle-dtype", f"arrays of {self.name[:20]!r}; supported are {known}")
+
+    def __setstate__(self, state) -> None:
+        nothing = type(None)
+        _, order, *_ = _typed(state, int, str, nothing, nothing, nothing, int, int, int)
+        if order not in ("|", "<"):
+            raise _RefusedError("pickle-dtype", "only little-endian arrays are supported")
+
+
+class ArrayBox:
+    """An array of the checkpoint, in `array`; None until the pickle has filled it."""
+
+    array: np.ndarray | None = None
+
+    def __setstate__(self, state) -> None:
+        _, shape, dtype, fortran, raw = _typed(state, int, tuple, _Dtype, bool, bytes)
+        self.array = _numbers(raw, dtype.name, _shape(shape), "F" if fortran else "C")
+
+
+def _array(*arguments) -> ArrayBox:
+    kind, _, _ = _typed(arguments, _Name, tuple, bytes)
+    if kind != "ndarray":
+        raise ValueError("an array of an unknown class")
+    return ArrayBox()
+
+
+def _scalar(*arguments) -> int | float:
+    dtype, raw = _typed(arguments, _Dtype, bytes)
+    return _numbers(raw, dtype.name, ()).item()
+
+
+def _dictionary(*arguments) -> dict:
+    _typed(arguments)
+    return {}
+
+
+def _tensor(*arguments) -> ArrayBox:
+    storage, offset, size, stride, _, _ = _typed(arguments, np.ndarray, int, tuple, tuple, bool, dict)
+    shape, stride, need = _shape(size), _shape(stride), math.prod(size)
+    packed = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    wrong = [a != b for a, b, length in zip(stride, packed, shape, strict=True) if length > 1]
+    if any(wrong) or not 0 <= offset <= storage.size - need:
+        raise ValueError("a tensor that is not a contiguous part of its storage")
+    box = ArrayBox()
+    box.array = storage[offset : offset + need].reshape(shape)
+    return box
+
+
+NAMES = {
+    ("numpy.core.multiarray", "_reconstruct"): _array,
+    ("numpy._core.multiarray", "_reconstruct"): _array,
+    ("numpy.core.multiarray", "scalar"): _scalar,
+    ("numpy._core.multiarray", "scalar"): _scalar,
+    ("numpy", "ndarray"): _Name("ndarray"),
+    ("numpy", "dtype"): _Dtype,
+    ("collections", "OrderedDict"): _dictionary,
+    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
 }
-ACT = {  # instructions that change the stack otherwise
-    "\x80": lambda m: m.take(1),  # protocol
-    "\x95": lambda m: m.take(8),  # frame
-    "(": lambda m: m.marks.append(len(m.stack)),
-    "\x85": lambda m: m.tuple_of(1),
-    "\x86": lambda m: m.tuple_of(2),
-    "\x87": lambda m: m.tuple_of(3),
-    "u": lambda m: m.set_items(m.pop_to_mark()),
-    "s": lambda m: m.set_items([m.pop(), m.pop()][::-1]),
-    "e": lambda m: (lambda items: m.top(list).extend(items))(m.pop_to_mark()),
-    "a": lambda m: (lambda item: m.top(list).append(item))(m.pop()),
-    "q": lambda m: m.remember(m.unsigned(1)),
-    "r": lambda m: m.remember(m.unsigned(4)),
-    "\x94": lambda m: m.remember(len(m.memo)),
-    "\x93": lambda m: m.find_on_stack(),
-    "R": lambda m: m.reduce(),
-    "b": lambda m: m.build(),
-    "Q": lambda m: m.persistent(),
-}
+
+
+def _typed(values, *kinds: type) -> tuple:
+    if type(values) is not tuple or [type(value) for value in values] != list(kinds):
+        raise TypeError(f"arguments other than {', '.join(kind.__name__ for kind in kinds)}")
+    return values
+
+
+def _shape(sizes: tuple) -> tuple[int, ...]:
+    if len(sizes) > 8 or not all(type(size) is int and 1 <= size <= MAX_SIZE for size in sizes):
+        raise ValueError(f"a shape other than at most 8 numbers of 1 to {MAX_SIZE}")
+    return sizes
+
+
+def _numbers(raw: bytes, dtype: str, shape: tuple, order: str = "C") -> np.ndarray:
+    """Read-only view of exactly all bytes of `raw`."""
+    need = np.dtype(dtype).itemsize * math.prod(shape)
+    if need != len(raw):
+        raise ValueError(f"an array that needs {need} bytes and has {len(raw)}")
+    return np.ndarray(shape, dtype, buffer=raw, order=order)

@@ -11,7 +11,7 @@ from tinytrain.base.errors import one_line
 from tinytrain.base.units import format_bytes
 from tinytrain.doctor.finding import BAD, OK, WARNING, Line
 from tinytrain.kernels.compile_cache import cache as jitcache
-from tinytrain.kernels.compile_cache.facts import made_for, portable, source_digests
+from tinytrain.kernels.compile_cache.facts import made_for, portable
 from tinytrain.kernels.compile_cache.folder import in_doubt
 
 IMPORT_SECONDS = 120  # numba takes seconds on a small board
@@ -67,14 +67,13 @@ def _asked(probe: str, without: str = "") -> tuple[object, str | None]:
 
 
 def kernels(subject) -> list[Line]:
-    """Compiled kernels on disk, checked as the next start checks them."""
-    facts = made_for()
-    folder = subject.cache / jitcache.folder_of(facts)
+    """Compiled kernels on disk, looked at as the next start will look at them."""
+    folder = subject.cache / jitcache.folder_of(made_for())
     health, problem = jitcache.Health(), None
     try:
         problem = in_doubt(Path(os.path.realpath(subject.cache)).parent)
         if not problem:
-            health = jitcache.inspect(folder, facts, source_digests())
+            health = jitcache.inspect(folder)
     except FileNotFoundError:
         pass
     except OSError as error:
@@ -98,7 +97,7 @@ def _judged(subject, health, problem: str | None) -> tuple[str, str, str]:
         # Verified kernels are used from a copy; without any, plain numpy runs.
         return WARNING if health.good else BAD, value, "set TINYTRAIN_CACHE to a folder that can be written"
     if health.state == "damaged":
-        value = f"{kept}, {len(health.damaged) or 'all other'} files damaged"
+        value = f"{kept}, {len(health.damaged)} files damaged"
         return WARNING, value, f"{WARM_UP}; if this repeats, check the storage device"
     if health.state == "absent":
         return WARNING, "none compiled yet", WARM_UP

@@ -4,7 +4,6 @@ Conventions: outputs first, then inputs, then scalars; float32 and C-contiguous;
 allocate, does not raise and has no state.
 """
 
-import sys
 from types import SimpleNamespace
 
 from tinytrain.base.errors import UsageError
@@ -85,13 +84,6 @@ def load(backend: str = "auto") -> Kernels:
         except Exception as error:  # a broken installation raises anything, not only ImportError
             _warn_without_numba(error)
     return _namespace((reference,), "numpy")
-
-
-def keep() -> None:
-    """Add newly compiled kernels to the cache's manifest, so that the next process can use them."""
-    jit = sys.modules.get("tinytrain.kernels.jit")
-    if jit:
-        jit.KEEPER.keep()
 
 
 def _compiled():

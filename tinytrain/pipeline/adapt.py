@@ -6,7 +6,6 @@ from numbers import Integral
 
 import numpy as np
 
-from tinytrain import kernels as kernel_table
 from tinytrain.base.errors import AdaptationRefusedError, UsageError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
@@ -79,7 +78,6 @@ def adapt(
             delta, evidence, guard, answers = run_session(session, network, force, progress, clock)
         finally:
             session.close()
-            kernel_table.keep()
     return Report(
         network, episode, budget, policy, seed, lanes, kernels.backend,
         fitted, scores, evidence.losses, *answers[:3], clock.seconds, delta, guard, answers[3],

@@ -24,7 +24,7 @@ OPTIMIZER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # bfloat16 moments per 
 OPTIMIZER_BLOCK = 1024
 ITEM_BYTES = 100  # of the lists of a step, for each image that it looks at
 FEW_ITEMS = 100  # whose lists are no more than Python takes for other reasons
-IMAGES, HEAD, CACHE, OPTIMIZER = "pictures", "head", "cached features", "optimizer"
+IMAGES, HEAD, CACHE, OPTIMIZER = "images", "head", "cached features", "optimizer"
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +185,7 @@ def _trained_buffers(book: Book, job: Job) -> list[Buffer]:
     trained = n_trained(job.network, job.recipe.updates)
     if not trained:
         return []
-    book.add("trained numbers", (trained,), EMBED, AFTER, use="trained numbers")
+    book.add("trained numbers", (trained,), EMBED, AFTER, use="trained parameters")
     partitions = range(job.resources.partitions)
     found = [
         book.add(f"gradients (lane {p})", (trained,), BACKWARD, BACKWARD, use="gradients") for p in partitions

@@ -106,7 +106,7 @@ def compile_probe(
     book = Book()
     image, features = externals["input"].shape, externals["features"]
     images = [
-        book.add(f"{kind} (probe)", image, 0, 0, "uint8", "pictures") for kind in ("image", "augmented image")
+        book.add(f"{kind} (probe)", image, 0, 0, "uint8", "images") for kind in ("image", "augmented image")
     ]
     work = max(s.nbytes for s in segments.values())
     rows = book.add("features (probe)", (1, *features.shape), 0, 0, features.dtype)

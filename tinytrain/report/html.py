@@ -4,6 +4,7 @@ from html import escape
 from pathlib import Path
 from string import Template
 
+from tinytrain.base.svg import drawing, element, rectangle, text
 from tinytrain.base.units import format_bytes
 from tinytrain.report.text import render_text
 
@@ -32,23 +33,15 @@ def render_html(facts: dict) -> str:
     )
 
 
-def _svg(height: int, label: str, body: str) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}">{body}</svg>'
-
-
-def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-
-
 def _bar_rows(rows: list[tuple[str, float, str]], label: str) -> str:
     """Horizontal bars: (name, share of the full width, value as text)."""
     body = []
     for k, (name, share, value) in enumerate(rows):
         y = 24 * k
-        body.append(_text(150, y + 16, name, "end"))
-        body.append(f'<rect class="bar" x="160" y="{y + 4}" width="{460 * share:.1f}" height="16" rx="2"/>')
-        body.append(_text(168 + 460 * share, y + 16, value))
-    return _svg(24 * len(rows), label, "".join(body))
+        body.append(text(150, y + 16, name, "end"))
+        body.append(rectangle(160, y + 4, 460 * share, 16, class_="bar", rx=2))
+        body.append(text(168 + 460 * share, y + 16, value))
+    return drawing(body, WIDTH, 24 * len(rows), label)
 
 
 def _bars(shares: dict[str, float]) -> str:
@@ -65,18 +58,15 @@ def _bars_of_seconds(seconds: dict[str, float]) -> str:
 def _arena(table: list[dict], memory: dict) -> str:
     """A map: columns are stages of the run, height is the address, a box is a buffer while it is alive."""
     column, scale = WIDTH / len(TICKS), HEIGHT / max(memory["arena"], 1)
-    body = [_text((k + 0.5) * column, 14, name, "middle") for k, name in enumerate(TICKS)]
+    body = [text((k + 0.5) * column, 14, name, "middle") for k, name in enumerate(TICKS)]
     for number, row in enumerate(table):
         x, width = row["first"] * column, (row["last"] - row["first"] + 1) * column
         y, height = 20 + row["offset"] * scale, row["bytes"] * scale
         name = f"{row['name']}: {row['bytes']:,} bytes"
-        body.append(
-            f'<rect class="buffer b{number % 5}" x="{x + 1:.1f}" y="{y:.2f}" width="{width - 2:.1f}" '
-            f'height="{height:.2f}"><title>{escape(name)}</title></rect>'
-        )
+        body.append(rectangle(x + 1, y, width - 2, height, name, class_=f"buffer b{number % 5}"))
         if height >= LABELLED:
-            body.append(_text(x + 6, y + min(height, 16) - 3, f"{row['name']}  {format_bytes(row['bytes'])}"))
-    return _svg(HEIGHT + 22, "the arena by stage and address", "".join(body))
+            body.append(text(x + 6, y + min(height, 16) - 3, f"{row['name']}  {format_bytes(row['bytes'])}"))
+    return drawing(body, WIDTH, HEIGHT + 22, "the arena by stage and address")
 
 
 def _losses(losses: list[float | None]) -> str:
@@ -94,14 +84,14 @@ def _losses(losses: list[float | None]) -> str:
         f"{50 + k * step:.1f},{10 + 150 * (1 - loss / top):.1f}" for k, loss in enumerate(losses)
     )
     body = [
-        f'<polyline class="loss" points="{points}"/>',
-        f'<line class="axis" x1="50" y1="160" x2="{WIDTH - 10}" y2="160"/>',
-        _text(44, 16, f"{top:.2f}", "end"),
-        _text(44, 163, "0", "end"),
-        _text(50, 178, "step 1"),
-        _text(WIDTH - 10, 178, f"step {len(losses)}", "end"),
+        element("polyline", class_="loss", points=points),
+        element("line", class_="axis", x1=50, y1=160, x2=WIDTH - 10, y2=160),
+        text(44, 16, f"{top:.2f}", "end"),
+        text(44, 163, "0", "end"),
+        text(50, 178, "step 1"),
+        text(WIDTH - 10, 178, f"step {len(losses)}", "end"),
     ]
-    return _svg(184, "loss by step", "".join(body))
+    return drawing(body, WIDTH, 184, "loss by step")
 
 
 def _row(row: dict) -> str:

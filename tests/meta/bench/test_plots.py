@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from tinytrain.meta.bench.drawing import LINE, Axis, spread
+from tinytrain.meta.axes import LINE, Axis, spread
 from tinytrain.meta.bench.plots import (
     Point,
     against_macs,

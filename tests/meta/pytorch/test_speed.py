@@ -20,7 +20,7 @@ NETWORK = toy_network()
 
 @pytest.fixture
 def no_torch(monkeypatch):
-    for name in ("torch_twin", "torch_training"):
+    for name in ("torch_reference", "torch_training"):
         monkeypatch.delitem(sys.modules, f"tinytrain.meta.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
 

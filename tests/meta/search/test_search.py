@@ -273,7 +273,7 @@ def test_a_result_passes_the_conformance_kit(tmp_path):
 def test_a_result_that_the_network_cannot_follow_is_refused(tmp_path, found):
     path = tmp_path / "found.json"
     path.write_bytes(result(toy_network(), **found))
-    with pytest.raises(InputError, match="layers or shares") as caught:
+    with pytest.raises(InputError, match="layers or fractions") as caught:
         searched_policy(path).recipe(toy_network(), None, Budget(), None, 1.0)
     assert caught.value.code == "search-broken"
 

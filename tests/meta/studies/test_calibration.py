@@ -28,25 +28,25 @@ def test_predictions_that_are_right_as_often_as_they_say_have_next_to_no_error()
 
 
 def test_rejecting_splits_accuracy_into_that_of_the_answered_and_of_the_others():
-    sure, right, strangers = (
+    sure, right, outside = (
         np.array([0.9, 0.7, 0.6, 0.3]),
         np.array([1, 0, 1, 0], bool),
         np.array([0.5, 0.8]),
     )
-    row = confidence.figures("none", 5, sure, right, strangers, 0.6)
+    row = confidence.figures("none", 5, sure, right, outside, 0.6)
     assert (row["predictions"], row["accuracy"], row["confidence"]) == (4, 0.5, pytest.approx(0.625))
     assert (row["answered"], row["right of these"]) == (0.75, pytest.approx(2 / 3))
     assert (row["right of the others"], row["strangers rejected"]) == (0, 0.5)
-    assert confidence.figures("none", 5, sure, right, strangers, 0)["right of the others"] is None
+    assert confidence.figures("none", 5, sure, right, outside, 0)["right of the others"] is None
 
 
 def test_strangers_are_of_one_class_that_is_not_in_the_episode():
     args = confidence.parser().parse_args(["--way", "3", "--queries", "2"])
-    episode, strangers = confidence.with_strangers(open_dataset("signs"), args, 2, 0)
+    episode, outside = confidence.with_outside(open_dataset("signs"), args, 2, 0)
     known = {name.split("/")[1] for name in (*episode.support.names, *episode.query.names)}
-    others = {name.split("/")[1] for name in strangers.names}
+    others = {name.split("/")[1] for name in outside.names}
     assert known == set(episode.class_names) and len(known) == 3 and len(others) == 1 and not others & known
-    assert (len(episode.support), len(episode.query), len(strangers)) == (6, 6, 2)
+    assert (len(episode.support), len(episode.query), len(outside)) == (6, 6, 2)
 
 
 def test_every_policy_and_number_of_shots_is_a_row(tmp_path, capsys):

@@ -141,9 +141,9 @@ def test_the_gradients_of_inner_outputs_in_units_of_their_spread():
     scale = np.array([0.5, 1.0, 2.0, 3.0])
 
     def value(y):
-        return losses.inner_loss([y.copy(), t.copy()], [t, t], [scale, scale], 0.7)[0]
+        return losses.feature_loss([y.copy(), t.copy()], [t, t], [scale, scale], 0.7)[0]
 
-    _, (found, nothing) = losses.inner_loss([y.copy(), t.copy()], [t, t], [scale, scale], 0.7)
+    _, (found, nothing) = losses.feature_loss([y.copy(), t.copy()], [t, t], [scale, scale], 0.7)
     np.testing.assert_allclose(found, numerical(value, y), rtol=1e-5, atol=1e-8)
     assert not nothing.any()
 
@@ -151,13 +151,13 @@ def test_the_gradients_of_inner_outputs_in_units_of_their_spread():
 @pytest.mark.parametrize("kind", ["blocks", "headed"])
 def test_parts_apart_compute_from_their_own_inputs_and_keep_their_gradients(kind):
     network, images = toynets.toy(kind), toynets.images(4)
-    inner = block_ends(network.layers)
-    together, apart = (Whole(network, 4, micro=3, inner=inner, apart=a) for a in (False, True))
+    hooks = block_ends(network.layers)
+    together, apart = (Whole(network, 4, micro=3, hooks=hooks, block_wise=a) for a in (False, True))
     _, *between = together.outputs(images)
     inputs = [y + toynets.rng("moved", k).standard_normal(y.shape) for k, y in enumerate(between)]
     inputs = inputs[: len(apart.batches[0].inputs)]
     outputs = apart.forward(images, *inputs)
-    for k, (a, b) in enumerate(zip([0, *(i + 1 for i in inner)], [i + 1 for i in inner], strict=False)):
+    for k, (a, b) in enumerate(zip([0, *(i + 1 for i in hooks)], [i + 1 for i in hooks], strict=False)):
         wanted = Oracle(network).forward(inputs[k - 1] if k else images, a, b).output
         np.testing.assert_allclose(outputs[1 + k], wanted, rtol=1e-3, atol=1e-3)
     for k in range(len(outputs)):
@@ -165,20 +165,20 @@ def test_parts_apart_compute_from_their_own_inputs_and_keep_their_gradients(kind
         apart.forward(images, *inputs)
         apart.backward(*only)
         moved = {s.layer for s in apart.slots if apart.gradient[s.start : s.start + s.size].any()}
-        ends = [-1, *inner, len(network.layers) - 1]
+        ends = [-1, *hooks, len(network.layers) - 1]
         part = range(ends[k - 1] + 1, ends[k] + 1) if k else range(ends[len(inputs)] + 1, len(network.layers))
         assert moved == set(part)
 
 
 @pytest.mark.parametrize("kind", ["blocks", "headed"])
 def test_inner_outputs_are_the_oracles_and_the_gradient_reaches_every_layer_below_them(kind):
-    """The gradient of sum(c * y) over embeddings and inner outputs, by differences along it."""
+    """The gradient of sum(c * y) over embeddings and feature maps, by differences along it."""
     network, images = toynets.toy(kind), toynets.images(4)
-    inner, oracle = block_ends(network.layers), Oracle(network)
-    whole = Whole(network, 4, micro=2, inner=inner)
+    hooks, oracle = block_ends(network.layers), Oracle(network)
+    whole = Whole(network, 4, micro=2, hooks=hooks)
     outputs = whole.forward(images)
-    assert len(outputs) == len(inner) + 1 > 2
-    for i, found in zip(inner, outputs[1:], strict=True):
+    assert len(outputs) == len(hooks) + 1 > 2
+    for i, found in zip(hooks, outputs[1:], strict=True):
         wanted = oracle.forward(images, 0, i + 1).output
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
     factors = [toynets.rng("factor", k).standard_normal(y.shape) for k, y in enumerate(outputs)]

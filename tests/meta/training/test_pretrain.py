@@ -69,7 +69,8 @@ def inner_errors(task) -> list[float]:
     _, *found = task.whole.forward(images)
     _, *wanted = task.teacher(images)
     spreads = [spread for _, spread in task.teacher.spreads]
-    return [losses.inner_loss([y], [t], [s], 1.0)[0] for y, t, s in zip(found, wanted, spreads, strict=True)]
+    pairs = zip(found, wanted, spreads, strict=True)
+    return [losses.feature_loss([y], [t], [s], 1.0)[0] for y, t, s in pairs]
 
 
 def test_every_block_starts_with_the_spread_of_the_teachers_and_follows_it(tmp_path):

@@ -1,4 +1,4 @@
-"""Runs of the offline stage: resumed to the byte, chosen by left-out domains, stopped in good order."""
+"""Runs of the offline stage: resumed to the byte, chosen by held-out domains, stopped in good order."""
 
 import errno
 import json
@@ -82,8 +82,8 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
     assert result(toyruns.run(tmp_path, wrap=killed_at(*range(6)))) == expected
 
 
-def test_the_checkpoint_is_chosen_by_left_out_domains_not_by_source_classes(tmp_path):
-    """Scores by step: left-out domains are best at 2, held-out classes at the end."""
+def test_the_checkpoint_is_chosen_by_held_out_domains_not_by_source_classes(tmp_path):
+    """Scores by step: held-out domains are best at 2, held-out classes at the end."""
     scores = iter([(0.5, 0.5), (0.9, 0.6), (0.6, 0.7), (0.7, 0.99)])
     seen = []
 
@@ -112,8 +112,8 @@ def test_the_best_way_from_the_first_weights_to_the_trained_ones_is_kept(tmp_pat
             gone, whole = values - task.first, run.state.averaged - task.first
             return float(gone @ whole / max(1e-12, whole @ whole))
 
-        task.worth = lambda values: 1 - abs(way(values) - 0.5)
-        task.validate = lambda values: Verdict({"target": Judged(task.worth(values), 0.01)}, {})
+        task.selection_score = lambda values: 1 - abs(way(values) - 0.5)
+        task.validate = lambda values: Verdict({"target": Judged(task.selection_score(values), 0.01)}, {})
         return task
 
     run = toyruns.run(tmp_path, wrap=wrap, validate=halfway, weights="float32")
@@ -123,7 +123,7 @@ def test_the_best_way_from_the_first_weights_to_the_trained_ones_is_kept(tmp_pat
     np.testing.assert_allclose(outcome.values, expected, rtol=1e-6, atol=1e-7)
 
 
-def test_without_progress_on_left_out_domains_the_run_stops_early(tmp_path):
+def test_without_progress_on_held_out_domains_the_run_stops_early(tmp_path):
     def wrap(task):
         verdict = Verdict({"target": Judged(0.5, 0.01)}, {})
         task.validate = lambda values: verdict
@@ -247,7 +247,7 @@ def test_the_exported_network_is_a_plain_int8_one(tmp_path):
     network = load_network(run.paths.result)
     assert network.layers == toynets.toy().layers
     assert {w.dtype for w in network.weights} == {np.dtype(np.int8)}
-    values = run.task.rounded(run.state.best_values)
+    values = run.task.fake_quantised(run.state.best_values)
     for slot in run.task.whole.slots:
         part = network.float_weight(slot.layer) if slot.part == "weight" else network.biases[slot.layer]
         np.testing.assert_array_equal(part.reshape(-1), values[slot.start : slot.start + slot.size])
@@ -258,8 +258,11 @@ def test_what_a_domain_loses_against_the_start_counts_three_times():
     forgetful = Verdict({"photos": Judged(0.75, 0), "drawings": Judged(0.72, 0)}, {}, start)
     careful = Verdict({"photos": Judged(0.8, 0), "drawings": Judged(0.65, 0)}, {}, start)
     assert forgetful.score.mean > careful.score.mean
-    assert forgetful.worth == pytest.approx((0.75 + 0.72) / 2 - 2 * 0.05 / 2)
-    assert careful.worth == pytest.approx(0.725) and careful.worth > forgetful.worth
+    assert forgetful.selection_score == pytest.approx((0.75 + 0.72) / 2 - 2 * 0.05 / 2)
+    assert (
+        careful.selection_score == pytest.approx(0.725)
+        and careful.selection_score > forgetful.selection_score
+    )
 
 
 def test_two_runs_cannot_write_the_same_files(tmp_path):

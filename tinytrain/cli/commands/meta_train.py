@@ -2,7 +2,7 @@
 
 from tinytrain.backbones.load import open_backbone
 from tinytrain.cli.commands import offline
-from tinytrain.cli.commands.common import add_backbone
+from tinytrain.cli.commands.common import add_backbone, workers
 
 DESCRIPTION = (
     "Train a network on few-shot episodes of many domains, so that it adapts well to few images. "
@@ -31,6 +31,6 @@ def run(arguments) -> int:
 
     sources = open_sources(recipe.sources, recipe.seed)
     validator = Validator(recipe.validate, sources, network.input.size)
-    task = MetaTask(network, recipe, sources, validator, lanes(arguments))
+    task = MetaTask(network, recipe, sources, validator, workers(arguments))
     digest = digest_of(recipe, network.digest)
     return offline.execute(task, recipe, paths, digest, arguments, "meta-training")

@@ -1,9 +1,7 @@
-"""The folder of compiled kernels as files: private, locked, read without following links."""
+"""The folder of compiled kernels as files: private, read without following links."""
 
-import contextlib
 import functools
 import grp
-import hashlib
 import os
 import pwd
 import re
@@ -14,10 +12,9 @@ from pathlib import Path
 
 from tinytrain.base.errors import StorageError
 from tinytrain.base.files import open_without_links
-from tinytrain.base.locks import OTHERS_MAY_WRITE, lock
+from tinytrain.base.locks import OTHERS_MAY_WRITE
 
-WRITING, WRITING_SECONDS = ".tmp.", 3600  # a file that numba has not finished yet; for how long it may be
-LOCK_SECONDS = 5.0
+WRITING, WRITING_SECONDS = ".tmp", 3600  # a file that another process is writing; for how long it may
 OURS = "[0-9a-f]{16}"  # names of the folders in the folder of all caches
 
 
@@ -95,61 +92,26 @@ def _is_own_group(group: int) -> bool:
     return (user.pw_gid, user.pw_name) == (group, found.gr_name) and set(found.gr_mem) <= {user.pw_name}
 
 
-@contextlib.contextmanager
-def locked(folder: Path):
-    """One process at a time, as far as the file system can lock and for as long as it is worth waiting.
-
-    Nothing breaks without the lock: two processes may then compile the same kernel, and one of the two
-    results is not kept. Others cannot open the folder, so they cannot lock it. Raises OSError where it cannot
-    be opened.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        lock(descriptor, LOCK_SECONDS)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def contents(folder: Path, but: str) -> dict[str, Path]:
-    """Everything in `folder` except `but`, by name: what is in its subfolders, and what is beside them.
-
-    Raises OSError.
-    """
-    found = {}
-    for entry in os.scandir(folder):
-        if entry.is_dir(follow_symlinks=False):
-            found.update((f"{entry.name}/{inner.name}", Path(inner.path)) for inner in os.scandir(entry))
-        elif entry.name != but:
-            found[entry.name] = Path(entry.path)
-    return found
-
-
 def is_being_written(path: Path) -> bool:
-    """Whether another process may be at `path`, a temporary file, which numba never reads."""
+    """Whether another process may be at `path`, a temporary file, which is never read."""
     try:
         status = path.lstat()
     except OSError:
         return False
     young = time.time() - status.st_mtime < WRITING_SECONDS
-    return WRITING in path.name and stat.S_ISREG(status.st_mode) and young
+    return path.name.endswith(WRITING) and stat.S_ISREG(status.st_mode) and young
 
 
-def read_regular(path: Path, size: int) -> bytes:
-    """Content of the regular file `path` of exactly `size` bytes. Raises OSError."""
+def read_regular(path: Path, limit: int) -> bytes:
+    """Content of the regular file `path` of this user or the administrator, `limit` bytes at most.
+
+    Raises OSError.
+    """
     with open(path, "rb", opener=open_without_links) as file:
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size != size:
-            raise OSError(f"{path} is no file of {size} bytes")
-        return file.read(size)
-
-
-def synced_digest(path: Path) -> tuple[str, int]:
-    """sha256 and size of a file that from now on survives a power cut. Raises OSError."""
-    with open(path, "rb", opener=open_without_links) as file:
-        os.fsync(file.fileno())
-        data = file.read()
-    return hashlib.sha256(data).hexdigest(), len(data)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid not in _trusted() or status.st_size > limit:
+            raise OSError(f"{path} is no file of this user with {limit} bytes at most")
+        return file.read(status.st_size)
 
 
 def remove(path: Path) -> None:

@@ -125,26 +125,26 @@ def losses(embeddings: torch.Tensor, means: torch.Tensor, labels: torch.Tensor, 
     return F.cross_entropy(temperature * cosine, labels, reduction="none")
 
 
-def forward(twin: TorchNetwork, images: np.ndarray):
+def forward(reference: TorchNetwork, images: np.ndarray):
     """A call that computes embeddings; the images are converted beforehand."""
-    x = twin.inputs(planes(images))
+    x = reference.inputs(planes(images))
 
     def work():
         with torch.inference_mode():
-            return twin.embed(x)
+            return reference.embed(x)
 
     return work
 
 
-def forward_backward(twin: TorchNetwork, images: np.ndarray, gradient: np.ndarray):
+def forward_backward(reference: TorchNetwork, images: np.ndarray, gradient: np.ndarray):
     """A call that computes the gradients of all weights and biases from that of the embeddings."""
-    x, g = twin.inputs(planes(images)), torch.from_numpy(gradient.copy())
-    twin.train()
+    x, g = reference.inputs(planes(images)), torch.from_numpy(gradient.copy())
+    reference.train()
 
     def work():
-        for tensor in (*twin.weights, *twin.biases):
+        for tensor in (*reference.weights, *reference.biases):
             tensor.grad = None
-        twin.embed(x).backward(g)
+        reference.embed(x).backward(g)
 
     return work
 
@@ -160,22 +160,22 @@ def differences(whole: Whole, images: np.ndarray, labels: np.ndarray) -> dict[st
     trainer.compute_gradients(*([(view, i) for i in everyone] for view in (0, 1)))
     for i in everyone:
         trainer.kernels.augment(seen[i], images[i], *trainer.augmentation(1, i).arguments())
-    twin, target = TorchNetwork(whole.program.network), torch.from_numpy(labels).long()
-    twin.train()
+    reference, target = TorchNetwork(whole.program.network), torch.from_numpy(labels).long()
+    reference.train()
     with torch.no_grad():
-        embeddings = twin.embed(twin.inputs(planes(images)))
+        embeddings = reference.embed(reference.inputs(planes(images)))
         means = prototypes(embeddings, F.one_hot(target).float())
-    queries = twin.embed(twin.inputs(planes(seen)))
+    queries = reference.embed(reference.inputs(planes(seen)))
     loss = losses(queries, means, target, trainer.recipe.temperature).mean()
     (gradient,) = torch.autograd.grad(loss, queries)
     of_images = []
     for i in everyone:
-        for tensor in (*twin.weights, *twin.biases):
+        for tensor in (*reference.weights, *reference.biases):
             tensor.grad = None
-        twin.embed(twin.inputs(planes(seen[i : i + 1]))).backward(gradient[i : i + 1])
+        reference.embed(reference.inputs(planes(seen[i : i + 1]))).backward(gradient[i : i + 1])
         ours = whole.backward([(1, i)], [i])
         of_images.append(
-            max(_relative(ours[s.start : s.start + s.size], twin.gradient(s)) for s in trainer.slots)
+            max(_relative(ours[s.start : s.start + s.size], reference.gradient(s)) for s in trainer.slots)
         )
     return {
         "embeddings": max(

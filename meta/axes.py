@@ -3,13 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
 
-from tinytrain.meta.training.curve import COLOURS, GRID, INK
+from tinytrain.base.svg import COLOURS, GRID, INK, element, line, rectangle, text
 
 WIDTH, PLOT, LEFT, RIGHT, TOP, BOTTOM = 780, 300, 64, 240, 20, 48
+HEIGHT = TOP + PLOT + BOTTOM
 LINE = 16  # pixels from one label to the next
-INNER = WIDTH - LEFT - RIGHT
 
 
 @dataclass(frozen=True)
@@ -44,17 +43,53 @@ def _round_steps(low: float, high: float) -> list[float]:
     return [step * k for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
+@dataclass(frozen=True)
+class Frame:
+    """Where a plot lies in its drawing: `above` is how many pixels are above it and its margin."""
+
+    above: float = 0
+
+    left, right = LEFT, WIDTH - RIGHT
+
+    @property
+    def top(self) -> float:
+        return self.above + TOP
+
+    @property
+    def bottom(self) -> float:
+        return self.above + TOP + PLOT
+
+    def axes(
+        self, x: Axis, y: Axis, x_title: str, y_title: str, x_ticks: Sequence[tuple[float, str]]
+    ) -> list[str]:
+        """Grid lines, numbers and titles of both axes."""
+        parts, left, right, top, bottom = [], self.left, self.right, self.top, self.bottom
+        for value in y.ticks():
+            parts.append(line([(left, y.at(value)), (right, y.at(value))], GRID))
+            parts.append(text(left - 7, y.at(value) + 4, f"{value:g}", "end"))
+        for value, label in x_ticks:
+            parts.append(line([(x.at(value), bottom), (x.at(value), bottom + 5)], INK))
+            parts.append(text(x.at(value), bottom + 18, label, "middle"))
+        parts.append(line([(left, top), (left, bottom), (right, bottom)], INK))
+        parts.append(text((left + right) / 2, bottom + 38, x_title, "middle"))
+        middle = (top + bottom) / 2
+        return [*parts, text(16, middle, y_title, "middle", transform=f"rotate(-90 16 {middle:.0f})")]
+
+
+FRAME = Frame()
+
+
 def across(low: float, high: float, log: bool = False) -> Axis:
     """The horizontal axis, with some room at both ends."""
     if log:
-        return Axis(low / 1.3, high * 1.3, LEFT, LEFT + INNER, True)
+        return Axis(low / 1.3, high * 1.3, FRAME.left, FRAME.right, True)
     room = 0.04 * (high - low) or 1.0
-    return Axis(low - room, high + room, LEFT, LEFT + INNER)
+    return Axis(low - room, high + room, FRAME.left, FRAME.right)
 
 
-def upwards(low: float, high: float) -> Axis:
+def upwards(low: float, high: float, frame: Frame = FRAME) -> Axis:
     room = 0.06 * (high - low) or 1.0
-    return Axis(low - room, high + room, TOP + PLOT, TOP)
+    return Axis(low - room, high + room, frame.bottom, frame.top)
 
 
 def spread(wanted: Sequence[float], low: float, high: float, gap: float = LINE) -> list[float]:
@@ -73,56 +108,19 @@ def spread(wanted: Sequence[float], low: float, high: float, gap: float = LINE) 
     return at
 
 
-def text(x: float, y: float, content: str, anchor: str = "start", more: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(content)}</text>'
-
-
-def frame(x: Axis, y: Axis, x_title: str, y_title: str, x_ticks: Sequence[tuple[float, str]]) -> list[str]:
-    """Grid lines, numbers and titles of both axes."""
-    parts, bottom = [], TOP + PLOT
-    for value in y.ticks():
-        parts.append(f'<path d="M{LEFT} {y.at(value):.1f}H{LEFT + INNER}" stroke="{GRID}"/>')
-        parts.append(text(LEFT - 7, y.at(value) + 4, f"{value:g}", "end"))
-    for value, label in x_ticks:
-        parts.append(f'<path d="M{x.at(value):.1f} {bottom}v5" stroke="{INK}"/>')
-        parts.append(text(x.at(value), bottom + 18, label, "middle"))
-    parts.append(f'<path d="M{LEFT} {TOP}V{bottom}H{LEFT + INNER}" stroke="{INK}" fill="none"/>')
-    parts.append(text(LEFT + INNER / 2, bottom + 38, x_title, "middle"))
-    middle = TOP + PLOT / 2
-    parts.append(text(16, middle, y_title, "middle", f' transform="rotate(-90 16 {middle:.0f})"'))
-    return parts
-
-
 def mark(number: int, x: float, y: float) -> str:
     """A point in the colour of method `number`: discs first, squares once the colours come round again."""
     colour, turn = COLOURS[number % len(COLOURS)], number // len(COLOURS)
     if turn % 2:
-        return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" fill="{colour}"/>'
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="{colour}"/>'
+        return rectangle(x - 4, y - 4, 8, 8, fill=colour)
+    return element("circle", cx=x, cy=y, r=4.5, fill=colour)
 
 
 def labels(anchors: Sequence[tuple[float, float]], names: Sequence[str]) -> list[str]:
     """Names in the right margin, each with a thin line to its point."""
-    at, parts, edge = spread([y for _, y in anchors], TOP + 6, TOP + PLOT), [], LEFT + INNER + 14
-    for k, ((x, y), name) in enumerate(zip(anchors, names, strict=True)):
+    at, parts, edge = spread([y for _, y in anchors], TOP + 6, FRAME.bottom), [], FRAME.right + 14
+    for k, (anchor, name) in enumerate(zip(anchors, names, strict=True)):
         colour = COLOURS[k % len(COLOURS)]
-        parts.append(
-            f'<path d="M{x:.1f} {y:.1f}L{edge - 3} {at[k]:.1f}" stroke="{colour}" stroke-width="0.8"'
-            f' stroke-dasharray="1 3"/>'
-        )
-        parts += [mark(k, edge + 5, at[k]), text(edge + 14, at[k] + 4, name, more=f' fill="{colour}"')]
+        parts.append(line([anchor, (edge - 3, at[k])], colour, stroke_width=0.8, stroke_dasharray="1 3"))
+        parts += [mark(k, edge + 5, at[k]), text(edge + 14, at[k] + 4, name, fill=colour)]
     return parts
-
-
-def image(parts: Sequence[str], title: str, height: float = TOP + PLOT + BOTTOM) -> str:
-    """The whole SVG."""
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}"'
-            f' height="{height:.0f}" font-family="sans-serif" font-size="12" fill="{INK}" role="img"'
-            f' aria-label="{escape(title, {chr(34): "&quot;"})}">',
-            f'<rect width="{WIDTH}" height="{height:.0f}" fill="#ffffff"/>',
-            *parts,
-            "</svg>\n",
-        ]
-    )

@@ -1,0 +1,55 @@
+"""Drawings as SVG text, piece by piece; needs no library."""
+
+from collections.abc import Iterable
+from xml.sax.saxutils import escape, quoteattr
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666666")
+INK, GRID, PAPER = "#222222", "#dddddd", "#ffffff"
+
+
+def element(tag: str, content: str = "", **attributes: str | float) -> str:
+    """An element around `content`, which is SVG already. For a name such as ``font-size`` give ``font_size``.
+
+    >>> element("rect", x=1.25, width=30, class_="bar")
+    '<rect x="1.25" width="30" class="bar"/>'
+    """
+    named = "".join(
+        f" {name.rstrip('_').replace('_', '-')}={quoteattr(_short(value))}"
+        for name, value in attributes.items()
+    )
+    return f"<{tag}{named}>{content}</{tag}>" if content else f"<{tag}{named}/>"
+
+
+def _short(value: str | float) -> str:
+    return f"{round(value, 2):g}" if isinstance(value, float) else str(value)
+
+
+def text(x: float, y: float, content: str, anchor: str = "start", **attributes) -> str:
+    return element("text", escape(content), x=x, y=y, text_anchor=anchor, **attributes)
+
+
+def rectangle(x: float, y: float, width: float, height: float, hint: str = "", **attributes) -> str:
+    """With what is shown when one points at it."""
+    title = element("title", escape(hint)) if hint else ""
+    return element("rect", title, x=x, y=y, width=width, height=height, **attributes)
+
+
+def line(points: Iterable[tuple[float, float]], stroke: str, **attributes) -> str:
+    """Straight from each point to the next."""
+    d = "M" + "L".join(f"{_short(float(x))} {_short(float(y))}" for x, y in points)
+    return element("path", d=d, **{"fill": "none", "stroke": stroke} | attributes)
+
+
+def drawing(parts: Iterable[str], width: float, height: float, label: str, **attributes) -> str:
+    """The whole SVG, to stand in a page."""
+    content = "\n" + "\n".join(parts) + "\n"
+    size = {"width": width, "height": height, "viewBox": f"0 0 {_short(width)} {_short(height)}"}
+    return element("svg", content, role="img", aria_label=label, **size, **attributes) + "\n"
+
+
+def page(parts: Iterable[str], width: float, height: float, label: str, font_size: int = 12) -> str:
+    """The whole SVG as a file of its own, dark on white whatever is around it."""
+    paper = rectangle(0, 0, width, height, fill=PAPER)
+    letters = {"font_family": "sans-serif", "font_size": font_size, "fill": INK}
+    name = {"xmlns": "http://www.w3.org/2000/svg"}
+    return drawing([paper, *parts], width, height, label, **name, **letters)
