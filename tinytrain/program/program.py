@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from tinytrain.network.network import Network
+from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.calls import Buffer, Segment
 from tinytrain.program.memory_planner import Interval, Layout, place
@@ -23,6 +24,23 @@ class Program:
     @property
     def nbytes(self) -> int:
         return self.layout.nbytes
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.detail["recipe"]
+
+    @property
+    def resources(self) -> Resources:
+        return self.detail["resources"]
+
+    @property
+    def task(self) -> TaskShape:
+        return self.detail["task"]
+
+    @property
+    def inspected(self) -> tuple[int, ...]:
+        """The layers that the program of a probe measures."""
+        return self.detail["inspected"]
 
     def offset(self, name: str) -> int:
         return self.detail["index"][name]
