@@ -74,12 +74,3 @@ class _Book:
             return None
         index = {i.name: o for i, o in zip(layout.intervals, layout.offsets, strict=True)}
         return Program(network, segments, self.buffers, layout, externals, {"index": index})
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """A program inside the budget with the recipe and resources it was compiled from."""
-
-    program: Program
-    recipe: Recipe
-    resources: Resources

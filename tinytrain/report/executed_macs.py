@@ -3,21 +3,21 @@
 from tinytrain.plan.costs import n_hard, n_through, n_unlabelled
 from tinytrain.plan.scores import Scores
 from tinytrain.program.compile import own_before
-from tinytrain.program.program import Fit
+from tinytrain.program.program import Program
 from tinytrain.runtime.session import head_views
 
 
-def executed(fit: Fit, scores: Scores | None, n_support: int) -> dict[str, int]:
+def executed(program: Program, scores: Scores | None, n_support: int) -> dict[str, int]:
     """MACs by stage: probe, features (the frozen part, cached), heads and training.
 
     Forward, recomputed and backward alike. Predicting the queries is no part of an adaptation; fitting the
     head by which the unadapted network predicts them is.
     """
-    cost, trains = _Cost(fit), bool(fit.recipe.updates)
-    own = own_before(fit.recipe, fit.program.detail["task"])
+    cost, trains = _Cost(program), bool(program.recipe.updates)
+    own = own_before(program.recipe, program.task)
     return {
         "probe": scores.macs if scores else 0,
-        "features": fit.resources.sets * n_support * cost.prefix,
+        "features": program.resources.sets * n_support * cost.prefix,
         "heads": _heads(cost, n_support, own) + (_heads(cost, n_support, True) if trains else 0),
         "training": _training(cost, n_support) if trains else 0,
     }
@@ -26,8 +26,8 @@ def executed(fit: Fit, scores: Scores | None, n_support: int) -> dict[str, int]:
 class _Cost:
     """MACs of one image: `prefix` of the frozen part, `embed` behind it, `backward` with its forward."""
 
-    def __init__(self, fit: Fit):
-        self.fit, segments = fit, fit.program.segments
+    def __init__(self, program: Program):
+        self.program, segments = program, program.segments
         self.prefix = _macs(segments["prefix"]) if "prefix" in segments else 0
         self.embed = _macs(segments["embed 1"])
         backward = [s for name, s in segments.items() if name.startswith("backward")]
@@ -35,7 +35,7 @@ class _Cost:
 
     def load(self, view: int) -> int:
         """Getting the features of a view: from the cache, or by the frozen part."""
-        return 0 if 0 <= view < self.fit.resources.sets else self.prefix
+        return 0 if 0 <= view < self.program.resources.sets else self.prefix
 
 
 def _macs(segment) -> int:
@@ -47,21 +47,19 @@ def _heads(cost: _Cost, n: int, own: bool) -> int:
 
     Where a step has no room for all of them, each head looks at the clean ones again, to leave each out.
     """
-    kind = cost.fit.recipe.head if own else "cosine"
-    looks = 1 if n <= cost.fit.resources.step_support else 2 if kind == "cosine" else 4
-    shown = [*head_views(cost.fit, kind, n), *[0] * (looks - 1)]
+    kind = cost.program.recipe.head if own else "cosine"
+    looks = 1 if n <= cost.program.resources.step_support else 2 if kind == "cosine" else 4
+    shown = [*head_views(cost.program, kind, n), *[0] * (looks - 1)]
     return n * sum(cost.embed + cost.load(view) for view in shown)
 
 
 def _training(cost: _Cost, n: int) -> int:
-    recipe, r = cost.fit.recipe, cost.fit.resources
+    recipe, r = cost.program.recipe, cost.program.resources
     # Without two cached sets every step draws views of its own, and their features are computed.
     fresh = cost.load(1) if r.sets < 2 else 0
     step = r.step_support * (cost.embed + cost.load(0)) + r.step_queries * (cost.embed + fresh)
     step += n_hard(recipe.hard_share, r.step_queries) * (cost.backward + fresh)
-    step += n_unlabelled(recipe, r, cost.fit.program.detail["task"]) * (
-        cost.embed + cost.backward + 2 * cost.prefix
-    )
+    step += n_unlabelled(recipe, r, cost.program.task) * (cost.embed + cost.backward + 2 * cost.prefix)
     step += n_through(recipe, r.step_support) * (cost.backward + cost.load(0))
     first_prototypes = n * (cost.embed + cost.load(0)) if r.step_support < n else 0
     return recipe.steps * step + first_prototypes

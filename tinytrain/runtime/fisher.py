@@ -18,7 +18,6 @@ from tinytrain.program.compile import compile_probe
 from tinytrain.program.program import Program
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy, run
-from tinytrain.runtime.machine import Machine
 
 
 def probe(
@@ -31,15 +30,15 @@ def probe(
     read: Callable[[int], np.ndarray],
     augmentation: Callable[[int], Augmentation | None],
     program: Program | None = None,
-    machine: Machine | None = None,
+    arena: Arena | None = None,
 ) -> Scores:
     """Scores of the inspected layers for the images `read(i)` with `labels` (n,).
 
     Prototypes are the class means of the clean images, held constant; each image, augmented,
-    is its own pseudo-query at temperature 10.
+    is its own pseudo-query at temperature 10. `program` and `arena` are made if they are not given.
     """
     program = program or compile_probe(network, inspected, TaskShape(len(labels), n_way))
-    runner = _Runner(*(machine or Machine()).memory(program), working, kernels, read)
+    runner = _Runner(program, arena or Arena(program.nbytes), working, kernels, read)
     for i, label in enumerate(labels):
         runner.add_to_prototypes(i, label)
     similarity = runner.similarity()
@@ -62,7 +61,7 @@ class _Runner:
         self.sums, self.counts = self.array("class sums"), self.array("class counts")
         self.prototypes, self.label = self.array("prototypes"), self.array("label")
         self.lengths = np.zeros(len(self.sums))  # of the embeddings of each class, summed
-        fisher = [self.array(f"fisher {i}") for i in program.detail["inspected"]]
+        fisher = [self.array(f"fisher {i}") for i in program.inspected]
         for total in (self.sums, self.counts, *fisher):
             total.fill(0)
         externals = program.externals

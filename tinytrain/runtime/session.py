@@ -6,6 +6,7 @@ from itertools import chain
 
 import numpy as np
 
+from tinytrain.base.progress import Progress
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Slice, trained_slices
 from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
@@ -14,16 +15,15 @@ from tinytrain.heads.classifier import Batch, Batches, Head, HeadArrays, class_m
 from tinytrain.heads.leave_one_out import COLUMNS, measure
 from tinytrain.kernels.rows import multiply_rows
 from tinytrain.plan.costs import n_unlabelled
+from tinytrain.plan.plan import Plan
 from tinytrain.program.compile import AFTER, BEFORE, own_before
-from tinytrain.program.program import Fit
+from tinytrain.program.program import Program
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.schedule import Item, dealt, rate_factor, step_items, through_items
 from tinytrain.runtime.trainer import Trainer
 from tinytrain.runtime.worker import query_lane
 
 HEAD_IMAGES = 250  # embeddings a head is fitted to, where they must be computed for it alone
-
-Progress = Callable[[str, int, int, float | None], None]
 
 
 def augmentation_of(
@@ -43,41 +43,41 @@ def augmentation_of(
     return augmentation
 
 
-def reach(fit: Fit) -> Ranges:
+def reach(plan: Plan | Program) -> Ranges:
     """How far pseudo-queries are changed: cached ones as is usual, because heads are fitted to them too."""
-    return USUAL if fit.resources.sets >= 2 else fit.recipe.reach
+    return USUAL if plan.resources.sets >= 2 else plan.recipe.reach
 
 
-def head_views(fit: Fit, kind: str, n_support: int) -> range:
+def head_views(program: Program, kind: str, n_support: int) -> range:
     """Views of every support image that a head of this kind is fitted to, the clean one last.
 
     Cached ones, or usual ones made for it.
     """
-    sets = fit.resources.sets
+    sets = program.resources.sets
     if kind != "lda":
         return range(1)
     if sets >= 2:
         return range(sets - 1, -1, -1)
-    return range(-max(1, min(fit.recipe.views, HEAD_IMAGES // n_support)), 1)
+    return range(-max(1, min(program.recipe.views, HEAD_IMAGES // n_support)), 1)
 
 
 class Session:
-    """One adaptation of `working` to `episode` by the program of `fit`; `adapt` has the order of calls."""
+    """One adaptation of `working` to `episode` by `program`; `adapt` has the order of calls."""
 
     def __init__(
-        self, fit: Fit, arena, working: WorkingCopy, kernels, episode: Episode, seed: int, lanes: int
+        self, program: Program, arena, working: WorkingCopy, kernels, episode: Episode, seed: int, lanes: int
     ):
-        self.fit, self.episode, self.seed, self.kernels = fit, episode, seed, kernels
+        self.program, self.episode, self.seed, self.kernels = program, episode, seed, kernels
         self.size = working.network.preprocessing.size
         self.labels = episode.support.labels
         self.dealt = dealt(self.labels)
         self.trainer = Trainer(
-            fit.program,
+            program,
             arena,
             working,
             kernels,
             self._read,
-            augmentation_of(episode, self.size, seed, reach(fit)),
+            augmentation_of(episode, self.size, seed, reach(program)),
             self.labels,
             lanes,
         )
@@ -107,9 +107,9 @@ class Session:
         or "(after)" takes what `leftout.measure` finds on the way. After training, prototypes are None if
         the recipe's head is another one.
         """
-        recipe, when = self.fit.recipe, "before" if tick == BEFORE else "after"
+        recipe, when = self.program.recipe, "before" if tick == BEFORE else "after"
         result = tick == AFTER or not recipe.updates  # the recipe's head is what is kept
-        wanted = result or own_before(recipe, self.fit.program.detail["task"])
+        wanted = result or own_before(recipe, self.program.task)
         own = f"head {'result' if result else when}"
         # First: prototypes are made of the clean embeddings that it leaves behind, if these are all.
         head = self._fit_head("lda", own, tick, self._clean) if recipe.head == "lda" and wanted else None
@@ -139,7 +139,7 @@ class Session:
             self.trainer.counts,
             self.array(f"scatter matrix ({tick})") if kind == "lda" else None,
         )
-        views = head_views(self.fit, kind, len(self.labels))
+        views = head_views(self.program, kind, len(self.labels))
         head = fit_head(
             kind, self.kernels, arrays, lambda: chain.from_iterable(map(self._unit, views)),
             clean, self.trainer.class_sizes,
@@ -148,7 +148,7 @@ class Session:
 
     def _means(self, name: str) -> np.ndarray:
         """Where class means are computed for a head: in its own array, if it keeps them."""
-        recipe = self.fit.recipe
+        recipe = self.program.recipe
         kept = name == "head result" or (recipe.head == "cosine" and not recipe.updates)
         return self.array("head result: means") if kept else self.trainer.sums
 
@@ -202,7 +202,7 @@ class Session:
 
     def train(self, progress: Progress) -> list[float]:
         """All steps of the recipe, or those up to the first loss that is no number; the mean loss of each."""
-        trainer, recipe, resources = self.trainer, self.fit.recipe, self.fit.resources
+        trainer, recipe, resources = self.trainer, self.program.recipe, self.program.resources
         rng, self._at_hand = rng_for(self.seed, "steps"), None
         trainer.start()
         self._first_prototypes()
@@ -222,8 +222,8 @@ class Session:
 
     def _unlabelled(self, number: int) -> list[Item]:
         """Query images that step `number` looks at without their labels: all, or some at random."""
-        first, task = len(self.labels), self.fit.program.detail["task"]
-        count = n_unlabelled(self.fit.recipe, self.fit.resources, task)
+        first, task = len(self.labels), self.program.task
+        count = n_unlabelled(self.program.recipe, self.program.resources, task)
         if not count:
             return []
         drawn = rng_for(self.seed, "unlabelled", number).permutation(task.n_query)[:count]
@@ -231,14 +231,14 @@ class Session:
 
     def _first_prototypes(self) -> None:
         """Prototypes of the whole support, where a step sees only a part of it."""
-        if self.fit.resources.step_support >= len(self.labels):
+        if self.program.resources.step_support >= len(self.labels):
             return
         batches = ((self._embed(0, chosen), self.labels[chosen]) for chosen in self._stretches())
         class_means(self.kernels, self.trainer.prototypes, self.trainer.counts, batches)
 
     def release(self, tick: int) -> None:
         """Give back all pages but those of buffers that hold a value at `tick` and are needed after it."""
-        program = self.fit.program
+        program = self.program
         self.trainer.bind.arena.release(
             (row["offset"], row["bytes"]) for row in program.table() if row["first"] <= tick < row["last"]
         )
