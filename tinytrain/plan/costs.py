@@ -63,6 +63,15 @@ def backward_macs_per_query(network: Network, recipe: Recipe, n_queries: int, n_
     return image_macs(network, recipe.updates) * images / n_queries
 
 
+def macs_of(network: Network, recipe: Recipe, resources: Resources, task: TaskShape) -> tuple[float, int]:
+    """Backward MACs of a recipe with these resources: per pseudo-query, and of the dearest image."""
+    if not recipe.updates:
+        return 0, 0
+    others = n_unlabelled(recipe, resources, task)
+    per_query = backward_macs_per_query(network, recipe, resources.step_queries, others)
+    return per_query, image_macs(network, recipe.updates)
+
+
 def full_backward_macs(network: Network) -> int:
     """Backward MACs per image when everything is trained: 2 x forward."""
     return 2 * network.macs

@@ -35,6 +35,10 @@ class Update:
 
 def check_recipe(network: Network, recipe: "Recipe") -> None:
     """Raise UsageError unless `network` can be trained by `recipe`, whatever the budget."""
+    try:
+        hash(recipe)
+    except TypeError as error:
+        raise _bad_recipe(f"a part of the recipe can be changed ({error}), give tuples") from error
     check_updates(network, recipe.updates)
     if len(recipe.rates) != len(recipe.updates):
         raise _bad_recipe(f"{len(recipe.rates)} pairs of learning rates for {len(recipe.updates)} layers")
