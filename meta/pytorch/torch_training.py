@@ -14,7 +14,7 @@ from tinytrain.meta.pytorch.torch_twin import TorchNetwork, augmented, losses, p
 from tinytrain.network.network import Network
 from tinytrain.plan.costs import n_hard
 from tinytrain.plan.recipe import Recipe
-from tinytrain.program.program import Fit
+from tinytrain.program.program import Program
 from tinytrain.program.trained_arrays import Slot, slots
 from tinytrain.runtime.schedule import rate_factor
 from tinytrain.runtime.session import augmentation_of
@@ -127,19 +127,19 @@ def adapt_cached(twin, recipe, slots, cut: int, features, labels, schedule) -> l
 class Task:
     """One adaptation as our engine planned it, ready to be done by PyTorch in a chosen memory format."""
 
-    def __init__(self, network: Network, episode: Episode, images: np.ndarray, fit: Fit):
-        self.network, self.fit, self.images = network, fit, images
+    def __init__(self, network: Network, episode: Episode, images: np.ndarray, program: Program):
+        self.network, self.program, self.images = network, program, images
         self.labels, self.may_flip = episode.support.labels, episode.may_flip
-        self.slots = slots(network, fit.recipe)
+        self.slots = slots(network, program.recipe)
         augmentation = augmentation_of(episode, network.preprocessing.size, 0)
         images_of_view = range(len(self.labels))
-        self.draws = [[augmentation(v, i) for i in images_of_view] for v in range(1, fit.resources.sets)]
-        self.schedule = schedule_of(fit, self.labels)
+        self.draws = [[augmentation(v, i) for i in images_of_view] for v in range(1, program.resources.sets)]
+        self.schedule = schedule_of(program, self.labels)
 
     def plainly(self, memory_format: str) -> dict[str, float]:
         """The adaptation as people write it; its parts are not told apart."""
         rng, size = np.random.default_rng(0), self.network.preprocessing.size
-        recipe = self.fit.recipe
+        recipe = self.program.recipe
         twin = TorchNetwork(self.network, memory_format)
         adapt_plainly(
             twin, recipe, self.slots, self.images, self.labels, lambda: draw(rng, size, self.may_flip)
@@ -148,10 +148,10 @@ class Task:
 
     def cached(self, memory_format: str) -> dict[str, float]:
         """Seconds of both stages."""
-        start, twin = self.fit.program.detail["start"], TorchNetwork(self.network, memory_format)
+        start, twin = self.program.detail["start"], TorchNetwork(self.network, memory_format)
         begin = time.perf_counter()
         features = cached_features(twin, start, self.images, [None, *self.draws])
         middle = time.perf_counter()
-        recipe, labels = self.fit.recipe, self.labels
+        recipe, labels = self.program.recipe, self.labels
         self.losses = adapt_cached(twin, recipe, self.slots, start, features, labels, self.schedule)
         return {"features": middle - begin, "training": time.perf_counter() - middle}

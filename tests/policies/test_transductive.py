@@ -119,7 +119,7 @@ def test_where_queries_are_many_every_step_draws_some_and_all_get_their_turn(mon
     monkeypatch.setattr(Trainer, "step", step)
     episode = toy_episode(queries=6)
     runs = [adapt(toy_network(), episode, Budget(2**22), transductive.POLICY, seed) for seed in (0, 0, 1)]
-    count = runs[0].fit.resources.step_queries
+    count = runs[0].plan.resources.step_queries
     assert count < len(episode.query) and all(len(set(u)) == len(u) == count for u in seen)
     behind = range(len(episode.support), len(episode.support) + len(episode.query))
     assert {item for u in seen[:40] for item in u} == {(0, i) for i in behind}

@@ -133,7 +133,7 @@ def test_an_epoch_of_several_steps_draws_once(monkeypatch):
     draws, keep = [], Trainer.redraw
     monkeypatch.setattr(Trainer, "redraw", lambda self, rng: (draws.append(1), keep(self, rng)))
     report = adapt(toy_network(), toy_episode(shots=30), Budget(2**22), POLICY, force=True)
-    steps_per_epoch = -(-90 // report.fit.resources.step_support)
+    steps_per_epoch = -(-90 // report.plan.resources.step_support)
     assert steps_per_epoch > 1 and len(draws) == -(-6 // steps_per_epoch)
 
 

@@ -38,24 +38,22 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--budget",
         type=parse_bytes,
-        default="1MB",
         metavar="SIZE",
-        help="working memory, such as 1MB or 512KiB",
+        help="working memory, such as 1MB or 512KiB; default: 1MB",
     )
     parser.add_argument(
-        "--macs", type=parse_share, default="15%", metavar="SHARE",
+        "--macs", type=parse_share, metavar="SHARE",
         help="backward computation per pseudo-query, as a share of full training; default: 15%%; some "
         "policies keep it per image, some have no limit, and say so",
     )  # fmt: skip
     parser.add_argument(
         "--macs-mode",
         choices=("mean", "sample"),
-        default="mean",
-        help="limit the mean or the dearest image",
+        help="limit the mean (default) or the dearest image",
     )
     parser.add_argument(
-        "--policy", default="tinytrain", metavar="NAME",
-        help="how to choose what is trained; or the FILE.json of a search",
+        "--policy", metavar="NAME",
+        help="how to choose what is trained; or the FILE.json of a search; default: tinytrain",
     )  # fmt: skip
 
 
@@ -69,29 +67,39 @@ def given(arguments, names) -> list[str]:
 
 def policy_of(arguments):
     """The policy of that name, or what a search found. Raises UsageError and InputError."""
-    if arguments.policy.endswith(".json"):
+    if path := searched_file(arguments):
         from tinytrain.meta.search.result import searched_policy
 
-        return searched_policy(arguments.policy)
+        return searched_policy(path)
     from tinytrain.policies.registry import find_policy
 
-    return find_policy(arguments.policy)
+    return find_policy(arguments.policy or "tinytrain")
 
 
-def budget_of(arguments):
+def searched_file(arguments) -> str | None:
+    """The file of ``--policy``, None if that is a name."""
+    return arguments.policy if (arguments.policy or "").endswith(".json") else None
+
+
+def budget_of(arguments, plan=None):
+    """The budget of the options; those that were not given are as in `plan`, or as usual."""
     from tinytrain.plan.budget import Budget
 
-    return Budget(arguments.budget, arguments.macs, arguments.macs_mode)
+    asked = {"memory": arguments.budget, "macs": arguments.macs, "macs_mode": arguments.macs_mode}
+    usual = plan.budget if plan else Budget()
+    return replace(usual, **{name: value for name, value in asked.items() if value is not None})
 
 
 def open_episode(arguments, network, policy, progress, within_budget: bool = True):
     """The episode that the options ask for, its images decoded, and warnings about them.
 
-    Raises BudgetError, before any image is decoded, for a budget that cannot work, if `within_budget`.
+    `policy` may be a plan. Raises BudgetError, before any image is decoded, for a budget that cannot work,
+    if `within_budget`.
     """
     from tinytrain.datasets import folder_dataset, open_dataset
     from tinytrain.plan.budget import TaskShape
-    from tinytrain.planner.feasible import probe_inside
+    from tinytrain.plan.plan import Plan
+    from tinytrain.planner.planner import Planner
 
     of_folder = arguments.folder is not None
     if of_folder and arguments.data is not None:
@@ -106,9 +114,10 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
         data = DEFAULT_DATA if arguments.data is None else arguments.data
         dataset, draw = open_dataset(data), _from_dataset
     episode = draw(arguments, dataset)
+    plan = policy if isinstance(policy, Plan) else None
     if within_budget:
-        task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
-        probe_inside(network, policy, budget_of(arguments), task)
+        budget = budget_of(arguments, plan)
+        Planner(network, TaskShape.of(episode), policy, budget).probe()
     size, broken = network.preprocessing.size, {}
     support, found = hold(episode.support, size, progress)
     while found:  # what looked whole was not: others are drawn to adapt to
@@ -119,7 +128,11 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
         episode, support = draw(arguments, whole), None
         support, found = hold(episode.support, size, progress)
     query, more = hold(episode.query, size, progress)
-    warnings = _unlimited(arguments, policy) + skipped_files(dataset) + _too_few(arguments, episode)
+    warnings = (
+        ([] if plan else _unlimited(arguments, policy))
+        + skipped_files(dataset)
+        + _too_few(arguments, episode)
+    )
     warnings += [f"skipped {reason}" for reason in (broken | more).values()]
     return replace(episode, support=support, query=query), warnings
 
@@ -161,11 +174,11 @@ def _from_folder(arguments, dataset):
 
 
 def _unlimited(arguments, policy) -> list[str]:
-    """A sentence where --macs or --macs-mode was given to a policy that does not keep it as asked."""
+    """A sentence if --macs or --macs-mode was given to a policy that does not keep it as asked."""
     asked = given(arguments, ("macs", "macs_mode"))
     if asked and not policy.macs_limited:
         return [f"policy {policy.name} has no limit of MACs, so {' and '.join(asked)} changed nothing"]
-    if asked and policy.macs_of_image and arguments.macs_mode == "mean":
+    if asked and policy.macs_of_image and arguments.macs_mode != "sample":
         return [
             f"policy {policy.name} keeps --macs for the dearest image, not for the mean of pseudo-queries"
         ]
