@@ -60,7 +60,7 @@ def test_every_budget_below_the_smallest_is_refused_with_it_and_every_one_above_
         assert f"needs {least} bytes at the least, the budget is {memory};" in str(refusal.value)
     for memory in {*range(least, least + near + 1), *range(least, least + NEAR, far)}:
         probe, found = plan_in(network, policy, memory, TASK)
-        assert max(probe, found.cost.arena) <= memory
+        assert max(probe, found.nbytes) <= memory
 
 
 @pytest.mark.parametrize("name", TOYS)

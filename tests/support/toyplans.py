@@ -14,11 +14,11 @@ def scores(network, inspected) -> Scores:
 
 
 def plan_in(network, policy, memory, task):
-    """(bytes of the probe, plan), as `adapt` makes them before it trains, with made-up scores."""
+    """(bytes of the probe, program of the plan), as `adapt` makes them before it trains, with made-up scores."""
     planner = Planner(network, task, policy, Budget(memory))
     program = planner.probe()
     found = program and scores(network, program.inspected)
-    return program.nbytes if program else 0, planner.plan(found)
+    return program.nbytes if program else 0, planner.program(planner.plan(found))
 
 
 def planned(network, episode, budget=None, policy="tinytrain", seed=0, device=None):

@@ -49,14 +49,14 @@ def test_every_budget_holds_or_is_refused_with_one_that_holds(network, name, tas
             assert refusal.exit_code == 4 and refusal.smallest > memory
             named.add(refusal.smallest)
             continue
-        assert found.program.nbytes <= memory and probe <= memory
+        assert found.nbytes <= memory and probe <= memory
         assert not named or memory >= min(named)
-        layouts = [found.program.layout, *(s.layout for s in found.program.segments.values())]
+        layouts = [found.layout, *(s.layout for s in found.segments.values())]
         waste += [x.nbytes / max(1, lower_bound(x.intervals)) for x in layouts]
     assert len(named) <= 1
     for least in named:
         probe, found = plan_in(network, policy, least, task)
-        assert max(probe, found.program.nbytes) <= least
+        assert max(probe, found.nbytes) <= least
         with pytest.raises(BudgetError):
             plan_in(network, policy, least - 1, task)
     assert not waste or (np.median(waste) <= 1.05 and max(waste) <= 1.25)

@@ -56,31 +56,45 @@ def smallest(task: TaskShape) -> tuple[Resources, Resources]:
 
 
 class Programs:
-    """The programs of all candidates for one network and task."""
+    """Sizes of all candidates for one network and task, and the program that was compiled last.
+
+    Every candidate is compiled once; to keep all of their programs would take megabytes.
+    """
 
     def __init__(self, network: Network, task: TaskShape):
         self.network, self.task = network, task
-        self._banks: dict[tuple, SegmentBank] = {}
+        self._sizes: dict[tuple, int] = {}
+        self._above: dict[tuple, float] = {}  # bytes that a candidate is known not to fit
+        self._bank: SegmentBank | None = None  # of the last recipe: every one has its turn
+        self._last: tuple[tuple, Program] | None = None
         self._probes: dict[tuple, Program] = {}
-        self._trainings: dict[tuple, Program | float] = {}  # or bytes that it is known not to fit
 
-    def training(
+    def nbytes(
         self, recipe: Recipe, resources: Resources, row_tile: int | None = None, limit: float = math.inf
-    ) -> Program | None:
-        """The program of one adaptation; None if it takes more than `limit` bytes."""
+    ) -> int | None:
+        """Bytes of the arena of one adaptation; None if it takes more than `limit`."""
         key = recipe, resources, row_tile
-        known = self._trainings.get(key)
-        if known is None or (not isinstance(known, Program) and known < limit):
-            bank = self._bank(recipe, row_tile)
-            known = compile_training(self.network, recipe, resources, self.task, bank, limit) or limit
-            self._trainings[key] = known
-        return known if isinstance(known, Program) and known.nbytes <= limit else None
+        if key not in self._sizes and self._above.get(key, -1) < limit and not self._compile(key, limit):
+            self._above[key] = limit
+        size = self._sizes.get(key, math.inf)
+        return size if size <= limit else None
 
-    def _bank(self, recipe: Recipe, row_tile: int | None) -> SegmentBank:
-        key = recipe, row_tile
-        if key not in self._banks:
-            self._banks[key] = SegmentBank(self.network, recipe, row_tile)
-        return self._banks[key]
+    def training(self, recipe: Recipe, resources: Resources, row_tile: int | None = None) -> Program:
+        """The program of one adaptation."""
+        key = recipe, resources, row_tile
+        if self._last is None or self._last[0] != key:
+            self._compile(key)
+        return self._last[1]
+
+    def _compile(self, key: tuple, limit: float = math.inf) -> bool:
+        recipe, resources, row_tile = key
+        if self._bank is None or (self._bank.recipe, self._bank.band) != (recipe, row_tile):
+            self._bank = SegmentBank(self.network, recipe, row_tile)
+        program = compile_training(self.network, recipe, resources, self.task, self._bank, limit)
+        if program is None:
+            return False
+        self._sizes[key], self._last = program.nbytes, (key, program)
+        return True
 
     def probe(self, inspected: tuple[int, ...], row_tile: int | None = None) -> Program:
         """The program that measures the layers `inspected`."""
@@ -88,8 +102,3 @@ class Programs:
         if key not in self._probes:
             self._probes[key] = compile_probe(self.network, inspected, self.task, row_tile)
         return self._probes[key]
-
-    def clear(self) -> None:
-        """Forget all of them."""
-        for made in (self._banks, self._probes, self._trainings):
-            made.clear()

@@ -92,7 +92,7 @@ class Planner:
         its defaults; InputError ``plan-broken`` for a given plan that takes other bytes than it says.
         """
         if self.given:
-            said, taken = self.given.cost.arena, self._compiled(self.given).nbytes
+            said, taken = self.given.cost.arena, self.program(self.given).nbytes
             if said != taken:
                 raise InputError(
                     "plan-broken", f"the plan says {said} bytes, it takes {taken}; make one with {MAKE}"
@@ -111,10 +111,8 @@ class Planner:
         raise self._refusal(scores)
 
     def program(self, plan: Plan) -> Program:
-        """The program of a plan that `plan` gave; the other candidates are forgotten."""
-        found = self._compiled(plan)
-        self._programs.clear()
-        return found
+        """The program of a plan that `plan` gave."""
+        return self._programs.training(plan.recipe, plan.resources, plan.row_tile)
 
     def smallest_budget(self, scores: Scores | None) -> int:
         """Bytes of the smallest arena for training and for measuring the deepest layer before it."""
@@ -137,7 +135,7 @@ class Planner:
     def row_tile(self, recipe: Recipe, resources: Resources) -> int | None:
         """The largest row tile with which the program still fits; None for the usual one."""
         memory = self.budget.memory
-        return next((t for t in ROW_TILES if self._programs.training(recipe, resources, t, memory)), None)
+        return next((t for t in ROW_TILES if self._programs.nbytes(recipe, resources, t, memory)), None)
 
     def warnings(self, plan: Plan, scores: Scores | None) -> tuple[str, ...]:
         """What the budget took away from the policy without anybody asking for it."""
@@ -164,15 +162,15 @@ class Planner:
     def _fitting(self, recipe: Recipe) -> Plan | None:
         """The first way to spend the bytes on `recipe`, in the largest row tiles that still fit."""
 
-        def inside(resources: Resources) -> Program | None:
-            return self._programs.training(recipe, resources, limit=self.budget.memory)
+        def inside(resources: Resources) -> int | None:
+            return self._programs.nbytes(recipe, resources, limit=self.budget.memory)
 
         if not any(map(inside, smallest(self.task))):
             return None
         every = (*candidates(recipe, self.task), *smallest(self.task))
         resources = next(filter(inside, every))
         row_tile = self.row_tile(recipe, resources)
-        arena = self._programs.training(recipe, resources, row_tile).nbytes
+        arena = self._programs.nbytes(recipe, resources, row_tile)
         cost = Cost(arena, *macs_of(self.network, recipe, resources, self.task))
         limit = "image" if self.policy.macs_of_image or self.budget.macs_mode == "sample" else "query"
         return Plan(
@@ -180,11 +178,8 @@ class Planner:
             resources, cost, limit if self.policy.macs_limited else None, row_tile,
         )  # fmt: skip
 
-    def _compiled(self, plan: Plan) -> Program:
-        return self._programs.training(plan.recipe, plan.resources, plan.row_tile)
-
     def _least(self, recipe: Recipe, ways) -> int:
-        return min(self._programs.training(recipe, resources).nbytes for resources in ways)
+        return min(self._programs.nbytes(recipe, resources) for resources in ways)
 
     def _smallest_training(self, scores: Scores | None) -> int:
         """Bytes of the smallest arena in which the policy trains anything at all."""
