@@ -257,3 +257,29 @@ def test_a_program_s_arena_is_the_end_of_its_last_buffer_and_its_table_is_comple
     assert {r["name"] for r in rows} == program.buffers.keys()
     least = [compile_training(NETWORK, found.recipe, r, TASKS[0]).nbytes for r in smallest(TASKS[0])]
     assert min(least) <= found.cost.arena
+
+
+@EVERY
+@pytest.mark.parametrize("memory", [1, 24_000, 60_000, 10**7])
+def test_every_candidate_is_compiled_once(monkeypatch, name, memory):
+    """Whatever is asked about one task: whether it fits, by how much not, the plan, its program."""
+    compiled = []
+
+    def counted(network, recipe, resources, task, bank, limit):
+        program = compile_training(network, recipe, resources, task, bank, limit)
+        compiled.append((recipe, resources, bank.band, limit if program is None else "made"))
+        return program
+
+    monkeypatch.setattr("tinytrain.planner.candidates.compile_training", counted)
+    planner, scores = (
+        Planner(NETWORK, TASKS[0], POLICIES[name], Budget(memory, 0.5)),
+        scores_of(POLICIES[name]),
+    )
+    for _ in range(2):
+        try:
+            planner.probe()
+            assert planner.program(planner.plan(scores)).nbytes <= memory
+        except BudgetError as error:
+            assert error.smallest > memory
+    assert planner.smallest_budget(scores) > 0
+    assert len(compiled) == len(set(compiled)) > 0
