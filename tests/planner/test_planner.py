@@ -271,10 +271,8 @@ def test_every_candidate_is_compiled_once(monkeypatch, name, memory):
         return program
 
     monkeypatch.setattr("tinytrain.planner.candidates.compile_training", counted)
-    planner, scores = (
-        Planner(NETWORK, TASKS[0], POLICIES[name], Budget(memory, 0.5)),
-        scores_of(POLICIES[name]),
-    )
+    planner = Planner(NETWORK, TASKS[0], POLICIES[name], Budget(memory, 0.5))
+    scores = scores_of(POLICIES[name])
     for _ in range(2):
         try:
             planner.probe()

@@ -14,7 +14,7 @@ def scores(network, inspected) -> Scores:
 
 
 def plan_in(network, policy, memory, task):
-    """(bytes of the probe, program of the plan), as `adapt` makes them before it trains, with made-up scores."""
+    """(bytes of the probe, program of the plan), as `adapt` makes them, with made-up scores."""
     planner = Planner(network, task, policy, Budget(memory))
     program = planner.probe()
     found = program and scores(network, program.inspected)

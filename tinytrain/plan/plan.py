@@ -81,10 +81,19 @@ class Plan:
             raise InputError(
                 "plan-broken", f"{error.message.partition(';')[0]}; make one with {MAKE}"
             ) from error
-        r, costs = self.resources, macs_of(network, self.recipe, self.resources, task)
-        fits = r.micro <= r.step_support == r.step_queries and task.n_way <= r.step_support <= task.n_support
-        if not fits or costs != (self.cost.macs_per_query, self.cost.macs_per_image):
-            raise InputError("plan-broken", f"resources and cost of the plan disagree; make one with {MAKE}")
+        r, said = self.resources, (self.cost.macs_per_query, self.cost.macs_per_image)
+        if (
+            not r.micro <= r.step_support == r.step_queries
+            or not task.n_way <= r.step_support <= task.n_support
+        ):
+            what = (
+                f"steps of {r.step_support} images and {r.step_queries} pseudo-queries, {r.micro} at a time"
+            )
+            raise InputError("plan-broken", f"the plan has {what}: not possible here; make one with {MAKE}")
+        if (taken := macs_of(network, self.recipe, r, task)) != said:
+            raise InputError(
+                "plan-broken", f"the plan says {said} MACs, it takes {taken}; make one with {MAKE}"
+            )
         self._check_budget(network, budget)
 
     def _check_budget(self, network: Network, budget: Budget) -> None:

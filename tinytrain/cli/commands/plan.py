@@ -61,7 +61,7 @@ def run(arguments) -> int:
 def _facts(network, episode, planner, plan, scores) -> dict:
     from tinytrain.report import content
 
-    smallest, program = planner.smallest_budget(scores), planner.program(plan)
+    program, smallest = planner.program(plan), planner.smallest_budget(scores)
     return {
         "policy": plan.policy,
         "backbone": network.name,
