@@ -42,7 +42,7 @@ def everything(network: Network) -> Recipe:
     layers = enumerate(network.layers)
     updates = tuple(Update(i, tuple(range(layer.cout)), bias=True) for i, layer in layers)
     rates = ((0.0, 0.0),) * len(updates)
-    return Recipe("speed", updates, rates, "sgd", "constant", hard_share=1.0, head="cosine")
+    return Recipe("speed", updates, rates, "sgd", "constant", head="cosine")
 
 
 class Whole:

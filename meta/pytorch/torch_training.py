@@ -71,7 +71,7 @@ def adapt_plainly(twin, recipe, slots, images, labels, draw) -> list[float]:
         queries = twin.inputs(augmented(support, [draw() for _ in labels]))
         embeddings = twin.embed(torch.cat([clean, queries]))
         means = prototypes(embeddings[: len(labels)], one_hot)
-        loss = losses(embeddings[len(labels) :], means, target, recipe.temperature).mean()
+        loss = losses(embeddings[len(labels) :], means, target, recipe.options.temperature).mean()
         trained.step(loss)
         found.append(loss.item())
     return found
@@ -107,19 +107,20 @@ def adapt_cached(twin, recipe, slots, cut: int, features, labels, schedule) -> l
     """
     target, trained = torch.from_numpy(labels).long(), Masked(twin, recipe, slots)
     one_hot, everything, found = F.one_hot(target).float(), torch.stack(features), []
-    images, hard = torch.arange(len(labels)), n_hard(recipe.hard_share, len(labels))
+    images, hard = torch.arange(len(labels)), n_hard(recipe.options.hard_fraction, len(labels))
     for step, (views, through) in enumerate(schedule):
         trained.scale_rates(rate_factor(recipe, len(features), step + 1))
         queries = everything[torch.tensor(views), images].contiguous(memory_format=twin.format)
         with torch.no_grad():
             embeddings = twin.embed(torch.cat([features[0], queries]), cut)
             means = prototypes(embeddings[: len(labels)], one_hot)
-            every = losses(embeddings[len(labels) :], means, target, recipe.temperature)
+            every = losses(embeddings[len(labels) :], means, target, recipe.options.temperature)
             hardest = every.topk(hard).indices
         chosen = torch.cat([queries[hardest], features[0][through]]).contiguous(memory_format=twin.format)
         found_embeddings = twin.embed(chosen, cut)
         moving = means + moved(found_embeddings[hard:], one_hot, through)
-        trained.step(losses(found_embeddings[:hard], moving, target[hardest], recipe.temperature).mean())
+        loss = losses(found_embeddings[:hard], moving, target[hardest], recipe.options.temperature)
+        trained.step(loss.mean())
         found.append(every.mean().item())
     return found
 

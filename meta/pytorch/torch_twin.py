@@ -165,7 +165,7 @@ def differences(whole: Whole, images: np.ndarray, labels: np.ndarray) -> dict[st
         embeddings = twin.embed(twin.inputs(planes(images)))
         means = prototypes(embeddings, F.one_hot(target).float())
     queries = twin.embed(twin.inputs(planes(seen)))
-    loss = losses(queries, means, target, trainer.recipe.temperature).mean()
+    loss = losses(queries, means, target, trainer.recipe.options.temperature).mean()
     (gradient,) = torch.autograd.grad(loss, queries)
     of_images = []
     for i in everyone:

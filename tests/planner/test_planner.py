@@ -11,7 +11,7 @@ from tinytrain.base.errors import BudgetError
 from tinytrain.pipeline.toy import toy_network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import backward_macs_per_query, full_backward_macs, image_macs
-from tinytrain.plan.recipe import Recipe, Resources, Update
+from tinytrain.plan.recipe import Recipe, Resources, StepOptions, Update
 from tinytrain.plan.scores import Scores
 from tinytrain.planner.candidates import WIDE_TILES, Programs, candidates, smallest, step_sizes
 from tinytrain.planner.planner import Planner
@@ -237,7 +237,7 @@ def test_a_policy_that_breaks_its_mac_budget_is_refused_with_the_figure_that_wor
 
 def test_the_mac_budget_is_kept_by_the_steps_of_a_plan_too_small_for_the_share_of_images(monkeypatch):
     """A tenth of two images is none, and one is run backward."""
-    rare = Recipe("rare", (Update(len(NETWORK.layers) - 1, (0,)),), ((0.1, 0.1),), hard_share=0.1)
+    rare = Recipe("rare", (Update(len(NETWORK.layers) - 1, (0,)),), ((0.1, 0.1),), options=StepOptions(0.1))
     policy = Policy("rare", lambda *a: rare, "", shrinks=False)
     share = 0.2 * image_macs(NETWORK, rare.updates) / full_backward_macs(NETWORK)
     budget = Budget(10**7, share)

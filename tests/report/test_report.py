@@ -28,7 +28,7 @@ from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.published_costs import paper_memory
-from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy
 from tinytrain.report import RENDERERS
@@ -48,10 +48,8 @@ def policy(
             Update(i, tuple(range(network.layers[i].cout // 2)), bias=True)
             for i in range(first, len(network.layers))
         )
-        rates = ((rate, rate),) * len(updates)
-        return Recipe(
-            "test", updates, rates, optimizer, step, hard, through, steps=steps, head=head, views=views
-        )
+        rates, options = ((rate, rate),) * len(updates), StepOptions(hard, through)
+        return Recipe("test", updates, rates, optimizer, step, options, steps=steps, head=head, views=views)
 
     return Policy("test", recipe, "none", inspects=lambda n: (3, 6, 9), macs_limited=False)
 

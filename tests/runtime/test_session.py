@@ -12,7 +12,7 @@ from tinytrain.firmware_sim.boards.device import SimulatedDevice
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
-from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.policies.common import Policy
 from tinytrain.report.executed_macs import executed
 from tinytrain.runtime.session import Session, augmentation_of, head_views
@@ -74,7 +74,8 @@ def uncached(reach=USUAL):
     """A policy that trains half of the toy network, whole layers, which leave a small budget no cache."""
     layers = toy_network().layers
     updates = tuple(Update(i, tuple(range(layers[i].cout)), bias=True) for i in range(5, len(layers)))
-    found = Recipe("test", updates, ((1e-3, 1e-3),) * len(updates), steps=3, head="lda", views=4, reach=reach)
+    rates, options = ((1e-3, 1e-3),) * len(updates), StepOptions(augmentation=reach)
+    found = Recipe("test", updates, rates, options=options, steps=3, head="lda", views=4)
     return Policy("test", lambda *_: found, "none", macs_limited=False, shrinks=False)
 
 

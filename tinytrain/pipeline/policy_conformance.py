@@ -147,7 +147,8 @@ def _macs_of(policy: Policy, network: Network, recipe: Recipe) -> float:
     image = image_macs(network, recipe.updates)
     if policy.macs_of_image:
         return image
-    return image * (recipe.hard_share + (recipe.through_share if recipe.step == "both" else 0))
+    sampled = recipe.options.sampled_fraction if recipe.step == "both" else 0
+    return image * (recipe.options.hard_fraction + sampled)
 
 
 def _plan(policy: Policy, network: Network, budget: Budget, task: TaskShape, seed: int) -> Plan:

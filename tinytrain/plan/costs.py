@@ -46,12 +46,12 @@ def n_through(recipe: Recipe, n_support: int) -> int:
     """Support images through which the gradient goes, of the `n_support` of one step."""
     if recipe.step != "both":
         return 0
-    return min(n_support, math.floor(recipe.through_share * n_support + 1e-9))
+    return min(n_support, math.floor(recipe.options.sampled_fraction * n_support + 1e-9))
 
 
 def n_unlabelled(recipe: Recipe, resources: Resources, task: TaskShape) -> int:
     """Query images that one step looks at without their labels."""
-    return min(task.n_query, resources.step_queries) if recipe.entropy and recipe.updates else 0
+    return min(task.n_query, resources.step_queries) if recipe.options.entropy and recipe.updates else 0
 
 
 def backward_macs_per_query(network: Network, recipe: Recipe, n_queries: int, n_unlabelled: int = 0) -> float:
@@ -59,7 +59,7 @@ def backward_macs_per_query(network: Network, recipe: Recipe, n_queries: int, n_
 
     Back-propagation through other images adds to the numerator, never to the denominator.
     """
-    images = n_hard(recipe.hard_share, n_queries) + n_unlabelled + n_through(recipe, n_queries)
+    images = n_hard(recipe.options.hard_fraction, n_queries) + n_unlabelled + n_through(recipe, n_queries)
     return image_macs(network, recipe.updates) * images / n_queries
 
 

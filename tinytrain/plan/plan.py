@@ -12,7 +12,7 @@ from tinytrain.episode.augment import Ranges
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import MACS_MODES, Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs, macs_of
-from tinytrain.plan.recipe import Recipe, Resources, Update, check_recipe
+from tinytrain.plan.recipe import Recipe, Resources, StepOptions, Update, check_recipe
 
 VERSION = 1
 MAX_BYTES = 10**7
@@ -159,22 +159,24 @@ def _plain(value):
 _FRACTION, _SOME, _RATE = number(0, 1), count(0, 10**6), number(0, 1e38)
 _CHANNELS = list_of(_SOME, 0, 10**6)
 _UPDATE = table(Update, {"layer": _SOME, "channels": _CHANNELS, "bias": flag, "inputs": _CHANNELS})
+_OPTIONS = {
+    **dict.fromkeys(("hard_fraction", "sampled_fraction"), _FRACTION),
+    "resample_channels": flag,
+    "entropy": number(0, 1e6),
+    "temperature": number(1e-6, 1e6),
+    "augmentation": table(Ranges, dict.fromkeys(("colours", "turn", "zoom"), number(0, 100))),
+}
 _RECIPE = {
     "policy": text,
     "updates": list_of(_UPDATE, 0, 10**4),
     "rates": list_of(list_of(_RATE, 2, 2, "a pair"), 0, 10**4),
     "optimizer": choice("adam", "momentum", "sgd"),
     "step": choice("both", "constant"),
-    "hard_share": _FRACTION,
-    "through_share": _FRACTION,
     "decay": list_of(_FRACTION, 2, 2, "a pair"),
-    "redraw": flag,
-    "entropy": number(0, 1e6),
     "steps": _SOME,
-    "temperature": number(1e-6, 1e6),
     "head": choice("cosine", "lda"),
     "views": _SOME,
-    "reach": table(Ranges, dict.fromkeys(("colours", "turn", "zoom"), number(0, 100))),
+    "options": table(StepOptions, _OPTIONS),
 }
 _BYTES = count(0, 2**53)
 _CHECK = table(

@@ -30,7 +30,7 @@ from tinytrain.episode.augment import Ranges
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs, image_macs
-from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import SHARES, Policy, rates_by_size, scaled
 
@@ -187,8 +187,8 @@ def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskSh
     hard = min(1.0, (1 - THROUGH) * images)
     through = min(1.0, images - hard)
     return Recipe(
-        "tinytrain", updates, rates, step="both", hard_share=hard, through_share=through, decay=style.decay,
-        reach=reach(similarity),
+        "tinytrain", updates, rates, step="both", decay=style.decay,
+        options=StepOptions(hard, through, augmentation=reach(similarity)),
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ other policy's, and as with every policy they are not in the budget.
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs
-from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import Policy, all_channels, scaled
 
@@ -71,7 +71,7 @@ def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskSh
         "both",
         decay=(1.0, 1.0),
         head="cosine",
-        redraw=True,
+        options=StepOptions(resample_channels=True),
     )
 
 

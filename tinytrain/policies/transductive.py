@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.plan.recipe import Recipe
+from tinytrain.plan.recipe import Recipe, StepOptions
 from tinytrain.plan.scores import Scores
 from tinytrain.policies import baselines
 from tinytrain.policies.common import Policy
@@ -21,7 +21,7 @@ ENTROPY = 1.0
 
 def recipe(network: Network, scores: Scores | None, budget: Budget, task: TaskShape, share: float) -> Recipe:
     full = baselines.FULL.recipe(network, scores, budget, task, share)
-    return replace(full, policy="transductive", entropy=ENTROPY)
+    return replace(full, policy="transductive", options=StepOptions(entropy=ENTROPY))
 
 
 POLICY = Policy("transductive", recipe, "Dhillon et al., ICLR 2020", shrinks=False, macs_limited=False)

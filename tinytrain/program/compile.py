@@ -83,7 +83,7 @@ def partition(count: int, partitions: int, micro: int) -> list[list[tuple[int, i
 def _backward_counts(recipe: Recipe, r: Resources, unlabelled: int) -> set[int]:
     if not recipe.updates:
         return set()
-    counts = _tails(n_hard(recipe.hard_share, r.step_queries) + unlabelled, r.micro)
+    counts = _tails(n_hard(recipe.options.hard_fraction, r.step_queries) + unlabelled, r.micro)
     return counts | _tails(n_through(recipe, r.step_support), r.micro)
 
 

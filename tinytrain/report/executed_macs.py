@@ -58,7 +58,7 @@ def _training(cost: _Cost, n: int) -> int:
     # Without two cached sets every step draws views of its own, and their features are computed.
     fresh = cost.load(1) if r.sets < 2 else 0
     step = r.step_support * (cost.embed + cost.load(0)) + r.step_queries * (cost.embed + fresh)
-    step += n_hard(recipe.hard_share, r.step_queries) * (cost.backward + fresh)
+    step += n_hard(recipe.options.hard_fraction, r.step_queries) * (cost.backward + fresh)
     step += n_unlabelled(recipe, r, cost.program.task) * (cost.embed + cost.backward + 2 * cost.prefix)
     step += n_through(recipe, r.step_support) * (cost.backward + cost.load(0))
     first_prototypes = n * (cost.embed + cost.load(0)) if r.step_support < n else 0

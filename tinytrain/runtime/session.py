@@ -45,7 +45,7 @@ def augmentation_of(
 
 def reach(plan: Plan | Program) -> Ranges:
     """How far pseudo-queries are changed: cached ones as is usual, because heads are fitted to them too."""
-    return USUAL if plan.resources.sets >= 2 else plan.recipe.reach
+    return USUAL if plan.resources.sets >= 2 else plan.recipe.options.augmentation
 
 
 def head_views(program: Program, kind: str, n_support: int) -> range:
@@ -208,7 +208,7 @@ class Session:
         self._first_prototypes()
         losses, epoch = [], -(-len(self.labels) // resources.step_support)
         for number in range(1, recipe.steps + 1):
-            if recipe.redraw and (number - 1) % epoch == 0:
+            if recipe.options.resample_channels and (number - 1) % epoch == 0:
                 trainer.redraw(rng_for(self.seed, "channels", number))
             trainer.scale_rates(rate_factor(recipe, resources.sets, number))
             support, queries = step_items(resources, self.labels, number, rng)

@@ -45,7 +45,7 @@ class Trainer:
     ):
         self.program, self.working, self.kernels = program, working, kernels
         self.recipe, self.resources = program.detail["recipe"], program.detail["resources"]
-        self.temperature = self.recipe.temperature
+        self.temperature = self.recipe.options.temperature
         self.read, self.augmentation, self.labels = read, augmentation, labels
         self.class_sizes = np.bincount(labels, minlength=program.detail["task"].n_way).astype(np.float32)
         self.seen = np.empty_like(self.class_sizes)  # share of each class in a step
@@ -293,7 +293,9 @@ class Trainer:
         for gradient in self.gradients[1:]:
             self.kernels.accumulate(self.gradients[0], gradient)
         loss = float(self.loss[: len(queries)].mean())
-        return loss + self.recipe.entropy * float(self.loss[len(queries) :].mean()) if unlabelled else loss
+        if not unlabelled:
+            return loss
+        return loss + self.recipe.options.entropy * float(self.loss[len(queries) :].mean())
 
     def _set_labels(self, items: Sequence[Item]) -> None:
         """Labels of support images; those of others are unknown, 0 holds their place."""
@@ -302,7 +304,7 @@ class Trainer:
 
     def _set_entropy(self, first: int, chosen: int) -> None:
         """Entropy instead of cross-entropy from row `first` on, in units of a mean over `chosen` rows."""
-        weight = np.float32(self.recipe.entropy * chosen / (len(self.loss) - first))
+        weight = np.float32(self.recipe.options.entropy * chosen / (len(self.loss) - first))
         part = slice(first, None)
         self.kernels.entropy(
             self.loss[part], self.residual[part], self.cosine[part], np.float32(self.temperature), weight
@@ -310,7 +312,7 @@ class Trainer:
 
     def _hardest(self, count: int) -> list[int]:
         """Positions of the pseudo-queries with the highest loss, in their own order."""
-        keep = n_hard(self.recipe.hard_share, count)
+        keep = n_hard(self.recipe.options.hard_fraction, count)
         return sorted(sorted(range(count), key=self.loss.__getitem__, reverse=True)[:keep])
 
     def _backward_support(self, support: Sequence[Item], through: Sequence[int], share: float) -> None:
