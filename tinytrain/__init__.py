@@ -11,8 +11,10 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "Budget": "tinytrain.plan.budget",
+    "Device": "tinytrain.runtime.device",
     "Episode": "tinytrain.episode.episode",
     "Images": "tinytrain.episode.episode",
+    "Plan": "tinytrain.plan.plan",
     "Predictor": "tinytrain.runtime.predict",
     "Store": "tinytrain.store",
     "adapt": "tinytrain.pipeline.adapt",

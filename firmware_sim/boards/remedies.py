@@ -9,7 +9,7 @@ from tinytrain.firmware_sim.boards.board import Board, load_boards
 from tinytrain.network.file import load_network
 from tinytrain.network.network import Network, frozen_bytes
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.planner.feasible import probe_inside
+from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import POLICIES
 
@@ -20,7 +20,7 @@ def least_arena(network: Network, policy: Policy, task: TaskShape) -> int | None
     Another limit is a policy that does not know this network, SparseUpdate's for example.
     """
     try:
-        probe_inside(network, policy, Budget(memory=0), task)
+        Planner(network, task, policy, Budget(memory=0)).probe()
     except BudgetError as error:
         return error.smallest
     except UsageError:

@@ -3,27 +3,29 @@
 from dataclasses import dataclass, replace
 
 from tinytrain.base.errors import BudgetError
+from tinytrain.base.progress import Progress, silent
 from tinytrain.delta.file import encode_delta
 from tinytrain.firmware_sim.boards.board import Board
 from tinytrain.firmware_sim.boards.counters import Count
+from tinytrain.firmware_sim.boards.device import SimulatedDevice
 from tinytrain.firmware_sim.boards.estimate import ADAPTATION, MODEL, band, seconds_by_stage, wear
-from tinytrain.firmware_sim.boards.machine import SimulatedMachine
 from tinytrain.firmware_sim.boards.remedies import for_flash, for_ram
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.report import Report, content
 
 JOULES_PER_WATT_HOUR = 3600
+WATT_HOURS = 10.0  # of a cell of size 18650
 NETWORK_STAGES = ("probe", "features", "heads", "training")  # of a plan: where the network computes
 
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """`facts` for JSON; `report` and `machine` are None where the arena did not fit and nothing ran."""
+    """`facts` for JSON; `report` and `device` are None if the arena did not fit and nothing ran."""
 
     facts: dict
     report: Report | None = None
-    machine: SimulatedMachine | None = None
+    device: SimulatedDevice | None = None
 
     @property
     def fits(self) -> bool:
@@ -31,9 +33,9 @@ class Simulation:
 
 
 def simulate(
-    board: Board, network, episode, budget: Budget, policy, seed: int, battery: float, progress
+    board: Board, network, episode, budget: Budget, policy, seed: int = 0, progress: Progress = silent
 ) -> Simulation:
-    """Adapt `network` on `board`; `battery` is in watt-hours. The arena gets the smaller of budget and board.
+    """Adapt `network` on `board`. The arena gets the smaller of budget and board.
 
     Raises BudgetError if the budget that was asked for is too small and the board is not.
     """
@@ -45,23 +47,20 @@ def simulate(
         "episode": content.describe_episode(episode),
         "budget": budget.memory,
     }
-    machine = SimulatedMachine(board.arena_bytes)
+    device = SimulatedDevice(board.arena_bytes, progress=progress)
     try:
         # Forced: what is asked is whether a delta of this size can be made and kept on the board.
-        report = adapt(
-            network, episode, capped, policy, seed, lanes=1, progress=progress, machine=machine, force=True
-        )
+        report = adapt(network, episode, capped, policy, seed, device, force=True)
     except BudgetError as error:
         if error.smallest is None or error.smallest <= board.arena_bytes:
             raise
         ram = room(board.arena_bytes, error.smallest)
-        task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
-        remedies = list(for_ram(board, network, policy, task, error.smallest))
+        remedies = list(for_ram(board, network, policy, TaskShape.of(episode), error.smallest))
         return Simulation({**facts, "fits": False, "remedies": remedies, "ram": ram, "flash": None})
     delta = encode_delta(report.delta)
     worn = wear(board, delta)
     weights = content.frozen_bytes(network)
-    ram = room(board.arena_bytes, max(p.nbytes for p in machine.programs))
+    ram = room(board.arena_bytes, max(p.nbytes for p in device.programs))
     flash = {
         **room(board.storage_bytes, weights + 2 * worn["slot_bytes"]),
         "weights": weights,
@@ -69,8 +68,8 @@ def simulate(
     }
     remedies = list(for_flash(board, network, flash["slots"])) if flash["missing"] else []
     facts |= {"fits": not flash["missing"], "remedies": remedies, "ram": ram, "flash": flash}
-    facts |= _costs(board, machine, report, battery, worn)
-    return Simulation(facts, report, machine)
+    facts |= _costs(board, device, report, worn)
+    return Simulation(facts, report, device)
 
 
 def describe(board: Board) -> dict:
@@ -78,13 +77,18 @@ def describe(board: Board) -> dict:
     return {"title": board.title, "core": board.core, "kind": board.kind, "figures": figures}
 
 
+def battery(joules: float, watt_hours: float = WATT_HOURS) -> dict:
+    """The fraction of a battery that so many joules take."""
+    return {"watt_hours": watt_hours, "share": band(joules / (watt_hours * JOULES_PER_WATT_HOUR))}
+
+
 def room(has: int, needs: int) -> dict[str, int]:
     """Bytes that there are, that are needed, and that are missing."""
     return {"has": has, "needs": needs, "missing": max(0, needs - has)}
 
 
-def _costs(board: Board, machine: SimulatedMachine, report: Report, battery: float, worn: dict) -> dict:
-    tally, planned = machine.tally, report.to_json()
+def _costs(board: Board, device: SimulatedDevice, report: Report, worn: dict) -> dict:
+    tally, planned = device.tally, report.to_json()
     stages = {name: tally.total(name) for name in ADAPTATION if tally.stages.get(name)}
     total = Count()
     for count in stages.values():
@@ -101,7 +105,7 @@ def _costs(board: Board, machine: SimulatedMachine, report: Report, battery: flo
             "bytes": total.bytes,
             "planned_network_macs": sum(planned["macs"]["stages"][k] for k in NETWORK_STAGES),
         },
-        "canaries": machine.canaries,
+        "canaries": device.canaries,
         "model": {
             "calibrated": False,
             "statement": MODEL,
@@ -110,10 +114,7 @@ def _costs(board: Board, machine: SimulatedMachine, report: Report, battery: flo
         },
         "seconds": {**band(sum(time.values())), "stages": time},
         "joules": band(joules),
-        "battery": {
-            "watt_hours": battery,
-            "share": band(joules / (battery * JOULES_PER_WATT_HOUR)),
-        },
+        "battery": battery(joules),
         "wear": worn,
         "warnings": planned["warnings"],
         "support_pictures": planned["memory"]["outside"]["support_pictures"],

@@ -2,7 +2,7 @@
 # Unit tests and one adaptation on an emulated Raspberry Pi Zero 2 W, compared with this machine.
 #
 #   check.sh                          everything
-#   check.sh tests/unit/test_fit.py   only these tests, then the adaptation
+#   check.sh tests/planner            only these tests, then the adaptation
 #   check.sh none                     the adaptation alone
 #
 # Exit code 0: all holds; 1: something does not; 77: skipped, because tools are missing.

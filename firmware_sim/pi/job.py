@@ -26,16 +26,18 @@ def job(queries: int, photos: str) -> Episode:
 def main(out: str, queries: int, photos: str) -> None:
     network, episode = tinytrain.load_backbone(SHIPPED.name), job(queries, photos)
     start = time.perf_counter()
-    report = tinytrain.adapt(network, episode, tinytrain.Budget(memory=1_000_000), lanes=1, force=True)
+    device = tinytrain.Device(threads=1)
+    report = tinytrain.adapt(network, episode, tinytrain.Budget(memory=1_000_000), device=device, force=True)
     seconds = time.perf_counter() - start
+    after = report.answers.after
     arrays = {f"{s.layer}.{s.part}": s.values for s in report.delta.slices}
     arrays |= {f"channels of {s.layer}.{s.part}": s.channels for s in report.delta.slices}
     np.savez(
-        out, labels=episode.query.labels, before=report.before, after=report.after, losses=report.losses,
-        head=report.delta.head.weights, backend=report.backend, **arrays,
+        out, labels=episode.query.labels, before=report.answers.before, after=after,
+        losses=report.ran.losses, head=report.delta.head.weights, backend=report.ran.backend, **arrays,
     )  # fmt: skip
-    right = (report.after == episode.query.labels).mean()
-    print(f"adapted in {seconds:.1f} s, {report.backend} kernels, {right:.1%} of {len(report.after)} right")
+    right = (after == episode.query.labels).mean()
+    print(f"adapted in {seconds:.1f} s, {report.ran.backend} kernels, {right:.1%} of {len(after)} right")
 
 
 if __name__ == "__main__":

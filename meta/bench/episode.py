@@ -18,7 +18,9 @@ from tinytrain.meta.bench.jobs import Job
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.recipe import Update
+from tinytrain.policies.registry import find_policy
 from tinytrain.report import Report
+from tinytrain.runtime.device import Device
 
 ACCURACIES = ("before_cosine", "before", "after")
 UNADAPTED = Entry("none", "none")
@@ -73,10 +75,8 @@ def run_episode(network: Network, episode: Episode, entry: Entry, seed: int) -> 
     facts = {"digest": episode.digest, "way": episode.n_way, "n_support": len(episode.support)}
     try:
         # Forced: methods are compared, not the guard; what is not finite is refused all the same.
-        report = adapt(
-            network, episode, entry.budget, entry.policy, seed=seed, lanes=1,
-            rate_scale=entry.rate_scale, force=True,
-        )  # fmt: skip
+        policy = find_policy(entry.policy).with_rates(entry.rate_scale)
+        report = adapt(network, episode, entry.budget, policy, seed, Device(threads=1), force=True)
         refused = "" if report.guard.accepted else report.guard.reasons[0].code
     except AdaptationRefusedError as error:
         refused = error.code
@@ -106,7 +106,7 @@ def run_episode(network: Network, episode: Episode, entry: Entry, seed: int) -> 
 
 
 def _memory(network: Network, report: Report, memory: dict) -> dict:
-    updates: tuple[Update, ...] = report.fit.recipe.updates
+    updates: tuple[Update, ...] = report.plan.recipe.updates
     numbers = memory["trained_numbers"]
     return {
         "arena": memory["arena"],

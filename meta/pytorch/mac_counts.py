@@ -31,6 +31,6 @@ def torch_cached(network: Network, recipe: Recipe, n_support: int, start: int) -
     """Every step: the layers from `start` on for all, once more and backward for those that are chosen."""
     trained = {u.layer: bool(u.channels) for u in recipe.updates}
     suffix = sum(layer.macs for layer in network.layers[start:])
-    chosen = n_hard(recipe.hard_share, n_support) + n_sampled(recipe, n_support)
+    chosen = n_hard(recipe.options.hard_fraction, n_support) + n_sampled(recipe, n_support)
     backward = chosen * (suffix + torch_backward(network, trained, min(trained)))
     return recipe.steps * (2 * n_support * suffix + backward)

@@ -13,7 +13,7 @@ from tinytrain.meta.pytorch.timing import KernelRow, kernel_table
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources, Update
-from tinytrain.planner.fit import WIDE_BANDS
+from tinytrain.planner.candidates import WIDE_TILES
 from tinytrain.program.compile import compile_training
 from tinytrain.program.segments import SegmentBank
 from tinytrain.runtime.arena import Arena
@@ -43,7 +43,7 @@ def everything(network: Network) -> Recipe:
     layers = enumerate(network.layers)
     updates = tuple(Update(i, tuple(range(layer.cout)), bias=True) for i, layer in layers)
     rates = ((0.0, 0.0),) * len(updates)
-    return Recipe("speed", updates, rates, "sgd", "constant", hard_share=1.0, head="cosine")
+    return Recipe("speed", updates, rates, "sgd", "constant", head="cosine")
 
 
 class Whole:
@@ -52,7 +52,7 @@ class Whole:
     def __init__(self, network: Network, episode: Episode, micro: int, lanes: int):
         resources = Resources(0, micro, lanes, COUNT, COUNT)
         recipe, task = everything(network), TaskShape(COUNT, WAY)
-        bank = SegmentBank(network, recipe, WIDE_BANDS[0])  # no limit of bytes here, as for PyTorch
+        bank = SegmentBank(network, recipe, WIDE_TILES[0])  # no limit of bytes here, as for PyTorch
         self.program = compile_training(network, recipe, resources, task, bank)
         spec, image = network.input, episode.support.image
         self.trainer = Trainer(
@@ -101,15 +101,15 @@ class Whole:
         return found
 
 
-def schedule_of(fit, labels: np.ndarray, seed: int = 0) -> list[tuple[list[int], list[int]]]:
-    """For each step of an adaptation by `fit` the views, and the positions that the gradient goes through.
+def schedule_of(plan, labels: np.ndarray, seed: int = 0) -> list[tuple[list[int], list[int]]]:
+    """For each step of an adaptation by `plan` the views, and the positions that the gradient goes through.
 
     One view for every support image; positions in the support. For supports that a step sees whole.
     """
     rng, found = rng_for(seed, "steps"), []
-    for number in range(1, fit.recipe.steps + 1):
-        support, queries = step_items(fit.resources, labels, number, rng)
-        through = through_items(fit.recipe, labels, support, seed, number)
+    for number in range(1, plan.recipe.steps + 1):
+        support, queries = step_items(plan.resources, labels, number, rng)
+        through = through_items(plan.recipe, labels, support, seed, number)
         found.append(([view for view, _ in queries], through))
     return found
 

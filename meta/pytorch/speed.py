@@ -31,6 +31,7 @@ from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.costs import cut_layer, full_backward_macs
 from tinytrain.report import executed_macs as stages
+from tinytrain.runtime.device import Device
 
 CASES = ("a", "b", "c1", "c2")
 BOTH = "features + training"
@@ -161,11 +162,11 @@ class Benchmark:
     def c(self, threads: int, wanted: list[str]) -> list[Row]:
         """Whole adaptations by the default policy, whose plan is what PyTorch trains, too."""
         result = self._adapt(threads)
-        sides = {"ours": lambda: with_sum(self._adapt(threads).seconds)}
-        how = {"ours": plan_text(result.fit)}
+        sides = {"ours": lambda: with_sum(self._adapt(threads).ran.seconds)}
+        how = {"ours": plan_text(result.program)}
         rivals = {"c1": {}, "c2": {}}
         if self.reference:
-            task = self.training.Task(self.network, self.episode, self.images, result.fit)
+            task = self.training.Task(self.network, self.episode, self.images, result.program)
             rivals["c1"] = {name: partial(task.plainly, name) for name in self.formats}
             rivals["c2"] = {name: lambda n=name: with_sum(task.cached(n)) for name in self.formats}
         sides |= {(case, name): work for case in wanted for name, work in rivals[case].items()}
@@ -189,14 +190,14 @@ class Benchmark:
         return Whole(self.network, self.episode, MICRO[1], 1).kernels(2 * self.repeats)
 
     def _adapt(self, threads: int):
-        return adapt(self.network, self.episode, lanes=threads)
+        return adapt(self.network, self.episode, device=Device(threads=threads))
 
 
-def plan_text(fit) -> str:
-    r, cut = fit.resources, cut_layer(fit.program.network, fit.recipe.updates)
+def plan_text(program) -> str:
+    r, cut = program.resources, cut_layer(program.network, program.recipe.updates)
     return (
-        f"{fit.program.nbytes:,} bytes, cut at layer {cut}, {r.sets} cached sets, "
-        f"{r.micro} per call, {fit.recipe.optimizer}"
+        f"{program.nbytes:,} bytes, cut at layer {cut}, {r.sets} cached sets, "
+        f"{r.micro} per call, {program.recipe.optimizer}"
     )
 
 
@@ -216,9 +217,9 @@ def adaptation_row(name, part, threads, times, case, result, how) -> Row:
 
 
 def adaptation_macs(part: str, result) -> dict[str, int]:
-    program, recipe = result.fit.program, result.fit.recipe
+    program, recipe = result.program, result.program.recipe
     network, start = program.network, program.purpose.start
-    ours = stages.executed(result.fit.program, result.scores)
+    ours = stages.executed(program, result.scores)
     if part == "total":
         return {"ours": sum(ours.values()), "PyTorch": executed.torch_plain(network, recipe, COUNT)}
     filling = ours["features"] if part == BOTH else 0

@@ -166,7 +166,7 @@ def differences(whole: Whole, images: np.ndarray, labels: np.ndarray) -> dict[st
         embeddings = reference.embed(reference.inputs(planes(images)))
         means = prototypes(embeddings, F.one_hot(target).float())
     queries = reference.embed(reference.inputs(planes(seen)))
-    loss = losses(queries, means, target, trainer.recipe.temperature).mean()
+    loss = losses(queries, means, target, trainer.recipe.options.temperature).mean()
     (gradient,) = torch.autograd.grad(loss, queries)
     of_images = []
     for i in everyone:

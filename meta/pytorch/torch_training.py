@@ -14,7 +14,7 @@ from tinytrain.meta.pytorch.torch_reference import TorchNetwork, augmented, loss
 from tinytrain.network.network import Network
 from tinytrain.plan.costs import n_hard
 from tinytrain.plan.recipe import Recipe
-from tinytrain.program.program import Fit
+from tinytrain.program.program import Program
 from tinytrain.program.trained_arrays import Slot, slots
 from tinytrain.runtime.schedule import rate_factor
 from tinytrain.runtime.session import augmentation_of
@@ -71,7 +71,7 @@ def adapt_plainly(reference, recipe, slots, images, labels, draw) -> list[float]
         queries = reference.inputs(augmented(support, [draw() for _ in labels]))
         embeddings = reference.embed(torch.cat([clean, queries]))
         means = prototypes(embeddings[: len(labels)], one_hot)
-        loss = losses(embeddings[len(labels) :], means, target, recipe.temperature).mean()
+        loss = losses(embeddings[len(labels) :], means, target, recipe.options.temperature).mean()
         trained.step(loss)
         found.append(loss.item())
     return found
@@ -107,21 +107,22 @@ def adapt_cached(reference, recipe, slots, cut: int, features, labels, schedule)
     """
     target, trained = torch.from_numpy(labels).long(), Masked(reference, recipe, slots)
     one_hot, everything, found = F.one_hot(target).float(), torch.stack(features), []
-    images, hard = torch.arange(len(labels)), n_hard(recipe.hard_share, len(labels))
+    images, hard = torch.arange(len(labels)), n_hard(recipe.options.hard_fraction, len(labels))
     for step, (views, through) in enumerate(schedule):
         trained.scale_rates(rate_factor(recipe, len(features), step + 1))
         queries = everything[torch.tensor(views), images].contiguous(memory_format=reference.format)
         with torch.no_grad():
             embeddings = reference.embed(torch.cat([features[0], queries]), cut)
             means = prototypes(embeddings[: len(labels)], one_hot)
-            every = losses(embeddings[len(labels) :], means, target, recipe.temperature)
+            every = losses(embeddings[len(labels) :], means, target, recipe.options.temperature)
             hardest = every.topk(hard).indices
         chosen = torch.cat([queries[hardest], features[0][through]]).contiguous(
             memory_format=reference.format
         )
         found_embeddings = reference.embed(chosen, cut)
         moving = means + moved(found_embeddings[hard:], one_hot, through)
-        trained.step(losses(found_embeddings[:hard], moving, target[hardest], recipe.temperature).mean())
+        loss = losses(found_embeddings[:hard], moving, target[hardest], recipe.options.temperature)
+        trained.step(loss.mean())
         found.append(every.mean().item())
     return found
 
@@ -129,19 +130,19 @@ def adapt_cached(reference, recipe, slots, cut: int, features, labels, schedule)
 class Task:
     """One adaptation as our engine planned it, ready to be done by PyTorch in a chosen memory format."""
 
-    def __init__(self, network: Network, episode: Episode, images: np.ndarray, fit: Fit):
-        self.network, self.fit, self.images = network, fit, images
+    def __init__(self, network: Network, episode: Episode, images: np.ndarray, program: Program):
+        self.network, self.program, self.images = network, program, images
         self.labels, self.may_flip = episode.support.labels, episode.may_flip
-        self.slots = slots(network, fit.recipe)
+        self.slots = slots(network, program.recipe)
         augmentation = augmentation_of(episode, network.input.size, 0)
         images_of_view = range(len(self.labels))
-        self.draws = [[augmentation(v, i) for i in images_of_view] for v in range(1, fit.resources.sets)]
-        self.schedule = schedule_of(fit, self.labels)
+        self.draws = [[augmentation(v, i) for i in images_of_view] for v in range(1, program.resources.sets)]
+        self.schedule = schedule_of(program, self.labels)
 
     def plainly(self, memory_format: str) -> dict[str, float]:
         """The adaptation as people write it; its parts are not told apart."""
         rng, size = np.random.default_rng(0), self.network.input.size
-        recipe = self.fit.recipe
+        recipe = self.program.recipe
         reference = TorchNetwork(self.network, memory_format)
         adapt_plainly(
             reference, recipe, self.slots, self.images, self.labels, lambda: draw(rng, size, self.may_flip)
@@ -150,10 +151,10 @@ class Task:
 
     def cached(self, memory_format: str) -> dict[str, float]:
         """Seconds of both stages."""
-        start, reference = self.fit.program.detail["start"], TorchNetwork(self.network, memory_format)
+        start, reference = self.program.purpose.start, TorchNetwork(self.network, memory_format)
         begin = time.perf_counter()
         features = cached_features(reference, start, self.images, [None, *self.draws])
         middle = time.perf_counter()
-        recipe, labels = self.fit.recipe, self.labels
+        recipe, labels = self.program.recipe, self.labels
         self.losses = adapt_cached(reference, recipe, self.slots, start, features, labels, self.schedule)
         return {"features": middle - begin, "training": time.perf_counter() - middle}

@@ -4,16 +4,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tinytrain.base.progress import Progress, silent
 from tinytrain.datasets import sample_episode
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.episode.episode import Episode
 from tinytrain.meta.search.log import SearchLog
 from tinytrain.meta.search.space import Contributions, Part, Space
 from tinytrain.network.network import Network
-from tinytrain.pipeline.adapt import adapt, silent
+from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget
 from tinytrain.policies.sparse_update import policy
-from tinytrain.runtime.session import Progress
+from tinytrain.runtime.device import Device
 
 # Training one part takes what it takes: here nothing is searched for, so nothing is limited.
 BUDGET = Budget(memory=2**31, macs=1e9)
@@ -56,9 +57,8 @@ def measure(
 def gain_of(network: Network, part: Part, episode: Episode, seed: int, lanes: int) -> float:
     """Accuracy after training `part` alone minus that of the unadapted network; both by cosine prototypes."""
     alone = policy(part.name, lambda network: (part.configuration,))
-    accuracy = adapt(network, episode, BUDGET, alone, seed=seed, lanes=lanes, force=True).to_json()[
-        "accuracy"
-    ]
+    report = adapt(network, episode, BUDGET, alone, seed, Device(threads=lanes), force=True)
+    accuracy = report.to_json()["accuracy"]
     return accuracy["after"] - accuracy["before_cosine"]
 
 

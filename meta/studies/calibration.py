@@ -25,6 +25,7 @@ from tinytrain.episode.episode import Episode, Images
 from tinytrain.meta.bench.document import Table, table_lines
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget
+from tinytrain.runtime.device import Device
 from tinytrain.runtime.predict import Predictor
 
 BINS = 10
@@ -51,7 +52,7 @@ def with_outside(dataset, args, shots: int, index: int) -> tuple[Episode, Images
 def predictions(network, dataset, args, policy: str, shots: int, index: int) -> tuple[np.ndarray, ...]:
     """Confidence for queries (n,), whether these are right (n,), confidence for the images outside (m,)."""
     episode, outside = with_outside(dataset, args, shots, index)
-    report = adapt(network, episode, Budget(args.budget), policy, index, lanes=1)
+    report = adapt(network, episode, Budget(args.budget), policy, index, Device(threads=1))
     predictor = Predictor(network, report.delta)
     probabilities = predictor.probabilities(episode.query)
     right = probabilities.argmax(axis=1) == episode.query.labels

@@ -32,6 +32,7 @@ from tinytrain.meta.bench.statistics import mean_interval
 from tinytrain.meta.run_log import JsonLines, whole_lines
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget
+from tinytrain.runtime.device import Device
 
 RATES = (0.0, 0.1, 0.2, 0.4)
 OUTLIERS = ("mislabelled", "off-topic")
@@ -88,7 +89,8 @@ def run_noise(network, dataset, args, rate: float, index: int) -> dict:
     shape = network.input.shape
     support = replace(episode.support.held(shape), labels=labels)
     episode = replace(episode, support=support, query=episode.query.held(shape))
-    facts = adapt(network, episode, Budget(parse_bytes(args.budget)), args.policy, index, lanes=1).to_json()
+    report = adapt(network, episode, Budget(parse_bytes(args.budget)), args.policy, index, Device(threads=1))
+    facts = report.to_json()
     guard, a = facts["guard"], facts["accuracy"]
     suspects = [s["index"] for s in guard["suspects"]]
     return {
@@ -109,7 +111,7 @@ def run_outlier(network, dataset, args, kind: str, index: int) -> dict:
     """Whether one wrong image is among the suspects, and at which place of the list."""
     episode, planted = with_outlier(dataset, args, kind, index)
     episode = replace(episode, support=episode.support.held(network.input.shape))
-    report = adapt(network, episode, Budget(parse_bytes(args.budget)), "none", index, lanes=1)
+    report = adapt(network, episode, Budget(parse_bytes(args.budget)), "none", index, Device(threads=1))
     found = [s.index for s in report.guard.suspects]
     place = found.index(planted) if planted in found else None
     return {"place": place, "suspects": len(found)}

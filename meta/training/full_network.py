@@ -17,7 +17,7 @@ from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Update
-from tinytrain.planner.fit import WIDE_BANDS
+from tinytrain.planner.candidates import WIDE_TILES
 from tinytrain.program.autodiff.emitter import BAND_BYTES, Emitter
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import Buffer, Segment, View
@@ -221,7 +221,7 @@ def _embed_segment(network: Network, externals, micro: int, hooks: tuple[int, ..
     segment = Segment("embed", micro, external=set(externals.values()))
     features = externals["features"].images(micro)
     # A PC has the bytes for the widest bands; they change no bit.
-    segment.outputs = _forward(Emitter(segment, network, WIDE_BANDS[0]), features, hooks, None)
+    segment.outputs = _forward(Emitter(segment, network, WIDE_TILES[0]), features, hooks, None)
     return segment.finish(keep=segment.outputs)
 
 

@@ -23,7 +23,7 @@ from tinytrain.policies.common import Policy
 def recipe(network, *_):
     """Layer 6 in part, layer 9 whole, biases of both."""
     updates = (Update(6, (7, 1, 4), bias=True), Update(9, tuple(range(24)), bias=True))
-    return Recipe("test", updates, ((1e-2, 1e-2),) * 2, "adam", "constant", 1.0, 3, head="lda", views=3)
+    return Recipe("test", updates, ((1e-2, 1e-2),) * 2, "adam", "constant", head="lda", views=3)
 
 
 LDA = Policy("test", recipe, "none", macs_limited=False)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from toydevices import ONE
 
 from tinytrain.base.errors import AdaptationRefusedError, InputError
 from tinytrain.delta.file import load_delta, save_delta
@@ -142,13 +143,13 @@ def refused():
 
 
 def test_a_refused_result_predicts_like_the_unadapted_network(refused):
-    assert (refused.after == refused.before_cosine).all()
+    assert (refused.answers.after == refused.answers.before_cosine).all()
     unadapted = adapt(toy_network(), refused.episode, BIG, "none")
     assert refused.delta.slices == () and refused.delta.head.kind == "cosine" and refused.delta.views == 1
     # The features of the refused one were cached in 8 bits.
     np.testing.assert_allclose(refused.delta.head.weights, unadapted.delta.head.weights, atol=0.02)
     logits = Predictor(refused.network, refused.delta).logits(refused.episode.query)
-    assert (logits.argmax(axis=1) == refused.after).all()
+    assert (logits.argmax(axis=1) == refused.answers.after).all()
 
 
 def test_the_report_of_a_refusal_says_why_and_can_be_saved(refused, tmp_path):
@@ -162,18 +163,18 @@ def test_the_report_of_a_refusal_says_why_and_can_be_saved(refused, tmp_path):
 
 def test_training_stops_in_the_step_after_the_first_number_that_is_none():
     report = adapt(toy_network(), toy_episode(), BIG, policy(1e30, steps=40, optimizer="sgd"))
-    assert [r.code for r in report.guard.reasons] == ["not-finite"] and report.withheld is None
-    assert len(report.losses) <= 3 and not np.isfinite(report.losses[-1])
+    assert [r.code for r in report.guard.reasons] == ["not-finite"] and report.answers.withheld is None
+    assert len(report.ran.losses) <= 3 and not np.isfinite(report.ran.losses[-1])
     assert report.to_json()["losses"][-1] is None
-    assert f"{len(report.losses)} of 40 steps" in report.guard.reasons[0].text
+    assert f"{len(report.ran.losses)} of 40 steps" in report.guard.reasons[0].text
     forced = adapt(toy_network(), toy_episode(), BIG, policy(1e30, steps=40, optimizer="sgd"), force=True)
     assert not forced.guard.accepted and forced.delta.is_finite()
 
 
 def test_forced_results_are_the_adapted_ones_and_say_so(refused):
     forced = adapt(refused.network, refused.episode, BIG, policy(1e4, optimizer="sgd"), force=True)
-    assert forced.guard.accepted and forced.guard.forced and forced.withheld is None
-    assert (forced.after == refused.withheld).all() and forced.delta.slices
+    assert forced.guard.accepted and forced.guard.forced and forced.answers.withheld is None
+    assert (forced.answers.after == refused.answers.withheld).all() and forced.delta.slices
     assert "kept because it was forced, although" in RENDERERS[".txt"](forced.to_json())
 
 
@@ -185,13 +186,13 @@ def test_the_verdict_does_not_depend_on_the_labels_or_images_of_the_queries():
         query = replace(episode.query, labels=rng.permutation(episode.query.labels)).take(
             rng.permutation(12)[: 2 * k]
         )
-        report = adapt(toy_network(), replace(episode, query=query), BIG, policy(), lanes=1)
+        report = adapt(toy_network(), replace(episode, query=query), BIG, policy(), device=ONE)
         seen.add(json.dumps(report.guard.to_json()))
     assert len(seen) == 1
 
 
 def test_the_measures_lie_in_the_arena_and_inside_the_budget(refused):
-    table = {row["name"]: row["bytes"] for row in refused.fit.program.table()}
+    table = {row["name"]: row["bytes"] for row in refused.program.table()}
     assert table["left out (before)"] == table["left out (after)"] == 18 * COLUMNS * 4
 
 
@@ -231,7 +232,7 @@ def test_more_support_than_a_step_sees_is_measured_class_by_class_in_turn(monkey
 
     monkeypatch.setattr("tinytrain.pipeline.adapt.judge", watched)
     report = adapt(toy_network(), toy_episode(3, 20, 0), BIG, "none")
-    assert report.fit.resources.step_support < 60
+    assert report.plan.resources.step_support < 60
     support = report.episode.support
     embedded = Predictor(report.network, report.delta).embed(support)
     embedded /= np.linalg.norm(embedded, axis=1, keepdims=True)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tinytrain import kernels
-from tinytrain.firmware_sim.boards.machine import SimulatedMachine
+from tinytrain.firmware_sim.boards.device import SimulatedDevice
 from tinytrain.kernels import fallback
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
@@ -73,16 +73,16 @@ class Broken:
 @pytest.mark.parametrize(("portable", "said"), [(False, "numba"), (True, "portable")])
 def test_a_report_names_the_kernels_that_numpy_replaced(lines, monkeypatch, portable, said):
     def report(machine=None):
-        return adapt(toy_network(), toy_episode(), Budget(2**22), "none", lanes=1, machine=machine)
+        return adapt(toy_network(), toy_episode(), Budget(2**22), "none", device=machine)
 
     monkeypatch.setattr("tinytrain.kernels.jit.PORTABLE", portable)
-    assert report().backend == said
+    assert report().ran.backend == said
     monkeypatch.setattr("tinytrain.kernels.dense.pool", Broken())
     monkeypatch.setattr("tinytrain.kernels.optimizer.adam", Broken())  # nothing is trained
     ran = f"{said} except pool (numpy)"
     facts = report().to_json()
     assert facts["kernels"] == ran and f"{ran} kernels" in render_text(facts)
-    assert report(SimulatedMachine(2**22)).backend == ran
+    assert report(SimulatedDevice(2**22)).ran.backend == ran
 
 
 def test_the_warning_says_that_numpy_is_not_portable(lines, monkeypatch):

@@ -11,7 +11,7 @@ from tinytrain.pipeline import policy_conformance as conformance
 from tinytrain.pipeline.policy_conformance import ConformanceError, check_policy
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.costs import full_backward_macs, image_macs
-from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.policies.common import Policy, all_channels
 
 LAST = len(toy_network().layers) - 1
@@ -69,7 +69,7 @@ def divides_by_zero(network, scores, budget, task, share):
 def affordable(network, scores, budget, task, share):
     """Two layers, for as many pseudo-queries as the MAC budget pays for and no more."""
     recipe, limit = plain(whole(1, LAST)), budget.macs * full_backward_macs(network)
-    return replace(recipe, hard_share=min(1.0, limit / image_macs(network, recipe.updates)))
+    return replace(recipe, options=StepOptions(min(1.0, limit / image_macs(network, recipe.updates))))
 
 
 def limited(recipe, **changes):
@@ -88,7 +88,7 @@ BROKEN = {
         "spends .* backward MACs where .* are allowed",
     ),
     "sends the gradient through more of the support than it may": (
-        limited(lambda *a: replace(affordable(*a), step="both", through_share=0.5), macs_limited=True),
+        limited(lambda *a: replace(affordable(*a), step="both"), macs_limited=True),
         "spends .* backward MACs where .* are allowed",
     ),
     "grows as its share falls": (limited(grows, shrinks=True), "less share, more numbers"),
@@ -107,12 +107,12 @@ BROKEN = {
     ),
     "trains in no step": (limited(lambda *a: replace(plain(whole(LAST)), steps=0)), "trained in 0 steps"),
     "changes images by no ranges": (
-        limited(lambda *a: replace(plain(whole(LAST)), reach=(1.5, 0.1, 1.2))),
-        r"bad-recipe: reach is \(1.5, 0.1, 1.2\)",
+        limited(lambda *a: replace(plain(whole(LAST)), options=StepOptions(augmentation=(1.5, 0.1, 1.2)))),
+        r"bad-recipe: augmentation is \(1.5, 0.1, 1.2\)",
     ),
     "makes images smaller than smaller": (
-        limited(lambda *a: replace(plain(whole(LAST)), reach=Ranges(zoom=0.8))),
-        "bad-recipe: reach is Ranges.*zoom=0.8",
+        limited(lambda *a: replace(plain(whole(LAST)), options=StepOptions(augmentation=Ranges(zoom=0.8)))),
+        "bad-recipe: augmentation is Ranges.*zoom=0.8",
     ),
     "raises an error of its own": (limited(divides_by_zero), "raises ZeroDivisionError at its MAC budgets"),
     "goes by another name": (limited(lambda *a: plain(whole(LAST), "other")), "calls its recipe other"),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import toynets
 from published import published_network
+from toydevices import ONE
 from toyplans import plan_in
 
 import tinytrain
@@ -19,7 +20,7 @@ from tinytrain.base.errors import BudgetError
 from tinytrain.network.file import load_network
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.planner.fit import ladder, smallest
+from tinytrain.planner.candidates import candidates, smallest
 from tinytrain.policies.registry import POLICIES
 from tinytrain.program.compile import compile_training
 from tinytrain.program.memory_planner import lower_bound
@@ -59,7 +60,7 @@ def test_every_budget_below_the_smallest_is_refused_with_it_and_every_one_above_
         assert f"needs {least} bytes at the least, the budget is {memory};" in str(refusal.value)
     for memory in {*range(least, least + near + 1), *range(least, least + NEAR, far)}:
         probe, found = plan_in(network, policy, memory, TASK)
-        assert max(probe, found.program.nbytes) <= memory
+        assert max(probe, found.nbytes) <= memory
 
 
 @pytest.mark.parametrize("name", TOYS)
@@ -68,7 +69,7 @@ def test_an_adaptation_runs_in_the_smallest_arena_and_in_those_a_few_bytes_large
     with pytest.raises(BudgetError) as refusal:
         tinytrain.adapt(network, episode, Budget(0), "tinytrain")
     for memory in range(refusal.value.smallest, refusal.value.smallest + STEP + 1, 1 if PLANS else 21):
-        report = tinytrain.adapt(network, episode, Budget(memory), "tinytrain", lanes=1, force=True)
+        report = tinytrain.adapt(network, episode, Budget(memory), "tinytrain", device=ONE, force=True)
         assert report.to_json()["memory"]["arena"] <= memory and report.delta.is_finite()
 
 
@@ -84,7 +85,7 @@ def test_plans_of_random_updates_waste_little():
         )  # fmt: skip
         way = int(r.integers(2, 8))
         task = TaskShape(way * int(r.integers(1, 8)), way)
-        resources = [*ladder(recipe, task), *smallest(task)]
+        resources = [*candidates(recipe, task), *smallest(task)]
         program = compile_training(network, recipe, resources[r.integers(len(resources))], task)
         layouts = [program.layout, *(segment.layout for segment in program.segments.values())]
         ratios += [layout.nbytes / max(1, lower_bound(layout.intervals)) for layout in layouts]

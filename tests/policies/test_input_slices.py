@@ -132,7 +132,7 @@ def test_predictions_with_the_file_are_those_of_the_adaptation(network):
     episode = toy_episode()
     report = adapt(network, episode, Budget(2**22), POLICY, force=True)
     predictor = Predictor(network, decode_delta(*decode(encode_delta(report.delta))))
-    assert (predictor.probabilities(episode.query).argmax(axis=1) == report.after).all()
+    assert (predictor.probabilities(episode.query).argmax(axis=1) == report.answers.after).all()
 
 
 DAMAGES = {

@@ -74,24 +74,25 @@ def test_smaller_fractions_train_less_down_to_one_channel_or_bias(name):
 @pytest.mark.parametrize("macs", [0.02, 0.1, 0.3, 0.6])
 def test_the_mac_budget_limits_a_image_or_all_that_are_run_backward(name, macs):
     recipe = chosen(name, macs=macs)
-    through = recipe.through_share if recipe.step == "both" else 0
-    images = 1 if POLICIES[name].macs_of_image else recipe.hard_share + through
+    through = recipe.options.sampled_fraction if recipe.step == "both" else 0
+    images = 1 if POLICIES[name].macs_of_image else recipe.options.hard_fraction + through
     assert images * image_macs(NETWORK, recipe.updates) <= macs * full_backward_macs(NETWORK) * (1 + 1e-9)
 
 
 def test_more_macs_buy_more_images_and_no_deeper_cut():
     small, middle, large = (chosen("tinytrain", macs=macs) for macs in (0.15, 0.3, 2.0))
     assert small.updates == middle.updates == large.updates
-    assert small.hard_share < middle.hard_share <= large.hard_share == 1
-    assert small.through_share < middle.through_share < large.through_share == 1
-    assert small.through_share == pytest.approx(small.hard_share / 2)
+    small, middle, large = (r.options for r in (small, middle, large))
+    assert small.hard_fraction < middle.hard_fraction <= large.hard_fraction == 1
+    assert small.sampled_fraction < middle.sampled_fraction < large.sampled_fraction == 1
+    assert small.sampled_fraction == pytest.approx(small.hard_fraction / 2)
 
 
 def test_a_limit_per_image_does_not_limit_their_number():
     recipe = POLICIES["tinytrain"].recipe(
         NETWORK, measured(POLICIES["tinytrain"], 0), Budget(10**6, 0.15, "sample"), TASK, 1.0
     )
-    assert recipe.hard_share == recipe.through_share == 1
+    assert recipe.options.hard_fraction == recipe.options.sampled_fraction == 1
     assert image_macs(NETWORK, recipe.updates) <= 0.15 * full_backward_macs(NETWORK)
 
 
@@ -189,7 +190,7 @@ def test_augmentation_of_a_generous_plan_grows_with_the_similarity_of_classes(
 ):
     def reach(macs, share=1.0):
         found = Scores(scores(tinytrain.inspected(NETWORK)).fisher, 1.0, 0, 0, similarity)
-        return tinytrain.recipe(NETWORK, found, Budget(10**4, macs), TASK, share).reach
+        return tinytrain.recipe(NETWORK, found, Budget(10**4, macs), TASK, share).options.augmentation
 
     np.testing.assert_allclose(astuple(reach(0.3)), (colours, turn, zoom))
     assert reach(0.2) == reach(0.3, 0.5) == USUAL  # sparing plans: by budget, and instead of a generous one

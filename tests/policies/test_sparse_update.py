@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from published import published_network
+from toyplans import planned
 from toypolicies import configurations
 
 from tinytrain.base.errors import UsageError
-from tinytrain.pipeline.adapt import adapt, make_plan
+from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs, image_macs, n_trained
@@ -106,7 +107,7 @@ def test_the_five_policies_are_the_five_sizes(network):
 
 def test_a_network_without_a_published_configuration_is_refused_by_name():
     with pytest.raises(UsageError, match=r"no-configuration: .* for toy .* take mcunet-5fps"):
-        make_plan(toy_network(), toy_episode(), policy="sparse_update")
+        planned(toy_network(), toy_episode(), policy="sparse_update")
 
 
 def test_a_configuration_of_your_own_trains_its_slices_and_nothing_else():
@@ -132,12 +133,12 @@ def test_rates_are_scaled_as_asked_and_only_by_a_number_above_0():
     assert doubled == replace(usual, rates=tuple((2 * w, 2 * b) for w, b in usual.rates))
     for scale in (0, -1, float("nan"), float("inf")):
         with pytest.raises(UsageError, match="rate-scale"):
-            adapt(toy_network(), toy_episode(), policy=policy, rate_scale=scale)
+            adapt(toy_network(), toy_episode(), policy=policy.with_rates(scale))
 
 
 def test_a_report_says_by_how_much_rates_were_scaled_and_training_follows():
     network, episode, policy = toy_network(), toy_episode(), POLICIES["last_layer"]
-    slow, fast = (adapt(network, episode, policy=policy, rate_scale=s, force=True) for s in (0.01, 1))
+    slow, fast = (adapt(network, episode, policy=policy.with_rates(s), force=True) for s in (0.01, 1))
     assert slow.to_json()["resources"]["rates"][0] == pytest.approx(
         [0.01 * r for r in fast.to_json()["resources"]["rates"][0]]
     )

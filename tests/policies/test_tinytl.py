@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from published import published_network
+from toydevices import ONE
 
 from tinytrain.base.errors import InputError
 from tinytrain.delta.delta import apply
@@ -24,7 +25,7 @@ NETWORK, MIB = toy_network(), 2**20
 
 @pytest.fixture(scope="module")
 def report():
-    return adapt(NETWORK, toy_episode(queries=8), Budget(2**22), "tinytl", lanes=1)
+    return adapt(NETWORK, toy_episode(queries=8), Budget(2**22), "tinytl", device=ONE)
 
 
 # name, output channels of a head that only the published tables count, modules, trained parameters,
@@ -70,7 +71,7 @@ def test_less_memory_freezes_the_first_layers_with_the_modules_of_their_blocks(s
 
 
 def test_the_loss_falls(report):
-    assert report.guard.accepted and report.losses[-1] < 0.75 * report.losses[0]
+    assert report.guard.accepted and report.ran.losses[-1] < 0.75 * report.ran.losses[0]
 
 
 def test_the_network_of_the_file_predicts_like_the_report(report, tmp_path):
@@ -81,7 +82,7 @@ def test_the_network_of_the_file_predicts_like_the_report(report, tmp_path):
     beyond = {s.layer for s in again.slices if s.layer >= len(NETWORK.layers)}
     assert set(adapted.added) == beyond
     logits = Predictor(NETWORK, again).logits(report.episode.query)
-    np.testing.assert_array_equal(logits.argmax(axis=1), report.after)
+    np.testing.assert_array_equal(logits.argmax(axis=1), report.answers.after)
 
 
 @pytest.mark.parametrize("part", ["weight", "bias"])
@@ -113,13 +114,13 @@ def test_a_network_with_modules_is_not_written_as_a_plain_one(report, tmp_path):
 def test_an_adapted_network_can_be_adapted_again(report):
     """Existing modules are trained further; a policy that does not use modules keeps them frozen."""
     adapted = apply(NETWORK, report.delta)
-    again = adapt(adapted, toy_episode(seed=5, queries=8), Budget(2**22), "tinytl", lanes=1)
+    again = adapt(adapted, toy_episode(seed=5, queries=8), Budget(2**22), "tinytl", device=ONE)
     assert again.delta.backbone == adapted.digest != NETWORK.digest
     for policy in ("tinytrain", "last_layer"):
-        other = adapt(adapted, toy_episode(seed=5, queries=8), Budget(2**22, 0.5), policy, lanes=1)
-        assert other.fit.program.network.modules == adapted.modules
+        other = adapt(adapted, toy_episode(seed=5, queries=8), Budget(2**22, 0.5), policy, device=ONE)
+        assert other.program.network.modules == adapted.modules
         found = Predictor(adapted, other.delta).logits(other.episode.query).argmax(axis=1)
-        np.testing.assert_array_equal(found, other.after)
+        np.testing.assert_array_equal(found, other.answers.after)
 
 
 def test_a_network_whose_module_is_not_finite_is_refused(report):

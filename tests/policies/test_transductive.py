@@ -13,7 +13,7 @@ from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import backward_macs_per_query, image_macs, n_unlabelled
-from tinytrain.plan.recipe import Resources
+from tinytrain.plan.recipe import Resources, StepOptions
 from tinytrain.policies import transductive
 from tinytrain.policies.registry import POLICIES
 from tinytrain.runtime.trainer import Trainer
@@ -49,7 +49,7 @@ def slopes(function, x, size=1e-6):
 
 
 def step(network, how="both", **more):
-    plan = recipe(everything(network), step=how, entropy=WEIGHT)
+    plan = recipe(everything(network), step=how, options=StepOptions(entropy=WEIGHT))
     made = trainer(network, plan, ALL, LABELS, augmentation=augmentation, queries=U, **more)
     made.start()
     made.fill()
@@ -119,7 +119,7 @@ def test_with_many_queries_every_step_samples_some_and_all_are_used(monkeypatch)
     monkeypatch.setattr(Trainer, "step", step)
     episode = toy_episode(queries=6)
     runs = [adapt(toy_network(), episode, Budget(2**22), transductive.POLICY, seed) for seed in (0, 0, 1)]
-    count = runs[0].fit.resources.step_queries
+    count = runs[0].plan.resources.step_queries
     assert count < len(episode.query) and all(len(set(u)) == len(u) == count for u in seen)
     behind = range(len(episode.support), len(episode.support) + len(episode.query))
     assert {item for u in seen[:40] for item in u} == {(0, i) for i in behind}
@@ -129,7 +129,7 @@ def test_with_many_queries_every_step_samples_some_and_all_are_used(monkeypatch)
 def test_entropy_and_cross_entropy_are_equally_weighted():
     arguments = toy_network(), None, Budget(), TaskShape(12, 3, 12), 1.0
     ours, full = (p.recipe(*arguments) for p in (transductive.POLICY, POLICIES["full"]))
-    assert ours == replace(full, policy="transductive", entropy=1.0)
+    assert ours == replace(full, policy="transductive", options=StepOptions(entropy=1.0))
 
 
 def test_without_queries_it_is_full_fine_tuning():
@@ -144,7 +144,8 @@ def test_without_queries_it_is_full_fine_tuning():
 
 def test_unlabelled_images_count_as_backward_macs():
     network = toy("blocks")
-    plan = recipe(everything(network), step="both", entropy=1.0)
+    plan = recipe(everything(network), step="both", options=StepOptions(entropy=1.0))
     task, r = TaskShape(9, 3, 30), Resources(0, 1, 1, 9, 9)
-    assert n_unlabelled(plan, r, task) == 9 and n_unlabelled(replace(plan, entropy=0.0), r, task) == 0
+    assert n_unlabelled(plan, r, task) == 9
+    assert n_unlabelled(replace(plan, options=StepOptions()), r, task) == 0
     assert backward_macs_per_query(network, plan, 9, 9) == 3 * image_macs(network, plan.updates)

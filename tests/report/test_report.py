@@ -7,6 +7,8 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from toydevices import ONE
+from toyplans import planned
 
 import tinytrain
 import tinytrain.runtime.bind
@@ -20,14 +22,16 @@ from tinytrain.datasets import sample_episode
 from tinytrain.datasets.generated.leaves import leaves
 from tinytrain.datasets.generated.signs import signs
 from tinytrain.delta.file import encode_delta
-from tinytrain.pipeline.adapt import adapt, make_plan
+from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.published_costs import paper_memory
-from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.policies.common import Policy
+from tinytrain.policies.registry import find_policy
 from tinytrain.report import RENDERERS
 from tinytrain.report.content import is_unseen, paired_difference
+from tinytrain.runtime.device import Device
 
 BIG = Budget(memory=2**22)
 
@@ -42,10 +46,8 @@ def policy(
             Update(i, tuple(range(network.layers[i].cout // 2)), bias=True)
             for i in range(first, len(network.layers))
         )
-        rates = ((rate, rate),) * len(updates)
-        return Recipe(
-            "test", updates, rates, optimizer, step, hard, through, steps=steps, head=head, views=views
-        )
+        rates, options = ((rate, rate),) * len(updates), StepOptions(hard, through)
+        return Recipe("test", updates, rates, optimizer, step, options, steps=steps, head=head, views=views)
 
     return Policy("test", recipe, "none", inspects=lambda n: (3, 6, 9), macs_limited=False)
 
@@ -86,7 +88,7 @@ def test_only_drawn_images_and_the_shipped_weights_are_called_unseen():
 
 
 def test_the_delta_carries_all_of_the_report_that_the_same_seed_gives_again(report):
-    again = tinytrain.adapt(toy_network(), report.episode, BIG, report.policy, lanes=1)
+    again = tinytrain.adapt(toy_network(), report.episode, BIG, policy(), device=ONE)
     assert encode_delta(again.delta) == encode_delta(report.delta)
     assert report.to_json() == {**report.to_json(), **report.delta.report}
     assert report.to_json().keys() - report.delta.report.keys() == {"seconds", "threads"}
@@ -101,16 +103,15 @@ def test_the_delta_carries_all_of_the_report_that_the_same_seed_gives_again(repo
         {"budget": "1MB"},
         {"seed": 1.5},
         {"seed": -1},
-        {"lanes": 0},
-        {"backend": "cuda"},
+        {"policy": "tinytrane"},
+        {"device": Device("cuda")},
     ],
 )
 def test_arguments_that_mean_nothing_are_a_usage_error(wrong):
     with pytest.raises(UsageError):
         adapt(toy_network(), toy_episode(), **{"budget": BIG} | wrong)
-    if "lanes" not in wrong:
-        with pytest.raises(UsageError):
-            make_plan(toy_network(), toy_episode(), **{"budget": BIG} | wrong)
+    with pytest.raises(UsageError, match="threads=0 is no whole number of at least 1"):
+        Device(threads=0)
     with pytest.raises(UsageError, match="no mode of the MACs"):
         Budget(macs_mode="median")
 
@@ -118,12 +119,13 @@ def test_arguments_that_mean_nothing_are_a_usage_error(wrong):
 def test_the_package_itself_offers_adapt():
     before = tinytrain.adapt  # the module of that name, which can be called
     report = before(toy_network(), toy_episode(way=2, shots=2), budget=BIG, policy="none")
-    assert report.to_json()["selection"] == [] and report.losses == []
+    assert report.to_json()["selection"] == [] and report.ran.losses == []
 
 
 def test_accuracies_are_shares_of_the_queries(report):
     labels, a = report.episode.query.labels, report.to_json()["accuracy"]
-    assert a["after"] == (report.after == labels).mean() and a["before"] == (report.before == labels).mean()
+    for name in ("before", "before_cosine", "after"):
+        assert a[name] == (getattr(report.answers, name) == labels).mean()
     assert a["difference"][1] == pytest.approx(a["after"] - a["before"])
     assert a["difference"][0] <= a["difference"][1] <= a["difference"][2]
 
@@ -212,22 +214,21 @@ class Executed:
 )
 def test_total_macs_are_those_of_every_call_that_ran(monkeypatch, chosen, memory, way, shots):
     executed = Executed(monkeypatch)
-    report = adapt(toy_network(), toy_episode(way, shots, queries=0), Budget(memory), chosen, lanes=1)
+    report = adapt(toy_network(), toy_episode(way, shots, queries=0), Budget(memory), chosen, device=ONE)
     assert report.to_json()["macs"]["total"] == executed.total > 0
 
 
 @pytest.mark.parametrize("chosen", ["transductive", "trady", policy()])
 def test_looking_at_queries_in_training_counts_and_judging_them_does_not(monkeypatch, chosen):
     executed, network = Executed(monkeypatch), toy_network()
-    report = adapt(network, toy_episode(queries=2), Budget(2**22, macs=0.5), chosen, lanes=1)
+    report = adapt(network, toy_episode(queries=2), Budget(2**22, macs=0.5), chosen, device=ONE)
     judged = 2 * len(report.episode.query) * network.macs  # before and after
     assert report.to_json()["macs"]["total"] == executed.total - judged > 0
 
 
 def test_a_plan_is_what_the_adaptation_then_does(report):
-    scores, fitted = make_plan(report.network, report.episode, BIG, policy())
-    assert fitted.recipe == report.fit.recipe and fitted.resources == report.fit.resources
-    assert fitted.program.nbytes == report.fit.program.nbytes
+    scores, plan = planned(report.network, report.episode, BIG, policy())
+    assert plan == report.plan and plan.cost.arena == report.program.nbytes
     assert all((scores.fisher[i] == report.scores.fisher[i]).all() for i in scores.fisher)
 
 
@@ -252,7 +253,7 @@ def test_text_shows_the_accuracy_the_selection_and_the_memory_without_colour(rep
     accuracy = report.to_json()["accuracy"]
     assert f"{accuracy['before']:.1%} -> {accuracy['after']:.1%}" in text
     assert "block2.depthwise" not in text and "block3.expand" in text
-    assert f"{report.fit.program.nbytes:,} of {BIG.memory:,} bytes" in text
+    assert f"{report.program.nbytes:,} of {BIG.memory:,} bytes" in text
     assert "\x1b" not in text and max(map(len, text.splitlines())) <= 120
 
 
@@ -286,8 +287,8 @@ def test_html_is_one_small_well_formed_file_that_loads_nothing(report):
 
 def test_html_says_at_which_step_training_broke_off():
     network = toy_network()
-    for rate_scale in (1e5, 1e30):
-        facts = adapt(network, toy_episode(), BIG, rate_scale=rate_scale).to_json()
+    for scale in (1e5, 1e30):
+        facts = adapt(network, toy_episode(), BIG, find_policy("tinytrain").with_rates(scale)).to_json()
         broke = None in facts["losses"]
         page = RENDERERS[".html"](facts)
         assert not Tags(page).open

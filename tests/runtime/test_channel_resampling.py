@@ -13,7 +13,7 @@ from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.costs import full_backward_macs, image_macs
-from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.policies import trady
 from tinytrain.policies.common import Policy
 from tinytrain.runtime.trainer import Trainer
@@ -78,7 +78,8 @@ def recipe_of(network, *_):
     cout = network.layers[6].cout
     updates = (Update(6, tuple(range(cout)), True, (0, 1)), Update(7, (0, 1, 2)))
     rates = ((0.05, 0.05),) * 2
-    return Recipe("redrawn", updates, rates, "adam", steps=6, head="cosine", views=3, redraw=True)
+    options = StepOptions(resample_channels=True)
+    return Recipe("redrawn", updates, rates, "adam", options=options, steps=6, head="cosine", views=3)
 
 
 POLICY = Policy("redrawn", recipe_of, "none", macs_limited=False)
@@ -133,7 +134,7 @@ def test_an_epoch_of_several_steps_draws_once(monkeypatch):
     draws, keep = [], Trainer.resample
     monkeypatch.setattr(Trainer, "resample", lambda self, rng: (draws.append(1), keep(self, rng)))
     report = adapt(toy_network(), toy_episode(shots=30), Budget(2**22), POLICY, force=True)
-    steps_per_epoch = -(-90 // report.fit.resources.step_support)
+    steps_per_epoch = -(-90 // report.plan.resources.step_support)
     assert steps_per_epoch > 1 and len(draws) == -(-6 // steps_per_epoch)
 
 

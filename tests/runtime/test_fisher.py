@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from oracle import Oracle, fisher, prototype_loss
 from toynets import ROWS, relative, toy
+from toyplans import planned
 from toysteps import IMAGES, LABELS, augmentation, augmented
 
 from tinytrain import kernels
-from tinytrain.pipeline.adapt import make_plan
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.scores import last_blocks
 from tinytrain.program.compile import compile_probe
 from tinytrain.report.content import similarity
-from tinytrain.runtime import machine
+from tinytrain.runtime import fisher as probing
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import measure_fisher
@@ -65,7 +65,7 @@ def test_embeddings_of_length_zero_have_no_similarity_and_very_long_ones_cause_n
     network = toy_network()
     scales = (*network.scales[:-1], np.full_like(network.scales[-1], scale))
     biases = (*network.biases[:-1], np.zeros_like(network.biases[-1]))
-    found, _ = make_plan(replace(network, scales=scales, biases=biases), toy_episode())
+    found, _ = planned(replace(network, scales=scales, biases=biases), toy_episode())
     assert np.isfinite(found.similarity) == known == (similarity(found) is not None)
 
 
@@ -116,7 +116,7 @@ def test_the_weights_stay_and_the_arena_may_hold_anything_before(name, monkeypat
             super().__init__(nbytes)
             self.view(0, (nbytes,), "uint8")[:] = 0xFF  # NaN in every float
 
-    monkeypatch.setattr(machine, "Arena", Dirty)
+    monkeypatch.setattr(probing, "Arena", Dirty)
     dirty = scores(network, last_blocks(network, 3))
     assert all(clean.fisher[i].tobytes() == dirty.fisher[i].tobytes() for i in clean.fisher)
     assert all(a.tobytes() == network.float_weight(i).tobytes() for i, a in enumerate(working.weights))

@@ -44,7 +44,7 @@ def report(request, network):
 def test_a_stored_delta_predicts_what_the_report_says_of_the_queries(network, report):
     delta = decode_delta(*decode(encode_delta(report.delta)))
     predictor = Predictor(network, delta)
-    assert (predictor.logits(report.episode.query).argmax(axis=1) == report.after).all()
+    assert (predictor.logits(report.episode.query).argmax(axis=1) == report.answers.after).all()
 
 
 def test_probabilities_are_the_logits_at_the_fitted_temperature(network, report):
@@ -63,7 +63,7 @@ def test_numpy_kernels_predict_the_same(network, report):
 
 
 def test_inference_needs_less_memory_than_the_adaptation(network, report):
-    assert Predictor(network, report.delta).arena < report.fit.program.nbytes
+    assert Predictor(network, report.delta).arena < report.program.nbytes
 
 
 def test_a_delta_of_another_backbone_is_refused(report):

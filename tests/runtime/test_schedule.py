@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.plan.recipe import Recipe, Resources, StepOptions
 from tinytrain.runtime.schedule import balanced_subset, dealt, rate_factor, step_items, through_items
 
 LABELS = np.repeat(np.arange(5), (1, 2, 3, 20, 30))
@@ -79,7 +79,7 @@ def test_the_same_seed_draws_the_same_steps():
 
 
 def test_the_gradient_goes_through_as_many_of_each_class_that_the_step_sees_and_others_every_step():
-    recipe = Recipe("test", (), (), step="both", through_share=0.5)
+    recipe = Recipe("test", (), (), step="both", options=StepOptions(sampled_fraction=0.5))
     support = [(0, i) for i in (0, 1, 3, 6, 7, 8, 9, 10, 26, 27, 28, 29)]  # 1, 1, 1, 5 and 4 of the classes
     draws = [through_items(recipe, LABELS, support, 0, number) for number in range(1, 21)]
     assert draws == [through_items(recipe, LABELS, support, 0, number) for number in range(1, 21)]

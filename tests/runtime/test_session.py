@@ -5,15 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from toydevices import ONE
 from toynets import trainer
 
 from tinytrain.episode.augment import USUAL, Augmentation, Ranges
-from tinytrain.firmware_sim.boards.machine import SimulatedMachine
+from tinytrain.firmware_sim.boards.device import SimulatedDevice
 from tinytrain.heads.registry import find_head
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
-from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.policies.common import Policy
 from tinytrain.program.training import head_views
 from tinytrain.report.executed_macs import executed
@@ -25,7 +26,7 @@ BIG = Budget(2**22)
 
 def views_of(report, kind: str) -> range:
     """Views that a head of this kind is fitted to in the plan of an adaptation."""
-    plan = report.fit
+    plan = report.plan
     return head_views(plan.recipe, plan.resources, find_head(kind), len(report.episode.support))
 
 
@@ -58,17 +59,17 @@ def times(report, seen: Counter) -> dict[int, set[int]]:
 
 @pytest.mark.parametrize("policy", ["tinytrain", "last_layer", "full"])
 def test_both_heads_look_at_every_view_of_every_image_once(looks, policy):
-    report = adapt(toy_network(), toy_episode(queries=2), BIG, policy, lanes=1)
-    views = views_of(report, report.fit.recipe.head)
+    report = adapt(toy_network(), toy_episode(queries=2), BIG, policy, device=ONE)
+    views = views_of(report, report.plan.recipe.head)
     assert len(looks) == 2 and (len(views) > 1) == (report.delta.head.kind == "lda")
-    assert report.delta.head.kind == report.fit.recipe.head
+    assert report.delta.head.kind == report.plan.recipe.head
     for seen in looks:
         assert times(report, seen) == {view: {1} for view in views}
 
 
 def test_where_there_is_room_for_a_part_of_them_clean_images_are_looked_at_again(looks):
-    report = adapt(toy_network(), toy_episode(3, 20, queries=1), BIG, lanes=1)
-    assert report.fit.resources.step_support < 60
+    report = adapt(toy_network(), toy_episode(3, 20, queries=1), BIG, device=ONE)
+    assert report.plan.resources.step_support < 60
     views = views_of(report, "lda")
     for seen in looks:
         # Both heads, to be fitted and to leave each image out.
@@ -82,7 +83,8 @@ def uncached(reach=USUAL):
     """A policy that trains half of the toy network, whole layers, which leave a small budget no cache."""
     layers = toy_network().layers
     updates = tuple(Update(i, tuple(range(layers[i].cout)), bias=True) for i in range(5, len(layers)))
-    found = Recipe("test", updates, ((1e-3, 1e-3),) * len(updates), steps=3, head="lda", views=4, reach=reach)
+    rates, options = ((1e-3, 1e-3),) * len(updates), StepOptions(augmentation=reach)
+    found = Recipe("test", updates, rates, options=options, steps=3, head="lda", views=4)
     return Policy("test", lambda *_: found, "none", macs_limited=False, shrinks=False)
 
 
@@ -91,23 +93,24 @@ def uncached(reach=USUAL):
     [(37_000, 0, range(-4, 1)), (43_000, 1, range(-4, 1)), (85_000, 5, range(4, -1, -1))],
 )
 def test_a_head_sees_cached_views_or_as_many_of_its_own(memory, sets, views):
-    machine = SimulatedMachine(2**22)
-    report = adapt(toy_network(), toy_episode(), Budget(memory), uncached(), lanes=1, machine=machine)
-    assert report.fit.resources.sets == sets
+    machine = SimulatedDevice(2**22)
+    report = adapt(toy_network(), toy_episode(), Budget(memory), uncached(), device=machine)
+    assert report.plan.resources.sets == sets
     assert views_of(report, "lda") == views and list(views_of(report, "cosine")) == [0]
-    planned = executed(report.fit.program, report.scores)
+    planned = executed(report.program, report.scores)
     assert machine.tally.total("head").network_macs == planned["heads"] > 0
 
 
 @pytest.mark.parametrize("memory, sets", [(37_000, 0), (43_000, 1), (85_000, 5)])
 def test_new_views_are_changed_as_far_as_the_recipe_says_and_cached_ones_as_is_usual(memory, sets):
     task = toy_network(), toy_episode(), Budget(memory)
-    usual, far = (adapt(*task, uncached(reach), lanes=1) for reach in (USUAL, FAR))
+    usual, far = (adapt(*task, uncached(reach), device=ONE) for reach in (USUAL, FAR))
     shown = far.to_json()["resources"]["reach"]
     if sets < 2:
-        assert far.losses[0] != usual.losses[0] and shown == {"colours": 1.5, "turn": 0.1, "zoom": 1.2}
+        assert far.ran.losses[0] != usual.ran.losses[0]
+        assert shown == {"colours": 1.5, "turn": 0.1, "zoom": 1.2}
     else:
-        assert far.losses == usual.losses and shown == {"colours": 1.0, "turn": 0.0, "zoom": 1.0}
+        assert far.ran.losses == usual.ran.losses and shown == {"colours": 1.0, "turn": 0.0, "zoom": 1.0}
 
 
 @pytest.mark.parametrize("sets", [0, 1])
@@ -129,7 +132,7 @@ def test_views_made_for_a_head_are_usual_ones_and_in_no_cache(sets):
 
 
 def test_without_queries_only_what_the_guard_needs_is_fitted_before_training(looks):
-    report = adapt(toy_network(), toy_episode(queries=0), BIG, lanes=1)
+    report = adapt(toy_network(), toy_episode(queries=0), BIG, device=ONE)
     before, after = (times(report, seen) for seen in looks)
     assert before == {0: {1}} and len(after) > 1
 
@@ -145,7 +148,7 @@ def test_what_is_kept_does_not_depend_on_the_queries(policy):
     """They are there to judge it by."""
     with_queries, without = (adapt(toy_network(), toy_episode(queries=q), BIG, policy) for q in (2, 0))
     assert with_queries.delta.head.kind == "lda"
-    assert bool(with_queries.delta.slices) == bool(with_queries.fit.recipe.updates)
+    assert bool(with_queries.delta.slices) == bool(with_queries.plan.recipe.updates)
     for kept, other in zip(with_queries.delta.slices, without.delta.slices, strict=True):
         assert kept.values.tobytes() == other.values.tobytes()
     for kept, other in zip(with_queries.delta.head.arrays(), without.delta.head.arrays(), strict=True):

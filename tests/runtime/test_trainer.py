@@ -27,7 +27,7 @@ from toysteps import (
 )
 
 from tinytrain.plan.costs import backward_macs_per_query, n_hard
-from tinytrain.plan.recipe import Update
+from tinytrain.plan.recipe import StepOptions, Update
 from tinytrain.program.stages import Items
 from tinytrain.runtime.schedule import through_items
 
@@ -98,7 +98,7 @@ def test_sparse_gradients_are_slices_of_the_full_gradient(name, key):
 def test_a_hard_share_runs_backward_the_images_of_highest_loss_only(share, step):
     network = toy("blocks")
     table, calls = calls_of()
-    plan = recipe(everything(network), step=step, hard_share=share)
+    plan = recipe(everything(network), step=step, options=StepOptions(share))
     made, _ = step_gradients(network, plan, table=table)
     loss, _ = exact_gradients(network)
     count = n_hard(share, len(LABELS))
@@ -135,7 +135,7 @@ def test_the_mean_over_draws_of_support_images_is_the_gradient_through_all_of_th
     made = trainer(network, recipe(everything(network), step="both"), IMAGES, LABELS)
     support, draws, weight = items(len(LABELS)), 4000, np.zeros(len(LABELS))
     divisors = np.empty(3, np.float32)
-    some = recipe((), step="both", through_share=count / len(LABELS))
+    some = recipe((), step="both", options=StepOptions(sampled_fraction=count / len(LABELS)))
     for number in range(draws):
         chosen = through_items(some, LABELS, support, 0, number)
         assert len(chosen) == count
@@ -287,7 +287,7 @@ def test_trained_numbers_are_what_the_network_then_uses_and_the_rest_keeps_every
 )
 def test_macs_that_are_executed_are_those_of_the_plan(name, step, share, through):
     network = toy(name)
-    plan = recipe(random_updates(network, 5), step=step, hard_share=share, through_share=through)
+    plan = recipe(random_updates(network, 5), step=step, options=StepOptions(share, through))
     made = trainer(network, plan, IMAGES, LABELS, micro=2)
     ran = []
     for unit in made.units.values():

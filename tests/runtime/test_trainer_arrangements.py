@@ -1,6 +1,7 @@
 """Lanes, partitions, micro-batches, caches and backends change the time of training, not its result."""
 
 import pytest
+from toydevices import ONE
 from toynets import ROWS, everything, items, random_updates, recipe, relative, toy, trainer
 from toysteps import IMAGES, LABELS, augmentation, bits, step_gradients
 
@@ -101,7 +102,7 @@ def test_no_arrangement_makes_a_kernel_compile_a_second_time():
 @pytest.mark.parametrize("shots", [17, 18, 21])
 def test_a_support_that_is_no_multiple_of_a_step_is_embedded_to_its_last_image(shots):
     """Steps of 50 images, five at a time: the rest of 51, 54 or 63 images is another size of call."""
-    report = adapt(toy_network(), toy_episode(shots=shots), Budget(10**8), "last_layer", lanes=1)
-    resources = report.fit.resources
+    report = adapt(toy_network(), toy_episode(shots=shots), Budget(10**8), "last_layer", device=ONE)
+    resources = report.plan.resources
     assert (resources.step_support, resources.micro) == (50, 5)
     assert sum(report.delta.head.counts.tolist()) == 3 * shots

@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from toydevices import ONE
 from toynets import calls_of
 from toypolicies import POLICIES
 
 import tinytrain
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
-from tinytrain.runtime import machine
+from tinytrain.runtime import device
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.trainer import Trainer
 
@@ -25,15 +26,15 @@ TRAINING = [name for name, policy in POLICIES.items() if name != "none"]
 def run(policy, memory, episode=None):
     episode = episode or toy_episode()
     return tinytrain.adapt(
-        toy_network(), episode, Budget(memory, macs=0.5), POLICIES[policy], lanes=1, force=True
+        toy_network(), episode, Budget(memory, macs=0.5), POLICIES[policy], device=ONE, force=True
     )
 
 
 def outcome(report):
     """Every number of the result, bit for bit."""
-    head = report.delta.head
+    head, answers = report.delta.head, report.answers
     slices = [s.values.tobytes() for s in report.delta.slices]
-    return slices, head.weights.tobytes(), report.losses, report.after.tolist(), report.before.tolist()
+    return slices, head.weights.tobytes(), report.ran.losses, answers.after.tolist(), answers.before.tolist()
 
 
 @PLANS
@@ -45,7 +46,7 @@ def test_what_the_arena_held_before_changes_nothing(monkeypatch, policy, memory)
             super().__init__(nbytes)
             self.view(0, (nbytes,), "uint8")[:] = 0xFF  # NaN in every float
 
-    monkeypatch.setattr(machine, "Arena", Dirty)
+    monkeypatch.setattr(device, "Arena", Dirty)
     assert outcome(run(policy, memory)) == outcome(clean)
 
 
@@ -53,7 +54,7 @@ def test_what_the_arena_held_before_changes_nothing(monkeypatch, policy, memory)
 def test_every_array_of_an_adaptation_lies_in_the_arena_or_in_the_working_copy(monkeypatch, policy, memory):
     """Every array that a kernel is given to write to; images may be read from anywhere."""
     table, calls = calls_of()
-    monkeypatch.setattr(machine.kernel_table, "load", lambda backend: table)
+    monkeypatch.setattr(device.kernel_table, "load", lambda backend: table)
     arenas, trainers = [], []
 
     class Watched(Arena):
@@ -61,7 +62,7 @@ def test_every_array_of_an_adaptation_lies_in_the_arena_or_in_the_working_copy(m
             super().__init__(nbytes)
             arenas.append(self.view(0, (nbytes,), "uint8"))
 
-    monkeypatch.setattr(machine, "Arena", Watched)
+    monkeypatch.setattr(device, "Arena", Watched)
     keep = Trainer.__init__
     monkeypatch.setattr(Trainer, "__init__", lambda self, *a: (keep(self, *a), trainers.append(self))[0])
     report = run(policy, memory)
@@ -77,7 +78,7 @@ def test_every_array_of_an_adaptation_lies_in_the_arena_or_in_the_working_copy(m
     # The head has a vector of its own, the size of an embedding: for the mean without an image that is left
     # out, and for what the scatter of few images adds to a mean.
     assert outside <= {"cholesky_solve", "inverse_diagonal"}
-    assert max(a.nbytes for a in arenas) <= report.budget.memory
+    assert max(a.nbytes for a in arenas) <= report.plan.budget.memory
 
 
 def bounds(array):
@@ -115,6 +116,6 @@ def test_no_array_is_allocated_while_training_runs(monkeypatch, policy, shots):
 
     monkeypatch.setattr(Trainer, "step", step)
     report = run(policy, 10**6, episode)
-    assert len(peaks) == report.fit.recipe.steps - 2
+    assert len(peaks) == report.plan.recipe.steps - 2
     assert not arrays and max(kept) <= 2000
-    assert max(peaks) <= 300 * report.fit.resources.step_queries
+    assert max(peaks) <= 300 * report.plan.resources.step_queries

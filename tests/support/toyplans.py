@@ -1,11 +1,11 @@
-"""Plans made with random scores, without an image being read."""
+"""Plans: with random scores, without an image being read, and as `adapt` makes them."""
 
 import numpy as np
 
-from tinytrain.plan.budget import Budget
+from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.scores import Scores
-from tinytrain.planner.feasible import probe_inside
-from tinytrain.planner.fit import fit
+from tinytrain.planner.planner import Planner
+from tinytrain.runtime.device import Device
 
 
 def scores(network, inspected) -> Scores:
@@ -14,8 +14,16 @@ def scores(network, inspected) -> Scores:
 
 
 def plan_in(network, policy, memory, task):
-    """(bytes of the probe, fitted plan), as `adapt` makes them before it trains, with made-up scores."""
-    budget = Budget(memory)
-    program = probe_inside(network, policy, budget, task)
+    """(bytes of the probe, program of the plan), as `adapt` makes them, with made-up scores."""
+    planner = Planner(network, task, policy, Budget(memory))
+    program = planner.probe()
     found = program and scores(network, program.inspected)
-    return program.nbytes if program else 0, fit(network, policy, found, budget, task)
+    return program.nbytes if program else 0, planner.program(planner.plan(found))
+
+
+def planned(network, episode, budget=None, policy="tinytrain", seed=0, device=None):
+    """(scores, plan) of `adapt` with these arguments, without training."""
+    planner = Planner(network, TaskShape.of(episode), policy, budget)
+    with (device or Device()).open(network, episode, seed) as run:
+        scores = run.measure_fisher(planner.probe())
+        return scores, planner.plan(scores)

@@ -27,8 +27,9 @@ def adapt() -> list[np.ndarray]:
     from tinytrain.pipeline.warmup import RUNS, _policy
 
     network, episode = toy.toy_network(), toy.toy_episode(way=2, shots=2, queries=1)
+    device = tinytrain.Device(threads=1)
     report = tinytrain.adapt(
-        network, episode, tinytrain.Budget(memory=2**24), _policy(*RUNS[1]), lanes=1, force=True
+        network, episode, tinytrain.Budget(memory=2**24), _policy(*RUNS[1]), 0, device, force=True
     )
     return [*(piece.values for piece in report.delta.slices), report.delta.head.weights]
 

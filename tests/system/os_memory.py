@@ -13,35 +13,34 @@ the adaptation takes from it can hide.
 
 import ctypes
 import gc
-import importlib
 import json
 import os
 import resource
 import sys
 import threading
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from tinytrain import kernels as kernel_table
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import BudgetError
 from tinytrain.episode.episode import Episode, Images
-from tinytrain.kernels.blas import one_thread
+from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.warmup import warm_up
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.planner.feasible import probe_inside
+from tinytrain.planner.planner import Planner
 from tinytrain.policies.registry import POLICIES
 from tinytrain.runtime import fisher as scoring
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy, run
-from tinytrain.runtime.machine import Clock
+from tinytrain.runtime.device import Device
+from tinytrain.runtime.run import Run
 from tinytrain.runtime.runner import Source
 from tinytrain.runtime.session import Session
 from tinytrain.runtime.trainer import Trainer
 
-adapt_module = importlib.import_module("tinytrain.pipeline.adapt")
 HARD_SLACK = 10**6
 REPEATS = 5  # of every segment while warming
 SIDE = 768  # of matrices whose product takes so long that all lanes are inside BLAS at the same time
@@ -76,7 +75,7 @@ def smallest(network, policy, macs: float, shape: TaskShape) -> int:
     while refused != least - 1:
         refused = least - 1
         try:
-            probe_inside(network, policy, Budget(refused, macs), shape)
+            Planner(network, shape, policy, Budget(refused, macs)).probe()
         except BudgetError as error:
             least = error.smallest
         else:
@@ -84,10 +83,9 @@ def smallest(network, policy, macs: float, shape: TaskShape) -> int:
     return least
 
 
-def growth_of_probe(network, working, kernels, policy, episode: Episode, budget: Budget) -> int:
+def growth_of_probe(run: Run, program) -> int:
     """Bytes that measuring takes beside what was bound before, done for the second time."""
-    task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
-    program, size, peaks = probe_inside(network, policy, budget, task), network.input.size, []
+    peaks = []
 
     class Watched(scoring._Scoring):
         def __init__(self, bind, source):
@@ -96,10 +94,8 @@ def growth_of_probe(network, working, kernels, policy, episode: Episode, budget:
             peaks.append(Peak())
 
     scoring._Scoring, runner = Watched, scoring._Scoring
-    support = episode.support
-    source = Source(lambda i: support.image(i, size), lambda view, i: None, support.labels)
     for _ in range(2 if program else 0):
-        scoring.measure_fisher(program, working, kernels, source)
+        run.measure_fisher(program)
         peaks[-1].look()
     scoring._Scoring = runner
     return peaks[-1].growth if peaks else 0
@@ -107,7 +103,7 @@ def growth_of_probe(network, working, kernels, policy, episode: Episode, budget:
 
 def warm(session: Session, network, kernels) -> None:
     """Every segment of the plan on every lane of `session` at the same time, in a mapping of its own."""
-    program = session.fit.program
+    program = session.program
     trainer = Trainer(
         program, Arena(program.nbytes), WorkingCopy(network), kernels,
         Source(session.trainer.source.read, lambda view, i: None, session.labels), session.trainer.workers,
@@ -153,44 +149,65 @@ class Peak:
         self.growth = max(self.growth, status(b"VmHWM:") - self.baseline)
 
 
+class Measured(Exception):  # noqa: N818 - no error
+    """What is measured is over; the report that comes then is no part of it."""
+
+
+class WatchedRun(Run):
+    """Watches memory from the moment that the plan is bound and warm."""
+
+    def load(self, program) -> None:
+        device, budget = self.device, self.device.budget
+        planner = Planner(self.network, program.task, device.policy, budget)
+        device.found["probe"] = growth_of_probe(self, planner.probe())
+        super().load(program)
+        session = self.session
+        warm(session, program.network, self.kernels)
+        release = session.release
+        session.release = lambda tick: (device.peak.look(), release(tick))
+        r = program.resources
+        device.found |= {"arena": program.nbytes, "lanes": r.lanes, "sets": r.sets}
+        device.peak = Peak()
+        if device.task["hard"]:
+            # The arena is among what it has.
+            refuse_more_than(budget.memory - program.nbytes + HARD_SLACK)
+
+    def keep(self, delta, accepted):
+        kept = super().keep(delta, accepted)
+        self.device.peak.look()
+        self.device.found["growth"] = self.device.peak.growth
+        raise Measured(kept)
+
+
+class WatchedDevice(Device):
+    """This computer, with what is found out about an adaptation of `task` on it."""
+
+    def __init__(self, task: dict, policy, budget: Budget):
+        super().__init__(threads=task["lanes"], progress=self.look)
+        self.task, self.policy, self.budget, self.found, self.leaked = task, policy, budget, {}, []
+
+    def look(self, stage, done, total, loss) -> None:
+        if stage == "training" and done == 2 and self.task["leak"]:
+            self.leaked.append(bytearray(self.task["leak"]))
+        self.peak.look()
+
+    def open(self, network, episode, seed=0) -> Run:
+        return WatchedRun(self, network, episode, seed)
+
+
 def main() -> None:
     task = json.loads(sys.argv[1])
-    network, kernels = load_backbone(task["network"]), kernel_table.load()
+    network = load_backbone(task["network"])
     assert network.digest  # computed once and kept, as with every network that was loaded and checked
     episode = decoded_episode(network.input.size, task["shots"], task["queries"])
     policy = POLICIES[task["policy"]]
-    shape = TaskShape(len(episode.support), episode.n_way, len(episode.query))
-    least = smallest(network, policy, task["macs"], shape)
-    task["budget"] = max(task["budget"] or 0, least)
+    least = smallest(network, policy, task["macs"], TaskShape.of(episode))
+    budget = Budget(max(task["budget"] or 0, least), task["macs"])
     warm_up()
-    with one_thread():
-        working, budget, clock = WorkingCopy(network), Budget(task["budget"], task["macs"]), Clock()
-        _, fitted = adapt_module.plan_adaptation(network, working, kernels, policy, episode, budget, 0, clock)
-        if fitted.program.network is not network:  # the plan adds lite residual modules
-            working = WorkingCopy(fitted.program.network)
-        measuring = growth_of_probe(network, working, kernels, policy, episode, budget)
-        arena = Arena(fitted.program.nbytes)
-        session = Session(fitted, arena, working, kernels, episode, 0, task["lanes"])
-        warm(session, fitted.program.network, kernels)
-        leaked = []
-
-        def progress(stage, done, total, loss):
-            if stage == "training" and done == 2 and task["leak"]:
-                leaked.append(bytearray(task["leak"]))
-            peak.look()
-
-        release = session.release
-        session.release = lambda tick: (peak.look(), release(tick))
-        peak = Peak()
-        if task["hard"]:
-            refuse_more_than(budget.memory - arena.nbytes + HARD_SLACK)  # the arena is among what it has
-        adapt_module.run_session(session, network, False, progress, clock)
-        peak.look()
-        session.close()
-    assert shape == fitted.program.task
-    result = {"probe": measuring, "growth": peak.growth, "arena": arena.nbytes, "smallest": least}
-    result |= {"lanes": fitted.resources.lanes, "sets": fitted.resources.sets, "budget": budget.memory}
-    print(json.dumps(result))
+    device = WatchedDevice(task, policy, budget)
+    with suppress(Measured):
+        adapt(network, episode, budget, policy, device=device)
+    print(json.dumps(device.found | {"smallest": least, "budget": budget.memory}))
 
 
 if __name__ == "__main__":

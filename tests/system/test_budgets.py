@@ -13,6 +13,7 @@ from tinytrain.episode.episode import Episode, Images
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.policies.registry import POLICIES
 from tinytrain.program.memory_planner import lower_bound
+from tinytrain.runtime.device import Device
 
 NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 TASKS = (TaskShape(25, 5), TaskShape(500, 43))
@@ -48,14 +49,14 @@ def test_every_budget_holds_or_is_refused_with_one_that_holds(network, name, tas
             assert refusal.exit_code == 4 and refusal.smallest > memory
             named.add(refusal.smallest)
             continue
-        assert found.program.nbytes <= memory and probe <= memory
+        assert found.nbytes <= memory and probe <= memory
         assert not named or memory >= min(named)
-        layouts = [found.program.layout, *(s.layout for s in found.program.segments.values())]
+        layouts = [found.layout, *(s.layout for s in found.segments.values())]
         waste += [x.nbytes / max(1, lower_bound(x.intervals)) for x in layouts]
     assert len(named) <= 1
     for least in named:
         probe, found = plan_in(network, policy, least, task)
-        assert max(probe, found.program.nbytes) <= least
+        assert max(probe, found.nbytes) <= least
         with pytest.raises(BudgetError):
             plan_in(network, policy, least - 1, task)
     assert not waste or (np.median(waste) <= 1.05 and max(waste) <= 1.25)
@@ -79,7 +80,7 @@ def test_an_adaptation_runs_in_the_smallest_budget_that_its_refusal_names(networ
     least = refusal.value.smallest
     report = tinytrain.adapt(network, images, Budget(least), short(name, 1))
     assert report.to_json()["memory"]["arena"] <= least
-    assert len(report.losses) == 1 and np.isfinite(report.losses).all()
+    assert len(report.ran.losses) == 1 and np.isfinite(report.ran.losses).all()
     assert all((a == b).all() for a, b in zip(before, network.biases, strict=True))
 
 
@@ -88,9 +89,9 @@ def test_one_lane_and_two_train_the_same_numbers_bit_for_bit(network):
     results = []
     for lanes in (1, 2, 3):
         report = tinytrain.adapt(
-            network, episode(TASKS[0]), Budget(2 * 10**6), short("tinytrain", 3), lanes=lanes
+            network, episode(TASKS[0]), Budget(2 * 10**6), short("tinytrain", 3), device=Device(threads=lanes)
         )
-        assert report.fit.resources.partitions == 2
+        assert report.plan.resources.partitions == 2
         results.append(
             [s.values.tobytes() for s in report.delta.slices] + [report.delta.head.weights.tobytes()]
         )
@@ -101,8 +102,8 @@ def test_one_lane_and_two_train_the_same_numbers_bit_for_bit(network):
 def test_two_backends_predict_the_same(network):
     reports = [
         tinytrain.adapt(
-            network, episode(TASKS[0]), Budget(2 * 10**6), short("last_layer", 1), backend=backend
+            network, episode(TASKS[0]), Budget(2 * 10**6), short("last_layer", 1), device=Device(backend)
         )
         for backend in ("numba", "numpy")
     ]
-    assert (reports[0].after == reports[1].after).all()
+    assert (reports[0].answers.after == reports[1].answers.after).all()

@@ -392,3 +392,33 @@ def test_warmup_says_how_many_kernels_are_ready(answer):
     assert result["kernels"] in ("numba", "numpy") and (len(result["compiled"]) > 20) == (
         result["kernels"] == "numba"
     )
+
+
+def test_adapt_obeys_the_plan_that_plan_wrote_and_nothing_else(place, answer, tmp_path, capsys):
+    options = [place / "photos", "--backbone", place / "toy.safetensors", "--shots", 4, "--seed", 5]
+    file, deltas = tmp_path / "plan.json", [tmp_path / f"{k}.safetensors" for k in range(2)]
+    plan = answer("plan", *options, "--budget", "300kB", "--out", file)["plan"]
+    assert json.loads(file.read_text()) == plan and plan["budget"]["memory"] == 300_000
+    usual = answer("adapt", *options, "--budget", "300kB", "--out", deltas[0], "--force")
+    obeyed = answer("adapt", *options, "--plan", file, "--out", deltas[1], "--force")
+    for key in ("memory", "resources", "losses", "accuracy", "guard", "arena_table", "policy"):
+        assert usual[key] == obeyed[key], key
+    first, second = (load_delta(path) for path in deltas)
+    assert all((a == b).all() for a, b in zip(first.arrays(), second.arrays(), strict=True))
+    assert usual["macs"]["stages"]["probe"] > 0 == obeyed["macs"]["stages"]["probe"]
+    need = plan["cost"]["arena"]
+    for more, code, words in (
+        (["--budget", need - 1], 4, f"memory-budget: the plan needs {need} bytes"),
+        (["--macs", "1%"], 4, "macs-budget: the plan needs"),
+        (["--policy", "last_layer"], 2, "--policy would mean nothing"),
+        (["--shots", 3], 3, "plan-task: the plan is for"),
+        (["--out", file], 2, "would replace"),
+    ):
+        assert tt("adapt", *options, "--plan", file, *more) == code
+        (line,) = capsys.readouterr().err.splitlines()
+        assert words in line, line
+    assert tt("adapt", "--plan", file, "--way", 2, "--shots", 2) == 3
+    assert "plan-network: the plan is for" in capsys.readouterr().err
+    file.write_text(file.read_text()[:-50])
+    assert tt("adapt", *options, "--plan", file) == 3
+    assert "plan-broken" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from osview import open_files, settled
 
 import tinytrain
 from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.runtime.device import Device
 
 COUNT = int(os.environ.get("TINYTRAIN_ADAPTATIONS", "30"))
 SETTLING = 20  # until then caches of the interpreter and of numpy fill
@@ -22,7 +23,8 @@ def holdings(count, keep=lambda report: None):
     for number in range(count):
         episode = toy_episode(way=2 + number % 3, shots=2, queries=1, seed=number)
         policy = ("tinytrain", "last_layer")[number % 2]
-        keep(tinytrain.adapt(network, episode, budget, policy, seed=number, lanes=1 + number % 2, force=True))
+        device = Device(threads=1 + number % 2)
+        keep(tinytrain.adapt(network, episode, budget, policy, number, device, force=True))
         rows.append((settled("RssAnon"), open_files()))
     return np.array(rows)
 

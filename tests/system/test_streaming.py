@@ -6,9 +6,8 @@ from published import published_network
 from toynets import relative
 from toysegments import bound, forward_segment, limit_bands
 
-from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.planner.feasible import smallest_with_probe
-from tinytrain.policies.registry import POLICIES
+from tinytrain.plan.budget import TaskShape
+from tinytrain.planner.planner import Planner
 
 WHOLE = 10**9  # bytes of a band that holds every layer
 
@@ -25,7 +24,7 @@ def forward(network):
 
 def smallest(network):
     """Bytes of the smallest budget for 25 images of 5 classes, as refusals name it."""
-    return smallest_with_probe(network, POLICIES["tinytrain"], None, Budget(), TaskShape(25, 5))
+    return Planner(network, TaskShape(25, 5), "tinytrain").smallest_budget(None)
 
 
 @pytest.mark.parametrize(

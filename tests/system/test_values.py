@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
+from toydevices import ONE
 
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import InputError, TinytrainError, UsageError
@@ -65,14 +66,14 @@ def policy(rate: float = 1e-3, steps: int = 6, optimizer: str = "adam") -> Polic
 def outcome(network, episode, rate: float = 1e-3, budget=BIG, **more) -> str:
     """Whether it was kept, the code of the guard's first reason, or of the error; nothing is half-right."""
     try:
-        report = adapt(network, episode, budget, policy(rate), lanes=1, **more)
+        report = adapt(network, episode, budget, policy(rate), device=ONE, **more)
     except TinytrainError as error:
         return error.code
     assert report.delta.is_finite() and encode_delta(report.delta)
     json.dumps(report.to_json(), allow_nan=False)
-    assert len(report.after) == len(episode.query)
+    assert len(report.answers.after) == len(episode.query)
     if not report.guard.accepted:
-        assert report.delta.slices == () and (report.after == report.before_cosine).all()
+        assert report.delta.slices == () and (report.answers.after == report.answers.before_cosine).all()
     return "kept" if report.guard.accepted else report.guard.reasons[0].code
 
 
@@ -180,19 +181,19 @@ RATES = (1e-4, 1e-2, 1.0, 1e2, 1e4)
 def test_every_learning_rate_ends_in_a_finite_result_or_the_unadapted_network(network, rate, optimizer):
     for seed in range(20):
         episode = episode_of(seed)
-        report = adapt(network, episode, BIG, policy(rate, optimizer=optimizer), lanes=1)
-        finite = np.isfinite(report.losses)
+        report = adapt(network, episode, BIG, policy(rate, optimizer=optimizer), device=ONE)
+        losses, finite = report.ran.losses, np.isfinite(report.ran.losses)
         assert finite[:-1].all(), "training goes on after a loss that is no number"
         assert report.delta.is_finite() and encode_delta(report.delta)
         if not report.guard.accepted:
-            assert report.delta.slices == () and (report.after == report.before_cosine).all()
-        assert report.guard.accepted <= (finite.all() and report.losses[-1] <= 10 * report.losses[0] + 1)
+            assert report.delta.slices == () and (report.answers.after == report.answers.before_cosine).all()
+        assert report.guard.accepted <= (finite.all() and losses[-1] <= 10 * losses[0] + 1)
 
 
 def test_a_rate_that_destroys_the_network_is_always_refused(network):
     for seed in range(20):
-        reasons = adapt(network, episode_of(seed), BIG, policy(1e4, optimizer="sgd"), lanes=1).guard.reasons
-        assert {r.code for r in reasons} & {"not-finite", "diverged", "left-out"}
+        report = adapt(network, episode_of(seed), BIG, policy(1e4, optimizer="sgd"), device=ONE)
+        assert {r.code for r in report.guard.reasons} & {"not-finite", "diverged", "left-out"}
 
 
 # ---- odd episodes ------------------------------------------------------------------------------

@@ -3,12 +3,19 @@
 import shutil
 import sys
 import time
+from collections.abc import Callable
 
+# (stage, items done, items in all, loss of a step or None)
+Progress = Callable[[str, int, int, float | None], None]
 INTERVAL = 0.1  # seconds between two updates of the line
 
 
+def silent(stage: str, done: int, total: int, loss: float | None) -> None:
+    """The progress callback that shows nothing."""
+
+
 class ProgressLine:
-    """A progress callback (stage, done, total, loss) that rewrites one line of `stream`.
+    """A `Progress` that rewrites one line of `stream`.
 
     A context manager: the line is erased on exit. It has no colour, so NO_COLOR needs no handling.
     """

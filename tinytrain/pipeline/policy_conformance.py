@@ -22,12 +22,12 @@ from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.conformance import ConformanceError, blamed, demand
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs, image_macs, n_trained
+from tinytrain.plan.plan import Plan
 from tinytrain.plan.recipe import Recipe, check_recipe
 from tinytrain.plan.scores import Scores
-from tinytrain.planner.feasible import probe_inside
-from tinytrain.planner.fit import fit
+from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
-from tinytrain.program.program import Fit
+from tinytrain.runtime.device import Device
 
 MACS = (0.05, 0.15, 0.5)
 SHARES = (1.0, 0.5, 0.1, 0.0)
@@ -51,7 +51,7 @@ def check_policy(
     Channels are judged by made-up Fisher information, drawn by `seed`. Two short adaptations are run at the
     smallest budget, the rest is planning. Raises ConformanceError.
     """
-    before, task = fingerprint(network), TaskShape(len(episode.support), episode.n_way, len(episode.query))
+    before, task = fingerprint(network), TaskShape.of(episode)
     with _blamed(policy, "at its MAC budgets"):
         _check_recipes(policy, network, task, seed)
     _demand(fingerprint(network) == before, policy, "changes the network that it is given")
@@ -61,7 +61,7 @@ def check_policy(
     largest = max(4 * smallest, 8_000_000)
     for memory in np.geomspace(smallest, largest, sizes).astype(int).tolist():
         with _blamed(policy, f"at {memory} bytes, although {smallest} are said to be enough"):
-            plans.append((memory, _plan(policy, network, Budget(memory, macs), task, seed).program.nbytes))
+            plans.append((memory, _plan(policy, network, Budget(memory, macs), task, seed).cost.arena))
     for memory, arena in plans:
         _demand(arena <= memory, policy, f"plans an arena of {arena} bytes in a budget of {memory}")
     with _blamed(policy, f"when adapting in its smallest budget of {smallest} bytes"):
@@ -130,14 +130,15 @@ def _macs_of(policy: Policy, network: Network, recipe: Recipe) -> float:
     image = image_macs(network, recipe.updates)
     if policy.macs_of_image:
         return image
-    return image * (recipe.hard_share + (recipe.through_share if recipe.step == "both" else 0))
+    sampled = recipe.options.sampled_fraction if recipe.step == "both" else 0
+    return image * (recipe.options.hard_fraction + sampled)
 
 
-def _plan(policy: Policy, network: Network, budget: Budget, task: TaskShape, seed: int) -> Fit:
+def _plan(policy: Policy, network: Network, budget: Budget, task: TaskShape, seed: int) -> Plan:
     """What `adapt` does before anything runs."""
-    program = probe_inside(network, policy, budget, task)
-    scores = made_up(network, program.inspected, seed) if program else None
-    return fit(network, policy, scores, budget, task)
+    planner = Planner(network, task, policy, budget)
+    program = planner.probe()
+    return planner.plan(made_up(network, program.inspected, seed) if program else None)
 
 
 def _smallest(policy: Policy, network: Network, task: TaskShape, macs: float, seed: int) -> int:
@@ -166,6 +167,6 @@ def _check_runs(policy: Policy, network: Network, episode: Episode, budget: Budg
         return replace(recipe, steps=min(STEPS, recipe.steps))
 
     brief = replace(policy, recipe=short)
-    runs = [adapt(network, episode, budget, brief, seed, lanes=n, force=True) for n in (1, 2)]
+    runs = [adapt(network, episode, budget, brief, seed, Device(threads=n), force=True) for n in (1, 2)]
     bare = [encode_delta(replace(run.delta, report={})) for run in runs]
     _demand(bare[0] == bare[1], policy, "does not give the same bytes twice")

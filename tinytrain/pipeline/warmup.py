@@ -7,7 +7,7 @@ from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
-from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.policies.common import Policy
 from tinytrain.policies.tinytl import modules_from
 
@@ -37,10 +37,8 @@ def _policy(first: int, optimizer: str, step: str, head: str) -> Policy:
     def recipe(network: Network, *_) -> Recipe:
         layers = range(first, len(network.layers))
         updates = (*(_update(network, i) for i in layers), *modules_from(network, first))
-        rates, entropy = ((1e-4, 1e-4),) * len(updates), float(step == "both")
-        return Recipe(
-            "warmup", updates, rates, optimizer, step, 0.6, steps=2, head=head, views=3, entropy=entropy
-        )
+        rates, options = ((1e-4, 1e-4),) * len(updates), StepOptions(0.6, entropy=float(step == "both"))
+        return Recipe("warmup", updates, rates, optimizer, step, options, steps=2, head=head, views=3)
 
     def inspected(network: Network) -> tuple[int, ...]:
         return tuple(range(1, len(network.layers)))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 
 from tinytrain.base.errors import UsageError
+from tinytrain.episode.episode import Episode
 
 MACS_MODES = ("mean", "sample")
 
@@ -43,3 +44,7 @@ class TaskShape:
     n_support: int
     n_way: int
     n_query: int = 0
+
+    @classmethod
+    def of(cls, episode: Episode) -> "TaskShape":
+        return cls(len(episode.support), episode.n_way, len(episode.query))

@@ -46,12 +46,12 @@ def n_sampled(recipe: Recipe, n_support: int) -> int:
     """Support images through which the gradient goes, of the `n_support` of one step."""
     if recipe.step != "both":
         return 0
-    return min(n_support, math.floor(recipe.through_share * n_support + 1e-9))
+    return min(n_support, math.floor(recipe.options.sampled_fraction * n_support + 1e-9))
 
 
 def n_unlabelled(recipe: Recipe, resources: Resources, task: TaskShape) -> int:
     """Query images that one step looks at without their labels."""
-    return min(task.n_query, resources.step_queries) if recipe.entropy and recipe.updates else 0
+    return min(task.n_query, resources.step_queries) if recipe.options.entropy and recipe.updates else 0
 
 
 def backward_macs_per_query(network: Network, recipe: Recipe, n_queries: int, n_unlabelled: int = 0) -> float:
@@ -59,8 +59,17 @@ def backward_macs_per_query(network: Network, recipe: Recipe, n_queries: int, n_
 
     Back-propagation through other images adds to the numerator, never to the denominator.
     """
-    images = n_hard(recipe.hard_share, n_queries) + n_unlabelled + n_sampled(recipe, n_queries)
+    images = n_hard(recipe.options.hard_fraction, n_queries) + n_unlabelled + n_sampled(recipe, n_queries)
     return image_macs(network, recipe.updates) * images / n_queries
+
+
+def macs_of(network: Network, recipe: Recipe, resources: Resources, task: TaskShape) -> tuple[float, int]:
+    """Backward MACs of a recipe with these resources: per pseudo-query, and of the dearest image."""
+    if not recipe.updates:
+        return 0, 0
+    others = n_unlabelled(recipe, resources, task)
+    per_query = backward_macs_per_query(network, recipe, resources.step_queries, others)
+    return per_query, image_macs(network, recipe.updates)
 
 
 def full_backward_macs(network: Network) -> int:

@@ -35,6 +35,10 @@ class Update:
 
 def check_recipe(network: Network, recipe: "Recipe") -> None:
     """Raise UsageError unless `network` can be trained by `recipe`, whatever the budget."""
+    try:
+        hash(recipe)
+    except TypeError as error:
+        raise _bad_recipe(f"a part of the recipe can be changed ({error}), give tuples") from error
     check_updates(network, recipe.updates)
     if len(recipe.rates) != len(recipe.updates):
         raise _bad_recipe(f"{len(recipe.rates)} pairs of learning rates for {len(recipe.updates)} layers")
@@ -43,8 +47,9 @@ def check_recipe(network: Network, recipe: "Recipe") -> None:
     decay = recipe.decay
     if not isinstance(decay, tuple) or len(decay) != 2 or not all(0 <= share <= 1 for share in decay):
         raise _bad_recipe(f"decay is {decay}, not a pair of shares of the steps")
-    if not isinstance(recipe.reach, Ranges) or not recipe.reach.possible:
-        raise _bad_recipe(f"reach is {recipe.reach}, not ranges that can be drawn from")
+    ranges = recipe.options.augmentation
+    if not isinstance(ranges, Ranges) or not ranges.possible:
+        raise _bad_recipe(f"augmentation is {ranges}, not ranges that can be drawn from")
 
 
 def check_updates(network: Network, updates: tuple[Update, ...]) -> None:
@@ -82,23 +87,37 @@ def _bad_recipe(what: str) -> UsageError:
 
 
 @dataclass(frozen=True)
+class StepOptions:
+    """What a training step does beyond the plain one; the defaults are the plain one.
+
+    `hard_fraction`: fraction of the pseudo-queries that is back-propagated, those with the highest loss.
+    `sampled_fraction`: fraction of support images back-propagated per step by "both", resampled and
+    reweighted so that the expected gradient is unbiased. `resample_channels`: before every epoch, that is a
+    pass over all support images, each layer gets other input channels, drawn at random, as many as the
+    updates name (output channels if these limit output channels only, and in depthwise layers); the optimizer
+    then starts anew. `entropy`: weight in the loss of the mean Shannon entropy of what is predicted for query
+    images, whose labels stay unknown; every step then looks at as many of them as at pseudo-queries.
+    `temperature`: of the cosines in the loss. `augmentation`: how far pseudo-queries are changed if every
+    step has views of its own.
+    """
+
+    hard_fraction: float = 1.0
+    sampled_fraction: float = 1.0
+    resample_channels: bool = False
+    entropy: float = 0.0
+    temperature: float = 10.0
+    augmentation: Ranges = USUAL
+
+
+@dataclass(frozen=True)
 class Recipe:
     """What a policy wants for one task.
 
-    `updates` in layer order, `rates` their (weight, bias) learning rates. `step`: "both" sends the
-    gradient through prototypes and pseudo-queries, "constant" through the pseudo-queries only, of
-    which the `hard_share` with the highest loss is back-propagated. `through_share`: share of the support
-    images through which "both" sends it, drawn anew for every step; they stand for the others of their
-    class, so that the mean over draws is the whole gradient. `decay`: the shares of the steps, the
-    last ones, over which the learning rates fall linearly to 0 where views are cached, and where every step
-    has views of its own; with 0 they stay.
-    `redraw`: before every epoch, that is a pass over all support images, each layer gets other input
-    channels, drawn at random, as many as `updates` name (where these limit output channels only, and in
-    depthwise layers: other output channels); the optimizer then starts anew.
-    `entropy`: weight in the loss of the mean Shannon entropy of what is predicted for query images,
-    whose labels stay unknown; every step then looks at as many of them as at pseudo-queries.
-    `views` is the number of cached augmented views per support image that the policy
-    would like to have. `reach`: how far pseudo-queries are changed where every step has views of its own.
+    `updates` in layer order, `rates` their (weight, bias) learning rates. `step`: "both" sends the gradient
+    through prototypes and pseudo-queries, "constant" through the pseudo-queries only. `decay`: fraction of
+    final steps over which the learning rate decays linearly to 0 if views are cached, and if every step has
+    views of its own; 0 disables decay. `views` is the number of cached augmented views per support image that
+    the policy would like to have.
     """
 
     policy: str
@@ -106,16 +125,11 @@ class Recipe:
     rates: tuple[tuple[float, float], ...]
     optimizer: str = "adam"
     step: str = "constant"
-    hard_share: float = 1.0
-    through_share: float = 1.0
+    options: StepOptions = StepOptions()
     decay: tuple[float, float] = (0.0, 0.0)
-    redraw: bool = False
-    entropy: float = 0.0
     steps: int = 40
-    temperature: float = 10.0
     head: str = "lda"
     views: int = 8
-    reach: Ranges = USUAL
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from tinytrain.episode.augment import Ranges
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs, image_macs
-from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import FRACTIONS, Policy, learning_rates_by_size, scaled
 
@@ -189,8 +189,8 @@ def recipe(
     hard = min(1.0, (1 - SAMPLED) * images)
     through = min(1.0, images - hard)
     return Recipe(
-        "tinytrain", updates, rates, step="both", hard_share=hard, through_share=through, decay=style.decay,
-        reach=augmentation_strength(similarity),
+        "tinytrain", updates, rates, step="both", decay=style.decay,
+        options=StepOptions(hard, through, augmentation=augmentation_strength(similarity)),
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ than that of any other policy. As with every policy, the budget does not count t
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs
-from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import Policy, all_channels, scaled
 
@@ -75,7 +75,7 @@ def recipe(
         "both",
         decay=(1.0, 1.0),
         head="cosine",
-        redraw=True,
+        options=StepOptions(resample_channels=True),
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.plan.recipe import Recipe
+from tinytrain.plan.recipe import Recipe, StepOptions
 from tinytrain.plan.scores import Scores
 from tinytrain.policies import baselines
 from tinytrain.policies.common import Policy
@@ -22,7 +22,7 @@ def recipe(
     network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
 ) -> Recipe:
     full = baselines.FULL.recipe(network, scores, budget, task, fraction)
-    return replace(full, policy="transductive", entropy=ENTROPY)
+    return replace(full, policy="transductive", options=StepOptions(entropy=ENTROPY))
 
 
 POLICY = Policy("transductive", recipe, "Dhillon et al., ICLR 2020", shrinks=False, macs_limited=False)

@@ -81,7 +81,7 @@ def _backward_counts(job: Job) -> set[int]:
         return set()
     r, recipe = job.resources, job.recipe
     unlabelled = job.shown - r.step_queries
-    counts = _tails(n_hard(recipe.hard_share, r.step_queries) + unlabelled, r.micro)
+    counts = _tails(n_hard(recipe.options.hard_fraction, r.step_queries) + unlabelled, r.micro)
     return counts | _tails(n_sampled(recipe, r.step_support), r.micro)
 
 

@@ -111,12 +111,3 @@ class Book:
     def place(self, limit: float = math.inf) -> Layout | None:
         """Where the buffers lie; None if they take more than `limit` bytes."""
         return place([Interval(n, b.nbytes, *self.lives[n]) for n, b in self.buffers.items()], limit)
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """A program inside the budget with the recipe and resources it was compiled from."""
-
-    program: Program
-    recipe: Recipe
-    resources: Resources

@@ -111,7 +111,7 @@ def most_changed(slots: Iterable[Slot], network: Network, recipe: Recipe, epoch:
 
     `epoch` is the number of steps in one pass over the support.
     """
-    draws = 1 + -(-recipe.steps // epoch) if recipe.redraw else 1
+    draws = 1 + -(-recipe.steps // epoch) if recipe.options.resample_channels else 1
     return tuple(_grown(slot, network, draws) for slot in slots)
 
 

@@ -201,7 +201,7 @@ class TrainingStages:
 
     def _loss(self) -> Iterator:
         """Prototypes of the clean support, and the loss of pseudo-queries in them."""
-        r, temperature = self.job.resources, np.float32(self.job.recipe.temperature)
+        r, temperature = self.job.resources, np.float32(self.job.recipe.options.temperature)
         embeddings, labels = self._whole("embeddings of support"), self._whole("labels")
         sums, counts, prototypes = map(self._whole, ("class sums", "class counts", "prototypes"))
         yield Call("labels_of", (Listed(labels, Items.SUPPORT), Items.SUPPORT))
@@ -229,13 +229,14 @@ class TrainingStages:
             yield Call("clear", (accumulator,))
         residual, cosine, queries = map(self._whole, ("residual", "cosine", "embeddings of queries"))
         grad, prototypes, loss = map(self._whole, ("gradient of embeddings", "prototypes", "loss"))
-        hard, unlabelled = n_hard(recipe.hard_share, r.step_queries), n_unlabelled(recipe, r, job.task)
+        hard = n_hard(recipe.options.hard_fraction, r.step_queries)
+        unlabelled = n_unlabelled(recipe, r, job.task)
         yield Call("hardest", (residual, loss, r.step_queries, hard))
         if unlabelled:
-            weight = np.float32(recipe.entropy * hard / unlabelled)
+            weight = np.float32(recipe.options.entropy * hard / unlabelled)
             tail = (a.rows(r.step_queries, job.shown) for a in (loss, residual, cosine))
-            yield Call("entropy", (*tail, np.float32(recipe.temperature), weight))
-        fraction = np.float32(recipe.temperature / hard)
+            yield Call("entropy", (*tail, np.float32(recipe.options.temperature), weight))
+        fraction = np.float32(recipe.options.temperature / hard)
         shown = grad.rows(0, job.shown)
         yield Call("prototype_loss_grad", (shown, residual, cosine, queries, prototypes, fraction))
         yield self._backward(Items.HARD, hard + unlabelled, Rows(grad, Items.SHOWN))

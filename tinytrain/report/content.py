@@ -1,6 +1,5 @@
 """The parts of a report as JSON values, also where nothing was trained yet."""
 
-import math
 from dataclasses import asdict
 
 import numpy as np
@@ -10,25 +9,28 @@ from tinytrain.base.random_streams import rng_for
 from tinytrain.base.units import finite_or_none
 from tinytrain.episode.episode import Episode
 from tinytrain.network.network import Network, frozen_bytes
-from tinytrain.plan.budget import Budget
-from tinytrain.plan.costs import backward_macs_per_query, image_macs, n_trained, n_unlabelled
+from tinytrain.plan.costs import n_trained
+from tinytrain.plan.plan import Plan
 from tinytrain.plan.published_costs import full_backward_macs, paper_memory
+from tinytrain.plan.recipe import Recipe
 from tinytrain.plan.scores import Scores
-from tinytrain.policies.common import Policy
-from tinytrain.program.program import Fit
+from tinytrain.program.program import Program
+from tinytrain.runtime.run import Answers
 from tinytrain.runtime.session import reach
 
 RESAMPLES = 10_000
 
 
-def accuracy(labels: np.ndarray, before, before_cosine, after, left_out: float | None) -> dict:
-    """Shares of the queries that each prediction (n,) got right; None without queries."""
-    predicted = {"before": before, "before_cosine": before_cosine, "after": after}
+def accuracy(labels: np.ndarray, answers: Answers, left_out: float | None) -> dict:
+    """Fractions of the queries that each answer got right; None without queries."""
     return {
-        **{name: share_right(labels, p) for name, p in predicted.items()},
-        "difference": paired_difference(before == labels, after == labels),
+        "before": share_right(labels, answers.before),
+        "before_cosine": share_right(labels, answers.before_cosine),
+        "after": share_right(labels, answers.after),
+        "difference": paired_difference(answers.before == labels, answers.after == labels),
         "n_query": len(labels),
         "left_out": left_out,
+        "withheld": share_right(labels, answers.withheld),
     }
 
 
@@ -70,9 +72,9 @@ def is_unseen(network: Network, episode: Episode) -> bool:
     return network.digest == SHIPPED.digest and episode.generated and domain in SHIPPED.unseen
 
 
-def describe_resources(fit: Fit) -> dict:
+def describe_resources(plan: Plan) -> dict:
     """How the plan spends its bytes, beside the optimizer and the head that it ended up with."""
-    recipe, r = fit.recipe, fit.resources
+    recipe, r = plan.recipe, plan.resources
     return {
         "cached_sets": r.sets,
         "micro_batch": r.micro,
@@ -81,54 +83,51 @@ def describe_resources(fit: Fit) -> dict:
         "step_queries": r.step_queries,
         "steps": recipe.steps if recipe.updates else 0,
         "step": recipe.step,
-        "hard_share": recipe.hard_share,
-        "through_share": recipe.through_share if recipe.step == "both" else 0.0,
+        "hard_share": recipe.options.hard_fraction,
+        "through_share": recipe.options.sampled_fraction if recipe.step == "both" else 0.0,
         "optimizer": recipe.optimizer,
-        "reach": asdict(reach(fit)),
-        "redraw": recipe.redraw,
+        "reach": asdict(reach(plan)),
+        "redraw": recipe.options.resample_channels,
         "rates": [[finite_or_none(rate) for rate in pair] for pair in recipe.rates],
         "head": recipe.head,
     }
 
 
-def memory(network: Network, episode: Episode, budget: Budget, fit: Fit, result: int | None = None) -> dict:
+def memory(network: Network, plan: Plan, program: Program, result: int | None = None) -> dict:
     """Bytes: the limit, the arena that was placed, the published formula, and what no budget limits.
 
     `result` is what the delta keeps of the arena, None before there is one.
     """
-    updated = sum(u.n_weights(network) for u in fit.recipe.updates)
-    added = fit.program.network.added.values()
+    updated = sum(u.n_weights(network) for u in plan.recipe.updates)
+    added = program.network.added.values()
     numbers = network.n_weights + sum(layer.cout for layer in network.layers)
     outside = {
         "frozen_weights": frozen_bytes(network),
         "working_copy": 4 * (numbers + sum(a.size for pair in added for a in pair)),
-        "support_pictures": math.prod(network.input.shape) * len(episode.support),
+        "support_pictures": 3 * network.preprocessing.size**2 * plan.task.n_support,
     }
     return {
-        "budget": budget.memory,
-        "arena": fit.program.nbytes,
+        "budget": plan.budget.memory,
+        "arena": plan.cost.arena,
         **({} if result is None else {"delta": result}),
         "paper": paper_memory(network.layers, updated),
-        "trained_numbers": n_trained(network, fit.recipe.updates),
+        "trained_numbers": n_trained(network, plan.recipe.updates),
         "outside": outside,
     }
 
 
-def planned_macs(network: Network, policy: Policy, budget: Budget, fit: Fit) -> dict:
+def planned_macs(network: Network, plan: Plan) -> dict:
     """Backward MACs per pseudo-query on average, of the dearest image, and of training everything.
 
     `limits` names the one that the budget's `limit` holds for; both are None for a policy without a limit.
     """
-    recipe, full = fit.recipe, full_backward_macs(network.layers)
-    trains, queries = bool(recipe.updates), fit.resources.step_queries
-    others = n_unlabelled(recipe, fit.resources, fit.program.task)
-    mean = budget.macs_mode == "mean" and not policy.macs_of_image
-    limited = policy.macs_limited
+    full = full_backward_macs(network.layers)
+    limits = {None: None, "query": "backward_per_query", "image": "dearest_picture"}
     return {
-        "limit": budget.macs * full if limited else None,
-        "limits": ("backward_per_query" if mean else "dearest_picture") if limited else None,
-        "backward_per_query": backward_macs_per_query(network, recipe, queries, others) if trains else 0,
-        "dearest_picture": image_macs(network, recipe.updates) if trains else 0,
+        "limit": None if plan.macs_limit is None else plan.budget.macs * full,
+        "limits": limits[plan.macs_limit],
+        "backward_per_query": plan.cost.macs_per_query,
+        "dearest_picture": plan.cost.macs_per_image,
         "full_backward": full,
     }
 
@@ -138,13 +137,13 @@ def similarity(scores: Scores | None) -> float | None:
     return finite_or_none(scores.similarity) if scores else None
 
 
-def selection(network: Network, fit: Fit, scores: Scores | None) -> list[dict]:
+def selection(network: Network, recipe: Recipe, scores: Scores | None) -> list[dict]:
     """One row per updated layer: which output channels, and their share of the layer's Fisher information.
 
     `inputs` names the input channels to which their weights are limited, None for all.
     """
     rows = []
-    for u in fit.recipe.updates:
+    for u in recipe.updates:
         layer, channels = network.all_layers[u.layer], sorted(u.channels)
         fisher = scores.fisher.get(u.layer) if scores else None
         share = None

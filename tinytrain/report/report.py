@@ -2,78 +2,61 @@
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from tinytrain.base.units import finite_or_none
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode
 from tinytrain.guard.guard import Verdict
 from tinytrain.network.network import Network
-from tinytrain.plan.budget import Budget
+from tinytrain.plan.plan import Plan
 from tinytrain.plan.scores import Scores
-from tinytrain.policies.common import Policy
-from tinytrain.program.program import Fit
+from tinytrain.program.program import Program
 from tinytrain.report import content
 from tinytrain.report.executed_macs import executed
+from tinytrain.runtime.run import Answers, Ran
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Everything an adaptation found out. `to_json()` is what ``--json`` prints, `delta` the result itself.
-
-    `before`, `before_cosine` and `after` are predicted labels of the query images. Where the guard kept the
-    old weights, `after` is `before_cosine`, and `withheld` what the adapted network would have said.
-    """
+    """Everything an adaptation found out; `delta` is the result, `to_json()` what ``--json`` prints."""
 
     network: Network
     episode: Episode
-    budget: Budget
-    policy: Policy
-    seed: int
-    lanes: int
-    backend: str
-    fit: Fit
+    plan: Plan
+    program: Program
     scores: Scores | None
-    losses: list[float]
-    before: np.ndarray
-    before_cosine: np.ndarray
-    after: np.ndarray
-    seconds: dict[str, float]
+    ran: Ran
+    answers: Answers
     delta: Delta
     guard: Verdict
-    withheld: np.ndarray | None = None
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict:
         """The report as JSON values."""
-        labels, left_out = self.episode.query.labels, self.delta.head.left_out
-        stages = executed(self.fit.program, self.scores)
+        stages = executed(self.program, self.scores, len(self.episode.support))
+        seconds, resources = self.ran.seconds, self.plan.resources
         return {
-            "policy": self.policy.name,
+            "policy": self.plan.policy,
             "backbone": self.network.name,
             "backbone_digest": self.network.digest,
-            "seed": self.seed,
+            "seed": self.ran.seed,
             "episode": content.describe_episode(self.episode),
             "unseen_domain": content.is_unseen(self.network, self.episode),
-            "accuracy": {
-                **content.accuracy(labels, self.before, self.before_cosine, self.after, left_out),
-                "withheld": content.share_right(labels, self.withheld),
-            },
+            "accuracy": content.accuracy(self.episode.query.labels, self.answers, self.delta.head.left_out),
             "guard": self.guard.to_json(),
-            "memory": content.memory(self.network, self.episode, self.budget, self.fit, self.delta.nbytes),
+            "memory": content.memory(self.network, self.plan, self.program, self.delta.nbytes),
             "macs": {
-                **content.planned_macs(self.network, self.policy, self.budget, self.fit),
+                **content.planned_macs(self.network, self.plan),
                 "stages": stages,
                 "total": sum(stages.values()),
             },
             "similarity": content.similarity(self.scores),
-            "selection": content.selection(self.network, self.fit, self.scores),
-            "seconds": {**self.seconds, "total": sum(self.seconds.values())},
-            "threads": {"lanes": min(self.lanes, self.fit.resources.lanes), "blas": 1},
-            "kernels": self.backend,
-            "resources": content.describe_resources(self.fit),
-            "losses": [finite_or_none(x) for x in self.losses],
-            "arena_table": self.fit.program.table(),
+            "selection": content.selection(self.network, self.plan.recipe, self.scores),
+            "seconds": {**seconds, "total": sum(seconds.values())},
+            "threads": {"lanes": min(self.ran.threads, resources.lanes), "blas": 1},
+            "kernels": self.ran.backend,
+            "resources": content.describe_resources(self.plan),
+            "losses": [finite_or_none(x) for x in self.ran.losses],
+            "arena_table": self.program.table(),
             "warnings": list(self.warnings),
         }
 

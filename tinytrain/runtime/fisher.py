@@ -11,20 +11,18 @@ from tinytrain.plan.scores import Scores
 from tinytrain.program.counts import stage_macs
 from tinytrain.program.program import Program
 from tinytrain.program.stages import Items
+from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy
-from tinytrain.runtime.machine import Machine
 from tinytrain.runtime.runner import Runner, Source
 
 
-def measure_fisher(
-    program: Program, working: WorkingCopy, kernels, source: Source, machine: Machine | None = None
-) -> Scores:
-    """Scores of the layers that `program` inspects, for the images of `source`.
+def measure_fisher(program: Program, arena: Arena, working: WorkingCopy, kernels, source: Source) -> Scores:
+    """Scores of the layers that `program` inspects, for the images of `source`, computed in `arena`.
 
     Prototypes are the class means of the clean images, held constant; each image, augmented,
-    is its own pseudo-query at temperature 10.
+    is its own pseudo-query at temperature 10. `program` and `arena` are made if they are not given.
     """
-    runner = _Scoring(Binder(*(machine or Machine()).memory(program), working, kernels), source)
+    runner = _Scoring(Binder(program, arena, working, kernels), source)
     runner.run("prototypes")
     similarity = runner.similarity()
     runner.run("fisher")

@@ -6,6 +6,7 @@ from itertools import chain
 
 import numpy as np
 
+from tinytrain.base.progress import Progress
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Slice
 from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
@@ -17,15 +18,14 @@ from tinytrain.heads.leave_one_out import COLUMNS, measure
 from tinytrain.heads.linear import class_means
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.plan.costs import n_unlabelled
+from tinytrain.plan.plan import Plan
 from tinytrain.program.buffers import BEFORE
-from tinytrain.program.program import Fit
+from tinytrain.program.program import Program
 from tinytrain.program.stages import FitHead, Items, KeepHead
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.runner import Source
 from tinytrain.runtime.schedule import CleanImages, Item, dealt, rate_factor, step_items, through_items
 from tinytrain.runtime.trainer import Trainer
-
-Progress = Callable[[str, int, int, float | None], None]
 
 
 def augmentation_of(
@@ -45,27 +45,27 @@ def augmentation_of(
     return augmentation
 
 
-def reach(fit: Fit) -> Ranges:
+def reach(plan: Plan | Program) -> Ranges:
     """How far pseudo-queries are changed: cached ones as is usual, because heads are fitted to them too."""
-    return USUAL if fit.resources.sets >= 2 else fit.recipe.reach
+    return USUAL if plan.resources.sets >= 2 else plan.recipe.options.augmentation
 
 
 class Session:
-    """One adaptation of `working` to `episode` by the program of `fit`; `adapt` has the order of calls."""
+    """One adaptation of `working` to `episode` by `program`; `adapt` has the order of calls."""
 
     def __init__(
-        self, fit: Fit, arena, working: WorkingCopy, kernels, episode: Episode, seed: int, lanes: int
+        self, program: Program, arena, working: WorkingCopy, kernels, episode: Episode, seed: int, lanes: int
     ):
-        self.fit, self.episode, self.seed, self.kernels = fit, episode, seed, kernels
+        self.program, self.episode, self.seed, self.kernels = program, episode, seed, kernels
         self.input = working.network.input
         self.labels = episode.support.labels
         self.dealt = dealt(self.labels)
         self.trainer = Trainer(
-            fit.program,
+            program,
             arena,
             working,
             kernels,
-            Source(self._read, augmentation_of(episode, self.input.size, seed, reach(fit)), self.labels),
+            Source(self._read, augmentation_of(episode, self.input.size, seed, reach(program)), self.labels),
             lanes,
         )
         self.array = self.trainer.bind.array
@@ -94,7 +94,7 @@ class Session:
         recipe's head is another one.
         """
         cosine = head = None
-        for node in self.fit.program.stage("head before" if tick == BEFORE else "head after").body:
+        for node in self.program.stage("head before" if tick == BEFORE else "head after").body:
             arrays = {name: self.trainer.bind.whole(buffer) for name, buffer in node.arrays.items()}
             if find_head(node.kind) is BASELINE:
                 cosine = self._fit_head(node, arrays, partial(self._measured, node, arrays["means"]))
@@ -125,7 +125,7 @@ class Session:
         """`head` as a delta keeps it."""
         if head.method is BASELINE and head.means is None:
             return self.with_means(head)
-        nodes = (node for node in self.fit.program.stage("result").body if isinstance(node, KeepHead))
+        nodes = (node for node in self.program.stage("result").body if isinstance(node, KeepHead))
         arrays = {name: self.trainer.bind.whole(b) for node in nodes for name, b in node.arrays.items()}
         return head.for_delta(arrays)
 
@@ -172,7 +172,7 @@ class Session:
 
     def train(self, progress: Progress) -> list[float]:
         """All steps of the recipe, or those up to the first loss that is no number; the mean loss of each."""
-        trainer, recipe, resources = self.trainer, self.fit.recipe, self.fit.resources
+        trainer, recipe, resources = self.trainer, self.program.recipe, self.program.resources
         rng, self._at_hand = rng_for(self.seed, "steps"), None
         trainer.start()
         if resources.step_support < len(self.labels):
@@ -180,7 +180,7 @@ class Session:
             trainer.run("first prototypes")
         losses, epoch = [], -(-len(self.labels) // resources.step_support)
         for number in range(1, recipe.steps + 1):
-            if recipe.redraw and (number - 1) % epoch == 0:
+            if recipe.options.resample_channels and (number - 1) % epoch == 0:
                 trainer.resample(rng_for(self.seed, "channels", number))
             trainer.scale_rates(rate_factor(recipe, resources.sets, number))
             support, queries = step_items(resources, self.labels, number, rng)
@@ -194,8 +194,8 @@ class Session:
 
     def _unlabelled(self, number: int) -> list[Item]:
         """Query images that step `number` looks at without their labels: all, or some at random."""
-        first, task = len(self.labels), self.fit.program.task
-        count = n_unlabelled(self.fit.recipe, self.fit.resources, task)
+        first, task = len(self.labels), self.program.task
+        count = n_unlabelled(self.program.recipe, self.program.resources, task)
         if not count:
             return []
         drawn = rng_for(self.seed, "unlabelled", number).permutation(task.n_query)[:count]
@@ -203,7 +203,7 @@ class Session:
 
     def release(self, tick: int) -> None:
         """Give back all pages but those of buffers that hold a value at `tick` and are needed after it."""
-        program = self.fit.program
+        program = self.program
         self.trainer.bind.arena.release(
             (row["offset"], row["bytes"]) for row in program.table() if row["first"] <= tick < row["last"]
         )

@@ -135,7 +135,9 @@ class Trainer(Runner):
         self.lists.clear()  # what a step needs is gone with it
         self.places.clear()
         loss = float(self.loss[: len(queries)].mean())
-        return loss + self.recipe.entropy * float(self.loss[len(queries) :].mean()) if unlabelled else loss
+        if not unlabelled:
+            return loss
+        return loss + self.recipe.options.entropy * float(self.loss[len(queries) :].mean())
 
     def update(self, number: int) -> None:
         """One optimizer step, then the new values into the working copy."""

@@ -26,9 +26,7 @@ def board(**figures):
 
 
 def simulated(row, network=None, budget=ROOMY, policy="tinytrain"):
-    return simulate(
-        row, network or toy_network(), toy_episode(), budget, find_policy(policy), 0, 10.0, lambda *_: None
-    )
+    return simulate(row, network or toy_network(), toy_episode(), budget, find_policy(policy))
 
 
 # ---- estimates -----------------------------------------------------------------------------------
@@ -162,9 +160,7 @@ def test_times_have_three_digits_and_no_exponent():
 def test_the_bytes_that_a_remedy_names_are_those_that_the_task_needs_with_its_queries():
     network, episode = toy_network(), toy_episode(way=60, queries=1)
     row = board(ram_bytes=125_000)
-    texts = simulate(row, network, episode, ROOMY, find_policy("full"), 0, 10.0, lambda *_: None).facts[
-        "remedies"
-    ]
+    texts = simulate(row, network, episode, ROOMY, find_policy("full")).facts["remedies"]
     (named,) = [text for text in texts if text.startswith("--policy tinytrain needs ")]
     least = int(named.split()[-2])
     adapt(network, episode, Budget(memory=least), "tinytrain")

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from tinytrain.cli import main as cli
-from tinytrain.firmware_sim.boards.machine import SimulatedMachine
+from tinytrain.firmware_sim.boards.device import SimulatedDevice
 from tinytrain.firmware_sim.boards.plot import LETTER, plot
 from tinytrain.firmware_sim.boards.timeline import Timeline, timeline
 from tinytrain.pipeline.adapt import adapt
@@ -17,8 +17,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def programs(policy="tinytrain", memory=2**22):
-    machine = SimulatedMachine(memory)
-    adapt(toy_network(), toy_episode(), Budget(memory), policy, lanes=1, machine=machine, force=True)
+    machine = SimulatedDevice(memory)
+    adapt(toy_network(), toy_episode(), Budget(memory), policy, device=machine, force=True)
     return machine.programs
 
 

@@ -13,7 +13,7 @@ from tinytrain.meta.pytorch.timing import Timing, alternately, in_turn
 from tinytrain.network.file import save_network
 from tinytrain.pipeline.toy import toy_network
 from tinytrain.plan.costs import full_backward_macs, image_macs
-from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.recipe import Recipe, StepOptions, Update
 
 NETWORK = toy_network()
 
@@ -44,13 +44,13 @@ def test_torch_trains_whole_layers_where_we_train_channels():
     part, whole = ((Update(4, channels, bias=True),) for channels in ((0, 3), tuple(range(16))))
     trained = {4: True}
     assert executed.torch_backward(NETWORK, trained, 4) == image_macs(NETWORK, whole)
-    recipe = Recipe("toy", part, ((0.1, 0.1),), hard_share=0.6, steps=3)
+    recipe = Recipe("toy", part, ((0.1, 0.1),), options=StepOptions(0.6), steps=3)
     one = NETWORK.macs + image_macs(NETWORK, whole)
     assert executed.torch_plain(NETWORK, recipe, 10) == 3 * 20 * one
     suffix = sum(layer.macs for layer in NETWORK.layers[4:])
     hard = 6 * (suffix + image_macs(NETWORK, whole))
     assert executed.torch_cached(NETWORK, recipe, 10, start=4) == 3 * (20 * suffix + hard)
-    both = replace(recipe, step="both", through_share=0.3)
+    both = replace(recipe, step="both", options=StepOptions(0.6, 0.3))
     assert executed.torch_cached(NETWORK, both, 10, start=4) == 3 * (20 * suffix + hard * 9 // 6)
 
 

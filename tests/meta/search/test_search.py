@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from published import published_network
+from toydevices import ONE
 from toyruns import folder
 
 from tinytrain.base.errors import BudgetError, InputError, StorageError, UsageError
@@ -149,7 +150,9 @@ def test_a_gain_is_what_training_that_part_alone_changes(dataset):
 
     policy = contribution.policy("alone", lambda network: (part.configuration,))
     episode = sample_episode(dataset, 3, 3, 4, 0)
-    report = adapt(network, episode, Budget(2**31, 1e9), Policy("spy", spy, "-", macs_limited=False), lanes=1)
+    report = adapt(
+        network, episode, Budget(2**31, 1e9), Policy("spy", spy, "-", macs_limited=False), device=ONE
+    )
     accuracy = report.to_json()["accuracy"]
     assert gain_of(network, part, episode, 0, 1) == accuracy["after"] - accuracy["before_cosine"]
     assert seen["updates"] == updates_of(network, part.configuration)

@@ -13,7 +13,7 @@ from tinytrain.meta.training.full_network import Whole
 from tinytrain.meta.training.pretrain import block_ends
 from tinytrain.network.input_spec import InputSpec
 from tinytrain.plan.budget import TaskShape
-from tinytrain.plan.recipe import Resources
+from tinytrain.plan.recipe import Resources, StepOptions
 from tinytrain.program.compile import compile_training
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
@@ -95,7 +95,8 @@ def test_the_gradient_of_a_step_is_that_of_the_engine(tmp_path):
     _, _, gradient = task.step(task.first, batch)
 
     labels, n = batch.labels.astype(np.int32), batch.n_support
-    recipe = toynets.recipe(toynets.everything(network), temperature=float(task.first[-1]))
+    options = StepOptions(temperature=float(task.first[-1]))
+    recipe = toynets.recipe(toynets.everything(network), options=options)
     resources = Resources(sets=0, micro=1, partitions=1, step_support=n, step_queries=len(labels) - n)
     program = compile_training(network, recipe, resources, TaskShape(len(labels), 3))
     trainer = Trainer(

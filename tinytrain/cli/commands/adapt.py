@@ -30,6 +30,7 @@ EXAMPLES = """\
   tinytrain adapt photos/ --out mine.safetensors --force
   tinytrain adapt photos/ --shots 5 --budget 512kB --macs 30% --report mine.html
   tinytrain adapt --data gtsrb --way 5 --shots 5 --policy tinytrain_published --json
+  tinytrain adapt photos/ --shots 5 --plan plan.json --out mine.safetensors
   tinytrain adapt --from mine.safetensors --add more/ --out more.safetensors
 """
 # Options of `episodes` for sampling and training, which have no effect with --from.
@@ -40,6 +41,11 @@ def add_arguments(parser) -> None:
     episodes.add_arguments(parser)
     add_backbone(parser)
     add_threads(parser)
+    parser.add_argument(
+        "--plan", metavar="FILE",
+        help="do exactly what this file of 'tinytrain plan --out' says; nothing is measured first, and the "
+        "budget is by default that of the plan",
+    )  # fmt: skip
     parser.add_argument(
         "-o", "--out", metavar="FILE", help="delta file to write; without --out or --store none is kept"
     )
@@ -64,8 +70,8 @@ def run(arguments) -> int:
     if (arguments.source is None) != (arguments.add is None):
         raise UsageError("usage", "--from DELTA and --add DIR go together")
     render = _renderer(arguments.report)
-    searched = arguments.policy if arguments.policy.endswith(".json") else None
-    check_outputs(arguments.out, arguments.report, needed=(backbone_file(arguments.backbone), searched))
+    needed = backbone_file(arguments.backbone), episodes.searched_file(arguments), arguments.plan
+    check_outputs(arguments.out, arguments.report, needed=needed)
     check_store(arguments.store, arguments.out, arguments.report)
     return _adapt(arguments, render) if arguments.source is None else _extend(arguments)
 
@@ -88,21 +94,15 @@ def _adapt(arguments, render) -> int:
     from tinytrain.delta.file import save_delta
     from tinytrain.pipeline.adapt import adapt
     from tinytrain.report.text import render_text
+    from tinytrain.runtime.device import Device
 
-    policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone)
+    plan = _plan_of(arguments)
+    policy, network = plan or episodes.policy_of(arguments), open_backbone(arguments.backbone)
     with ProgressLine() as progress:
         episode, warnings = episodes.open_episode(arguments, network, policy, progress)
-        budget = episodes.budget_of(arguments)
-        report = adapt(
-            network,
-            episode,
-            budget,
-            policy,
-            arguments.seed,
-            arguments.threads,
-            progress,
-            force=arguments.force,
-        )
+        budget = episodes.budget_of(arguments, plan)
+        device = Device(threads=arguments.threads, progress=progress)
+        report = adapt(network, episode, budget, policy, arguments.seed, device, arguments.force)
     report = report.with_warnings(*warnings)
     result, kept = report.to_json(), report.guard.accepted
     if arguments.out and kept:
@@ -119,6 +119,17 @@ def _adapt(arguments, render) -> int:
     elif not kept:
         raise _withheld(report.guard)
     return 0
+
+
+def _plan_of(arguments):
+    """The plan of ``--plan``, None without one. Raises UsageError, InputError."""
+    from tinytrain.plan.plan import load_plan
+
+    if arguments.plan is None:
+        return None
+    if arguments.policy is not None:
+        raise UsageError("usage", "--plan FILE says what is trained, so --policy would mean nothing")
+    return load_plan(arguments.plan)
 
 
 def _withheld(guard) -> AdaptationRefusedError:
@@ -145,11 +156,12 @@ def _extend(arguments) -> int:
     from tinytrain.delta.file import save_delta
     from tinytrain.pipeline.add_classes import add_classes
 
-    taken = (arguments.folder, arguments.data, arguments.report, arguments.store)
+    taken = (arguments.folder, arguments.data, arguments.plan, arguments.report, arguments.store)
     if arguments.out is None or arguments.force or any(given is not None for given in taken):
         raise UsageError(
             "usage",
-            "--from DELTA --add DIR needs --out FILE and takes no images, --report, --store or --force",
+            "--from DELTA --add DIR needs --out FILE and takes no images, --plan, --report, --store or"
+            " --force",
         )
     threads = [] if arguments.threads is None else ["--threads"]
     if ignored := episodes.given(arguments, TRAINING) + threads:

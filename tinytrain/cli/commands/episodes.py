@@ -44,23 +44,21 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--budget",
         type=parse_bytes,
-        default="1MB",
         metavar="SIZE",
         help="working memory, such as 1MB or 512KiB; default: 1MB",
     )
     parser.add_argument(
-        "--macs", type=parse_fraction, default="15%", metavar="FRACTION",
+        "--macs", type=parse_fraction, metavar="FRACTION",
         help="backward computation per pseudo-query as a fraction of full training; default: 15%%. Some "
         "policies apply it to each image, some ignore it; a warning says so",
     )  # fmt: skip
     parser.add_argument(
         "--macs-mode",
         choices=("mean", "sample"),
-        default="mean",
-        help="--macs limits the mean over pseudo-queries, or the cost of each image; default: mean",
+        help="--macs limits the mean over pseudo-queries (default), or the cost of each image",
     )
     parser.add_argument(
-        "--policy", default="tinytrain", metavar="NAME",
+        "--policy", metavar="NAME",
         help="method that chooses what is trained: tinytrain, tinytrain_published, full, last_layer, "
         "bias_only, tinytl, sparse_update, trady, none, ... or the FILE.json of 'tinytrain search'; "
         "default: tinytrain",
@@ -77,29 +75,39 @@ def given(arguments, names) -> list[str]:
 
 def policy_of(arguments):
     """The policy of ``--policy``, a name or the result of a search. Raises UsageError or InputError."""
-    if arguments.policy.endswith(".json"):
+    if path := searched_file(arguments):
         from tinytrain.meta.search.result import searched_policy
 
-        return searched_policy(arguments.policy)
+        return searched_policy(path)
     from tinytrain.policies.registry import find_policy
 
-    return find_policy(arguments.policy)
+    return find_policy(arguments.policy or "tinytrain")
 
 
-def budget_of(arguments):
+def searched_file(arguments) -> str | None:
+    """The file of ``--policy``, None if that is a name."""
+    return arguments.policy if (arguments.policy or "").endswith(".json") else None
+
+
+def budget_of(arguments, plan=None):
+    """The budget of the options; those that were not given are as in `plan`, or as usual."""
     from tinytrain.plan.budget import Budget
 
-    return Budget(arguments.budget, arguments.macs, arguments.macs_mode)
+    asked = {"memory": arguments.budget, "macs": arguments.macs, "macs_mode": arguments.macs_mode}
+    usual = plan.budget if plan else Budget()
+    return replace(usual, **{name: value for name, value in asked.items() if value is not None})
 
 
 def open_episode(arguments, network, policy, progress, within_budget: bool = True):
     """The episode of the options, with its images decoded, and warnings about them.
 
-    With `within_budget`, raises BudgetError for an infeasible budget before any image is decoded.
+    `policy` may be a plan. With `within_budget`, raises BudgetError for an infeasible budget before any image
+    is decoded.
     """
     from tinytrain.datasets import folder_dataset, open_dataset
     from tinytrain.plan.budget import TaskShape
-    from tinytrain.planner.feasible import probe_inside
+    from tinytrain.plan.plan import Plan
+    from tinytrain.planner.planner import Planner
 
     of_folder = arguments.folder is not None
     if of_folder and arguments.data is not None:
@@ -114,9 +122,10 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
         data = DEFAULT_DATA if arguments.data is None else arguments.data
         dataset, draw = open_dataset(data), _from_dataset
     episode = draw(arguments, dataset)
+    plan = policy if isinstance(policy, Plan) else None
     if within_budget:
-        task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
-        probe_inside(network, policy, budget_of(arguments), task)
+        budget = budget_of(arguments, plan)
+        Planner(network, TaskShape.of(episode), policy, budget).probe()
     shape, broken = network.input.shape, {}
     support, found = hold(episode.support, shape, progress)
     while found:  # what looked whole was not: others are drawn to adapt to
@@ -127,7 +136,11 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
         episode, support = draw(arguments, whole), None
         support, found = hold(episode.support, shape, progress)
     query, more = hold(episode.query, shape, progress)
-    warnings = _unlimited(arguments, policy) + skipped_files(dataset) + _too_few(arguments, episode)
+    warnings = (
+        ([] if plan else _unlimited(arguments, policy))
+        + skipped_files(dataset)
+        + _too_few(arguments, episode)
+    )
     warnings += [f"skipped {reason}" for reason in (broken | more).values()]
     return replace(episode, support=support, query=query), warnings
 
@@ -173,7 +186,7 @@ def _unlimited(arguments, policy) -> list[str]:
     asked = given(arguments, ("macs", "macs_mode"))
     if asked and not policy.macs_limited:
         return [f"policy {policy.name} has no limit of MACs, so {' and '.join(asked)} had no effect"]
-    if asked and policy.macs_of_image and arguments.macs_mode == "mean":
+    if asked and policy.macs_of_image and arguments.macs_mode != "sample":
         return [f"policy {policy.name} applies --macs to each image, not to the mean over pseudo-queries"]
     return []
 

@@ -2,7 +2,14 @@
 
 from tinytrain.backbones.load import open_backbone
 from tinytrain.cli.commands import episodes
-from tinytrain.cli.commands.common import add_backbone, add_json, print_result, say
+from tinytrain.cli.commands.common import (
+    add_backbone,
+    add_json,
+    backbone_file,
+    check_outputs,
+    print_result,
+    say,
+)
 
 DESCRIPTION = (
     "Show the plan of an adaptation to these images: which layers and channels would be trained, and what "
@@ -11,6 +18,7 @@ DESCRIPTION = (
 EXAMPLES = """\
   tinytrain plan --shots 5 --budget 1MB
   tinytrain plan photos/ --backbone net.safetensors --budget 512kB
+  tinytrain plan photos/ --shots 5 --out plan.json
   tinytrain plan --data gtsrb --policy tinytrain_published --json
 """
 # Output channels of the 1x1 convolution that is counted in published tables but is not in the checkpoints.
@@ -20,46 +28,56 @@ PUBLISHED_HEADS = {"mbv2-w0.35": 448, "proxyless-w0.3": 384}
 def add_arguments(parser) -> None:
     episodes.add_arguments(parser)
     add_backbone(parser)
+    parser.add_argument(
+        "-o", "--out", metavar="FILE", help="also write the plan to a file, for 'tinytrain adapt --plan'"
+    )
     add_json(parser)
 
 
 def run(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
-    from tinytrain.pipeline.adapt import make_plan
+    from tinytrain.plan.budget import TaskShape
+    from tinytrain.plan.plan import save_plan
+    from tinytrain.planner.planner import Planner
     from tinytrain.report.text import render_plan
+    from tinytrain.runtime.device import Device
 
+    check_outputs(
+        arguments.out, needed=(backbone_file(arguments.backbone), episodes.searched_file(arguments))
+    )
     policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone)
     with ProgressLine() as progress:
         episode, warnings = episodes.open_episode(arguments, network, policy, progress)
-    budget = episodes.budget_of(arguments)
-    scores, fitted = make_plan(network, episode, budget, policy, arguments.seed)
-    result = _facts(network, episode, budget, policy, scores, fitted)
+    planner = Planner(network, TaskShape.of(episode), policy, episodes.budget_of(arguments))
+    with Device().open(network, episode, arguments.seed) as run:
+        scores = run.measure_fisher(planner.probe())
+        plan = planner.plan(scores)
+        result = _facts(network, episode, planner, plan, scores)
+    if arguments.out:
+        save_plan(arguments.out, plan)
     for warning in warnings:
         say(warning)
     print_result({**result, "warnings": warnings}, render_plan(result), arguments.json)
     return 0
 
 
-def _facts(network, episode, budget, policy, scores, fitted) -> dict:
-    from tinytrain.plan.budget import TaskShape
-    from tinytrain.planner.feasible import smallest_with_probe
+def _facts(network, episode, planner, plan, scores) -> dict:
     from tinytrain.report import content
 
-    task = TaskShape(len(episode.support), episode.n_way, len(episode.query))
-    sizes = content.memory(network, episode, budget, fitted)
-    sizes["smallest_budget"] = smallest_with_probe(network, policy, scores, budget, task)
+    program, smallest = planner.program(plan), planner.smallest_budget(scores)
     return {
-        "policy": policy.name,
+        "policy": plan.policy,
         "backbone": network.name,
         "backbone_digest": network.digest,
         "episode": content.describe_episode(episode),
-        "memory": sizes,
-        "macs": content.planned_macs(network, policy, budget, fitted),
+        "memory": {**content.memory(network, plan, program), "smallest_budget": smallest},
+        "macs": content.planned_macs(network, plan),
         "similarity": content.similarity(scores),
-        "selection": content.selection(network, fitted, scores),
-        "resources": content.describe_resources(fitted),
+        "selection": content.selection(network, plan.recipe, scores),
+        "resources": content.describe_resources(plan),
         "accounting": accounting(network),
-        "arena_table": fitted.program.table(),
+        "arena_table": program.table(),
+        "plan": plan.to_json(),
     }
 
 

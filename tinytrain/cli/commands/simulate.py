@@ -51,7 +51,7 @@ def run(arguments) -> int:
     _check_plot(arguments.plot)
     from tinytrain.base.progress import ProgressLine
     from tinytrain.firmware_sim.boards.board import find_board
-    from tinytrain.firmware_sim.boards.simulate import simulate
+    from tinytrain.firmware_sim.boards.simulate import battery, simulate
     from tinytrain.firmware_sim.boards.text import render_simulation
 
     board, policy = find_board(arguments.board), episodes.policy_of(arguments)
@@ -60,10 +60,11 @@ def run(arguments) -> int:
         # The board is checked before the budget: if it is too small, another budget does not help.
         episode, warnings = episodes.open_episode(arguments, network, policy, progress, within_budget=False)
         simulation = simulate(
-            board, network, episode, episodes.budget_of(arguments), policy, arguments.seed, arguments.battery,
-            progress,
-        )  # fmt: skip
+            board, network, episode, episodes.budget_of(arguments), policy, arguments.seed, progress
+        )
     facts = {**simulation.facts, "warnings": warnings + simulation.facts.get("warnings", [])}
+    if "battery" in facts:
+        facts["battery"] = battery(facts["joules"]["estimate"], arguments.battery)
     if arguments.plot:
         _plot(arguments.plot, board, simulation)
     for warning in facts["warnings"]:
@@ -83,11 +84,11 @@ def _plot(path: str, board, simulation) -> None:
     from tinytrain.firmware_sim.boards.plot import plot
     from tinytrain.firmware_sim.boards.timeline import timeline
 
-    if simulation.machine is None:
+    if simulation.device is None:
         say(f"{path} was not written: nothing ran")
         return
     title = f"{simulation.facts['backbone']} on {board.title}"
-    write_bytes(path, plot(timeline(simulation.machine.programs), title, board.arena_bytes).encode())
+    write_bytes(path, plot(timeline(simulation.device.programs), title, board.arena_bytes).encode())
 
 
 def _list(arguments) -> int:

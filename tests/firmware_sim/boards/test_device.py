@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from toydevices import ONE
 
 from tinytrain.firmware_sim.boards.canaries import (
     MARGIN,
@@ -11,7 +12,7 @@ from tinytrain.firmware_sim.boards.canaries import (
     with_margins,
 )
 from tinytrain.firmware_sim.boards.counters import Tally
-from tinytrain.firmware_sim.boards.machine import SimulatedMachine
+from tinytrain.firmware_sim.boards.device import SimulatedDevice
 from tinytrain.firmware_sim.boards.simulate import NETWORK_STAGES
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
@@ -26,8 +27,8 @@ ROOMY = Budget(memory=2**22)
 
 @pytest.fixture(scope="module")
 def ran():
-    machine = SimulatedMachine(2**22)
-    return machine, adapt(toy_network(), toy_episode(), ROOMY, lanes=1, machine=machine, force=True)
+    machine = SimulatedDevice(2**22)
+    return machine, adapt(toy_network(), toy_episode(), ROOMY, device=machine, force=True)
 
 
 # ---- counting ------------------------------------------------------------------------------------
@@ -38,9 +39,9 @@ def ran():
     "policy", ["tinytrain", "tinytrain_published", "last_layer", "full", "tinytl", "none"]
 )
 def test_macs_counted_while_running_are_those_of_the_plan(policy, memory):
-    machine = SimulatedMachine(2**22)
-    report = adapt(toy_network(), toy_episode(), Budget(memory), policy, lanes=1, machine=machine, force=True)
-    planned = executed(report.fit.program, report.scores)
+    machine = SimulatedDevice(2**22)
+    report = adapt(toy_network(), toy_episode(), Budget(memory), policy, device=machine, force=True)
+    planned = executed(report.program, report.scores)
     counted = {stage: machine.tally.total(stage).network_macs for stage in machine.tally.stages}
     counted["heads"] = counted.pop("head")
     assert {stage: counted.get(stage, 0) for stage in NETWORK_STAGES} == {
@@ -58,7 +59,7 @@ def test_loss_and_head_are_counted_apart_because_no_plan_counts_them(ran):
 
 def test_bytes_counted_are_those_of_the_arguments_of_the_calls(ran):
     machine, report = ran
-    segment = report.fit.program.segments["prefix", 1]
+    segment = report.program.segments["prefix", 1]
     network = report.network
 
     def size(arg) -> int:
@@ -68,7 +69,7 @@ def test_bytes_counted_are_those_of_the_arguments_of_the_calls(ran):
             return 4 * network.layers[arg.layer].n_weights
         return 4 * network.layers[arg.layer].cout if isinstance(arg, Bias) else 0
 
-    n, sets = len(report.episode.support), report.fit.resources.sets
+    n, sets = len(report.episode.support), report.plan.resources.sets
     inside = {call.kernel for call in segment.calls}
     counted = sum(c.bytes for k, c in machine.tally.stages["features"].items() if k in inside)
     assert sets > 1
@@ -77,8 +78,8 @@ def test_bytes_counted_are_those_of_the_arguments_of_the_calls(ran):
 
 def test_a_simulated_board_changes_no_bit_of_the_result(ran):
     _, report = ran
-    plain = adapt(toy_network(), toy_episode(), ROOMY, lanes=1, force=True)
-    assert plain.losses == report.losses and len(plain.delta.slices) == len(report.delta.slices) > 0
+    plain = adapt(toy_network(), toy_episode(), ROOMY, device=ONE, force=True)
+    assert plain.ran.losses == report.ran.losses and len(plain.delta.slices) == len(report.delta.slices) > 0
     for a, b in zip(plain.delta.slices, report.delta.slices, strict=True):
         np.testing.assert_array_equal(a.values, b.values)
     np.testing.assert_array_equal(plain.delta.head.weights, report.delta.head.weights)
@@ -101,9 +102,9 @@ def test_stages_keep_their_counts_apart():
 
 def bound(kernel_name, replacement):
     """The calls of the prefix of a toy program in a guarded arena; `replacement` stands in for one kernel."""
-    report = adapt(toy_network(), toy_episode(), ROOMY, "last_layer", lanes=1)
-    program = with_margins(report.fit.program)
-    machine = SimulatedMachine(2**22)
+    report = adapt(toy_network(), toy_episode(), ROOMY, "last_layer", device=ONE)
+    program = with_margins(report.program)
+    machine = SimulatedDevice(2**22)
     table = machine.kernels()
     if kernel_name:
         setattr(table, kernel_name, machine._wrap(kernel_name, replacement))
@@ -145,7 +146,7 @@ def test_a_kernel_that_writes_before_its_input_is_caught():
 
 def test_margins_keep_live_buffers_apart(ran):
     _, report = ran
-    program = with_margins(report.fit.program)
+    program = with_margins(report.program)
     check(program.layout)
     for segment in program.segments.values():
         check(segment.layout)

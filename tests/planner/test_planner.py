@@ -11,20 +11,10 @@ from tinytrain.base.errors import BudgetError
 from tinytrain.pipeline.toy import toy_network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import backward_macs_per_query, full_backward_macs, image_macs
-from tinytrain.plan.recipe import Recipe, Resources, Update
+from tinytrain.plan.recipe import Recipe, Resources, StepOptions, Update
 from tinytrain.plan.scores import Scores
-from tinytrain.planner.feasible import probe_inside
-from tinytrain.planner.fit import (
-    WIDE_BANDS,
-    _fastest,
-    check_macs,
-    fit,
-    ladder,
-    smallest,
-    smallest_budget,
-    step_sizes,
-    usual_budget,
-)
+from tinytrain.planner.candidates import WIDE_TILES, Programs, candidates, smallest, step_sizes
+from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
 from tinytrain.program.buffers import BACKWARD
 from tinytrain.program.compile import compile_probe, compile_training
@@ -45,9 +35,13 @@ def scores_of(policy, network=NETWORK, seed=0):
 
 def plan(name, memory, task=TASKS[0], macs=0.5, network=NETWORK):
     """What `adapt` does before anything runs, with made-up scores."""
-    policy, budget = POLICIES[name], Budget(memory, macs)
-    probe_inside(network, policy, budget, task)
-    return fit(network, policy, scores_of(policy, network), budget, task)
+    planner = Planner(network, task, POLICIES[name], Budget(memory, macs))
+    planner.probe()
+    return planner.plan(scores_of(POLICIES[name], network))
+
+
+def probe(policy, memory):
+    return Planner(NETWORK, TASKS[0], policy, Budget(memory)).probe()
 
 
 @pytest.mark.parametrize("kind", ["prefix", "embed", "backward"])
@@ -55,7 +49,7 @@ def test_wide_bands_take_fewer_calls_and_the_same_macs(kind):
     network = toy_network()
     updates = tuple(Update(i, tuple(range(4)), bias=True) for i in range(3 if kind == "prefix" else 0, 6))
     recipe = Recipe("test", updates, ((1e-3, 1e-3),) * len(updates))
-    banks = (SegmentBank(network, recipe, band) for band in (WIDE_BANDS[0], 2_000))
+    banks = (SegmentBank(network, recipe, band) for band in (WIDE_TILES[0], 2_000))
     wide, usual = (bank.get(kind, 1 + (kind == "backward")) for bank in banks)
     assert len(wide.calls) < len(usual.calls)
     for part in ("forward", "grad_input", "grad_weight"):
@@ -77,9 +71,15 @@ def test_there_is_no_program_a_byte_below_what_it_takes(monkeypatch):
 
 def test_only_bytes_that_are_left_are_spent_on_transposed_gradients():
     network, resources = toy(WIDE, size=16), Resources(0, 1, 1, 4, 4)
-    usual = compile_training(network, recipe(everything(network)), resources, TaskShape(4, 2))
-    faster = _fastest(usual, 10**7)
-    assert _fastest(usual, usual.nbytes - 1) is usual and faster.resources == resources
+    wanted, task = recipe(everything(network)), TaskShape(4, 2)
+    programs = Programs(network, task)
+    usual = programs.training(wanted, resources)
+    tiles = [
+        Planner(network, task, "full", Budget(memory)).row_tile(wanted, resources)
+        for memory in (10**7, usual.nbytes - 1)
+    ]
+    assert tiles == [WIDE_TILES[0], None]
+    faster = programs.training(wanted, resources, tiles[0])
     for program, transposes in ((usual, False), (faster, True)):
         assert ("transpose" in {c.kernel for s in program.segments.values() for c in s.calls}) == transposes
 
@@ -92,27 +92,27 @@ def test_a_plan_is_never_a_byte_over_the_budget_and_a_refusal_names_one_that_wor
         plan(name, 1, task)
     least = caught.value.smallest
     assert caught.value.exit_code == 4 and f"--budget {least}" in str(caught.value)
-    assert plan(name, least, task).program.nbytes <= least
+    assert plan(name, least, task).cost.arena <= least
     with pytest.raises(BudgetError) as again:
         plan(name, least - 1, task)
     assert again.value.smallest == least
     for memory in (*range(least, least + 6000, 997), 2 * least, 10 * least):
-        assert plan(name, memory, task).program.nbytes <= memory
+        assert plan(name, memory, task).cost.arena <= memory
 
 
 def test_a_policy_that_inspects_a_single_layer_is_refused_as_any_other():
     """There is no layer that could be left out."""
     policy = replace(POLICIES["tinytrain"], inspects=lambda network: (6,))
     with pytest.raises(BudgetError) as caught:
-        probe_inside(NETWORK, policy, Budget(1), TASKS[0])
-    assert probe_inside(NETWORK, policy, Budget(caught.value.smallest), TASKS[0]).nbytes > 0
+        probe(policy, 1)
+    assert probe(policy, caught.value.smallest).nbytes > 0
 
 
 @EVERY
 def test_the_smallest_budget_does_not_depend_on_what_is_measured(name):
     policy = POLICIES[name]
     sizes = {
-        smallest_budget(NETWORK, policy, scores_of(policy, seed=seed), Budget(memory), TASKS[0])
+        Planner(NETWORK, TASKS[0], policy, Budget(memory)).smallest_budget(scores_of(policy, seed=seed))
         for seed in range(6)
         for memory in (1, 10**6)
     }
@@ -121,15 +121,15 @@ def test_the_smallest_budget_does_not_depend_on_what_is_measured(name):
 
 @pytest.mark.parametrize("name", [n for n, p in POLICIES.items() if p.inspects])
 def test_a_probe_that_does_not_fit_measures_fewer_layers_and_the_named_budget_includes_it(name):
-    policy, task = POLICIES[name], TASKS[0]
+    policy = POLICIES[name]
     wanted = policy.inspects(NETWORK)
-    full = compile_probe(NETWORK, wanted, task).nbytes
-    assert probe_inside(NETWORK, policy, Budget(10**6), task).inspected == wanted
+    full = compile_probe(NETWORK, wanted, TASKS[0]).nbytes
+    assert probe(policy, 10**6).inspected == wanted
     with pytest.raises(BudgetError) as caught:
-        probe_inside(NETWORK, policy, Budget(1), task)
+        probe(policy, 1)
     least = caught.value.smallest
     for memory in {least, max(least, full - 1)}:
-        program = probe_inside(NETWORK, policy, Budget(memory), task)
+        program = probe(policy, memory)
         inspected = program.inspected
         assert program.nbytes <= memory and inspected == wanted[-len(inspected) :]
 
@@ -141,9 +141,10 @@ def test_a_larger_budget_never_takes_anything_away(name):
     fixed = policy.recipe(NETWORK, scores_of(policy), Budget(10**6, 0.5), TASKS[0], 1.0)
     fixed = replace(fixed, optimizer="sgd")
     same = Policy("same", lambda *a: fixed, "", shrinks=False, macs_limited=False)
-    need = smallest_budget(NETWORK, same, None, Budget(), TASKS[0])
+    need = Planner(NETWORK, TASKS[0], same).smallest_budget(None)
     sets = [
-        fit(NETWORK, same, None, Budget(m), TASKS[0]).resources.sets for m in range(need, 6 * need, need // 7)
+        Planner(NETWORK, TASKS[0], same, Budget(m)).plan(None).resources.sets
+        for m in range(need, 6 * need, need // 7)
     ]
     assert sets == sorted(sets) and sets[0] < sets[-1] == 1 + fixed.views
 
@@ -154,7 +155,7 @@ def test_a_plan_with_room_for_everything_keeps_all_defaults():
         plan("tinytrain", 10**7),
         policy.recipe(NETWORK, scores_of(policy), Budget(10**7, 0.5), TASKS[0], 1),
     )
-    assert found.recipe == recipe and found.resources == next(ladder(recipe, TASKS[0]))
+    assert found.recipe == recipe and found.resources == next(candidates(recipe, TASKS[0]))
 
 
 @EVERY
@@ -163,14 +164,14 @@ def test_the_budget_said_to_keep_all_defaults_keeps_them(name, task):
     """It is the smallest one unless the policy itself asks for less where there is less."""
     policy = POLICIES[name]
     scores = scores_of(policy)
-    usual = usual_budget(NETWORK, policy, scores, Budget(1, 0.5), task)
-    found = fit(NETWORK, policy, scores, Budget(usual, 0.5), task)
+    usual = Planner(NETWORK, task, policy, Budget(1, 0.5)).usual_budget(scores, 1)
+    found = Planner(NETWORK, task, policy, Budget(usual, 0.5)).plan(scores)
     asked, less = (policy.recipe(NETWORK, scores, Budget(m, 0.5), task, 1.0) for m in (usual, usual - 1))
-    most = next(ladder(asked, task))
+    most = next(candidates(asked, task))
     whole = (asked, most.sets, most.step_support)
     assert (found.recipe, found.resources.sets, found.resources.step_support) == whole
     if less == asked:
-        found = fit(NETWORK, policy, scores, Budget(usual - 1, 0.5), task)
+        found = Planner(NETWORK, task, policy, Budget(usual - 1, 0.5)).plan(scores)
         assert (found.recipe, found.resources.sets, found.resources.step_support) != whole
 
 
@@ -216,7 +217,7 @@ def test_a_step_has_room_for_every_class(task):
 def test_the_mac_budget_is_kept(name, macs, mode):
     policy = POLICIES[name]
     budget = Budget(10**6, macs, mode)
-    found = fit(NETWORK, policy, scores_of(policy), budget, TASKS[0])
+    found = Planner(NETWORK, TASKS[0], policy, budget).plan(scores_of(policy))
     if mode == "sample" or policy.macs_of_image:
         cost = image_macs(NETWORK, found.recipe.updates)
     else:
@@ -230,29 +231,55 @@ def test_a_policy_that_breaks_its_mac_budget_is_refused_with_the_figure_that_wor
     greedy = Recipe("greedy", updates, ((0.1, 0.1),) * len(updates))
     policy = Policy("greedy", lambda *a: greedy, "")
     with pytest.raises(BudgetError) as caught:
-        fit(NETWORK, policy, None, Budget(10**7), TASKS[0])
+        Planner(NETWORK, TASKS[0], policy, Budget(10**7)).plan(None)
     assert caught.value.code == "macs-budget"
     percent = int(str(caught.value).split("--macs ")[1].split("%")[0])
-    check_macs(NETWORK, policy, greedy, Budget(10**7, percent / 100), step_sizes(TASKS[0])[0])
+    assert Planner(NETWORK, TASKS[0], policy, Budget(10**7, percent / 100)).plan(None).recipe == greedy
 
 
 def test_the_mac_budget_is_kept_by_the_steps_of_a_plan_too_small_for_the_share_of_images(monkeypatch):
     """A tenth of two images is none, and one is run backward."""
-    rare = Recipe("rare", (Update(len(NETWORK.layers) - 1, (0,)),), ((0.1, 0.1),), hard_share=0.1)
+    rare = Recipe("rare", (Update(len(NETWORK.layers) - 1, (0,)),), ((0.1, 0.1),), options=StepOptions(0.1))
     policy = Policy("rare", lambda *a: rare, "", shrinks=False)
     share = 0.2 * image_macs(NETWORK, rare.updates) / full_backward_macs(NETWORK)
     budget = Budget(10**7, share)
-    assert fit(NETWORK, policy, None, budget, TaskShape(60, 2)).resources.step_queries == 50
-    monkeypatch.setattr("tinytrain.planner.fit.ladder", lambda *a: [Resources(0, 1, 1, 2, 2)])
+    planner = Planner(NETWORK, TaskShape(60, 2), policy, budget)
+    assert planner.plan(None).resources.step_queries == 50
+    monkeypatch.setattr("tinytrain.planner.planner.candidates", lambda *a: [Resources(0, 1, 1, 2, 2)])
     with pytest.raises(BudgetError, match="macs-budget"):
-        fit(NETWORK, policy, None, budget, TaskShape(60, 2))
+        planner.plan(None)
 
 
 @EVERY
 def test_a_program_s_arena_is_the_end_of_its_last_buffer_and_its_table_is_complete(name):
     found = plan(name, 50_000 if POLICIES[name].shrinks else 10**6)
-    rows = found.program.table()
-    assert max(r["offset"] + r["bytes"] for r in rows) <= found.program.nbytes
-    assert {r["name"] for r in rows} == found.program.buffers.keys()
+    program = Programs(NETWORK, TASKS[0]).training(found.recipe, found.resources, found.row_tile)
+    rows = program.table()
+    assert max(r["offset"] + r["bytes"] for r in rows) <= program.nbytes == found.cost.arena
+    assert {r["name"] for r in rows} == program.buffers.keys()
     least = [compile_training(NETWORK, found.recipe, r, TASKS[0]).nbytes for r in smallest(TASKS[0])]
-    assert min(least) <= found.program.nbytes
+    assert min(least) <= found.cost.arena
+
+
+@EVERY
+@pytest.mark.parametrize("memory", [1, 24_000, 60_000, 10**7])
+def test_every_candidate_is_compiled_once(monkeypatch, name, memory):
+    """Whatever is asked about one task: whether it fits, by how much not, the plan, its program."""
+    compiled = []
+
+    def counted(network, recipe, resources, task, bank, limit):
+        program = compile_training(network, recipe, resources, task, bank, limit)
+        compiled.append((recipe, resources, bank.band, limit if program is None else "made"))
+        return program
+
+    monkeypatch.setattr("tinytrain.planner.candidates.compile_training", counted)
+    planner = Planner(NETWORK, TASKS[0], POLICIES[name], Budget(memory, 0.5))
+    scores = scores_of(POLICIES[name])
+    for _ in range(2):
+        try:
+            planner.probe()
+            assert planner.program(planner.plan(scores)).nbytes <= memory
+        except BudgetError as error:
+            assert error.smallest > memory
+    assert planner.smallest_budget(scores) > 0
+    assert len(compiled) == len(set(compiled)) > 0

@@ -1,13 +1,14 @@
-"""A simulated board as the machine of an adaptation: calls counted, buffers guarded, the arena capped."""
+"""A simulated board as the device of an adaptation: calls counted, buffers guarded, the arena capped."""
 
 from copy import copy
 
+from tinytrain.base.progress import Progress, silent
 from tinytrain.firmware_sim.boards.canaries import GuardedArena, guarded_call, with_margins
 from tinytrain.firmware_sim.boards.counters import Tally
 from tinytrain.kernels import NAMES
 from tinytrain.program.program import Program
 from tinytrain.runtime.arena import Arena
-from tinytrain.runtime.machine import Clock, Machine
+from tinytrain.runtime.device import Clock, Device
 
 
 class _StageClock(Clock):
@@ -20,14 +21,14 @@ class _StageClock(Clock):
         super().lap(name)
 
 
-class SimulatedMachine(Machine):
-    """Runs programs in at most `arena_bytes`; one image at a time, as `tally` is not shared by threads.
+class SimulatedDevice(Device):
+    """Runs programs in at most `arena_bytes`; one image at a time, because threads do not share `tally`.
 
     `programs` are those that ran, as they were placed for the board, the probe's first.
     """
 
-    def __init__(self, arena_bytes: int, backend: str = "auto"):
-        super().__init__(backend)
+    def __init__(self, arena_bytes: int, backend: str = "auto", progress: Progress = silent):
+        super().__init__(backend, 1, progress)
         self.arena_bytes, self.tally, self.programs, self.canaries = arena_bytes, Tally(), [], 0
 
     def kernels(self):

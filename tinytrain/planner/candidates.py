@@ -1,0 +1,104 @@
+"""Ways to spend bytes on a recipe, in order of preference, and their programs, each compiled once."""
+
+import math
+from collections.abc import Iterator
+
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import TaskShape
+from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.program.autodiff.emitter import BAND_BYTES
+from tinytrain.program.compile import compile_probe, compile_training
+from tinytrain.program.program import Program
+from tinytrain.program.segments import SegmentBank
+
+STEP_IMAGES = 50  # support images of one step when there are more of them
+# (gradient accumulators, workers, images per call), fastest first.
+WORKERS = ((2, 2, 5), (2, 2, 2), (2, 2, 1), (1, 2, 1), (1, 1, 2), (1, 1, 1))
+LEAST_VIEWS = 3  # with fewer cached views, fresh ones are computed in every step
+# Bytes of a row tile, largest first, if there is room for more than the usual one.
+WIDE_TILES = (224_000, 112_000)
+# The usual one, if there is room for other ways that take more bytes (`Emitter.roomy`).
+ROW_TILES = (*WIDE_TILES, BAND_BYTES)
+
+
+def step_sizes(task: TaskShape) -> tuple[int, ...]:
+    """Support images of one step, preferred size first: all of them, or a subset with every class in it."""
+    if task.n_support <= STEP_IMAGES:
+        return (task.n_support,)
+    return tuple(dict.fromkeys((max(STEP_IMAGES, task.n_way), task.n_way)))
+
+
+def candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
+    """Resources in order of preference."""
+    for size in step_sizes(task):
+        for views in range(recipe.views, LEAST_VIEWS - 1, -1):
+            for partitions, lanes, micro in WORKERS:
+                yield Resources(1 + views, min(micro, size), partitions, size, size, lanes)
+        for sets in (1, 0):
+            for partitions in (2, 1):
+                yield Resources(sets, 1, partitions, size, size)
+
+
+def unreduced(recipe: Recipe, task: TaskShape) -> list[Resources]:
+    """Those of `candidates` that cache all views and take all images into a step."""
+    most = next(candidates(recipe, task))
+    same = (most.sets, most.step_support)
+    return [r for r in candidates(recipe, task) if (r.sets, r.step_support) == same]
+
+
+def smallest(task: TaskShape) -> tuple[Resources, Resources]:
+    """One worker, one image at a time, with nothing cached and with the least that is cached.
+
+    Either can be the smaller one: without a cache the frozen part needs its workspace while training.
+    """
+    size = step_sizes(task)[-1]
+    return Resources(0, 1, 1, size, size), Resources(1 + LEAST_VIEWS, 1, 1, size, size)
+
+
+class Programs:
+    """Sizes of all candidates for one network and task, and the program that was compiled last.
+
+    Every candidate is compiled once; to keep all of their programs would take megabytes.
+    """
+
+    def __init__(self, network: Network, task: TaskShape):
+        self.network, self.task = network, task
+        self._sizes: dict[tuple, int] = {}
+        self._above: dict[tuple, float] = {}  # bytes that a candidate is known not to fit
+        self._bank: SegmentBank | None = None  # of the last recipe: every one has its turn
+        self._last: tuple[tuple, Program] | None = None
+        self._probes: dict[tuple, Program] = {}
+
+    def nbytes(
+        self, recipe: Recipe, resources: Resources, row_tile: int | None = None, limit: float = math.inf
+    ) -> int | None:
+        """Bytes of the arena of one adaptation; None if it takes more than `limit`."""
+        key = recipe, resources, row_tile
+        if key not in self._sizes and self._above.get(key, -1) < limit and not self._compile(key, limit):
+            self._above[key] = limit
+        size = self._sizes.get(key, math.inf)
+        return size if size <= limit else None
+
+    def training(self, recipe: Recipe, resources: Resources, row_tile: int | None = None) -> Program:
+        """The program of one adaptation."""
+        key = recipe, resources, row_tile
+        if self._last is None or self._last[0] != key:
+            self._compile(key)
+        return self._last[1]
+
+    def _compile(self, key: tuple, limit: float = math.inf) -> bool:
+        recipe, resources, row_tile = key
+        if self._bank is None or (self._bank.recipe, self._bank.band) != (recipe, row_tile):
+            self._bank = SegmentBank(self.network, recipe, row_tile)
+        program = compile_training(self.network, recipe, resources, self.task, self._bank, limit)
+        if program is None:
+            return False
+        self._sizes[key], self._last = program.nbytes, (key, program)
+        return True
+
+    def probe(self, inspected: tuple[int, ...], row_tile: int | None = None) -> Program:
+        """The program that measures the layers `inspected`."""
+        key = inspected, row_tile
+        if key not in self._probes:
+            self._probes[key] = compile_probe(self.network, inspected, self.task, row_tile)
+        return self._probes[key]

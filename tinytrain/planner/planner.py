@@ -1,0 +1,211 @@
+"""From scores and a budget to a plan that fits: cache less, then train less, until it does.
+
+Nothing is estimated: every candidate is compiled and placed, and its arena is compared with the budget. The
+order of retreat: fewer cached views, smaller micro-batches, one gradient accumulator and one worker; then no
+cache (features are computed again in every step); then a smaller selection; then an optimizer with fewer
+moments.
+"""
+
+from bisect import bisect_left
+from dataclasses import replace
+
+import numpy as np
+
+from tinytrain.base.errors import BudgetError, InputError, UsageError
+from tinytrain.base.units import format_bytes
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.costs import backward_macs_per_query, image_macs, macs_of
+from tinytrain.plan.plan import MAKE, Cost, Plan, check_macs
+from tinytrain.plan.recipe import Recipe, Resources, check_recipe
+from tinytrain.plan.scores import Scores
+from tinytrain.planner.candidates import (
+    ROW_TILES,
+    WIDE_TILES,
+    Programs,
+    candidates,
+    smallest,
+    step_sizes,
+    unreduced,
+)
+from tinytrain.policies.common import FRACTIONS, Policy
+from tinytrain.policies.registry import find_policy
+from tinytrain.program.program import Program
+
+CHEAPER = {"adam": ("adam", "momentum", "sgd"), "momentum": ("momentum", "sgd"), "sgd": ("sgd",)}
+
+
+class Planner:
+    """Plans for one network, task and budget by a policy; every candidate is compiled once.
+
+    `policy` is a name or a `Policy`. A `Plan` in its place is checked and obeyed; `budget` is then its own by
+    default. Raises UsageError for what is no budget, and for an unknown policy.
+    """
+
+    def __init__(
+        self, network: Network, task: TaskShape, policy: str | Policy | Plan, budget: Budget | None = None
+    ):
+        if not isinstance(budget, Budget | None):
+            raise UsageError(
+                "bad-budget", f"{budget!r} is no budget; give Budget(memory=1_000_000), for example"
+            )
+        self.network, self.task = network, task
+        self.given = policy if isinstance(policy, Plan) else None
+        self.policy = None if self.given else find_policy(policy)
+        self.budget = budget or (self.given.budget if self.given else Budget())
+        self.wanted = self.policy.inspects(network) if self.policy and self.policy.inspects else ()
+        self._programs = Programs(network, task)
+
+    def probe(self) -> Program | None:
+        """The program of Fisher scoring; None if the policy asks for none.
+
+        The shallowest layers, whose gradients are the largest, are left out until the rest fits the budget.
+        Raises BudgetError if already the sizes say that it is too small, and what `Plan.check` raises.
+        """
+        if self.given:
+            self.given.check(self.network, self.task, self.budget)
+            return None
+        memory, guess = self.budget.memory, self._unmeasured()
+        trains = self._smallest_training(guess) <= memory
+        if trains and not self.wanted:
+            return None
+        if not self.wanted:
+            raise self._refusal(guess)
+        if trains:
+            wide = (self._programs.probe(self.wanted, tile) for tile in (*WIDE_TILES, None))
+            if fitting := next((program for program in wide if program.nbytes <= memory), None):
+                return fitting
+
+        def fits(left_out: int) -> bool:
+            return self._programs.probe(self.wanted[left_out:]).nbytes <= memory
+
+        most = len(self.wanted) - 1  # one layer at the least is measured
+        least = bisect_left(range(most), True, lo=min(1, most), key=fits)
+        if trains and fits(least):
+            return self._programs.probe(self.wanted[least:])
+        raise self._refusal(guess, self._programs.probe(self.wanted[least:]).nbytes)
+
+    def plan(self, scores: Scores | None) -> Plan:
+        """The first candidate whose arena is inside the budget, or the plan that was given.
+
+        Raises BudgetError naming the smallest feasible budget, and the smallest one at which the policy keeps
+        its defaults; InputError ``plan-broken`` for a given plan that takes other bytes than it says.
+        """
+        if self.given:
+            said, taken = self.given.cost.arena, self.program(self.given).nbytes
+            if said != taken:
+                raise InputError(
+                    "plan-broken", f"the plan says {said} bytes, it takes {taken}; make one with {MAKE}"
+                )
+            return replace(self.given, budget=self.budget)
+        for share in FRACTIONS if self.policy.shrinks else (1.0,):
+            wanted = self._recipe(scores, share)
+            self._check_macs(wanted, step_sizes(self.task)[0])
+            for optimizer in CHEAPER[wanted.optimizer]:
+                if found := self._fitting(replace(wanted, optimizer=optimizer)):
+                    # A small step rounds its share of the images up to one.
+                    self._check_macs(found.recipe, found.resources.step_queries)
+                    return found
+                if optimizer == wanted.optimizer and share > 0 and self.policy.shrinks:
+                    break  # a smaller selection is tried before a poorer optimizer
+        raise self._refusal(scores)
+
+    def program(self, plan: Plan) -> Program:
+        """The program of a plan that `plan` gave."""
+        return self._programs.training(plan.recipe, plan.resources, plan.row_tile)
+
+    def smallest_budget(self, scores: Scores | None) -> int:
+        """Bytes of the smallest arena for training and for measuring the deepest layer before it."""
+        probe = self._programs.probe(self.wanted[-1:]).nbytes if self.wanted else 0
+        return max(probe, self._smallest_training(scores))
+
+    def usual_budget(self, scores: Scores | None, memory: int) -> int:
+        """Bytes from `memory` on that hold all channels and cached views of the policy, with its optimizer.
+
+        A policy may ask for more if there is more, so its wish is followed up. How many images are computed
+        at a time is not among it: that makes a plan faster and nothing else.
+        """
+        while True:
+            recipe = self._recipe(scores, 1.0, memory)
+            needed = self._least(recipe, unreduced(recipe, self.task))
+            if needed <= memory:
+                return memory
+            memory = needed
+
+    def row_tile(self, recipe: Recipe, resources: Resources) -> int | None:
+        """The largest row tile with which the program still fits; None for the usual one."""
+        memory = self.budget.memory
+        return next((t for t in ROW_TILES if self._programs.nbytes(recipe, resources, t, memory)), None)
+
+    def warnings(self, plan: Plan, scores: Scores | None) -> tuple[str, ...]:
+        """What the budget took away from the policy without anybody asking for it."""
+        lines, wanted = [], len(self.wanted)
+        if scores and len(scores.fisher) < wanted:
+            lines.append(
+                f"the budget let {len(scores.fisher)} of {wanted} layers be measured, the deepest ones"
+            )
+        if plan.recipe.updates and not plan.resources.sets:
+            lines.append("the budget has no room for cached features; every step computes them again")
+        return tuple(lines)
+
+    def _recipe(self, scores: Scores | None, share: float, memory: int | None = None) -> Recipe:
+        budget = self.budget if memory is None else replace(self.budget, memory=memory)
+        recipe = self.policy.recipe(self.network, scores, budget, self.task, share)
+        check_recipe(self.network, recipe)
+        return recipe
+
+    def _unmeasured(self) -> Scores | None:
+        """Scores by which every channel counts as much as any other."""
+        alike = {i: np.ones(self.network.layers[i].cout, np.float32) for i in self.wanted}
+        return Scores(alike, 0.0, 0, 0) if alike else None
+
+    def _fitting(self, recipe: Recipe) -> Plan | None:
+        """The first way to spend the bytes on `recipe`, in the largest row tiles that still fit."""
+
+        def inside(resources: Resources) -> int | None:
+            return self._programs.nbytes(recipe, resources, limit=self.budget.memory)
+
+        if not any(map(inside, smallest(self.task))):
+            return None
+        every = (*candidates(recipe, self.task), *smallest(self.task))
+        resources = next(filter(inside, every))
+        row_tile = self.row_tile(recipe, resources)
+        arena = self._programs.nbytes(recipe, resources, row_tile)
+        cost = Cost(arena, *macs_of(self.network, recipe, resources, self.task))
+        limit = "image" if self.policy.macs_of_image or self.budget.macs_mode == "sample" else "query"
+        return Plan(
+            self.network.name, self.network.digest, self.policy.name, self.budget, self.task, recipe,
+            resources, cost, limit if self.policy.macs_limited else None, row_tile,
+        )  # fmt: skip
+
+    def _least(self, recipe: Recipe, ways) -> int:
+        return min(self._programs.nbytes(recipe, resources) for resources in ways)
+
+    def _smallest_training(self, scores: Scores | None) -> int:
+        """Bytes of the smallest arena in which the policy trains anything at all."""
+        least = self._recipe(scores, 0.0 if self.policy.shrinks else 1.0)
+        return self._least(replace(least, optimizer="sgd"), smallest(self.task))
+
+    def _refusal(self, scores: Scores | None, probe: int = 0) -> BudgetError:
+        """The error to raise; `probe` is the bytes of Fisher scoring that must fit as well."""
+        least = max(probe, self._smallest_training(scores))
+        usual = self.usual_budget(scores, least)
+        # What is selected depends on the images, of which nothing may have been measured yet: that made 4 %
+        # at most for ten tasks with each of three networks (a trial that no command repeats).
+        usual = f"about {format_bytes(usual)}" if scores else usual
+        return BudgetError(
+            "memory-budget",
+            f"{self.network.name} with {self.task.n_support} support images and policy {self.policy.name} "
+            f"needs {least} bytes at the least, the budget is {self.budget.memory}; give --budget {least} or "
+            f"more ({usual} keeps all defaults)",
+            least,
+        )
+
+    def _check_macs(self, recipe: Recipe, queries: int) -> None:
+        """Raise BudgetError if the policy breaks its promise of MACs, with `queries` in a step."""
+        if not self.policy.macs_limited or not recipe.updates:
+            return
+        cost = image_macs(self.network, recipe.updates)
+        if self.budget.macs_mode == "mean" and not self.policy.macs_of_image:
+            cost = backward_macs_per_query(self.network, recipe, queries)
+        check_macs(f"policy {self.policy.name}", cost, self.budget, self.network)
