@@ -83,7 +83,7 @@ def run(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.datasets import open_dataset
     from tinytrain.meta.search.contribution import Draw
-    from tinytrain.meta.search.run import search
+    from tinytrain.meta.search.run import Evolution, search
     from tinytrain.meta.search.space import Space, default_first
 
     check_outputs(arguments.out, arguments.log, needed=(backbone_file(arguments.backbone),))
@@ -97,9 +97,8 @@ def run(arguments) -> int:
             space,
             open_dataset(arguments.data),
             draw,
-            arguments.budget,
+            Evolution(arguments.budget, arguments.samples),
             log,
-            arguments.samples,
             lanes(arguments),
             progress,
         )
