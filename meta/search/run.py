@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tinytrain.base.errors import UsageError
 from tinytrain.datasets import sample_episode
@@ -48,13 +49,21 @@ def identity(space: Space, dataset: Dataset, draw: Draw) -> dict:
     return facts
 
 
+class Evolution(NamedTuple):
+    """Within `limit` bytes of extra memory, `samples` configurations are tried."""
+
+    limit: float
+    samples: int
+
+
 def search(
-    space: Space, dataset: Dataset, draw: Draw, limit: float, log: Path, samples: int, lanes: int, progress
+    space: Space, dataset: Dataset, draw: Draw, evolution: Evolution, log: Path, lanes: int, progress
 ) -> Searched:
-    """Measure, then evolve within `limit` bytes of extra memory; `progress` is a ProgressLine's callback.
+    """Measure, then evolve; `progress` is a ProgressLine's callback.
 
     Raises BudgetError, before anything is measured, and what the data and the log raise.
     """
+    limit, samples = evolution
     check_limit(space, limit)
     sample_episode(dataset, draw.way, draw.shots, draw.queries, draw.seed, 0)
     with opened(log, identity(space, dataset, draw)) as held:

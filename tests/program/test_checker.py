@@ -7,7 +7,7 @@ import toynets
 from toysegments import backward_segment
 
 from tinytrain.plan.budget import TaskShape
-from tinytrain.plan.recipe import Resources
+from tinytrain.plan.recipe import Resources, StepOptions
 from tinytrain.program.calls import Call
 from tinytrain.program.checker import ProgramError, check_call, check_program, check_segment
 from tinytrain.program.compile import compile_probe, compile_training
@@ -29,7 +29,7 @@ def program(key=1, resources=RESOURCES[1], **changes):
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
 @pytest.mark.parametrize("head", ["cosine", "lda"])
 def test_programs_of_every_arrangement_hold(resources, step, optimizer, head):
-    how = {"hard_share": 0.5, "through_share": 0.5, "entropy": 0.1}
+    how = {"options": StepOptions(hard_fraction=0.5, sampled_fraction=0.5, entropy=0.1)}
     for name in (*toynets.ROWS, toynets.WIDE):
         network = toynets.toy(name)
         for key in range(3):

@@ -1,5 +1,6 @@
 """The parts of a report as JSON values, also where nothing was trained yet."""
 
+import math
 from dataclasses import asdict
 
 import numpy as np
@@ -104,7 +105,7 @@ def memory(network: Network, plan: Plan, program: Program, result: int | None = 
     outside = {
         "frozen_weights": frozen_bytes(network),
         "working_copy": 4 * (numbers + sum(a.size for pair in added for a in pair)),
-        "support_pictures": 3 * network.preprocessing.size**2 * plan.task.n_support,
+        "support_pictures": math.prod(network.input.shape) * plan.task.n_support,
     }
     return {
         "budget": plan.budget.memory,

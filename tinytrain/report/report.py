@@ -32,7 +32,7 @@ class Report:
 
     def to_json(self) -> dict:
         """The report as JSON values."""
-        stages = executed(self.program, self.scores, len(self.episode.support))
+        stages = executed(self.program, self.scores)
         seconds, resources = self.ran.seconds, self.plan.resources
         return {
             "policy": self.plan.policy,

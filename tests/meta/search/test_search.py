@@ -16,7 +16,7 @@ from tinytrain.meta.search.contribution import Draw, gain_of, measure
 from tinytrain.meta.search.evolve import evolve
 from tinytrain.meta.search.log import opened
 from tinytrain.meta.search.result import searched_policy
-from tinytrain.meta.search.run import search
+from tinytrain.meta.search.run import Evolution, search
 from tinytrain.meta.search.space import Contributions, Part, Space, default_first
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.policy_conformance import check_policy
@@ -163,7 +163,7 @@ def test_measuring_that_was_stopped_goes_on_and_ends_with_the_same_bytes(dataset
     space = Space(toy_network(), 9, (1.0, 0.5))
 
     def searched(log):
-        return search(space, dataset, SMALL, 2_000, log, 500, 1, lambda *stage: None)
+        return search(space, dataset, SMALL, Evolution(2_000, 500), log, 1, lambda *stage: None)
 
     whole = searched(tmp_path / "whole.log").json()
     measured = []
@@ -239,7 +239,7 @@ def test_the_result_says_how_published_configurations_fare(tmp_path, monkeypatch
     monkeypatch.setattr("tinytrain.meta.search.run.measure", lambda *arguments: gains)
     monkeypatch.setattr("tinytrain.meta.search.run.identity", lambda *arguments: {})
     monkeypatch.setattr("tinytrain.meta.search.run.sample_episode", lambda *arguments: None)
-    facts = search(space, None, SMALL, 100 * KIB, tmp_path / "x", 3_000, 1, None).json()
+    facts = search(space, None, SMALL, Evolution(100 * KIB, 3_000), tmp_path / "x", 1, None).json()
     assert [rival["memory"] for rival in facts["published"]] == [50944, 76608, 102240]
     assert facts["published"][2]["shares"] == {"21": 1, "24": 1, "27": 1, "30": 1, "36": 0.125, "39": 0.25}
     assert facts["found"]["gain"] >= max(rival["gain"] for rival in facts["published"])

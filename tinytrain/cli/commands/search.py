@@ -93,7 +93,7 @@ def run(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.datasets import open_dataset
     from tinytrain.meta.search.contribution import Draw
-    from tinytrain.meta.search.run import search
+    from tinytrain.meta.search.run import Evolution, search
     from tinytrain.meta.search.space import Space, default_first
 
     check_outputs(arguments.out, arguments.log, needed=(backbone_file(arguments.backbone),))
@@ -107,9 +107,8 @@ def run(arguments) -> int:
             space,
             open_dataset(arguments.data),
             draw,
-            arguments.budget,
+            Evolution(arguments.budget, arguments.samples),
             log,
-            arguments.samples,
             workers(arguments),
             progress,
         )
