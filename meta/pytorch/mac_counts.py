@@ -11,7 +11,8 @@ def passes(program: Program, kind: str, count: int) -> int:
     """MACs of "embed" or "backward" over `count` images, split as the engine splits them."""
     r = program.resources
     shares = split_batches(count, r.partitions, r.micro)
-    return sum(program.segments[kind, last - first].all_macs for share in shares for first, last in share)
+    sizes = (min(r.micro, count - first) for starts in shares for first in starts)
+    return sum(program.segments[kind, n].all_macs for n in sizes)
 
 
 def torch_backward(network: Network, trained: dict[int, bool], cut: int) -> int:

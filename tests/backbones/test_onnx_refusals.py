@@ -225,7 +225,7 @@ def test_a_file_that_is_no_such_model_is_refused_by_name(tmp_path, name):
 
 
 def test_a_size_other_than_the_files_is_refused(tmp_path):
-    assert "takes images of 12 x 12, --size is 16" in refusal(
+    assert "takes images of 12 x 12, --size says 16" in refusal(
         changed(lambda m: None), tmp_path, "onnx-size", size=16
     )
 

@@ -40,6 +40,7 @@ from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update, check_updates
 from tinytrain.program.compile import compile_probe
+from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import measure_fisher
 from tinytrain.runtime.runner import Source
@@ -227,7 +228,7 @@ def test_fisher_information_sees_the_modules_of_a_network(name):
     inspected = tuple(range(2, len(network.layers)))
     program = compile_probe(network, inspected, TaskShape(len(LABELS), 3))
     source = Source(lambda i: IMAGES[i], augmentation, LABELS)
-    found = measure_fisher(program, WorkingCopy(network), kernels.load(), source)
+    found = measure_fisher(program, Arena(program.nbytes), WorkingCopy(network), kernels.load(), source)
     assert abs(found.loss - loss) < 1e-5
     assert all(relative(found.fisher[i], want[i]) < 1e-4 for i in inspected)
 

@@ -27,7 +27,7 @@ NETWORKS = pytest.mark.parametrize("name", list(ROWS))
 def scores(network, inspected, view=1, backend="auto"):
     program = compile_probe(network, inspected, TaskShape(len(LABELS), 3))
     source = Source(lambda i: IMAGES[i], lambda shown, i: augmentation(view, i) if shown else None, LABELS)
-    return measure_fisher(program, WorkingCopy(network), kernels.load(backend), source)
+    return measure_fisher(program, Arena(program.nbytes), WorkingCopy(network), kernels.load(backend), source)
 
 
 def cuts(network):

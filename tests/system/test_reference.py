@@ -24,6 +24,7 @@ from toynets import everything, gradient_of, recipe, relative, trainer, watched
 from tinytrain.backbones.torch_checkpoint import import_checkpoint
 from tinytrain.plan.budget import TaskShape
 from tinytrain.program.compile import compile_probe
+from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import measure_fisher
 from tinytrain.runtime.runner import Source
@@ -102,7 +103,9 @@ class Case:
         seen = []
         program = compile_probe(self.network, inspected, TaskShape(8, 4))
         source = Source(lambda i: self.images[ORDER[i]], lambda view, i: None, LABELS[ORDER])
-        scores = measure_fisher(program, WorkingCopy(self.network), recorded_masks(seen), source)
+        scores = measure_fisher(
+            program, Arena(program.nbytes), WorkingCopy(self.network), recorded_masks(seen), source
+        )
         masks = self.by_layer(mask_names(program.segments["fisher", 1]), seen)
         return scores, [m if m is not None else o for m, o in zip(masks, self.run.masks, strict=True)]
 

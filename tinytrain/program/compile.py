@@ -1,7 +1,6 @@
 """From a network, a recipe and resources to a Program: segments, stages, buffers, and one layout in bytes."""
 
 import math
-from collections.abc import Iterator
 
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -47,17 +46,14 @@ def compile_training(
     return Program(bank.network, segments, book.buffers, layout, bank.externals, units, stages, purpose)
 
 
-def split_batches(count: int, units: int, micro: int) -> list[Iterator[tuple[int, int]]]:
-    """For each unit its micro-batches, as (first, last) positions in a list of `count` images.
+def split_batches(count: int, units: int, micro: int) -> list[range]:
+    """For each unit the first positions of its micro-batches in a list of `count` images.
 
     Depends on the plan alone, never on the number of threads that will run.
     """
     each = math.ceil(math.ceil(count / micro) / units) * micro  # images of a unit
 
-    def batches(first: int) -> Iterator[tuple[int, int]]:
-        return ((a, min(a + micro, count)) for a in range(first, min(first + each, count), micro))
-
-    return [batches(unit * each) for unit in range(units)]
+    return [range(u * each, min((u + 1) * each, count), micro) for u in range(units)]
 
 
 def _segments(job: Job) -> list[tuple[str, int]]:

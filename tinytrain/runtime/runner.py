@@ -4,7 +4,7 @@ Units may run on threads. Which image lands in which micro-batch and unit is fix
 number of threads changes the time and never a bit of the result.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -134,11 +134,11 @@ class Runner:
     ) -> None:
         """Do `body` for all micro-batches of `items`, those of a unit on one thread; `told` of each one."""
 
-        def do(unit: BoundUnit, batches: Iterable[tuple[int, int]]) -> None:
-            for first, last in batches:
-                act(body, Work(items[first:last], first, unit))
+        def do(unit: BoundUnit, starts: range) -> None:
+            for first in starts:
+                act(body, Work(items[first : first + micro], first, unit))
                 if told:
-                    told(last, len(items))
+                    told(min(first + micro, len(items)), len(items))
 
         shares = zip(units, split_batches(len(items), len(units), micro), strict=True)
         works = [partial(do, *share) for share in shares]

@@ -128,8 +128,8 @@ class Trainer(Runner):
     ) -> float:
         """Gradient of the loss into the first accumulator; the loss: its mean over all pseudo-queries."""
         self.lists[Items.SUPPORT], self.lists[Items.SHOWN] = support, [*queries, *unlabelled]
-        chosen = range(len(support)) if sampled is None else sampled
-        self.lists[Items.SAMPLED] = [support[k] for k in chosen]
+        if self.recipe.step == "both":
+            self.lists[Items.SAMPLED] = support if sampled is None else [support[k] for k in sampled]
         self.run("loss")
         self.run("gradients")
         self.lists.clear()  # what a step needs is gone with it

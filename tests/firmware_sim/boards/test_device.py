@@ -67,7 +67,9 @@ def test_bytes_counted_are_those_of_the_arguments_of_the_calls(ran):
             return arg.size * np.dtype(arg.buffer.dtype).itemsize
         if isinstance(arg, Weight):
             return 4 * network.layers[arg.layer].n_weights
-        return 4 * network.layers[arg.layer].cout if isinstance(arg, Bias) else 0
+        if isinstance(arg, Bias):
+            return 4 * network.layers[arg.layer].cout
+        return arg.nbytes if isinstance(arg, np.ndarray) else 0
 
     n, sets = len(report.episode.support), report.plan.resources.sets
     inside = {call.kernel for call in segment.calls}

@@ -19,6 +19,7 @@ EXAMPLES = """\
   tinytrain plan --shots 5 --budget 1MB
   tinytrain plan photos/ --backbone net.safetensors --budget 512kB
   tinytrain plan photos/ --shots 5 --out plan.json
+  tinytrain plan --shots 5 --program | less
   tinytrain plan --data gtsrb --policy tinytrain_published --json
 """
 # Output channels of the 1x1 convolution that is counted in published tables but is not in the checkpoints.
@@ -31,6 +32,11 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "-o", "--out", metavar="FILE", help="also write the plan to a file, for 'tinytrain adapt --plan'"
     )
+    parser.add_argument(
+        "--program", action="store_true",
+        help="print the compiled program instead: the arena with offsets and lifetimes, all stages, and "
+        "every kernel call with its bytes and MACs; with --json under the key \"program\"",
+    )  # fmt: skip
     add_json(parser)
 
 
@@ -53,11 +59,16 @@ def run(arguments) -> int:
         scores = run.measure_fisher(planner.probe())
         plan = planner.plan(scores)
         result = _facts(network, episode, planner, plan, scores)
+    if arguments.program:
+        from tinytrain.program.listing import listing
+
+        result["program"] = listing(planner.program(plan))
     if arguments.out:
         save_plan(arguments.out, plan)
     for warning in warnings:
         say(warning)
-    print_result({**result, "warnings": warnings}, render_plan(result), arguments.json)
+    text = result["program"] if arguments.program else render_plan(result)
+    print_result({**result, "warnings": warnings}, text, arguments.json)
     return 0
 
 
