@@ -33,9 +33,6 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("--std", type=numbers, metavar="D", help="instead of --scale, which is 1/D")
     parser.add_argument(
-        "--scale", type=number, metavar="S", help="S, a number or a fraction; default: 1/127.5"
-    )
-    parser.add_argument(
         "--size", type=at_least(1), metavar="PIXELS", help="side of the images; default: that of the file"
     )
     add_json(parser)
