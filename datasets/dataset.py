@@ -9,7 +9,7 @@ import numpy as np
 from tinytrain.episode.episode import Images
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Provenance:
     """Where images come from: `generated` ones are drawn by this project. `skipped` lists (path, reason) of
     unusable files.
@@ -22,7 +22,7 @@ class Provenance:
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset(Provenance):
+class Dataset:
     """Images with classes, wherever they lie.
 
     `labels` is (n,) int32 into `class_names`; `names` identifies each image for people;
@@ -41,6 +41,7 @@ class Dataset(Provenance):
     groups: np.ndarray | None = None
     families: np.ndarray | None = None
     may_flip: bool = False
+    provenance: Provenance = Provenance()
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -14,7 +14,7 @@ import numpy as np
 
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.random_streams import rng_for
-from tinytrain.datasets.dataset import Dataset
+from tinytrain.datasets.dataset import Dataset, Provenance
 from tinytrain.datasets.samplers import shuffled
 from tinytrain.episode.decode import SUFFIXES, check_image, load_image
 from tinytrain.episode.episode import Episode
@@ -49,8 +49,7 @@ def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset
         names=tuple(printable(p.relative_to(root)) for p in paths),
         read=lambda i, size: load_image(paths[i], size),
         may_flip=may_flip,
-        licence="yours",
-        skipped=tuple(skipped),
+        provenance=Provenance(licence="yours", skipped=tuple(skipped)),
     )
 
 

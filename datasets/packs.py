@@ -18,7 +18,7 @@ import numpy as np
 
 from tinytrain.base.class_names import wrong_class_names
 from tinytrain.base.errors import InputError, one_line
-from tinytrain.datasets.dataset import Dataset
+from tinytrain.datasets.dataset import Dataset, Provenance
 from tinytrain.datasets.folder import printable
 from tinytrain.episode.decode import fit, load_image
 from tinytrain.episode.imagefile.stored import MAX_SIDE, PIXEL_BYTES
@@ -204,8 +204,7 @@ def _dataset(name: str, row: Pack, arrays: dict[str, np.ndarray]) -> Dataset:
         groups=None if groups is None else groups[rows],
         families=None if families is None else families[classes],
         may_flip=row.may_flip,
-        licence=row.licence,
-        citation=row.citation,
+        provenance=Provenance(licence=row.licence, citation=row.citation),
     )
 
 

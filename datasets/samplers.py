@@ -179,5 +179,5 @@ def _episode(dataset: Dataset, classes, support: Sequence, query: Sequence, sour
         class_names=tuple(dataset.class_names[c] for c in classes),
         may_flip=dataset.may_flip,
         source=source,
-        generated=dataset.generated,
+        generated=dataset.provenance.generated,
     )

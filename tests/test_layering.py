@@ -1,12 +1,7 @@
 """Every package imports only what stands below it, lazy imports included."""
 
-import ast
-from pathlib import Path
-
 import pytest
-
-ROOT = Path(__file__).parents[1]
-TREES = ("tinytrain", "meta", "datasets", "firmware_sim")
+from sourcetree import MODULES, imports
 
 # Package -> what it may import beside its own files. A later row may be imported by no earlier one.
 LAYERS = {
@@ -36,27 +31,6 @@ LAYERS["cli"] = f"{LAYERS['meta']} doctor meta firmware_sim"
 def package_of(module: str) -> str:
     """The row of a dotted module; "" for the package itself, which hands names on."""
     return module.split(".")[1] if "." in module else ""
-
-
-def module_of(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts if parts[0] == "tinytrain" else ("tinytrain", *parts)).removesuffix(".__init__")
-
-
-MODULES = {module_of(path): path for tree in TREES for path in sorted((ROOT / tree).rglob("*.py"))}
-
-
-def imports(path: Path) -> set[str]:
-    """Modules of the project that a file imports anywhere, inside functions too."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: imports are written in full"
-            names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name if name in MODULES else node.module for name in names}
-    return {name for name in found if name.split(".")[0] == "tinytrain"}
 
 
 ARROWS = {(module, target) for module, path in MODULES.items() for target in imports(path)}

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image, ImageFilter
 
 from tinytrain.base.errors import UsageError
-from tinytrain.datasets.dataset import Dataset
+from tinytrain.datasets.dataset import Dataset, Provenance
 from tinytrain.episode.decode import fit
 from tinytrain.episode.image_size import Size, sides
 
@@ -50,8 +50,7 @@ class Domain:
             names=tuple(f"{name}/{class_name}/{p}" for class_name in class_names for p in range(per_class)),
             read=lambda i, size: self._read(classes[i // per_class], i % per_class, seed, size),
             may_flip=self.may_flip,
-            licence="generated, no restrictions",
-            generated=True,
+            provenance=Provenance(licence="generated, no restrictions", generated=True),
         )
 
     def _read(self, class_id: int, image_id: int, seed: int, size: Size) -> np.ndarray:

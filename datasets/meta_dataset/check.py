@@ -25,10 +25,10 @@ def check_target(name: str, folder: str | os.PathLike) -> dict:
         "pictures": 0,
         "pictures_expected": target.test[1],
         "lacks": [],
-        "files": list(target.files),
-        "address": target.address,
-        "size": target.size,
-        "licence": target.licence,
+        "files": list(target.download.files),
+        "address": target.download.address,
+        "size": target.download.size,
+        "licence": target.download.licence,
     }
     root = find_root(target, Path(folder))
     if root is None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.files import read_bytes
-from tinytrain.datasets.dataset import Dataset
+from tinytrain.datasets.dataset import Dataset, Provenance
 from tinytrain.datasets.folder import printable
 from tinytrain.episode.decode import SUFFIXES, load_image
 
@@ -44,15 +44,16 @@ class Listing:
     groups: np.ndarray | None = None
     missing: Sequence[str] = field(default=())
 
-    def dataset(self, **facts) -> Dataset:
+    def dataset(self, licence: str, citation: str, **facts) -> Dataset:
         """All of it as a Dataset; `facts` are the fields that a listing does not know."""
+        skipped = tuple((path, "is missing") for path in self.missing)
         return Dataset(
             labels=self.labels,
             class_names=tuple(printable(name) for name in self.class_names),
             names=self.names,
             read=self.read,
             groups=self.groups,
-            skipped=tuple((path, "is missing") for path in self.missing),
+            provenance=Provenance(licence=licence, citation=citation, skipped=skipped),
             **facts,
         )
 

@@ -31,7 +31,7 @@ def open_target(name: str, folder: str | os.PathLike, part: str = "test") -> Dat
         raise InputError(
             "target-missing",
             f"{str(folder)!r} holds no {name}: no {' or '.join(target.mark)} there or in {target.folder!r}; "
-            f"unpack {', '.join(target.files)} from {target.address}",
+            f"unpack {', '.join(target.download.files)} from {target.download.address}",
         )
     return contents(name, root, part).dataset
 
@@ -68,8 +68,8 @@ def _whole(name: str, target: Target, listing: Listing) -> Dataset:
         name=name,
         families=families,
         may_flip=target.may_flip,
-        licence=target.licence,
-        citation=target.citation,
+        licence=target.download.licence,
+        citation=target.download.citation,
     )
 
 

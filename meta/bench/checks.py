@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from tinytrain.base.errors import InputError
-from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import Dataset
-from tinytrain.episode.episode import Episode, Images
+from tinytrain.episode.episode import Episode
 from tinytrain.meta.bench.sampler import Sampler
 
 FRAMES, CLASSES, EPISODES = 40, 8, 60  # on which samplers are tried
@@ -102,13 +100,3 @@ def _frames_by_class(episode: Episode) -> list[np.ndarray]:
         film, frame = name.split("/")
         films.setdefault(film, []).append(int(frame))
     return [np.array(places) for places in films.values()]
-
-
-def with_random_labels(episode: Episode, seed: int) -> Episode:
-    """The same images with labels dealt out at random on either side: nothing can be learned but chance."""
-
-    def dealt(images: Images, side: str) -> Images:
-        labels = rng_for(seed, "random labels", side, episode.source).permutation(images.labels)
-        return replace(images, labels=labels)
-
-    return replace(episode, support=dealt(episode.support, "support"), query=dealt(episode.query, "query"))

@@ -97,7 +97,7 @@ class Whole:
         for kind in ("embed", "backward"):
             bound, _ = self.trainer.units[units[kind][0]].segments[kind, micro]
             segment = self.program.segments[kind, micro]
-            found[segment.name] = kernel_table(split_native(bound), segment.calls, repeats)
+            found[f"{kind} {micro}"] = kernel_table(split_native(bound), segment.calls, repeats)
         return found
 
 

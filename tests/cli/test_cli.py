@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +18,8 @@ from tinytrain.base.errors import BudgetError, StorageError, TinytrainError, one
 from tinytrain.base.progress import ProgressLine
 from tinytrain.cli.commands import bench, common
 from tinytrain.cli.main import COMMANDS, help_text, main
+from tinytrain.datasets.dataset import Provenance
+from tinytrain.datasets.generated.signs import signs
 from tinytrain.pipeline.toy import toy_images
 from tinytrain.policies.registry import POLICIES
 
@@ -330,10 +333,8 @@ def test_images_are_decoded_once_and_broken_ones_left_out_however_many_there_are
 
 
 def test_many_skipped_files_are_counted():
-    class Dataset:
-        skipped = tuple((f"{k}.png", "is broken") for k in range(9))
-
-    lines = common.skipped_files(Dataset)
+    provenance = Provenance(skipped=tuple((f"{k}.png", "is broken") for k in range(9)))
+    lines = common.skipped_files(replace(signs(), provenance=provenance))
     assert lines[0] == "skipped 0.png: is broken" and lines[-1] == "skipped 4 more files" and len(lines) == 6
 
 

@@ -25,7 +25,7 @@ def test_classes_are_the_folders_in_the_order_of_their_names(tmp_path):
     assert made.class_names == ("Milk", "apple", "zebra")
     assert np.bincount(made.labels).tolist() == [4, 3, 2]
     assert made.names[4] == os.path.join("apple", "000.png")
-    assert made.skipped == ()
+    assert made.provenance.skipped == ()
 
 
 def test_all_four_formats_are_read(tmp_path):
@@ -46,7 +46,7 @@ def test_hidden_files_and_texts_beside_the_classes_are_passed_over(tmp_path):
     (tmp_path / "readme.txt").write_text("hello")
     (tmp_path / "a" / ".DS_Store").write_bytes(b"x")
     made = folder_dataset(tmp_path)
-    assert len(made) == 2 and made.skipped == ()
+    assert len(made) == 2 and made.provenance.skipped == ()
 
 
 def test_images_beside_the_classes_and_folders_inside_them_are_skipped_and_named(tmp_path):
@@ -54,7 +54,7 @@ def test_images_beside_the_classes_and_folders_inside_them_are_skipped_and_named
     fill(tmp_path / "a", more=2)
     Image.new("L", (4, 4)).save(tmp_path / "stray.png")
     made = folder_dataset(tmp_path)
-    skipped = [(os.path.relpath(path, tmp_path), reason) for path, reason in made.skipped]
+    skipped = [(os.path.relpath(path, tmp_path), reason) for path, reason in made.provenance.skipped]
     assert len(made) == 2
     assert skipped == [
         ("stray.png", "lies beside the class folders"),
@@ -73,7 +73,7 @@ def test_broken_files_are_reported_with_a_reason_and_skipped(tmp_path):
     os.mkfifo(tmp_path / "b" / "pipe.png")
     made = folder_dataset(tmp_path)
     assert np.bincount(made.labels).tolist() == [3, 2]
-    reasons = {os.path.basename(path): reason for path, reason in made.skipped}
+    reasons = {os.path.basename(path): reason for path, reason in made.provenance.skipped}
     assert set(reasons) == {"cut.jpg", "empty.png", "text.png", "notes.txt", "loop.png", "pipe.png"}
     assert reasons["text.png"].startswith("is not a JPEG, PNG, PPM or BMP image")
     assert reasons["loop.png"].startswith("is not a file")

@@ -41,7 +41,9 @@ def test_there_are_at_least_40_classes_of_different_names(domain):
 
 def test_domains_open_by_name_and_say_whether_mirroring_keeps_their_classes():
     opened = {name: open_dataset(name) for name in DOMAINS}
-    assert all(made.name == name and "no restrictions" in made.licence for name, made in opened.items())
+    assert all(
+        made.name == name and "no restrictions" in made.provenance.licence for name, made in opened.items()
+    )
     assert {name for name, made in opened.items() if made.may_flip} == {"textures", "leaves"}
 
 
@@ -191,7 +193,7 @@ def test_an_export_can_be_opened_as_a_folder(tmp_path):
     assert export(made, tmp_path / "out", per_class=4, size=24) == 12
     again = folder_dataset(tmp_path / "out")
     assert [name.split(" ", 1)[1] for name in again.class_names] == list(made.class_names)
-    assert np.bincount(again.labels).tolist() == [4, 4, 4] and again.skipped == ()
+    assert np.bincount(again.labels).tolist() == [4, 4, 4] and again.provenance.skipped == ()
     originals = [made.read(i, 24) for i in range(5)]
     assert any(np.array_equal(again.read(0, 24), image) for image in originals)
 

@@ -43,7 +43,7 @@ def folders(tmp_path_factory):
 def test_the_test_classes_are_found_and_others_left_out(folders, name):
     made = open_target(name, folders)
     assert list(made.class_names) == CLASSES[name] and made.name == name
-    assert made.skipped == () and made.licence and made.citation
+    assert made.provenance.skipped == () and made.provenance.licence and made.provenance.citation
     assert min(len(members) for members in made.by_class) >= 4
     assert name != "aircraft" or len(made) == 5 * 6, "images of both lists"
 
@@ -254,8 +254,8 @@ def test_check_names_listed_files_that_are_not_there(tmp_path):
     lacks = check_target("flowers", root)["lacks"]
     assert "file jpg/image_00003.jpg" in lacks and "2 more files" in lacks
     made = open_target("flowers", root, "all")
-    assert len(made) == 25 and len(made.skipped) == 7
-    assert made.skipped[0] == ("jpg/image_00003.jpg", "is missing")
+    assert len(made) == 25 and len(made.provenance.skipped) == 7
+    assert made.provenance.skipped[0] == ("jpg/image_00003.jpg", "is missing")
 
 
 def test_names_that_are_no_utf_8_can_be_printed_and_stored(tmp_path):

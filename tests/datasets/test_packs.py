@@ -76,7 +76,7 @@ def test_uncompressed_packs_are_read_too(tmp_path):
 
 def test_an_unknown_pack_is_never_flipped_and_its_licence_is_unknown(tmp_path):
     made = load_pack(saved(tmp_path, raw_arrays()))
-    assert not made.may_flip and made.licence == "unknown"
+    assert not made.may_flip and made.provenance.licence == "unknown"
 
 
 def test_a_track_belongs_to_its_class_and_a_speaker_to_all(tmp_path):
@@ -340,7 +340,7 @@ def test_an_unknown_name_is_answered_with_the_closest_and_the_list():
 @pytest.mark.parametrize("name", [n for n in PACKS if "tiny" not in n])
 def test_every_pack_loads_and_hands_over_images(name):
     made = load_pack(name)
-    assert made.licence and made.citation
+    assert made.provenance.licence and made.provenance.citation
     for i in (0, len(made) // 2, len(made) - 1):
         image = made.read(i, 64)
         assert image.shape == (64, 64, 3) and image.std() > 5

@@ -5,7 +5,7 @@ import pytest
 
 from tinytrain import kernels
 from tinytrain.heads import cosine, lda
-from tinytrain.heads.calibration import TEMPERATURE_SHARE, TEMPERATURES, softmax
+from tinytrain.heads.calibration import LEAD_FRACTION, TEMPERATURES, softmax
 from tinytrain.heads.head import Support
 from tinytrain.heads.lda import RIDGE, SHRINKAGE, excess_of_means
 from tinytrain.heads.registry import HEADS
@@ -157,11 +157,11 @@ def test_what_is_left_out_leaves_the_logit_of_a_class_with_one_image_less(kind, 
 
 
 @KINDS
-@pytest.mark.parametrize("share", [TEMPERATURE_SHARE, 1e-3])
+@pytest.mark.parametrize("share", [LEAD_FRACTION, 1e-3])
 def test_the_temperature_is_a_share_of_the_lead_of_the_own_class_or_what_left_out_images_ask(
     kind, share, monkeypatch
 ):
-    monkeypatch.setattr("tinytrain.heads.calibration.TEMPERATURE_SHARE", share)
+    monkeypatch.setattr("tinytrain.heads.calibration.LEAD_FRACTION", share)
     head = fitted(kind)
     logits, own = head.logits(embeddings()), np.eye(WAY, dtype=bool)[LABELS]
     lead = logits[own].mean() - logits[~own].mean()

@@ -80,7 +80,7 @@ class Delta:
         for s in self.slices:
             _check_slice(network, s)
         for module in self.modules(network):
-            _check_module(network, self.slices, module)
+            _check_module(self.slices, module)
 
     def modules(self, network: Network) -> tuple[Module, ...]:
         """The lite residual modules that the delta changes or adds."""
@@ -107,7 +107,7 @@ def _check_slice(network: Network, s: Slice) -> None:
         )
 
 
-def _check_module(network: Network, slices: tuple[Slice, ...], module: Module) -> None:
+def _check_module(slices: tuple[Slice, ...], module: Module) -> None:
     """Every value of a module must be there: what it started from is in no file."""
     for index, layer in enumerate(module.layers, module.index):
         found = {s.part: len(s.channels) if s.inputs is None else 0 for s in slices if s.layer == index}

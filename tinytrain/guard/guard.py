@@ -13,12 +13,12 @@ import numpy as np
 from tinytrain.base.units import finite_or_none
 from tinytrain.guard.suspects import Suspect, chance, find_suspects, margins
 
-WORST_SHARE = 0.1  # fraction of the support images: those that fit their class worst
+WORST_FRACTION = 0.1  # of the support images: those that fit their class worst
 # Labels are accepted if the mean margin of these images is above LEAST_FIT, in units of the chance similarity
 # of images. Half of the median margin, if positive, is subtracted first: if most images are told apart well,
 # a few contradicting ones weigh more.
-LEAST_FIT, MEDIAN_SHARE = -2.8, 0.5
-LAST_SHARE = 0.25  # fraction of the steps whose mean loss is the final loss
+LEAST_FIT, MEDIAN_FRACTION = -2.8, 0.5
+LAST_FRACTION = 0.25  # of the steps: their mean loss is the final loss
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def judge(evidence: Evidence, images, class_names: tuple[str, ...], force: bool 
 
 def final_loss(losses: list[float]) -> float:
     """Mean loss of the last steps."""
-    return float(np.mean(losses[-max(1, round(LAST_SHARE * len(losses))) :]))
+    return float(np.mean(losses[-max(1, round(LAST_FRACTION * len(losses))) :]))
 
 
 def label_fit(rows: np.ndarray) -> float | None:
@@ -100,8 +100,8 @@ def label_fit(rows: np.ndarray) -> float | None:
     known = np.sort(_known(rows))
     if not len(known):
         return None
-    worst = float(known[: math.ceil(WORST_SHARE * len(known))].mean())
-    return (worst - MEDIAN_SHARE * max(0.0, float(np.median(known)))) / chance(rows)
+    worst = float(known[: math.ceil(WORST_FRACTION * len(known))].mean())
+    return (worst - MEDIAN_FRACTION * max(0.0, float(np.median(known)))) / chance(rows)
 
 
 def left_out_accuracy(rows: np.ndarray) -> float | None:
@@ -134,7 +134,7 @@ def _labels(measures: dict) -> list[Reason]:
     fit = measures["label_fit"]
     if fit is None or fit >= LEAST_FIT:
         return []
-    text = f"{WORST_SHARE:.0%} of the images look too much like a class other than their own"
+    text = f"{WORST_FRACTION:.0%} of the images look too much like a class other than their own"
     return [Reason("labels", f"{text}: label fit {fit:.2f}, the limit is {LEAST_FIT}")]
 
 

@@ -1,18 +1,16 @@
-"""How sure a head may be: a temperature from the support images, each judged as if it were not among them."""
+"""The temperature of a head, from its logits for the support images, each left out of its class in turn."""
 
 from collections.abc import Callable
 
 import numpy as np
 
-# Temperature as a share of how far the logit of a support image's own class lies above the others. Images
-# that training has learnt by heart cannot tell how sure of others one may be, nor can single ones. Of the
-# shares tried, this one had the least log loss on images never seen, of six domains that are no targets, by
-# two networks, adapted or not, with 1, 2 and more shots weighed alike (trials that no command repeats).
-TEMPERATURE_SHARE = 0.12
-# Temperatures to choose from if images that are left out are not as often right as that share implies.
+# The least temperature, as a fraction of the mean lead of a support image's own class over the others. It is
+# needed because memorised images, and the only image of a class, say nothing about confidence in new ones.
+LEAD_FRACTION = 0.12
+# Candidates for a higher temperature, if left-out images are right less often than that one implies.
 TEMPERATURES = np.geomspace(1e-4, 1e8, 61, dtype=np.float32)
-NO_LEAD = 1e-4  # of the largest logit: less is rounding
-BLOCK = 1024  # numbers looked at together, so that what that takes does not grow with the task
+NO_LEAD = 1e-4  # fraction of the largest logit: a smaller lead is rounding
+BLOCK = 1024  # values per pass, so that temporary memory does not grow with the task
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -29,7 +27,7 @@ def calibrate(
 
     `support` is the `heads.head.Support` that the head was fitted to. ``logits(e)`` are those (way,) of the
     unit embedding of a clean image; ``leave_out(logits, e, label)`` turns them into those of the head without
-    that image, and is called only if its class has others.
+    that image; it is called only if the class has other images.
     """
     images = support.images
     lead, largest, seen, right, judged = 0.0, 0.0, 0, 0, 0
@@ -47,15 +45,15 @@ def calibrate(
             confidence += _confidence(found)
     left_out = right / judged if judged else None
     if not lead / seen > NO_LEAD * largest:
-        return float(TEMPERATURES[-1]), left_out  # nothing tells the classes apart
-    # As sure of the left-out images as they are often right, which by chance they are once in `way`.
+        return float(TEMPERATURES[-1]), left_out  # the classes cannot be told apart
+    # Mean confidence in left-out images must not exceed their accuracy, or that of guessing.
     modest = TEMPERATURES[confidence <= max(right, judged / len(images))]
     least = modest[0] if len(modest) else TEMPERATURES[-1]
-    return max(TEMPERATURE_SHARE * lead / seen, float(least) if judged else 0.0), left_out
+    return max(LEAD_FRACTION * lead / seen, float(least) if judged else 0.0), left_out
 
 
 def _confidence(logits: np.ndarray) -> np.ndarray:
-    """Probability of the likeliest class at each of TEMPERATURES, as many at a time as BLOCK holds."""
+    """Probability of the likeliest class at each of TEMPERATURES, computed BLOCK values at a time."""
     some = max(1, BLOCK // len(logits))
     parts = (TEMPERATURES[first : first + some, None] for first in range(0, len(TEMPERATURES), some))
     return np.concatenate([softmax(logits / part).max(axis=1) for part in parts])

@@ -88,7 +88,7 @@ class HeadMethod(ABC):
 class Head(ABC):
     """A fitted head of `method`; every field of it that is an array is one of the tensors of a delta.
 
-    `temperature` divides the logits, so that probabilities are about as often right as they say; `left_out`
+    `temperature` divides the logits, so that a probability is about how often an answer is right; `left_out`
     is the leave-one-out accuracy on the support, None if every class has a single image. `views` is the
     number of embeddings (of the clean image and of augmented ones) that stand for one image.
     """
@@ -131,7 +131,7 @@ class Head(ABC):
         return all(map(all_finite, self.arrays()))
 
     def problem(self) -> str | None:
-        """What makes the values of a head from a file no head of this method, although their shapes fit."""
+        """Why values read from a file cannot be a head of this method although their shapes fit, or None."""
         return None
 
     def probabilities(self, embeddings: np.ndarray) -> np.ndarray:
@@ -151,11 +151,11 @@ class Head(ABC):
         for buffer in self.method.tensors(way, self.embedding_size):
             grown[buffer.name], old = buffer.allocate(), tensors[buffer.name]
             grown[buffer.name][tuple(map(slice, old.shape))] = old
-        # The accuracy of the left-out images was that of other classes.
+        # The leave-one-out accuracy was measured without the new classes.
         return replace(self, left_out=None, **grown)
 
     def answering(self) -> "Head":
-        """The head without what only updates need, because those bytes are used again."""
+        """The head without what only updates need: those bytes are used for something else."""
         buffers = self.method.tensors(1, self.embedding_size)
         return replace(self, **{b.name: None for b in buffers if b.lifetime == UPDATING})
 

@@ -1,8 +1,8 @@
-"""Shrinkage LDA: one covariance for all classes, shrunk by a fixed share to a multiple of the identity.
+"""Shrinkage LDA: one covariance for all classes, shrunk towards a multiple of the identity.
 
-Ledoit and Wolf 2004 give the form; the fixed share suits a few images per class. The scatter of the mean of
-few images enters its offsets, so that classes of one image would lose to those of five; a part is taken out.
-An update moves class means and offsets; the covariance stays that of the images it was fitted to.
+The form is that of Ledoit and Wolf 2004, with a fixed fraction, which suits a few images per class. The mean
+of few images is noisy, and this noise lowers the offset of its class: without a correction, classes of one
+image would lose to classes of five. An update moves class means and offsets; the covariance does not change.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tinytrain.heads.head import FITTING, STORED, Batch, Batches, HeadBuffer, He
 from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers
 
 SHRINKAGE = 0.7
-RIDGE = 1e-7  # added to it, for embeddings that do not vary
+RIDGE = 1e-7  # added to the diagonal, for embeddings that do not vary
 SCATTER = "scatter matrix"
 
 
@@ -72,7 +72,7 @@ class Lda(HeadMethod):
 
 
 def _with_scatter(kernels, scatter: np.ndarray, batches: Batches) -> Iterator[Batch]:
-    """The batches, of which the products go to `scatter` (d, d)."""
+    """The batches, whose outer products are added to `scatter` (d, d)."""
     for embeddings, labels in batches():
         kernels.add_outer(scatter, embeddings, np.float32(1))
         yield embeddings, labels
@@ -93,12 +93,10 @@ def _covariance_factor(kernels, scatter: np.ndarray, means: np.ndarray, counts: 
 def lda_offsets(weights: np.ndarray, means: np.ndarray, excess: float, images) -> np.ndarray:
     """-1/2 (mean^T S^-1 mean - excess / n) for every row of S^-1 means, n the `images` of its class.
 
-    The mean of n images is that of the class and some of their scatter, so that the product comes out
-    larger by trace(S^-1 C) / n, C the covariance within classes (Moran and Murphy correct it so, "A closer
-    look at two alternative methods of statistical discrimination", Applied Statistics 28, 1979). With C as
-    measured on the images themselves this is about half of it where they are few. The whole of it was no
-    better on domains that are no targets (trials that no command repeats): one image says less about its
-    class than five.
+    The mean of n images has noise of its own, which makes the product larger by trace(S^-1 C) / n on
+    average; C is the covariance within classes. The correction is that of Moran and Murphy, "A closer look at
+    two alternative methods of statistical discrimination", Applied Statistics 28, 1979. If images are few,
+    C measured on the same images corrects about half of it.
     """
     return -0.5 * ((weights * means).sum(axis=-1) - excess / images)
 
@@ -122,7 +120,7 @@ def packed(factor: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
 
 
 def unpacked(values: np.ndarray) -> np.ndarray:
-    """The (d, d) array that `packed` took the lower triangle of; zero above the diagonal."""
+    """The (d, d) array whose lower triangle `packed` took; zero above the diagonal."""
     size = int((np.sqrt(8 * len(values) + 1) - 1) / 2)
     factor, start = np.zeros((size, size), np.float32), 0
     for i, row in enumerate(factor):  # row by row: the indices of a triangle take four times its memory

@@ -1,7 +1,7 @@
 """How well each support image fits its class, judged without it: what the guard sees of the images.
 
-Similarities are cosines of embeddings of length 1. But for NEAR, the mean of the whole support is subtracted
-first: what all images share says nothing about their classes.
+Similarities are cosines of embeddings of length 1. The mean of the whole support is subtracted first, except
+for NEAR: what all images have in common says nothing about their classes.
 """
 
 import numpy as np
@@ -14,9 +14,9 @@ TINY = np.float32(1e-6)
 def measure(rows, embeddings, labels, means, images, centred) -> None:
     """Write a row for each of some images: (n, 5) float32.
 
-    OWN: similarity to the class it was given, itself left out, nan where it is the only one. OTHER: to the
-    closest other class, LIKE: which one. NEAR: OWN without the mean subtracted. CHANCE: mean square of its
-    similarities to the other images given, nan for a single one.
+    OWN: similarity to the class it was given, without the image itself; nan if its class has no other one.
+    OTHER: similarity to the closest other class. LIKE: which class that is. NEAR: OWN without the mean
+    subtracted. CHANCE: mean square of its similarities to the other images given, nan for a single one.
     `embeddings` (n, d) have length 1, `means` (way, d) are class means of such embeddings over
     `images` (way,) images each, these among them. `centred` (way, d) is overwritten.
     """

@@ -80,17 +80,17 @@ def calibrated(
     support: Support,
     own_logit: Callable[[np.ndarray, np.ndarray, float], float],
 ) -> LinearHead:
-    """The head in `arrays`, judged by each clean image with its own share taken out of its class mean.
+    """The head in `arrays`, calibrated by each clean image after it is taken out of its class mean.
 
     ``own_logit(mean, e, images)`` is the logit of the unit embedding `e` for a class with that mean of so
-    many images. All views of an image are taken to lie where its clean image lies.
+    many images. All views of an image are assumed to have the embedding of the clean image.
     """
     weights, offsets, means = arrays["weights"], arrays["offsets"], arrays["means"]
     images, counts = support.images, arrays["class counts"].astype(np.int32)
 
     def leave_out(logits, e, label):
-        share = images[label] / (images[label] - 1)
-        mean = means[label] * share - e * (share - 1)
+        scale = images[label] / (images[label] - 1)
+        mean = means[label] * scale - e * (scale - 1)
         logits[label] = own_logit(mean, e, images[label] - 1)
 
     temperature, left_out = calibrate(support, lambda e: weights @ e + offsets, leave_out)

@@ -41,7 +41,7 @@ def adapt(
         losses = run.train()
         delta = run.result()
         run.predict(delta)
-        evidence = Evidence(losses, plan.recipe.steps, run.is_finite, *run.left_out())
+        evidence = Evidence(losses, plan.recipe.steps, run.is_finite, *run.leave_one_out())
         # Last of all: what the verdict names takes memory that no plan knows of.
         guard = judge(evidence, episode.support, episode.class_names, force)
         delta, answers = run.keep(delta, guard.accepted)

@@ -47,17 +47,6 @@ def paper_memory(layers: Sequence[Layer], n_updated: int) -> int:
     return BYTES_PER_WEIGHT * n_updated + peak_activation(layers)
 
 
-def full_memory(layers: Sequence[Layer], batch: int = 100) -> int:
-    """Bytes of updating everything as the published tables count them, their batch being 100.
-
-    Stored for each image: the inputs of convolutions, batch normalisations and activations. Updated
-    are weights and the two numbers per channel of each batch normalisation.
-    """
-    stored = sum(layer.in_size + layer.out_size * (1 + layer.relu6) for layer in layers)
-    updated = sum(layer.n_weights + 2 * layer.cout for layer in layers)
-    return 4 * batch * stored + BYTES_PER_WEIGHT * updated
-
-
 def full_backward_macs(layers: Sequence[Layer]) -> int:
     """Backward MACs of one image when everything is updated (the first layer's dX is charged too)."""
     return 2 * sum(layer.macs for layer in layers)

@@ -76,8 +76,8 @@ class Planner:
             if fitting := next((program for program in wide if program.nbytes <= memory), None):
                 return fitting
 
-        def fits(left_out: int) -> bool:
-            return self._programs.probe(self.wanted[left_out:]).nbytes <= memory
+        def fits(skipped: int) -> bool:
+            return self._programs.probe(self.wanted[skipped:]).nbytes <= memory
 
         most = len(self.wanted) - 1  # one layer at the least is measured
         least = bisect_left(range(most), True, lo=min(1, most), key=fits)

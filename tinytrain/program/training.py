@@ -6,7 +6,6 @@ import numpy as np
 
 from tinytrain.heads.head import DELTA_TAKES, FIT_TAKES, STORED, HeadMethod
 from tinytrain.heads.registry import BASELINE, find_head
-from tinytrain.network.network import Network
 from tinytrain.plan.costs import n_hard, n_sampled, n_unlabelled
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.buffers import (
@@ -15,7 +14,6 @@ from tinytrain.program.buffers import (
     BEFORE,
     EMBED,
     FILL,
-    OPTIMIZER_STATES,
     PREDICT,
     RESULT,
     SHARED,
@@ -23,7 +21,8 @@ from tinytrain.program.buffers import (
     head_buffer,
     own_before,
 )
-from tinytrain.program.calls import Bias, Buffer, Call, Columns, Table, View, Weight
+from tinytrain.program.calls import Buffer, Call, Table, View
+from tinytrain.program.optimizer_stages import start, update
 from tinytrain.program.stages import (
     Augment,
     FitHead,
@@ -40,13 +39,9 @@ from tinytrain.program.stages import (
     Store,
     Take,
     Unit,
-    Value,
 )
-from tinytrain.program.trained_arrays import Slot, slots
 
 HEAD_IMAGES = 250  # embeddings a head is fitted to, if they must be computed for it alone
-MOMENTUM = (np.float32(0.9),)
-ADAM = (np.float32(0.9), np.float32(0.999))
 
 
 def head_views(recipe: Recipe, resources: Resources, method: HeadMethod, n_support: int) -> range:
@@ -80,13 +75,14 @@ class TrainingStages:
             yield Stage("cache", FILL, (images,), part="features")
         yield Stage("head before", BEFORE, tuple(self._heads_before()), part="heads")
         if job.trains:
-            yield Stage("start", EMBED, tuple(self._start()))
+            yield Stage("start", EMBED, tuple(start(job, self.buffers)))
             if r.step_support < n:
                 yield Stage("first prototypes", EMBED, tuple(self._first_prototypes()), part="training")
             steps = job.recipe.steps
             yield Stage("loss", EMBED, tuple(self._loss()), steps, "training")
             yield Stage("gradients", BACKWARD, tuple(self._gradients()), steps, "training")
-            yield Stage("update", BACKWARD, tuple(self._update()), steps)
+            gradient = self.units["backward"][0].gradients.whole
+            yield Stage("update", BACKWARD, tuple(update(job, self.buffers, gradient)), steps)
             head = self._fit(self.method, "head result", AFTER)
             yield Stage("head after", AFTER, (head,), part="heads")
         yield Stage("result", RESULT, tuple(self._result()))
@@ -165,28 +161,6 @@ class TrainingStages:
             yield KeepHead(arrays, frozenset(b.name for b in declared if b.lifetime == STORED))
 
     # ---- training -----------------------------------------------------------------------------
-
-    @property
-    def slots(self) -> tuple[Slot, ...]:
-        return slots(self.job.network, self.job.recipe)
-
-    def _values(self, slot: Slot) -> View:
-        return View(self.buffers["trained numbers"], slot.shape, slot.start)
-
-    def _states(self) -> tuple[View, ...]:
-        count = OPTIMIZER_STATES[self.job.recipe.optimizer]
-        return tuple(self._whole(f"optimizer state {k}") for k in range(count))
-
-    def _start(self) -> Iterator[Call]:
-        """Trained parameters from the working copy, optimizer state zero."""
-        for slot in self.slots:
-            values, target = self._values(slot), whole_part(self.job.network, slot)
-            if slot.size == target.extent[0]:
-                yield Call("assign", (values.flat, target))
-            else:
-                yield Call("gather_block", (values, *block_of(self.job.network, slot)))
-        for state in self._states():
-            yield Call("clear", (state,))
 
     def _first_prototypes(self) -> Iterator:
         """Prototypes of the whole support, if a step sees only a part of it."""
@@ -272,38 +246,3 @@ class TrainingStages:
         yield Call("labels_of", (labels, Items.SAMPLED))
         yield Call("rows_of_labels", (Listed(grad, Items.SAMPLED), wanted, labels))
         yield self._backward(Items.SAMPLED, count, Rows(grad))
-
-    def _update(self) -> Iterator[Call]:
-        """One optimizer step, then the new values into the working copy."""
-        recipe, trained = self.job.recipe, self._whole("trained numbers")
-        gradient = self.units["backward"][0].gradients.whole
-        rates = (Table("starts", (len(self.slots) + 1,), "int32"), Table("rates", (len(self.slots),)))
-        if recipe.optimizer == "sgd":
-            yield Call("sgd", (trained, gradient, *rates))
-        else:
-            arrays = (trained, gradient, *self._states(), self._whole("optimizer workspace"), *rates)
-            values = MOMENTUM if recipe.optimizer == "momentum" else (*ADAM, Value.STEP)
-            yield Call(recipe.optimizer, (*arrays, *values))
-        for slot in self.slots:
-            values, target = self._values(slot), whole_part(self.job.network, slot)
-            if slot.size == target.extent[0]:
-                yield Call("copy", (target, values.flat))
-            else:
-                weight, rows, columns = block_of(self.job.network, slot)
-                yield Call("scatter_block", (weight, rows, columns, values))
-
-
-def whole_part(network: Network, slot: Slot) -> Weight | Bias:
-    """All values of the array that a slot is a part of, in one row."""
-    layer = network.all_layers[slot.layer]
-    if slot.part == "bias":
-        return Bias(slot.layer, (layer.cout,))
-    return Weight(slot.layer, (layer.fan_in, layer.cout), flat=True)
-
-
-def block_of(network: Network, slot: Slot) -> tuple[Weight, Columns, Columns]:
-    """The weight that a slot is a block of, its rows and its columns."""
-    layer = network.all_layers[slot.layer]
-    rows = Columns(slot.layer, slot.shape[0], "every input" if slot.inputs is None else "inputs")
-    weight = Weight(slot.layer, (layer.fan_in, layer.cout))
-    return weight, rows, Columns(slot.layer, len(slot.channels))

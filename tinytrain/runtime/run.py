@@ -139,7 +139,7 @@ class Run:
         self.clock.lap("head")
         return delta
 
-    def left_out(self) -> tuple[np.ndarray, np.ndarray | None, int]:
+    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray | None, int]:
         """What `leave_one_out.measure` found before training and after it, and the MACs that it cost."""
         before = self.session.array("left out (before)")
         after = self.session.array("left out (after)") if self._trained else None

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from tinytrain.base.errors import InputError
+from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import Dataset, sample_episode, sample_meta_dataset_episode, samplers
+from tinytrain.episode.episode import Episode, Images
 from tinytrain.meta.bench.checks import (
     frames,
     order_in_the_draw,
     require_apart,
     require_shuffle,
-    with_random_labels,
 )
 from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.episode import run_episode
@@ -24,6 +25,16 @@ SAMPLERS = {
     "fixed": lambda dataset, index: sample_episode(dataset, 5, 5, 10, 0, index),
     "meta-dataset": lambda dataset, index: sample_meta_dataset_episode(dataset, 0, index, 60),
 }
+
+
+def with_random_labels(episode: Episode, seed: int) -> Episode:
+    """The same images with labels dealt out at random on either side: nothing can be learned but chance."""
+
+    def dealt(images: Images, side: str) -> Images:
+        labels = rng_for(seed, "random labels", side, episode.source).permutation(images.labels)
+        return replace(images, labels=labels)
+
+    return replace(episode, support=dealt(episode.support, "support"), query=dealt(episode.query, "query"))
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

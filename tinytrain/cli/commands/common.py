@@ -157,7 +157,7 @@ def hold(images, shape: tuple[int, int, int], progress) -> tuple[object, dict[st
 
 def skipped_files(dataset) -> list[str]:
     """A line for each skipped file of a dataset; above NAMED files the rest is counted."""
-    lines = [f"skipped {path}: {reason}" for path, reason in dataset.skipped]
+    lines = [f"skipped {path}: {reason}" for path, reason in dataset.provenance.skipped]
     if len(lines) > NAMED:
         lines[NAMED:] = [f"skipped {len(lines) - NAMED} more files"]
     return lines

@@ -96,9 +96,10 @@ def _list(arguments) -> int:
         here = bool(folder) and (Path(folder) / pack.file).is_file()
         rows.append({"name": name, "kind": "pack", "here": here, "licence": pack.licence})
     for name, target in TARGETS.items():
-        facts = {"size": target.size, "address": target.address, "files": list(target.files)}
+        there = target.download
+        facts = {"size": there.size, "address": there.address, "files": list(there.files)}
         rows.append(
-            {"name": f"{name}:DIR", "kind": "target", "here": False, "licence": target.licence, **facts}
+            {"name": f"{name}:DIR", "kind": "target", "here": False, "licence": there.licence, **facts}
         )
     lines = [
         f"{r['name']:<20} {r['kind']:<10} {'here' if r['here'] else '-':<5} {r['licence']}"

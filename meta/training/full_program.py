@@ -1,0 +1,122 @@
+"""The Program that computes embeddings and gradients of a network of which everything is trained."""
+
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import TaskShape
+from tinytrain.plan.recipe import Recipe
+from tinytrain.planner.candidates import WIDE_TILES
+from tinytrain.program.autodiff.emitter import BAND_BYTES, Emitter
+from tinytrain.program.autodiff.tape import Tape
+from tinytrain.program.calls import Buffer, Segment, View
+from tinytrain.program.memory_planner import Interval, place
+from tinytrain.program.program import Program, Purpose
+from tinytrain.program.segments import externals_of
+from tinytrain.program.trained_arrays import trained_parts
+
+PARTITIONS = 2  # gradient accumulators: part of the result, unlike the number of workers that fill them
+
+
+def output_shapes(network: Network, hooks: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """Shapes per image of the gradients in the embeddings and in the feature maps, by external name."""
+    layers = [network.layers[i] for i in hooks]
+    grads = {f"grad {layer.name}": (*layer.out_hw, layer.cout) for layer in layers}
+    return {"grad embedding": (network.embedding_size,)} | grads
+
+
+def _parts(network: Network, hooks: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Ranges of layers between feature maps."""
+    ends = [i + 1 for i in hooks]
+    starts, last = [0, *ends], len(network.layers)
+    return [(a, b) for a, b in zip(starts, [*ends, last], strict=True) if a < b]
+
+
+def _forward(emitter: Emitter, x: View, hooks: tuple[int, ...], tape: Tape | None) -> tuple[View, ...]:
+    """Embeddings and feature maps."""
+    found = []
+    for a, b in _parts(emitter.network, hooks):
+        x = emitter.forward(x, a, b, tape)
+        found += [x] if b - 1 in hooks else []
+    return emitter.pool(x), *found
+
+
+def _embed_segment(network: Network, externals, micro: int, hooks: tuple[int, ...]) -> Segment:
+    segment = Segment("embed", micro, external=set(externals.values()))
+    features = externals["features"].images(micro)
+    # A PC has the bytes for the widest bands; they change no bit.
+    segment.outputs = _forward(Emitter(segment, network, WIDE_TILES[0]), features, hooks, None)
+    return segment.finish(keep=segment.outputs)
+
+
+def _train_segment(
+    network: Network, recipe: Recipe, externals, micro: int, hooks: tuple[int, ...]
+) -> tuple[Segment, int]:
+    """Forward pass, embeddings, backward pass; and the number of calls before the latter."""
+    segment = Segment("train", micro, external=set(externals.values()))
+    # The usual bands, for others add up gradients in another order; named, for bytes are no limit here.
+    emitter = Emitter(segment, network, BAND_BYTES)
+    tape = Tape(0, trained_parts(network, recipe, externals["gradients"]))
+    segment.outputs = _forward(emitter, externals["features"].images(micro), hooks, tape)
+    split = len(segment.calls)
+    g = emitter.pool_grad(externals["grad embedding"].images(micro))
+    for a, b in reversed(_parts(network, hooks)):
+        if b - 1 in hooks:
+            added = externals[f"grad {network.layers[b - 1].name}"].images(micro)
+            segment.call("accumulate", g.flat, added.flat)
+        g = emitter.backward(g, a, b, tape)
+    return segment.finish(keep=segment.outputs), split
+
+
+def _block_wise_segment(
+    network: Network, recipe: Recipe, externals, micro: int, hooks: tuple[int, ...]
+) -> tuple[Segment, int]:
+    """As `_train_segment`, but every part starts from its own input and its gradient stays inside."""
+    segment = Segment("train", micro, external=set(externals.values()))
+    emitter, parts = Emitter(segment, network, BAND_BYTES), _parts(network, hooks)
+    trained = trained_parts(network, recipe, externals["gradients"])
+    tapes, found = [Tape(a, trained) for a, _ in parts], []
+    for (a, b), tape in zip(parts, tapes, strict=True):
+        x = externals[f"into {network.layers[a].name}" if a else "features"]
+        found.append(emitter.forward(x.images(micro), a, b, tape))
+    segment.outputs = emitter.pool(found[-1]), *found[: len(hooks)]
+    split = len(segment.calls)
+    pooled = emitter.pool_grad(externals["grad embedding"].images(micro))
+    for (a, b), tape in zip(parts, tapes, strict=True):
+        last = b == len(network.layers)
+        g = externals[f"grad {network.layers[b - 1].name}"].images(micro) if b - 1 in hooks else pooled
+        if last and g is not pooled:
+            segment.call("accumulate", g.flat, pooled.flat)
+        emitter.backward(g, a, b, tape)
+    return segment.finish(keep=segment.outputs), split
+
+
+def full_program(
+    network: Network, recipe: Recipe, size: int, micro: int, count: int, hooks: tuple, block_wise: bool
+) -> tuple[Program, int]:
+    """The program of `count` micro-batches that are all alive at once, and where their segment splits."""
+    externals = externals_of(network, 0, size)
+    shapes = output_shapes(network, hooks)
+    if block_wise:
+        firsts = [network.layers[a] for a, _ in _parts(network, hooks)[1:]]
+        shapes |= {f"into {layer.name}": (*layer.in_hw, layer.cin) for layer in firsts}
+    externals |= {name: Buffer(name, shape) for name, shape in shapes.items()}
+    segments, split = {("embed", micro): _embed_segment(network, externals, micro, hooks)}, 0
+    units = [(f"lane {p}", "embed") for p in range(PARTITIONS)]
+    buffers: dict[str, Buffer] = {}
+
+    def add(name: str, shape: tuple[int, ...], dtype: str = "float32") -> None:
+        buffers[name] = Buffer(name, shape, dtype)
+
+    if size:
+        emit = _block_wise_segment if block_wise else _train_segment
+        segments["train", micro], split = emit(network, recipe, externals, micro, hooks)
+        units += [(f"batch {b}", "train") for b in range(count)]
+        for p in range(PARTITIONS):
+            add(f"gradients {p}", (size,))
+    for unit, segment in units:
+        add(f"images ({unit})", (micro, *externals["features"].shape), "uint8")
+        add(f"workspace ({unit})", (segments[segment, micro].nbytes,), "uint8")
+        if segment == "train":
+            for name, shape in shapes.items():
+                add(f"{name} ({unit})", (micro, *shape))
+    layout = place([Interval(name, b.nbytes, 0, 0) for name, b in buffers.items()])
+    purpose = Purpose(0, TaskShape(micro, 0), recipe)
+    return Program(network, segments, buffers, layout, externals, {}, (), purpose), split

@@ -1,0 +1,57 @@
+"""Files and signatures stay small enough to read; `adapt` fits a screen."""
+
+import ast
+import inspect
+from pathlib import Path
+
+from sourcetree import MODULES, ROOT, imports
+
+from tinytrain.pipeline.adapt import adapt
+
+FILE_LINES, PARAMETERS = 300, 7
+ADAPT_LINES, ADAPT_IMPORTS = 45, 12
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def too_many(counts: dict[str, int], limit: int) -> str:
+    """One line for each name whose number is above the limit."""
+    return "\n".join(
+        f"{name}: {count}, the limit is {limit}" for name, count in counts.items() if count > limit
+    )
+
+
+def parameters(function: ast.FunctionDef) -> int:
+    """Parameters without self and cls; *args and **kwargs count as one each."""
+    a = function.args
+    names = [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg)))]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+def functions(path: Path) -> dict[str, int]:
+    nodes = ast.walk(ast.parse(path.read_text()))
+    found = (node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {f"{name_of(path)}:{node.lineno} {node.name}": parameters(node) for node in found}
+
+
+def test_files_are_short():
+    counts = {name_of(path): len(path.read_text().splitlines()) for path in MODULES.values()}
+    assert not too_many(counts, FILE_LINES), too_many(counts, FILE_LINES)
+
+
+def test_functions_take_few_parameters():
+    """Kernels are left out: native code takes every array and size as a parameter of its own."""
+    paths = [path for module, path in MODULES.items() if not module.startswith("tinytrain.kernels")]
+    counts = {name: count for path in paths for name, count in functions(path).items()}
+    assert not too_many(counts, PARAMETERS), too_many(counts, PARAMETERS)
+
+
+def test_adapt_fits_a_screen():
+    path = Path(inspect.getfile(adapt))
+    imported = [n for n in ast.parse(path.read_text()).body if isinstance(n, ast.Import | ast.ImportFrom)]
+    counts = {"lines of adapt": len(inspect.getsource(adapt).splitlines())}
+    assert imports(path) and not too_many(counts, ADAPT_LINES), too_many(counts, ADAPT_LINES)
+    counts = {f"modules that {name_of(path)} imports": len(imported)}
+    assert not too_many(counts, ADAPT_IMPORTS), too_many(counts, ADAPT_IMPORTS)

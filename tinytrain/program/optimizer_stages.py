@@ -1,0 +1,67 @@
+"""The calls that start the optimizer and make one step of it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tinytrain.network.network import Network
+from tinytrain.program.buffers import OPTIMIZER_STATES, Job
+from tinytrain.program.calls import Bias, Buffer, Call, Columns, Table, View, Weight
+from tinytrain.program.stages import Value
+from tinytrain.program.trained_arrays import Slot, slots
+
+MOMENTUM = (np.float32(0.9),)
+ADAM = (np.float32(0.9), np.float32(0.999))
+TRAINED = "trained numbers"
+
+
+def start(job: Job, buffers: dict[str, Buffer]) -> Iterator[Call]:
+    """Trained parameters from the working copy, optimizer state zero."""
+    for slot in slots(job.network, job.recipe):
+        values, target = View(buffers[TRAINED], slot.shape, slot.start), whole_part(job.network, slot)
+        if slot.size == target.extent[0]:
+            yield Call("assign", (values.flat, target))
+        else:
+            yield Call("gather_block", (values, *block_of(job.network, slot)))
+    for state in _states(job, buffers):
+        yield Call("clear", (state,))
+
+
+def update(job: Job, buffers: dict[str, Buffer], gradient: View) -> Iterator[Call]:
+    """One optimizer step by `gradient`, then the new values into the working copy."""
+    recipe, trained, parts = job.recipe, buffers[TRAINED].whole, slots(job.network, job.recipe)
+    rates = (Table("starts", (len(parts) + 1,), "int32"), Table("rates", (len(parts),)))
+    if recipe.optimizer == "sgd":
+        yield Call("sgd", (trained, gradient, *rates))
+    else:
+        workspace = buffers["optimizer workspace"].whole
+        arrays = (trained, gradient, *_states(job, buffers), workspace, *rates)
+        values = MOMENTUM if recipe.optimizer == "momentum" else (*ADAM, Value.STEP)
+        yield Call(recipe.optimizer, (*arrays, *values))
+    for slot in parts:
+        values, target = View(buffers[TRAINED], slot.shape, slot.start), whole_part(job.network, slot)
+        if slot.size == target.extent[0]:
+            yield Call("copy", (target, values.flat))
+        else:
+            yield Call("scatter_block", (*block_of(job.network, slot), values))
+
+
+def _states(job: Job, buffers: dict[str, Buffer]) -> tuple[View, ...]:
+    count = OPTIMIZER_STATES[job.recipe.optimizer]
+    return tuple(buffers[f"optimizer state {k}"].whole for k in range(count))
+
+
+def whole_part(network: Network, slot: Slot) -> Weight | Bias:
+    """All values of the array that a slot is a part of, in one row."""
+    layer = network.all_layers[slot.layer]
+    if slot.part == "bias":
+        return Bias(slot.layer, (layer.cout,))
+    return Weight(slot.layer, (layer.fan_in, layer.cout), flat=True)
+
+
+def block_of(network: Network, slot: Slot) -> tuple[Weight, Columns, Columns]:
+    """The weight that a slot is a block of, its rows and its columns."""
+    layer = network.all_layers[slot.layer]
+    rows = Columns(slot.layer, slot.shape[0], "every input" if slot.inputs is None else "inputs")
+    weight = Weight(slot.layer, (layer.fan_in, layer.cout))
+    return weight, rows, Columns(slot.layer, len(slot.channels))
