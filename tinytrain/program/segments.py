@@ -9,20 +9,21 @@ from tinytrain.plan.costs import cut_layer, n_trained
 from tinytrain.plan.recipe import Recipe, trained_modules
 from tinytrain.program.autodiff.emitter import Emitter
 from tinytrain.program.autodiff.tape import Tape
+from tinytrain.program.backend import FLOAT32, Backend
 from tinytrain.program.calls import Buffer, Segment, View
 from tinytrain.program.trained_arrays import trained_parts
 
 TEMPERATURE = np.float32(10)  # of the probe's loss
 
 
-def externals_of(network: Network, start: int, trained: int) -> dict[str, Buffer]:
+def externals_of(network: Network, start: int, trained: int, backend: Backend = FLOAT32) -> dict[str, Buffer]:
     """Buffers that segments read or write and that each worker places for itself.
 
     Shapes are those of one image; a segment for n images uses n of them, one after another.
     """
     spec = network.input
     first = network.layers[start]
-    dtype = spec.dtype if start == 0 else "float32"
+    dtype = spec.dtype if start == 0 else backend.dtype
     return {
         "input": Buffer("input", spec.shape, spec.dtype),
         "features": Buffer("features", (*first.in_hw, first.cin), dtype),
@@ -37,13 +38,15 @@ class SegmentBank:
     `row_tile` is that of `Emitter`; `network` the given one with the lite residual modules that are trained.
     """
 
-    def __init__(self, network: Network, recipe: Recipe, row_tile: int | None = None):
+    def __init__(
+        self, network: Network, recipe: Recipe, row_tile: int | None = None, backend: Backend = FLOAT32
+    ):
         network = with_modules(network, trained_modules(network, recipe.updates))
-        self.network, self.recipe, self.row_tile = network, recipe, row_tile
+        self.network, self.recipe, self.row_tile, self.backend = network, recipe, row_tile, backend
         self.cut = min(cut_layer(network, recipe.updates), len(network.layers) - 1)
         self.start = network.block_start(self.cut)
         trained = n_trained(network, recipe.updates)
-        self.externals = externals_of(network, self.start, trained)
+        self.externals = externals_of(network, self.start, trained, backend)
         self._made: dict[tuple[str, int], Segment] = {}
 
     def get(self, kind: str, n: int = 1) -> Segment:
@@ -56,14 +59,14 @@ class SegmentBank:
         return self._made[kind, n]
 
     def _prefix(self, n: int) -> Segment:
-        return prefix_segment(self.network, self.start, self.externals, self.row_tile)
+        return prefix_segment(self.network, self.start, self.externals, self.row_tile, self.backend)
 
     def _embed(self, n: int) -> Segment:
-        return embed_segment(self.network, self.start, n, self.externals, self.row_tile)
+        return embed_segment(self.network, self.start, n, self.externals, self.row_tile, self.backend)
 
     def _backward(self, n: int) -> Segment:
         network, external = self.network, self.externals
-        segment = Segment("backward", n, external=set(external.values()))
+        segment = Segment("backward", n, external=set(external.values()), backend=self.backend)
         emitter = Emitter(segment, network, self.row_tile)
         tape = Tape(self.cut, trained_parts(network, self.recipe, external["gradients"]))
         emitter.forward(external["features"].images(n), self.start, len(network.layers), tape)
@@ -72,9 +75,11 @@ class SegmentBank:
         return segment.finish()
 
 
-def prefix_segment(network: Network, start: int, externals, row_tile: int | None = None) -> Segment:
+def prefix_segment(
+    network: Network, start: int, externals, row_tile: int | None = None, backend: Backend = FLOAT32
+) -> Segment:
     """Features (the input of layer `start`) of one image; larger row tiles are faster and take more bytes."""
-    segment = Segment("prefix", 1, external=set(externals.values()))
+    segment = Segment("prefix", 1, external=set(externals.values()), backend=backend)
     emitter = Emitter(segment, network, row_tile)
     segment.outputs = (emitter.forward(externals["input"].images(1), 0, start),)
     return segment.finish(keep=segment.outputs)
@@ -82,9 +87,10 @@ def prefix_segment(network: Network, start: int, externals, row_tile: int | None
 
 def embed_segment(
     network: Network, start: int, n: int, externals: dict[str, Buffer], row_tile: int | None = None,
+    backend: Backend = FLOAT32,
 ) -> Segment:  # fmt: skip
     """Embeddings (n, d) from features."""
-    segment = Segment("embed", n, external=set(externals.values()))
+    segment = Segment("embed", n, external=set(externals.values()), backend=backend)
     emitter = Emitter(segment, network, row_tile)
     y = emitter.forward(externals["features"].images(n), start, len(network.layers))
     segment.outputs = (emitter.pool(y),)

@@ -23,8 +23,9 @@ ROW_TILE_BYTES = 56_000
 class Emitter:
     """Emits passes of `network` for the `segment.n` images of a segment.
 
-    `row_tile` is the size of row tiles in bytes. Only passes that may take more bytes name one. They also
-    take the fast paths, which need more memory.
+    Kernels and the dtype of new buffers are those of the segment's backend. `row_tile` is the size of row
+    tiles in bytes. Only passes that may take more bytes name one. They also take the fast paths, which need
+    more memory.
     """
 
     def __init__(self, segment: Segment, network: Network, row_tile: int | None = None):
@@ -34,7 +35,8 @@ class Emitter:
 
     def weight(self, i: int, transposed: bool = False, columns: tuple[int, int] | None = None) -> Weight:
         layer = self.layers[i]
-        return Weight(i, (layer.fan_in, layer.cout), transposed, columns)
+        form = self.segment.backend.weight_form
+        return Weight(i, (layer.fan_in, layer.cout), transposed, columns, dtype=form)
 
     def bias(self, i: int) -> Bias:
         return Bias(i, (self.layers[i].cout,))

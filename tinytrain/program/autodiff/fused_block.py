@@ -54,10 +54,10 @@ def fused_block(emitter, x: View, first: int, last: int) -> View:
 
 def _row_tiles(emitter, first: int, filtering: int) -> list[tuple[int, int, int, int]]:
     """(first, last) output rows and the (first, last) input rows of depthwise layer `filtering` they need."""
-    dw = emitter.layers[filtering]
+    dw, itemsize = emitter.layers[filtering], emitter.segment.backend.itemsize
     count, height = dw.out_hw[0], dw.in_hw[0]
-    in_row = 4 * dw.in_hw[1] * dw.cin if filtering > first else 0
-    out_row = 4 * dw.out_hw[1] * dw.cout
+    in_row = itemsize * dw.in_hw[1] * dw.cin if filtering > first else 0
+    out_row = itemsize * dw.out_hw[1] * dw.cout
     rows = count
     while rows > 1:
         held = min(height, (rows - 1) * dw.stride + dw.kernel)

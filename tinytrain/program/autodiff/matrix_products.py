@@ -11,8 +11,8 @@ def patches(emitter, i: int, count: int) -> View:
 
     Half of a row tile: the other half is for what is made of the patches.
     """
-    layer = emitter.layers[i]
-    rows = min(count, emitter.row_tile // 2 // (4 * layer.out_hw[1] * layer.fan_in))
+    layer, itemsize = emitter.layers[i], emitter.segment.backend.itemsize
+    rows = min(count, emitter.row_tile // 2 // (itemsize * layer.out_hw[1] * layer.fan_in))
     return emitter.segment.new(f"{layer.name} patches", max(1, rows), layer.out_hw[1], layer.fan_in)
 
 
