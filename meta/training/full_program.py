@@ -4,7 +4,7 @@ from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe
 from tinytrain.planner.candidates import WIDE_TILES
-from tinytrain.program.autodiff.emitter import BAND_BYTES, Emitter
+from tinytrain.program.autodiff.emitter import ROW_TILE_BYTES, Emitter
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import Buffer, Segment, View
 from tinytrain.program.memory_planner import Interval, place
@@ -52,7 +52,7 @@ def _train_segment(
     """Forward pass, embeddings, backward pass; and the number of calls before the latter."""
     segment = Segment("train", micro, external=set(externals.values()))
     # The usual bands, for others add up gradients in another order; named, for bytes are no limit here.
-    emitter = Emitter(segment, network, BAND_BYTES)
+    emitter = Emitter(segment, network, ROW_TILE_BYTES)
     tape = Tape(0, trained_parts(network, recipe, externals["gradients"]))
     segment.outputs = _forward(emitter, externals["features"].images(micro), hooks, tape)
     split = len(segment.calls)
@@ -70,7 +70,7 @@ def _block_wise_segment(
 ) -> tuple[Segment, int]:
     """As `_train_segment`, but every part starts from its own input and its gradient stays inside."""
     segment = Segment("train", micro, external=set(externals.values()))
-    emitter, parts = Emitter(segment, network, BAND_BYTES), _parts(network, hooks)
+    emitter, parts = Emitter(segment, network, ROW_TILE_BYTES), _parts(network, hooks)
     trained = trained_parts(network, recipe, externals["gradients"])
     tapes, found = [Tape(a, trained) for a, _ in parts], []
     for (a, b), tape in zip(parts, tapes, strict=True):

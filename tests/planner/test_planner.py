@@ -45,11 +45,11 @@ def probe(policy, memory):
 
 
 @pytest.mark.parametrize("kind", ["prefix", "embed", "backward"])
-def test_wide_bands_take_fewer_calls_and_the_same_macs(kind):
+def test_wide_row_tiles_take_fewer_calls_and_the_same_macs(kind):
     network = toy_network()
     updates = tuple(Update(i, tuple(range(4)), bias=True) for i in range(3 if kind == "prefix" else 0, 6))
     recipe = Recipe("test", updates, ((1e-3, 1e-3),) * len(updates))
-    banks = (SegmentBank(network, recipe, band) for band in (WIDE_TILES[0], 2_000))
+    banks = (SegmentBank(network, recipe, row_tile) for row_tile in (WIDE_TILES[0], 2_000))
     wide, usual = (bank.get(kind, 1 + (kind == "backward")) for bank in banks)
     assert len(wide.calls) < len(usual.calls)
     for part in ("forward", "grad_input", "grad_weight"):
@@ -269,7 +269,7 @@ def test_every_candidate_is_compiled_once(monkeypatch, name, memory):
 
     def counted(network, recipe, resources, task, bank, limit):
         program = compile_training(network, recipe, resources, task, bank, limit)
-        compiled.append((recipe, resources, bank.band, limit if program is None else "made"))
+        compiled.append((recipe, resources, bank.row_tile, limit if program is None else "made"))
         return program
 
     monkeypatch.setattr("tinytrain.planner.candidates.compile_training", counted)

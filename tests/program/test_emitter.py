@@ -1,4 +1,4 @@
-"""What is emitted: passes that equal the float64 oracle, bands, and nothing for what is frozen."""
+"""What is emitted: passes that equal the float64 oracle, row tiles, and nothing for what is frozen."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from toysegments import (
     backward_segment,
     bound,
     forward_segment,
-    limit_bands,
+    limit_row_tiles,
 )
 
 from tinytrain.kernels.dispatch.native_calls import NativeSequence, native_support, split_native
@@ -35,37 +35,37 @@ CANARY = 0xA5
 
 
 @NETWORKS
-@pytest.mark.parametrize("band_bytes", [1, 700, 3000, 56_000])
-def test_streamed_rows_equal_the_whole_and_the_oracle(monkeypatch, name, band_bytes):
-    limit_bands(monkeypatch, band_bytes)
+@pytest.mark.parametrize("tile_bytes", [1, 700, 3000, 56_000])
+def test_fused_blocks_equal_the_whole_and_the_oracle(monkeypatch, name, tile_bytes):
+    limit_row_tiles(monkeypatch, tile_bytes)
     assert_forward_equals_oracle(toy(name))
 
 
 @NETWORKS
 def test_one_image_streams_and_several_do_not(monkeypatch, name):
-    limit_bands(monkeypatch, 700)
+    limit_row_tiles(monkeypatch, 700)
     network = toy(name)
     last = len(network.layers)
     depthwise = sum(layer.kind == "depthwise" for layer in network.layers)
-    streamed, whole = (
+    fused, whole = (
         sum(c.kernel == "depthwise_forward" for c in forward_segment(network, 0, last, n)[0].calls)
         for n in (1, 2)
     )
-    assert streamed > whole == depthwise
+    assert fused > whole == depthwise
 
 
 @NETWORKS
-def test_smaller_bands_take_less_memory(monkeypatch, name):
+def test_smaller_row_tiles_take_less_memory(monkeypatch, name):
     network, sizes = toy(name, size=64), []
-    for band_bytes in (10**9, 10_000, 1):
-        limit_bands(monkeypatch, band_bytes)
+    for tile_bytes in (10**9, 10_000, 1):
+        limit_row_tiles(monkeypatch, tile_bytes)
         sizes.append(forward_segment(network, 0, len(network.layers), 1)[0].nbytes)
     assert sizes[0] > sizes[1] >= sizes[2] and sizes[2] < sizes[0] / 2
 
 
 @NETWORKS
 def test_a_forward_pass_computes_every_row_once(monkeypatch, name):
-    limit_bands(monkeypatch, 1)
+    limit_row_tiles(monkeypatch, 1)
     network = toy(name)
     segment, _ = forward_segment(network, 0, len(network.layers), 1)
     assert segment.macs("forward") == network.macs
@@ -143,10 +143,12 @@ def test_gradients_of_one_pass_equal_the_oracle(name, key):
     assert_gradients_equal_oracle(network, updates, n)
 
 
-@pytest.mark.parametrize("n, band, times", [(1, 56_000, 1), (2, 56_000, 1), (3, 56_000, 0), (1, None, 0)])
-def test_with_room_the_gradient_behind_few_positions_and_many_weights_is_computed_transposed(n, band, times):
+@pytest.mark.parametrize("n, row_tile, times", [(1, 56_000, 1), (2, 56_000, 1), (3, 56_000, 0), (1, None, 0)])
+def test_with_room_the_gradient_behind_few_positions_and_many_weights_is_computed_transposed(
+    n, row_tile, times
+):
     network = toy(WIDE, size=16)
-    segment = assert_gradients_equal_oracle(network, everything(network), n, band)
+    segment = assert_gradients_equal_oracle(network, everything(network), n, row_tile)
     assert sum(call.kernel == "transpose" for call in segment.calls) == times
 
 
@@ -190,15 +192,15 @@ def segments_of_all_kinds(network):
         yield segment, {source: features_of(network, 0, n)}, ()
     for key, n in ((0, 1), (1, 2), (2, 1)):
         updates = random_updates(network, key)
-        yield *backward_case(network, updates, n=n, band=700), updates
+        yield *backward_case(network, updates, n=n, row_tile=700), updates
     updates = (*everything(network), *module_updates(network, range(len(network.modules))))
-    yield *backward_case(network, updates, n=2, band=700), updates
+    yield *backward_case(network, updates, n=2, row_tile=700), updates
 
 
 @KINDS
 def test_every_call_writes_only_to_its_own_buffers(monkeypatch, name):
     """The rest of the arena, other live buffers and gaps alike, keeps every bit."""
-    limit_bands(monkeypatch, 700)
+    limit_row_tiles(monkeypatch, 700)
     network = made(name)
     for segment, arrays, updates in segments_of_all_kinds(network):
         calls, _, memory = bound(segment, network, arrays, updates)
@@ -214,7 +216,7 @@ def test_every_call_writes_only_to_its_own_buffers(monkeypatch, name):
 
 @KINDS
 def test_what_lies_in_the_arena_before_changes_nothing(monkeypatch, name):
-    limit_bands(monkeypatch, 700)
+    limit_row_tiles(monkeypatch, 700)
     network = made(name)
     for segment, arrays, updates in segments_of_all_kinds(network):
         results = []

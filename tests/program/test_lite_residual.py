@@ -21,7 +21,7 @@ from toysegments import (
     backward_segment,
     bound,
     forward_segment,
-    limit_bands,
+    limit_row_tiles,
 )
 from toysteps import (
     IMAGES,
@@ -67,7 +67,7 @@ CASES = {
     "odd": lambda: toy(ODD),
 }
 NETWORKS = pytest.mark.parametrize("name", list(CASES))
-BANDS = pytest.mark.parametrize("band_bytes", [1, 700, 56_000])
+BANDS = pytest.mark.parametrize("tile_bytes", [1, 700, 56_000])
 
 
 def made(name, chosen=None):
@@ -120,9 +120,9 @@ def test_the_oracle_with_modules_equals_finite_differences(name):
 @pytest.mark.parametrize("micro", [1, 4])
 @BANDS
 def test_the_gradient_of_a_step_with_modules_equals_that_of_one_batch(
-    monkeypatch, name, step, micro, band_bytes
+    monkeypatch, name, step, micro, tile_bytes
 ):
-    limit_bands(monkeypatch, band_bytes)
+    limit_row_tiles(monkeypatch, tile_bytes)
     network = made(name)
     trainer, loss = step_gradients(network, recipe(all_updates(network), step=step), micro=micro)
     want_loss, want = exact_gradients(network, step)
@@ -131,9 +131,9 @@ def test_the_gradient_of_a_step_with_modules_equals_that_of_one_batch(
 
 
 @BANDS
-def test_gradients_of_filters_of_25_taps_equal_the_oracle(monkeypatch, band_bytes):
-    """Three images of which bands meet parts, and a filter as large as those of published networks."""
-    limit_bands(monkeypatch, band_bytes)
+def test_gradients_of_filters_of_25_taps_equal_the_oracle(monkeypatch, tile_bytes):
+    """Three images of which row tiles meet parts, and a filter as large as those of published networks."""
+    limit_row_tiles(monkeypatch, tile_bytes)
     network = modules_of(toy("blocks", size=48))
     updates = all_updates(network)
     assert {m.layers[0].kernel for m in network.modules} == {5}
@@ -160,7 +160,7 @@ def test_a_selection_has_the_gradients_of_the_whole_whichever_modules_are_there_
 @NETWORKS
 @pytest.mark.parametrize("key", range(6))
 def test_backward_macs_with_modules_are_those_of_the_plan(monkeypatch, name, key):
-    limit_bands(monkeypatch, (700, 56_000)[key % 2])
+    limit_row_tiles(monkeypatch, (700, 56_000)[key % 2])
     count, random = len(CASES[name]().possible_modules), np.random.default_rng(key)
     network = made(name, sorted(random.permutation(count)[: random.integers(1, count + 1)]))
     trained = [
@@ -173,8 +173,8 @@ def test_backward_macs_with_modules_are_those_of_the_plan(monkeypatch, name, key
 
 @NETWORKS
 @BANDS
-def test_a_streamed_pass_with_modules_equals_the_whole_one_and_the_oracle(monkeypatch, name, band_bytes):
-    limit_bands(monkeypatch, band_bytes)
+def test_a_fused_pass_with_modules_equals_the_whole_one_and_the_oracle(monkeypatch, name, tile_bytes):
+    limit_row_tiles(monkeypatch, tile_bytes)
     assert_forward_equals_oracle(made(name))
 
 

@@ -9,7 +9,7 @@ from toynets import features_of, recipe, relative, selected
 from tinytrain import kernels
 from tinytrain.plan.costs import cut_layer, n_trained
 from tinytrain.program.autodiff import emitter as emit
-from tinytrain.program.autodiff import row_streaming as emitstream
+from tinytrain.program.autodiff import fused_block
 from tinytrain.program.autodiff.emitter import Emitter
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import Buffer, Segment
@@ -37,23 +37,23 @@ def forward_segment(network, first, last, n):
     return segment.finish(keep=segment.outputs), source
 
 
-def backward_segment(network, updates, first=0, n=1, band=None):
+def backward_segment(network, updates, first=0, n=1, row_tile=None):
     """(segment, buffers: source, gradient of the embedding, gradients of the trained numbers)."""
     layer = network.layers[first]
     source = Buffer("source", (n, *layer.in_hw, layer.cin), "uint8" if first == 0 else "float32")
     g = Buffer("grad embedding", (n, network.embedding_size))
     gradients = Buffer("gradients", (n_trained(network, updates),))
     segment = Segment("backward", n, external={source, g, gradients})
-    emitter = Emitter(segment, network, band)
+    emitter = Emitter(segment, network, row_tile)
     tape = Tape(cut_layer(network, updates), trained_parts(network, recipe(updates), gradients))
     emitter.forward(source.whole, first, len(network.layers), tape)
     emitter.backward(emitter.pool_grad(g.whole), first, len(network.layers), tape)
     return segment.finish(), source, g, gradients
 
 
-def backward_case(network, updates, first=0, n=1, band=None):
+def backward_case(network, updates, first=0, n=1, row_tile=None):
     """(segment, arrays of its external buffers) with random input."""
-    segment, source, g, gradients = backward_segment(network, updates, first, n, band)
+    segment, source, g, gradients = backward_segment(network, updates, first, n, row_tile)
     arrays = {
         source: features_of(network, first, n),
         g: np.random.default_rng(1).standard_normal(g.shape).astype("f"),
@@ -62,9 +62,9 @@ def backward_case(network, updates, first=0, n=1, band=None):
     return segment, arrays
 
 
-def assert_gradients_equal_oracle(network, updates, n, band=None):
+def assert_gradients_equal_oracle(network, updates, n, row_tile=None):
     """Of one pass over n images, for random gradients of their embeddings; returns the segment."""
-    segment, arrays = backward_case(network, updates, n=n, band=band)
+    segment, arrays = backward_case(network, updates, n=n, row_tile=row_tile)
     for kernel, args in bound(segment, network, arrays, updates)[0]:
         kernel(*args)
     source, g, found = arrays.values()
@@ -77,19 +77,19 @@ def assert_gradients_equal_oracle(network, updates, n, band=None):
     return segment
 
 
-def limit_bands(monkeypatch, nbytes):
-    """Every block streams in bands of `nbytes`."""
-    monkeypatch.setattr(emit, "BAND_BYTES", nbytes)
-    monkeypatch.setattr(emitstream, "WHOLE_BYTES", nbytes)
+def limit_row_tiles(monkeypatch, nbytes):
+    """Every fused block is computed in row tiles of `nbytes`."""
+    monkeypatch.setattr(emit, "ROW_TILE_BYTES", nbytes)
+    monkeypatch.setattr(fused_block, "WHOLE_BYTES", nbytes)
 
 
 def assert_forward_equals_oracle(network):
-    """From the start of every block to the end of the network, streamed and whole."""
+    """From the start of every block to the end of the network, fused and whole."""
     last = len(network.layers)
     for first in sorted({network.block_start(i) for i in range(last)}):
         x = features_of(network, first, 2)
         want = Oracle(network).forward(x, first).output
-        for n in (1, 2):  # one image is streamed, two are computed whole
+        for n in (1, 2):  # blocks of one image are fused, two are computed whole
             segment, source = forward_segment(network, first, last, n)
             calls, (out,), _ = bound(segment, network, {source: x[:n]})
             for kernel, args in calls:

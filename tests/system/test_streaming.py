@@ -1,15 +1,15 @@
-"""What bands of rows save on the three published networks, as RESULTS.md says it."""
+"""What row tiles save on the three published networks, as RESULTS.md says it."""
 
 import numpy as np
 import pytest
 from published import published_network
 from toynets import relative
-from toysegments import bound, forward_segment, limit_bands
+from toysegments import bound, forward_segment, limit_row_tiles
 
 from tinytrain.plan.budget import TaskShape
 from tinytrain.planner.planner import Planner
 
-WHOLE = 10**9  # bytes of a band that holds every layer
+WHOLE = 10**9  # bytes of a row tile that holds every layer
 
 
 def forward(network):
@@ -35,13 +35,11 @@ def smallest(network):
         ("proxyless-w0.3", (704_512, 245_760), (866_048, 407_296)),
     ],
 )
-def test_bands_of_rows_take_a_third_of_the_bytes_and_give_the_same_embedding(
-    monkeypatch, name, passes, budgets
-):
+def test_row_tiles_take_a_third_of_the_bytes_and_give_the_same_embedding(monkeypatch, name, passes, budgets):
     network = published_network(name)
-    streamed, embedding = forward(network)
+    fused, embedding = forward(network)
     least = smallest(network)
-    limit_bands(monkeypatch, WHOLE)
+    limit_row_tiles(monkeypatch, WHOLE)
     whole, want = forward(network)
     assert relative(embedding, want) < 1e-5
-    assert ((whole, streamed), (smallest(network), least)) == (passes, budgets)
+    assert ((whole, fused), (smallest(network), least)) == (passes, budgets)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources
-from tinytrain.program.autodiff.emitter import BAND_BYTES
+from tinytrain.program.autodiff.emitter import ROW_TILE_BYTES
 from tinytrain.program.compile import compile_probe, compile_training
 from tinytrain.program.program import Program
 from tinytrain.program.segments import SegmentBank
@@ -17,8 +17,8 @@ WORKERS = ((2, 2, 5), (2, 2, 2), (2, 2, 1), (1, 2, 1), (1, 1, 2), (1, 1, 1))
 LEAST_VIEWS = 3  # with fewer cached views, fresh ones are computed in every step
 # Bytes of a row tile, largest first, if there is room for more than the usual one.
 WIDE_TILES = (224_000, 112_000)
-# The usual one, if there is room for other ways that take more bytes (`Emitter.roomy`).
-ROW_TILES = (*WIDE_TILES, BAND_BYTES)
+# The usual one, if there is memory for the fast paths, which take more bytes (`Emitter.fast_path`).
+ROW_TILES = (*WIDE_TILES, ROW_TILE_BYTES)
 
 
 def step_sizes(task: TaskShape) -> tuple[int, ...]:
@@ -88,7 +88,7 @@ class Programs:
 
     def _compile(self, key: tuple, limit: float = math.inf) -> bool:
         recipe, resources, row_tile = key
-        if self._bank is None or (self._bank.recipe, self._bank.band) != (recipe, row_tile):
+        if self._bank is None or (self._bank.recipe, self._bank.row_tile) != (recipe, row_tile):
             self._bank = SegmentBank(self.network, recipe, row_tile)
         program = compile_training(self.network, recipe, resources, self.task, self._bank, limit)
         if program is None:

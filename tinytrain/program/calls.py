@@ -1,6 +1,6 @@
 """A Program is data: segments of kernel calls over named buffers, with no loop and no branch inside.
 
-Differentiation happens while calls are emitted (see `emit`), never while they run. A buffer
+Differentiation happens while calls are emitted (see `autodiff.emitter`), never while they run. A buffer
 of a segment lives from the first call that names it to the last one.
 """
 
@@ -11,8 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
+from tinytrain.program.backend import FLOAT32, Backend
 from tinytrain.program.memory_planner import Interval, Layout, place
-from tinytrain.program.signatures import SIGNATURES, macs_of
+from tinytrain.program.signatures import Signature
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,7 @@ class Weight:
     transposed: bool = False
     columns: tuple[int, int] | None = None
     flat: bool = False
-    dtype = "float32"
+    dtype: str = "float32"
 
     @property
     def extent(self) -> tuple[int, ...]:
@@ -157,27 +158,39 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One kernel call. `part` says what its MACs count towards: forward, grad_input or grad_weight."""
+    """One kernel call. `part` says what its MACs count towards: forward, grad_input or grad_weight.
+
+    Raises ProgramError if the `backend` lacks the kernel.
+    """
 
     kernel: str
     args: tuple
     part: str = "forward"
+    backend: Backend = FLOAT32
+
+    def __post_init__(self):
+        self.backend.signature(self.kernel)
+
+    @property
+    def signature(self) -> Signature:
+        return self.backend.signature(self.kernel)
 
     @property
     def arrays(self) -> tuple:
         """Its array arguments; its values come after them."""
-        return self.args[: len(SIGNATURES[self.kernel].arrays)]
+        return self.args[: len(self.signature.arrays)]
 
     @property
     def macs(self) -> int:
         """Multiply-accumulates of the network, by the shapes of its arrays."""
-        return macs_of(self.kernel, [a.extent for a in self.arrays])
+        return self.signature.macs([a.extent for a in self.arrays])
 
 
 @dataclass(eq=False)
 class Segment:
     """Straight-line code for `n` images. `external` buffers are placed by the program, not here.
 
+    `backend`: the kernels that it may call, and the dtype of new buffers.
     `kind`: "prefix" (the frozen part), "embed", "backward", or "fisher".
     """
 
@@ -188,16 +201,18 @@ class Segment:
     outputs: tuple[View, ...] = ()
     layout: Layout | None = None
     offsets: dict[Buffer, int] = field(default_factory=dict)
+    backend: Backend = FLOAT32
 
     @property
     def name(self) -> str:
         return f"{self.kind}, {self.n} images" if self.n > 1 else self.kind
 
     def call(self, kernel: str, *args, part: str = "forward") -> None:
-        self.calls.append(Call(kernel, args, part))
+        self.calls.append(Call(kernel, args, part, self.backend))
 
-    def new(self, name: str, *shape: int, dtype: str = "float32") -> View:
-        return View(Buffer(name, shape, dtype), shape)
+    def new(self, name: str, *shape: int, dtype: str | None = None) -> View:
+        """A buffer of its own, of activations unless `dtype` says otherwise."""
+        return View(Buffer(name, shape, dtype or self.backend.dtype), shape)
 
     @cached_property
     def _macs(self) -> dict[str, int]:

@@ -9,10 +9,11 @@ from itertools import groupby
 
 import numpy as np
 
+from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import Buffer, Call, Segment, View
 from tinytrain.program.memory_planner import check
 from tinytrain.program.program import Program
-from tinytrain.program.signatures import SCRATCH, SIGNATURES
+from tinytrain.program.signatures import SCRATCH
 from tinytrain.program.stages import (
     Augment,
     FitHead,
@@ -31,10 +32,6 @@ from tinytrain.program.stages import (
 )
 
 
-class ProgramError(AssertionError):
-    """A program that would use memory wrongly: a bug, not something a user can cause."""
-
-
 def check_program(program: Program) -> None:
     """Raise ProgramError unless every promise above holds."""
     check(program.layout)
@@ -51,7 +48,7 @@ def check_program(program: Program) -> None:
 
 def check_call(call: Call, where: str) -> None:
     """Raise ProgramError unless number, shapes and dtypes of the arrays are those of the signature."""
-    arguments = SIGNATURES[call.kernel].arrays
+    arguments = call.signature.arrays
     if len(call.args) < len(arguments):
         raise ProgramError(f"{where}: {call.kernel} takes {len(arguments)} arrays, has {len(call.args)}")
     sizes: dict[str, int] = {}
@@ -87,7 +84,7 @@ def check_segment(segment: Segment) -> tuple[set[Buffer], set[Buffer]]:
     for number, call in enumerate(segment.calls):
         where = f"{segment.name}, call {number}"
         check_call(call, where)
-        signature = SIGNATURES[call.kernel]
+        signature = call.signature
         pairs = [
             (argument, array)
             for argument, array in zip(signature.arrays.values(), call.arrays, strict=True)
@@ -248,7 +245,7 @@ class _Stages:
 
     def _call(self, call: Call, unit: Unit | None) -> None:
         check_call(call, self.where)
-        for argument, array in zip(SIGNATURES[call.kernel].arrays.values(), call.arrays, strict=True):
+        for argument, array in zip(call.signature.arrays.values(), call.arrays, strict=True):
             buffer = _buffer_of(array)
             if buffer is None:
                 continue

@@ -82,7 +82,7 @@ def _backward_counts(job: Job) -> set[int]:
 
 
 def compile_probe(
-    network: Network, inspected: tuple[int, ...], task: TaskShape, band: int | None = None
+    network: Network, inspected: tuple[int, ...], task: TaskShape, row_tile: int | None = None
 ) -> Program:
     """The program of Fisher scoring: prototypes, then one backward pass per image through inspected layers.
 
@@ -96,7 +96,7 @@ def compile_probe(
     externals |= {buffer.name: buffer for buffer in totals.values()}
     externals["prototypes"] = Buffer("prototypes", (way, size))
     externals["label"] = Buffer("label", (1,), "int32")
-    segments = {} if start == 0 else {("prefix", 1): prefix_segment(network, start, externals, band)}
+    segments = {} if start == 0 else {("prefix", 1): prefix_segment(network, start, externals, row_tile)}
     segments["embed", 1] = embed_segment(network, start, 1, externals)
     segments["fisher", 1] = fisher_segment(network, start, inspected, way, externals)
     book = Book()

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from tinytrain.program.calls import Bias, Buffer, Call, Columns, Segment, Table, View, Weight
 from tinytrain.program.counts import stage_macs
 from tinytrain.program.program import Program
-from tinytrain.program.signatures import SIGNATURES
 from tinytrain.program.stages import (
     Augment,
     FitHead,
@@ -111,7 +110,7 @@ def _segments(program: Program) -> Iterator[str]:
 
 
 def _call(call: Call, segment: Segment | None = None) -> str:
-    names = list(SIGNATURES[call.kernel].arrays)
+    names = list(call.signature.arrays)
     parts = [f"{name}={_argument(a, segment)}" for name, a in zip(names, call.args, strict=False)]
     parts += [_argument(a) for a in call.args[len(names) :]]
     return f"{call.kernel}({', '.join(parts)})"

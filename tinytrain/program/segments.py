@@ -1,4 +1,4 @@
-"""The straight-line code of an adaptation: frozen part, embedding, backward pass, probe."""
+"""The straight-line code of an adaptation: frozen part, embedding, backward pass, Fisher scoring."""
 
 from collections.abc import Callable
 
@@ -9,20 +9,21 @@ from tinytrain.plan.costs import cut_layer, n_trained
 from tinytrain.plan.recipe import Recipe, trained_modules
 from tinytrain.program.autodiff.emitter import Emitter
 from tinytrain.program.autodiff.tape import Tape
+from tinytrain.program.backend import FLOAT32, Backend
 from tinytrain.program.calls import Buffer, Segment, View
 from tinytrain.program.trained_arrays import trained_parts
 
 TEMPERATURE = np.float32(10)  # of the probe's loss
 
 
-def externals_of(network: Network, start: int, trained: int) -> dict[str, Buffer]:
-    """Buffers that segments read or write and that each lane places for itself.
+def externals_of(network: Network, start: int, trained: int, backend: Backend = FLOAT32) -> dict[str, Buffer]:
+    """Buffers that segments read or write and that each worker places for itself.
 
     Shapes are those of one image; a segment for n images uses n of them, one after another.
     """
     spec = network.input
     first = network.layers[start]
-    dtype = spec.dtype if start == 0 else "float32"
+    dtype = spec.dtype if start == 0 else backend.dtype
     return {
         "input": Buffer("input", spec.shape, spec.dtype),
         "features": Buffer("features", (*first.in_hw, first.cin), dtype),
@@ -34,32 +35,39 @@ def externals_of(network: Network, start: int, trained: int) -> dict[str, Buffer
 class SegmentBank:
     """The segments of one recipe, emitted when first asked for and shared by all candidate programs.
 
-    `network` is the given one with the lite residual modules that the recipe trains.
+    `row_tile` is that of `Emitter`; `network` the given one with the lite residual modules that are trained.
     """
 
-    def __init__(self, network: Network, recipe: Recipe, band: int | None = None):
+    def __init__(
+        self, network: Network, recipe: Recipe, row_tile: int | None = None, backend: Backend = FLOAT32
+    ):
         network = with_modules(network, trained_modules(network, recipe.updates))
-        self.network, self.recipe, self.band = network, recipe, band
+        self.network, self.recipe, self.row_tile, self.backend = network, recipe, row_tile, backend
         self.cut = min(cut_layer(network, recipe.updates), len(network.layers) - 1)
         self.start = network.block_start(self.cut)
-        self.externals = externals_of(network, self.start, n_trained(network, recipe.updates))
+        trained = n_trained(network, recipe.updates)
+        self.externals = externals_of(network, self.start, trained, backend)
         self._made: dict[tuple[str, int], Segment] = {}
 
     def get(self, kind: str, n: int = 1) -> Segment:
         """Segment "prefix", "embed" or "backward" for `n` images."""
         if (kind, n) not in self._made:
             emit: dict[str, Callable[[int], Segment]] = {
-                "prefix": lambda n: prefix_segment(self.network, self.start, self.externals, self.band),
-                "embed": lambda n: embed_segment(self.network, self.start, n, self.externals, self.band),
-                "backward": self._backward,
-            }
+                "prefix": self._prefix, "embed": self._embed, "backward": self._backward,
+            }  # fmt: skip
             self._made[kind, n] = emit[kind](n)
         return self._made[kind, n]
 
+    def _prefix(self, n: int) -> Segment:
+        return prefix_segment(self.network, self.start, self.externals, self.row_tile, self.backend)
+
+    def _embed(self, n: int) -> Segment:
+        return embed_segment(self.network, self.start, n, self.externals, self.row_tile, self.backend)
+
     def _backward(self, n: int) -> Segment:
         network, external = self.network, self.externals
-        segment = Segment("backward", n, external=set(external.values()))
-        emitter = Emitter(segment, network, self.band)
+        segment = Segment("backward", n, external=set(external.values()), backend=self.backend)
+        emitter = Emitter(segment, network, self.row_tile)
         tape = Tape(self.cut, trained_parts(network, self.recipe, external["gradients"]))
         emitter.forward(external["features"].images(n), self.start, len(network.layers), tape)
         g = emitter.pool_grad(external["grad embedding"].images(n))
@@ -67,19 +75,23 @@ class SegmentBank:
         return segment.finish()
 
 
-def prefix_segment(network: Network, start: int, externals, band: int | None = None) -> Segment:
-    """Features (the input of layer `start`) of one image; wider bands are faster and take more bytes."""
-    segment = Segment("prefix", 1, external=set(externals.values()))
-    segment.outputs = (Emitter(segment, network, band).forward(externals["input"].images(1), 0, start),)
+def prefix_segment(
+    network: Network, start: int, externals, row_tile: int | None = None, backend: Backend = FLOAT32
+) -> Segment:
+    """Features (the input of layer `start`) of one image; larger row tiles are faster and take more bytes."""
+    segment = Segment("prefix", 1, external=set(externals.values()), backend=backend)
+    emitter = Emitter(segment, network, row_tile)
+    segment.outputs = (emitter.forward(externals["input"].images(1), 0, start),)
     return segment.finish(keep=segment.outputs)
 
 
 def embed_segment(
-    network: Network, start: int, n: int, externals: dict[str, Buffer], band: int | None = None
-) -> Segment:
+    network: Network, start: int, n: int, externals: dict[str, Buffer], row_tile: int | None = None,
+    backend: Backend = FLOAT32,
+) -> Segment:  # fmt: skip
     """Embeddings (n, d) from features."""
-    segment = Segment("embed", n, external=set(externals.values()))
-    emitter = Emitter(segment, network, band)
+    segment = Segment("embed", n, external=set(externals.values()), backend=backend)
+    emitter = Emitter(segment, network, row_tile)
     y = emitter.forward(externals["features"].images(n), start, len(network.layers))
     segment.outputs = (emitter.pool(y),)
     return segment.finish(keep=segment.outputs)
@@ -98,17 +110,17 @@ def fisher_segment(network: Network, start: int, inspected, way: int, externals)
     g = emitter.pool_grad(_loss_calls(segment, embedding, way, externals))
     cut = min(inspected)
     for a, b, x in reversed(list(zip(starts, [*starts[1:], last], inputs, strict=True))):
-        tape = Tape(cut, tapped=frozenset(inspected))
+        tape = Tape(cut, hooked=frozenset(inspected))
         emitter.forward(x, a, b, tape)
 
-        def tap(i, gradient, tape=tape):
+        def hook(i, gradient, tape=tape):
             if i in tape.output:
                 channels = network.layers[i].cout
                 dots = segment.new("fisher dots", channels)
                 total = externals[f"fisher {i}"].whole
                 segment.call("add_fisher", total, dots, tape.output[i].matrix, gradient.matrix)
 
-        g = emitter.backward(g, a, b, tape, tap)
+        g = emitter.backward(g, a, b, tape, hook)
     return segment.finish(keep=segment.outputs)
 
 

@@ -30,6 +30,10 @@ class Argument:
         return self.mode != READS
 
 
+def _no_macs(shapes: Sequence[Shape]) -> int:
+    return 0
+
+
 @dataclass(frozen=True)
 class Signature:
     """Arrays of a kernel by name, in the order of its arguments; its values come after them.
@@ -40,8 +44,8 @@ class Signature:
     """
 
     arrays: Mapping[str, Argument]
-    macs: Callable[[Sequence[Shape]], int] | None = None
-    head_macs: Callable[[Sequence[Shape]], int] | None = None
+    macs: Callable[[Sequence[Shape]], int] = _no_macs
+    head_macs: Callable[[Sequence[Shape]], int] = _no_macs
     in_place: bool = False
 
 
@@ -65,7 +69,7 @@ def scratch(shape: str | None = None) -> Argument:
     return _argument(SCRATCH, shape, "float32")
 
 
-def _of(macs=None, head_macs=None, in_place=False, **arrays: Argument) -> Signature:
+def _of(macs=_no_macs, head_macs=_no_macs, in_place=False, **arrays: Argument) -> Signature:
     return Signature(arrays, macs, head_macs, in_place)
 
 
@@ -168,15 +172,3 @@ HOST: dict[str, Signature] = {
 }  # fmt: skip
 
 SIGNATURES = KERNELS | HOST
-
-
-def macs_of(kernel: str, shapes: Sequence[Shape]) -> int:
-    """Multiply-accumulates of the network in one call, by the shapes of its arrays."""
-    count = SIGNATURES[kernel].macs
-    return count(shapes) if count else 0
-
-
-def head_macs_of(kernel: str, shapes: Sequence[Shape]) -> int:
-    """Multiply-accumulates of loss and heads in one call, by the shapes of its arrays."""
-    count = SIGNATURES[kernel].head_macs
-    return count(shapes) if count else 0

@@ -8,12 +8,14 @@ rows at a time are multiplied with the weights. `emitter` is the `Emitter` of th
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tinytrain.program.autodiff.matrix_products import add_bias, patches
+from tinytrain.program.autodiff.tape import Trained
 from tinytrain.program.calls import View
 
 
 @dataclass(frozen=True)
 class Part:
-    """Output rows [first, last) of all images in one group: `patches` has room for what they read."""
+    """Output rows [first, last) of all images in one group: `patches` has memory for what they read."""
 
     first: int
     last: int
@@ -27,12 +29,12 @@ class Part:
         return rows.matrix.columns(*self.columns)
 
 
-def forward(emitter, y: View, planes: View, i: int) -> None:
-    """y = output of grouped convolution i, without its bias."""
+def forward(emitter, i: int, y: View, planes: View, skip: View | None = None) -> None:
     for part in _parts(emitter, i):
         _unfold(emitter, i, part, planes)
         weight = emitter.weight(i, columns=part.columns)
         emitter.segment.call("matmul", part.of(y), part.patches.matrix, weight)
+    add_bias(emitter, i, y.matrix)
 
 
 def grad_input(emitter, i: int, g: View) -> View:
@@ -48,15 +50,20 @@ def grad_input(emitter, i: int, g: View) -> View:
 
 
 def grad_weight(emitter, i: int, gw: View, planes: View, g: View) -> None:
-    """gw += gradient of the weights, through a scratch as large: numpy's BLAS does not accumulate."""
+    """Through a scratch as large as gw: numpy's BLAS does not accumulate."""
     layer, segment = emitter.layers[i], emitter.segment
-    scratch = segment.new("weight gradient scratch", *gw.shape)
+    scratch = segment.new("weight gradient scratch", *gw.shape, dtype=gw.dtype)
     for part in _parts(emitter, i):
         _unfold(emitter, i, part, planes)
-        of_group, patches = scratch.columns(*part.columns), part.patches.matrix.T
-        segment.call("matmul", of_group, patches, part.of(g), part="grad_weight")
+        of_group, inputs = scratch.columns(*part.columns), part.patches.matrix.T
+        segment.call("matmul", of_group, inputs, part.of(g), part="grad_weight")
         if part.group == layer.groups - 1:
             segment.call("accumulate", gw.flat, scratch.flat)
+
+
+def trained_input(emitter, i: int, planes: View, trained: Trained) -> View:
+    """Every output channel reads all channels of its group."""
+    return planes
 
 
 def planes_shape(emitter, i: int) -> tuple[int, ...]:
@@ -71,14 +78,14 @@ def plane(planes: View, group: int) -> View:
 
 
 def _parts(emitter, i: int) -> Iterator[Part]:
-    """Band by band all groups."""
+    """All groups of one row tile, then those of the next."""
     layer = emitter.layers[i]
     count, writes = emitter.n * layer.out_hw[0], layer.cout // layer.groups
-    patches = emitter.patches(i, count)
-    for first in range(0, count, patches.shape[0]):
-        last = min(first + patches.shape[0], count)
+    room = patches(emitter, i, count)
+    for first in range(0, count, room.shape[0]):
+        last = min(first + room.shape[0], count)
         for group in range(layer.groups):
-            columns, rows = (group * writes, (group + 1) * writes), patches.rows(0, last - first)
+            columns, rows = (group * writes, (group + 1) * writes), room.rows(0, last - first)
             yield Part(first, last, group, columns, rows)
 
 

@@ -1,8 +1,8 @@
 """Kernel calls of a lite residual module, forward and backward, emitted among those of its block."""
 
 from tinytrain.network.lite_residual import Module
-from tinytrain.program.autodiff import grouped_conv as emitgrouped
-from tinytrain.program.autodiff.gradients import grad_input, parameter_gradients
+from tinytrain.program.autodiff import grouped_conv, pointwise
+from tinytrain.program.autodiff.gradients import parameter_gradients
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import View
 
@@ -14,14 +14,13 @@ def add_module(emitter, y: View, x: View, module: Module, tape: Tape | None) -> 
     """
     segment, n = emitter.segment, emitter.n
     filtered, projected = module.layers
-    planes = segment.new(f"{filtered.name} input", *emitgrouped.planes_shape(emitter, module.index))
+    planes = segment.new(f"{filtered.name} input", *grouped_conv.planes_shape(emitter, module.index))
     hidden = segment.new(filtered.name, n, *filtered.out_hw, filtered.cout)
     low = segment.new(projected.name, n, *projected.out_hw, projected.cout)
     for group in range(filtered.groups):
-        segment.call("pool2", emitgrouped.plane(planes, group), x, group * planes.shape[-1])
-    emitgrouped.forward(emitter, hidden, planes, module.index)
-    segment.call("add_bias_relu6", hidden.matrix, emitter.bias(module.index))
-    emitter.pointwise(low, hidden, module.index + 1, None)
+        segment.call("pool2", grouped_conv.plane(planes, group), x, group * planes.shape[-1])
+    grouped_conv.forward(emitter, module.index, hidden, planes)
+    pointwise.forward(emitter, module.index + 1, low, hidden)
     segment.call("upsample_add", y, low)
     if tape is not None and module.last >= tape.cut:
         emitter.save(tape, module.index, planes, hidden)
@@ -31,7 +30,7 @@ def add_module(emitter, y: View, x: View, module: Module, tape: Tape | None) -> 
 def backward_module(emitter, g: View, module: Module, tape: Tape) -> View | None:
     """Gradient of the planes that the module reads from that of the block's output.
 
-    None where nothing before the block is trained. Accumulates the gradients of the module, if it is trained.
+    None if nothing before the block is trained. Accumulates the gradients of the module, if it is trained.
     """
     index, segment = module.index, emitter.segment
     wanted, projected = module.first > tape.cut, module.layers[1]
@@ -41,14 +40,14 @@ def backward_module(emitter, g: View, module: Module, tape: Tape) -> View | None
     segment.call("upsample_grad", low, g)
     if index in tape.trained:
         parameter_gradients(emitter, index + 1, low, tape.trained[index + 1], tape.saved_input[index + 1])
-    hidden = grad_input(emitter, index + 1, low)
+    hidden = pointwise.grad_input(emitter, index + 1, low)
     segment.call("apply_mask", hidden.flat, tape.mask[index])
     if index in tape.trained:
         parameter_gradients(emitter, index, hidden, tape.trained[index], tape.saved_input[index])
-    return emitgrouped.grad_input(emitter, index, hidden) if wanted else None
+    return grouped_conv.grad_input(emitter, index, hidden) if wanted else None
 
 
 def add_gradient(emitter, gx: View, planes: View) -> None:
     """Add to the gradient of a block's input what comes through the planes of its module."""
     for group in range(planes.shape[0]):
-        emitter.segment.call("pool2_grad", gx, emitgrouped.plane(planes, group), group * planes.shape[-1])
+        emitter.segment.call("pool2_grad", gx, grouped_conv.plane(planes, group), group * planes.shape[-1])

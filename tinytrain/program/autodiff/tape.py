@@ -1,4 +1,4 @@
-"""What a forward pass leaves behind, and where a backward pass accumulates: the data of `emit`."""
+"""What a forward pass leaves behind, and where a backward pass accumulates: the data of the emitter."""
 
 from dataclasses import dataclass, field
 
@@ -23,13 +23,13 @@ class Trained:
 class Tape:
     """What a forward pass leaves for the backward pass that follows it, by layer index.
 
-    Layers from `cut` on leave their masks, the `trained` ones their inputs, and those in `tapped`
+    Layers from `cut` on leave their masks, the `trained` ones their inputs, and those in `hooked`
     the output of their convolution (after the bias, before the residual addition).
     """
 
     cut: int
     trained: dict[int, Trained] = field(default_factory=dict)
-    tapped: frozenset[int] = frozenset()
+    hooked: frozenset[int] = frozenset()
     mask: dict[int, View] = field(default_factory=dict)
     saved_input: dict[int, View] = field(default_factory=dict)
     output: dict[int, View] = field(default_factory=dict)

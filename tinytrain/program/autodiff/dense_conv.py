@@ -1,0 +1,59 @@
+"""Kernel calls of the dense convolution that reads the images: matrix products of patches of their rows.
+
+`emitter` is the `Emitter` of the pass.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tinytrain.program.autodiff.matrix_products import add_bias, add_product, patches
+from tinytrain.program.autodiff.tape import Trained
+from tinytrain.program.calls import View
+
+
+def forward(emitter, i: int, y: View, x: View, skip: View | None = None) -> None:
+    for k in range(emitter.n):
+        forward_rows(emitter, i, _image(y, k), x.rows(k, k + 1), 0)
+
+
+def forward_rows(emitter, i: int, y: View, image: View, first: int) -> None:
+    """y = output rows of layer i from row `first` on, for one image, in row tiles."""
+    room = patches(emitter, i, emitter.layers[i].out_hw[0])
+    for a, b, part in _unfolded(emitter, i, room, image, (first, first + y.shape[0])):
+        rows = y.rows(a - first, b - first).matrix
+        emitter.segment.call("matmul", rows, part.matrix, emitter.weight(i))
+        add_bias(emitter, i, rows)
+
+
+def grad_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
+    """The images are unfolded once more, in row tiles."""
+    height = emitter.layers[i].out_hw[0]
+    room = patches(emitter, i, height)
+    for k in range(emitter.n):
+        gk = _image(g, k)
+        for a, b, part in _unfolded(emitter, i, room, x.rows(k, k + 1), (0, height)):
+            add_product(emitter, gw, part.matrix, gk.rows(a, b).matrix)
+
+
+def trained_input(emitter, i: int, x: View, trained: Trained) -> View:
+    """Every output channel reads all of the input."""
+    return x
+
+
+def _image(x: View, k: int) -> View:
+    """Image k of x, without the axis of images."""
+    return x.rows(k, k + 1).reshape(*x.shape[1:])
+
+
+def _unfolded(
+    emitter, i: int, room: View, image: View, rows: tuple[int, int]
+) -> Iterator[tuple[int, int, View]]:
+    """Output `rows` [first, last) in row tiles: (first, last, patches of the tile, which lie in `room`)."""
+    layer, spec, (first, last) = emitter.layers[i], emitter.network.input, rows
+    norm = [np.tile(np.array(values, np.float32), layer.kernel) for values in (spec.mean, spec.scale)]
+    for a in range(first, last, room.shape[0]):
+        b = min(a + room.shape[0], last)
+        part = room.rows(0, b - a)
+        emitter.segment.call("unfold", part, image.reshape(*spec.shape), layer.kernel, layer.stride, a, *norm)
+        yield a, b, part

@@ -1,0 +1,39 @@
+"""What layers that are computed as matrix products share: patches, biases, gradients of weight matrices."""
+
+from tinytrain.program.calls import View
+
+# Weight gradients of a matrix pass through a scratch of at most this many bytes.
+SCRATCH_BYTES = 16_384
+
+
+def patches(emitter, i: int, count: int) -> View:
+    """Memory for what convolution i reads for some of `count` output rows: (rows, width, fan_in).
+
+    Half of a row tile: the other half is for what is made of the patches.
+    """
+    layer, itemsize = emitter.layers[i], emitter.segment.backend.itemsize
+    rows = min(count, emitter.row_tile // 2 // (itemsize * layer.out_hw[1] * layer.fan_in))
+    return emitter.segment.new(f"{layer.name} patches", max(1, rows), layer.out_hw[1], layer.fan_in)
+
+
+def add_bias(emitter, i: int, rows: View, skip: View | None = None) -> None:
+    """Add the bias of layer i to its output `rows` (m, cout), then apply its ReLU6 or add `skip`."""
+    segment, bias = emitter.segment, emitter.bias(i)
+    if emitter.layers[i].relu6:
+        segment.call("add_bias_relu6", rows, bias)
+    elif skip is not None:
+        segment.call("add_bias_residual", rows, bias, skip.matrix)
+    else:
+        segment.call("add_bias", rows, bias)
+
+
+def add_product(emitter, gw: View, x: View, g: View) -> None:
+    """gw += x^T g, some rows at a time through a scratch: numpy's BLAS does not accumulate."""
+    segment, (fan_in, count) = emitter.segment, gw.shape
+    rows = max(1, min(fan_in, SCRATCH_BYTES // (4 * count)))
+    scratch = segment.new("weight gradient scratch", rows, count, dtype=gw.dtype)
+    for first in range(0, fan_in, rows):
+        last = min(first + rows, fan_in)
+        part = scratch.rows(0, last - first)
+        segment.call("matmul", part, x.columns(first, last).T, g, part="grad_weight")
+        segment.call("accumulate", gw.rows(first, last).flat, part.flat)
