@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinytrain.program.signatures import KERNELS, head_macs_of, macs_of
+from tinytrain.program.signatures import KERNELS
 
 
 @dataclass
@@ -46,8 +46,8 @@ class Tally:
         count.calls += 1
         count.bytes += sum(a.nbytes for a in args if isinstance(a, np.ndarray))
         shapes = [a.shape for a in args[: len(KERNELS[kernel].arrays)]]
-        count.network_macs += macs_of(kernel, shapes)
-        count.other_macs += head_macs_of(kernel, shapes)
+        count.network_macs += KERNELS[kernel].macs(shapes)
+        count.other_macs += KERNELS[kernel].head_macs(shapes)
 
     def end_stage(self, name: str) -> None:
         stage = self.stages.setdefault(name, {})

@@ -7,7 +7,7 @@ from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.autodiff.emitter import ROW_TILE_BYTES
-from tinytrain.program.compile import compile_probe, compile_training
+from tinytrain.program.compile import compile_probe, compile_training, training_bytes
 from tinytrain.program.program import Program
 from tinytrain.program.segments import SegmentBank
 
@@ -56,9 +56,9 @@ def smallest(task: TaskShape) -> tuple[Resources, Resources]:
 
 
 class Programs:
-    """Sizes of all candidates for one network and task, and the program that was compiled last.
+    """Sizes of all candidates for one network and task.
 
-    Every candidate is compiled once; to keep all of their programs would take megabytes.
+    Every candidate is placed once; its stages are emitted if it is chosen.
     """
 
     def __init__(self, network: Network, task: TaskShape):
@@ -66,7 +66,6 @@ class Programs:
         self._sizes: dict[tuple, int] = {}
         self._above: dict[tuple, float] = {}  # bytes that a candidate is known not to fit
         self._bank: SegmentBank | None = None  # of the last recipe: every one has its turn
-        self._last: tuple[tuple, Program] | None = None
         self._probes: dict[tuple, Program] = {}
 
     def nbytes(
@@ -74,27 +73,24 @@ class Programs:
     ) -> int | None:
         """Bytes of the arena of one adaptation; None if it takes more than `limit`."""
         key = recipe, resources, row_tile
-        if key not in self._sizes and self._above.get(key, -1) < limit and not self._compile(key, limit):
-            self._above[key] = limit
+        if key not in self._sizes and self._above.get(key, -1) < limit:
+            size = training_bytes(self._segments(recipe, row_tile), resources, self.task, limit)
+            if size is None:
+                self._above[key] = limit
+            else:
+                self._sizes[key] = size
         size = self._sizes.get(key, math.inf)
         return size if size <= limit else None
 
     def training(self, recipe: Recipe, resources: Resources, row_tile: int | None = None) -> Program:
         """The program of one adaptation."""
-        key = recipe, resources, row_tile
-        if self._last is None or self._last[0] != key:
-            self._compile(key)
-        return self._last[1]
+        bank = self._segments(recipe, row_tile)
+        return compile_training(self.network, recipe, resources, self.task, bank)
 
-    def _compile(self, key: tuple, limit: float = math.inf) -> bool:
-        recipe, resources, row_tile = key
+    def _segments(self, recipe: Recipe, row_tile: int | None) -> SegmentBank:
         if self._bank is None or (self._bank.recipe, self._bank.row_tile) != (recipe, row_tile):
             self._bank = SegmentBank(self.network, recipe, row_tile)
-        program = compile_training(self.network, recipe, resources, self.task, self._bank, limit)
-        if program is None:
-            return False
-        self._sizes[key], self._last = program.nbytes, (key, program)
-        return True
+        return self._bank
 
     def probe(self, inspected: tuple[int, ...], row_tile: int | None = None) -> Program:
         """The program that measures the layers `inspected`."""
