@@ -13,7 +13,7 @@ from tinytrain.program.backend import FLOAT32, Backend
 from tinytrain.program.calls import Buffer, Segment, View
 from tinytrain.program.trained_arrays import trained_parts
 
-TEMPERATURE = np.float32(10)  # of the probe's loss
+TEMPERATURE = np.float32(10)  # of the loss of Fisher scoring
 
 
 def externals_of(network: Network, start: int, trained: int, backend: Backend = FLOAT32) -> dict[str, Buffer]:
