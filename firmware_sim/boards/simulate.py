@@ -7,9 +7,9 @@ from tinytrain.base.progress import Progress, silent
 from tinytrain.delta.file import encode_delta
 from tinytrain.firmware_sim.boards.board import Board
 from tinytrain.firmware_sim.boards.counters import Count
-from tinytrain.firmware_sim.boards.device import SimulatedDevice
 from tinytrain.firmware_sim.boards.estimate import ADAPTATION, MODEL, band, seconds_by_stage, wear
 from tinytrain.firmware_sim.boards.remedies import for_flash, for_ram
+from tinytrain.firmware_sim.boards.simulated_device import SimulatedDevice
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.report import Report, content

@@ -18,9 +18,9 @@ from tinytrain.program.compile import compile_training
 from tinytrain.program.segments import SegmentBank
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
-from tinytrain.runtime.runner import Source
 from tinytrain.runtime.schedule import step_items, through_items
 from tinytrain.runtime.session import augmentation_of
+from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer
 
 WAY, SHOTS = 5, 5

@@ -24,8 +24,8 @@ from tinytrain.policies.common import all_channels
 from tinytrain.program.compile import compile_training
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
-from tinytrain.runtime.runner import Source
 from tinytrain.runtime.session import augmentation_of
+from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer
 
 FRACTION = 0.97

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tinytrain import kernels
-from tinytrain.firmware_sim.boards.device import SimulatedDevice
+from tinytrain.firmware_sim.boards.simulated_device import SimulatedDevice
 from tinytrain.kernels import fallback
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network

@@ -16,7 +16,7 @@ from tinytrain.plan.costs import macs_of
 from tinytrain.plan.plan import Cost, Plan, load_plan, save_plan
 from tinytrain.planner.candidates import Programs
 from tinytrain.planner.planner import Planner
-from tinytrain.runtime import run
+from tinytrain.runtime import adaptation
 
 NETWORK, EPISODE = toy_network(), toy_episode()
 TASK = TaskShape.of(EPISODE)
@@ -66,7 +66,9 @@ def test_a_plan_in_the_place_of_its_policy_gives_the_same_bits_without_measuring
     budget = Budget(10**6, 0.5)
     usual = adapt(NETWORK, EPISODE, budget, POLICIES[name], 3, ONE, force=True)
     plan = Plan.from_json(planned(NETWORK, EPISODE, budget, POLICIES[name], 3, ONE)[1].to_json())
-    monkeypatch.setattr(run, "measure_fisher", lambda *_: pytest.fail("Fisher information was measured"))
+    monkeypatch.setattr(
+        adaptation, "measure_fisher", lambda *_: pytest.fail("Fisher information was measured")
+    )
     obeyed = adapt(NETWORK, EPISODE, None, plan, 3, ONE, force=True)
     assert arrays(obeyed) == arrays(usual) and obeyed.plan == usual.plan == plan
     assert obeyed.ran.losses == usual.ran.losses and obeyed.scores is None

@@ -43,7 +43,7 @@ from tinytrain.program.compile import compile_probe
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import measure_fisher
-from tinytrain.runtime.runner import Source
+from tinytrain.runtime.stage_runner import Source
 
 # Odd widths (one group) and odd sides, strides 1 and 2, with and without the residual addition.
 ODD = (

@@ -12,8 +12,8 @@ from toyplans import planned
 
 import tinytrain
 import tinytrain.runtime.bind
-import tinytrain.runtime.runner
-import tinytrain.runtime.units
+import tinytrain.runtime.bound_unit
+import tinytrain.runtime.stage_runner
 from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import BudgetError, UsageError
@@ -195,7 +195,7 @@ class Executed:
 
         original = tinytrain.runtime.bind.run
         monkeypatch.setattr(tinytrain.runtime.bind.Binder, "segment", segment)
-        for module in (tinytrain.runtime.runner, tinytrain.runtime.units):
+        for module in (tinytrain.runtime.stage_runner, tinytrain.runtime.bound_unit):
             monkeypatch.setattr(module, "run", run)
 
 

@@ -19,7 +19,7 @@ from tinytrain.runtime import fisher as probing
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import measure_fisher
-from tinytrain.runtime.runner import Source
+from tinytrain.runtime.stage_runner import Source
 
 NETWORKS = pytest.mark.parametrize("name", list(ROWS))
 

@@ -9,14 +9,14 @@ from toydevices import ONE
 from toynets import trainer
 
 from tinytrain.episode.augment import USUAL, Augmentation, Ranges
-from tinytrain.firmware_sim.boards.device import SimulatedDevice
+from tinytrain.firmware_sim.boards.simulated_device import SimulatedDevice
 from tinytrain.heads.registry import find_head
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.policies.common import Policy
-from tinytrain.program.training import head_views
+from tinytrain.program.training_stages import head_views
 from tinytrain.report.executed_macs import executed
 from tinytrain.runtime.session import Session, augmentation_of
 from tinytrain.runtime.trainer import Trainer

@@ -14,7 +14,7 @@ from tinytrain.plan.recipe import Recipe, Resources, Update
 from tinytrain.program.compile import compile_training
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
-from tinytrain.runtime.runner import Source
+from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer
 
 SIZE = 16

@@ -33,12 +33,12 @@ from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.registry import POLICIES
 from tinytrain.runtime import fisher as scoring
+from tinytrain.runtime.adaptation import Run
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy, run
 from tinytrain.runtime.device import Device
-from tinytrain.runtime.run import Run
-from tinytrain.runtime.runner import Source
 from tinytrain.runtime.session import Session
+from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer
 
 HARD_SLACK = 10**6

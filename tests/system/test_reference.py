@@ -27,7 +27,7 @@ from tinytrain.program.compile import compile_probe
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import measure_fisher
-from tinytrain.runtime.runner import Source
+from tinytrain.runtime.stage_runner import Source
 
 NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 SUPPORT, QUERY = np.arange(0, 8, 2), np.arange(1, 8, 2)

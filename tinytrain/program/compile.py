@@ -17,7 +17,7 @@ from tinytrain.program.segments import (
     prefix_segment,
 )
 from tinytrain.program.stages import Augment, Items, Load, Of, Read, Repeat, Run, Stage, Unit
-from tinytrain.program.training import TrainingStages
+from tinytrain.program.training_stages import TrainingStages
 
 
 def compile_training(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tinytrain.program.calls import Bias, Buffer, Call, Columns, Segment, Table, View, Weight
-from tinytrain.program.counts import stage_macs
+from tinytrain.program.mac_counts import stage_macs
 from tinytrain.program.program import Program
 from tinytrain.program.stages import (
     Augment,

@@ -149,7 +149,7 @@ KERNELS: dict[str, Signature] = {
     "upsample_grad": _of(gx=writes("n * * c"), g=reads("n * * c")),
 }  # fmt: skip
 
-# Steps of a Program that numpy does, or the runtime with the lists of a step: see `tinytrain.runtime.host`.
+# Steps of a Program that numpy does, or the runtime with the lists of a step (`runtime.host_calls`).
 HOST: dict[str, Signature] = {
     "add_lengths": _of(
         lengths=updates("k", "float64"), f=reads("n d"), labels=reads("n", INDICES)

@@ -16,7 +16,7 @@ from tinytrain.plan.published_costs import full_backward_macs, paper_memory
 from tinytrain.plan.recipe import Recipe
 from tinytrain.plan.scores import Scores
 from tinytrain.program.program import Program
-from tinytrain.runtime.run import Answers
+from tinytrain.runtime.adaptation import Answers
 from tinytrain.runtime.session import reach
 
 RESAMPLES = 10_000

@@ -1,7 +1,7 @@
 """Multiply-accumulates that one adaptation executes, by stage."""
 
 from tinytrain.plan.scores import Scores
-from tinytrain.program.counts import macs_by_part
+from tinytrain.program.mac_counts import macs_by_part
 from tinytrain.program.program import Program
 
 

@@ -12,7 +12,7 @@ from tinytrain.plan.scores import Scores
 from tinytrain.program.program import Program
 from tinytrain.report import content
 from tinytrain.report.executed_macs import executed
-from tinytrain.runtime.run import Answers, Ran
+from tinytrain.runtime.adaptation import Answers, Ran
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from tinytrain.base.progress import Progress, silent
 from tinytrain.episode.episode import Episode
 from tinytrain.network.network import Network
 from tinytrain.program.program import Program
+from tinytrain.runtime.adaptation import Run
 from tinytrain.runtime.arena import Arena
-from tinytrain.runtime.run import Run
 
 
 class Clock:

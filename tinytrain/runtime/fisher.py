@@ -8,12 +8,12 @@ the convolution output and g the gradient of the loss in it.
 import numpy as np
 
 from tinytrain.plan.scores import Scores
-from tinytrain.program.counts import stage_macs
+from tinytrain.program.mac_counts import stage_macs
 from tinytrain.program.program import Program
 from tinytrain.program.stages import Items
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy
-from tinytrain.runtime.runner import Runner, Source
+from tinytrain.runtime.stage_runner import Runner, Source
 
 
 def measure_fisher(program: Program, arena: Arena, working: WorkingCopy, kernels, source: Source) -> Scores:

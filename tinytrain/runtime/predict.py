@@ -16,7 +16,7 @@ from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.compile import compile_training
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy
-from tinytrain.runtime.units import QueryUnit
+from tinytrain.runtime.bound_unit import QueryUnit
 
 FORWARD_ONLY = Recipe("none", (), (), steps=0, head="cosine")
 ONE_IMAGE = Resources(sets=0, micro=1, partitions=1, step_support=1, step_queries=1)

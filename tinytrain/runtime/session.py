@@ -23,8 +23,8 @@ from tinytrain.program.buffers import BEFORE
 from tinytrain.program.program import Program
 from tinytrain.program.stages import FitHead, Items, KeepHead
 from tinytrain.runtime.bind import WorkingCopy
-from tinytrain.runtime.runner import Source
 from tinytrain.runtime.schedule import CleanImages, Item, dealt, rate_factor, step_items, through_items
+from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer
 
 

@@ -10,8 +10,8 @@ from tinytrain.program.stages import Items, Load, nodes
 from tinytrain.program.trained_arrays import columns_of, resampled, slots, union
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy
-from tinytrain.runtime.runner import Runner, Source
 from tinytrain.runtime.schedule import CleanImages, Item
+from tinytrain.runtime.stage_runner import Runner, Source
 
 
 class Trainer(Runner):

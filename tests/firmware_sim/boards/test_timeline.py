@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from tinytrain.cli import main as cli
-from tinytrain.firmware_sim.boards.device import SimulatedDevice
 from tinytrain.firmware_sim.boards.plot import LETTER, plot
+from tinytrain.firmware_sim.boards.simulated_device import SimulatedDevice
 from tinytrain.firmware_sim.boards.timeline import Timeline, timeline
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network

@@ -17,7 +17,7 @@ from tinytrain.plan.recipe import Resources, StepOptions
 from tinytrain.program.compile import compile_training
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
-from tinytrain.runtime.runner import Source
+from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer
 
 WAY, SHOTS, QUERIES, WIDTH = 3, 2, 2, 5

@@ -12,8 +12,8 @@ from tinytrain.firmware_sim.boards.canaries import (
     with_margins,
 )
 from tinytrain.firmware_sim.boards.counters import Tally
-from tinytrain.firmware_sim.boards.device import SimulatedDevice
 from tinytrain.firmware_sim.boards.simulate import NETWORK_STAGES
+from tinytrain.firmware_sim.boards.simulated_device import SimulatedDevice
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget

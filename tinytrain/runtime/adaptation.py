@@ -18,8 +18,8 @@ from tinytrain.program.buffers import AFTER, BEFORE, RESULT
 from tinytrain.program.program import Program
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import measure_fisher
-from tinytrain.runtime.runner import Source
 from tinytrain.runtime.session import Session
+from tinytrain.runtime.stage_runner import Source
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,10 +32,10 @@ from tinytrain.program.stages import (
     nodes,
 )
 from tinytrain.runtime.bind import Binder, run
-from tinytrain.runtime.host import HostCalls
+from tinytrain.runtime.bound_unit import BoundUnit
+from tinytrain.runtime.host_calls import HostCalls
 from tinytrain.runtime.schedule import Item
 from tinytrain.runtime.thread_pool import Workers
-from tinytrain.runtime.units import BoundUnit
 
 
 @dataclass(frozen=True)
