@@ -58,7 +58,7 @@ def test_a_value_that_is_not_a_number_is_a_usage_error(text):
         ("a.onnx", ["--std", "1,-2,3"], "--std is -2.0; it must be above 0"),
         ("a.onnx", ["--std", "2", "--scale", "0.5"], "give --scale or --std, not both"),
         ("a.onnx", ["--mean", "1,,2"], "write for example"),
-        ("a.onnx", ["--size", "-1"], "no whole number of at least 1"),
+        ("a.onnx", ["--size", "-1"], "not a whole number of at least 1"),
     ],
 )
 def test_a_usage_mistake_is_exit_code_2(tmp_path, capsys, name, option, words):
