@@ -1,14 +1,19 @@
-"""Files and signatures stay small enough to read; `adapt` fits a screen."""
+"""Files, signatures and dataclasses stay small enough to read; `adapt` fits a screen."""
 
 import ast
+import dataclasses
+import importlib
 import inspect
 from pathlib import Path
 
+import pytest
 from sourcetree import MODULES, ROOT, imports
 
 from tinytrain.pipeline.adapt import adapt
 
-FILE_LINES, PARAMETERS = 300, 7
+FILE_LINES, PARAMETERS, FIELDS = 300, 7, 10
+# Each field is a key of a row in a file that exists outside of the project: networks and recipes of training.
+ROWS_OF_FILES = {"Layer": 11, "OptimizerSettings": 12, "MetaRecipe": 12, "PretrainRecipe": 18}
 ADAPT_LINES, ADAPT_IMPORTS = 45, 12
 
 
@@ -36,6 +41,17 @@ def functions(path: Path) -> dict[str, int]:
     return {f"{name_of(path)}:{node.lineno} {node.name}": parameters(node) for node in found}
 
 
+def is_dataclass(node: ast.ClassDef) -> bool:
+    names = (d.func if isinstance(d, ast.Call) else d for d in node.decorator_list)
+    return any(ast.unparse(name).endswith("dataclass") for name in names)
+
+
+def dataclass_names(path: Path) -> list[str]:
+    return [
+        n.name for n in ast.parse(path.read_text()).body if isinstance(n, ast.ClassDef) and is_dataclass(n)
+    ]
+
+
 def test_files_are_short():
     counts = {name_of(path): len(path.read_text().splitlines()) for path in MODULES.values()}
     assert not too_many(counts, FILE_LINES), too_many(counts, FILE_LINES)
@@ -46,6 +62,16 @@ def test_functions_take_few_parameters():
     paths = [path for module, path in MODULES.items() if not module.startswith("tinytrain.kernels")]
     counts = {name: count for path in paths for name, count in functions(path).items()}
     assert not too_many(counts, PARAMETERS), too_many(counts, PARAMETERS)
+
+
+@pytest.mark.parametrize("module", [module for module, path in MODULES.items() if dataclass_names(path)])
+def test_dataclasses_have_few_fields(module):
+    """Inherited fields count, too."""
+    found = importlib.import_module(module)
+    classes = [getattr(found, name) for name in dataclass_names(MODULES[module])]
+    counts = {c.__name__: len(dataclasses.fields(c)) for c in classes}
+    longer = {name: count for name, count in counts.items() if count > FIELDS}
+    assert counts and longer.items() <= ROWS_OF_FILES.items(), too_many(longer, FIELDS)
 
 
 def test_adapt_fits_a_screen():

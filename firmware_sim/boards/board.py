@@ -1,11 +1,11 @@
 """Boards as rows of ``boards.yaml``: their memory, how fast they are taken to be, and who says so."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.registry import find
-from tinytrain.base.schema import WrongError, choice, count, flag, number, parsed, table, text
+from tinytrain.base.schema import WrongError, choice, count, flag, flat, number, parsed, table, text
 from tinytrain.base.yaml_file import read_yaml
 
 FILE = Path(__file__).with_name("boards.yaml")
@@ -73,11 +73,18 @@ class Speed:
 
 
 @dataclass(frozen=True)
-class Board(Speed, Flash, Memory, Processor):
-    """One row: the fields of all four, the last named first."""
+class Board:
+    """One row of the file, whose keys are the fields of all four."""
+
+    processor: Processor
+    memory: Memory
+    flash: Flash
+    speed: Speed
 
     def figures(self) -> dict[str, Figure]:
-        rows = {f.name: getattr(self, f.name) for f in fields(self)}
+        """The figures of all parts by name."""
+        parts = (self.processor, self.memory, self.flash, self.speed)
+        rows = {name: value for part in parts for name, value in vars(part).items()}
         return {name: value for name, value in rows.items() if isinstance(value, Figure)}
 
 
@@ -122,9 +129,10 @@ def parse_board(row, source: str) -> Board:
 def _board(row, where: str) -> Board:
     if not isinstance(row, dict):
         raise WrongError("the board", row, f"a table with {', '.join(CHECKS)}")
-    board = table(Board, CHECKS)(row, where)
+    board = flat(Board, CHECKS)(row, where)
+    figures = board.figures()
     for part in ("ram", "flash"):
-        whole, reserved = (getattr(board, f"{part}{kind}_bytes").value for kind in ("", "_reserved"))
+        whole, reserved = (figures[f"{part}{kind}_bytes"].value for kind in ("", "_reserved"))
         if reserved >= whole:
             raise WrongError(f"{part}_reserved_bytes", reserved, f"less than the {whole} of {part}_bytes")
     return board

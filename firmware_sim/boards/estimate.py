@@ -25,10 +25,10 @@ ROUNDS = 4  # adaptations whose writes are counted, so that both slots have thei
 
 def seconds(count: Count, board: Board) -> float:
     """Of the calls in `count`, on one core."""
-    clock = board.clock_mhz.value * 1e6
-    compute = count.macs / (board.macs_per_cycle.value * clock)
-    memory = count.bytes / (board.bytes_per_cycle.value * clock)
-    return max(compute, memory) + count.calls * board.call_seconds.value
+    clock = board.processor.clock_mhz.value * 1e6
+    compute = count.macs / (board.speed.macs_per_cycle.value * clock)
+    memory = count.bytes / (board.speed.bytes_per_cycle.value * clock)
+    return max(compute, memory) + count.calls * board.speed.call_seconds.value
 
 
 def seconds_by_stage(tally: Tally, board: Board) -> dict[str, float]:
@@ -65,11 +65,11 @@ def wear(board: Board, delta: bytes) -> dict:
     deltas take turns in two slots that are erased for each of them, and records are appended to two blocks
     that are erased when full.
     """
-    writes, block = store_writes(delta), board.erase_block_bytes.value
+    writes, block = store_writes(delta), board.flash.erase_block_bytes.value
     blocks = math.ceil(len(delta) / block)
-    if board.wear_levelled:
+    if board.flash.wear_levelled:
         erased = writes["deltas"] * blocks + writes["records"]
-        per_block = erased / (board.flash_bytes.value // block)
+        per_block = erased / (board.flash.flash_bytes.value // block)
     else:
         in_slot = writes["deltas"] / 2
         in_record = writes["records"] / 2 / max(1, block // writes["record_bytes"])
@@ -79,6 +79,6 @@ def wear(board: Board, delta: bytes) -> dict:
         "slot_bytes": blocks * block,
         "writes_per_adaptation": {"deltas": writes["deltas"], "records": writes["records"]},
         "blocks_erased_per_adaptation": erased,
-        "erase_cycles": board.erase_cycles.value,
-        "adaptations_until_worn": math.floor(board.erase_cycles.value / per_block),
+        "erase_cycles": board.flash.erase_cycles.value,
+        "adaptations_until_worn": math.floor(board.flash.erase_cycles.value / per_block),
     }

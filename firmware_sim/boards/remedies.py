@@ -32,24 +32,24 @@ def for_ram(board: Board, network: Network, policy: Policy, task: TaskShape, nee
     """Sentences for an arena of `needs` bytes that the board has no room for."""
     for other in POLICIES.values():
         least = least_arena(network, other, task)
-        if other.name != policy.name and least is not None and least <= board.arena_bytes:
+        if other.name != policy.name and least is not None and least <= board.memory.arena_bytes:
             yield f"--policy {other.name} needs {least} bytes"
     for other in _backbones_here(network):
         least = least_arena(other, policy, task)
-        if least is not None and least <= board.arena_bytes:
+        if least is not None and least <= board.memory.arena_bytes:
             yield f"--backbone {other.name} needs {least} bytes"
-    fitting = [n for n, b in load_boards().items() if b.arena_bytes >= needs]
+    fitting = [n for n, b in load_boards().items() if b.memory.arena_bytes >= needs]
     if fitting:
         yield f"these boards have the RAM: {', '.join(fitting)}"
 
 
 def for_flash(board: Board, network: Network, slots: int) -> Iterator[str]:
     """Sentences for a network and `slots` bytes of deltas that the board has no room for."""
-    block, left = board.erase_block_bytes.value, board.storage_bytes - frozen_bytes(network)
+    block, left = board.flash.erase_block_bytes.value, board.flash.storage_bytes - frozen_bytes(network)
     if left >= 2 * block:
         yield f"a delta of at most {left // 2 // block * block} bytes: a smaller --budget trains less"
     for other in _backbones_here(network):
-        if frozen_bytes(other) + slots <= board.storage_bytes:
+        if frozen_bytes(other) + slots <= board.flash.storage_bytes:
             yield f"--backbone {other.name} takes {format_bytes(frozen_bytes(other))} of flash"
     fitting = [n for n, b in load_boards().items() if _stores(b, network, slots)]
     if fitting:
@@ -57,7 +57,7 @@ def for_flash(board: Board, network: Network, slots: int) -> Iterator[str]:
 
 
 def _stores(board: Board, network: Network, slots: int) -> bool:
-    return frozen_bytes(network) + slots <= board.storage_bytes
+    return frozen_bytes(network) + slots <= board.flash.storage_bytes
 
 
 def _backbones_here(network: Network) -> Iterator[Network]:

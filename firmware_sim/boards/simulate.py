@@ -39,7 +39,7 @@ def simulate(
 
     Raises BudgetError if the budget that was asked for is too small and the board is not.
     """
-    capped = replace(budget, memory=min(budget.memory, board.arena_bytes))
+    capped = replace(budget, memory=min(budget.memory, board.memory.arena_bytes))
     facts = {
         "board": describe(board),
         "backbone": network.name,
@@ -47,22 +47,22 @@ def simulate(
         "episode": content.describe_episode(episode),
         "budget": budget.memory,
     }
-    device = SimulatedDevice(board.arena_bytes, progress=progress)
+    device = SimulatedDevice(board.memory.arena_bytes, progress=progress)
     try:
         # Forced: what is asked is whether a delta of this size can be made and kept on the board.
         report = adapt(network, episode, capped, policy, seed, device, force=True)
     except BudgetError as error:
-        if error.smallest is None or error.smallest <= board.arena_bytes:
+        if error.smallest is None or error.smallest <= board.memory.arena_bytes:
             raise
-        ram = room(board.arena_bytes, error.smallest)
+        ram = room(board.memory.arena_bytes, error.smallest)
         remedies = list(for_ram(board, network, policy, TaskShape.of(episode), error.smallest))
         return Simulation({**facts, "fits": False, "remedies": remedies, "ram": ram, "flash": None})
     delta = encode_delta(report.delta)
     worn = wear(board, delta)
     weights = content.frozen_bytes(network)
-    ram = room(board.arena_bytes, max(p.nbytes for p in device.programs))
+    ram = room(board.memory.arena_bytes, max(p.nbytes for p in device.programs))
     flash = {
-        **room(board.storage_bytes, weights + 2 * worn["slot_bytes"]),
+        **room(board.flash.storage_bytes, weights + 2 * worn["slot_bytes"]),
         "weights": weights,
         "slots": 2 * worn["slot_bytes"],
     }
@@ -74,7 +74,8 @@ def simulate(
 
 def describe(board: Board) -> dict:
     figures = {name: {"value": f.value, "source": f.source} for name, f in board.figures().items()}
-    return {"title": board.title, "core": board.core, "kind": board.kind, "figures": figures}
+    part = board.processor
+    return {"title": part.title, "core": part.core, "kind": part.kind, "figures": figures}
 
 
 def battery(joules: float, watt_hours: float = WATT_HOURS) -> dict:
@@ -94,7 +95,7 @@ def _costs(board: Board, device: SimulatedDevice, report: Report, worn: dict) ->
     for count in stages.values():
         total += count
     time = seconds_by_stage(tally, board)
-    joules = sum(time.values()) * board.watts.value
+    joules = sum(time.values()) * board.speed.watts.value
     return {
         "accuracy": planned["accuracy"],
         "counted": {

@@ -121,11 +121,7 @@ def table(cls, checks=None):
         known = {f.name: f for f in fields(cls)}
         if not isinstance(value, dict):
             raise WrongError(where or "the content", value, f"a table with {', '.join(known)}")
-        for key in value:
-            if key not in known:
-                closest = difflib.get_close_matches(one_line(key, MAX_SHOWN), known, n=1)
-                hint = f", did you mean {closest[0]}? Known" if closest else "; known"
-                raise WrongError(_at(where, key), value[key], f"no such key{hint}: {', '.join(known)}")
+        _require_known(value, where, known)
         made = {}
         for name, f in known.items():
             if name in value:
@@ -136,6 +132,30 @@ def table(cls, checks=None):
         return cls(**made)
 
     return checked
+
+
+def flat(cls, checks=None):
+    """A check like `table`, for a dataclass of dataclasses whose fields all stand in one mapping."""
+    parts = {f.name: (table(f.type, checks), {g.name for g in fields(f.type)}) for f in fields(cls)}
+
+    def checked(value, where):
+        _require_known(value, where, [g.name for f in fields(cls) for g in fields(f.type)])
+        return cls(
+            **{
+                name: check({key: v for key, v in value.items() if key in keys}, where)
+                for name, (check, keys) in parts.items()
+            }
+        )
+
+    return checked
+
+
+def _require_known(value: dict, where: str, known) -> None:
+    for key in value:
+        if key not in known:
+            closest = difflib.get_close_matches(one_line(key, MAX_SHOWN), known, n=1)
+            hint = f", did you mean {closest[0]}? Known" if closest else "; known"
+            raise WrongError(_at(where, key), value[key], f"no such key{hint}: {', '.join(known)}")
 
 
 def _at(where: str, key) -> str:

@@ -28,8 +28,8 @@ def test_sizes_and_clocks_come_from_documents(name):
 
 def test_memory_that_the_program_takes_is_no_arena():
     board = find_board("stm32f746")
-    assert board.arena_bytes == 320 * 1024 - 16 * 1024
-    assert board.storage_bytes == 1024 * 1024 - 128 * 1024
+    assert board.memory.arena_bytes == 320 * 1024 - 16 * 1024
+    assert board.flash.storage_bytes == 1024 * 1024 - 128 * 1024
 
 
 def _without(row, key):

@@ -20,9 +20,15 @@ from tinytrain.policies.registry import find_policy
 ROOMY = Budget(memory=2**22)
 
 
-def board(**figures):
+def board(wear_levelled=False, **figures):
     row = find_board("stm32h743")
-    return replace(row, **{name: Figure(value, "test") for name, value in figures.items()})
+    values = {name: Figure(value, "test") for name, value in figures.items()}
+    values["wear_levelled"] = wear_levelled
+    parts = {
+        name: replace(part, **{key: values[key] for key in values.keys() & vars(part).keys()})
+        for name, part in vars(row).items()
+    }
+    return replace(row, **parts)
 
 
 def simulated(row, network=None, budget=ROOMY, policy="tinytrain"):
@@ -54,9 +60,7 @@ def test_without_a_controller_two_slots_share_the_wear():
 
 
 def test_a_controller_spreads_the_wear_over_the_medium():
-    row = replace(
-        board(erase_block_bytes=4096, erase_cycles=1000, flash_bytes=4096 * 10_000), wear_levelled=True
-    )
+    row = board(True, erase_block_bytes=4096, erase_cycles=1000, flash_bytes=4096 * 10_000)
     assert wear(row, b"x" * 5000)["adaptations_until_worn"] == 1000 * 10_000 // (2 + 3)
 
 

@@ -15,7 +15,7 @@ EXAMPLES = """\
   tinytrain import mcunet-5fps.pkl -o mcunet.safetensors
   tinytrain import model.onnx -o net.safetensors
   tinytrain import model.onnx -o net.safetensors --size 128 --mean 0 --scale 1/255
-  tinytrain import model.onnx -o net.safetensors --mean 123.675,116.28,103.53 --std 58.395,57.12,57.375
+  tinytrain import m.onnx -o net.safetensors --mean 123.675,116.28,103.53 --std 58.395,57.12,57.375
 """
 
 

@@ -87,8 +87,8 @@ def _plot(path: str, board, simulation) -> None:
     if simulation.device is None:
         say(f"{path} was not written: nothing ran")
         return
-    title = f"{simulation.facts['backbone']} on {board.title}"
-    write_bytes(path, plot(timeline(simulation.device.programs), title, board.arena_bytes).encode())
+    title = f"{simulation.facts['backbone']} on {board.processor.title}"
+    write_bytes(path, plot(timeline(simulation.device.programs), title, board.memory.arena_bytes).encode())
 
 
 def _list(arguments) -> int:
@@ -97,8 +97,8 @@ def _list(arguments) -> int:
     from tinytrain.firmware_sim.boards.text import render_boards
 
     rows = [
-        {"name": name, **describe(board), "arena": board.arena_bytes, "storage": board.storage_bytes}
-        for name, board in load_boards().items()
+        {"name": name, **describe(b), "arena": b.memory.arena_bytes, "storage": b.flash.storage_bytes}
+        for name, b in load_boards().items()
     ]
     print_result({"boards": rows}, render_boards(rows), arguments.json)
     return 0
