@@ -10,7 +10,7 @@ from tinytrain.program.program import Program
 def passes(program: Program, kind: str, count: int) -> int:
     """MACs of "embed" or "backward" over `count` images, split as the engine splits them."""
     r = program.resources
-    shares = split_batches(count, r.partitions, r.micro)
+    shares = split_batches(count, r.accumulators, r.micro)
     sizes = (min(r.micro, count - first) for starts in shares for first in starts)
     return sum(program.segments[kind, n].all_macs for n in sizes)
 

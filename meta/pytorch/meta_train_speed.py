@@ -43,7 +43,7 @@ class Ours:
     """The step of `tinytrain.meta.training.metatrain`, without what makes its images."""
 
     def __init__(self, network: Network, capacity: int, threads: int):
-        self.whole = Whole(network, capacity, lanes=threads)
+        self.whole = Whole(network, capacity, workers=threads)
         self.values = self.whole.values
         self.optimizer, self.number = AdamW(len(self.values), (0.9, 0.999)), 0
         self.rates, self.decays = (np.full(len(self.values), x, np.float32) for x in (RATE, DECAY))

@@ -47,10 +47,10 @@ def everything(network: Network) -> Recipe:
 
 
 class Whole:
-    """The engine with nothing frozen and nothing cached, `micro` images per call on `lanes` lanes."""
+    """The engine with nothing frozen and nothing cached, `micro` images per call on `workers` workers."""
 
-    def __init__(self, network: Network, episode: Episode, micro: int, lanes: int):
-        resources = Resources(0, micro, lanes, COUNT, COUNT)
+    def __init__(self, network: Network, episode: Episode, micro: int, workers: int):
+        resources = Resources(0, micro, workers, COUNT, COUNT)
         recipe, task = everything(network), TaskShape(COUNT, WAY)
         bank = SegmentBank(network, recipe, WIDE_TILES[0])  # no limit of bytes here, as for PyTorch
         self.program = compile_training(network, recipe, resources, task, bank)
@@ -60,7 +60,7 @@ class Whole:
             Source(
                 lambda i: image(i, spec.shape), augmentation_of(episode, spec.size, 0), episode.support.labels
             ),
-            lanes,
+            workers,
         )  # fmt: skip
         self.trainer.start()
         self.items = [(0, i) for i in range(COUNT)]
@@ -114,5 +114,5 @@ def schedule_of(plan, labels: np.ndarray, seed: int = 0) -> list[tuple[list[int]
     return found
 
 
-def variants(network: Network, episode: Episode, lanes: int) -> dict[str, Whole]:
-    return {f"{m} per call on {lanes} lanes": Whole(network, episode, m, lanes) for m in MICRO}
+def variants(network: Network, episode: Episode, workers: int) -> dict[str, Whole]:
+    return {f"{m} per call on {workers} workers": Whole(network, episode, m, workers) for m in MICRO}

@@ -68,7 +68,7 @@ class Benchmark:
         """Largest relative differences between the sides; SystemExit if they do not agree."""
         if not self.reference:
             return {}
-        whole = Whole(self.network, self.episode, micro=1, lanes=1)
+        whole = Whole(self.network, self.episode, micro=1, workers=1)
         found = self.reference.differences(whole, self.images, self.episode.support.labels)
         for what, value in found.items():
             if not value <= AGREE:

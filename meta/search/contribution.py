@@ -36,7 +36,7 @@ def measure(
     dataset: Dataset,
     draw: Draw,
     log: SearchLog,
-    lanes: int,
+    workers: int,
     progress: Progress = silent,
 ) -> Contributions:
     """Mean gains of all parts over the unadapted network; what the log holds is not measured again."""
@@ -47,17 +47,17 @@ def measure(
         for part in parts:
             if (part.name, k) not in log.gains:
                 episode = episode or draw_episode(dataset, draw, space.network, k)
-                log.append(part.name, k, gain_of(space.network, part, episode, draw.seed, lanes))
+                log.append(part.name, k, gain_of(space.network, part, episode, draw.seed, workers))
             done += 1
             progress("contributions", done, total, None)
     gains = {part: float(np.mean([log.gains[part.name, k] for k in range(draw.episodes)])) for part in parts}
     return Contributions(space, gains)
 
 
-def gain_of(network: Network, part: Part, episode: Episode, seed: int, lanes: int) -> float:
+def gain_of(network: Network, part: Part, episode: Episode, seed: int, workers: int) -> float:
     """Accuracy after training `part` alone minus that of the unadapted network; both by cosine prototypes."""
     alone = policy(part.name, lambda network: (part.configuration,))
-    report = adapt(network, episode, BUDGET, alone, seed, Device(threads=lanes), force=True)
+    report = adapt(network, episode, BUDGET, alone, seed, Device(threads=workers), force=True)
     accuracy = report.to_json()["accuracy"]
     return accuracy["after"] - accuracy["before_cosine"]
 

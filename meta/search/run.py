@@ -57,7 +57,7 @@ class Evolution(NamedTuple):
 
 
 def search(
-    space: Space, dataset: Dataset, draw: Draw, evolution: Evolution, log: Path, lanes: int, progress
+    space: Space, dataset: Dataset, draw: Draw, evolution: Evolution, log: Path, workers: int, progress
 ) -> Searched:
     """Measure, then evolve; `progress` is a ProgressLine's callback.
 
@@ -67,7 +67,7 @@ def search(
     check_limit(space, limit)
     sample_episode(dataset, draw.way, draw.shots, draw.queries, draw.seed, 0)
     with opened(log, identity(space, dataset, draw)) as held:
-        table = measure(space, dataset, draw, held, lanes, progress)
+        table = measure(space, dataset, draw, held, workers, progress)
     found = evolve(table, limit, draw.seed, samples)
     return Searched(table, found, tuple(_inside(table, limit)))
 

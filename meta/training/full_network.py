@@ -24,9 +24,9 @@ from tinytrain.runtime.thread_pool import Workers
 
 
 class Whole:
-    """`capacity` is the most images of one step, `micro` the images per pass, `lanes` the workers.
+    """`capacity` is the most images of one step, `micro` the images per pass, `workers` the workers.
 
-    Micro-batch b belongs to partition ``b % PARTITIONS``, so the number of lanes changes the time and
+    Micro-batch b belongs to partition ``b % PARTITIONS``, so the number of workers changes the time and
     never a bit of the result. Without `trained` it only embeds. `hooks` are last layers of blocks: their
     feature maps (n, height, width, channels) are handed out beside the embeddings, and a loss may act on
     them. With `block_wise`, training cuts the network behind each of them: every part but the first computes
@@ -36,7 +36,7 @@ class Whole:
     """
 
     def __init__(
-        self, network: Network, capacity: int, micro: int = 5, lanes: int = 1, trained: bool = True,
+        self, network: Network, capacity: int, micro: int = 5, workers: int = 1, trained: bool = True,
         hooks: tuple[int, ...] = (), block_wise: bool = False,
     ):  # fmt: skip
         height, width, channels = network.input.shape
@@ -61,7 +61,7 @@ class Whole:
         if trained:
             self.gradients = [bind.array(f"gradients {p}") for p in range(PARTITIONS)]
             self.batches = [_Batch(bind, "train", f"batch {b}", b % PARTITIONS, split) for b in range(count)]
-        self.others = Workers(PARTITIONS - 1 if lanes > 1 else 0)
+        self.others = Workers(PARTITIONS - 1 if workers > 1 else 0)
 
     def close(self) -> None:
         self.others.close()

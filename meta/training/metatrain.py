@@ -35,15 +35,15 @@ class MetaTask(Task):
         recipe: MetaRecipe,
         sources: list[Source],
         validator: Validator,
-        lanes: int = 1,
+        workers: int = 1,
     ):
         for source in sources:
             source.check(recipe.episode)
         capacity, scale = capacity_of(recipe.episode), recipe.temperature
-        whole = Whole(network, capacity, lanes=lanes)
+        whole = Whole(network, capacity, workers=workers)
         super().__init__(network, recipe, validator, whole, np.array([scale.start]), scale.rate)
         self.sources = sources
-        self.start = Whole(network, capacity, lanes=lanes, trained=False) if recipe.distillation else None
+        self.start = Whole(network, capacity, workers=workers, trained=False) if recipe.distillation else None
 
     def close(self) -> None:
         super().close()

@@ -81,11 +81,11 @@ class Teacher:
     """
 
     def __init__(
-        self, network: Network, recipe: PretrainRecipe, sources: list[Source], lanes: int = 1,
+        self, network: Network, recipe: PretrainRecipe, sources: list[Source], workers: int = 1,
         hooks: tuple[int, ...] = (),
     ):  # fmt: skip
         self.size = network.input.size
-        self.whole = Whole(network, recipe.batch, lanes=lanes, trained=False, hooks=hooks)
+        self.whole = Whole(network, recipe.batch, workers=workers, trained=False, hooks=hooks)
         embeddings, *found = self.whole.outputs(self._fitted(sample_batch(recipe, sources, CENTRED, 1)))
         self.mean = embeddings.mean(axis=0) if recipe.centre else np.float32(0)
         self.spreads = [_spread(y) for y in found]
@@ -111,13 +111,13 @@ class PretrainTask(Task):
 
     def __init__(
         self, recipe: PretrainRecipe, sources: list[Source], validator: Validator,
-        teacher: Network | None = None, lanes: int = 1,
+        teacher: Network | None = None, workers: int = 1,
     ):  # fmt: skip
         shape = recipe.architecture
         layers = architecture(shape.size, shape.stem, shape.blocks)
         check_layers(layers)
         hooks, taught = followed_blocks(layers, teacher.layers) if teacher and recipe.inner else ((), ())
-        self.teacher = Teacher(teacher, recipe, sources, lanes, taught) if teacher else None
+        self.teacher = Teacher(teacher, recipe, sources, workers, taught) if teacher else None
         spreads = dict(zip(hooks, self.teacher.spreads, strict=True)) if hooks else {}
         sample = sample_batch(recipe, sources, SAMPLE, 0)
         network = initial_network(recipe.seed, sample, layers, spreads)
@@ -130,9 +130,9 @@ class PretrainTask(Task):
             )
         self.head = (0 if teacher else sum(s.train.n_classes for s in sources), width)
         head = rng_for(recipe.seed, "head").standard_normal(self.head[0] * width, np.float32)
-        whole = Whole(network, recipe.batch, lanes=lanes, hooks=hooks)
+        whole = Whole(network, recipe.batch, workers=workers, hooks=hooks)
         super().__init__(network, recipe, validator, whole, head, recipe.head_rate)
-        alone = {"lanes": lanes, "hooks": hooks, "block_wise": True}
+        alone = {"workers": workers, "hooks": hooks, "block_wise": True}
         self.block_wise = Whole(network, recipe.batch, **alone) if recipe.apart else None
         self.sources, self.firsts = sources, first_classes(sources)
 

@@ -186,9 +186,9 @@ def test_what_a_refusal_says_of_other_budgets_does_not_depend_on_the_refused_one
 
 
 def test_a_lane_that_only_embeds_holds_nothing_while_gradients_are_computed():
-    resources, recipe = Resources(4, 1, 1, 12, 12, lanes=2), plan("tinytrain", 10**7).recipe
+    resources, recipe = Resources(4, 1, 1, 12, 12, workers=2), plan("tinytrain", 10**7).recipe
     table = compile_training(NETWORK, recipe, resources, TASKS[0]).table()
-    held = [row for row in table if "lane 1" in row["name"]]
+    held = [row for row in table if "worker 1" in row["name"]]
     assert {row["name"].split()[0] for row in held} == {"workspace", "features"}
     assert not [row["name"] for row in held if row["first"] <= BACKWARD <= row["last"]]
 

@@ -39,9 +39,17 @@ def test_two_lanes_equal_one_bit_for_bit(name, cut, sets, micro):
     network = toy(name)
     plan = recipe(tuple(u for u in everything(network) if u.layer >= cut), optimizer="adam")
     trained = []
-    for lanes in (1, 2, 4):
+    for workers in (1, 2, 4):
         made = trainer(
-            network, plan, IMAGES, LABELS, sets, micro, partitions=2, lanes=lanes, augmentation=augmentation
+            network,
+            plan,
+            IMAGES,
+            LABELS,
+            sets,
+            micro,
+            accumulators=2,
+            workers=workers,
+            augmentation=augmentation,
         )
         made.start()
         made.fill()
@@ -68,7 +76,7 @@ def test_rates_fall_as_the_recipe_says_for_cached_and_for_fresh_views(monkeypatc
 def test_two_partitions_agree_with_one(name):
     network = toy(name)
     plan = recipe(everything(network))
-    one, two = (step_gradients(network, plan, partitions=p)[0] for p in (1, 2))
+    one, two = (step_gradients(network, plan, accumulators=p)[0] for p in (1, 2))
     assert relative(two.gradients[0], one.gradients[0]) < 1e-5
 
 
@@ -92,10 +100,10 @@ def test_no_arrangement_makes_a_kernel_compile_a_second_time():
     before = {name: len(kernel.signatures) for name, kernel in compiled.items()}
     assert min(before.values()) >= 1
     for name in ROWS:
-        for micro, partitions, sets in ((1, 1, 0), (2, 2, 1), (3, 1, 2)):
+        for micro, accumulators, sets in ((1, 1, 0), (2, 2, 1), (3, 1, 2)):
             for updates in (everything(toy(name)), random_updates(toy(name), micro)):
                 plan = recipe(updates, optimizer="adam", step=("both", "constant")[micro % 2])
-                step_gradients(toy(name), plan, micro=micro, partitions=partitions, sets=sets)
+                step_gradients(toy(name), plan, micro=micro, accumulators=accumulators, sets=sets)
     assert {name: len(kernel.signatures) for name, kernel in compiled.items()} == before
 
 

@@ -146,7 +146,7 @@ def calls_of(backend="auto"):
     return watched(lambda name, args: calls.append((name, args)), backend), calls
 
 
-def trainer(network, recipe, images, labels, sets=0, micro=1, partitions=1, lanes=1, table=None, **more):
+def trainer(network, recipe, images, labels, sets=0, micro=1, accumulators=1, workers=1, table=None, **more):
     """A trainer whose step sees every image once as support and once as pseudo-query.
 
     `more` may give `augmentation(view, i)`, the `arena`, sizes of a step (`step`), or the number of
@@ -154,12 +154,12 @@ def trainer(network, recipe, images, labels, sets=0, micro=1, partitions=1, lane
     """
     task = TaskShape(len(labels), int(labels.max()) + 1, more.get("queries", 0))
     step = more.get("step", len(labels))
-    program = compile_training(network, recipe, Resources(sets, micro, partitions, step, step), task)
+    program = compile_training(network, recipe, Resources(sets, micro, accumulators, step, step), task)
     arena = more.get("arena", Arena)(program.nbytes)
     augmentation = more.get("augmentation", lambda view, i: None)
     return Trainer(
         program, arena, WorkingCopy(program.network), table or kernels.load(),
-        Source(lambda i: images[i], augmentation, labels.astype(np.int32)), lanes,
+        Source(lambda i: images[i], augmentation, labels.astype(np.int32)), workers,
     )  # fmt: skip
 
 

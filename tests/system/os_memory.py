@@ -6,7 +6,7 @@ are taken in the middle of training and kept, to see that the check sees them) a
 refuses any memory beyond the baseline, the budget and 1 MB).
 
 What happens before the baseline is outside the budget: images decoded, network loaded, plan
-made and bound, kernels and BLAS warmed with the plan's own shapes on every lane at the same time
+made and bound, kernels and BLAS warmed with the plan's own shapes on every worker at the same time
 in an anonymous mapping that is unmapped again; freed heap goes back to the system, so that nothing
 the adaptation takes from it can hide.
 """
@@ -43,7 +43,7 @@ from tinytrain.runtime.trainer import Trainer
 
 HARD_SLACK = 10**6
 REPEATS = 5  # of every segment while warming
-SIDE = 768  # of matrices whose product takes so long that all lanes are inside BLAS at the same time
+SIDE = 768  # of matrices whose product takes so long that all workers are inside BLAS at the same time
 
 
 STATUS = os.open("/proc/self/status", os.O_RDONLY)
@@ -102,7 +102,7 @@ def growth_of_probe(run: Run, program) -> int:
 
 
 def warm(session: Session, network, kernels) -> None:
-    """Every segment of the plan on every lane of `session` at the same time, in a mapping of its own."""
+    """Every segment of the plan on every worker of `session` at the same time, in a mapping of its own."""
     program = session.program
     trainer = Trainer(
         program, Arena(program.nbytes), WorkingCopy(network), kernels,
@@ -114,8 +114,8 @@ def warm(session: Session, network, kernels) -> None:
         warm_lanes(units, trainer.others)
 
 
-def warm_lanes(lanes, others) -> None:
-    meet = threading.Barrier(len(lanes))
+def warm_lanes(workers, others) -> None:
+    meet = threading.Barrier(len(workers))
 
     def work(lane):
         square = Arena(3 * 4 * SIDE**2).view(0, (3, SIDE, SIDE), np.float32)
@@ -126,7 +126,7 @@ def warm_lanes(lanes, others) -> None:
                 meet.wait()
                 run(calls)
 
-    others.run([partial(work, lane) for lane in lanes])
+    others.run([partial(work, lane) for lane in workers])
 
 
 def refuse_more_than(nbytes: int) -> None:
@@ -166,7 +166,7 @@ class WatchedRun(Run):
         release = session.release
         session.release = lambda tick: (device.peak.look(), release(tick))
         r = program.resources
-        device.found |= {"arena": program.nbytes, "lanes": r.lanes, "sets": r.sets}
+        device.found |= {"arena": program.nbytes, "lanes": r.workers, "sets": r.sets}
         device.peak = Peak()
         if device.task["hard"]:
             # The arena is among what it has.

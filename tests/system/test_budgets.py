@@ -87,11 +87,15 @@ def test_an_adaptation_runs_in_the_smallest_budget_that_its_refusal_names(networ
 @pytest.mark.parametrize("network", NAMES[:1], indirect=True)
 def test_one_lane_and_two_train_the_same_numbers_bit_for_bit(network):
     results = []
-    for lanes in (1, 2, 3):
+    for workers in (1, 2, 3):
         report = tinytrain.adapt(
-            network, episode(TASKS[0]), Budget(2 * 10**6), short("tinytrain", 3), device=Device(threads=lanes)
+            network,
+            episode(TASKS[0]),
+            Budget(2 * 10**6),
+            short("tinytrain", 3),
+            device=Device(threads=workers),
         )
-        assert report.plan.resources.partitions == 2
+        assert report.plan.resources.accumulators == 2
         results.append(
             [s.values.tobytes() for s in report.delta.slices] + [report.delta.head.weights.tobytes()]
         )

@@ -27,7 +27,7 @@ PLANS = [
     ("proxyless-w0.3", "last_layer", 512_000, 0.15),
 ]
 SLACK = 64 * 1024
-# One heap for all threads, and no threads of BLAS beside the lanes: both would grow for reasons of their own.
+# One heap for all threads, and no threads of BLAS beside the workers: both would grow for reasons of their own.
 CALM = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 
 
@@ -60,10 +60,10 @@ SOME = [  # None: the smallest budget
 ]
 
 
-def started(network, policy, budget, macs, shots=(5,) * 5, queries=10, leak=0, lanes=2, hard=False):
+def started(network, policy, budget, macs, shots=(5,) * 5, queries=10, leak=0, workers=2, hard=False):
     """One finished run in a process of its own."""
     task = {"network": str(network), "policy": policy, "budget": budget, "macs": macs}
-    task |= {"shots": list(shots), "queries": queries, "lanes": lanes, "leak": leak, "hard": hard}
+    task |= {"shots": list(shots), "queries": queries, "lanes": workers, "leak": leak, "hard": hard}
     script = Path(__file__).with_name("os_memory.py")
     command = [sys.executable, str(script), json.dumps(task)]
     return subprocess.run(command, capture_output=True, text=True, env=os.environ | CALM, timeout=600)

@@ -192,7 +192,7 @@ _CHECK = table(
             Resources,
             {
                 "sets": count(0, 1000),
-                **dict.fromkeys(("partitions", "lanes"), count(1, 1000)),
+                **dict.fromkeys(("accumulators", "workers"), count(1, 1000)),
                 **dict.fromkeys(("micro", "step_support", "step_queries"), count(1)),
             },
         ),

@@ -137,20 +137,20 @@ class Resources:
     """What the bytes are spent on.
 
     `sets`: cached sets of features: 0 (none), 1 (the clean images) or 1 + views. `micro`: images
-    per call behind the cut. `partitions`: gradient accumulators, hence the most lanes that can run
-    backward at once; `lanes`, at least as many, those that can embed. `step_support`, `step_queries`:
+    per call behind the cut. `accumulators`: of gradients, hence the most workers that can run
+    backward at once; `workers`, at least as many, those that can embed. `step_support`, `step_queries`:
     support images and pseudo-queries that one step uses.
     """
 
     sets: int
     micro: int
-    partitions: int
+    accumulators: int
     step_support: int
     step_queries: int
-    lanes: int = 0
+    workers: int = 0
 
     def __post_init__(self):
-        object.__setattr__(self, "lanes", max(self.lanes, self.partitions))
+        object.__setattr__(self, "workers", max(self.workers, self.accumulators))
 
 
 def trained_modules(network: Network, updates: tuple[Update, ...]) -> tuple[Module, ...]:

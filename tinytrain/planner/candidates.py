@@ -32,11 +32,11 @@ def candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
     """Resources in order of preference."""
     for size in step_sizes(task):
         for views in range(recipe.views, LEAST_VIEWS - 1, -1):
-            for partitions, lanes, micro in WORKERS:
-                yield Resources(1 + views, min(micro, size), partitions, size, size, lanes)
+            for accumulators, workers, micro in WORKERS:
+                yield Resources(1 + views, min(micro, size), accumulators, size, size, workers)
         for sets in (1, 0):
-            for partitions in (2, 1):
-                yield Resources(sets, 1, partitions, size, size)
+            for accumulators in (2, 1):
+                yield Resources(sets, 1, accumulators, size, size)
 
 
 def unreduced(recipe: Recipe, task: TaskShape) -> list[Resources]:

@@ -79,8 +79,8 @@ def _image_buffers(book: Book, job: Job) -> dict[str, list[tuple[Buffer, Buffer]
         )
 
     found = {"fill": [pair("fill", FILL, FILL)] if job.resources.sets else []}
-    lanes = range(job.resources.lanes if job.alive else 0)
-    found["lanes"] = [pair(f"lane {k}", BEFORE, AFTER) for k in lanes]
+    workers = range(job.resources.workers if job.alive else 0)
+    found["workers"] = [pair(f"worker {k}", BEFORE, AFTER) for k in workers]
     found["queries"] = [pair("queries", PREDICT, PREDICT)]
     return found
 
@@ -96,11 +96,11 @@ def _workspaces(book: Book, job: Job, segments: list[Segment]) -> dict[str, list
     frozen = ("prefix",) if job.alive else ()
     if r.sets:
         found["fill"].append(add("fill", FILL, FILL, "prefix"))
-    for k in range(r.lanes):
-        found["embed"].append(add(f"embedding, lane {k}", BEFORE, EMBED, "embed", *frozen))
-        found["embed after"].append(add(f"head after, lane {k}", AFTER, AFTER, "embed", *frozen))
-    for p in range(r.partitions if job.trains else 0):
-        found["backward"].append(add(f"backward, lane {p}", BACKWARD, BACKWARD, "backward", *frozen))
+    for k in range(r.workers):
+        found["embed"].append(add(f"embedding, worker {k}", BEFORE, EMBED, "embed", *frozen))
+        found["embed after"].append(add(f"head after, worker {k}", AFTER, AFTER, "embed", *frozen))
+    for p in range(r.accumulators if job.trains else 0):
+        found["backward"].append(add(f"backward, worker {p}", BACKWARD, BACKWARD, "backward", *frozen))
     return found | {"queries": [add("queries", PREDICT, PREDICT, "embed", "prefix")]}
 
 
@@ -120,18 +120,18 @@ def _units(book: Book, job: Job, images, workspaces) -> dict[str, tuple[Unit, ..
         return book.add(f"features ({unit})", (count, *features.shape), first, last, features.dtype)
 
     def pair(k: int) -> tuple:
-        return images["lanes"][k] if job.alive else (None, None)
+        return images["workers"][k] if job.alive else (None, None)
 
     embed, after, backward = [], [], []
-    for k in range(r.lanes):
-        rows = room(f"embedding, lane {k}", r.micro, BEFORE, EMBED)
+    for k in range(r.workers):
+        rows = room(f"embedding, worker {k}", r.micro, BEFORE, EMBED)
         embed.append(Unit(workspaces["embed"][k], rows, *pair(k)))
-        rows = room(f"head after, lane {k}", r.micro, AFTER, AFTER)
+        rows = room(f"head after, worker {k}", r.micro, AFTER, AFTER)
         after.append(Unit(workspaces["embed after"][k], rows, *pair(k)))
     queries = Unit(workspaces["queries"][0], room("queries", 1, PREDICT, PREDICT), *images["queries"][0])
-    for p in range(r.partitions if job.trains else 0):
-        rows = room(f"backward, lane {p}", r.micro, BACKWARD, BACKWARD)
-        g = book.add(f"embedding gradient (lane {p})", (r.micro, *grad.shape), BACKWARD, BACKWARD)
+    for p in range(r.accumulators if job.trains else 0):
+        rows = room(f"backward, worker {p}", r.micro, BACKWARD, BACKWARD)
+        g = book.add(f"embedding gradient (worker {p})", (r.micro, *grad.shape), BACKWARD, BACKWARD)
         backward.append(Unit(workspaces["backward"][p], rows, *pair(p), g))
     fill = tuple(Unit(w, None, *p) for w, p in zip(workspaces["fill"], images["fill"], strict=True))
     return {
@@ -185,10 +185,11 @@ def _trained_buffers(book: Book, job: Job) -> list[Buffer]:
     trained = n_trained(job.network, job.recipe.updates)
     if not trained:
         return []
-    book.add("trained numbers", (trained,), EMBED, AFTER, use="trained parameters")
-    partitions = range(job.resources.partitions)
+    book.add("trained parameters", (trained,), EMBED, AFTER, use="trained parameters")
+    accumulators = range(job.resources.accumulators)
     found = [
-        book.add(f"gradients (lane {p})", (trained,), BACKWARD, BACKWARD, use="gradients") for p in partitions
+        book.add(f"gradients (worker {p})", (trained,), BACKWARD, BACKWARD, use="gradients")
+        for p in accumulators
     ]
     states = OPTIMIZER_STATES[job.recipe.optimizer]
     for k in range(states):

@@ -79,7 +79,7 @@ def describe_resources(plan: Plan) -> dict:
     return {
         "cached_sets": r.sets,
         "micro_batch": r.micro,
-        "partitions": r.partitions,
+        "partitions": r.accumulators,
         "step_support": r.step_support,
         "step_queries": r.step_queries,
         "steps": recipe.steps if recipe.updates else 0,

@@ -52,7 +52,7 @@ class Report:
             "similarity": content.similarity(self.scores),
             "selection": content.selection(self.network, self.plan.recipe, self.scores),
             "seconds": {**seconds, "total": sum(seconds.values())},
-            "threads": {"lanes": min(self.ran.threads, resources.lanes), "blas": 1},
+            "threads": {"lanes": min(self.ran.threads, resources.workers), "blas": 1},
             "kernels": self.ran.backend,
             "resources": content.describe_resources(self.plan),
             "losses": [finite_or_none(x) for x in self.ran.losses],

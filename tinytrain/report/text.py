@@ -133,7 +133,7 @@ def _memory(facts: dict) -> list:
         + (f", of which the delta keeps {m['delta']:,}" if "delta" in m else ""),
         f"{_both(m['paper'])} as published (16 bytes per trained weight + peak activation)",
         f"not in the budget: {outside}",
-        f"{m['trained_numbers']:,} trained numbers, optimizer {r['optimizer']}, head {r['head']}, "
+        f"{m['trained_numbers']:,} trained parameters, optimizer {r['optimizer']}, head {r['head']}, "
         f"{r['cached_sets']} cached sets of features",
     ]
     if "smallest_budget" in m:
@@ -167,6 +167,6 @@ def _seconds(seconds: dict) -> str:
 
 def _threads(facts: dict) -> str:
     t, r = facts["threads"], facts["resources"]
-    lanes = f"{t['lanes']} image{'s' if t['lanes'] > 1 else ''}"
-    at_once = f"{lanes} at once, BLAS on {t['blas']} thread each"
+    workers = f"{t['workers']} image{'s' if t['workers'] > 1 else ''}"
+    at_once = f"{workers} at once, BLAS on {t['blas']} thread each"
     return f"{at_once}, {facts['kernels']} kernels, {r['steps']} steps"

@@ -19,7 +19,7 @@ from tinytrain.runtime.bind import Binder, WorkingCopy
 from tinytrain.runtime.bound_unit import QueryUnit
 
 FORWARD_ONLY = Recipe("none", (), (), steps=0, head="cosine")
-ONE_IMAGE = Resources(sets=0, micro=1, partitions=1, step_support=1, step_queries=1)
+ONE_IMAGE = Resources(sets=0, micro=1, accumulators=1, step_support=1, step_queries=1)
 
 
 class Predictor:

@@ -54,7 +54,14 @@ class Session:
     """One adaptation of `working` to `episode` by `program`; `adapt` has the order of calls."""
 
     def __init__(
-        self, program: Program, arena, working: WorkingCopy, kernels, episode: Episode, seed: int, lanes: int
+        self,
+        program: Program,
+        arena,
+        working: WorkingCopy,
+        kernels,
+        episode: Episode,
+        seed: int,
+        workers: int,
     ):
         self.program, self.episode, self.seed, self.kernels = program, episode, seed, kernels
         self.input = working.network.input
@@ -66,7 +73,7 @@ class Session:
             working,
             kernels,
             Source(self._read, augmentation_of(episode, self.input.size, seed, reach(program)), self.labels),
-            lanes,
+            workers,
         )
         self.array = self.trainer.bind.array
         # View and first image of the unit embeddings in the buffer for those of the support.

@@ -18,7 +18,7 @@ class Trainer(Runner):
     """One training run in one arena.
 
     Query images lie behind the support images of the source, if the recipe looks at them. At most as many
-    `threads` run as the plan has lanes.
+    `threads` run as the plan has workers.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class Trainer(Runner):
     ):
         self.working, self.recipe, self.resources = working, program.recipe, program.resources
         self.slots = self.changed = slots(program.network, self.recipe)
-        self.workers = min(threads, self.resources.lanes)
+        self.workers = min(threads, self.resources.workers)
         super().__init__(
             Binder(program, arena, working, kernels, columns_of(self.slots)), source, self.workers
         )
@@ -45,7 +45,7 @@ class Trainer(Runner):
             return
         self.queries, self.grad = array("embeddings of queries"), array("gradient of embeddings")
         self.loss, self.residual, self.cosine = array("loss"), array("residual"), array("cosine")
-        self.trained = array("trained numbers")
+        self.trained = array("trained parameters")
         self.states = [array(f"optimizer state {k}") for k in range(OPTIMIZER_STATES[self.recipe.optimizer])]
         self.gradients = [self.bind.whole(u.gradients) for u in self.program.units["backward"]]
         tables = self.bind.tables

@@ -97,7 +97,7 @@ def test_the_gradient_of_a_step_is_that_of_the_engine(tmp_path):
     labels, n = batch.labels.astype(np.int32), batch.n_support
     options = StepOptions(temperature=float(task.first[-1]))
     recipe = toynets.recipe(toynets.everything(network), options=options)
-    resources = Resources(sets=0, micro=1, partitions=1, step_support=n, step_queries=len(labels) - n)
+    resources = Resources(sets=0, micro=1, accumulators=1, step_support=n, step_queries=len(labels) - n)
     program = compile_training(network, recipe, resources, TaskShape(len(labels), 3))
     trainer = Trainer(
         program,
@@ -195,7 +195,7 @@ def test_inner_outputs_are_the_oracles_and_the_gradient_reaches_every_layer_belo
 
 def test_lanes_do_not_change_a_bit():
     network, images = toynets.toy(), toynets.images(12)
-    wholes = [Whole(network, 12, micro=2, lanes=n) for n in (1, 2)]
+    wholes = [Whole(network, 12, micro=2, workers=n) for n in (1, 2)]
     g = embeddings(9, 12, network.embedding_size)
     for whole in wholes:
         whole.forward(images)
