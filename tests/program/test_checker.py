@@ -102,7 +102,7 @@ def test_two_live_buffers_in_the_same_bytes_are_refused():
         check_program(replace(made, layout=replace(made.layout, offsets=offsets)))
 
 
-@pytest.mark.parametrize("name", ["prototypes", "labels", "trained numbers", "embeddings of queries"])
+@pytest.mark.parametrize("name", ["prototypes", "labels", "trained parameters", "embeddings of queries"])
 def test_a_buffer_that_dies_too_early_is_refused(name):
     made = program()
     with pytest.raises(ProgramError, match=f"{name} (outside of its lifetime|before it is written)"):

@@ -27,7 +27,7 @@ PLANS = [
     ("proxyless-w0.3", "last_layer", 512_000, 0.15),
 ]
 SLACK = 64 * 1024
-# One heap for all threads, and no threads of BLAS beside the workers: both would grow for reasons of their own.
+# One heap for all threads, and no threads of BLAS beside the workers: both would grow for other reasons.
 CALM = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 
 

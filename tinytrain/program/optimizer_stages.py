@@ -12,7 +12,7 @@ from tinytrain.program.trained_arrays import Slot, slots
 
 MOMENTUM = (np.float32(0.9),)
 ADAM = (np.float32(0.9), np.float32(0.999))
-TRAINED = "trained numbers"
+TRAINED = "trained parameters"
 
 
 def start(job: Job, buffers: dict[str, Buffer]) -> Iterator[Call]:
