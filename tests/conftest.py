@@ -6,7 +6,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from tinytrain.kernels import fallback
-from tinytrain.program import checker
+from tinytrain.program import checker, segment_checker
 from tinytrain.program.program import Program
 
 os.environ.pop("TINYTRAIN_PORTABLE", None)  # tests that want portable kernels start processes with them
@@ -29,7 +29,7 @@ def interrupts_arrive():
 @pytest.fixture(scope="session", autouse=True)
 def every_program_is_checked():
     """Each one that a test compiles, whatever the test is about; segments that programs share, once."""
-    patch, checked, check_segment = pytest.MonkeyPatch(), WeakKeyDictionary(), checker.check_segment
+    patch, checked, check_segment = pytest.MonkeyPatch(), WeakKeyDictionary(), segment_checker.check_segment
     make = Program.__init__
 
     def check_once(segment):
@@ -39,13 +39,7 @@ def every_program_is_checked():
 
     def made(self, *args, **named):
         make(self, *args, **named)
-        for segment in self.segments.values():
-            check_once(segment)
-        patch.setattr(checker, "check_segment", check_once)
-        try:
-            checker.check_program(self)
-        finally:
-            patch.setattr(checker, "check_segment", check_segment)
+        checker.check_program(self, check_once)
 
     patch.setattr(Program, "__init__", made)
     yield

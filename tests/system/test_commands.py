@@ -179,6 +179,14 @@ def test_plan_is_readable(place, capsys):
     assert "backward MACs" in capsys.readouterr().out
 
 
+def test_plan_lists_the_program_with_every_call(place, answer, capsys):
+    options = adapt_arguments(place)[1:]
+    assert tt("plan", *options, "--program") == 0
+    text = capsys.readouterr().out
+    assert "ARENA, " in text and "STAGES" in text and "SEGMENT prefix: " in text and "unfold(y=" in text
+    assert answer("plan", *options, "--program")["program"] == text.rstrip("\n")
+
+
 def test_predict_names_class_and_confidence(place, answer):
     images = sorted((place / "held").rglob("*.png"))
     result = answer("predict", place / "d.safetensors", *images, "--backbone", place / "toy.safetensors")

@@ -57,7 +57,12 @@ class Plan:
         """The plan that `to_json` gave. Raises InputError ``plan-broken`` naming the place in `source`."""
         if not isinstance(facts, dict) or facts.get("version") != VERSION:
             raise InputError("plan-broken", f"{source} is no plan of version {VERSION}; make one with {MAKE}")
-        return parsed(_CHECK, {k: v for k, v in facts.items() if k != "version"}, source, "plan-broken")
+        plan = parsed(_CHECK, {k: v for k, v in facts.items() if k != "version"}, source, "plan-broken")
+        given = facts["resources"]
+        if given["workers"] < given["accumulators"]:
+            what = f"{given['workers']} workers for {given['accumulators']} gradient accumulators"
+            raise InputError("plan-broken", f"{source} has {what}; give as many, or make one with {MAKE}")
+        return plan
 
     def check(self, network: Network, task: TaskShape, budget: Budget) -> None:
         """Raise unless `network` can be adapted to a task of these sizes by this plan inside `budget`.
@@ -104,7 +109,7 @@ class Plan:
                 f" {self.cost.arena} or more",
                 self.cost.arena,
             )
-        if self.macs_limit is not None and budget != self.budget:
+        if self.macs_limit is not None:
             by_image = self.macs_limit == "image" or budget.macs_mode == "sample"
             cost = self.cost.macs_per_image if by_image else self.cost.macs_per_query
             check_macs("the plan", cost, budget, network)

@@ -39,7 +39,7 @@ class Planner:
     """Plans for one network, task and budget by a policy; every candidate is compiled once.
 
     `policy` is a name or a `Policy`. A `Plan` in its place is checked and obeyed; `budget` is then its own by
-    default. Raises UsageError for what is no budget, and for an unknown policy.
+    default. Raises UsageError for what is no budget, and for an unknown policy, and what `Plan.check` raises.
     """
 
     def __init__(
@@ -53,6 +53,8 @@ class Planner:
         self.given = policy if isinstance(policy, Plan) else None
         self.policy = None if self.given else find_policy(policy)
         self.budget = budget or (self.given.budget if self.given else Budget())
+        if self.given:
+            self.given.check(network, task, self.budget)
         self.wanted = self.policy.inspects(network) if self.policy and self.policy.inspects else ()
         self._programs = Programs(network, task)
 
@@ -60,10 +62,9 @@ class Planner:
         """The program of Fisher scoring; None if the policy asks for none.
 
         The shallowest layers, whose gradients are the largest, are left out until the rest fits the budget.
-        Raises BudgetError if already the sizes say that it is too small, and what `Plan.check` raises.
+        Raises BudgetError if already the sizes say that it is too small.
         """
         if self.given:
-            self.given.check(self.network, self.task, self.budget)
             return None
         memory, guess = self.budget.memory, self._unmeasured()
         trains = self._smallest_training(guess) <= memory

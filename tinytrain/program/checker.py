@@ -4,19 +4,21 @@ Nothing is read before it is written, live buffers do not overlap, nothing is us
 its arena, and every call has arrays of the shapes and dtypes that its kernel takes.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from itertools import groupby
 
-import numpy as np
-
 from tinytrain.program.backend import ProgramError
-from tinytrain.program.calls import Buffer, Call, Segment, View
+from tinytrain.program.calls import Buffer, Call
+from tinytrain.program.compile import split_batches
 from tinytrain.program.memory_planner import check
 from tinytrain.program.program import Program
+from tinytrain.program.segment_checker import check_apart, check_call, check_segment, views_of
 from tinytrain.program.signatures import SCRATCH
 from tinytrain.program.stages import (
     Augment,
     FitHead,
+    Items,
     KeepHead,
     Listed,
     Load,
@@ -29,121 +31,26 @@ from tinytrain.program.stages import (
     Store,
     Take,
     Unit,
+    nodes,
 )
 
 
-def check_program(program: Program) -> None:
-    """Raise ProgramError unless every promise above holds."""
+def check_program(program: Program, segment_check: Callable | None = None) -> None:
+    """Raise AssertionError, as a rule a ProgramError, unless every promise above holds.
+
+    `segment_check` stands in for `check_segment`, for example one that remembers what it has checked.
+    """
     check(program.layout)
-    used = {key: check_segment(segment) for key, segment in program.segments.items()}
+    for interval in program.layout.intervals:
+        if interval.nbytes != program.buffers[interval.name].nbytes:
+            raise ProgramError(f"{interval.name} was placed with {interval.nbytes} bytes")
+    segment_check = segment_check or check_segment
+    used = {key: segment_check(segment) for key, segment in program.segments.items()}
     stages = _Stages(program, used)
     for times, group in groupby(program.stages, lambda stage: stage.times):
         repeated = list(group)
         for stage in repeated * min(times, 2):  # twice: a step follows another one
             stages.check(stage)
-
-
-# ---- calls ---------------------------------------------------------------------------------------
-
-
-def check_call(call: Call, where: str) -> None:
-    """Raise ProgramError unless number, shapes and dtypes of the arrays are those of the signature."""
-    arguments = call.signature.arrays
-    if len(call.args) < len(arguments):
-        raise ProgramError(f"{where}: {call.kernel} takes {len(arguments)} arrays, has {len(call.args)}")
-    sizes: dict[str, int] = {}
-    for (name, argument), array in zip(arguments.items(), call.arrays, strict=True):
-        if isinstance(array, Of):
-            continue  # a unit's own array, which its segment gave its shape
-        if argument.dtype not in (None, array.dtype):
-            wrong = f"{array.dtype}, not {argument.dtype}"
-            raise ProgramError(f"{where}: {name} of {call.kernel} is {wrong}")
-        if argument.shape is None:
-            continue
-        if len(array.extent) != len(argument.shape):
-            raise ProgramError(f"{where}: {name} of {call.kernel} has shape {array.extent}")
-        for letter, size in zip(argument.shape, array.extent, strict=True):
-            first = isinstance(array, Listed) and size == array.extent[0]
-            if letter != "*" and not first and sizes.setdefault(letter, size) != size:
-                raise ProgramError(
-                    f"{where}: {call.kernel} has {letter}={size} in {name}, and {sizes[letter]} before it"
-                )
-
-
-# ---- segments ------------------------------------------------------------------------------------
-
-
-def check_segment(segment: Segment) -> tuple[set[Buffer], set[Buffer]]:
-    """External buffers that a segment reads before it writes them, and those that it writes.
-
-    Raises ProgramError for a wrong call, for what is read before it is written, for an output over an input,
-    and for a view that leaves its buffer.
-    """
-    check(segment.layout)
-    state = _Elements(segment)
-    for number, call in enumerate(segment.calls):
-        where = f"{segment.name}, call {number}"
-        check_call(call, where)
-        signature = call.signature
-        pairs = [
-            (argument, array)
-            for argument, array in zip(signature.arrays.values(), call.arrays, strict=True)
-            if isinstance(array, View)
-        ]
-        for argument, view in pairs:
-            if argument.is_read:
-                state.read(view, f"{where}: {call.kernel}")
-        if not signature.in_place:
-            _check_apart(pairs, f"{where}: {call.kernel}")
-        for argument, view in pairs:
-            if argument.is_written:
-                state.write(view, argument.mode != SCRATCH)
-    for view in segment.outputs:
-        state.read(view, f"{segment.name}: its output")
-    return state.external_reads, state.external_writes
-
-
-class _Elements:
-    """Which elements of which buffers hold a value."""
-
-    def __init__(self, segment: Segment):
-        self.segment = segment
-        self.written: dict[Buffer, np.ndarray] = {}
-        self.external_reads: set[Buffer] = set()
-        self.external_writes: set[Buffer] = set()
-
-    def _part(self, view: View, where: str = "") -> np.ndarray:
-        copies = self.segment.n if view.buffer in self.segment.external else 1
-        size = copies * int(np.prod(view.buffer.shape, dtype=np.int64))
-        if view.start < 0 or view.start + view.size > size:
-            raise ProgramError(f"{where} uses elements of {view.buffer.name} that it does not have")
-        whole = self.written.setdefault(view.buffer, np.zeros(size, bool))
-        part = whole[view.start : view.start + view.size]
-        return part if view.column_range is None else part.reshape(view.shape)[:, slice(*view.column_range)]
-
-    def read(self, view: View, where: str) -> None:
-        if self._part(view, where).all():
-            return
-        if view.buffer not in self.segment.external:
-            raise ProgramError(f"{where} reads {view.buffer.name} before it is written")
-        self.external_reads.add(view.buffer)
-
-    def write(self, view: View, means: bool) -> None:
-        self._part(view)[...] = means
-        if view.buffer in self.segment.external:
-            self.external_writes.add(view.buffer)
-
-
-def _check_apart(pairs, where: str) -> None:
-    """No array that is written shares elements with another array of the call."""
-    for k, (argument, a) in enumerate(pairs):
-        for _, b in pairs[k + 1 :] if argument.is_written else ():
-            same = a.buffer is b.buffer and a.start < b.start + b.size and b.start < a.start + a.size
-            if same and (a.column_range is None or a.column_range == b.column_range):
-                raise ProgramError(f"{where} writes {a.buffer.name} while it reads it")
-
-
-# ---- stages --------------------------------------------------------------------------------------
 
 
 class _Stages:
@@ -152,7 +59,9 @@ class _Stages:
     def __init__(self, program: Program, used: dict[tuple[str, int], tuple[set[Buffer], set[Buffer]]]):
         self.program, self.used = program, used
         self.written: set[str] = set()
-        self.tick, self.where = -1, ""
+        self.tick, self.where, self.has_output = -1, "", False
+        every = (node for stage in program.stages for node in nodes(stage.body))
+        self.counts = {node.items: node.count for node in every if isinstance(node, Repeat)}
 
     def check(self, stage: Stage) -> None:
         if stage.tick != self.tick:  # what does not live on is gone: its bytes belong to others
@@ -179,10 +88,37 @@ class _Stages:
         if not self._lives(buffer.name, self.tick):
             raise ProgramError(f"{self.where} uses {buffer.name} outside of its lifetime")
 
+    def _repeat(self, node: Repeat) -> None:
+        if len(set(node.units)) < len(node.units):
+            raise ProgramError(f"{self.where}: two workers have the same bytes")
+        for unit in node.units:
+            for buffer in (unit.features, unit.gradient):
+                if buffer is not None and buffer.shape[0] < node.micro:
+                    raise ProgramError(f"{self.where}: {node.micro} images do not fit {buffer.name}")
+        self.has_output = False
+        for part in node.body:
+            rows = part.to if isinstance(part, Run) else part.rows if isinstance(part, Take) else None
+            if isinstance(rows, Rows) and rows.view.shape[0] < self.counts[rows.within or node.items]:
+                raise ProgramError(f"{self.where}: {rows.view.buffer.name} has too few rows")
+            if isinstance(part, Run):
+                self._needed(part.kind, node)
+        self._body(node.body, node.units or (None,), node.micro)
+
+    def _needed(self, kind: str, node: Repeat) -> None:
+        """Raise unless there is a segment of `kind` for every number of images that comes up."""
+        totals = [node.count]
+        if node.items is Items.BATCH and (rest := self.program.task.n_support % node.count):
+            totals.append(rest)
+        for total in totals:
+            for starts in split_batches(total, max(1, len(node.units)), node.micro):
+                for n in {min(node.micro, total - first) for first in starts}:
+                    if (kind, n) not in self.program.segments:
+                        raise ProgramError(f"{self.where}: there is no {kind} for {n} images")
+
     def _body(self, body: Iterable, units: tuple[Unit, ...] = (None,), micro: int = 1) -> None:
         for node in body:
             if isinstance(node, Repeat):
-                self._body(node.body, node.units or (None,), node.micro)
+                self._repeat(node)
             elif isinstance(node, FitHead):
                 self._head(node)
             elif isinstance(node, KeepHead):
@@ -194,7 +130,7 @@ class _Stages:
 
     def _head(self, node: FitHead) -> None:
         if not node.reuses:
-            self._body((node.batches,))
+            self._repeat(node.batches)
         for buffer in (*node.arrays.values(), node.left_out):
             self._write(buffer)
 
@@ -222,6 +158,8 @@ class _Stages:
 
     def _run(self, node: Run, unit: Unit, micro: int) -> None:
         self._use(unit.workspace)
+        if node.kind == "prefix" and ("prefix", 1) not in self.program.segments:
+            raise ProgramError(f"{self.where}: there is no prefix for 1 images")
         for key, segment in self.program.segments.items():
             if segment.kind != node.kind or segment.n > micro:
                 continue
@@ -232,6 +170,7 @@ class _Stages:
                 self._read(self._own(buffer, unit))
             for buffer in writes:
                 self._write(self._own(buffer, unit))
+        self.has_output = node.to is Of.OUTPUT
         if isinstance(node.to, Rows):
             self._write(node.to.view.buffer)
 
@@ -245,19 +184,24 @@ class _Stages:
 
     def _call(self, call: Call, unit: Unit | None) -> None:
         check_call(call, self.where)
-        for argument, array in zip(call.signature.arrays.values(), call.arrays, strict=True):
-            buffer = _buffer_of(array)
-            if buffer is None:
-                continue
+        if Of.OUTPUT in call.arrays and not self.has_output:
+            raise ProgramError(f"{self.where}: {call.kernel} reads an output that no segment left")
+        for array in call.arrays:
+            if isinstance(array, Listed) and array.extent[0] < self.counts.get(array.items, 0):
+                raise ProgramError(
+                    f"{self.where}: {call.kernel} has too few rows for the {array.items.value}"
+                )
+        pairs = views_of(call)
+        if not call.signature.in_place:
+            check_apart(pairs, f"{self.where}: {call.kernel}")
+        for argument, view in pairs:
+            buffer = view.buffer
+            if view.start < 0 or view.start + view.size > math.prod(buffer.shape):
+                raise ProgramError(f"{self.where} uses elements of {buffer.name} that it does not have")
             if argument.is_read:
                 self._read(buffer)
-            else:
+            if argument.mode == SCRATCH:
                 self._use(buffer)
-            if argument.is_written:
+                self.written.discard(buffer.name)
+            elif argument.is_written:
                 self._write(buffer)
-
-
-def _buffer_of(array) -> Buffer | None:
-    """The program's buffer behind an argument; None for weights, small tables and arrays of a unit."""
-    view = array.view if isinstance(array, Listed) else array
-    return view.buffer if isinstance(view, View) else None

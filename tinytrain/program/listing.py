@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from tinytrain.program.calls import Bias, Buffer, Call, Columns, Segment, Table, View, Weight
 from tinytrain.program.mac_counts import stage_macs
 from tinytrain.program.program import Program
@@ -131,7 +133,9 @@ def _argument(arg, segment: Segment | None = None) -> str:
         return f"'{arg.name}'"
     if isinstance(arg, Of | Value):
         return arg.value
-    return f"{arg:g}" if isinstance(arg, float) or hasattr(arg, "dtype") else str(getattr(arg, "value", arg))
+    if isinstance(arg, np.ndarray):  # a table of constants
+        return f"[{' x '.join(map(str, arg.shape))} {arg.dtype}]"
+    return f"{arg:g}" if isinstance(arg, float | np.floating) else str(getattr(arg, "value", arg))
 
 
 def _place(buffer: Buffer, view: View, segment: Segment | None) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from tinytrain.program.calls import Buffer, Call, Table, View
+from tinytrain.program.calls import Buffer, Table, View
 
 
 class Items(Enum):
@@ -54,11 +54,6 @@ class Unit:
     augmented: Buffer | None = None
     gradient: Buffer | None = None
     gradients: Buffer | None = None
-
-    @property
-    def buffers(self) -> tuple[Buffer, ...]:
-        found = (self.workspace, self.features, self.image, self.augmented, self.gradient, self.gradients)
-        return tuple(b for b in found if b is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +145,8 @@ class Repeat:
 class FitHead:
     """Fit a head of `kind` to embeddings of `views` views of all support images, and judge it by clean ones.
 
+    The method of the head decides when it asks for which pass. What a pass is and how many there are is said
+    here.
     `batches` is one pass; `looks`: passes over the clean images beside those of `views`; `reuses`: no pass at
     all, as the head before it left the clean embeddings. `arrays`: the buffers that the head is fitted in, by
     the names that its method declares; `left_out` takes what leaving every image out shows. `kept`: the delta
@@ -193,6 +190,3 @@ def nodes(body: Iterable) -> Iterator:
             yield from nodes((node.batches,))
         else:
             yield from nodes(getattr(node, "body", getattr(node, "computed", ())))
-
-
-Node = Load | Store | Take | Read | Augment | Run | Repeat | FitHead | KeepHead | Call

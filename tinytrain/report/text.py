@@ -167,6 +167,6 @@ def _seconds(seconds: dict) -> str:
 
 def _threads(facts: dict) -> str:
     t, r = facts["threads"], facts["resources"]
-    workers = f"{t['workers']} image{'s' if t['workers'] > 1 else ''}"
+    workers = f"{t['lanes']} image{'s' if t['lanes'] > 1 else ''}"
     at_once = f"{workers} at once, BLAS on {t['blas']} thread each"
     return f"{at_once}, {facts['kernels']} kernels, {r['steps']} steps"

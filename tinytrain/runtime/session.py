@@ -104,7 +104,8 @@ class Session:
         for node in self.program.stage("head before" if tick == BEFORE else "head after").body:
             arrays = {name: self.trainer.bind.whole(buffer) for name, buffer in node.arrays.items()}
             if find_head(node.kind) is BASELINE:
-                cosine = self._fit_head(node, arrays, partial(self._measured, node, arrays["means"]))
+                means = arrays["means"]
+                cosine = self._fit_head(node, arrays, partial(self._measured, node, means))
             else:
                 head = self._fit_head(node, arrays, self._clean)
         if cosine is None:
@@ -112,7 +113,7 @@ class Session:
             for _ in self._measured(node, self.trainer.sums):
                 pass
         elif tick == BEFORE:  # training takes the bytes of the means, which their lengths bring back
-            lengths_of(arrays["means"], self.array("head before, cosine: lengths"))
+            lengths_of(means, self.array("head before, cosine: lengths"))
         return cosine, head or cosine
 
     def _clean(self) -> Iterator[Batch]:
