@@ -18,7 +18,7 @@ from tinytrain.program.compile import compile_training
 from tinytrain.program.segments import SegmentBank
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
-from tinytrain.runtime.schedule import step_items, through_items
+from tinytrain.runtime.schedule import sampled_items, step_items
 from tinytrain.runtime.session import augmentation_of
 from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer
@@ -109,7 +109,7 @@ def schedule_of(plan, labels: np.ndarray, seed: int = 0) -> list[tuple[list[int]
     rng, found = rng_for(seed, "steps"), []
     for number in range(1, plan.recipe.steps + 1):
         support, queries = step_items(plan.resources, labels, number, rng)
-        through = through_items(plan.recipe, labels, support, seed, number)
+        through = sampled_items(plan.recipe, labels, support, seed, number)
         found.append(([view for view, _ in queries], through))
     return found
 

@@ -56,7 +56,7 @@ class Whole:
         count = math.ceil(capacity / micro)
         program, split = full_program(network, recipe, self.size, micro, count, hooks, block_wise)
         bind = Binder(program, Arena(program.nbytes), self.working, kernel_table.load())
-        self.embedders = [_Batch(bind, "embed", f"lane {p}") for p in range(PARTITIONS)]
+        self.embedders = [_Batch(bind, "embed", f"worker {p}") for p in range(PARTITIONS)]
         self.batches = []
         if trained:
             self.gradients = [bind.array(f"gradients {p}") for p in range(PARTITIONS)]

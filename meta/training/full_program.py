@@ -99,7 +99,7 @@ def full_program(
         shapes |= {f"into {layer.name}": (*layer.in_hw, layer.cin) for layer in firsts}
     externals |= {name: Buffer(name, shape) for name, shape in shapes.items()}
     segments, split = {("embed", micro): _embed_segment(network, externals, micro, hooks)}, 0
-    units = [(f"lane {p}", "embed") for p in range(PARTITIONS)]
+    units = [(f"worker {p}", "embed") for p in range(PARTITIONS)]
     buffers: dict[str, Buffer] = {}
 
     def add(name: str, shape: tuple[int, ...], dtype: str = "float32") -> None:

@@ -17,7 +17,7 @@ from tinytrain.planner.candidates import WIDE_TILES, Programs, candidates, small
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
 from tinytrain.program.buffers import BACKWARD
-from tinytrain.program.compile import compile_probe, compile_training, training_bytes
+from tinytrain.program.compile import compile_fisher, compile_training, training_bytes
 from tinytrain.program.segments import SegmentBank
 
 NETWORK = toy_network()
@@ -123,7 +123,7 @@ def test_the_smallest_budget_does_not_depend_on_what_is_measured(name):
 def test_a_probe_that_does_not_fit_measures_fewer_layers_and_the_named_budget_includes_it(name):
     policy = POLICIES[name]
     wanted = policy.inspects(NETWORK)
-    full = compile_probe(NETWORK, wanted, TASKS[0]).nbytes
+    full = compile_fisher(NETWORK, wanted, TASKS[0]).nbytes
     assert probe(policy, 10**6).inspected == wanted
     with pytest.raises(BudgetError) as caught:
         probe(policy, 1)

@@ -11,7 +11,7 @@ from tinytrain.plan.recipe import Resources, StepOptions
 from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import Call
 from tinytrain.program.checker import check_program
-from tinytrain.program.compile import compile_probe, compile_training
+from tinytrain.program.compile import compile_fisher, compile_training
 from tinytrain.program.memory_planner import Layout
 from tinytrain.program.segment_checker import check_call, check_segment
 from tinytrain.program.stages import Of, Repeat, Run
@@ -44,7 +44,7 @@ def test_programs_of_fisher_scoring_hold():
     for name in (*toynets.ROWS, toynets.WIDE):
         network = toynets.toy(name)
         for first in range(len(network.layers)):
-            check_program(compile_probe(network, tuple(range(first, len(network.layers))), TASK))
+            check_program(compile_fisher(network, tuple(range(first, len(network.layers))), TASK))
 
 
 def without_call(number):

@@ -4,7 +4,7 @@ import toynets
 
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Resources
-from tinytrain.program.compile import compile_probe, compile_training
+from tinytrain.program.compile import compile_fisher, compile_training
 from tinytrain.program.listing import listing
 
 NETWORK = toynets.toy("blocks")
@@ -42,5 +42,5 @@ def test_every_stage_and_every_call_of_every_segment_is_listed():
 
 
 def test_fisher_scoring_is_listed_too():
-    text = listing(compile_probe(NETWORK, (9, 12), TaskShape(9, 3)))
+    text = listing(compile_fisher(NETWORK, (9, 12), TaskShape(9, 3)))
     assert "run fisher" in text and "add_fisher(total='fisher 12'" in text

@@ -39,7 +39,7 @@ from tinytrain.network.network import with_modules
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update, check_updates
-from tinytrain.program.compile import compile_probe
+from tinytrain.program.compile import compile_fisher
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import measure_fisher
@@ -226,7 +226,7 @@ def test_fisher_information_sees_the_modules_of_a_network(name):
     network = made(name)
     want, loss = fisher(Oracle(network), IMAGES, LABELS, augmented(1))
     inspected = tuple(range(2, len(network.layers)))
-    program = compile_probe(network, inspected, TaskShape(len(LABELS), 3))
+    program = compile_fisher(network, inspected, TaskShape(len(LABELS), 3))
     source = Source(lambda i: IMAGES[i], augmentation, LABELS)
     found = measure_fisher(program, Arena(program.nbytes), WorkingCopy(network), kernels.load(), source)
     assert abs(found.loss - loss) < 1e-5

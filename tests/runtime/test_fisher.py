@@ -13,7 +13,7 @@ from tinytrain import kernels
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.scores import last_blocks
-from tinytrain.program.compile import compile_probe
+from tinytrain.program.compile import compile_fisher
 from tinytrain.report.content import similarity
 from tinytrain.runtime import fisher as probing
 from tinytrain.runtime.arena import Arena
@@ -25,7 +25,7 @@ NETWORKS = pytest.mark.parametrize("name", list(ROWS))
 
 
 def scores(network, inspected, view=1, backend="auto"):
-    program = compile_probe(network, inspected, TaskShape(len(LABELS), 3))
+    program = compile_fisher(network, inspected, TaskShape(len(LABELS), 3))
     source = Source(lambda i: IMAGES[i], lambda shown, i: augmentation(view, i) if shown else None, LABELS)
     return measure_fisher(program, Arena(program.nbytes), WorkingCopy(network), kernels.load(backend), source)
 
@@ -100,7 +100,7 @@ def test_it_is_half_the_squared_product_of_weight_and_its_gradient_for_a_layer_w
 @NETWORKS
 def test_no_weight_gradient_is_formed(name):
     network = toy(name)
-    program = compile_probe(network, tuple(range(len(network.layers))), TaskShape(9, 3))
+    program = compile_fisher(network, tuple(range(len(network.layers))), TaskShape(9, 3))
     for segment in program.segments.values():
         assert segment.macs("grad_weight") == 0
 
@@ -131,7 +131,7 @@ def test_both_backends_agree():
 def test_the_arena_is_as_large_as_reported():
     network = toy("blocks")
     inspected = last_blocks(network, 2)
-    assert scores(network, inspected).arena == compile_probe(network, inspected, TaskShape(9, 3)).nbytes
+    assert scores(network, inspected).arena == compile_fisher(network, inspected, TaskShape(9, 3)).nbytes
 
 
 def test_the_last_blocks_are_named_by_their_layers():

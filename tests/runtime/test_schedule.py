@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tinytrain.plan.recipe import Recipe, Resources, StepOptions
-from tinytrain.runtime.schedule import balanced_subset, dealt, rate_factor, step_items, through_items
+from tinytrain.runtime.schedule import balanced_subset, dealt, rate_factor, sampled_items, step_items
 
 LABELS = np.repeat(np.arange(5), (1, 2, 3, 20, 30))
 
@@ -81,9 +81,9 @@ def test_the_same_seed_draws_the_same_steps():
 def test_the_gradient_goes_through_as_many_of_each_class_that_the_step_sees_and_others_every_step():
     recipe = Recipe("test", (), (), step="both", options=StepOptions(sampled_fraction=0.5))
     support = [(0, i) for i in (0, 1, 3, 6, 7, 8, 9, 10, 26, 27, 28, 29)]  # 1, 1, 1, 5 and 4 of the classes
-    draws = [through_items(recipe, LABELS, support, 0, number) for number in range(1, 21)]
-    assert draws == [through_items(recipe, LABELS, support, 0, number) for number in range(1, 21)]
-    assert len(set(map(tuple, draws))) > 10 and draws[0] != through_items(recipe, LABELS, support, 1, 1)
+    draws = [sampled_items(recipe, LABELS, support, 0, number) for number in range(1, 21)]
+    assert draws == [sampled_items(recipe, LABELS, support, 0, number) for number in range(1, 21)]
+    assert len(set(map(tuple, draws))) > 10 and draws[0] != sampled_items(recipe, LABELS, support, 1, 1)
     for chosen in draws:
         counts = np.bincount([LABELS[support[k][1]] for k in chosen], minlength=5)
         assert counts[:3].tolist() == [1, 1, 1] and sorted(counts[3:]) == [1, 2]

@@ -29,7 +29,7 @@ from toysteps import (
 from tinytrain.plan.costs import backward_macs_per_query, n_hard
 from tinytrain.plan.recipe import StepOptions, Update
 from tinytrain.program.stages import Items
-from tinytrain.runtime.schedule import through_items
+from tinytrain.runtime.schedule import sampled_items
 
 NETWORKS = pytest.mark.parametrize("name", list(ROWS))
 
@@ -137,7 +137,7 @@ def test_the_mean_over_draws_of_support_images_is_the_gradient_through_all_of_th
     divisors = np.empty(3, np.float32)
     some = recipe((), step="both", options=StepOptions(sampled_fraction=count / len(LABELS)))
     for number in range(draws):
-        chosen = through_items(some, LABELS, support, 0, number)
+        chosen = sampled_items(some, LABELS, support, 0, number)
         assert len(chosen) == count
         made.lists |= {Items.SUPPORT: support, Items.SAMPLED: [support[k] for k in chosen]}
         made.host.sampled_weights(None, divisors)
@@ -296,7 +296,7 @@ def test_macs_that_are_executed_are_those_of_the_plan(name, step, share, through
             calls.insert(0, (lambda macs=macs: ran.append(macs), ()))
     made.start()
     support = items(len(LABELS))
-    chosen = through_items(plan, LABELS, support, 0, 1)
+    chosen = sampled_items(plan, LABELS, support, 0, 1)
     made.step(1, support, support, sampled=chosen)
     assert sum(ran) / len(LABELS) == pytest.approx(backward_macs_per_query(network, plan, len(LABELS)))
 

@@ -23,7 +23,7 @@ from toynets import everything, gradient_of, recipe, relative, trainer, watched
 
 from tinytrain.backbones.torch_checkpoint import import_checkpoint
 from tinytrain.plan.budget import TaskShape
-from tinytrain.program.compile import compile_probe
+from tinytrain.program.compile import compile_fisher
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import measure_fisher
@@ -101,7 +101,7 @@ class Case:
     def engine_fisher(self, inspected):
         """(scores, masks by layer in the order of ORDER) of the probe on clean images."""
         seen = []
-        program = compile_probe(self.network, inspected, TaskShape(8, 4))
+        program = compile_fisher(self.network, inspected, TaskShape(8, 4))
         source = Source(lambda i: self.images[ORDER[i]], lambda view, i: None, LABELS[ORDER])
         scores = measure_fisher(
             program, Arena(program.nbytes), WorkingCopy(self.network), recorded_masks(seen), source

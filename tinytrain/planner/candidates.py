@@ -7,7 +7,7 @@ from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.autodiff.emitter import ROW_TILE_BYTES
-from tinytrain.program.compile import compile_probe, compile_training, training_bytes
+from tinytrain.program.compile import compile_fisher, compile_training, training_bytes
 from tinytrain.program.program import Program
 from tinytrain.program.segments import SegmentBank
 
@@ -96,5 +96,5 @@ class Programs:
         """The program that measures the layers `inspected`."""
         key = inspected, row_tile
         if key not in self._probes:
-            self._probes[key] = compile_probe(self.network, inspected, self.task, row_tile)
+            self._probes[key] = compile_fisher(self.network, inspected, self.task, row_tile)
         return self._probes[key]

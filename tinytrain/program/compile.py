@@ -92,7 +92,7 @@ def _backward_counts(job: Job) -> set[int]:
     return counts | _tails(n_sampled(recipe, r.step_support), r.micro)
 
 
-def compile_probe(
+def compile_fisher(
     network: Network, inspected: tuple[int, ...], task: TaskShape, row_tile: int | None = None
 ) -> Program:
     """The program of Fisher scoring: prototypes, then one backward pass per image through inspected layers.

@@ -215,7 +215,7 @@ class TrainingStages:
         yield Call("prototype_loss_grad", (shown, residual, cosine, queries, prototypes, fraction))
         yield self._backward(Items.HARD, hard + unlabelled, Rows(grad, Items.SHOWN))
         if recipe.step == "both":
-            yield from self._through_prototypes(residual, cosine, fraction)
+            yield from self._gradient_of_prototypes(residual, cosine, fraction)
         for accumulator in accumulators[1:]:
             yield Call("accumulate", (accumulators[0], accumulator))
 
@@ -224,7 +224,7 @@ class TrainingStages:
         units, computed = self.units["backward"], self._computed(items, count)
         return Repeat(items, count, body, units, self.job.resources.micro, computed)
 
-    def _through_prototypes(self, residual: View, cosine: View, fraction) -> Iterator:
+    def _gradient_of_prototypes(self, residual: View, cosine: View, fraction) -> Iterator:
         """The gradient that reaches support images through the prototypes.
 
         Sampled ones also stand for the others of their class, and their classes for those without any.

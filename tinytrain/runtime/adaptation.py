@@ -51,7 +51,7 @@ class Ran:
 class Run:
     """The stages of one adaptation, in the order of its methods; `adapt` calls them. A context manager.
 
-    Inside, BLAS has one thread, and overflow is no news to be printed: the guard looks at every number.
+    Inside, BLAS has one thread, and overflow warnings are off: the guard looks at every number.
     """
 
     def __init__(self, device, network: Network, episode: Episode, seed: int):

@@ -20,7 +20,7 @@ def measure_fisher(program: Program, arena: Arena, working: WorkingCopy, kernels
     """Scores of the layers that `program` inspects, for the images of `source`, computed in `arena`.
 
     Prototypes are the class means of the clean images, held constant; each image, augmented,
-    is its own pseudo-query at temperature 10. `program` and `arena` are made if they are not given.
+    is its own pseudo-query at temperature 10.
     """
     runner = _Scoring(Binder(program, arena, working, kernels), source)
     runner.run("prototypes")

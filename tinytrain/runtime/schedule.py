@@ -55,7 +55,7 @@ def rate_factor(recipe: Recipe, sets: int, number: int) -> float:
     return min(1.0, left / decay) if decay else 1.0
 
 
-def through_items(
+def sampled_items(
     recipe: Recipe, labels: np.ndarray, support: list[Item], seed: int, number: int
 ) -> list[int]:
     """Positions in `support` of the images through which step `number` sends the gradient.

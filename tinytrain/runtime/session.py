@@ -23,7 +23,7 @@ from tinytrain.program.buffers import BEFORE
 from tinytrain.program.program import Program
 from tinytrain.program.stages import FitHead, Items, KeepHead
 from tinytrain.runtime.bind import WorkingCopy
-from tinytrain.runtime.schedule import CleanImages, Item, dealt, rate_factor, step_items, through_items
+from tinytrain.runtime.schedule import CleanImages, Item, dealt, rate_factor, sampled_items, step_items
 from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer
 
@@ -117,13 +117,13 @@ class Session:
         return cosine, head or cosine
 
     def _clean(self) -> Iterator[Batch]:
-        return self._unit(0)
+        return self._normalized(0)
 
     def _fit_head(self, node: FitHead, arrays: dict[str, np.ndarray], clean: Batches) -> Head:
         """A head in `arrays`; without what only updates need unless it is kept."""
 
         def every_view():
-            return chain.from_iterable(map(self._unit, node.views))
+            return chain.from_iterable(map(self._normalized, node.views))
 
         support = Support(every_view, clean, self.trainer.class_sizes)
         head = find_head(node.kind).fit(self.kernels, arrays, support)
@@ -150,16 +150,16 @@ class Session:
     def _measured(self, node: FitHead, means: np.ndarray) -> Iterator[Batch]:
         """Batches of the clean images, measured against the class means on the way."""
         trainer = self.trainer
-        for chosen, (embeddings, labels) in zip(self._stretches(), self._unit(0), strict=True):
+        for chosen, (embeddings, labels) in zip(self._batches(), self._normalized(0), strict=True):
             rows = np.empty((len(labels), COLUMNS), np.float32)
             # Prototypes are free before training and after it.
             measure(rows, embeddings, labels, means, trainer.class_sizes, trainer.prototypes)
             self.trainer.bind.whole(node.left_out)[chosen] = rows
             yield embeddings, labels
 
-    def _unit(self, view: int) -> Iterator[Batch]:
+    def _normalized(self, view: int) -> Iterator[Batch]:
         """Batches of one view of the support, of length 1; to be read only, as they may be used again."""
-        for chosen in self._stretches():
+        for chosen in self._batches():
             wanted = view, int(chosen[0])
             if self._at_hand != wanted:
                 self.kernels.normalize_rows(self._embed(view, chosen))
@@ -171,7 +171,7 @@ class Session:
         self.trainer.embed([(view, i) for i in chosen], out)
         return out
 
-    def _stretches(self) -> Iterator[np.ndarray]:
+    def _batches(self) -> Iterator[np.ndarray]:
         """Indices of all support images, as many at a time as there is room for embeddings."""
         size = len(self.trainer.support)
         return (self.dealt[first : first + size] for first in range(0, len(self.dealt), size))
@@ -192,7 +192,7 @@ class Session:
                 trainer.resample(rng_for(self.seed, "channels", number))
             trainer.scale_rates(rate_factor(recipe, resources.sets, number))
             support, queries = step_items(resources, self.labels, number, rng)
-            through = through_items(recipe, self.labels, support, self.seed, number)
+            through = sampled_items(recipe, self.labels, support, self.seed, number)
             losses.append(trainer.step(number, support, queries, self._unlabelled(number), through))
             progress("training", number, recipe.steps, losses[-1])
             if not np.isfinite(losses[-1]):

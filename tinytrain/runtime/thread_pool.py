@@ -20,7 +20,8 @@ class Workers:
         self._done: SimpleQueue = SimpleQueue()
         self._end = weakref.finalize(self, _end, self._given)
         self._threads = [
-            Thread(target=_serve, args=(given, self._done), name="lane", daemon=True) for given in self._given
+            Thread(target=_serve, args=(given, self._done), name="worker", daemon=True)
+            for given in self._given
         ]
         for thread in self._threads:
             thread.start()
@@ -47,7 +48,7 @@ class Workers:
 
 
 def _serve(given: SimpleQueue, done: SimpleQueue) -> None:
-    # Lanes do not warn of overflow: the guard looks at every number.
+    # Workers do not warn of overflow: the guard looks at every number.
     np.seterr(all="ignore")
     while (works := given.get()) is not None:
         done.put(_error_of(works))
