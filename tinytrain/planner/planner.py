@@ -191,8 +191,7 @@ class Planner:
         """The error to raise; `probe` is the bytes of Fisher scoring that must fit as well."""
         least = max(probe, self._smallest_training(scores))
         usual = self.usual_budget(scores, least)
-        # What is selected depends on the images, of which nothing may have been measured yet: that made 4 %
-        # at most for ten tasks with each of three networks (a trial that no command repeats).
+        # What is selected depends on the images, of which nothing may have been measured yet.
         usual = f"about {format_bytes(usual)}" if scores else usual
         return BudgetError(
             "memory-budget",
