@@ -35,6 +35,13 @@ class BoundUnit:
             self.segments["prefix", 1][1][0][0] if ("prefix", 1) in self.segments else self.augmented
         )
 
+    def augment(self, kernels, augmentation: Augmentation | None) -> None:
+        """`augmented` becomes a copy of `image`, changed as `augmentation` says."""
+        if augmentation is None:
+            np.copyto(self.augmented, self.image)
+        else:
+            kernels.augment(self.augmented, self.image, *augmentation.arguments())
+
 
 class QueryUnit(BoundUnit):
     """The worker that looks at queries, one image at a time."""
@@ -45,10 +52,7 @@ class QueryUnit(BoundUnit):
 
     def embed(self, augmentation: Augmentation | None = None) -> np.ndarray:
         """Embedding (d,) of the image in `image`, as it is or augmented; valid until the next call."""
-        if augmentation is None:
-            np.copyto(self.augmented, self.image)
-        else:
-            self.kernels.augment(self.augmented, self.image, *augmentation.arguments())
+        self.augment(self.kernels, augmentation)
         if ("prefix", 1) in self.segments:
             run(self.segments["prefix", 1][0])
         np.copyto(self.features[0], self.frozen.reshape(self.features[0].shape))

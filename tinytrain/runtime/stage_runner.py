@@ -219,11 +219,7 @@ class Runner:
 
     def _augment(self, node: Augment) -> Action:
         def augment(work: Work) -> None:
-            unit, augmentation = work.unit, self.source.augmentation(*work.items[0])
-            if augmentation is None:
-                np.copyto(unit.augmented, unit.image)
-            else:
-                self.kernels.augment(unit.augmented, unit.image, *augmentation.arguments())
+            work.unit.augment(self.kernels, self.source.augmentation(*work.items[0]))
 
         return augment
 
