@@ -24,7 +24,7 @@ from tinytrain.runtime.thread_pool import Workers
 
 
 class Whole:
-    """`capacity` is the most images of one step, `micro` the images per pass, `workers` the workers.
+    """`capacity` is the most images of one step, `micro` the images per pass, `workers` the threads.
 
     Micro-batch b belongs to partition ``b % PARTITIONS``, so the number of workers changes the time and
     never a bit of the result. Without `trained` it only embeds. `hooks` are last layers of blocks: their

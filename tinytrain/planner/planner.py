@@ -93,7 +93,9 @@ class Planner:
         its defaults; InputError ``plan-broken`` for a given plan that takes other bytes than it says.
         """
         if self.given:
-            said, taken = self.given.cost.arena, self.program(self.given).nbytes
+            given = self.given
+            said = given.cost.arena
+            taken = self._programs.nbytes(given.recipe, given.resources, given.row_tile)
             if said != taken:
                 raise InputError(
                     "plan-broken", f"the plan says {said} bytes, it takes {taken}; make one with {MAKE}"

@@ -42,8 +42,8 @@ def _repeated(program: Program, node: Repeat, computed: int) -> int:
             items = computed if part.cache else node.count
             total += items * sum(_macs(program, inner) for inner in part.computed)
         elif isinstance(part, Repeat) and not node.units:  # batches: the list is gone over once
-            computed = node.count if part.computed else 0
-            total += _repeated(program, Repeat(part.items, node.count, part.body), computed)
+            whole = Repeat(part.items, node.count, part.body)
+            total += _repeated(program, whole, node.count if part.computed else 0)
         else:
             total += node.count * _macs(program, part)
     return total
