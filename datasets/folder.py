@@ -19,6 +19,10 @@ from tinytrain.datasets.samplers import shuffled
 from tinytrain.episode.decode import SUFFIXES, check_image, load_image
 from tinytrain.episode.episode import Episode
 
+# Without `shots`, a FRACTION of each class is held out, at most MOST_HELD_OUT images, if every class has ENOUGH.
+# If that makes fewer than LEAST_HELD_OUT images, cross-validation of the support says as much.
+ENOUGH, FRACTION, MOST_HELD_OUT, LEAST_HELD_OUT = 10, 0.2, 20, 20
+
 
 def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset:
     """All usable images below `folder`, classes in the order of their sorted names.
@@ -59,13 +63,15 @@ def folder_episode(
     way: int | None = None,
     seed: int = 0,
     may_flip: bool = False,
+    hold_out: bool = True,
 ) -> Episode:
     """Up to `shots` images per class as support, drawn at random; the others are queries.
 
-    Without `shots` every image is support. Without `way` every class takes part, otherwise `way`
-    classes drawn at random. A class may have fewer images than `shots`. `source` is a folder or the
-    result of `folder_dataset`, which keeps its own `may_flip`. Raises InputError when there are fewer
-    classes than `way` or fewer than two, and UsageError for `shots` below 1 or `way` below 2.
+    Without `shots`, `held_out` says how many images of each class are queries, none unless `hold_out`.
+    Without `way` every class takes part, otherwise `way` classes drawn at random. A class may have fewer
+    images than `shots`. `source` is a folder or the result of `folder_dataset`, which keeps its own
+    `may_flip`. Raises InputError when there are fewer classes than `way` or fewer than two, and UsageError
+    for `shots` below 1 or `way` below 2.
     """
     if (shots is not None and shots < 1) or (way is not None and way < 2):
         raise UsageError("bad-episode", f"{way} ways and {shots} shots given; needed are at least 2 and 1")
@@ -80,14 +86,26 @@ def folder_episode(
         classes = np.sort(shuffled(classes, rng_for(seed, "folder classes"))[:way])
     # A stream per class name: adding a class leaves the draws of the others as they were.
     drawn = [shuffled(dataset.by_class[c], rng_for(seed, "folder", dataset.class_names[c])) for c in classes]
-    limits = [len(d) if shots is None else shots for d in drawn]
+    held = held_out([len(d) for d in drawn]) if shots is None and hold_out else [0] * len(drawn)
+    limits = [len(d) - h if shots is None else shots for d, h in zip(drawn, held, strict=True)]
+    given = f"shots {shots or ('all but a fifth' if any(held) else 'all')}"
     return Episode(
         support=dataset.images([d[:limit] for d, limit in zip(drawn, limits, strict=True)]),
         query=dataset.images([d[limit:] for d, limit in zip(drawn, limits, strict=True)]),
         class_names=tuple(dataset.class_names[c] for c in classes),
         may_flip=dataset.may_flip,
-        source=f"{dataset.name}: {len(classes)} classes, shots {shots or 'all'}, seed {seed}",
+        source=f"{dataset.name}: {len(classes)} classes, {given}, seed {seed}",
     )
+
+
+def held_out(counts: list[int]) -> list[int]:
+    """How many images of each class are held out by default, of so many `counts`; 0 where they are few.
+
+    >>> held_out([20, 40, 400]), held_out([10, 10]), held_out([9, 400])
+    ([4, 8, 20], [0, 0], [0, 0])
+    """
+    held = [min(MOST_HELD_OUT, int(FRACTION * count)) for count in counts]
+    return held if min(counts) >= ENOUGH and sum(held) >= LEAST_HELD_OUT else [0] * len(counts)
 
 
 def printable(path: str | os.PathLike) -> str:

@@ -7,7 +7,7 @@ from PIL import Image
 
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.datasets import folder as folder_module
-from tinytrain.datasets.folder import folder_dataset, folder_episode
+from tinytrain.datasets.folder import folder_dataset, folder_episode, held_out
 
 
 def fill(root, **sizes):
@@ -147,9 +147,24 @@ def test_shots_are_a_maximum_and_the_rest_are_queries(tmp_path):
     assert not set(episode.support.names) & set(episode.query.names)
 
 
-def test_without_shots_every_image_is_support(tmp_path):
+def test_without_shots_every_image_is_support_where_they_are_few(tmp_path):
     episode = folder_episode(fill(tmp_path, a=4, b=2))
     assert episode.shots.tolist() == [4, 2] and len(episode.query) == 0
+    few = folder_episode(fill(tmp_path / "few", a=200, b=9))
+    assert few.shots.tolist() == [200, 9], "a class of 9 images needs them all"
+    assert "shots all," in few.source
+
+
+def test_without_shots_a_fifth_is_held_out_where_images_are_enough(tmp_path):
+    fill(tmp_path, a=30, b=70, c=10)
+    episode = folder_episode(tmp_path)
+    assert episode.shots.tolist() == [24, 56, 8] and np.bincount(episode.query.labels).tolist() == [6, 14, 2]
+    assert not set(episode.support.names) & set(episode.query.names)
+    assert "shots all but a fifth," in episode.source
+    assert len(folder_episode(tmp_path, hold_out=False).query) == 0
+    assert folder_episode(tmp_path, shots=5).shots.tolist() == [5, 5, 5]
+    assert held_out([1000, 1000]) == [20, 20], "no more than are needed to judge"
+    assert held_out([10, 10]) == [0, 0], "4 images would say less than cross-validation of 20"
 
 
 def test_way_draws_that_many_classes(tmp_path):

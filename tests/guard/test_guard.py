@@ -77,6 +77,36 @@ def test_force_keeps_every_finite_result(case):
     assert [r.code for r in found.reasons] == codes
 
 
+def reason(code, **changes):
+    (text,) = [r.text for r in verdict(**changes).reasons if r.code == code]
+    return text
+
+
+def test_reasons_count_images_and_name_the_worst_one():
+    assert reason("labels", before=BAD) == (
+        "1 of 10 images looks more like another class than its own, most of all j (bee, looks like ant)"
+    )
+    several = rows([0.3] * 7 + [-0.1, -0.9, -0.6])
+    assert reason("labels", before=several, after=several).startswith("3 of 10 images look more like")
+    assert "most of all i (bee" in reason("labels", before=several, after=several)
+    assert reason("left-out", after=rows([0.3] * 9 + [-0.1])) == (
+        "9 of 10 images are recognised without themselves after training, 10 were before"
+    )
+    guessed = rows([0.3, -0.1] * 5)
+    assert reason("left-out", before=guessed, after=guessed).endswith("after training, guessing gives 5")
+
+
+def test_images_that_fit_far_less_than_the_others_are_counted_even_if_no_other_class_is_closer():
+    far = rows([3.0] * 9 + [0.01])
+    assert label_fit(far) < LEAST_FIT
+    assert reason("labels", before=far, after=far).startswith("1 of 10 images fit their class far less")
+
+
+def test_a_rise_of_the_loss_is_shown_in_digits_that_differ():
+    assert reason("diverged", losses=[1.38621, 1.38633]) == "the training loss rose from 1.3862 to 1.3863"
+    assert reason("diverged", losses=[1.0, 2.0]) == "the training loss rose from 1 to 2"
+
+
 def test_a_loss_that_stayed_is_no_reason():
     assert verdict(losses=[1.0, 0.5, 0.5, 1.0]).accepted
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tinytrain.base.units import finite_or_none
-from tinytrain.guard.suspects import Suspect, chance, find_suspects, margins
+from tinytrain.guard.estimate import LeftOut, left_out
+from tinytrain.guard.suspects import MISLABELLED, Suspect, chance, find_suspects, margins
+from tinytrain.heads.leave_one_out import LIKE
 
 WORST_FRACTION = 0.1  # of the support images: those that fit their class worst
 # Labels are accepted if the mean margin of these images is above LEAST_FIT, in units of the chance similarity
@@ -48,7 +50,10 @@ class Reason:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`accepted`: the adapted network is the result. `forced`: it is accepted in spite of `reasons`."""
+    """`accepted`: the adapted network is the result. `forced`: it is accepted in spite of `reasons`.
+
+    `left_out` is what support images, each classified without itself before training, say about new ones.
+    """
 
     accepted: bool
     forced: bool
@@ -56,6 +61,7 @@ class Verdict:
     suspects: tuple[Suspect, ...]
     measures: dict[str, float | None]
     macs: int
+    left_out: LeftOut
 
     def to_json(self) -> dict:
         return {
@@ -66,6 +72,16 @@ class Verdict:
             "measures": self.measures,
             "macs": self.macs,
         }
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What the tests see of an adaptation to the support `images`."""
+
+    evidence: Evidence
+    images: object
+    class_names: tuple[str, ...]
+    measures: dict[str, float | None]
 
 
 def judge(evidence: Evidence, images, class_names: tuple[str, ...], force: bool = False) -> Verdict:
@@ -84,10 +100,19 @@ def judge(evidence: Evidence, images, class_names: tuple[str, ...], force: bool 
     }
     broken = _not_finite(evidence)
     tests = (_diverged, _labels, _left_out) if trained and not broken else ()
-    reasons = broken or [reason for test in tests for reason in test(measures)]
+    case = Case(evidence, images, class_names, measures)
+    reasons = broken or [reason for test in tests for reason in test(case)]
     accepted = not reasons or (force and not broken)
     suspects = find_suspects(evidence.before, images, class_names)
-    return Verdict(accepted, accepted and bool(reasons), tuple(reasons), suspects, measures, evidence.macs)
+    return Verdict(
+        accepted, accepted and bool(reasons), tuple(reasons), suspects, measures, evidence.macs,
+        left_out(
+            margins(evidence.before),
+            [s.index for s in suspects if s.reason == MISLABELLED],
+            images.labels,
+            class_names,
+        ),
+    )  # fmt: skip
 
 
 def final_loss(losses: list[float]) -> float:
@@ -123,27 +148,46 @@ def _not_finite(evidence: Evidence) -> list[Reason]:
     return [Reason("not-finite", f"training ended in NaN or infinity after {steps}")]
 
 
-def _diverged(measures: dict) -> list[Reason]:
-    before, after = measures["loss_before"], measures["loss_after"]
+def _diverged(case: Case) -> list[Reason]:
+    before, after = case.measures["loss_before"], case.measures["loss_after"]
     if after <= before:
         return []
-    return [Reason("diverged", f"the training loss rose from {before:.3g} to {after:.3g}")]
+    digits = next((d for d in range(3, 17) if f"{before:.{d}g}" != f"{after:.{d}g}"), 17)
+    return [Reason("diverged", f"the training loss rose from {before:.{digits}g} to {after:.{digits}g}")]
 
 
-def _labels(measures: dict) -> list[Reason]:
-    fit = measures["label_fit"]
+def _labels(case: Case) -> list[Reason]:
+    fit = case.measures["label_fit"]
     if fit is None or fit >= LEAST_FIT:
         return []
-    text = f"{WORST_FRACTION:.0%} of the images look too much like a class other than their own"
-    return [Reason("labels", f"{text}: label fit {fit:.2f}, the limit is {LEAST_FIT}")]
-
-
-def _left_out(measures: dict) -> list[Reason]:
-    before, after = measures["left_out_before"], measures["left_out_after"]
-    if before is None or (after >= before and after > measures["guessing"]):
-        return []
-    if after < before:
-        what = f"fell from {before:.1%} to {after:.1%}"
+    found = margins(case.evidence.before)
+    known, wrong = int((~np.isnan(found)).sum()), int((found < 0).sum())
+    if wrong:
+        looks = (
+            "look more like another class than their own"
+            if wrong > 1
+            else "looks more like another class than its own"
+        )
+        what = f"{wrong} of {known} images {looks}"
     else:
-        what = f"is {after:.1%} after training, where guessing gives {measures['guessing']:.1%}"
-    return [Reason("left-out", f"leave-one-out accuracy on the support {what}")]
+        what = (
+            f"{math.ceil(WORST_FRACTION * known)} of {known} images fit their class far less than the others"
+        )
+    worst = int(np.nanargmin(found))
+    given = case.class_names[case.images.labels[worst]]
+    like = case.class_names[int(case.evidence.before[worst, LIKE])]
+    text = f"{what}, most of all {case.images.names[worst]} ({given}, looks like {like})"
+    return [Reason("labels", text)]
+
+
+def _left_out(case: Case) -> list[Reason]:
+    before, after = case.measures["left_out_before"], case.measures["left_out_after"]
+    if before is None or (after >= before and after > case.measures["guessing"]):
+        return []
+    known = len(_known(case.evidence.before))
+    now, then = round(after * known), round(before * known)
+    what = f"{now} of {known} images are recognised without themselves after training"
+    rest = (
+        f"{then} were before" if after < before else f"guessing gives {case.measures['guessing'] * known:.3g}"
+    )
+    return [Reason("left-out", f"{what}, {rest}")]

@@ -6,6 +6,7 @@ import numpy as np
 
 from tinytrain.heads.leave_one_out import CHANCE, LIKE, NEAR, OTHER, OWN
 
+MISLABELLED, OFF_TOPIC = "mislabelled", "off-topic"
 # Limits in units of the chance similarity of images:
 MARGIN = 0.9  # an image that is closer to another class than to its own by this much may be mislabelled
 GAP = 1.2  # an image that is further from its class than the median by this much may be off-topic
@@ -15,7 +16,7 @@ GAP = 1.2  # an image that is further from its class than the median by this muc
 class Suspect:
     """One suspect support image: its index and name, its given class, and the class it looks like.
 
-    `reason` is "mislabelled" or "off-topic"; `score` is above 1, the limit for suspects.
+    `reason` is MISLABELLED or OFF_TOPIC; `score` is above 1, the limit for suspects.
     """
 
     index: int
@@ -52,7 +53,7 @@ def find_suspects(rows: np.ndarray, images, class_names: tuple[str, ...]) -> tup
         gaps[labels == label] = np.median(near) - near
     found = []
     for i, (margin, gap) in enumerate(zip(margins(rows), gaps, strict=True)):
-        scores = {"mislabelled": -margin / unit / MARGIN, "off-topic": gap / unit / GAP}
+        scores = {MISLABELLED: -margin / unit / MARGIN, OFF_TOPIC: gap / unit / GAP}
         reason = max(scores, key=lambda r: np.nan_to_num(scores[r], nan=-np.inf))
         if scores[reason] > 1:
             like = class_names[int(rows[i, LIKE])]

@@ -8,7 +8,10 @@ import numpy as np
 from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.base.random_streams import rng_for
 from tinytrain.base.units import finite_or_none
+from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode
+from tinytrain.guard.estimate import Estimate, cross_validated, held_out
+from tinytrain.guard.guard import Verdict
 from tinytrain.network.network import Network, frozen_bytes
 from tinytrain.plan.costs import n_trained
 from tinytrain.plan.plan import Plan
@@ -33,6 +36,13 @@ def accuracy(labels: np.ndarray, answers: Answers, left_out: float | None) -> di
         "left_out": left_out,
         "withheld": share_right(labels, answers.withheld),
     }
+
+
+def estimate(labels: np.ndarray, answers: Answers, delta: Delta, guard: Verdict) -> Estimate:
+    """How often `delta` is expected to be right on new images; `labels` are those of the queries."""
+    if not len(labels):
+        return cross_validated(guard.left_out)
+    return held_out(int((answers.after == labels).sum()), len(labels), bool(delta.slices), guard.left_out)
 
 
 def share_right(labels: np.ndarray, predicted: np.ndarray | None) -> float | None:

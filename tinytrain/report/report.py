@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from tinytrain.base.units import finite_or_none
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode
+from tinytrain.guard.estimate import Estimate
 from tinytrain.guard.guard import Verdict
 from tinytrain.network.network import Network
 from tinytrain.plan.plan import Plan
@@ -13,6 +14,8 @@ from tinytrain.program.program import Program
 from tinytrain.report import content
 from tinytrain.report.executed_macs import executed
 from tinytrain.runtime.adaptation import Answers, Ran
+
+PASSING = ("seconds", "threads", "estimate")  # keys of `Report.to_json` that no delta carries
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,7 @@ class Report:
             "episode": content.describe_episode(self.episode),
             "unseen_domain": content.is_unseen(self.network, self.episode),
             "accuracy": content.accuracy(self.episode.query.labels, self.answers, self.delta.head.left_out),
+            "estimate": self.estimate.to_json(),
             "guard": self.guard.to_json(),
             "memory": content.memory(self.network, self.plan, self.program, self.delta.nbytes),
             "macs": {
@@ -60,6 +64,11 @@ class Report:
             "warnings": list(self.warnings),
         }
 
+    @property
+    def estimate(self) -> Estimate:
+        """How often the result is expected to be right on new images of its classes."""
+        return content.estimate(self.episode.query.labels, self.answers, self.delta, self.guard)
+
     def with_warnings(self, *warnings: str) -> "Report":
         """The same report with more warnings, also in the one its delta carries."""
         return replace(self, warnings=(*self.warnings, *warnings)).sealed()
@@ -67,7 +76,8 @@ class Report:
     def sealed(self) -> "Report":
         """The same report, its delta carrying all of it that the same seed gives again.
 
-        Times and threads differ from run to run and have no place in a file that should not.
+        Times and threads differ from run to run and have no place in a file that should not. The estimate
+        follows from the rest.
         """
-        lasting = {key: value for key, value in self.to_json().items() if key not in ("seconds", "threads")}
+        lasting = {key: value for key, value in self.to_json().items() if key not in PASSING}
         return replace(self, delta=replace(self.delta, report=lasting))

@@ -25,11 +25,12 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument(
         "--shots", type=at_least(1), metavar="N",
-        help="images per class to adapt to; default: all of DIR, or 5 of --data",
+        help="images per class to adapt to; default: all of DIR that are not held out, or 5 of --data",
     )  # fmt: skip
     parser.add_argument(
         "--queries", type=at_least(0), metavar="N",
-        help="images per class for evaluation; default: the rest of DIR, or 10 of --data",
+        help="images per class for evaluation; default: with --shots the rest of DIR, without it a fifth if "
+        "every class has 10 or more and that makes 20 images; 0 holds out none; with --data 10",
     )  # fmt: skip
     parser.add_argument(
         "--episode", type=at_least(0), default=0, metavar="K",
@@ -175,7 +176,8 @@ def _from_dataset(arguments, dataset):
 def _from_folder(arguments, dataset):
     from tinytrain.datasets import folder_episode
 
-    episode = folder_episode(dataset, arguments.shots, arguments.way, arguments.seed)
+    hold_out = arguments.queries is None
+    episode = folder_episode(dataset, arguments.shots, arguments.way, arguments.seed, hold_out=hold_out)
     if arguments.queries is None:
         return episode
     return replace(episode, query=_first_of_each_class(episode, arguments.queries))

@@ -1,0 +1,126 @@
+"""The estimate of accuracy: its interval, what suspects do to it, and when it says that it is unknown."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tinytrain.guard.estimate import LEAST, LEVEL, LeftOut, cross_validated, held_out, interval, left_out
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.plan.budget import Budget
+
+BIG = Budget(memory=2**22)
+NAMES = ("ant", "bee")
+LABELS = np.repeat(np.arange(2), 10)
+CLEAN = LeftOut(20, 0.0, 0, None)
+
+
+def found(margins, suspected=(), labels=LABELS):
+    return left_out(np.asarray(margins, float), suspected, labels, NAMES)
+
+
+@pytest.mark.parametrize("right, n", [(0, 5), (3, 7), (19, 20), (20, 20), (150, 200)])
+def test_the_ends_are_the_probabilities_from_which_so_many_right_are_1_96_deviations_away(right, n):
+    low, high = interval(right, n)
+    assert 0 <= low <= right / n <= high <= 1
+    for p in (low, high):
+        if 0 < p < 1:
+            assert abs(right / n - p) == pytest.approx(LEVEL * np.sqrt(p * (1 - p) / n))
+    assert low == 0 if right == 0 else low > 0
+    assert high == 1 if right == n else high < 1
+
+
+def test_the_interval_covers_the_probability_about_95_times_in_100():
+    rng = np.random.default_rng(0)
+    for p in (0.5, 0.8, 0.95):
+        drawn = [interval(right, 40) for right in rng.binomial(40, p, 2000)]
+        assert 0.92 < np.mean([low <= p <= high for low, high in drawn]) < 0.98
+
+
+def test_what_lies_between_tasks_widens_it_and_no_number_of_images_removes_that():
+    widths = [np.diff(interval(0.8 * n, n, 0.15))[0] for n in (10, 100, 10**6)]
+    assert widths == sorted(widths, reverse=True) and widths[-1] == pytest.approx(4 * 0.15 * 0.4, rel=0.05)
+    assert np.diff(interval(8, 10))[0] < widths[0]
+
+
+def test_margins_above_0_are_right_answers_and_suspects_are_counted_apart():
+    margins = np.full(20, 0.2)
+    margins[[1, 2, 12]] = -0.1, 0.0, -0.8
+    counted = found(margins, suspected=[12])
+    assert (counted.judged, counted.suspects, counted.short) == (20, 1, None)
+    assert 1 < counted.errors < 2, "an image less and no training account for some errors"
+
+
+def test_without_wrong_images_the_estimate_is_100_percent_and_its_low_end_is_not():
+    estimate = cross_validated(found(np.full(20, 0.3)))
+    assert estimate.accuracy == estimate.high == 1 and 0.6 < estimate.low < 0.9
+    assert (estimate.method, estimate.network, estimate.n, estimate.folds) == (
+        "cross-validation", "unadapted", 20, 20,
+    )  # fmt: skip
+
+
+def test_a_suspect_is_wrong_for_the_low_end_and_says_nothing_for_the_high_one():
+    margins = np.full(20, 0.3)
+    margins[:4] = -0.9
+    errors, suspects = (cross_validated(found(margins, s)) for s in ((), range(4)))
+    assert errors.low - 0.05 < suspects.low <= errors.low and suspects.high == 1
+    assert errors.accuracy < suspects.accuracy and errors.high < suspects.high
+
+
+def test_where_images_are_hard_suspects_are_thought_to_be_hard_images_too():
+    wrong = [LeftOut(100, errors, 6, None).wrong_labels for errors in (0, 10, 40)]
+    assert wrong[0] == 6 and wrong == sorted(wrong, reverse=True) and wrong[-1] == 0
+
+
+@pytest.mark.parametrize("count", range(1, LEAST))
+def test_a_class_of_too_few_images_makes_it_unknown_and_why_names_class_and_remedy(count):
+    labels = np.array([0] * 9 + [1] * count)
+    margins = np.full(9 + count, 0.3)
+    estimate = cross_validated(found(margins, labels=labels))
+    assert (estimate.accuracy, estimate.low, estimate.high, estimate.method) == (None, None, None, "unknown")
+    assert f"class 'bee' has {count} image" in estimate.why and f"{LEAST} or more" in estimate.why
+
+
+def test_held_out_images_give_their_fraction_with_wilsons_interval():
+    estimate = held_out(45, 50, True, CLEAN)
+    assert estimate.accuracy == 0.9 and (estimate.low, estimate.high) == interval(45, 50)
+    assert (estimate.method, estimate.network, estimate.n, estimate.folds) == (
+        "held-out",
+        "adapted",
+        50,
+        None,
+    )
+    assert held_out(45, 50, False, CLEAN).network == "unadapted"
+
+
+def test_wrong_labels_of_the_support_are_expected_among_held_out_images_too():
+    clean, noisy = (held_out(15, 20, True, LeftOut(20, 0.0, s, None)) for s in (0, 4))
+    assert noisy.low == clean.low and noisy.high > clean.high and noisy.accuracy == 15 / 16
+    assert held_out(20, 20, True, LeftOut(20, 0.0, 4, None)).accuracy == 1
+
+
+def test_a_report_has_the_estimate_of_its_held_out_images_or_of_the_support_without_them():
+    with_queries = adapt(toy_network(), toy_episode(3, 6, 10), BIG, "none").to_json()
+    estimate = with_queries["estimate"]
+    assert (estimate["method"], estimate["n"]) == ("held-out", 30)
+    assert estimate["low"] <= estimate["accuracy"] <= estimate["high"]
+    without = json.loads(json.dumps(adapt(toy_network(), toy_episode(3, 6, 0), BIG, "none").to_json()))
+    assert (without["estimate"]["method"], without["estimate"]["n"]) == ("cross-validation", 18)
+    assert 0 <= without["estimate"]["low"] <= without["estimate"]["high"] <= 1
+
+
+def test_training_does_not_change_what_is_estimated_without_held_out_images():
+    reports = [adapt(toy_network(), toy_episode(3, 6, 0), BIG, p) for p in ("none", "last_layer", "full")]
+    assert not reports[0].delta.slices and len({report.estimate.n for report in reports}) == 1
+    # Embeddings differ by how their features were cached.
+    assert np.ptp([report.estimate.accuracy for report in reports]) <= 2 / 18
+
+
+def test_shuffled_labels_are_seen_through():
+    episode = toy_episode(3, 10, 0)
+    labels = np.random.default_rng(3).permutation(episode.support.labels).astype(np.int32)
+    shuffled = replace(episode, support=replace(episode.support, labels=labels))
+    report = adapt(toy_network(), shuffled, BIG, "full", force=True)
+    assert report.estimate.accuracy < 0.5 and report.estimate.low < 1 / 3 < report.estimate.high
