@@ -19,8 +19,8 @@ from tinytrain.datasets.samplers import shuffled
 from tinytrain.episode.decode import SUFFIXES, check_image, load_image
 from tinytrain.episode.episode import Episode
 
-# Without `shots`, a FRACTION of each class is held out, at most MOST_HELD_OUT images, if every class has ENOUGH.
-# If that makes fewer than LEAST_HELD_OUT images, cross-validation of the support says as much.
+# Without `shots`, a FRACTION of each class is held out, at most MOST_HELD_OUT images, if every class has
+# ENOUGH. If that makes fewer than LEAST_HELD_OUT images, cross-validation of the support says as much.
 ENOUGH, FRACTION, MOST_HELD_OUT, LEAST_HELD_OUT = 10, 0.2, 20, 20
 
 

@@ -80,7 +80,7 @@ def test_a_class_of_too_few_images_makes_it_unknown_and_why_names_class_and_reme
     margins = np.full(9 + count, 0.3)
     estimate = cross_validated(found(margins, labels=labels))
     assert (estimate.accuracy, estimate.low, estimate.high, estimate.method) == (None, None, None, "unknown")
-    assert f"class 'bee' has {count} image" in estimate.why and f"{LEAST} or more" in estimate.why
+    assert f"class 'bee' has {count} image" in estimate.why and f"with {LEAST} in every class" in estimate.why
 
 
 def test_held_out_images_give_their_fraction_with_wilsons_interval():

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-LEAST = 3  # images in every class: of two, one would be judged by a class of a single image
+LEAST = 2  # images in every class: a single one cannot be judged without itself
 LEVEL = 1.96  # standard errors: 95 % of a normal distribution
 # Standard deviation between tasks of the adapted accuracy around the one left out, for an accuracy of 50 %,
 # in units of the deviation of a single answer. It widens the interval as fewer images would.
@@ -20,9 +20,10 @@ BETWEEN_TASKS = 0.15
 # An image left out is judged by a class of one image less, and without training. This fraction of errors,
 # divided by the images left, would not happen.
 ONE_LESS = 0.3
-# If labels are right, there are so many suspects for each other error. And no more labels are taken to be wrong
-# than this fraction of right answers: of shuffled labels, which agree with nothing, most images are suspects.
-HARD_IMAGES, MOST_WRONG = 0.3, 1 / 3
+POWER = 0.6  # errors fall with the number of images to this power, about
+# If labels are right, there are so many suspects for each other error. And no more labels are taken to be
+# wrong than this fraction of right answers: if labels agree with nothing, most images are suspects.
+HARD_IMAGES, MOST_WRONG = 0.5, 1 / 3
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def cross_validated(found: LeftOut) -> Estimate:
     if found.short is not None:
         name, count = found.short
         have = f"class {name!r} has {count} image{'s' if count > 1 else ''}"
-        why = f"{have}; with {LEAST} or more in every class it can be estimated, with 10 it can be measured"
+        why = f"{have}; add more: with {LEAST} in every class it can be estimated, with 10 it can be measured"
         return Estimate(None, None, None, "unknown", "unadapted", 0, None, why)
     n, errors, suspects, wrong = found.judged, found.errors, found.suspects, found.wrong_labels
     # For the low end every suspect is an error, for the high end one that says nothing.
@@ -105,6 +106,16 @@ def held_out(right: int, n: int, adapted: bool, found: LeftOut) -> Estimate:
     low, high = interval(right, n)[0], interval(right, max(n * (1 - mislabelled), right))[1]
     mid = min(1.0, right / (n * (1 - mislabelled)))
     return Estimate(mid, min(low, mid), max(high, mid), "held-out", network, n)
+
+
+def folded(right: int, n: int, folds: int, found: LeftOut) -> Estimate:
+    """The estimate from adaptations to all but one of `folds` parts, which got `right` of `n` images."""
+    errors = (n - right) * (1 - 1 / folds) ** POWER
+    mislabelled = found.wrong_labels / found.judged
+    low = interval(n - errors, n, BETWEEN_TASKS)[0]
+    high = interval(n - errors, max(n * (1 - mislabelled), n - errors), BETWEEN_TASKS)[1]
+    mid = min(1.0, (n - errors) / (n * (1 - mislabelled)))
+    return Estimate(mid, min(low, mid), max(high, mid), "cross-validation", "adapted", n, folds)
 
 
 def interval(right: float, n: float, between: float = 0.0) -> tuple[float, float]:

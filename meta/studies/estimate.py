@@ -1,0 +1,227 @@
+"""How far estimates of accuracy lie from the truth, and what five more images per class bring.
+
+    python -m tinytrain.meta.studies.estimate \\
+        --packs gtsrb,dtd10,flowers12,omniglot,pacs_sketch --tasks 6 --out estimate.jsonl
+
+Every task is what a user would have: a folder of images of 2 to 10 classes, 3 to 20 of each, adapted to
+without options, so that some are held out if they are enough. It is run with right labels and with 20 % wrong
+ones. The truth is the accuracy of the result on many images with right labels that no part of it saw, and
+that share no group (such as one physical sign) with those that it saw. "More" is the truth with five more
+images per class, labelled as badly, if no image is held out. A run that was stopped goes on where it stopped;
+--summary prints the figures of a log.
+"""
+
+import math
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from tinytrain.backbones.load import load_backbone
+from tinytrain.base.console import Parser, at_least, guarded
+from tinytrain.base.errors import StorageError
+from tinytrain.base.random_streams import rng_for
+from tinytrain.base.units import parse_bytes
+from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.datasets.dataset import Dataset
+from tinytrain.datasets.folder import folder_episode
+from tinytrain.episode.episode import Episode, Images
+from tinytrain.meta.bench.codehash import code_hash
+from tinytrain.meta.run_log import JsonLines
+from tinytrain.meta.studies.label_noise import by_settings, read_log, wrong_labels
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.check import check, with_adaptations
+from tinytrain.plan.budget import Budget
+from tinytrain.runtime.device import Device
+from tinytrain.runtime.predict import Predictor
+
+RATES = (0.0, 0.2)
+WAYS, SHOTS, MORE = (2, 10), (3, 20), 5
+LEAST_QUERIES, MOST_QUERIES = 6, 30  # per class
+# Groups that a class is split into before its queries are drawn take so many of its images away.
+GROUPED = 0.8
+ESTIMATES = {
+    "estimate": "adapt",
+    "check": "check (no image held out)",
+    "folds": "check --adapt (no image held out)",
+    "left_out": "leave-one-out of the adapted head",
+}
+
+
+def drawn(dataset: Dataset, seed: int, task: int) -> tuple[Episode, int]:
+    """An episode whose support has MORE images per class than the task, and how many the task has."""
+    rng = rng_for(seed, "task", dataset.name, task)
+    smallest = min(map(len, dataset.by_class)) * (1 if dataset.groups is None else GROUPED)
+    most = min(SHOTS[1], int(smallest) - MORE - LEAST_QUERIES)
+    way = int(rng.integers(WAYS[0], min(WAYS[1], dataset.n_classes) + 1))
+    shots = math.floor(math.exp(rng.uniform(math.log(SHOTS[0]), math.log(most + 1))))
+    queries = min(MOST_QUERIES, int(smallest) - shots - MORE)
+    return sample_episode(dataset, way, shots + MORE, queries, seed, task), shots
+
+
+def photos(episode: Episode, labels: np.ndarray, chosen: np.ndarray) -> Dataset:
+    """The support images `chosen`, with `labels` (of all of them), as the folder that a user would have."""
+    order = chosen[np.argsort(labels[chosen], kind="stable")]
+    taken: Images = episode.support.take(order)
+    return Dataset(
+        "photos", labels[order], episode.class_names, taken.names, taken.read, may_flip=episode.may_flip
+    )
+
+
+def run_task(network, dataset: Dataset, args, rate: float, task: int) -> dict:
+    """The estimates of one task and the truth."""
+    episode, shots = drawn(dataset, args.seed, task)
+    shape, way = network.input.shape, episode.n_way
+    episode = replace(episode, support=episode.support.held(shape), query=episode.query.held(shape))
+    labels = episode.support.labels
+    first = np.concatenate([np.flatnonzero(labels == k)[:shots] for k in range(way)])
+    rest, wrong = np.setdiff1d(np.arange(len(labels)), first), labels.copy()
+    for name, part in (("first", first), ("rest", rest)):
+        rng = rng_for(args.seed, "wrong labels", dataset.name, name, str(rate), task)
+        wrong[part] = wrong_labels(labels[part], way, rate, "symmetric", rng)
+    folder, larger = photos(episode, wrong, first), photos(episode, wrong, np.arange(len(labels)))
+    device, query = Device(threads=args.threads), episode.query
+    adapted = partial(
+        adapt, network, budget=Budget(parse_bytes(args.budget)), policy=args.policy, seed=task, device=device
+    )
+
+    def truth(report) -> float:
+        answers = Predictor(network, report.delta).logits(query).argmax(axis=1)
+        return float((answers == query.labels).mean())
+
+    report = adapted(folder_episode(folder, seed=task))
+    every = folder_episode(folder, seed=task, hold_out=False)
+    same = not len(report.episode.query)
+    whole = report if same else adapted(every)
+    found = check(network, every, task, device)
+    row = {
+        "way": way, "shots": shots, "queries": len(query), "held_out": len(report.episode.query),
+        "accepted": report.guard.accepted, "truth": truth(report), "truth_whole": truth(whole),
+        "truth_more": truth(adapted(folder_episode(larger, seed=task, hold_out=False))),
+        "estimate": report.estimate.to_json(), "check": found.estimate.to_json(),
+        "left_out": report.delta.head.left_out, "five_more": found.gain and found.gain.to_json(),
+    }  # fmt: skip
+    if args.folds:
+        row["folds"] = with_adaptations(found, every, adapted, task).estimate.to_json()
+    return row
+
+
+def jobs(args) -> list[tuple[str, float, int]]:
+    """(pack, rate of wrong labels, task) in the order in which they are run."""
+    return [(pack, rate, k) for k in range(args.tasks) for pack in args.packs.split(",") for rate in RATES]
+
+
+def settings(args, network) -> dict:
+    """What every row of a run has in common: rows that differ in it are of different runs."""
+    given = {name: getattr(args, name) for name in ("policy", "budget", "seed")}
+    return given | {"backbone": network.digest, "code": code_hash()}
+
+
+def summary(rows: list[dict]) -> list[str]:
+    """Lines of figures: by estimate, pack and rate, and over all packs; then what more images bring."""
+    columns = ("method", "pack", "wrong labels", "tasks", "truth", "estimate", "above it", "distance",
+               "covered", "width")  # fmt: skip
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for key, name in ESTIMATES.items():
+        if any(key in row for row in rows):
+            lines += _lines(rows, name, partial(_judged, key))
+    columns = ("pack", "wrong labels", "tasks", "five more bring", "expected", "above it", "distance",
+               "covered", "width")  # fmt: skip
+    lines += ["", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    return lines + _lines(rows, None, _gained)
+
+
+def _lines(rows: list[dict], name: str | None, values) -> list[str]:
+    """A line for each pack and rate, for each rate, and for all rows."""
+    found = []
+    packs, rates = (list(dict.fromkeys(r[key] for r in rows)) for key in ("pack", "rate"))
+    for pack in [*packs, "all"]:
+        for rate in [*rates, *(["all"] if pack == "all" else [])]:
+            mine = [r for r in rows if pack in (r["pack"], "all") and rate in (r["rate"], "all")]
+            judged = np.array([v for v in map(values, mine) if v is not None], float).reshape(-1, 4)
+            shown = rate if rate == "all" else f"{rate:.0%}"
+            cells = [*([name] if name else []), pack, shown, str(len(judged)), *_figures(judged)]
+            found.append(f"| {' | '.join(cells)} |")
+    return found
+
+
+def _judged(key: str, row: dict) -> tuple | None:
+    """Truth, estimate, low and high of a row; None without such an estimate."""
+    truth, found = row["truth" if key in ("estimate", "left_out") else "truth_whole"], row.get(key)
+    if key == "left_out":
+        return None if found is None else (truth, found, math.nan, math.nan)
+    return None if not found or found["accuracy"] is None else (
+        truth, found["accuracy"], found["low"], found["high"]
+    )  # fmt: skip
+
+
+def _gained(row: dict) -> tuple | None:
+    """What five more images brought, what was expected, low and high; None if nothing was."""
+    found = row["five_more"]
+    real = row["truth_more"] - row["truth_whole"]
+    return None if found is None else (real, found["gain"], found["low"], found["high"])
+
+
+def _figures(judged: np.ndarray) -> list[str]:
+    if not len(judged):
+        return ["-"] * 6
+    real, expected, low, high = 100 * judged.T
+    covered = "-" if np.isnan(low).all() else f"{((low <= real) & (real <= high)).mean():.0%}"
+    width = "-" if np.isnan(low).all() else f"{(high - low).mean():.1f}"
+    above = expected - real
+    return [f"{real.mean():.1f}", f"{expected.mean():.1f}", f"{above.mean():+.1f}",
+            f"{np.abs(above).mean():.1f}", covered, width]  # fmt: skip
+
+
+def parser() -> Parser:
+    p = Parser(prog="python -m tinytrain.meta.studies.estimate", description=__doc__.split("\n")[0])
+    p.add_argument("--backbone", default="tinytrain-small", help="model file, published checkpoint or name")
+    p.add_argument("--data", default=None, help="folder of the packs (default: $TINYTRAIN_DATA)")
+    p.add_argument(
+        "--packs",
+        default="gtsrb,dtd10,flowers12,omniglot,pacs_sketch",
+        help="comma-separated packs or domains",
+    )
+    p.add_argument("--tasks", type=at_least(1), default=6, help="per pack and rate of wrong labels")
+    p.add_argument("--folds", action="store_true", help="also estimate by real adaptations to parts")
+    p.add_argument("--policy", default="tinytrain")
+    p.add_argument("--budget", default="1MB")
+    p.add_argument("--seed", type=at_least(0), default=1)
+    p.add_argument("--threads", type=at_least(1), default=1)
+    p.add_argument("--out", type=Path, default=None, help="log of finished tasks (JSON lines)")
+    p.add_argument("--summary", action="store_true", help="only print the figures of the log")
+    return p
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return guarded(run, arguments)
+
+
+def run(arguments: list[str]) -> None:
+    args = parser().parse(arguments)
+    rows = read_log(args.out)
+    if not args.summary:
+        network = load_backbone(args.backbone)
+        datasets = {pack: open_dataset(pack, args.data) for pack in args.packs.split(",")}
+        mine = settings(args, network)
+        done = {(r["pack"], r["rate"], r["task"]) for r in rows if r["settings"] == mine}
+        left = [job for job in jobs(args) if job not in done]
+        busy = StorageError("log-in-use", f"another run is writing {args.out}; let it end or name another")
+        with JsonLines(args.out, busy) if args.out else nullcontext() as log:
+            for number, (pack, rate, task) in enumerate(left, 1):
+                row = {"pack": pack, "rate": rate, "task": task, "settings": mine}
+                rows.append(row | run_task(network, datasets[pack], args, rate, task))
+                if log:
+                    log.append(rows[-1:])
+                print(f"\r{number}/{len(left)} tasks", end="", file=sys.stderr, flush=True)
+        print(file=sys.stderr)
+    for found in by_settings(rows).values():
+        print(", ".join(f"{name} {value}" for name, value in found[0]["settings"].items()), "", sep="\n")
+        print("\n".join(summary(found)), "", sep="\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""``tinytrain check`` on folders, and what `adapt` holds out of a folder without being asked."""
+
+import json
+import shutil
+
+import pytest
+from toyfiles import write_images, write_network
+
+from tinytrain.cli.commands.check import render
+from tinytrain.cli.main import main
+from tinytrain.guard.suspects import Suspect
+from tinytrain.pipeline.check import check
+from tinytrain.pipeline.toy import toy_episode, toy_network
+
+CLASSES = ("ant", "bee", "cat")
+QUESTIONS = ["images", "accuracy", "confused", "suspects", "duplicates", "5 more", "next"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    place = tmp_path_factory.mktemp("check")
+    write_network(place)
+    write_images(place / "few", CLASSES, count=6)
+    write_images(place / "many", CLASSES, count=40)
+    write_images(place / "wrong", CLASSES, count=8)
+    shutil.move(place / "wrong/ant/0-3.png", place / "wrong/cat/moved.png")
+    return place
+
+
+@pytest.fixture
+def tt(place, capsys):
+    """Runs a command on a folder of `place`: exit code, stdout, stderr."""
+
+    def run(command, folder, *more):
+        capsys.readouterr()
+        arguments = (command, place / folder, "--backbone", place / "toy.safetensors", *more)
+        code = main([str(a) for a in arguments])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_a_line_answers_each_question_and_nothing_is_written(tt, place):
+    before = sorted(place.rglob("*"))
+    code, out, err = tt("check", "few")
+    assert code == 0 and err == "" and sorted(place.rglob("*")) == before
+    assert [line[:12].strip() for line in out.splitlines()] == QUESTIONS
+    assert "95 % interval" in out and "18 of 3 classes, 6 of each" in out
+
+
+def test_with_json_the_same_is_one_object(tt):
+    code, out, _ = tt("check", "few", "--json")
+    facts = json.loads(out)
+    assert code == 0 and facts["backbone"] == "toy" and facts["shots"] == [6, 6, 6]
+    e, more = facts["estimate"], facts["five_more"]
+    assert e["low"] <= e["accuracy"] <= e["high"] and (e["method"], e["n"]) == ("cross-validation", 18)
+    assert more["low"] <= more["gain"] <= more["high"] and more["images"] == 5
+    assert facts["next_class"]["name"] in CLASSES and facts["duplicates"] == []
+
+
+def test_an_image_in_the_wrong_folder_is_named_with_both_classes(tt):
+    _, out, _ = tt("check", "wrong", "--json")
+    suspects = json.loads(out)["suspects"]
+    assert ("cat/moved.png", "cat", "ant") in [(s["name"], s["given"], s["looks_like"]) for s in suspects]
+    _, text, _ = tt("check", "wrong")
+    assert "cat/moved.png (cat, looks like ant)" in text
+
+
+def test_every_image_is_looked_at_unless_shots_say_less(tt):
+    for more, shots in ((), 40), (("--shots", 4), 4):
+        _, out, _ = tt("check", "many", *more, "--json")
+        assert json.loads(out)["shots"] == [shots] * 3
+
+
+def test_the_same_seed_gives_the_same_answer(tt):
+    assert tt("check", "few", "--json")[1] == tt("check", "few", "--json", "--threads", 2)[1]
+
+
+def test_with_adapt_the_estimate_is_that_of_real_adaptations(tt):
+    code, out, _ = tt("check", "few", "--adapt", "--policy", "last_layer", "--budget", "4MB", "--json")
+    e = json.loads(out)["estimate"]
+    assert code == 0 and (e["network"], e["folds"], e["n"]) == ("adapted", 3, 18)
+
+
+@pytest.mark.parametrize(
+    "more, what",
+    [
+        (("--budget", "2MB"), "--budget has no effect without --adapt"),
+        (("--policy", "full"), "--policy has no effect without --adapt"),
+        (("--queries", 3), "--queries has no effect: "),
+        (("--adapt", "--queries", 3), "--queries has no effect: "),
+    ],
+)
+def test_an_option_without_effect_is_a_usage_error(tt, more, what):
+    code, out, err = tt("check", "few", *more)
+    assert code == 2 and what in err and out == "" and len(err.splitlines()) == 1
+
+
+def test_a_folder_that_is_none_is_bad_input(tt):
+    code, out, err = tt("check", "nothing")
+    assert code == 3 and "folder-missing" in err and out == ""
+
+
+def test_names_with_control_characters_are_shown_escaped(tt, place, tmp_path):
+    write_images(place / "odd", ("ant\x1b[31m", "bee"), count=4)
+    _, out, _ = tt("check", "odd")
+    assert "\x1b" not in out
+
+
+def test_text_stays_short_whatever_was_found():
+    found = check(toy_network(), toy_episode(5, 6, 0))
+    suspects = tuple(Suspect(k, f"{k}.jpg", "a", "b", "mislabelled", 2.0) for k in range(50))
+    pair = {"files": ["a.jpg", "b.jpg"], "classes": ["a", "b"], "where": "several classes"}
+    found = type(found)(**{**vars(found), "suspects": suspects, "duplicates": (pair,) * 30})
+    text = render(found)
+    assert len(text.splitlines()) <= 12 and "and 47 more" in text and "and 27 more" in text
+    assert "a.jpg = b.jpg (several classes)" in text
+
+
+# ---- adapt -------------------------------------------------------------------------------------
+
+
+def adapted(tt, folder, *more):
+    code, out, _ = tt("adapt", folder, "--policy", "last_layer", "--budget", "4MB", *more, "--json")
+    assert code == 0
+    return json.loads(out)
+
+
+def test_adapt_holds_out_a_fifth_of_many_images_and_its_estimate_is_their_accuracy(tt):
+    facts = adapted(tt, "many", "--force")
+    assert facts["episode"]["shots"] == [32] * 3 and facts["episode"]["n_query"] == 24
+    assert "all but a fifth" in facts["episode"]["source"]
+    e = facts["estimate"]
+    assert (e["method"], e["network"], e["n"], e["folds"]) == ("held-out", "adapted", 24, None)
+    assert e["accuracy"] >= facts["accuracy"]["after"] and e["low"] <= e["accuracy"] <= e["high"]
+
+
+def test_adapt_holds_out_none_of_few_images_or_if_it_is_told_so(tt):
+    for facts in (adapted(tt, "few"), adapted(tt, "many", "--queries", 0)):
+        assert facts["episode"]["n_query"] == 0 and facts["estimate"]["method"] == "cross-validation"
+        assert facts["estimate"]["n"] == facts["episode"]["n_support"]
+
+
+def test_a_plan_is_for_the_images_that_adapt_would_take(tt, place):
+    plan = place / "plan.json"
+    assert tt("plan", "many", "--policy", "last_layer", "--budget", "4MB", "--out", plan)[0] == 0
+    code, out, _ = tt("adapt", "many", "--plan", plan, "--json")
+    assert code == 0 and json.loads(out)["episode"]["shots"] == [32] * 3

@@ -1,0 +1,210 @@
+"""Are these images enough? An answer in seconds, from one forward pass per image; nothing is trained."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from tinytrain.base.random_streams import rng_for
+from tinytrain.delta.delta import Delta
+from tinytrain.episode.episode import Episode, Images
+from tinytrain.guard.estimate import Estimate, LeftOut, cross_validated, folded, left_out
+from tinytrain.guard.suspects import MISLABELLED, Suspect, find_suspects, margins
+from tinytrain.heads.leave_one_out import COLUMNS, LIKE, measure
+from tinytrain.heads.registry import BASELINE
+from tinytrain.kernels.blas import one_thread
+from tinytrain.network.network import Network
+from tinytrain.pipeline.learning_curve import Gain, expected_gain
+from tinytrain.report import Report
+from tinytrain.runtime.device import Device
+from tinytrain.runtime.predict import Predictor
+from tinytrain.runtime.schedule import dealt
+from tinytrain.runtime.thread_pool import Workers
+
+BATCH = 256  # embeddings that are compared with each other at once
+ROUND = 16  # images of each worker between two reports of progress
+FOLDS = 3  # of real adaptation
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """The two `classes` that are taken for each other most often, and the `images` of both that are."""
+
+    classes: tuple[str, str]
+    images: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NextClass:
+    """The class to photograph next: `errors` of its `images` are taken for another class, mostly `like`."""
+
+    name: str
+    images: int
+    errors: int
+    like: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """What `check` found of images, so many `shots` of each of `classes`.
+
+    `left_out` is what the estimate follows from. `confused` is None if no image looks like another class,
+    `gain` (of five more images per class) if a class has too few. `duplicates` are as they were given.
+    """
+
+    classes: tuple[str, ...]
+    shots: tuple[int, ...]
+    left_out: LeftOut
+    estimate: Estimate
+    confused: Confusion | None
+    suspects: tuple[Suspect, ...]
+    duplicates: tuple
+    gain: Gain | None
+    next_class: NextClass
+
+    def to_json(self) -> dict:
+        """The result as JSON values."""
+        return {
+            "classes": list(self.classes),
+            "shots": list(self.shots),
+            "estimate": self.estimate.to_json(),
+            "confused": self.confused and {k: list(v) for k, v in asdict(self.confused).items()},
+            "suspects": [s.to_json() for s in self.suspects],
+            "duplicates": list(self.duplicates),
+            "five_more": self.gain and self.gain.to_json(),
+            "next_class": asdict(self.next_class),
+        }
+
+
+def check(
+    network: Network, source, seed: int = 0, device: Device | None = None, duplicates: Sequence = ()
+) -> Check:
+    """Whether the labelled images of `source` are enough, by how `network` as it is tells them apart.
+
+    `source` is an Episode, whose queries are not looked at, or a Dataset. The estimate is the one that
+    `adapt` gives without held-out images. Raises InputError for images that cannot be read, a class without
+    any, fewer than two classes, or a network with NaN or infinity.
+    """
+    episode = episode_of(source)
+    network.check_finite()
+    images, names = episode.support, episode.class_names
+    embeddings = embed(network, images, device or Device())
+    rows = left_out_rows(embeddings, images.labels, len(names))
+    suspects = find_suspects(rows, images, names)
+    mislabelled = [s.index for s in suspects if s.reason == MISLABELLED]
+    found = left_out(margins(rows), mislabelled, images.labels, names)
+    kept = np.setdiff1d(np.arange(len(images)), mislabelled)
+    shots = np.bincount(images.labels[kept], minlength=len(names))
+    return Check(
+        names,
+        tuple(episode.shots.tolist()),
+        found,
+        cross_validated(found),
+        _confusion(rows, images, names),
+        suspects,
+        tuple(duplicates),
+        expected_gain(embeddings[kept], images.labels[kept], seed=seed) if shots.all() else None,
+        _next_class(rows, images.labels, names),
+    )
+
+
+def with_adaptations(
+    found: Check, source, adapted: Callable[[Episode], Report], seed: int = 0, folds: int = FOLDS
+) -> Check:
+    """`found` with the estimate by `folds` real adaptations, each judged by images that it did not see.
+
+    ``adapted(episode)`` makes one, for example ``partial(adapt, network, budget=...)``. The estimate stays as
+    it is if it is unknown.
+    """
+    if found.estimate.accuracy is None:
+        return found
+    episode = episode_of(source)
+    support, labels, right = episode.support, episode.support.labels, 0
+    order = rng_for(seed, "folds").permutation(len(labels))
+    part = np.empty(len(labels), int)
+    for label in range(episode.n_way):
+        members = order[labels[order] == label]
+        part[members] = (np.arange(len(members)) + label) % folds
+    for fold in range(folds):
+        seen, held = (support.take(np.flatnonzero(chosen)) for chosen in (part != fold, part == fold))
+        if len(held):
+            report = adapted(replace(episode, support=seen, query=held))
+            right += int((report.answers.after == held.labels).sum())
+    return replace(found, estimate=folded(right, len(labels), folds, found.left_out))
+
+
+def embed(network: Network, images: Images, device: Device) -> np.ndarray:
+    """Embeddings (n, d) of length 1 of all images, several at once if the device has threads."""
+    hands = max(1, min(device.threads, len(images) // ROUND))
+    predictors = [Predictor(network, _bare(network), device.backend) for _ in range(hands)]
+    out = np.empty((len(images), network.embedding_size), np.float32)
+
+    def work(predictor: Predictor, chosen: np.ndarray) -> None:
+        out[chosen] = predictor.embed(images.take(chosen))
+
+    workers = Workers(hands - 1)
+    try:
+        with one_thread():
+            for first in range(0, len(images), ROUND * hands):
+                chosen = np.arange(first, min(first + ROUND * hands, len(images)))
+                parts = np.array_split(chosen, hands)
+                workers.run([partial(work, *pair) for pair in zip(predictors, parts, strict=True)])
+                device.progress("images compared", int(chosen[-1]) + 1, len(images), None)
+    finally:
+        workers.close()
+    return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-6)
+
+
+def left_out_rows(embeddings: np.ndarray, labels: np.ndarray, way: int) -> np.ndarray:
+    """`leave_one_out.measure` of all images, (n, COLUMNS); `embeddings` (n, d) have length 1."""
+    rows = np.empty((len(labels), COLUMNS), np.float32)
+    means = np.stack([embeddings[labels == k].mean(axis=0) for k in range(way)])
+    counts, centred = np.bincount(labels, minlength=way).astype(np.float32), np.empty_like(means)
+    order = dealt(labels)
+    for first in range(0, len(order), BATCH):
+        chosen = order[first : first + BATCH]
+        some = np.empty((len(chosen), COLUMNS), np.float32)
+        measure(some, embeddings[chosen], labels[chosen], means, counts, centred)
+        rows[chosen] = some
+    return rows
+
+
+def episode_of(source) -> Episode:
+    """`source`, or all images of it as support if it is a Dataset."""
+    if isinstance(source, Episode):
+        return source
+    images = source.images(source.by_class)
+    return Episode(images, images.take([]), tuple(source.class_names))
+
+
+def _bare(network: Network) -> Delta:
+    """A delta that changes nothing, for a predictor that only embeds."""
+    names = ("a", "b")
+    arrays = {b.name: b.allocate() for b in BASELINE.tensors(len(names), network.embedding_size)}
+    return Delta(network.digest, network.name, (), BASELINE.head(BASELINE, **arrays), names, {})
+
+
+def _confusion(rows: np.ndarray, images: Images, names: tuple[str, ...]) -> Confusion | None:
+    pairs = {i: _pair(images.labels[i], rows[i, LIKE]) for i in np.flatnonzero(margins(rows) <= 0)}
+    if not pairs:
+        return None
+    (a, b), _ = Counter(pairs.values()).most_common(1)[0]
+    return Confusion((names[a], names[b]), tuple(images.names[i] for i, p in pairs.items() if p == (a, b)))
+
+
+def _pair(label, like) -> tuple[int, int]:
+    a, b = sorted((int(label), int(like)))
+    return a, b
+
+
+def _next_class(rows: np.ndarray, labels: np.ndarray, names: tuple[str, ...]) -> NextClass:
+    """The class whose images are told from others least clearly; one of a single image comes first."""
+    found = margins(rows)
+    clear = [found[labels == k].mean() for k in range(len(names))]
+    worst = int(np.argmin(np.nan_to_num(clear, nan=-np.inf)))
+    wrong = np.flatnonzero((labels == worst) & (found <= 0))
+    like = Counter(rows[wrong, LIKE].astype(int).tolist()).most_common(1)
+    closest = names[like[0][0]] if like else None
+    return NextClass(names[worst], int((labels == worst).sum()), len(wrong), closest)
