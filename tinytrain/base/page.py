@@ -29,7 +29,7 @@ def name(text: str, limit: int | None = None) -> str:
     """A name that someone gave, whatever its writing direction; above `limit` letters it is shortened."""
     if limit is None or len(text) <= limit:
         return tag("bdi", safe(text))
-    return tag("bdi", safe(text[: limit - 1]) + "…", title=visible(text))
+    return tag("bdi", safe(text[: limit - 1]) + "…", title=text)
 
 
 def tag(kind: str, *content: str, **attributes: object) -> str:
@@ -38,7 +38,7 @@ def tag(kind: str, *content: str, **attributes: object) -> str:
     >>> tag("p", "1 &lt; 2", class_="dim")
     '<p class="dim">1 &lt; 2</p>'
     """
-    given = "".join(f' {key.rstrip("_")}="{escape(str(value))}"' for key, value in attributes.items())
+    given = "".join(f' {key.rstrip("_")}="{safe(value)}"' for key, value in attributes.items())
     return f"<{kind}{given}>" if kind in VOID else f"<{kind}{given}>{''.join(content)}</{kind}>"
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-from tinytrain.base.errors import visible
 from tinytrain.base.page import details, name, section, tag
 from tinytrain.report.page.thumbnails import Thumbnails
 
@@ -76,7 +75,7 @@ def _reason(suspect: dict) -> tuple[str, ...]:
 
 def thumbnail(uri: str, file: str, caption: Iterable[str] = (), mark: str = "") -> str:
     """An image with what is said below it; pointing at it shows its name."""
-    image = tag("img", src=uri, alt=visible(file), title=visible(file))
+    image = tag("img", src=uri, alt=file, title=file)
     below = tag("figcaption", *caption) if caption else ""
     return tag("figure", image, below, class_=f"thumb {mark}".strip())
 
