@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont, features
 
-from tinytrain.base.errors import InputError, StorageError, UsageError
+from tinytrain.base.errors import InputError, StorageError, UsageError, visible
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.samplers import shuffled
 
 GAP = 2  # pixels between images
+LETTERS, LINE, CUT = (10, 24), 1.4, "..."  # least and most pixels of a letter, height of a line in letters
+BITMAP_LINE = 14  # pixels of a line in the font of a pillow without FreeType
 MAX_SIZE = 2048  # a side of an image: a generated one of that size is drawn in 400 MB
 MAX_PIXELS = 64_000_000  # of a sheet, which is held whole
 Skip = Callable[[str], None]
@@ -31,27 +33,51 @@ def contact_sheet(
     seed: int = 0,
     skip: Skip = ignore,
 ) -> Image.Image:
-    """One row per class, `per_class` images drawn at random side by side, as an RGB PIL image.
+    """One row per class under its name, `per_class` images drawn at random, as an RGB PIL image.
 
-    Rows of classes with fewer images end early. `skip` is told why one cannot be decoded; another is drawn
-    for it. Raises UsageError for classes that do not exist, and for a sheet that is too large.
+    A name that is wider than the sheet is shortened; a letter that the font lacks is a box. Rows of classes
+    with fewer images end early. `skip` is told why one cannot be decoded; another is drawn for it. Raises
+    UsageError for classes that do not exist, and for a sheet that is too large.
     """
     _check_size(size)
     drawn = _drawn(dataset, classes, per_class, seed)
+    font, line = _font(size)
     step = size + GAP
-    height, width = len(drawn) * step - GAP, per_class * step - GAP
+    height, width = len(drawn) * (line + step) - GAP, per_class * step - GAP
     if height * width > MAX_PIXELS:
         raise UsageError(
             "sheet-too-large",
             f"{len(drawn)} rows of {per_class} images of {size} pixels make {width:,} x {height:,} pixels,"
             f" at most {MAX_PIXELS:,} are drawn; ask for fewer or smaller ones",
         )
-    sheet = np.full((height, width, 3), 255, np.uint8)
-    for row, (_, order) in enumerate(drawn):
+    sheet = Image.new("RGB", (width, height), "white")
+    pen = ImageDraw.Draw(sheet)
+    for row, (label, order) in enumerate(drawn):
+        y = row * (line + step)
+        pen.text((0, y), _fitting(visible(dataset.class_names[label]), pen, font, width), "black", font)
         for column, image in enumerate(_decoded(dataset, order, per_class, size, skip)):
-            y, x = row * step, column * step
-            sheet[y : y + size, x : x + size] = image
-    return Image.fromarray(sheet)
+            sheet.paste(Image.fromarray(image), (column * step, y + line))
+    return sheet
+
+
+def _font(size: int):
+    """The font that is part of pillow, for images of this `size`, and the pixels of a line of it."""
+    if not features.check("freetype2"):
+        return ImageFont.load_default(), BITMAP_LINE
+    letter = min(max(size // 8, LETTERS[0]), LETTERS[1])
+    return ImageFont.load_default(letter), round(LINE * letter)
+
+
+def _fitting(text: str, pen: ImageDraw.ImageDraw, font, width: int) -> str:
+    """`text`, or as much of its beginning as fits in `width` pixels."""
+    if not isinstance(font, ImageFont.FreeTypeFont):
+        text = text.encode("latin-1", "replace").decode("latin-1")
+    if pen.textlength(text, font) <= width:
+        return text
+    kept = len(text)
+    while kept and pen.textlength(text[:kept] + CUT, font) > width:
+        kept -= 1
+    return text[:kept] + CUT if kept else ""
 
 
 def export(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tinytrain.base.svg import COLOURS, GRID, INK, element, line, rectangle, text
+from tinytrain.base.svg import COLOURS, GRID, INK, element, line, rectangle, round_steps, text
 
 WIDTH, PLOT, LEFT, RIGHT, TOP, BOTTOM = 780, 300, 64, 240, 20, 48
 HEIGHT = TOP + PLOT + BOTTOM
@@ -28,19 +28,12 @@ class Axis:
     def ticks(self) -> list[float]:
         """Round values inside the range, at most about eight."""
         if not self.log:
-            return _round_steps(self.low, self.high)
+            return round_steps(self.low, self.high)
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         wide = math.log10(self.high / self.low) > 3
         found = [m * 10.0**d for d in decades for m in ((1,) if wide else (1, 2, 5))]
         inside = [value for value in found if self.low <= value <= self.high]
-        return inside if len(inside) > 2 else _round_steps(self.low, self.high)
-
-
-def _round_steps(low: float, high: float) -> list[float]:
-    rough = (high - low) / 6
-    unit = 10.0 ** math.floor(math.log10(rough))
-    step = next(m * unit for m in (1, 2, 5, 10) if m * unit >= rough)
-    return [step * k for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+        return inside if len(inside) > 2 else round_steps(self.low, self.high)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,16 @@ SOURCES = {
     "tinytrain.meta.bench": ("entry.py", "sampler.py", "episode.py", "accounting.py"),
 }  # fmt: skip
 WITHOUT_FOLDERS = ("compile_cache", "onnx")
-WITHOUT = ("__main__.py", "answer.py", "console.py", "extras.py", "interrupts.py", "svg.py", "yaml_file.py")
+WITHOUT = (
+    "__main__.py",
+    "answer.py",
+    "console.py",
+    "extras.py",
+    "interrupts.py",
+    "page.py",
+    "svg.py",
+    "yaml_file.py",
+)
 
 
 def sources() -> list[tuple[str, Path]]:

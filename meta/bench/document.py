@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from html import escape
-from pathlib import Path
-from string import Template
+
+from tinytrain.base.page import page, safe, scrolled, tag
 
 
 @dataclass(frozen=True)
@@ -82,26 +81,25 @@ _MARKDOWN = {
 
 def html(title: str, blocks: Iterable[Block]) -> str:
     """One page that needs nothing else: no script, no font, no network."""
-    page = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
-    return page.substitute(title=escape(title), body="\n".join(_HTML[type(block)](block) for block in blocks))
+    return page(title, (_HTML[type(block)](block) for block in blocks))
 
 
 def _html_table(table: Table) -> str:
     def cell(r: int, c: int, text: str) -> str:
-        strong = ' class="strong"' if (r, c) in table.strong else ""
-        return f"<td{strong}>{escape(text)}</td>"
+        return tag("td", safe(text), **({"class_": "strong"} if (r, c) in table.strong else {}))
 
-    head = "".join(f"<th>{escape(text)}</th>" for text in table.header)
-    body = "".join(
-        "<tr>" + "".join(cell(r, c, text) for c, text in enumerate(row)) + "</tr>"
-        for r, row in enumerate(table.rows)
-    )
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    head = tag("tr", *(tag("th", safe(text)) for text in table.header))
+    rows = (tag("tr", *(cell(r, c, text) for c, text in enumerate(row))) for r, row in enumerate(table.rows))
+    return scrolled(tag("table", tag("thead", head), tag("tbody", *rows)))
+
+
+def _html_figure(figure: Figure) -> str:
+    return tag("figure", scrolled(figure.svg), tag("figcaption", safe(figure.title)), class_="figure")
 
 
 _HTML = {
-    Heading: lambda block: f"<h{block.level}>{escape(block.text)}</h{block.level}>",
-    Text: lambda block: f"<p>{escape(block.text)}</p>",
+    Heading: lambda block: tag(f"h{block.level}", safe(block.text)),
+    Text: lambda block: tag("p", safe(block.text)),
     Table: _html_table,
-    Figure: lambda block: f"<figure>{block.svg}<figcaption>{escape(block.title)}</figcaption></figure>",
+    Figure: _html_figure,
 }

@@ -1,7 +1,7 @@
 """The plots of a report: accuracy against a cost, accuracy against shots, time per stage."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinytrain.base.svg import COLOURS, INK, element, line, page, rectangle, text
 from tinytrain.meta.axes import FRAME, HEIGHT, LEFT, LINE, WIDTH, Axis, across, labels, mark, upwards
@@ -26,8 +26,15 @@ def pareto(points: Sequence[Point]) -> list[Point]:
     return front
 
 
-def _accuracy_axis(points: Sequence[Point]):
-    return upwards(min(p.accuracy - p.half for p in points), max(p.accuracy + p.half for p in points))
+def _ends(p: Point) -> tuple[float, float]:
+    """The interval of the accuracy, as far as there are such accuracies."""
+    return max(0.0, p.accuracy - p.half), min(100.0, p.accuracy + p.half)
+
+
+def _accuracy_axis(points: Sequence[Point]) -> Axis:
+    """With some room at both ends, and nothing below 0 % or above 100 %."""
+    axis = upwards(min(_ends(p)[0] for p in points), max(_ends(p)[1] for p in points))
+    return replace(axis, low=max(0.0, axis.low), high=min(100.0, axis.high))
 
 
 def against_memory(points: Sequence[Point]) -> str:
@@ -59,8 +66,7 @@ def _places(points: Sequence[Point], x: Axis, y: Axis) -> list[tuple[float, floa
 
 
 def _interval(p: Point, x: Axis, y: Axis, colour: str) -> str:
-    ends = [(x.at(p.cost), y.at(p.accuracy + sign * p.half)) for sign in (-1, 1)]
-    return line(ends, colour, stroke_width=1.5)
+    return line([(x.at(p.cost), y.at(end)) for end in _ends(p)], colour, stroke_width=1.5)
 
 
 def against_shots(lines: Mapping[str, Sequence[Point]]) -> str:

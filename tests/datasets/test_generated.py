@@ -21,6 +21,8 @@ from tinytrain.datasets.generated.strokes import glyph
 from tinytrain.datasets.generated.textures import material
 from tinytrain.datasets.preview import GAP, MAX_SIZE, contact_sheet, export
 
+SHEET_LINE = 14  # pixels above a row of small images
+
 
 @pytest.fixture(params=DOMAINS)
 def domain(request):
@@ -164,8 +166,47 @@ def test_neither_raw_pixels_nor_the_mean_colour_solve_a_domain(domain):
 
 def test_a_contact_sheet_has_a_row_per_class():
     sheet = contact_sheet(signs(), [0, 5, 7], per_class=4, size=20)
-    assert sheet.size == (4 * 20 + 3 * GAP, 3 * 20 + 2 * GAP) and sheet.mode == "RGB"
+    assert sheet.size == (4 * 20 + 3 * GAP, 3 * (SHEET_LINE + 20) + 2 * GAP) and sheet.mode == "RGB"
     assert np.array_equal(np.asarray(sheet), np.asarray(contact_sheet(signs(), [0, 5, 7], 4, 20)))
+
+
+def name_lines(*names, per_class=2):
+    """What stands above each row of a sheet of white images, as darkness (lines, height, width)."""
+    labels = np.repeat(np.arange(len(names), dtype=np.int32), per_class)
+    images = tuple(map(str, labels))
+    made = Dataset("named", labels, names, images, lambda i, s: np.full((s, s, 3), 255, np.uint8))
+    sheet = 255 - np.asarray(contact_sheet(made, per_class=per_class, size=30))[..., 0]
+    step = SHEET_LINE + 30 + GAP
+    assert not any(sheet[k * step + SHEET_LINE + 2 : (k + 1) * step].any() for k in range(len(names)))
+    return np.array([sheet[k * step : k * step + SHEET_LINE] for k in range(len(names))])
+
+
+def test_a_contact_sheet_names_the_class_above_each_row():
+    one, two, again, odd, empty = name_lines("ant", "bee", "ant ", "a\nb", "\u202e")
+    assert one.any() and (one != two).any() and (one == again).all()
+    assert (odd == name_lines("a\\nb", "x")[0]).all() and empty.any(), "control characters are written out"
+
+
+def test_a_class_name_that_is_wider_than_its_sheet_is_shortened_and_none_leaves_it():
+    long, dots, short = name_lines("m" * 500, "...", "mmmm")
+    shown = np.flatnonzero(long.any(axis=0))
+    assert shown.max() < long.shape[1] - 1 and shown.max() > long.shape[1] - 15
+    width = np.flatnonzero(dots.any(axis=0)).max() + 1
+    end = shown.max() + 1
+    assert (long[:, end - width + 2 : end] == dots[:, 2:width]).all(), "it ends in dots"
+    assert (long[:, :20] == short[:, :20]).all()
+
+
+def test_without_freetype_a_contact_sheet_has_plain_letters(monkeypatch):
+    from PIL import ImageFont
+
+    bitmap = getattr(ImageFont, "load_default_imagefont", None)
+    if bitmap is None:
+        pytest.skip("this pillow has no plain font of its own to ask for")
+    monkeypatch.setattr("tinytrain.datasets.preview.features.check", lambda name: False)
+    monkeypatch.setattr(ImageFont, "load_default", lambda: bitmap())
+    ant, bee, odd = name_lines("ant", "bee", "\u4e2d")
+    assert (ant != bee).any() and odd.any()
 
 
 @pytest.mark.parametrize(
@@ -218,7 +259,8 @@ def test_images_that_cannot_be_decoded_are_named_and_others_drawn_for_them(tmp_p
     assert export(made, tmp_path / "out", per_class=3, size=8, skip=told.append) == 3
     kept = {int(np.asarray(Image.open(p)).max()) for p in (tmp_path / "out").rglob("*.png")}
     assert kept == {0, 2, 3} and told == ["skipped picture-broken: 'p1' is broken"]
-    assert set(np.unique(np.asarray(contact_sheet(made, per_class=3, size=8)))) == {0, 2, 3, 255}
+    sheet = np.asarray(contact_sheet(made, per_class=3, size=8))
+    assert set(np.unique(sheet[SHEET_LINE:])) == {0, 2, 3, 255}
 
 
 def test_a_class_without_any_image_that_can_be_decoded_is_an_error(tmp_path):

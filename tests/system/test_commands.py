@@ -62,6 +62,8 @@ def adapt_arguments(place, *more):
 def test_adapt_prints_the_report_that_the_delta_carries_and_how_long_it_took(place, answer, tmp_path):
     facts = answer(*adapt_arguments(place, "--shots", 6, "--out", tmp_path / "x.safetensors"))
     assert facts.pop("seconds")["total"] > 0 and facts.pop("threads")["lanes"] >= 1
+    assert facts.pop("command")[:2] == ["tinytrain", "adapt"] and facts.pop("versions").keys() >= {"numpy"}
+    assert len(facts.pop("queries")) == 6 and len(facts.pop("layers")) > 5
     assert facts == load_delta(tmp_path / "x.safetensors").report
     assert facts["episode"]["shots"] == [6, 6, 6] and facts["accuracy"]["n_query"] == 6
     assert facts["episode"]["classes"] == ["ant", "bee", "cat"] and facts["warnings"] == []
@@ -129,11 +131,14 @@ def test_report_files_say_what_json_says(place, answer, tmp_path):
     for suffix in ("html", "json", "txt"):
         facts = answer(*adapt_arguments(place, "--shots", 6, "--report", tmp_path / f"r.{suffix}"))
     page = (tmp_path / "r.html").read_text()
+    assert page.count("<img") >= 18, "every support image"
     for start in range(page.count("<svg")):
         drawing = page.split("<svg")[start + 1].split("</svg>")[0]
         ElementTree.fromstring(f"<svg{drawing}</svg>")
     stored = json.loads((tmp_path / "r.json").read_text())
     assert stored["selection"] == facts["selection"] and stored["accuracy"] == facts["accuracy"]
+    assert facts["command"][-2:] == [str(tmp_path / "r.txt"), "--json"]
+    assert stored["command"][-2:] == [str(tmp_path / "r.json"), "--json"]
     assert f"{facts['memory']['arena']:,}" in (tmp_path / "r.txt").read_text()
 
 

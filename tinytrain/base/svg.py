@@ -1,5 +1,6 @@
 """Drawings as SVG text, piece by piece; needs no library."""
 
+import math
 from collections.abc import Iterable
 from xml.sax.saxutils import escape, quoteattr
 
@@ -24,11 +25,13 @@ def _short(value: str | float) -> str:
     return f"{round(value, 2):g}" if isinstance(value, float) else str(value)
 
 
-def text(x: float, y: float, content: str, anchor: str = "start", **attributes) -> str:
+def text(x: float | str, y: float, content: str, anchor: str = "start", **attributes) -> str:
     return element("text", escape(content), x=x, y=y, text_anchor=anchor, **attributes)
 
 
-def rectangle(x: float, y: float, width: float, height: float, hint: str = "", **attributes) -> str:
+def rectangle(
+    x: float | str, y: float, width: float | str, height: float, hint: str = "", **attributes
+) -> str:
     """With what is shown when one points at it."""
     title = element("title", escape(hint)) if hint else ""
     return element("rect", title, x=x, y=y, width=width, height=height, **attributes)
@@ -38,6 +41,31 @@ def line(points: Iterable[tuple[float, float]], stroke: str, **attributes) -> st
     """Straight from each point to the next."""
     d = "M" + "L".join(f"{_short(float(x))} {_short(float(y))}" for x, y in points)
     return element("path", d=d, **{"fill": "none", "stroke": stroke} | attributes)
+
+
+def round_steps(low: float, high: float, about: int = 6) -> list[float]:
+    """Round values from `low` to `high`, at most about so many.
+
+    >>> round_steps(0, 937), round_steps(0.2, 1.1)
+    ([0, 200, 400, 600, 800], [0.2, 0.4, 0.6000000000000001, 0.8, 1.0])
+    """
+    rough = (high - low) / about
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * unit for m in (1, 2, 5, 10) if m * unit >= rough)
+    return [step * k for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def fluid(parts: Iterable[str], height: float, label: str, kind: str = "plot") -> str:
+    """A drawing as wide as its page, for which x and widths are percentages; its text keeps its size.
+
+    `page.html` leaves room for the texts of the axes outside of it; `kind` are the classes it goes by.
+    """
+    content = "\n" + "\n".join(parts) + "\n"
+    return element("svg", content, class_=kind, height=height, role="img", aria_label=label) + "\n"
+
+
+def percent(fraction: float) -> str:
+    return f"{_short(100.0 * fraction)}%"
 
 
 def drawing(parts: Iterable[str], width: float, height: float, label: str, **attributes) -> str:

@@ -87,7 +87,9 @@ def run(arguments: list[str]) -> int | None:
         allow_abbrev=False,
     )
     command.add_arguments(parser)
-    return command.run(parser.parse(arguments[1:]))
+    parsed = parser.parse(arguments[1:])
+    parsed.words = ["tinytrain", *arguments]  # a report says by which command it was made
+    return command.run(parsed)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -8,9 +8,9 @@ from tinytrain.report.text import render_text
 
 __all__ = ["RENDERERS", "Report"]
 
-# Suffix of a report file -> what makes its text from the report's JSON.
+# Suffix of a report file -> what makes its text from the report's JSON and, for a page, its thumbnails.
 RENDERERS = {
     ".html": render_html,
-    ".json": lambda facts: json.dumps(facts, indent=2) + "\n",
-    ".txt": lambda facts: render_text(facts) + "\n",
+    ".json": lambda facts, thumbnails=None: json.dumps(facts, indent=2) + "\n",
+    ".txt": lambda facts, thumbnails=None: render_text(facts) + "\n",
 }

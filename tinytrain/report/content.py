@@ -1,10 +1,13 @@
 """The parts of a report as JSON values, also where nothing was trained yet."""
 
 import math
+import platform
 from dataclasses import asdict
+from importlib import metadata
 
 import numpy as np
 
+from tinytrain import __version__
 from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.base.random_streams import rng_for
 from tinytrain.base.units import finite_or_none
@@ -19,7 +22,7 @@ from tinytrain.plan.published_costs import full_backward_macs, paper_memory
 from tinytrain.plan.recipe import Recipe
 from tinytrain.plan.scores import Scores
 from tinytrain.program.program import Program
-from tinytrain.runtime.adaptation import Answers
+from tinytrain.runtime.answers import Answers
 from tinytrain.runtime.session import reach
 
 RESAMPLES = 10_000
@@ -48,6 +51,41 @@ def estimate(labels: np.ndarray, answers: Answers, delta: Delta, guard: Verdict)
 def share_right(labels: np.ndarray, predicted: np.ndarray | None) -> float | None:
     """Share of the queries that were got right; None without queries or predictions."""
     return float((predicted == labels).mean()) if predicted is not None and len(labels) else None
+
+
+def queries(episode: Episode, answers: Answers) -> list[dict]:
+    """One row per query image: its class, the answers before and after, and the confidence in the last."""
+    names, query = episode.class_names, episode.query
+    rows = zip(query.names, query.labels, answers.before, answers.after, answers.confidence, strict=True)
+    return [
+        {"name": name, "class": names[label], "before": names[b], "after": names[a], "confidence": float(c)}
+        for name, label, b, a, c in rows
+    ]
+
+
+def layers(network: Network) -> list[dict]:
+    """One row per layer of the network, trained or not, in order."""
+    return [
+        {"name": layer.name, "kind": layer.kind, "block": layer.block, "channels": layer.cout}
+        for layer in network.layers
+    ]
+
+
+def versions() -> dict[str, str | None]:
+    """Of this package, of Python and of the libraries that compute; None for one that is not installed."""
+    return {
+        "tinytrain": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": _installed("numba"),
+    }
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def paired_difference(before: np.ndarray, after: np.ndarray) -> list[float] | None:

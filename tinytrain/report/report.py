@@ -1,5 +1,6 @@
 """The report of one adaptation, as `tinytrain.pipeline.adapt` returns it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tinytrain.base.units import finite_or_none
@@ -13,9 +14,9 @@ from tinytrain.plan.scores import Scores
 from tinytrain.program.program import Program
 from tinytrain.report import content
 from tinytrain.report.executed_macs import executed
-from tinytrain.runtime.adaptation import Answers, Ran
-
-PASSING = ("seconds", "threads", "estimate")  # keys of `Report.to_json` that no delta carries
+from tinytrain.report.page.thumbnails import Thumbnails
+from tinytrain.runtime.adaptation import Ran
+from tinytrain.runtime.answers import Answers
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +34,22 @@ class Report:
     guard: Verdict
     warnings: tuple[str, ...] = ()
 
-    def to_json(self) -> dict:
-        """The report as JSON values."""
+    def to_json(self, command: Sequence[str] | None = None) -> dict:
+        """The report as JSON values. `command` is the command line that made it, None for a call."""
+        return {
+            **self._lasting(),
+            "estimate": self.estimate.to_json(),
+            "seconds": {**self.ran.seconds, "total": sum(self.ran.seconds.values())},
+            "threads": {"lanes": min(self.ran.threads, self.plan.resources.workers), "blas": 1},
+            "queries": content.queries(self.episode, self.answers),
+            "layers": content.layers(self.network),
+            "command": None if command is None else list(command),
+            "versions": content.versions(),
+        }
+
+    def _lasting(self) -> dict:
+        """What the same seed gives again, and says nothing of this machine: the part that a delta carries."""
         stages = executed(self.program, self.scores)
-        seconds, resources = self.ran.seconds, self.plan.resources
         return {
             "policy": self.plan.policy,
             "backbone": self.network.name,
@@ -45,7 +58,6 @@ class Report:
             "episode": content.describe_episode(self.episode),
             "unseen_domain": content.is_unseen(self.network, self.episode),
             "accuracy": content.accuracy(self.episode.query.labels, self.answers, self.delta.head.left_out),
-            "estimate": self.estimate.to_json(),
             "guard": self.guard.to_json(),
             "memory": content.memory(self.network, self.plan, self.program, self.delta.nbytes),
             "macs": {
@@ -55,8 +67,6 @@ class Report:
             },
             "similarity": content.similarity(self.scores),
             "selection": content.selection(self.network, self.plan.recipe, self.scores),
-            "seconds": {**seconds, "total": sum(seconds.values())},
-            "threads": {"lanes": min(self.ran.threads, resources.workers), "blas": 1},
             "kernels": self.ran.backend,
             "resources": content.describe_resources(self.plan),
             "losses": [finite_or_none(x) for x in self.ran.losses],
@@ -69,6 +79,10 @@ class Report:
         """How often the result is expected to be right on new images of its classes."""
         return content.estimate(self.episode.query.labels, self.answers, self.delta, self.guard)
 
+    def thumbnails(self) -> Thumbnails:
+        """The images for a page: pass them with the JSON to `render_html`."""
+        return Thumbnails(self.episode, self.network.input.shape)
+
     def with_warnings(self, *warnings: str) -> "Report":
         """The same report with more warnings, also in the one its delta carries."""
         return replace(self, warnings=(*self.warnings, *warnings)).sealed()
@@ -76,8 +90,7 @@ class Report:
     def sealed(self) -> "Report":
         """The same report, its delta carrying all of it that the same seed gives again.
 
-        Times and threads differ from run to run and have no place in a file that should not. The estimate
-        follows from the rest.
+        Times, threads and versions differ from run to run and have no place in a file that should not; nor
+        have names of images and a command line, which tell where it was made. The estimate follows from the rest.
         """
-        lasting = {key: value for key, value in self.to_json().items() if key not in PASSING}
-        return replace(self, delta=replace(self.delta, report=lasting))
+        return replace(self, delta=replace(self.delta, report=self._lasting()))

@@ -16,25 +16,11 @@ from tinytrain.network.network import Network
 from tinytrain.plan.scores import Scores
 from tinytrain.program.buffers import AFTER, BEFORE, RESULT
 from tinytrain.program.program import Program
+from tinytrain.runtime.answers import Answers
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import measure_fisher
 from tinytrain.runtime.session import Session
 from tinytrain.runtime.stage_runner import Source
-
-
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """Labels (n,) predicted for the query images.
-
-    `before` by the recipe's head and `before_cosine` by cosine prototypes before training, `after` by what is
-    kept. If the old weights were kept, `after` is `before_cosine`, and `withheld` what the adapted network
-    would have said.
-    """
-
-    before: np.ndarray
-    before_cosine: np.ndarray
-    after: np.ndarray
-    withheld: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,9 +152,7 @@ class Run:
             delta = replace(delta, slices=(), head=self.session.with_means(self._before[0]))
         self.session.keep([*delta.arrays(), self._answers])
         self.clock.lap("queries")
-        adapted, before_cosine, before = self._answers
-        after, withheld = (adapted, None) if accepted else (before_cosine, adapted)
-        return delta, Answers(before, before_cosine, after, withheld if self.is_finite else None)
+        return delta, Answers(self._answers, accepted, self.is_finite)
 
     def facts(self) -> Ran:
         """How it ran, so far."""

@@ -9,6 +9,7 @@ from tinytrain.delta.delta import Slice, trained_slices
 from tinytrain.heads.head import Head
 from tinytrain.kernels.rows import divide_rows, multiply_rows
 from tinytrain.program.stages import Items
+from tinytrain.runtime.answers import answer
 
 
 class HostCalls:
@@ -54,9 +55,9 @@ class HostCalls:
     # ---- results ------------------------------------------------------------------------------
 
     def answer(self, work, embedding) -> None:
-        """Labels that the heads in `answering` give to one query image."""
-        for head, labels in zip(*self.answering, strict=True):
-            labels[work.first] = head.logits(embedding).argmax()
+        """What the heads in `answering` give to one query image."""
+        for head, answers in zip(*self.answering, strict=True):
+            answers[work.first] = answer(head, embedding)
 
     def keep_changed(self, work, result) -> None:
         """What training changed, as `slices` whose values lie in `result`."""

@@ -222,10 +222,10 @@ class Session:
 
     # ---- queries ---------------------------------------------------------------------------
 
-    def predict(self, labels: np.ndarray, *heads: Head) -> None:
-        """`labels` (heads, n) that each head gives to query images embedded by the network as it is now."""
+    def predict(self, answers: np.ndarray, *heads: Head) -> None:
+        """`answers` (heads, n) of each head for the query images, embedded by the network as it is now."""
         first, count = len(self.labels), len(self.episode.query)
         self.trainer.lists[Items.QUERIES] = CleanImages(first, count)
-        self.trainer.host.answering = heads, labels
+        self.trainer.host.answering = heads, answers
         if count:
             self.trainer.run("queries")

@@ -104,13 +104,13 @@ def _adapt(arguments, render) -> int:
         device = Device(threads=arguments.threads, progress=progress)
         report = adapt(network, episode, budget, policy, arguments.seed, device, arguments.force)
     report = report.with_warnings(*warnings)
-    result, kept = report.to_json(), report.guard.accepted
+    result, kept = report.to_json(arguments.words), report.guard.accepted
     if arguments.out and kept:
         save_delta(arguments.out, report.delta)
     if arguments.store and kept:
         _commit(arguments.store, report.delta)
     if arguments.report:
-        write_bytes(arguments.report, render(result).encode())
+        write_bytes(arguments.report, render(result, report.thumbnails()).encode())
     for warning in result["warnings"]:
         say(warning)
     print_result(result, render_text(result), arguments.json)

@@ -1,0 +1,155 @@
+"""Accuracy before and after with intervals, by class, and which classes are confused."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tinytrain.base.errors import visible
+from tinytrain.base.page import Bar, bars, details, name, scrolled, section, table, tag
+from tinytrain.base.svg import drawing, rectangle
+from tinytrain.report.page.estimate import estimate_of, wilson
+from tinytrain.report.page.images import wrong_answers
+from tinytrain.report.page.thumbnails import Thumbnails
+
+SCALE = ("0%", "25%", "50%", "75%", "100%")
+STAGES = {
+    "before_cosine": "before, nearest class mean",
+    "before": "before, same classifier",
+    "after": "after",
+}
+# Without an adaptation that is kept, there is nothing after it.
+REFUSED = {
+    "withheld": "adapted, not kept",
+    "before": "unadapted, same classifier",
+    "after": "kept: unadapted, nearest class mean",
+}
+MATRIX = 30  # classes of which the confusion is shown as a whole matrix
+PAIRS = 30  # confused pairs that are listed
+SHOWN, LISTED = 12, 300  # classes whose accuracy is shown at once, and on request
+
+
+def answers_section(facts: dict, thumbnails: Thumbnails | None) -> str:
+    """Answers for the held-out images; nothing if there are none."""
+    if not facts["accuracy"]["n_query"]:
+        return ""
+    queries = facts.get("queries") or ()
+    return section(
+        "Answers for held-out images",
+        _stages(facts),
+        _changes(queries) if facts["guard"]["accepted"] else "",
+        wrong_answers(facts, thumbnails),
+        per_class(queries, facts["episode"]["classes"]),
+        confusion(queries, facts["episode"]["classes"]),
+    )
+
+
+def _stages(facts: dict) -> str:
+    a, estimate = facts["accuracy"], estimate_of(facts)
+    rows = []
+    for key, label in (STAGES if facts["guard"]["accepted"] else REFUSED).items():
+        if a[key] is None:
+            continue
+        interval = wilson(a[key], a["n_query"])
+        if key == "after" and estimate.method == "held-out" and estimate.interval:
+            interval = estimate.interval
+        value = f"{a[key]:.1%} ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
+        rows.append(Bar(label, a[key], value, interval, weak=key != "after"))
+    told = f"Fraction of {a['n_query']} held-out images answered rightly, with its 95% interval."
+    return tag("p", told, class_="dim") + bars(rows, SCALE)
+
+
+def _changes(queries: Sequence[dict]) -> str:
+    """How many answers became right and wrong by the adaptation."""
+    if not queries:
+        return ""
+    found = Counter((q["before"] == q["class"], q["after"] == q["class"]) for q in queries)
+    rows = [
+        [before, *(str(found[was, now]) for now in (True, False))]
+        for was, before in ((True, "right before"), (False, "wrong before"))
+    ]
+    return table(("", "right after", "wrong after"), rows)
+
+
+def per_class(queries: Sequence[dict], classes: Sequence[str]) -> str:
+    """A bar for each class, the worst first."""
+    shown = Counter(q["class"] for q in queries)
+    right = Counter(q["class"] for q in queries if q["after"] == q["class"])
+    order = sorted((c for c in classes if shown[c]), key=lambda c: right[c] / shown[c])
+    rows = [
+        Bar(
+            name(c, 60),
+            right[c] / shown[c],
+            f"{right[c]} of {shown[c]}",
+            wilson(right[c] / shown[c], shown[c]),
+        )
+        for c in order
+    ]
+    if not rows:
+        return ""
+    body = bars(rows[:SHOWN], SCALE)
+    if len(rows) > SHOWN:
+        title = f"{len(rows) - SHOWN} classes that are as good or better"
+        body += details(title, bars(rows[SHOWN:LISTED], SCALE))
+    return tag("h3", "Accuracy by class, the worst first") + body
+
+
+def confusion(queries: Sequence[dict], classes: Sequence[str]) -> str:
+    """Which class was taken for which: a matrix, or the pairs if there are many classes."""
+    counts = Counter((q["class"], q["after"]) for q in queries)
+    if not counts:
+        return ""
+    if len(classes) <= MATRIX:
+        title = "Confusion: rows are the true classes, columns the answers"
+        return tag("h3", title) + _matrix(counts, classes)
+    told = "Rows are the true classes, columns the answers; point at a cell to read it."
+    return tag("h3", "Confusion") + tag("p", told, class_="dim") + _heat(counts, classes) + _pairs(counts)
+
+
+def _heat(counts: Counter, classes: Sequence[str]) -> str:
+    """The matrix of many classes as a drawing: the darker, the larger a fraction of the row."""
+    place, of = {c: k for k, c in enumerate(classes)}, Counter()
+    for (true, _), count in counts.items():
+        of[true] += count
+    cells = [
+        rectangle(
+            place[said],
+            place[true],
+            1,
+            1,
+            visible(f"{true}: {count} of {of[true]} as {said}"),
+            class_="hit" if said == true else "miss",
+            fill_opacity=0.2 + 0.8 * count / of[true],
+        )
+        for (true, said), count in counts.items()
+    ]
+    return drawing(cells, len(classes), len(classes), "confusion matrix", class_="heat")
+
+
+def _pairs(counts: Counter) -> str:
+    wrong = [(pair, count) for pair, count in counts.most_common() if pair[0] != pair[1]]
+    if not wrong:
+        return tag("p", "None.")
+    rows = [(name(true, 60), name(said, 60), str(count)) for (true, said), count in wrong[:PAIRS]]
+    more = f"and {len(wrong) - PAIRS:,} more pairs" if len(wrong) > PAIRS else ""
+    return table(("true class", "answer", "images"), rows, (0, 1)) + tag("p", more, class_="dim")
+
+
+def _matrix(counts: Counter, classes: Sequence[str]) -> str:
+    """Columns have the numbers of the rows, so that long names take no width twice."""
+    most = Counter()
+    for (true, _), count in counts.items():
+        most[true] += count
+    head = tag("tr", tag("th"), *(tag("th", str(k), scope="col") for k in range(1, len(classes) + 1)))
+    rows = []
+    for k, true in enumerate(classes, 1):
+        cells = [_cell(counts[true, said], most[true], true == said) for said in classes]
+        label = tag("th", f"{k} ", name(true, 40), scope="row", class_="text")
+        rows.append(tag("tr", label, *cells))
+    body = tag("table", tag("thead", head), tag("tbody", *rows), class_="confusion")
+    return scrolled(body)
+
+
+def _cell(count: int, of: int, hit: bool) -> str:
+    """A number whose ground is the stronger, the larger a fraction of the row it is."""
+    if not count:
+        return tag("td")
+    return tag("td", str(count), class_="hit" if hit else "miss", style=f"--f:{50 * count / of:.0f}%")

@@ -1,0 +1,78 @@
+"""The top of the page: how good, kept or not, what is suspicious."""
+
+from tinytrain.base.page import items, safe, tag
+from tinytrain.report.page.estimate import Estimate, estimate_of
+
+HOW = {
+    "held-out": "Measured on {n} held-out images, which training did not see.",
+    "cross-validation": "Estimated from {n} support images by cross-validation in {folds} folds.",
+}
+
+
+def headline(facts: dict) -> str:
+    """The title of the page."""
+    adapted = "adapted" if facts["guard"]["accepted"] else "not adapted"
+    return f"{facts['backbone']}, {adapted} to {len(facts['episode']['classes'])} classes"
+
+
+def conclusion(facts: dict) -> str:
+    """Everything that one should know first, in a box."""
+    accepted = facts["guard"]["accepted"]
+    return tag(
+        "div",
+        *_accuracy(facts, estimate_of(facts)),
+        _kept(facts["guard"], facts["accuracy"]["withheld"]),
+        items(_remarks(facts)),
+        class_="conclusion" if accepted else "conclusion refused",
+    )
+
+
+def _accuracy(facts: dict, estimate: Estimate) -> list[str]:
+    if estimate.accuracy is None:
+        why = estimate.why or "No image was held out to measure it."
+        return [tag("p", "Accuracy unknown", class_="figure"), tag("p", safe(why))]
+    lines = [tag("p", f"{estimate.accuracy:.1%} right", class_="figure")]
+    how = HOW.get(estimate.method, "").format(n=estimate.n, folds=estimate.folds)
+    if estimate.interval:
+        low, high = estimate.interval
+        how = f"With 95% confidence between {low:.1%} and {high:.1%}. {how}"
+    if estimate.unadapted and facts["guard"]["accepted"]:
+        how += " It is the accuracy of the network before training."
+    lines.append(tag("p", safe(how)))
+    a = facts["accuracy"]
+    if a["n_query"]:
+        low, mid, high = (100 * x for x in a["difference"])
+        lines.append(
+            tag(
+                "p",
+                f"Before the adaptation it was {a['before']:.1%}: a change of {mid:+.1f} points"
+                f" (95% interval {low:+.1f} to {high:+.1f}).",
+            )
+        )
+    return lines
+
+
+def _kept(guard: dict, withheld: float | None) -> str:
+    reasons = "; ".join(safe(reason["text"]) for reason in guard["reasons"])
+    if guard["forced"]:
+        return tag("p", tag("strong", "Kept because it was forced", class_="warn"), f", although {reasons}.")
+    if guard["accepted"]:
+        return tag("p", tag("strong", "Kept", class_="good"), ": nothing speaks against the adaptation.")
+    more = "" if withheld is None else f" With the adaptation, {withheld:.1%} would have been right."
+    told = f": {reasons}. Predictions are those of the network before the adaptation.{more}"
+    return tag("p", tag("strong", "Not kept", class_="bad"), told)
+
+
+def _remarks(facts: dict) -> list[str]:
+    """Short lines about what deserves a look, with links to it."""
+    found = (
+        (facts["guard"]["suspects"], "support image looks", "support images look", "suspicious", "support"),
+        (facts.get("skipped"), "file was", "files were", "skipped", "input"),
+        (facts.get("duplicates"), "image is", "images are", "there more than once", "input"),
+    )
+    lines = [
+        tag("a", f"{len(rows)} {one if len(rows) == 1 else many} {what}", href=f"#{where}")
+        for rows, one, many, what, where in found
+        if rows
+    ]
+    return lines + [safe(warning) for warning in facts["warnings"]]

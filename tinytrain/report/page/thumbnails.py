@@ -1,0 +1,43 @@
+"""Small images for a page, as text that stands in it."""
+
+import base64
+import io
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinytrain.episode.episode import Episode, Images
+
+SIDE = 96  # pixels of the longer side
+QUALITY = 72  # of JPEG: about 2 kB an image
+
+
+@dataclass(frozen=True, eq=False)
+class Thumbnails:
+    """The images of `episode`, small. `shape` (height, width, channels) is that in which it holds them."""
+
+    episode: Episode
+    shape: tuple[int, int, int]
+
+    def support(self, i: int) -> str:
+        """Support image i as a data URI."""
+        return self._uri(self.episode.support, i)
+
+    def query(self, i: int) -> str:
+        """Query image i as a data URI."""
+        return self._uri(self.episode.query, i)
+
+    def _uri(self, images: Images, i: int) -> str:
+        return data_uri(images.image(i, self.shape))
+
+
+def data_uri(image: np.ndarray) -> str:
+    """A uint8 image (height, width, channels) as a small JPEG; what is not RGB is shown grey."""
+    from PIL import Image
+
+    pixels = image if image.shape[2] == 3 else image[..., 0]
+    small = Image.fromarray(np.ascontiguousarray(pixels))
+    small.thumbnail((SIDE, SIDE))
+    file = io.BytesIO()
+    small.save(file, "JPEG", quality=QUALITY)
+    return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()
