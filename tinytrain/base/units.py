@@ -50,6 +50,13 @@ def format_bytes(count: int) -> str:
     return f"{count} B"
 
 
+def as_option(count: int) -> str:
+    """`count` bytes in three digits, rounded up, as ``--budget`` reads it: ``as_option(489_792) == "490kB"``."""
+    unit, factor = next((u for u in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)) if count > 0.999 * u[1]), ("B", 1))
+    step = factor if factor == 1 else max(1, 10 ** (len(str(count)) - 3))
+    return f"{-(-count // step) * step / factor:g}{unit}"
+
+
 def format_count(count: float) -> str:
     """``format_count(6_510_000) == "6.51 M"``."""
     for unit, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
