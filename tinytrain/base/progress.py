@@ -105,18 +105,20 @@ class CompilingLine:
 
     def __init__(self, stream=None):
         self._given, self._stream = stream, None
-        self._start, self._number = 0.0, 0
+        self._start = self._end = 0.0
+        self._number = 0
 
     def __enter__(self) -> "CompilingLine":
         return self
 
     def __exit__(self, *exception) -> None:
         if self._stream and not self._stream.terminal:
-            self._stream.show(f"compiled {self._number} kernels in {time.monotonic() - self._start:.0f} s")
+            self._stream.show(f"compiled {self._number} kernels in {self._end - self._start:.0f} s")
 
     def __call__(self, kernel: tuple[int, int] | None) -> None:
         """`kernel`: its number, and how many there are at most; None when it is compiled."""
         if kernel is None:
+            self._end = time.monotonic()
             if self._stream:
                 self._stream.clear()
             return
@@ -128,4 +130,6 @@ class CompilingLine:
             line = f"compiling kernels {kernel[0]} of at most {kernel[1]}"
             line += " (once per machine; later runs skip this)"
             # Another progress line may be on the terminal: cover it.
-            self._stream.show(line.ljust(shutil.get_terminal_size().columns) if self._stream.terminal else line)
+            self._stream.show(
+                line.ljust(shutil.get_terminal_size().columns) if self._stream.terminal else line
+            )

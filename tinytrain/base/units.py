@@ -51,10 +51,13 @@ def format_bytes(count: int) -> str:
 
 
 def as_option(count: int) -> str:
-    """`count` bytes in three digits, rounded up, as ``--budget`` reads it: ``as_option(489_792) == "490kB"``."""
-    unit, factor = next((u for u in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)) if count > 0.999 * u[1]), ("B", 1))
-    step = factor if factor == 1 else max(1, 10 ** (len(str(count)) - 3))
-    return f"{-(-count // step) * step / factor:g}{unit}"
+    """`count` bytes in three digits, rounded up, as a size is written: ``as_option(489_792) == "490kB"``."""
+    step = 10 ** max(0, len(str(count)) - 3)
+    count = -(-count // step) * step
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= factor:
+            return f"{count / factor:g}{unit}"
+    return f"{count}B"
 
 
 def format_count(count: float) -> str:

@@ -216,7 +216,8 @@ class Planner:
             "memory-budget",
             f"{self.network.name} with {self.task.n_support} support images and policy {self.policy.name} "
             f"needs {least} bytes at the least, the budget is {self.budget.memory}; give --budget {least} or "
-            f"more ({about}{as_option(sensible)} is sensible, {about}{as_option(everything)} keeps everything)",
+            f"more ({about}{as_option(sensible)} is sensible, {about}{as_option(everything)} keeps "
+            "everything)",
             least,
         )
 

@@ -1,5 +1,6 @@
 """What an adaptation came to, in eight lines at most: what a person reads first."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ from tinytrain.report.layout import WIDTH, Command, Item, count_of, fitted, shor
 
 LINES = 8
 SKIPPED = "skipped "  # begins a warning that names a file
+CODE = re.compile("[a-z]+(-[a-z]+)+")  # of an error
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,8 @@ def estimate_text(facts: dict) -> str:
         withheld = accuracy.get("withheld")
         return text if withheld is None else text + f"; adapted it would be {withheld:.0%}"
     folds = f" in {estimate['folds']} folds" if estimate["folds"] else ""
-    of = f", of the {estimate['network']} network"
-    return f"about {value:.0%}{interval}, by cross-validation on {images}{folds}{of}; none was held out"
+    way = f"cross-validated on {images}{folds} with the {estimate['network']} network"
+    return f"about {value:.0%}{interval}, {way}"
 
 
 def held_out(facts: dict) -> dict:
@@ -163,9 +165,9 @@ def kinds_text(kinds: Counter) -> str:
 
 def _plain(warning: str) -> str:
     """A warning without the code of its error, which scripts read."""
-    head, colon, rest = warning.removeprefix(SKIPPED).partition(": ")
-    is_code = colon and head.replace("-", "").isalpha() and head.islower() and "-" in head
-    return short(warning if not is_code else f"{SKIPPED}{rest}", 160)
+    prefix = SKIPPED if warning.startswith(SKIPPED) else ""
+    code, colon, rest = warning.removeprefix(prefix).partition(": ")
+    return short(prefix + rest if colon and CODE.fullmatch(code) else warning, 160)
 
 
 def written_item(written: Written) -> Item:

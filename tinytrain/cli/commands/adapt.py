@@ -133,7 +133,11 @@ def _write(arguments, report, kept: bool):
     if arguments.store:
         generation = Store(arguments.store).commit(report.delta)
     place = arguments.out or arguments.store
-    then = predict_words(place, arguments.backbone) if place else _again(arguments, "--out", free_name(arguments))
+    then = (
+        predict_words(place, arguments.backbone)
+        if place
+        else _again(arguments, "--out", free_name(arguments))
+    )
     return Written(arguments.out, nbytes, arguments.store, generation, arguments.report, then)
 
 
@@ -259,4 +263,6 @@ def _extension_text(arguments, result: dict) -> str:
         written_item(Written(arguments.out, os.path.getsize(arguments.out))),
         Command("next", predict_words(arguments.out, arguments.backbone)),
     ]  # fmt: skip
-    return "\n".join(fitted([item for item in items if item], text_width(), None if arguments.verbose else LINES))
+    return "\n".join(
+        fitted([item for item in items if item], text_width(), None if arguments.verbose else LINES)
+    )

@@ -19,6 +19,8 @@ def without(words: Sequence[str], options: Sequence[str] = (), flags: Sequence[s
     """`words` without `options` and their values, and without `flags`; all are given by their long names."""
     left, rest = [], iter(words)
     for word in rest:
+        if word == "--":
+            return (*left, word, *rest)
         name, equals, _ = word.partition("=")
         if not word.startswith("--"):
             name, equals = LETTERS.get(word[:2], word), word[2:]

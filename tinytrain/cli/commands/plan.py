@@ -87,9 +87,7 @@ def _text(arguments, result: dict) -> str:
 
 def _next(arguments) -> tuple[str, ...]:
     """The command that adapts as planned."""
-    name, _, *options = without(
-        arguments.words, ("--out",), ("--program", "--json", "--quiet", "--verbose")
-    )
+    name, _, *options = without(arguments.words, ("--out",), ("--program", "--json", "--quiet", "--verbose"))
     plan = ()
     if arguments.out:
         options, plan = without(options, ("--policy",)), ("--plan", arguments.out)
