@@ -6,6 +6,9 @@ from tinytrain import __version__
 from tinytrain.base.answer import ANSWER
 from tinytrain.base.console import HelpFormatter, Parser, guarded, suggestion
 from tinytrain.base.errors import UsageError
+from tinytrain.base.notices import NOTICES
+from tinytrain.base.progress import CompilingLine
+from tinytrain.kernels.compile_cache.watch import WATCH
 
 # Name -> (module in tinytrain.cli.commands, summary).
 COMMANDS = {
@@ -88,11 +91,21 @@ def run(arguments: list[str]) -> int | None:
     )
     command.add_arguments(parser)
     parsed = parser.parse(arguments[1:])
-    parsed.words = ["tinytrain", *arguments]  # a report says by which command it was made
+    parsed.words = ("tinytrain", *arguments)
+    NOTICES.begin(getattr(parsed, "quiet", False))
     return command.run(parsed)
 
 
+def _run_and_tell(arguments: list[str]) -> int | None:
+    """`run`, which also says on stderr when kernels are compiled."""
+    with CompilingLine() as line, WATCH.told(line):
+        return run(arguments)
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Run `arguments` (default: those of this process) and return the exit code."""
+    """Run `arguments` (default: those of this process) and return the exit code.
+
+    Only a process of its own says when kernels are compiled.
+    """
     ANSWER.begin()
-    return guarded(run, arguments, json_errors=True)
+    return guarded(_run_and_tell if arguments is None else run, arguments, json_errors=True)

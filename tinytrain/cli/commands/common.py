@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from tinytrain.backbones.catalogue import BACKBONES, SHIPPED
 from tinytrain.base.answer import ANSWER
 from tinytrain.base.console import HelpFormatter, at_least
 from tinytrain.base.errors import InputError, UsageError, visible
+from tinytrain.base.notices import NOTICES
 
 DEFAULT_DATA = "leaves"  # the shipped backbone was not trained on this domain
 HELD_BYTES = 64_000_000  # limit of decoded images in memory; above it they are decoded again when needed
@@ -41,6 +43,15 @@ def add_json(parser, inherited: bool = False) -> None:
         default=argparse.SUPPRESS if inherited else False,
         help="print one JSON object instead of text",
     )
+
+
+def add_verbosity(parser, details: str) -> None:
+    """``--quiet`` and ``--verbose``; `details` is what the latter adds to the result."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "-q", "--quiet", action="store_true", help="print only the result and errors, no notices or progress"
+    )
+    group.add_argument("-v", "--verbose", action="store_true", help=f"also print {details}")
 
 
 def add_store(parser, text: str = "folder of the store") -> None:
@@ -163,14 +174,20 @@ def skipped_files(dataset) -> list[str]:
     return lines
 
 
-def say(message: str) -> None:
-    """Print a message on stderr."""
-    print(f"tinytrain: {shown(message)}", file=sys.stderr)
+def say(message: str, error: bool = False) -> None:
+    """Print a notice on stderr, except with --quiet; if it is an `error`, always."""
+    if error or not NOTICES.quiet:
+        print(f"tinytrain: {shown(message)}", file=sys.stderr)
 
 
 def shown(text: str) -> str:
     """`text` with control characters escaped, because class and file names may contain them."""
     return "\n".join(map(visible, text.split("\n")))
+
+
+def text_width() -> int:
+    """Columns of text on stdout: those of the terminal, 100 at most; 100 if it is no terminal."""
+    return max(40, min(100, shutil.get_terminal_size().columns)) if sys.stdout.isatty() else 100
 
 
 def print_result(result: dict, text: str, as_json: bool) -> None:
