@@ -6,6 +6,7 @@ from tinytrain import __version__
 from tinytrain.base.answer import ANSWER
 from tinytrain.base.console import HelpFormatter, Parser, guarded, suggestion
 from tinytrain.base.errors import UsageError
+from tinytrain.base.notices import NOTICES
 
 # Name -> (module in tinytrain.cli.commands, summary).
 COMMANDS = {
@@ -86,7 +87,9 @@ def run(arguments: list[str]) -> int | None:
         allow_abbrev=False,
     )
     command.add_arguments(parser)
-    return command.run(parser.parse(arguments[1:]))
+    parsed = parser.parse(arguments[1:])
+    NOTICES.begin(getattr(parsed, "quiet", False))
+    return command.run(parsed)
 
 
 def main(arguments: list[str] | None = None) -> int:
