@@ -60,9 +60,8 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument(
         "--policy", metavar="NAME",
-        help="method that chooses what is trained: tinytrain, tinytrain_published, full, last_layer, "
-        "bias_only, tinytl, sparse_update, trady, none, ... or the FILE.json of 'tinytrain search'; "
-        "default: tinytrain",
+        help="method that chooses what is trained: one of the policies below, or the FILE.json of "
+        "'tinytrain search'; default: tinytrain",
     )  # fmt: skip
 
 
