@@ -33,6 +33,7 @@ COMMANDS = {
     "bench": ("bench", "compare policies on paired episodes, tune learning rates"),
     "search": ("search", "search what SparseUpdate should train of a network"),
     "data": ("data", "list, check, preview and export image data"),
+    "completion": ("completion", "print a script that completes commands in a shell"),
 }
 
 
