@@ -2,10 +2,11 @@
 
 import os
 
-from tinytrain.backbones.load import open_backbone
+from tinytrain.backbones.load import open_backbone, remember_backbone
 from tinytrain.base.errors import AdaptationRefusedError, UsageError
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import (
+    BackboneOfDelta,
     add_backbone,
     add_json,
     add_threads,
@@ -107,6 +108,8 @@ def _adapt(arguments, render) -> int:
         report = adapt(network, episode, budget, policy, arguments.seed, device, arguments.force)
     report = report.with_warnings(*warnings)
     result, kept = report.to_json(arguments.words), report.guard.accepted
+    if kept:
+        remember_backbone(arguments.backbone, network)
     written = _write(arguments, report, kept)
     if arguments.report:
         write_bytes(arguments.report, render(result, report.thumbnails()).encode())
@@ -224,8 +227,8 @@ def _extend(arguments) -> int:
     if ignored := episodes.given(arguments, TRAINING) + threads:
         text = f"trains nothing and takes one image at a time, so {', '.join(ignored)} would have no effect"
         raise UsageError("usage", f"--from DELTA {text}")
-    delta, network = open_delta(arguments.source), open_backbone(arguments.backbone)
-    delta.check_backbone(network)
+    delta = open_delta(arguments.source)
+    network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
     dataset = folder_dataset(arguments.add, arguments.flip)
     with ProgressLine() as progress:
         images, broken = hold(dataset.images(dataset.by_class), network.input.shape, progress)

@@ -4,18 +4,22 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
 from tinytrain.backbones.catalogue import BACKBONES, SHIPPED
+from tinytrain.backbones.load import find_backbone, open_backbone, remember_backbone
+from tinytrain.backbones.remembered import recall
 from tinytrain.base.answer import ANSWER
 from tinytrain.base.console import HelpFormatter, at_least
 from tinytrain.base.errors import InputError, UsageError, visible
+from tinytrain.base.file_kinds import DELTAS
 from tinytrain.base.notices import NOTICES
 
 DEFAULT_DATA = "leaves"  # the shipped backbone was not trained on this domain
 HELD_BYTES = 64_000_000  # limit of decoded images in memory; above it they are decoded again when needed
+DELTA_HELP = "delta file, or folder of a store, of which the delta in use is taken"
 NAMED = 5  # skipped files that are listed by name
 
 
@@ -33,6 +37,44 @@ def add_backbone(parser) -> None:
         help="network file (.safetensors), published checkpoint (.pkl), or a name listed by 'tinytrain"
         f" backbones'; default: {SHIPPED.name}",
     )
+
+
+def add_backbone_of_delta(parser) -> None:
+    parser.add_argument(
+        "--backbone",
+        metavar="NET",
+        help="network that the delta was made from, a file or a name; default: found by its digest",
+    )
+
+
+class BackboneOfDelta:
+    """The network that a delta needs: that of ``--backbone``, or else the one with its digest.
+
+    Raises InputError if `given` is no network.
+    """
+
+    def __init__(self, given: str | None):
+        self.given = given
+        self.network = None if given is None else open_backbone(given)
+
+    def is_here(self, digest: str) -> bool:
+        """Whether this network is the given one, or can be found if none is given."""
+        try:
+            return (self.network or find_backbone(digest, "")).digest == digest
+        except InputError:
+            return False
+
+    def of(self, delta, out: str | None = None):
+        """The network for `delta`. Raises InputError ``wrong-backbone``, or what `find_backbone` raises.
+
+        Raises UsageError if a result in the file `out` would replace it.
+        """
+        check_outputs(out, needed=(recall(delta.backbone),))
+        if self.network is None:
+            return find_backbone(delta.backbone, delta.backbone_name)
+        delta.check_backbone(self.network)
+        remember_backbone(self.given, self.network)
+        return self.network
 
 
 def add_json(parser, inherited: bool = False) -> None:
@@ -77,13 +119,18 @@ def backbone_file(path: str | None) -> str | None:
     return None if path in BACKBONES else path
 
 
-def open_delta(path: str, *, start_of: str | None = None):
+def open_delta(path: str, *, start_of: Callable[[str], bool] | None = None):
     """The delta of file `path`, or the delta in use if `path` is the folder of a store.
 
-    With `start_of`, the digest of a network, this counts as a start of a delta on trial.
+    With `start_of`, which says of a digest whether there is such a network, this counts as a start of a
+    delta on trial. Raises InputError.
     """
     if os.path.isdir(path):
         from tinytrain.store import Store
+
+        if not any(name.startswith("tinytrain") for name in os.listdir(path)):
+            text = f"{path} is a folder, but no store: it holds 0 deltas; {DELTAS}"
+            raise InputError("store-empty", text)
 
         store = Store(path)
         return _delta_in_use(path, store.peek() if start_of is None else store.start(start_of))
@@ -188,6 +235,12 @@ def shown(text: str) -> str:
 def text_width() -> int:
     """Columns of text on stdout: those of the terminal, 100 at most; 100 if it is no terminal."""
     return max(40, min(100, shutil.get_terminal_size().columns)) if sys.stdout.isatty() else 100
+
+
+def print_line(text: str) -> None:
+    """Print one line of a result that comes in lines, at once."""
+    ANSWER.give(shown(text))
+    sys.stdout.flush()
 
 
 def print_result(result: dict, text: str, as_json: bool) -> None:

@@ -1,8 +1,9 @@
 """``tinytrain export``: write the adapted network as a plain network file."""
 
-from tinytrain.backbones.load import open_backbone
 from tinytrain.cli.commands.common import (
-    add_backbone,
+    DELTA_HELP,
+    BackboneOfDelta,
+    add_backbone_of_delta,
     add_json,
     backbone_file,
     check_network_output,
@@ -15,16 +16,14 @@ DESCRIPTION = (
     "classifier is not part of a network file; it is only in the delta."
 )
 EXAMPLES = """\
-  tinytrain export mine.safetensors --backbone net.safetensors -o adapted.safetensors
+  tinytrain export mine.safetensors -o adapted.safetensors
 """
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument(
-        "delta", metavar="DELTA", help="delta file, or folder of a store (uses its delta in use)"
-    )
+    parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
     parser.add_argument("-o", "--out", metavar="NET", required=True, help="network file to write")
-    add_backbone(parser)
+    add_backbone_of_delta(parser)
     add_json(parser)
 
 
@@ -34,7 +33,7 @@ def run(arguments) -> int:
 
     check_network_output(arguments.out, needed=(arguments.delta, backbone_file(arguments.backbone)))
     delta = open_delta(arguments.delta)
-    network = apply(open_backbone(arguments.backbone), delta)
+    network = apply(BackboneOfDelta(arguments.backbone).of(delta, arguments.out), delta)
     save_network(network, arguments.out)
     changed = sorted({s.layer for s in delta.slices})
     result = {

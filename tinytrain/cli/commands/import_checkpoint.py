@@ -3,6 +3,7 @@
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import UsageError
 from tinytrain.base.extras import install
+from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.cli.commands.common import add_json, check_network_output, print_result, say
 
 DESCRIPTION = (
@@ -72,6 +73,8 @@ def run(arguments) -> int:
         return _import_onnx(arguments, given)
     if given:
         raise UsageError("usage", f"--{next(iter(given))} goes with .onnx files; a checkpoint contains it")
+    if not arguments.checkpoint.lower().endswith(".pkl"):
+        refuse_other_kinds(arguments.checkpoint, "backbone")
     from tinytrain.backbones.torch_checkpoint import import_checkpoint
 
     return _save(arguments, import_checkpoint(arguments.checkpoint), {}, [])
