@@ -6,7 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tinytrain.guard.estimate import LEAST, LEVEL, LeftOut, cross_validated, held_out, interval, left_out
+from tinytrain.guard.estimate import (
+    LEAST,
+    LEVEL,
+    LeftOut,
+    cross_validated,
+    folded,
+    held_out,
+    interval,
+    left_out,
+)
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
@@ -14,7 +23,7 @@ from tinytrain.plan.budget import Budget
 BIG = Budget(memory=2**22)
 NAMES = ("ant", "bee")
 LABELS = np.repeat(np.arange(2), 10)
-CLEAN = LeftOut(20, 0.0, 0, None)
+CLEAN = LeftOut(20, 0.0, 0)
 
 
 def found(margins, suspected=(), labels=LABELS):
@@ -70,8 +79,8 @@ def test_a_suspect_is_wrong_for_the_low_end_and_says_nothing_for_the_high_one():
 
 
 def test_where_images_are_hard_suspects_are_thought_to_be_hard_images_too():
-    wrong = [LeftOut(100, errors, 6, None).wrong_labels for errors in (0, 10, 40)]
-    assert wrong[0] == 6 and wrong == sorted(wrong, reverse=True) and wrong[-1] == 0
+    wrong = [LeftOut(100, errors, 6).wrong_labels for errors in (0, 10, 40)]
+    assert wrong[0] == 0.06 and wrong == sorted(wrong, reverse=True) and wrong[-1] == 0
 
 
 @pytest.mark.parametrize("count", range(1, LEAST))
@@ -95,10 +104,28 @@ def test_held_out_images_give_their_fraction_with_wilsons_interval():
     assert held_out(45, 50, False, CLEAN).network == "unadapted"
 
 
-def test_wrong_labels_of_the_support_are_expected_among_held_out_images_too():
-    clean, noisy = (held_out(15, 20, True, LeftOut(20, 0.0, s, None)) for s in (0, 4))
-    assert noisy.low == clean.low and noisy.high > clean.high and noisy.accuracy == 15 / 16
-    assert held_out(20, 20, True, LeftOut(20, 0.0, 4, None)).accuracy == 1
+def test_wrong_labels_of_the_support_raise_the_high_end_of_held_out_images_too():
+    clean, noisy = (held_out(15, 20, True, LeftOut(20, 0.0, s)) for s in (0, 4))
+    assert (noisy.accuracy, noisy.low) == (clean.accuracy, clean.low) == (0.75, clean.low)
+    assert noisy.high > clean.high and held_out(20, 20, True, LeftOut(20, 0.0, 4)).accuracy == 1
+
+
+def test_images_that_others_stand_for_lower_the_estimate_and_its_low_end_and_not_the_high_one():
+    for make in (cross_validated, lambda f: held_out(18, 20, True, f), lambda f: folded(18, 20, 3, f)):
+        clean, burst = (make(LeftOut(20, 2.0, 0, repeated=r)) for r in (0.0, 0.25))
+        assert burst.accuracy == pytest.approx(clean.accuracy - 0.25)
+        assert burst.low < clean.low and burst.high == clean.high
+
+
+def test_an_interval_always_holds_its_estimate():
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        n = int(rng.integers(2, 60))
+        errors, suspects = sorted(rng.integers(0, n + 1, 2))
+        counts = LeftOut(n, float(errors), int(suspects - errors), repeated=rng.random() * rng.integers(2))
+        right = int(rng.integers(0, n + 1))
+        for found in (cross_validated(counts), held_out(right, n, True, counts), folded(right, n, 3, counts)):
+            assert 0 <= found.low <= found.accuracy <= found.high <= 1
 
 
 def test_a_report_has_the_estimate_of_its_held_out_images_or_of_the_support_without_them():

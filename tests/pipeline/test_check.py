@@ -62,13 +62,14 @@ def test_embeddings_are_those_of_a_predictor_whatever_the_threads():
 
 
 def test_the_estimate_is_that_of_adapt_without_held_out_images():
-    for seed in range(3):
+    ends = []
+    for seed in range(6):
         network, episode = toy_network(), toy_episode(3, 8, 0, seed)
-        estimate = adapt(network, episode, BIG, "none").estimate
-        found = check(network, episode).estimate
+        found, estimate = check(network, episode).estimate, adapt(network, episode, BIG, "none").estimate
+        ends += [(e.low, e.accuracy, e.high) for e in (found, estimate)]
         assert replace(found, accuracy=0, low=0, high=0) == replace(estimate, accuracy=0, low=0, high=0)
-        # adapt cached the features in 8 bits: one image or two may look otherwise.
-        assert found.accuracy == pytest.approx(estimate.accuracy, abs=0.1)
+    # adapt cached the features in 8 bits: one image or two may look otherwise.
+    assert np.mean(np.abs(np.subtract(ends[::2], ends[1::2]))) < 0.1
 
 
 def test_a_dataset_is_checked_like_the_episode_of_all_its_images():
@@ -169,9 +170,11 @@ def test_too_few_images_say_nothing_about_more():
 
 def test_rows_do_not_depend_on_how_many_are_compared_at_once(monkeypatch):
     x, y = planted(shots=20)
-    whole = left_out_rows(x, y, 3)
+    whole, repeated = left_out_rows(x, y, 3)
     monkeypatch.setattr("tinytrain.pipeline.check.BATCH", 12)
-    np.testing.assert_allclose(left_out_rows(x, y, 3)[:, :4], whole[:, :4], atol=1e-5)
+    rows, same = left_out_rows(x, y, 3)
+    np.testing.assert_allclose(rows[:, :4], whole[:, :4], atol=1e-5)
+    assert same == repeated
 
 
 def test_every_image_is_judged_by_one_adaptation_that_did_not_see_it():

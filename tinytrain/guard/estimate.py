@@ -14,16 +14,17 @@ import numpy as np
 
 LEAST = 2  # images in every class: a single one cannot be judged without itself
 LEVEL = 1.96  # standard errors: 95 % of a normal distribution
-# Standard deviation between tasks of the adapted accuracy around the one left out, for an accuracy of 50 %,
-# in units of the deviation of a single answer. It widens the interval as fewer images would.
-BETWEEN_TASKS = 0.15
-# An image left out is judged by a class of one image less, and without training. This fraction of errors,
-# divided by the images left, would not happen.
+# Standard deviation between tasks of the accuracy around the one found, in units of the deviation of a single
+# answer. It widens the interval as fewer images would.
+BETWEEN_TASKS = 0.1
+# An image left out is judged by a class of one image less. This fraction of errors, divided by the images that
+# are left, would not happen otherwise.
 ONE_LESS = 0.3
+KEPT = 0.6  # of the errors of the unadapted network, at least: training may mend the others
 POWER = 0.6  # errors fall with the number of images to this power, about
 # If labels are right, there are so many suspects for each other error. And no more labels are taken to be
 # wrong than this fraction of right answers: if labels agree with nothing, most images are suspects.
-HARD_IMAGES, MOST_WRONG = 0.5, 1 / 3
+HARD_IMAGES, MOST_WRONG = 0.3, 1 / 3
 
 
 @dataclass(frozen=True)
@@ -52,19 +53,22 @@ class LeftOut(NamedTuple):
     """Support images classified without themselves.
 
     `judged` of them, `errors` (weighted, see ONE_LESS) beside those of `suspects`, which may be mislabelled.
-    `short` is the smallest class as (name, images) if it has too few of them.
+    `short` is the smallest class as (name, images) if it has too few of them. `repeated` is the fraction that
+    were right only because others nearly repeat them; new images are not repeated.
     """
 
     judged: int
     errors: float
     suspects: int
-    short: tuple[str, int] | None
+    short: tuple[str, int] | None = None
+    repeated: float = 0.0
 
     @property
     def wrong_labels(self) -> float:
-        """How many labels are probably wrong: suspects beyond those that hard images account for."""
-        most = MOST_WRONG * (self.judged - self.errors - self.suspects)
-        return min(max(0.0, self.suspects - HARD_IMAGES * self.errors), most)
+        """Fraction of labels that are probably wrong: suspects beyond those that hard images account for."""
+        right = self.judged - self.errors - self.suspects
+        wrong = min(max(0.0, self.suspects - HARD_IMAGES * self.errors), MOST_WRONG * right)
+        return wrong / max(self.judged, 1)
 
 
 def left_out(margins: np.ndarray, suspected, labels: np.ndarray, class_names: tuple[str, ...]) -> LeftOut:
@@ -88,34 +92,43 @@ def cross_validated(found: LeftOut) -> Estimate:
         have = f"class {name!r} has {count} image{'s' if count > 1 else ''}"
         why = f"{have}; add more: with {LEAST} in every class it can be estimated, with 10 it can be measured"
         return Estimate(None, None, None, "unknown", "unadapted", 0, None, why)
-    n, errors, suspects, wrong = found.judged, found.errors, found.suspects, found.wrong_labels
-    # For the low end every suspect is an error, for the high end one that says nothing.
-    low = interval(n - errors - suspects, n, BETWEEN_TASKS)[0]
-    high = interval(n - errors - suspects, max(n - suspects, 1), BETWEEN_TASKS)[1]
-    mid = (n - errors - suspects) / (n - wrong)
-    return Estimate(mid, min(low, mid), max(high, mid), "cross-validation", "unadapted", n, n)
+    n, wrong = found.judged, found.errors + found.suspects
+    low = interval(_new(n - wrong, n, found), n, BETWEEN_TASKS)[0]
+    known = max(
+        n - found.suspects, 1
+    )  # for the high end suspects say nothing, for the low one they are errors
+    high = interval(known - KEPT * found.errors, known, BETWEEN_TASKS)[1]
+    accuracy = _new(n - wrong, n, found) / n / (1 - found.wrong_labels)
+    return _estimate(low, accuracy, high, "cross-validation", "unadapted", n, n)
 
 
 def held_out(right: int, n: int, adapted: bool, found: LeftOut) -> Estimate:
     """The estimate from `n` images that training did not see, of which the network that is kept got `right`.
 
-    Their labels are taken to be wrong as often as those of the support, of which that `found` is known.
+    Images are taken to repeat those of the support as often as `found` has it inside the support, and for the
+    high end labels to be wrong as often.
     """
-    network = "adapted" if adapted else "unadapted"
-    mislabelled = found.wrong_labels / max(found.judged, 1)
-    low, high = interval(right, n)[0], interval(right, max(n * (1 - mislabelled), right))[1]
-    mid = min(1.0, right / (n * (1 - mislabelled)))
-    return Estimate(mid, min(low, mid), max(high, mid), "held-out", network, n)
+    known, network = max(n * (1 - found.wrong_labels), right), "adapted" if adapted else "unadapted"
+    new = _new(right, n, found)
+    return _estimate(interval(new, n)[0], new / n, interval(right, known)[1], "held-out", network, n)
 
 
 def folded(right: int, n: int, folds: int, found: LeftOut) -> Estimate:
     """The estimate from adaptations to all but one of `folds` parts, which got `right` of `n` images."""
-    errors = (n - right) * (1 - 1 / folds) ** POWER
-    mislabelled = found.wrong_labels / found.judged
-    low = interval(n - errors, n, BETWEEN_TASKS)[0]
-    high = interval(n - errors, max(n * (1 - mislabelled), n - errors), BETWEEN_TASKS)[1]
-    mid = min(1.0, (n - errors) / (n * (1 - mislabelled)))
-    return Estimate(mid, min(low, mid), max(high, mid), "cross-validation", "adapted", n, folds)
+    fewer = n - (n - right) * (1 - 1 / folds) ** POWER
+    known, new = max(n * (1 - found.wrong_labels), fewer), _new(fewer, n, found)
+    low, high = interval(new, n, BETWEEN_TASKS)[0], interval(fewer, known, BETWEEN_TASKS)[1]
+    return _estimate(low, new / n, high, "cross-validation", "adapted", n, folds)
+
+
+def _new(right: float, n: int, found: LeftOut) -> float:
+    """How many of `n` images would be right, of which `right` are, if no others repeated them."""
+    return max(0.0, right - found.repeated * n)
+
+
+def _estimate(low: float, accuracy: float, high: float, *how) -> Estimate:
+    accuracy = min(1.0, accuracy)
+    return Estimate(accuracy, min(low, accuracy), max(high, accuracy), *how)
 
 
 def interval(right: float, n: float, between: float = 0.0) -> tuple[float, float]:

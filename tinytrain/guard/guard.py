@@ -29,7 +29,8 @@ class Evidence:
 
     `losses` of the steps that were run, out of `steps`. `finite`: whether all values of the result are.
     `before` and `after` (n, leave_one_out.COLUMNS), in the arena, are the results of `leave_one_out.measure`;
-    `after` is None if training was aborted. `macs` is the cost of measuring.
+    `after` is None if training was aborted. `macs` is the cost of measuring. `repeated` is that of
+    `heads.repeats.Sketches` before training.
     """
 
     losses: list[float]
@@ -38,6 +39,7 @@ class Evidence:
     before: np.ndarray
     after: np.ndarray | None
     macs: int
+    repeated: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def judge(evidence: Evidence, images, class_names: tuple[str, ...], force: bool 
             [s.index for s in suspects if s.reason == MISLABELLED],
             images.labels,
             class_names,
-        ),
+        )._replace(repeated=evidence.repeated),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from tinytrain.guard.estimate import Estimate, LeftOut, cross_validated, folded,
 from tinytrain.guard.suspects import MISLABELLED, Suspect, find_suspects, margins
 from tinytrain.heads.leave_one_out import COLUMNS, LIKE, measure
 from tinytrain.heads.registry import BASELINE
+from tinytrain.heads.repeats import Sketches
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
 from tinytrain.pipeline.learning_curve import Gain, expected_gain
@@ -91,10 +92,10 @@ def check(
     network.check_finite()
     images, names = episode.support, episode.class_names
     embeddings = embed(network, images, device or Device())
-    rows = left_out_rows(embeddings, images.labels, len(names))
+    rows, repeated = left_out_rows(embeddings, images.labels, len(names))
     suspects = find_suspects(rows, images, names)
     mislabelled = [s.index for s in suspects if s.reason == MISLABELLED]
-    found = left_out(margins(rows), mislabelled, images.labels, names)
+    found = left_out(margins(rows), mislabelled, images.labels, names)._replace(repeated=repeated)
     kept = np.setdiff1d(np.arange(len(images)), mislabelled)
     shots = np.bincount(images.labels[kept], minlength=len(names))
     return Check(
@@ -157,18 +158,22 @@ def embed(network: Network, images: Images, device: Device) -> np.ndarray:
     return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-6)
 
 
-def left_out_rows(embeddings: np.ndarray, labels: np.ndarray, way: int) -> np.ndarray:
-    """`leave_one_out.measure` of all images, (n, COLUMNS); `embeddings` (n, d) have length 1."""
+def left_out_rows(embeddings: np.ndarray, labels: np.ndarray, way: int) -> tuple[np.ndarray, float]:
+    """`leave_one_out.measure` of all images, (n, COLUMNS), and the fraction of them that others stand for.
+
+    `embeddings` (n, d) have length 1.
+    """
     rows = np.empty((len(labels), COLUMNS), np.float32)
     means = np.stack([embeddings[labels == k].mean(axis=0) for k in range(way)])
     counts, centred = np.bincount(labels, minlength=way).astype(np.float32), np.empty_like(means)
-    order = dealt(labels)
+    order, sketches = dealt(labels), Sketches(*embeddings.shape)
     for first in range(0, len(order), BATCH):
         chosen = order[first : first + BATCH]
         some = np.empty((len(chosen), COLUMNS), np.float32)
         measure(some, embeddings[chosen], labels[chosen], means, counts, centred)
         rows[chosen] = some
-    return rows
+        sketches.add(embeddings[chosen], labels[chosen], counts @ means / counts.sum())
+    return rows, sketches.repeated()
 
 
 def episode_of(source) -> Episode:

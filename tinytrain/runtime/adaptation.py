@@ -125,13 +125,15 @@ class Run:
         self.clock.lap("head")
         return delta
 
-    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray | None, int]:
-        """What `leave_one_out.measure` found before training and after it, and the MACs that it cost."""
+    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray | None, int, float]:
+        """What `leave_one_out.measure` found before training and after it, the MACs that it cost, and the
+        fraction of images that others stand for.
+        """
         before = self.session.array("left out (before)")
         after = self.session.array("left out (after)") if self._trained else None
         batch = self.session.program.resources.step_support
         macs = leave_one_out.macs(len(before), batch, self.episode.n_way, self.network.embedding_size)
-        return before, after, macs * (2 if self._trained else 1)
+        return before, after, macs * (2 if self._trained else 1), self.session.repeated
 
     def predict(self, delta: Delta) -> None:
         """Predict the queries by the adapted network, then by the network as it was."""

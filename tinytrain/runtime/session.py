@@ -17,6 +17,7 @@ from tinytrain.heads.head import Batch, Batches, Head, Support
 from tinytrain.heads.leave_one_out import COLUMNS, measure
 from tinytrain.heads.linear import class_means
 from tinytrain.heads.registry import BASELINE, find_head
+from tinytrain.heads.repeats import Sketches
 from tinytrain.plan.costs import n_unlabelled
 from tinytrain.plan.plan import Plan
 from tinytrain.program.buffers import BEFORE
@@ -78,6 +79,7 @@ class Session:
         self.array = self.trainer.bind.array
         # View and first image of the unit embeddings in the buffer for those of the support.
         self._at_hand: tuple[int, int] | None = None
+        self.repeated: float | None = None  # `Sketches.repeated` of the support before training
 
     def _read(self, i: int) -> np.ndarray:
         """Support image i; behind the last of them come the query images."""
@@ -149,13 +151,19 @@ class Session:
 
     def _measured(self, node: FitHead, means: np.ndarray) -> Iterator[Batch]:
         """Batches of the clean images, measured against the class means on the way."""
-        trainer = self.trainer
+        trainer, left_out = self.trainer, self.trainer.bind.whole(node.left_out)
+        before, centre = self.repeated is None, trainer.class_sizes @ means / trainer.class_sizes.sum()
+        sketches = Sketches(len(self.labels), means.shape[1])
         for chosen, (embeddings, labels) in zip(self._batches(), self._normalized(0), strict=True):
             rows = np.empty((len(labels), COLUMNS), np.float32)
             # Prototypes are free before training and after it.
             measure(rows, embeddings, labels, means, trainer.class_sizes, trainer.prototypes)
-            self.trainer.bind.whole(node.left_out)[chosen] = rows
+            left_out[chosen] = rows
+            if before:  # after training they say nothing about new images
+                sketches.add(embeddings, labels, centre)
             yield embeddings, labels
+        if before:
+            self.repeated = sketches.repeated()
 
     def _normalized(self, view: int) -> Iterator[Batch]:
         """Batches of one view of the support, of length 1; to be read only, as they may be used again."""
