@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tinytrain.base.errors import InputError
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
@@ -279,3 +280,13 @@ def test_the_interval_of_a_fraction_covers_it_and_stays_between_0_and_1():
 def test_other_reports_take_the_thumbnails_and_need_none(report, facts):
     for suffix in (".json", ".txt"):
         assert RENDERERS[suffix](facts, report.thumbnails()) == RENDERERS[suffix](facts)
+
+
+def test_an_image_that_is_gone_is_a_grey_square_and_no_error(report, facts):
+    def gone(i, size):
+        raise InputError("picture-missing", "gone")
+
+    lost = replace(report.episode, support=replace(report.episode.support, read=gone))
+    page = page_of(facts, Thumbnails(lost, report.network.input.shape))
+    grey = data_uri(np.full((SIDE, SIDE, 1), 128, np.uint8))
+    assert sum(image["src"] == grey for image in page.all("img")) == len(lost.support)

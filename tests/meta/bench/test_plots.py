@@ -1,11 +1,12 @@
 """Plots of a report: what they show, and that their texts can be read."""
 
 import itertools
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
 
-from tinytrain.meta.axes import LINE, Axis, spread
+from tinytrain.meta.axes import LEFT, LINE, Axis, spread
 from tinytrain.meta.bench.plots import (
     Point,
     against_macs,
@@ -14,6 +15,8 @@ from tinytrain.meta.bench.plots import (
     pareto,
     time_per_stage,
 )
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_the_pareto_front_holds_what_nothing_beats():
@@ -32,7 +35,7 @@ def test_spread_labels_keep_their_distance_their_order_and_their_place_where_the
 def boxes(svg):
     """(left, top, right, bottom) of every text that is not rotated, in pixels, generously."""
     found = []
-    for node in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"):
+    for node in ET.fromstring(svg).iter(f"{SVG}text"):
         if node.get("transform"):
             continue
         x, y, width = float(node.get("x")), float(node.get("y")), 7.0 * len(node.text)
@@ -73,6 +76,25 @@ def test_no_two_texts_of_a_plot_overlap_and_none_leaves_the_image(name):
     assert all(
         left >= 0 and right <= width and top >= 0 and bottom <= height for left, top, right, bottom in found
     )
+
+
+@pytest.mark.parametrize("accuracy, half", [(99.5, 3.0), (100.0, 0.0), (0.5, 4.0), (50.0, 80.0)])
+@pytest.mark.parametrize("plot", [against_macs, lambda points: against_shots({"x": points})])
+def test_intervals_and_axes_of_accuracy_end_at_0_and_100(plot, accuracy, half):
+    root = ET.fromstring(plot([Point("x", 1, accuracy, half), Point("y", 5, 90.0, 1.0)]))
+    found = [node for node in root.iter(f"{SVG}text") if node.get("x") == str(LEFT - 7)]
+    at = {float(node.text): float(node.get("y")) - 4 for node in found}
+    assert all(0 <= value <= 100 for value in at) and len(at) > 1
+    (low, bottom), *_, (high, top) = sorted(at.items())
+    pixels = (bottom - top) / (high - low)  # of a point of accuracy
+    ends = (max(0.0, accuracy - half), min(100.0, accuracy + half))
+    drawn = [
+        (float(m[1]), float(m[2]))
+        for node in root.iter(f"{SVG}path")
+        if (m := re.fullmatch(r"M[\d.]+ ([\d.]+)L[\d.]+ ([\d.]+)", node.get("d")))
+        and node.get("stroke-width") == "1.5"
+    ]
+    assert drawn[0] == pytest.approx([bottom - (end - low) * pixels for end in ends], abs=0.2)
 
 
 def test_axes_have_round_ticks_in_their_range():

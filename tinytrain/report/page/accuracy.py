@@ -142,7 +142,7 @@ def _matrix(counts: Counter, classes: Sequence[str]) -> str:
     rows = []
     for k, true in enumerate(classes, 1):
         cells = [_cell(counts[true, said], most[true], true == said) for said in classes]
-        label = tag("th", f"{k} ", name(true, 40), scope="row", class_="text")
+        label = tag("th", tag("span", f"{k}. ", class_="dim"), name(true, 40), scope="row", class_="text")
         rows.append(tag("tr", label, *cells))
     body = tag("table", tag("thead", head), tag("tbody", *rows), class_="confusion")
     return scrolled(body)

@@ -78,6 +78,8 @@ def _axes(top: int) -> list[str]:
 
 
 def _bytes(value: float) -> str:
+    if not value:
+        return "0"
     return f"{value / 1e6:g} MB" if value >= 1e6 else f"{value / 1e3:g} kB"
 
 

@@ -20,7 +20,7 @@ def support_section(facts: dict, thumbnails: Thumbnails | None) -> str:
         return section("Support images", anchor, tag("ul", *named)) if named else ""
     classes = facts["episode"]["classes"]
     each = max(1, min(PER_CLASS, IN_ALL // len(classes)))
-    parts, room = [anchor, tag("p", *_introduction(suspects), class_="dim")], IN_ALL
+    parts, room = [anchor, tag("p", _introduction(suspects, facts["episode"]["shots"]), class_="dim")], IN_ALL
     rest = _by_class(thumbnails, suspects, len(classes))
     while rest and room > 0:
         label, rows = rest.pop(0)
@@ -32,13 +32,15 @@ def support_section(facts: dict, thumbnails: Thumbnails | None) -> str:
     return section("Support images", *parts)
 
 
-def _introduction(suspects: Sequence[dict]) -> list[str]:
-    if not suspects:
-        return ["The images to adapt to. None of them looks suspicious."]
-    return [
-        "The images to adapt to. Suspicious ones have a frame and stand first: they may have the wrong class"
-        " or show something else."
-    ]
+def _introduction(suspects: Sequence[dict], shots: Sequence[int]) -> str:
+    if suspects:
+        return (
+            "The images to adapt to. Suspicious ones have a red frame and stand first:"
+            " they may have the wrong class or show something else."
+        )
+    if max(shots) > 1:
+        return "The images to adapt to. None of them looks suspicious."
+    return "The images to adapt to. The only image of a class cannot be judged."
 
 
 def _by_class(thumbnails: Thumbnails, suspects: Sequence[dict], way: int) -> list[tuple[int, list]]:

@@ -24,10 +24,13 @@ def _summary(facts: dict, n_layers: int) -> str:
     rows, count = facts["selection"], facts["memory"]["trained_numbers"]
     if not rows:
         return "No layer was trained; only the classifier was fitted."
-    of = f" of {n_layers}" if n_layers else ""
+    inside = sum(row["layer"] < n_layers for row in rows) if n_layers else len(rows)
+    where = f"{inside} of {n_layers} layers" if n_layers else f"{inside} layers"
+    if inside < len(rows):
+        where += f" and in {len(rows) - inside} that were added"
     weights = sum(bool(row["n_channels"]) for row in rows)
     return (
-        f"Parameters were trained in {len(rows)}{of} layers: channels in {weights}, biases in"
+        f"Parameters were trained in {where}: channels in {weights}, biases in"
         f" {sum(row['bias'] for row in rows)}; {count:,} parameters in all. The rest stayed as it was."
     )
 
@@ -67,7 +70,7 @@ def _blocks(bars: list[dict], step: float) -> list[str]:
                 rectangle(percent(first * step), -6, percent((k - first) * step), HEIGHT + 26, class_="block")
             )
         if middle - last_number >= APART:
-            label = "+" if block is None else str(block)
+            label = "added" if block is None else str(block)
             parts.append(text(percent(middle), HEIGHT + 32, label, "middle", class_="dim"))
             last_number = middle
         first = k

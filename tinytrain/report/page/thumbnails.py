@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinytrain.base.errors import InputError
 from tinytrain.episode.episode import Episode, Images
 
 SIDE = 96  # pixels of the longer side
@@ -20,15 +21,18 @@ class Thumbnails:
     shape: tuple[int, int, int]
 
     def support(self, i: int) -> str:
-        """Support image i as a data URI."""
+        """Support image i as a data URI; a grey square if it cannot be read any more."""
         return self._uri(self.episode.support, i)
 
     def query(self, i: int) -> str:
-        """Query image i as a data URI."""
+        """Query image i as a data URI; likewise."""
         return self._uri(self.episode.query, i)
 
     def _uri(self, images: Images, i: int) -> str:
-        return data_uri(images.image(i, self.shape))
+        try:
+            return data_uri(images.image(i, self.shape))
+        except InputError:  # images of a program may be read from files, which may be gone by now
+            return data_uri(np.full((SIDE, SIDE, 1), 128, np.uint8))
 
 
 def data_uri(image: np.ndarray) -> str:
