@@ -94,7 +94,9 @@ class Parser(argparse.ArgumentParser):
         raise UsageError("usage", f"{message}; see {self.prog} --help")
 
     def parse(self, arguments: list[str]) -> argparse.Namespace:
-        parsed, unknown = self.parse_known_args(arguments)
+        # Otherwise argparse takes an empty list for images that stand behind an option.
+        mixed = any(action.nargs == "*" for action in self._actions)
+        parsed, unknown = (self.parse_known_intermixed_args if mixed else self.parse_known_args)(arguments)
         if unknown:
             options = [o for o in self._option_string_actions if o.startswith("--")]
             self.error(f"unknown argument {unknown[0]}{suggestion(unknown[0].split('=')[0], options)}")
