@@ -167,6 +167,27 @@ def test_a_rejected_image_says_what_it_looked_like_and_what_was_asked_for(place,
     assert row["confidence"] == row["probabilities"][row["best_guess"]]
 
 
+def test_a_wrong_backbone_is_refused_and_the_right_one_said_to_be_known(place, tmp_path, capsys):
+    other = write_network(tmp_path, seed=1, name="other")
+    image = place / "held" / "ant" / "9-0.png"
+    assert tt("predict", place / "d.safetensors", image, "--backbone", other) == 3
+    err = capsys.readouterr().err
+    assert "wrong-backbone: the delta belongs to toy" in err and "leave out --backbone" in err
+    assert tt("predict", place / "d.safetensors", image) == 0
+
+
+@pytest.mark.parametrize("command", ["export", "adapt"])
+def test_a_network_that_was_found_is_not_overwritten(place, tmp_path, capsys, command):
+    before = (place / "toy.safetensors").read_bytes()
+    words = {
+        "export": [place / "d.safetensors"],
+        "adapt": ["--from", place / "d.safetensors", "--add", place / "held"],
+    }
+    assert tt(command, *words[command], "--out", place / "toy.safetensors") == 2
+    assert "which is needed" in capsys.readouterr().err
+    assert (place / "toy.safetensors").read_bytes() == before
+
+
 def test_verbose_names_the_next_classes(place, capsys):
     image = place / "held" / "ant" / "9-0.png"
     assert tt("predict", place / "d.safetensors", image, "--verbose") == 0

@@ -1,7 +1,9 @@
 """The command line: finds the command, and turns every error into one line and an exit code."""
 
 import importlib
+import os
 import sys
+from shlex import quote
 from types import ModuleType
 
 from tinytrain import __version__
@@ -63,7 +65,10 @@ def run(arguments: list[str]) -> int | None:
 def parser_of(name: str) -> tuple[Parser, ModuleType]:
     """The parser of the command `name`, and its module. Raises UsageError."""
     if name not in COMMANDS:
-        raise UsageError("usage", f"no command {name!r}{suggestion(name, COMMANDS)}; see tinytrain --help")
+        hint = suggestion(name, COMMANDS)
+        if not hint and os.path.isdir(name):
+            hint = f"; for the images in this folder run: tinytrain adapt {quote(name)}"
+        raise UsageError("usage", f"no command {name!r}{hint}; see tinytrain --help")
     command = importlib.import_module(f"tinytrain.cli.commands.{COMMANDS[name][0]}")
     parser = Parser(
         prog=f"tinytrain {name}",

@@ -71,9 +71,23 @@ class BackboneOfDelta:
         check_outputs(out, needed=(recall(delta.backbone),))
         if self.network is None:
             return find_backbone(delta.backbone, delta.backbone_name)
-        delta.check_backbone(self.network)
+        try:
+            delta.check_backbone(self.network)
+        except InputError as error:
+            raise self._said_where(error, delta) from None
         remember_backbone(self.given, self.network)
         return self.network
+
+    @staticmethod
+    def _said_where(error: InputError, delta) -> InputError:
+        """`error`, also saying that no --backbone is needed, if the right network can be found."""
+        try:
+            find_backbone(delta.backbone, delta.backbone_name)
+        except InputError:
+            return error
+        return InputError(
+            error.code, f"{error.message}, or leave out --backbone: it can be found by its digest"
+        )
 
 
 def add_json(parser, inherited: bool = False) -> None:
