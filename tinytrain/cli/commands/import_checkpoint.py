@@ -9,8 +9,9 @@ from tinytrain.cli.commands.common import add_json, check_network_output, print_
 DESCRIPTION = (
     "Convert a published int8 checkpoint (.pkl) or an ONNX model (.onnx) to a network file. A checkpoint is "
     "read without PyTorch, and nothing in it is run. An ONNX model must be of the MobileNetV2 kind; its "
-    "weights stay float32, and its classifier is dropped. Its embeddings are compared with those of onnxruntime "
-    f"if it is installed. --mean, --scale, --std and --size are for .onnx only.\nONNX models need: {install('onnx')}."
+    "weights stay float32, and its classifier is dropped. If onnxruntime is installed, its embeddings are "
+    "compared with those of the result. --mean, --scale, --std and --size are for .onnx only.\n"
+    f"ONNX models need: {install('onnx')}."
 )
 EXAMPLES = """\
   tinytrain import mcunet-5fps.pkl -o mcunet.safetensors
