@@ -1,7 +1,5 @@
 """What a command says on stderr beside its errors: notices and progress. Nothing of it with --quiet."""
 
-import logging
-
 
 class Notices:
     """`quiet` is true while a command with ``--quiet`` runs."""
@@ -11,8 +9,11 @@ class Notices:
 
     def begin(self, quiet: bool = False) -> None:
         """Start the next command of this process."""
+        if quiet != self.quiet:
+            import logging
+
+            logging.getLogger("tinytrain").setLevel(logging.ERROR if quiet else logging.NOTSET)
         self.quiet = quiet
-        logging.getLogger("tinytrain").setLevel(logging.ERROR if quiet else logging.NOTSET)
 
 
 NOTICES = Notices()

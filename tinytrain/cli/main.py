@@ -43,25 +43,6 @@ def help_text() -> str:
     return full_help(COMMANDS)
 
 
-def run(arguments: list[str]) -> int | None:
-    """Run a command line and return its exit code (None for 0). Raises its errors."""
-    if not arguments:
-        print(short_help(COMMANDS), end="", file=sys.stderr)
-        return UsageError.exit_code
-    if arguments[0] in ("-h", "--help") or arguments == ["help"]:
-        print(help_text(), end="")
-        return 0
-    if arguments in (["-V"], ["--version"]):
-        print(f"tinytrain {__version__}")
-        return 0
-    if arguments[0] == "help":
-        arguments = [*arguments[1:], "--help"]
-    parser, command = parser_of(arguments[0])
-    parsed = parser.parse(arguments[1:])
-    NOTICES.begin(getattr(parsed, "quiet", False))
-    return command.run(parsed)
-
-
 def parser_of(name: str) -> tuple[Parser, ModuleType]:
     """The parser of the command `name`, and its module. Raises UsageError."""
     if name not in COMMANDS:
@@ -81,6 +62,25 @@ def parser_of(name: str) -> tuple[Parser, ModuleType]:
     policies = f"policies:\n{policy_lines()}\n" if parser.has("--policy") else ""
     parser.epilog = f"{policies}examples:\n{command.EXAMPLES}\n'tinytrain --help' lists the exit codes."
     return parser, command
+
+
+def run(arguments: list[str]) -> int | None:
+    """Run a command line and return its exit code (None for 0). Raises its errors."""
+    if not arguments:
+        print(short_help(COMMANDS), end="", file=sys.stderr)
+        return UsageError.exit_code
+    if arguments[0] in ("-h", "--help") or arguments == ["help"]:
+        print(help_text(), end="")
+        return 0
+    if arguments in (["-V"], ["--version"]):
+        print(f"tinytrain {__version__}")
+        return 0
+    if arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
+    parser, command = parser_of(arguments[0])
+    parsed = parser.parse(arguments[1:])
+    NOTICES.begin(getattr(parsed, "quiet", False))
+    return command.run(parsed)
 
 
 def main(arguments: list[str] | None = None) -> int:

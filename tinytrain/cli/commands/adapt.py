@@ -99,6 +99,7 @@ def _adapt(arguments, render) -> int:
 
     plan = _plan_of(arguments)
     policy, network = plan or episodes.policy_of(arguments), open_backbone(arguments.backbone)
+    remember_backbone(arguments.backbone, network)
     with ProgressLine() as progress:
         episode, warnings = episodes.open_episode(arguments, network, policy, progress)
         budget = episodes.budget_of(arguments, plan)
@@ -106,8 +107,6 @@ def _adapt(arguments, render) -> int:
         report = adapt(network, episode, budget, policy, arguments.seed, device, arguments.force)
     report = report.with_warnings(*warnings)
     result, kept = report.to_json(), report.guard.accepted
-    if kept:
-        remember_backbone(arguments.backbone, network)
     if arguments.out and kept:
         save_delta(arguments.out, report.delta)
     if arguments.store and kept:

@@ -234,6 +234,12 @@ def skipped_files(dataset) -> list[str]:
     return lines
 
 
+def print_line(text: str) -> None:
+    """Print one line of a result that comes in lines, at once."""
+    ANSWER.give(shown(text))
+    sys.stdout.flush()
+
+
 def say(message: str, error: bool = False) -> None:
     """Print a notice on stderr, except with --quiet; if it is an `error`, always."""
     if error or not NOTICES.quiet:
@@ -243,12 +249,6 @@ def say(message: str, error: bool = False) -> None:
 def shown(text: str) -> str:
     """`text` with control characters escaped, because class and file names may contain them."""
     return "\n".join(map(visible, text.split("\n")))
-
-
-def print_line(text: str) -> None:
-    """Print one line of a result that comes in lines, at once."""
-    ANSWER.give(shown(text))
-    sys.stdout.flush()
 
 
 def print_result(result: dict, text: str, as_json: bool) -> None:
