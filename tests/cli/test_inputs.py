@@ -19,13 +19,25 @@ CLASSES = ("ant", "bee", "cat")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    place = tmp_path_factory.mktemp("place")
+    """A network, images and a delta; notes of where networks lie are not shared with other tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        notes = tmp_path_factory.mktemp("notes")
+        patch.setattr("tinytrain.backbones.remembered.cache_folder", lambda part: notes / part)
+        yield made(tmp_path_factory.mktemp("place"))
+
+
+def made(place):
     write_network(place)
     write_images(place / "photos", CLASSES, count=5)
     write_images(place / "held", CLASSES, count=3, seed=9)
     backbone = ("--backbone", place / "toy.safetensors")
     assert tt("adapt", place / "photos", *backbone, "--policy", "none", "--out", place / "d.safetensors") == 0
     return place
+
+
+def predict_words(place) -> list:
+    """For processes of their own, which do not know where the network lies."""
+    return ["predict", place / "d.safetensors", "--backbone", place / "toy.safetensors"]
 
 
 def tt(*arguments) -> int:
@@ -139,7 +151,7 @@ def test_a_failed_image_does_not_stop_the_others(seen, place, tmp_path):
 
 def test_answers_are_printed_as_they_are_known(place):
     """A list that goes on: each line is there before the next path is given."""
-    command = [sys.executable, "-m", "tinytrain", "predict", place / "d.safetensors", "--files-from", "-"]
+    command = [sys.executable, "-m", "tinytrain", *predict_words(place), "--files-from", "-"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         stuck = threading.Timer(60, process.kill)
         stuck.start()
@@ -259,7 +271,7 @@ def test_a_thousand_images_take_no_more_memory_than_ten(place, tmp_path):
             "import resource, sys; from tinytrain.cli.main import main; main(sys.argv[1:]);"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
         )
-        command = [sys.executable, "-c", code, "predict", place / "d.safetensors", folder]
+        command = [sys.executable, "-c", code, *predict_words(place), folder]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.stdout.count("\n") == count
         peaks.append(int(done.stderr.split()[-1]))
