@@ -1,12 +1,13 @@
 """What a person reads first: eight lines at most, whatever the report holds."""
 
 import subprocess
+from unicodedata import combining, east_asian_width
 
 import pytest
 
 from tinytrain.base.shell import quoted
 from tinytrain.report.conclusion import LINES, Written, conclude
-from tinytrain.report.layout import Command, Item, fitted, short
+from tinytrain.report.layout import Command, Item, fitted, short, wrapped
 
 ESTIMATE = {"accuracy": 0.82, "low": 0.69, "high": 0.9, "method": "held-out", "network": "adapted", "n": 50,
             "folds": None, "why": None}  # fmt: skip
@@ -71,7 +72,7 @@ next        tinytrain predict fruit.safetensors new.jpg
                               network="unadapted", n=25, folds=5),
         ),
         """\
-accuracy    about 78% (95 % interval 61% to 90%), cross-validated on 25 images in 5 folds with the
+accuracy    about 78% (95 % interval 61% to 90%), cross-validated on 25 images in 5 folds, with the
             unadapted network
 kept        the guard found nothing against the adaptation
 written     fruit.safetensors (216.3 kB), report r.html
@@ -247,6 +248,32 @@ def test_more_room_shows_more_examples_and_the_first_items_get_it():
     assert "one 39" not in " ".join(fitted(items, 100, 2)) and len(fitted(items, 100, 2)) == 2
     whole = " ".join(fitted(items, 100, None))
     assert "one 98" in whole and "two 98" in whole
+
+
+def test_letters_that_take_two_columns_are_counted_as_two():
+    item = Item("classes", "\u82f9\u679c " * 60 + "\u82f9" * 300, ("e\u0301" * 80,))
+    for most in (None, 3):
+        lines = item.lines(80, most)
+        widths = [sum(1 + (east_asian_width(c) == "W") - bool(combining(c)) for c in x) for x in lines]
+        assert max(widths) <= 80 and widths[0] > 70
+    assert "".join(item.lines(80)).count("\u82f9") == 360
+
+
+def test_blanks_inside_a_line_stay_and_a_long_word_is_broken():
+    assert wrapped("  7 name      3 of 4", 100) == ["  7 name      3 of 4"]
+    assert wrapped("a " + "x" * 100, 52) == ["a", "x" * 40, "x" * 40, "x" * 20]
+    assert wrapped("", 52) == [""]
+
+
+def test_leaving_one_out_and_wrong_labels_are_said_in_words():
+    facts = report(
+        accuracy=NOT_JUDGED, estimate=estimate(method="cross-validation", network="unadapted", n=9, folds=9)
+    )
+    assert "leaving each of 9 images out in turn, with the unadapted network" in " ".join(
+        " ".join(conclude(facts)).split()
+    )
+    line = conclude(report(estimate=estimate(accuracy=0.88)))[0]
+    assert line.startswith("accuracy    82% right on 50 held-out images, about 88% expected on new images")
 
 
 def test_a_long_name_keeps_its_beginning_and_its_end():

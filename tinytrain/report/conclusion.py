@@ -51,23 +51,31 @@ def _accuracy(facts: dict) -> Item:
 
 def estimate_text(facts: dict) -> str:
     """How often answers are right, how sure that is, and how it was found out."""
-    accuracy, estimate = facts["accuracy"], facts.get("estimate") or held_out(facts)
-    value = estimate["accuracy"]
-    if value is None:
+    estimate = facts.get("estimate") or held_out(facts)
+    if estimate["accuracy"] is None:
         return f"unknown: {estimate['why']}" if estimate["why"] else "unknown"
     low, high = estimate["low"], estimate["high"]
     interval = "" if low is None else f" (95 % interval {low:.0%} to {high:.0%})"
-    images = count_of(estimate["n"], "image")
     if estimate["method"] == "held-out":
-        text = f"{value:.0%} right on {count_of(estimate['n'], 'held-out image')}{interval}"
-        if facts["guard"]["accepted"]:
-            return text + f"; unadapted network {accuracy['before']:.0%}"
-        text += ", with the unadapted network"
-        withheld = accuracy.get("withheld")
-        return text if withheld is None else text + f"; adapted it would be {withheld:.0%}"
-    folds = f" in {estimate['folds']} folds" if estimate["folds"] else ""
-    way = f"cross-validated on {images}{folds} with the {estimate['network']} network"
-    return f"about {value:.0%}{interval}, {way}"
+        return _held_out_text(facts, estimate, interval)
+    images, folds = count_of(estimate["n"], "image"), estimate["folds"]
+    way = f"cross-validated on {images} in {folds} folds"
+    if folds == estimate["n"]:
+        way = f"leaving each of {images} out in turn"
+    return f"about {estimate['accuracy']:.0%}{interval}, {way}, with the {estimate['network']} network"
+
+
+def _held_out_text(facts: dict, estimate: dict, interval: str) -> str:
+    accuracy = facts["accuracy"]
+    right, expected = f"{accuracy['after']:.0%}", f"{estimate['accuracy']:.0%}"
+    text = f"{right} right on {count_of(estimate['n'], 'held-out image')}"
+    # Where labels may be wrong, more answers are right than the labels say.
+    text += f"{interval}" if right == expected else f", about {expected} expected on new images{interval}"
+    if facts["guard"]["accepted"]:
+        return f"{text}; unadapted network {accuracy['before']:.0%}"
+    withheld = accuracy.get("withheld")
+    text += ", with the unadapted network"
+    return text if withheld is None else f"{text}; adapted it would be {withheld:.0%}"
 
 
 def held_out(facts: dict) -> dict:

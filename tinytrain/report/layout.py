@@ -1,8 +1,10 @@
 """Labelled lines of text: wrapped with a hanging indent, and no more of them than asked for."""
 
-import textwrap
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tinytrain.base.errors import visible
 from tinytrain.base.shell import quoted
@@ -29,7 +31,7 @@ class Item:
             lines = wrapped(self._with_examples(count), width)
             if most is None or len(lines) <= most:
                 return labelled(self.label, lines)
-        last = f"{lines[most - 1][: width - LABEL - 4]} ..."
+        last = f"{cut(lines[most - 1], width - LABEL - 4)} ..."
         return labelled(self.label, [*lines[: most - 1], last])
 
     def _with_examples(self, count: int) -> str:
@@ -50,7 +52,7 @@ class Command:
         """The command, broken between words so that a shell joins the lines again."""
         lines = [""]
         for word in map(quoted, self.words):
-            if lines[-1] and LABEL + len(lines[-1]) + len(word) + 3 > width:
+            if lines[-1] and LABEL + columns(lines[-1]) + columns(word) + 3 > width:
                 lines[-1] += " \\"
                 lines.append(f"  {word}")
             else:
@@ -77,8 +79,38 @@ def fitted(items: Sequence[Item | Command], width: int, most: int | None) -> lis
 
 
 def wrapped(text: str, width: int = WIDTH) -> list[str]:
-    """`text` in lines that fit beside the labels; control characters are escaped."""
-    return textwrap.wrap(visible(text), width - LABEL, break_on_hyphens=False) or [""]
+    """`text` in lines that fit beside the labels; control characters are escaped.
+
+    Blanks inside a line stay, so that columns keep their places.
+    """
+    lines, room = [""], width - LABEL
+    for piece in re.findall(r" *[^ ]+", visible(text)):
+        if lines[-1] and columns(lines[-1] + piece) > room:
+            lines.append("")
+            piece = piece.lstrip()
+        while columns(lines[-1] + piece) > room:  # longer than a line
+            head = cut(lines[-1] + piece, room)
+            piece = (lines[-1] + piece)[len(head) :]
+            lines[-1:] = [head, ""]
+        lines[-1] += piece
+    return lines
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal `text` takes: letters of Chinese, Japanese and Korean take two."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def _columns(letter: str) -> int:
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def cut(text: str, room: int) -> str:
+    """The beginning of `text` that fits into `room` columns."""
+    ends = accumulate(map(_columns, text))
+    return text[: sum(end <= room for end in ends)]
 
 
 def labelled(label: str, lines: Sequence[str]) -> list[str]:
