@@ -59,8 +59,8 @@ GOLDEN = {
     "held-out": (
         report(),
         """\
-accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); unadapted network 76%
-kept        6 points better than the unadapted network (95 % interval -2 to +16); that may be chance
+accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); 76% before adaptation
+kept        6 points better than before adaptation (95 % interval -2 to +16); that may be chance
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
 """,
@@ -72,9 +72,9 @@ next        tinytrain predict fruit.safetensors new.jpg
                               network="unadapted", n=25, folds=5),
         ),
         """\
-accuracy    about 78% (95 % interval 61% to 90%), cross-validated on 25 images in 5 folds, with the
-            unadapted network
-kept        the guard found nothing against the adaptation
+accuracy    about 78% (95 % interval 61% to 90%), cross-validated on 25 images in 5 folds, before
+            adaptation
+kept        the adaptation; nothing speaks against it
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
 """,
@@ -87,7 +87,7 @@ next        tinytrain predict fruit.safetensors new.jpg
         ),
         """\
 accuracy    unknown: class 'apple' has 1 image; with 3 or more it can be estimated
-kept        the guard found nothing against the adaptation
+kept        the adaptation; nothing speaks against it
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
 """,
@@ -101,9 +101,9 @@ next        tinytrain predict fruit.safetensors new.jpg
         """\
 refused     the old weights stay: 7 of 25 images look more like another class than their own, most
             of all a3.jpg (apple, looks like pear)
-accuracy    66% right on 50 held-out images (95 % interval 52% to 78%), with the unadapted network;
-            adapted it would be 40%
-suspicious  1 of 25 images may be mislabelled or off-topic: apple/a3.jpg looks like pear
+accuracy    66% right on 50 held-out images (95 % interval 52% to 78%), without adaptation; adapted
+            it would be 40%
+suspicious  1 of 25 images: apple/a3.jpg looks like pear
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
 """,
@@ -111,7 +111,7 @@ next        tinytrain predict fruit.safetensors new.jpg
     "forced": (
         report(guard=guard(True, REASON)),
         """\
-accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); unadapted network 76%
+accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); 76% before adaptation
 forced      kept only because of --force, although 7 of 25 images look more like another class than
             their own, most of all a3.jpg (apple, looks like pear)
 written     fruit.safetensors (216.3 kB), report r.html
@@ -132,10 +132,10 @@ next        tinytrain predict fruit.safetensors new.jpg
             warnings=["class 'pear' has 2 of 4 images", "class 'apple' has 3 of 4 images"],
         ),
         """\
-accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); unadapted network 76%
-kept        6 points better than the unadapted network (95 % interval -2 to +16); that may be chance
-suspicious  70 of 80 images may be mislabelled or off-topic, 2 duplicates: apple/a.jpg = pear/b.jpg
-            (several classes); apple/a0.jpg is unlike its class; and 70 more
+accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); 76% before adaptation
+kept        6 points better than before adaptation (95 % interval -2 to +16); that may be chance
+suspicious  70 of 80 images, 2 duplicates: apple/a.jpg = pear/b.jpg (several classes); apple/a0.jpg
+            is unlike its class; apple/a1.jpg looks like pear; and 69 more
 skipped     91 files, 1 damaged, 90 other-kind: pear/cut.jpg
 warnings    2: class 'pear' has 2 of 4 images; class 'apple' has 3 of 4 images
 written     fruit.safetensors (216.3 kB), report r.html
@@ -192,7 +192,7 @@ def test_what_training_has_seen_is_never_shown_as_an_accuracy(name):
 
 def test_a_report_without_an_estimate_tells_what_held_out_images_say():
     facts = {key: value for key, value in report().items() if key != "estimate"}
-    assert conclude(facts)[0] == "accuracy    82% right on 50 held-out images; unadapted network 76%"
+    assert conclude(facts)[0] == "accuracy    82% right on 50 held-out images; 76% before adaptation"
     facts["accuracy"] = NOT_JUDGED
     assert conclude(facts)[0].startswith("accuracy    unknown: no image was held out")
 
@@ -241,10 +241,10 @@ def test_a_shell_joins_the_lines_of_a_command(count):
     assert subprocess.check_output(["bash", "-c", script], text=True) == ",".join(words[2:]) + ","
 
 
-def test_more_room_shows_more_examples_and_the_first_items_get_it():
+def test_more_room_shows_more_examples_in_turn_and_the_first_items_get_it_first():
     items = [Item(label, "text", tuple(f"{label} {k}" for k in range(99))) for label in ("one", "two")]
     lines = fitted(items, 100, 5)
-    assert len(lines) == 5 and lines[4].startswith("two") and "and 89 more" in lines[4]
+    assert len(lines) == 5 and lines[3].startswith("two") and "and 78 more" in lines[4]
     assert "one 39" not in " ".join(fitted(items, 100, 2)) and len(fitted(items, 100, 2)) == 2
     whole = " ".join(fitted(items, 100, None))
     assert "one 98" in whole and "two 98" in whole
@@ -269,7 +269,7 @@ def test_leaving_one_out_and_wrong_labels_are_said_in_words():
     facts = report(
         accuracy=NOT_JUDGED, estimate=estimate(method="cross-validation", network="unadapted", n=9, folds=9)
     )
-    assert "leaving each of 9 images out in turn, with the unadapted network" in " ".join(
+    assert "leaving each of 9 images out in turn, before adaptation" in " ".join(
         " ".join(conclude(facts)).split()
     )
     line = conclude(report(estimate=estimate(accuracy=0.88)))[0]

@@ -62,7 +62,8 @@ def estimate_text(facts: dict) -> str:
     way = f"cross-validated on {images} in {folds} folds"
     if folds == estimate["n"]:
         way = f"leaving each of {images} out in turn"
-    return f"about {estimate['accuracy']:.0%}{interval}, {way}, with the {estimate['network']} network"
+    when = "before adaptation" if estimate["network"] == "unadapted" else "after adaptation"
+    return f"about {estimate['accuracy']:.0%}{interval}, {way}, {when}"
 
 
 def _held_out_text(facts: dict, estimate: dict, interval: str) -> str:
@@ -72,9 +73,9 @@ def _held_out_text(facts: dict, estimate: dict, interval: str) -> str:
     # Where labels may be wrong, more answers are right than the labels say.
     text += f"{interval}" if right == expected else f", about {expected} expected on new images{interval}"
     if facts["guard"]["accepted"]:
-        return f"{text}; unadapted network {accuracy['before']:.0%}"
+        return f"{text}; {accuracy['before']:.0%} before adaptation"
     withheld = accuracy.get("withheld")
-    text += ", with the unadapted network"
+    text += ", without adaptation"
     return text if withheld is None else f"{text}; adapted it would be {withheld:.0%}"
 
 
@@ -103,13 +104,13 @@ def _gain(facts: dict) -> str:
     """What training brought on held-out images, and how sure that is."""
     difference = facts["accuracy"]["difference"]
     if difference is None:
-        return "the guard found nothing against the adaptation"
+        return "the adaptation; nothing speaks against it"
     low, mid, high = (100 * x for x in difference)
     interval = f"(95 % interval {low:+.0f} to {high:+.0f})"
     points = count_of(round(abs(mid)), "point")
     if mid == 0:
-        return f"as good on these images as the unadapted network {interval}"
-    words = f"{points} {'better' if mid > 0 else 'worse'} than the unadapted network {interval}"
+        return f"as good on these images as before adaptation {interval}"
+    words = f"{points} {'better' if mid > 0 else 'worse'} than before adaptation {interval}"
     return words if low > 0 or high < 0 else f"{words}; that may be chance"
 
 
@@ -119,7 +120,7 @@ def _suspicious(facts: dict) -> Item | None:
     counts = []
     if suspects:
         n = facts["episode"]["n_support"]
-        counts.append(f"{len(suspects)} of {n:,} images may be mislabelled or off-topic")
+        counts.append(f"{len(suspects)} of {n:,} images")
     if doubles:
         counts.append(count_of(len(doubles), "duplicate"))
     worse = [duplicate_text(d) for d in doubles if d["where"] != "one class"]

@@ -36,7 +36,7 @@ class Item:
 
     def _with_examples(self, count: int) -> str:
         if not count:
-            return self.text
+            return f"{self.text} (--verbose names them)" if self.examples else self.text
         more = len(self.examples) - count
         return f"{self.text}: {'; '.join(self.examples[:count])}" + (f"; and {more} more" if more else "")
 
@@ -65,17 +65,18 @@ class Command:
 def fitted(items: Sequence[Item | Command], width: int, most: int | None) -> list[str]:
     """All `items` in `most` lines (None: as many as it takes).
 
-    A command takes what it needs, then the first items take what is left.
+    A command takes what it needs. What is left goes to the others in turn, a line each, the first ones first.
     """
     if most is None:
         return [line for item in items for line in item.lines(width)]
-    needed = [len(item.lines(width)) if isinstance(item, Command) else 1 for item in items]
-    spare = most - sum(needed)
-    for k, item in enumerate(items):
-        if spare > 0 and isinstance(item, Item):
-            taken = len(item.lines(width, 1 + spare))
-            needed[k], spare = taken, spare - taken + 1
-    return [line for k, item in enumerate(items) for line in item.lines(width, needed[k])]
+    given = [len(item.lines(width)) if isinstance(item, Command) else 1 for item in items]
+    whole = [len(item.lines(width)) for item in items]
+    spare = most - sum(given)
+    while spare > 0 and (short := [k for k in range(len(items)) if given[k] < whole[k]]):
+        for k in short[:spare]:
+            given[k] += 1
+        spare = most - sum(given)
+    return [line for item, lines in zip(items, given, strict=True) for line in item.lines(width, lines)]
 
 
 def wrapped(text: str, width: int = WIDTH) -> list[str]:
