@@ -72,8 +72,8 @@ next        tinytrain predict fruit.safetensors new.jpg
                               network="unadapted", n=25, folds=5),
         ),
         """\
-accuracy    about 78% (95 % interval 61% to 90%), cross-validated on 25 images in 5 folds, before
-            adaptation
+accuracy    about 78% (95 % interval 61% to 90%) before adaptation, cross-validated on 25 images in
+            5 folds
 kept        the adaptation; nothing speaks against it
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
@@ -269,9 +269,7 @@ def test_leaving_one_out_and_wrong_labels_are_said_in_words():
     facts = report(
         accuracy=NOT_JUDGED, estimate=estimate(method="cross-validation", network="unadapted", n=9, folds=9)
     )
-    assert "leaving each of 9 images out in turn, before adaptation" in " ".join(
-        " ".join(conclude(facts)).split()
-    )
+    assert "before adaptation, each of 9 images left out once" in " ".join(" ".join(conclude(facts)).split())
     line = conclude(report(estimate=estimate(accuracy=0.88)))[0]
     assert line.startswith("accuracy    82% right on 50 held-out images, about 88% expected on new images")
 

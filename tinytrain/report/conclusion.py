@@ -61,9 +61,9 @@ def estimate_text(facts: dict) -> str:
     images, folds = count_of(estimate["n"], "image"), estimate["folds"]
     way = f"cross-validated on {images} in {folds} folds"
     if folds == estimate["n"]:
-        way = f"leaving each of {images} out in turn"
-    when = "before adaptation" if estimate["network"] == "unadapted" else "after adaptation"
-    return f"about {estimate['accuracy']:.0%}{interval}, {way}, {when}"
+        way = f"each of {images} left out once"
+    when = " before adaptation" if estimate["network"] == "unadapted" else ""
+    return f"about {estimate['accuracy']:.0%}{interval}{when}, {way}"
 
 
 def _held_out_text(facts: dict, estimate: dict, interval: str) -> str:
