@@ -135,7 +135,7 @@ next        tinytrain predict fruit.safetensors new.jpg
 accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); 76% before adaptation
 kept        6 points better than before adaptation (95 % interval -2 to +16); that may be chance
 suspicious  70 of 80 images, 2 duplicates: apple/a.jpg = pear/b.jpg (several classes); apple/a0.jpg
-            is unlike its class; apple/a1.jpg looks like pear; and 69 more
+            is unlike its class; apple/a1.jpg looks like pear; and 69 more (--verbose)
 skipped     91 files, 1 damaged, 90 other-kind: pear/cut.jpg
 warnings    2: class 'pear' has 2 of 4 images; class 'apple' has 3 of 4 images
 written     fruit.safetensors (216.3 kB), report r.html
@@ -244,7 +244,7 @@ def test_a_shell_joins_the_lines_of_a_command(count):
 def test_more_room_shows_more_examples_in_turn_and_the_first_items_get_it_first():
     items = [Item(label, "text", tuple(f"{label} {k}" for k in range(99))) for label in ("one", "two")]
     lines = fitted(items, 100, 5)
-    assert len(lines) == 5 and lines[3].startswith("two") and "and 78 more" in lines[4]
+    assert len(lines) == 5 and lines[3].startswith("two") and "and 80 more (--verbose)" in lines[4]
     assert "one 39" not in " ".join(fitted(items, 100, 2)) and len(fitted(items, 100, 2)) == 2
     whole = " ".join(fitted(items, 100, None))
     assert "one 98" in whole and "two 98" in whole

@@ -38,7 +38,7 @@ class Item:
         if not count:
             return f"{self.text} (--verbose names them)" if self.examples else self.text
         more = len(self.examples) - count
-        return f"{self.text}: {'; '.join(self.examples[:count])}" + (f"; and {more} more" if more else "")
+        return f"{self.text}: {'; '.join(self.examples[:count])}" + (f"; and {more} more (--verbose)" if more else "")
 
 
 @dataclass(frozen=True)

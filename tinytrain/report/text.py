@@ -50,7 +50,7 @@ def render_plan(facts: dict, width: int = WIDTH) -> str:
         )
         for row in facts["accounting"]
     ]
-    return "\n".join(_lines([*blocks, rows], width))
+    return "\n".join(_lines([*blocks, rows, _left_out(facts)], width))
 
 
 def _trained(facts: dict) -> str:
