@@ -136,7 +136,7 @@ accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); 76% befo
 kept        6 points better than before adaptation (95 % interval -2 to +16); that may be chance
 suspicious  70 of 80 images, 2 duplicates: apple/a.jpg = pear/b.jpg (several classes); apple/a0.jpg
             is unlike its class; apple/a1.jpg looks like pear; and 69 more (--verbose)
-skipped     91 files, 1 damaged, 90 other-kind: pear/cut.jpg
+skipped     91 files, 1 damaged, 90 of another kind: pear/cut.jpg
 warnings    2: class 'pear' has 2 of 4 images; class 'apple' has 3 of 4 images
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
@@ -168,10 +168,12 @@ def hostile(n: int) -> dict:
 
 @pytest.mark.parametrize("n", [1, 2, 200])
 @pytest.mark.parametrize("width", [100, 80, 60])
-def test_nothing_makes_a_conclusion_longer_than_eight_lines_or_wider_than_asked_for(n, width):
-    written = Written(HOSTILE, 10**12, HOSTILE, 10**9, HOSTILE, ("tinytrain", "predict", "x", "new.jpg"))
-    lines = conclude(hostile(n), written, width)
-    assert len(lines) <= LINES and max(map(len, lines)) <= width
+@pytest.mark.parametrize("options", [0, 6, 50])
+def test_nothing_makes_a_conclusion_longer_than_eight_lines_or_wider_than_asked_for(n, width, options):
+    words = ("tinytrain", "adapt", *(f"--option-{k}" for k in range(options)))
+    lines = conclude(hostile(n), Written(HOSTILE, 10**12, HOSTILE, 10**9, HOSTILE, words), width)
+    assert len(lines) <= LINES and max(map(len, lines[:-3])) <= width
+    assert options > 20 or max(map(len, lines)) <= width, "a command that has no room stays whole"
     assert all(line.isprintable() for line in lines)
     starts = [line.split()[0] for line in lines if line[0] != " "]
     assert starts[:2] == ["refused", "accuracy"] and starts[-2:] == ["written", "next"]

@@ -9,6 +9,12 @@ from tinytrain.report.layout import WIDTH, Command, Item, count_of, fitted, shor
 
 LINES = 8
 SKIPPED = "skipped "  # begins a warning that names a file
+# Kinds of skipped files in words.
+KINDS = {
+    "other-kind": "of another kind",
+    "beside": "beside the class folders",
+    "inside": "in folders inside them",
+}
 CODE = re.compile("[a-z]+(-[a-z]+)+")  # of an error
 
 
@@ -167,9 +173,9 @@ def warnings_item(left: list[str]) -> Item | None:
 
 
 def kinds_text(kinds: Counter) -> str:
-    """``2 damaged, 9 other-kind``: most first, damaged ones before all."""
+    """``2 damaged, 9 no images``: most first, damaged ones before all."""
     ordered = sorted(kinds.items(), key=lambda row: (row[0] != "damaged", -row[1], row[0]))
-    return ", ".join(f"{count} {kind}" for kind, count in ordered)
+    return ", ".join(f"{count} {KINDS.get(kind, kind.replace('-', ' '))}" for kind, count in ordered)
 
 
 def _plain(warning: str) -> str:

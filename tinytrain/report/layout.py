@@ -38,7 +38,9 @@ class Item:
         if not count:
             return f"{self.text} (--verbose names them)" if self.examples else self.text
         more = len(self.examples) - count
-        return f"{self.text}: {'; '.join(self.examples[:count])}" + (f"; and {more} more (--verbose)" if more else "")
+        return f"{self.text}: {'; '.join(self.examples[:count])}" + (
+            f"; and {more} more (--verbose)" if more else ""
+        )
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Command:
     words: tuple[str, ...]
 
     def lines(self, width: int, most: int | None = None) -> list[str]:
-        """The command, broken between words so that a shell joins the lines again."""
+        """The command, broken between words so that a shell joins its lines; whole if there is no room."""
         lines = [""]
         for word in map(quoted, self.words):
             if lines[-1] and LABEL + columns(lines[-1]) + columns(word) + 3 > width:
@@ -57,7 +59,7 @@ class Command:
                 lines.append(f"  {word}")
             else:
                 lines[-1] += f" {word}" if lines[-1] else word
-        if len(lines) > COMMAND_LINES:
+        if len(lines) > min(COMMAND_LINES, most or COMMAND_LINES):
             lines = [" ".join(map(quoted, self.words))]
         return labelled(self.label, lines)
 
@@ -69,8 +71,9 @@ def fitted(items: Sequence[Item | Command], width: int, most: int | None) -> lis
     """
     if most is None:
         return [line for item in items for line in item.lines(width)]
-    given = [len(item.lines(width)) if isinstance(item, Command) else 1 for item in items]
-    whole = [len(item.lines(width)) for item in items]
+    room = most - len(items) + 1
+    given = [len(item.lines(width, room)) if isinstance(item, Command) else 1 for item in items]
+    whole = [len(item.lines(width)) if isinstance(item, Item) else 0 for item in items]
     spare = most - sum(given)
     while spare > 0 and (short := [k for k in range(len(items)) if given[k] < whole[k]]):
         for k in short[:spare]:

@@ -1,7 +1,15 @@
 """Reports and plans for people: the conclusion first, then all details; plain text, no colour."""
 
 from tinytrain.base.units import as_option, format_bytes, format_count
-from tinytrain.report.conclusion import Written, conclude, duplicate_text, estimate_text, suspect_text
+from tinytrain.report.conclusion import (
+    LINES,
+    Written,
+    conclude,
+    duplicate_text,
+    estimate_text,
+    suspect_text,
+    warnings_item,
+)
 from tinytrain.report.layout import WIDTH, Command, Item, fitted, labelled, short, wrapped
 
 UNSEEN = "of a generated domain that no stage of this backbone's training saw"
@@ -24,19 +32,16 @@ def render_text(facts: dict, written: Written | None = None, width: int = WIDTH)
 
 def summarize_plan(facts: dict, then: tuple[str, ...], out: str | None = None, width: int = WIDTH) -> str:
     """The result of ``tinytrain plan`` in eight lines at most; `then`: the words of the next command."""
-    memory = facts["memory"]
     items = [
         Item("trained", _trained(facts)),
-        Item("images", _counts(facts["episode"])),
-        Item("memory", _arena(memory)),
-        Item("MACs", _macs(facts["macs"])[0][1]),
+        Item("cost", f"{_arena(facts['memory'])}, {_backward(facts['macs'])}"),
         Item("budgets", advice_text(facts["advice"])),
+        Item("images", _counts(facts["episode"])),
+        warnings_item(facts["warnings"]),
+        Item("written", short(out)) if out else None,
+        Command("next", then),
     ]
-    if facts.get("warnings"):
-        items.append(Item("warnings", f"{len(facts['warnings'])}", tuple(facts["warnings"])))
-    if out:
-        items.append(Item("written", short(out)))
-    return "\n".join(fitted([*items, Command("next", then)], width, 8))
+    return "\n".join(fitted([item for item in items if item], width, LINES))
 
 
 def render_plan(facts: dict, width: int = WIDTH) -> str:
@@ -64,14 +69,21 @@ def _trained(facts: dict) -> str:
     return f"{own} of {network['layers']} layers{added}, {numbers}"
 
 
+def _backward(macs: dict) -> str:
+    """MACs of what the limit holds for, or else of a pseudo-query."""
+    each = {"dearest_picture": "image"}.get(macs["limits"], "pseudo-query")
+    cost = macs[macs["limits"] or "backward_per_query"]
+    return f"{format_count(cost)} backward MACs per {each} ({cost / macs['full_backward']:.0%} of full)"
+
+
 def advice_text(advice: dict) -> str:
     """Three budgets (`Planner.advice`) in words."""
     smallest, sensible, everything = (
         as_option(advice[name]) for name in ("smallest", "sensible", "everything")
     )
     return (
-        f"{smallest} is the least, {sensible} is sensible (trains all chosen channels), {everything} keeps "
-        "everything (faster)"
+        f"{smallest} is the least, {sensible} is sensible (all chosen channels), {everything} keeps all "
+        "(faster)"
     )
 
 
