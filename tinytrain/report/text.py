@@ -34,7 +34,7 @@ def summarize_plan(facts: dict, then: tuple[str, ...], out: str | None = None, w
     """The result of ``tinytrain plan`` in eight lines at most; `then`: the words of the next command."""
     items = [
         Item("trained", _trained(facts)),
-        Item("cost", f"{_arena(facts['memory'])}, {_backward(facts['macs'])}"),
+        Item("cost", f"{_used(facts['memory'])}, {_backward(facts['macs'])}"),
         Item("budgets", advice_text(facts["advice"])),
         Item("images", _counts(facts["episode"])),
         warnings_item(facts["warnings"]),
@@ -64,9 +64,10 @@ def _trained(facts: dict) -> str:
     if not rows:
         return "nothing; only the head is fitted"
     own = sum(row["layer"] < network["layers"] for row in rows)
-    added = f" and {len(rows) - own} layers of lite residual modules" if own < len(rows) else ""
-    numbers = f"{facts['memory']['trained_numbers']:,} of {network['parameters']:,} parameters"
-    return f"{own} of {network['layers']} layers{added}, {numbers}"
+    layers, numbers = f"{own} of {network['layers']} layers", f"{facts['memory']['trained_numbers']:,}"
+    if own < len(rows):
+        return f"{layers} and {len(rows) - own} of lite residual modules, {numbers} parameters"
+    return f"{layers}, {numbers} of {network['parameters']:,} parameters"
 
 
 def _backward(macs: dict) -> str:
@@ -175,7 +176,7 @@ def _memory(facts: dict) -> list:
     m, r = facts["memory"], facts["resources"]
     outside = ", ".join(f"{name.replace('_', ' ')} {format_bytes(n)}" for name, n in m["outside"].items())
     lines = [
-        _arena(m) + (f", of which the delta keeps {m['delta']:,}" if "delta" in m else ""),
+        f"arena {_used(m)}" + (f", of which the delta keeps {m['delta']:,}" if "delta" in m else ""),
         f"{_both(m['paper'])} as published (16 bytes per trained weight + peak activation)",
         f"not in the budget: {outside}",
         f"{m['trained_numbers']:,} trained parameters, optimizer {r['optimizer']}, head {r['head']}, "
@@ -186,9 +187,9 @@ def _memory(facts: dict) -> list:
     return [_line("memory", text) for text in lines]
 
 
-def _arena(memory: dict) -> str:
-    used = memory["arena"] / max(memory["budget"], 1)
-    return f"arena {memory['arena']:,} of {memory['budget']:,} bytes ({used:.0%})"
+def _used(memory: dict) -> str:
+    fraction = memory["arena"] / max(memory["budget"], 1)
+    return f"{memory['arena']:,} of {memory['budget']:,} bytes ({fraction:.0%})"
 
 
 def _both(n: int) -> str:
