@@ -102,16 +102,7 @@ def _run(left: list[Job], jobs: list[Job], log: Log, crew: Workers, line: Progre
     total, new = count_runs(jobs), count_runs(left)
     if new < total:
         say(f"goes on: {total - new} of {total} runs are in {log.path}")
-    told = 0
-
-    def progress(stage: str, done: int, count: int, loss: float | None) -> None:
-        nonlocal told
-        line(stage, done, count, loss)
-        if not line.shown and 10 * done // count > told:
-            told = 10 * done // count
-            say(f"{done} of {count} runs")
-
-    return run_jobs(left, log, crew, progress)
+    return run_jobs(left, log, crew, line)
 
 
 def _estimated(found: list[Estimate], jobs: int) -> tuple[dict, str]:

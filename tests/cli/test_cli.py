@@ -2,7 +2,6 @@
 
 import argparse
 import importlib
-import io
 import json
 import os
 import signal
@@ -15,7 +14,6 @@ import pytest
 
 from tinytrain.base.console import Parser, guarded
 from tinytrain.base.errors import BudgetError, StorageError, TinytrainError, one_line, visible
-from tinytrain.base.progress import ProgressLine
 from tinytrain.cli.commands import bench, common
 from tinytrain.cli.help import COMMAND_GROUPS
 from tinytrain.cli.main import COMMANDS, help_text, main, parser_of
@@ -353,29 +351,6 @@ def test_foreign_text_becomes_one_short_line_without_control_characters():
     assert one_line("a\n\t b ") == "a b" and one_line(KeyError("\n")) == "'\\n'"
     assert one_line("\x1b[31mred") == "\\x1b[31mred"
     assert one_line("x" * 10, 10) == "x" * 10 and one_line("\x1b" * 10, 10) == "\\x1b\\x ..."
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_progress_is_one_line_that_disappears(monkeypatch):
-    monkeypatch.setattr("tinytrain.base.progress.INTERVAL", 0)
-    terminal = Terminal()
-    with ProgressLine(terminal) as progress:
-        for k in range(1, 5):
-            progress("training", k, 4, 1.5 / k)
-    shown = [line for line in terminal.getvalue().split("\r") if line]
-    assert shown[1].startswith("training 2/4  loss 0.750  ") and shown[1].rstrip().endswith("s left")
-    assert not shown[-1].strip() and "\n" not in terminal.getvalue() and "\x1b" not in terminal.getvalue()
-
-
-def test_progress_is_silent_without_a_terminal():
-    stream = io.StringIO()
-    with ProgressLine(stream) as progress:
-        progress("training", 1, 4, 1.0)
-    assert stream.getvalue() == ""
 
 
 def test_images_are_decoded_once_and_broken_ones_left_out_however_many_there_are(monkeypatch):

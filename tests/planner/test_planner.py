@@ -158,21 +158,34 @@ def test_a_plan_with_room_for_everything_keeps_all_defaults():
     assert found.recipe == recipe and found.resources == next(candidates(recipe, TASKS[0]))
 
 
+def kept_in(policy, task, memory, scores):
+    """The recipe, cached views and images of a step that a plan for `memory` has."""
+    found = Planner(NETWORK, task, policy, Budget(memory, 0.5)).plan(scores)
+    return found.recipe, found.resources.sets, found.resources.step_support
+
+
 @EVERY
 @pytest.mark.parametrize("task", TASKS)
-def test_the_budget_said_to_keep_all_defaults_keeps_them(name, task):
+@pytest.mark.parametrize("kind", ["sensible", "everything"])
+def test_the_budget_said_to_keep_the_selection_or_everything_keeps_it(name, task, kind):
     """It is the smallest one unless the policy itself asks for less where there is less."""
     policy = POLICIES[name]
     scores = scores_of(policy)
-    usual = Planner(NETWORK, task, policy, Budget(1, 0.5)).usual_budget(scores, 1)
-    found = Planner(NETWORK, task, policy, Budget(usual, 0.5)).plan(scores)
-    asked, less = (policy.recipe(NETWORK, scores, Budget(m, 0.5), task, 1.0) for m in (usual, usual - 1))
+    advice = Planner(NETWORK, task, policy, Budget(1, 0.5)).advice(scores)
+    assert list(advice) == ["smallest", "sensible", "everything"]
+    assert 0 < advice["smallest"] <= advice["sensible"] <= advice["everything"]
+    memory = advice[kind]
+    asked, less = (policy.recipe(NETWORK, scores, Budget(m, 0.5), task, 1.0) for m in (memory, memory - 1))
     most = next(candidates(asked, task))
-    whole = (asked, most.sets, most.step_support)
-    assert (found.recipe, found.resources.sets, found.resources.step_support) == whole
-    if less == asked:
-        found = Planner(NETWORK, task, policy, Budget(usual - 1, 0.5)).plan(scores)
-        assert (found.recipe, found.resources.sets, found.resources.step_support) != whole
+
+    def kept(memory):
+        found = Planner(NETWORK, task, policy, Budget(memory, 0.5)).plan(scores)
+        cached = (found.resources.sets, found.resources.step_support) == (most.sets, most.step_support)
+        return found.recipe == asked and (kind == "sensible" or cached)
+
+    assert kept(memory)
+    if less == asked and memory > advice["smallest"]:
+        assert not kept(memory - 1)
 
 
 @EVERY

@@ -303,8 +303,8 @@ def test_broken_images_among_good_ones_are_named_and_skipped(place, tmp_path, ca
     jpeg = (tmp_path / "bee" / "x.jpg").read_bytes()
     (tmp_path / "bee" / "x.jpg").write_bytes(jpeg[: len(jpeg) // 3] + jpeg[-20:])
     (tmp_path / "bee" / "cut.png").write_bytes(whole[:40])
-    assert main([*map(str, adapt(place, photos=tmp_path))]) == 0
-    lines = capsys.readouterr().err.splitlines()
+    assert main([*map(str, adapt(place, "--verbose", photos=tmp_path))]) == 0
+    lines = capsys.readouterr().out.splitlines()
     assert any("notes.txt" in line for line in lines) and any("cut.png" in line for line in lines)
 
 
@@ -312,7 +312,7 @@ def test_fewer_images_than_shots_in_a_folder_are_taken_and_said(place, tmp_path,
     write_images(tmp_path, ("ant", "bee"), count=6)
     write_images(tmp_path, ("cat",), count=2)
     assert main([*map(str, adapt(place, "--shots", 4, photos=tmp_path))]) == 0
-    assert "class 'cat' has 2 of 4 images" in capsys.readouterr().err
+    assert "class 'cat' has 2 of 4 images" in capsys.readouterr().out
 
 
 def test_one_broken_image_does_not_keep_the_others_from_an_answer(place, tmp_path, capsys):

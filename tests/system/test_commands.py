@@ -77,7 +77,10 @@ def test_the_same_command_writes_the_same_file_whatever_the_threads(place, tmp_p
 def test_adapt_says_when_its_result_is_lost_and_keeps_stdout_for_the_result(place, capsys):
     assert tt(*adapt_arguments(place)) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("backbone    toy") and "give --out FILE" in err and "give --out" not in out
+    assert "\nwritten     no delta\n" in out and "--out photos.safetensors" in out and not err
+    assert tt(*adapt_arguments(place), "--json") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) and "give --out FILE" in err
 
 
 def test_without_shots_every_image_is_support_and_left_out_estimates(place, answer):
@@ -176,7 +179,12 @@ def test_a_policy_that_keeps_no_mac_limit_or_another_one_says_so_where_one_was_g
 
 def test_plan_is_readable(place, capsys):
     assert tt("plan", *adapt_arguments(place)[1:]) == 0
-    assert "backward MACs" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert out.startswith("trained     1 of 12 layers") and len(out.splitlines()) <= 8
+    assert "is sensible" in out and "block4.project" not in out
+    assert tt("plan", *adapt_arguments(place)[1:], "--verbose") == 0
+    details = capsys.readouterr().out
+    assert details.startswith(out) and "backward MACs" in details and "block4.project" in details
 
 
 def test_plan_lists_the_program_with_every_call(place, answer, capsys):

@@ -50,6 +50,16 @@ def format_bytes(count: int) -> str:
     return f"{count} B"
 
 
+def as_option(count: int) -> str:
+    """`count` bytes in three digits, rounded up, as a size is written: ``as_option(489_792) == "490kB"``."""
+    step = 10 ** max(0, len(str(count)) - 3)
+    count = -(-count // step) * step
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= factor:
+            return f"{count / factor:g}{unit}"
+    return f"{count}B"
+
+
 def format_count(count: float) -> str:
     """``format_count(6_510_000) == "6.51 M"``."""
     for unit, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):

@@ -11,7 +11,9 @@ from tinytrain.base.answer import ANSWER
 from tinytrain.base.console import HelpFormatter, Parser, guarded, suggestion
 from tinytrain.base.errors import UsageError
 from tinytrain.base.notices import NOTICES
+from tinytrain.base.progress import CompilingLine
 from tinytrain.cli.help import SECTIONS, full_help, policy_lines, short_help
+from tinytrain.kernels.compile_cache.watch import WATCH
 
 # Name -> (module in tinytrain.cli.commands, summary).
 COMMANDS = {
@@ -79,11 +81,21 @@ def run(arguments: list[str]) -> int | None:
         arguments = [*arguments[1:], "--help"]
     parser, command = parser_of(arguments[0])
     parsed = parser.parse(arguments[1:])
+    parsed.words = ("tinytrain", *arguments)
     NOTICES.begin(getattr(parsed, "quiet", False))
     return command.run(parsed)
 
 
+def _run_and_tell(arguments: list[str]) -> int | None:
+    """`run`, which also says on stderr when kernels are compiled."""
+    with CompilingLine() as line, WATCH.told(line):
+        return run(arguments)
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Run `arguments` (default: those of this process) and return the exit code."""
+    """Run `arguments` (default: those of this process) and return the exit code.
+
+    Only a process of its own says when kernels are compiled.
+    """
     ANSWER.begin()
-    return guarded(run, arguments, json_errors=True)
+    return guarded(_run_and_tell if arguments is None else run, arguments, json_errors=True)

@@ -88,9 +88,11 @@ def load(backend: str = "auto") -> Kernels:
 
 def _compiled():
     modules = _compiled_modules()
-    from tinytrain.kernels.jit import PORTABLE
+    from tinytrain.kernels.jit import PORTABLE, expect
 
-    return _namespace(modules, "portable" if PORTABLE else "numba")
+    table = _namespace(modules, "portable" if PORTABLE else "numba")
+    expect(vars(table).values())
+    return table
 
 
 def _compiled_modules() -> tuple:

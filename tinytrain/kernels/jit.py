@@ -14,6 +14,7 @@ from numba.core.serialize import dumps
 from tinytrain.base.cache_folder import cache_folder
 from tinytrain.kernels.compile_cache.cache import open_cache
 from tinytrain.kernels.compile_cache.facts import portable
+from tinytrain.kernels.compile_cache.watch import WATCH
 from tinytrain.kernels.fallback import warn_once
 
 # Sums may be reordered, so that loops vectorise. Two kinds of flags are missing: those that exclude NaN and
@@ -60,11 +61,18 @@ def ordered(function):
     return numba.njit(**OPTIONS | {"fastmath": set()})(function)
 
 
+def expect(kernels) -> None:
+    """Of the compiled `kernels`, those without a file will be compiled: whoever watches is told how many."""
+    kept = {name.rpartition("-")[0] for name in CACHE.verified}
+    names = (k._cache.name for k in kernels if isinstance(getattr(k, "_cache", None), KernelFiles))
+    WATCH.expect(name for name in names if name not in kept)
+
+
 class KernelFiles:
     """The cache of one kernel, in place of numba's own: a file for each signature, in our folder."""
 
     def __init__(self, function):
-        self._name, self._code = f"{function.__module__}.{function.__qualname__}", function.__code__.co_code
+        self.name, self._code = f"{function.__module__}.{function.__qualname__}", function.__code__.co_code
 
     @property
     def cache_path(self) -> str:
@@ -72,7 +80,7 @@ class KernelFiles:
 
     def _file(self, signature, codegen) -> str:
         key = repr((signature, codegen.magic_tuple(), self._code)).encode()
-        return f"{self._name}-{hashlib.sha256(key).hexdigest()[:16]}.kernel"
+        return f"{self.name}-{hashlib.sha256(key).hexdigest()[:16]}.kernel"
 
     def load_overload(self, signature, target_context):
         """The kernel for `signature`, None if it must be compiled; never ends a run."""
@@ -81,13 +89,15 @@ class KernelFiles:
             parts = pickle.loads(CACHE.read(self._file(signature, target_context.codegen())))
             return CompileResult._rebuild(target_context, *parts)
         except FileNotFoundError:
-            return None
+            pass
         except Exception as error:  # unpickling raises anything
             warn_once(f"jit-cache: a compiled kernel could not be loaded ({error}); it is compiled again")
-            return None
+        WATCH.begin(self.name)
+        return None
 
     def save_overload(self, signature, compiled) -> None:
         """Keep `compiled` for the next process; never ends a run."""
+        WATCH.end()
         if not CACHE.kept or compiled.lifted or compiled.library.has_dynamic_globals:
             return
         try:

@@ -7,12 +7,13 @@ moments.
 """
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from tinytrain.base.errors import BudgetError, InputError, UsageError
-from tinytrain.base.units import format_bytes
+from tinytrain.base.units import as_option
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import backward_macs_per_query, image_macs, macs_of
@@ -89,8 +90,8 @@ class Planner:
     def plan(self, scores: Scores | None) -> Plan:
         """The first candidate whose arena is inside the budget, or the plan that was given.
 
-        Raises BudgetError naming the smallest feasible budget, and the smallest one at which the policy keeps
-        its defaults; InputError ``plan-broken`` for a given plan that takes other bytes than it says.
+        Raises BudgetError naming the smallest feasible budget, a sensible one, and the one that keeps all;
+        InputError ``plan-broken`` for a given plan that takes other bytes than it says.
         """
         if self.given:
             given = self.given
@@ -122,15 +123,30 @@ class Planner:
         probe = self._programs.probe(self.wanted[-1:]).nbytes if self.wanted else 0
         return max(probe, self._smallest_training(scores))
 
-    def usual_budget(self, scores: Scores | None, memory: int) -> int:
-        """Bytes from `memory` on that hold all channels and cached views of the policy, with its optimizer.
+    def advice(self, scores: Scores | None) -> dict[str, int]:
+        """Three budgets in bytes, in rising order.
 
-        A policy may ask for more if there is more, so its wish is followed up. How many images are computed
-        at a time is not among it: that makes a plan faster and nothing else.
+        "smallest" trains anything at all. "sensible" is the smallest that trains all channels the policy
+        chooses, with its own optimizer: from there on more memory mainly makes it faster. "everything" also
+        caches all views and takes all images into a step. How many images are computed at a time does not
+        count: it changes no result.
+        """
+        smallest_budget = self.smallest_budget(scores)
+        sensible = self._holding_all(scores, smallest_budget, lambda recipe: smallest(self.task))
+        return {
+            "smallest": smallest_budget,
+            "sensible": sensible,
+            "everything": self._holding_all(scores, sensible, lambda recipe: unreduced(recipe, self.task)),
+        }
+
+    def _holding_all(self, scores: Scores | None, memory: int, ways: Callable) -> int:
+        """Bytes from `memory` on that hold the whole recipe of the policy in one of the ``ways(recipe)``.
+
+        A policy may ask for more if there is more, so its wish is followed up.
         """
         while True:
             recipe = self._recipe(scores, 1.0, memory)
-            needed = self._least(recipe, unreduced(recipe, self.task))
+            needed = self._least(recipe, ways(recipe))
             if needed <= memory:
                 return memory
             memory = needed
@@ -191,15 +207,17 @@ class Planner:
 
     def _refusal(self, scores: Scores | None, probe: int = 0) -> BudgetError:
         """The error to raise; `probe` is the bytes of Fisher scoring that must fit as well."""
+        advice = self.advice(scores)
         least = max(probe, self._smallest_training(scores))
-        usual = self.usual_budget(scores, least)
+        sensible, everything = (max(least, advice[name]) for name in ("sensible", "everything"))
         # What is selected depends on the images, of which nothing may have been measured yet.
-        usual = f"about {format_bytes(usual)}" if scores else usual
+        about = "about " if scores else ""
         return BudgetError(
             "memory-budget",
             f"{self.network.name} with {self.task.n_support} support images and policy {self.policy.name} "
             f"needs {least} bytes at the least, the budget is {self.budget.memory}; give --budget {least} or "
-            f"more ({usual} keeps all defaults)",
+            f"more ({about}{as_option(sensible)} is sensible, {about}{as_option(everything)} keeps "
+            "everything)",
             least,
         )
 

@@ -1,28 +1,51 @@
-"""Reports and plans for people: plain text, aligned, no colour."""
+"""Reports and plans for people: the conclusion first, then all details; plain text, no colour."""
 
-from tinytrain.base.units import format_bytes, format_count
+from tinytrain.base.units import as_option, format_bytes, format_count
+from tinytrain.report.conclusion import (
+    LINES,
+    Written,
+    conclude,
+    duplicate_text,
+    estimate_text,
+    suspect_text,
+    warnings_item,
+)
+from tinytrain.report.layout import WIDTH, Command, Item, fitted, labelled, short, wrapped
 
-LABEL = 12  # width of the column of labels
-SHOWN = 5  # suspects that are named
 UNSEEN = "of a generated domain that no stage of this backbone's training saw"
 
 
-def render_text(facts: dict) -> str:
-    """The report `facts` (`Report.to_json`) as text."""
+def render_text(facts: dict, written: Written | None = None, width: int = WIDTH) -> str:
+    """The report `facts` (`Report.to_json`) as text: the conclusion, an empty line, and everything else."""
     blocks = [
         _header(facts),
-        [_line("accuracy", text) for text in _accuracy(facts["accuracy"])],
+        [_line("accuracy", text) for text in _accuracy(facts)],
         [_line("guard", text) for text in _guard(facts)],
+        _left_out(facts),
         _selection(facts["selection"]),
         _memory(facts),
         _macs(facts["macs"]),
         [_line("time", _seconds(facts["seconds"])), _line("threads", _threads(facts))],
     ]
-    return "\n".join(_labelled_once(block) for block in blocks if block)
+    return "\n".join([*conclude(facts, written, width), "", *_lines(blocks, width)])
 
 
-def render_plan(facts: dict) -> str:
-    """The result of ``tinytrain plan`` as text."""
+def summarize_plan(facts: dict, then: tuple[str, ...], out: str | None = None, width: int = WIDTH) -> str:
+    """The result of ``tinytrain plan`` in eight lines at most; `then`: the words of the next command."""
+    items = [
+        Item("trained", _trained(facts)),
+        Item("cost", f"{_used(facts['memory'])}, {_backward(facts['macs'])}"),
+        Item("budgets", advice_text(facts["advice"])),
+        Item("images", _counts(facts["episode"])),
+        warnings_item(facts["warnings"]),
+        Item("written", short(out)) if out else None,
+        Command("next", then),
+    ]
+    return "\n".join(fitted([item for item in items if item], width, LINES))
+
+
+def render_plan(facts: dict, width: int = WIDTH) -> str:
+    """All about the result of ``tinytrain plan`` as text."""
     blocks = [_header(facts), _selection(facts["selection"]), _memory(facts), _macs(facts["macs"])]
     rows = [
         _line(
@@ -32,56 +55,86 @@ def render_plan(facts: dict) -> str:
         )
         for row in facts["accounting"]
     ]
-    return "\n".join(_labelled_once(block) for block in [*blocks, rows] if block)
+    return "\n".join(_lines([*blocks, rows, _left_out(facts)], width))
+
+
+def _trained(facts: dict) -> str:
+    """What a plan trains, in one line."""
+    rows, network = facts["selection"], facts["network"]
+    if not rows:
+        return "nothing; only the head is fitted"
+    own = sum(row["layer"] < network["layers"] for row in rows)
+    layers, numbers = f"{own} of {network['layers']} layers", f"{facts['memory']['trained_numbers']:,}"
+    if own < len(rows):
+        return f"{layers} and {len(rows) - own} of lite residual modules, {numbers} parameters"
+    return f"{layers}, {numbers} of {network['parameters']:,} parameters"
+
+
+def _backward(macs: dict) -> str:
+    """MACs of what the limit holds for, or else of a pseudo-query."""
+    each = {"dearest_picture": "image"}.get(macs["limits"], "pseudo-query")
+    cost = macs[macs["limits"] or "backward_per_query"]
+    return f"{format_count(cost)} backward MACs per {each} ({cost / macs['full_backward']:.0%} of full)"
+
+
+def advice_text(advice: dict) -> str:
+    """Three budgets (`Planner.advice`) in words."""
+    smallest, sensible, everything = (
+        as_option(advice[name]) for name in ("smallest", "sensible", "everything")
+    )
+    return (
+        f"{smallest} is the least, {sensible} is sensible (all chosen channels), {everything} keeps all "
+        "(faster)"
+    )
 
 
 def _line(label: str, text: str) -> tuple[str, str]:
     return label, text
 
 
-def _labelled_once(block: list[tuple[str, str]]) -> str:
-    """Lines with their label, which is not repeated while it stays the same."""
+def _lines(blocks: list, width: int) -> list[str]:
+    """All lines of all blocks, wrapped; a label is not repeated while it stays the same."""
     lines, last = [], None
-    for label, text in block:
-        lines.append(f"{'' if label == last else label:<{LABEL}}{text}".rstrip())
+    for label, text in (row for block in blocks for row in block):
+        lines += labelled("" if label == last else label, wrapped(text, width))
         last = label
-    return "\n".join(lines)
+    return lines
 
 
 def _header(facts: dict) -> list:
-    e = facts["episode"]
-    shots = sorted(set(e["shots"]))
-    per_class = f"{shots[0]}" if len(shots) == 1 else f"{shots[0]} to {shots[-1]}"
     return [
         _line("backbone", f"{facts['backbone']}, policy {facts['policy']}"),
-        _line("images", e["source"]),
+        _line("images", facts["episode"]["source"]),
         *([_line("images", UNSEEN)] if facts.get("unseen_domain") else []),
-        _line(
-            "images",
-            f"{len(e['classes'])} classes x {per_class} = {e['n_support']} to adapt to,"
-            f" {e['n_query']} to judge by",
-        ),
+        _line("images", _counts(facts["episode"])),
         *([_line("images", _alike(facts["similarity"]))] if facts["similarity"] is not None else []),
     ]
+
+
+def _counts(episode: dict) -> str:
+    shots = sorted(set(episode["shots"]))
+    per_class = f"{shots[0]}" if len(shots) == 1 else f"{shots[0]} to {shots[-1]}"
+    return (
+        f"{len(episode['classes'])} classes x {per_class} = {episode['n_support']} to adapt to,"
+        f" {episode['n_query']} to judge by"
+    )
 
 
 def _alike(similarity: float) -> str:
     return f"to the backbone, those of different classes are {similarity:.2f} alike (mean cosine)"
 
 
-def _accuracy(a: dict) -> list[str]:
-    lines = []
+def _accuracy(facts: dict) -> list[str]:
+    a = facts["accuracy"]
+    lines = [estimate_text(facts)]
     if a["n_query"]:
         low, mid, high = (100 * x for x in a["difference"])
-        lines = [
+        lines += [
             f"{a['before']:.1%} -> {a['after']:.1%} on {a['n_query']} images: "
             f"{mid:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})",
             f"{a['before_cosine']:.1%} for cosine prototypes of the unadapted network",
         ]
-    if a["left_out"] is not None:
-        # The head leaves each image out, the trained weights have seen it: an upper estimate.
-        lines.append(f"{a['left_out']:.1%} at most, from leaving each support image out of the head")
-    return lines or ["unknown: no images left to judge by"]
+    return lines
 
 
 def _guard(facts: dict) -> list[str]:
@@ -95,20 +148,14 @@ def _guard(facts: dict) -> list[str]:
         lines = [f"kept the old weights: {reasons}", "predictions are those of cosine prototypes, unadapted"]
     if withheld is not None:
         lines.append(f"{withheld:.1%} would have been right with the adaptation that was withheld")
-    return lines + [_suspect(s) for s in g["suspects"][:SHOWN]] + _more(len(g["suspects"]) - SHOWN)
+    return lines + [f"suspect: {suspect_text(s)}, score {s['score']:.1f}" for s in g["suspects"]]
 
 
-def _suspect(s: dict) -> str:
-    what = (
-        f"looks more like {s['looks_like']}"
-        if s["reason"] == "mislabelled"
-        else "unlike the others of its class"
-    )
-    return f"suspect: {s['name']} ({s['given']}) {what}, score {s['score']:.1f}"
-
-
-def _more(count: int) -> list[str]:
-    return [f"and {count} more suspects"] if count > 0 else []
+def _left_out(facts: dict) -> list:
+    """All skipped files, identical images and warnings."""
+    rows = [_line("duplicate", duplicate_text(d)) for d in facts.get("duplicates") or []]
+    rows += [_line("skipped", f"{s['file']}: {s['reason']}") for s in facts.get("skipped") or []]
+    return rows + [_line("warning", warning) for warning in facts["warnings"]]
 
 
 def _selection(rows: list[dict]) -> list:
@@ -129,16 +176,20 @@ def _memory(facts: dict) -> list:
     m, r = facts["memory"], facts["resources"]
     outside = ", ".join(f"{name.replace('_', ' ')} {format_bytes(n)}" for name, n in m["outside"].items())
     lines = [
-        f"arena {m['arena']:,} of {m['budget']:,} bytes ({m['arena'] / max(m['budget'], 1):.0%})"
-        + (f", of which the delta keeps {m['delta']:,}" if "delta" in m else ""),
+        f"arena {_used(m)}" + (f", of which the delta keeps {m['delta']:,}" if "delta" in m else ""),
         f"{_both(m['paper'])} as published (16 bytes per trained weight + peak activation)",
         f"not in the budget: {outside}",
         f"{m['trained_numbers']:,} trained parameters, optimizer {r['optimizer']}, head {r['head']}, "
         f"{r['cached_sets']} cached sets of features",
     ]
-    if "smallest_budget" in m:
-        lines.append(f"{m['smallest_budget']:,} bytes are the least in which this policy trains anything")
+    if "advice" in facts:
+        lines.append(f"budgets: {advice_text(facts['advice'])}")
     return [_line("memory", text) for text in lines]
+
+
+def _used(memory: dict) -> str:
+    fraction = memory["arena"] / max(memory["budget"], 1)
+    return f"{memory['arena']:,} of {memory['budget']:,} bytes ({fraction:.0%})"
 
 
 def _both(n: int) -> str:

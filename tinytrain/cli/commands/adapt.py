@@ -10,6 +10,7 @@ from tinytrain.cli.commands.common import (
     add_backbone,
     add_json,
     add_threads,
+    add_verbosity,
     backbone_file,
     check_outputs,
     check_store,
@@ -18,7 +19,9 @@ from tinytrain.cli.commands.common import (
     print_result,
     say,
     skipped_files,
+    text_width,
 )
+from tinytrain.cli.commands.hints import free_name, predict_words, without
 
 DESCRIPTION = (
     "Adapt a network to a few labelled images per class, within a hard memory budget. The result is a delta: "
@@ -64,6 +67,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--add", metavar="DIR", help="images to add with --from: one folder per class, old or new"
     )
+    add_verbosity(parser, "all details: layers, memory, MACs, seconds, every suspect and skipped file")
     add_json(parser)
 
 
@@ -92,9 +96,7 @@ def _renderer(path: str | None):
 def _adapt(arguments, render) -> int:
     from tinytrain.base.files import write_bytes
     from tinytrain.base.progress import ProgressLine
-    from tinytrain.delta.file import save_delta
     from tinytrain.pipeline.adapt import adapt
-    from tinytrain.report.text import render_text
     from tinytrain.runtime.device import Device
 
     plan = _plan_of(arguments)
@@ -107,20 +109,82 @@ def _adapt(arguments, render) -> int:
         report = adapt(network, episode, budget, policy, arguments.seed, device, arguments.force)
     report = report.with_warnings(*warnings)
     result, kept = report.to_json(), report.guard.accepted
-    if arguments.out and kept:
-        save_delta(arguments.out, report.delta)
-    if arguments.store and kept:
-        _commit(arguments.store, report.delta)
+    written = _write(arguments, report, kept)
     if arguments.report:
         write_bytes(arguments.report, render(result).encode())
-    for warning in result["warnings"]:
-        say(warning)
-    print_result(result, render_text(result), arguments.json)
-    if not (arguments.out or arguments.store):
-        say("no delta was written; give --out FILE to keep it")
-    elif not kept:
+    if arguments.json:
+        _notices(arguments, result["warnings"], written)
+    print_result(result, _text(arguments, report, result, written), arguments.json)
+    if not kept and (arguments.out or arguments.store):
         raise _withheld(report.guard)
     return 0
+
+
+def _write(arguments, report, kept: bool):
+    """Write what is asked for of a `kept` adaptation, and say where it is and what to do next."""
+    from tinytrain.delta.file import save_delta
+    from tinytrain.report.conclusion import Written
+    from tinytrain.store import Store
+
+    if not kept:
+        return Written(report=arguments.report, then=_after_refusal(arguments, report.guard))
+    nbytes = generation = None
+    if arguments.out:
+        save_delta(arguments.out, report.delta)
+        nbytes = os.path.getsize(arguments.out)
+    if arguments.store:
+        generation = Store(arguments.store).commit(report.delta)
+    place = arguments.out or arguments.store
+    then = (
+        predict_words(place, arguments.backbone)
+        if place
+        else _again(arguments, "--out", free_name(arguments))
+    )
+    return Written(arguments.out, nbytes, arguments.store, generation, arguments.report, then)
+
+
+def _after_refusal(arguments, guard) -> tuple[str, ...]:
+    """Folders can be looked at. Other images cannot be changed, so all that is left is to insist."""
+    if arguments.folder:
+        backbone = () if arguments.backbone is None else ("--backbone", arguments.backbone)
+        return ("tinytrain", "check", arguments.folder, *backbone)
+    if any(reason.code == "not-finite" for reason in guard.reasons):
+        return ()
+    place = () if arguments.out or arguments.store else ("--out", free_name(arguments))
+    return _again(arguments, "--force", *place)
+
+
+def _again(arguments, *more: str) -> tuple[str, ...]:
+    """The command as it was given, with `more` words."""
+    return (*without(arguments.words, flags=("--verbose", "--quiet", "--json")), *more)
+
+
+def _text(arguments, report, result: dict, written) -> str:
+    from tinytrain.report.conclusion import conclude
+    from tinytrain.report.text import render_text
+
+    if not arguments.verbose:
+        return "\n".join(conclude(result, written, text_width()))
+    from tinytrain.planner.planner import Planner
+
+    plan = report.plan
+    if arguments.plan is None:
+        planner = Planner(report.network, plan.task, episodes.policy_of(arguments), plan.budget)
+        result = {**result, "advice": planner.advice(report.scores)}
+    return render_text(result, written, text_width())
+
+
+def _notices(arguments, warnings: list[str], written) -> None:
+    """What a text would say and the JSON object has no place for, or no reader yet."""
+    for warning in warnings:
+        say(warning)
+    if written.store:
+        say(
+            f"generation {written.generation} is on trial; keep it with 'tinytrain confirm --store "
+            f"{written.store}'"
+        )
+    if not (arguments.out or arguments.store):
+        say("no delta was written; give --out FILE to keep it")
 
 
 def _plan_of(arguments):
@@ -143,13 +207,6 @@ def _withheld(guard) -> AdaptationRefusedError:
     return AdaptationRefusedError(
         reason.code, f"{reason.text}; the old weights are kept and no delta was written; {remedy}"
     )
-
-
-def _commit(folder: str, delta) -> None:
-    from tinytrain.store import Store
-
-    generation = Store(folder).commit(delta)
-    say(f"generation {generation} is on trial; keep it with 'tinytrain confirm --store {folder}'")
 
 
 def _extend(arguments) -> int:
@@ -175,22 +232,39 @@ def _extend(arguments) -> int:
     with ProgressLine() as progress:
         images, broken = hold(dataset.images(dataset.by_class), network.input.shape, progress)
     warnings = [*skipped_files(dataset), *(f"skipped {reason}" for reason in broken.values())]
-    for line in warnings:
-        say(line)
     extended = add_classes(network, delta, images, dataset.class_names, arguments.seed, dataset.may_flip)
     save_delta(arguments.out, extended)
     added = extended.report["extended"][-1]
-    known = [name for name in added if name in delta.class_names]
-    new = [name for name in added if name not in delta.class_names]
     result = {
         "out": arguments.out,
         "classes": list(extended.class_names),
         "added": added,
-        "new_classes": new,
+        "new_classes": [name for name in added if name not in delta.class_names],
         "warnings": warnings,
     }
-    lines = [f"{name}: {added[name]} images more" for name in known]
-    lines += [f"{name}: new class with {added[name]} images" for name in new]
-    text = "\n".join([*lines, f"{len(extended.class_names)} classes in {arguments.out}"])
-    print_result(result, text, arguments.json)
+    if arguments.json:
+        for line in warnings:
+            say(line)
+    print_result(result, _extension_text(arguments, result), arguments.json)
     return 0
+
+
+def _extension_text(arguments, result: dict) -> str:
+    """What was added to a delta, in eight lines at most; all of it with --verbose."""
+    from tinytrain.report.conclusion import LINES, Written, warnings_item, written_item
+    from tinytrain.report.layout import Command, Item, count_of, fitted, short
+
+    added, new = result["added"], result["new_classes"]
+    known = [f"{short(name)}: {added[name]} images more" for name in added if name not in new]
+    fresh = [f"{short(name)}: new class with {added[name]} images" for name in new]
+    total = sum(added.values())
+    items = [
+        Item("added", f"{count_of(total, 'image')}, {len(new)} of {len(result['classes'])} classes are new",
+             (*fresh, *known)),
+        warnings_item(result["warnings"]),
+        written_item(Written(arguments.out, os.path.getsize(arguments.out))),
+        Command("next", predict_words(arguments.out, arguments.backbone)),
+    ]  # fmt: skip
+    return "\n".join(
+        fitted([item for item in items if item], text_width(), None if arguments.verbose else LINES)
+    )

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -249,6 +250,11 @@ def say(message: str, error: bool = False) -> None:
 def shown(text: str) -> str:
     """`text` with control characters escaped, because class and file names may contain them."""
     return "\n".join(map(visible, text.split("\n")))
+
+
+def text_width() -> int:
+    """Columns of text on stdout: those of the terminal, 100 at most; 100 if it is no terminal."""
+    return max(40, min(100, shutil.get_terminal_size().columns)) if sys.stdout.isatty() else 100
 
 
 def print_result(result: dict, text: str, as_json: bool) -> None:

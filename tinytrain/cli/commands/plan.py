@@ -5,11 +5,14 @@ from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import (
     add_backbone,
     add_json,
+    add_verbosity,
     backbone_file,
     check_outputs,
     print_result,
     say,
+    text_width,
 )
+from tinytrain.cli.commands.hints import free_name, without
 
 DESCRIPTION = (
     "Show the plan of an adaptation to these images: which layers and channels would be trained, and what "
@@ -37,6 +40,7 @@ def add_arguments(parser) -> None:
         help="print the compiled program instead: the arena with offsets and lifetimes, all stages, and "
         "every kernel call with its bytes and MACs; with --json under the key \"program\"",
     )  # fmt: skip
+    add_verbosity(parser, "every layer, what the memory is for, and the cost of other methods")
     add_json(parser)
 
 
@@ -45,7 +49,6 @@ def run(arguments) -> int:
     from tinytrain.plan.budget import TaskShape
     from tinytrain.plan.plan import save_plan
     from tinytrain.planner.planner import Planner
-    from tinytrain.report.text import render_plan
     from tinytrain.runtime.device import Device
 
     check_outputs(
@@ -65,23 +68,47 @@ def run(arguments) -> int:
         result["program"] = listing(planner.program(plan))
     if arguments.out:
         save_plan(arguments.out, plan)
-    for warning in warnings:
-        say(warning)
-    text = result["program"] if arguments.program else render_plan(result)
-    print_result({**result, "warnings": warnings}, text, arguments.json)
+    if arguments.json or arguments.program:
+        for warning in warnings:
+            say(warning)
+    result["warnings"] = warnings
+    print_result(result, _text(arguments, result), arguments.json)
     return 0
+
+
+def _text(arguments, result: dict) -> str:
+    from tinytrain.report.text import render_plan, summarize_plan
+
+    if arguments.program:
+        return result["program"]
+    summary = summarize_plan(result, _next(arguments), arguments.out, text_width())
+    return f"{summary}\n\n{render_plan(result, text_width())}" if arguments.verbose else summary
+
+
+def _next(arguments) -> tuple[str, ...]:
+    """The command that adapts as planned."""
+    name, _, *options = without(arguments.words, ("--out",), ("--program", "--json", "--quiet", "--verbose"))
+    plan = ()
+    if arguments.out:
+        options, plan = without(options, ("--policy",)), ("--plan", arguments.out)
+    return (name, "adapt", *options, *plan, "--out", free_name(arguments))
 
 
 def _facts(network, episode, planner, plan, scores) -> dict:
     from tinytrain.report import content
 
-    program, smallest = planner.program(plan), planner.smallest_budget(scores)
+    program, advice = planner.program(plan), planner.advice(scores)
     return {
         "policy": plan.policy,
         "backbone": network.name,
         "backbone_digest": network.digest,
         "episode": content.describe_episode(episode),
-        "memory": {**content.memory(network, plan, program), "smallest_budget": smallest},
+        "network": {
+            "layers": len(network.layers),
+            "parameters": network.n_weights + sum(layer.cout for layer in network.layers),
+        },
+        "memory": {**content.memory(network, plan, program), "smallest_budget": advice["smallest"]},
+        "advice": advice,
         "macs": content.planned_macs(network, plan),
         "similarity": content.similarity(scores),
         "selection": content.selection(network, plan.recipe, scores),

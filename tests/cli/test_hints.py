@@ -1,0 +1,52 @@
+"""The commands that are proposed: made of the one that was given, nothing of it lost."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tinytrain.cli.commands.hints import free_name, predict_words, without
+
+FLAGS = ("--json", "--quiet", "--verbose")
+
+
+@pytest.mark.parametrize(
+    "words, left",
+    [
+        ("adapt photos/ --json --shots 5", "adapt photos/ --shots 5"),
+        ("adapt photos/ -q -o x.safetensors", "adapt photos/"),
+        ("adapt photos/ -ox.safetensors -v", "adapt photos/"),
+        ("adapt photos/ --out x --budget 1MB", "adapt photos/ --budget 1MB"),
+        ("adapt photos/ --out=x --budget=1MB", "adapt photos/ --budget=1MB"),
+        ("adapt --out-of-order 3 --outer", "adapt --out-of-order 3 --outer"),
+        ("adapt --out", "adapt"),
+        ("adapt -- --json", "adapt -- --json"),
+    ],
+)
+def test_options_and_flags_are_taken_out_with_their_values(words, left):
+    assert without(words.split(), ("--out",), FLAGS) == tuple(left.split())
+
+
+def test_a_backbone_is_named_only_if_it_is_a_file():
+    assert predict_words("d.safetensors", None) == ("tinytrain", "predict", "d.safetensors", "new.jpg")
+    assert "--backbone" not in predict_words("d.safetensors", "mcunet-5fps")
+    assert predict_words("d.safetensors", "n.safetensors")[-2:] == ("--backbone", "n.safetensors")
+
+
+@pytest.mark.parametrize(
+    "folder, data, name",
+    [
+        ("photos/", None, "photos"),
+        ("/a/b.c/my fruit", None, "my fruit"),
+        (".", None, "adapted"),
+        ("..", None, "adapted"),
+        (None, None, "leaves"),
+        (None, "gtsrb", "gtsrb"),
+        (None, "cub:/data/x", "cub"),
+    ],
+)
+def test_a_delta_is_named_after_its_images_and_replaces_no_file(folder, data, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = SimpleNamespace(folder=folder, data=data)
+    assert free_name(arguments) == f"{name}.safetensors"
+    (tmp_path / f"{name}.safetensors").touch()
+    assert free_name(arguments) == f"{name}-2.safetensors"

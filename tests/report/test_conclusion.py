@@ -1,0 +1,282 @@
+"""What a person reads first: eight lines at most, whatever the report holds."""
+
+import subprocess
+from unicodedata import combining, east_asian_width
+
+import pytest
+
+from tinytrain.base.shell import quoted
+from tinytrain.report.conclusion import LINES, Written, conclude
+from tinytrain.report.layout import Command, Item, fitted, short, wrapped
+
+ESTIMATE = {"accuracy": 0.82, "low": 0.69, "high": 0.9, "method": "held-out", "network": "adapted", "n": 50,
+            "folds": None, "why": None}  # fmt: skip
+HOSTILE = "\x1b[31mred\nline" + "x" * 300
+
+
+def report(**more) -> dict:
+    """The keys of a report that a conclusion reads: kept, judged by 50 held-out images."""
+    return {
+        "accuracy": {"before": 0.76, "before_cosine": 0.66, "after": 0.82, "difference": [-0.02, 0.06, 0.16],
+                     "n_query": 50, "left_out": 0.123, "withheld": None},
+        "estimate": ESTIMATE,
+        "guard": {"accepted": True, "forced": False, "reasons": [], "suspects": []},
+        "episode": {"n_support": 25, "classes": ["apple", "pear"]},
+        "selection": [{"layer": 3}],
+        "warnings": [],
+    } | more  # fmt: skip
+
+
+def guard(accepted: bool, *reasons: str, suspects=()) -> dict:
+    forced = accepted and bool(reasons)
+    texts = [{"code": "labels", "text": text} for text in reasons]
+    return {"accepted": accepted, "forced": forced, "reasons": texts, "suspects": list(suspects)}
+
+
+def suspect(k: int, name: str = "apple/a{}.jpg", like: str = "pear", given: str = "apple") -> dict:
+    found = {"index": k, "name": name.format(k), "given": given, "looks_like": like}
+    return found | {"reason": "mislabelled" if k % 2 else "off-topic", "score": 2.0}
+
+
+def estimate(**more) -> dict:
+    return ESTIMATE | more
+
+
+NOT_JUDGED = {"before": None, "before_cosine": None, "after": None, "difference": None, "n_query": 0,
+              "left_out": 1.0, "withheld": None}  # fmt: skip
+REASON = (
+    "7 of 25 images look more like another class than their own, most of all a3.jpg (apple, looks like pear)"
+)
+WRITTEN = Written(
+    "fruit.safetensors",
+    216_312,
+    None,
+    None,
+    "r.html",
+    ("tinytrain", "predict", "fruit.safetensors", "new.jpg"),
+)
+GOLDEN = {
+    "held-out": (
+        report(),
+        """\
+accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); 76% before adaptation
+kept        6 points better than before adaptation (95 % interval -2 to +16); that may be chance
+written     fruit.safetensors (216.3 kB), report r.html
+next        tinytrain predict fruit.safetensors new.jpg
+""",
+    ),
+    "cross-validated": (
+        report(
+            accuracy=NOT_JUDGED,
+            estimate=estimate(accuracy=0.781, low=0.61, high=0.9, method="cross-validation",
+                              network="unadapted", n=25, folds=5),
+        ),
+        """\
+accuracy    about 78% (95 % interval 61% to 90%) before adaptation, cross-validated on 25 images in
+            5 folds
+kept        the adaptation; nothing speaks against it
+written     fruit.safetensors (216.3 kB), report r.html
+next        tinytrain predict fruit.safetensors new.jpg
+""",
+    ),
+    "unknown": (
+        report(
+            accuracy=NOT_JUDGED,
+            estimate=estimate(accuracy=None, low=None, high=None, method="unknown", n=2,
+                              why="class 'apple' has 1 image; with 3 or more it can be estimated"),
+        ),
+        """\
+accuracy    unknown: class 'apple' has 1 image; with 3 or more it can be estimated
+kept        the adaptation; nothing speaks against it
+written     fruit.safetensors (216.3 kB), report r.html
+next        tinytrain predict fruit.safetensors new.jpg
+""",
+    ),
+    "refused": (
+        report(
+            guard=guard(False, REASON, suspects=[suspect(3)]),
+            accuracy=report()["accuracy"] | {"after": 0.66, "difference": [-0.2, -0.1, 0.0], "withheld": 0.4},
+            estimate=estimate(accuracy=0.66, low=0.52, high=0.78, network="unadapted"),
+        ),
+        """\
+refused     the old weights stay: 7 of 25 images look more like another class than their own, most
+            of all a3.jpg (apple, looks like pear)
+accuracy    66% right on 50 held-out images (95 % interval 52% to 78%), without adaptation; adapted
+            it would be 40%
+suspicious  1 of 25 images: apple/a3.jpg looks like pear
+written     fruit.safetensors (216.3 kB), report r.html
+next        tinytrain predict fruit.safetensors new.jpg
+""",
+    ),
+    "forced": (
+        report(guard=guard(True, REASON)),
+        """\
+accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); 76% before adaptation
+forced      kept only because of --force, although 7 of 25 images look more like another class than
+            their own, most of all a3.jpg (apple, looks like pear)
+written     fruit.safetensors (216.3 kB), report r.html
+next        tinytrain predict fruit.safetensors new.jpg
+""",
+    ),
+    "many suspects, skipped files, duplicates and warnings": (
+        report(
+            guard=guard(True, suspects=[suspect(k) for k in range(70)]),
+            episode={"n_support": 80},
+            duplicates=[
+                {"files": ["apple/a.jpg", "apple/b.jpg"], "classes": ["apple"], "where": "one class"},
+                {"files": ["apple/a.jpg", "pear/b.jpg"], "classes": ["apple", "pear"],
+                 "where": "several classes"},
+            ],
+            skipped=[{"file": f"{k}.txt", "kind": "other-kind", "reason": "no image"} for k in range(90)]
+            + [{"file": "pear/cut.jpg", "kind": "damaged", "reason": "is cut"}],
+            warnings=["class 'pear' has 2 of 4 images", "class 'apple' has 3 of 4 images"],
+        ),
+        """\
+accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); 76% before adaptation
+kept        6 points better than before adaptation (95 % interval -2 to +16); that may be chance
+suspicious  70 of 80 images, 2 duplicates: apple/a.jpg = pear/b.jpg (several classes); apple/a0.jpg
+            is unlike its class; apple/a1.jpg looks like pear; and 69 more (--verbose)
+skipped     91 files, 1 damaged, 90 of another kind: pear/cut.jpg
+warnings    2: class 'pear' has 2 of 4 images; class 'apple' has 3 of 4 images
+written     fruit.safetensors (216.3 kB), report r.html
+next        tinytrain predict fruit.safetensors new.jpg
+""",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_a_conclusion_has_this_form(name):
+    facts, wanted = GOLDEN[name]
+    assert "\n".join(conclude(facts, WRITTEN)) + "\n" == wanted
+
+
+def hostile(n: int) -> dict:
+    """A report full of names that are long and hold control characters, `n` of each kind."""
+    names = [f"{k}{HOSTILE}" for k in range(n)]
+    suspects = [suspect(k, name, like=HOSTILE, given=HOSTILE) for k, name in enumerate(names)]
+    doubles = [{"files": [name] * 9, "classes": [HOSTILE], "where": "both sides"} for name in names]
+    return report(
+        guard=guard(False, *(f"{name} is wrong" for name in names), suspects=suspects),
+        duplicates=doubles,
+        skipped=[{"file": name, "kind": "damaged", "reason": HOSTILE} for name in names],
+        warnings=names,
+        episode={"n_support": 9 * n, "classes": names},
+        estimate=estimate(accuracy=None, why="; ".join(names)),
+    )
+
+
+@pytest.mark.parametrize("n", [1, 2, 200])
+@pytest.mark.parametrize("width", [100, 80, 60])
+@pytest.mark.parametrize("options", [0, 6, 50])
+def test_nothing_makes_a_conclusion_longer_than_eight_lines_or_wider_than_asked_for(n, width, options):
+    words = ("tinytrain", "adapt", *(f"--option-{k}" for k in range(options)))
+    lines = conclude(hostile(n), Written(HOSTILE, 10**12, HOSTILE, 10**9, HOSTILE, words), width)
+    assert len(lines) <= LINES and max(map(len, lines[:-3])) <= width
+    assert options > 20 or max(map(len, lines)) <= width, "a command that has no room stays whole"
+    assert all(line.isprintable() for line in lines)
+    starts = [line.split()[0] for line in lines if line[0] != " "]
+    assert starts[:2] == ["refused", "accuracy"] and starts[-2:] == ["written", "next"]
+    assert set(starts) >= {"suspicious", "skipped"}
+
+
+def test_a_warning_is_shown_without_the_code_that_scripts_read():
+    facts = report(warnings=["skipped picture-broken: 'a.jpg' is cut: 3 bytes", "class 'a': few"])
+    assert conclude(facts)[2] == "warnings    2: skipped 'a.jpg' is cut: 3 bytes; class 'a': few"
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_what_training_has_seen_is_never_shown_as_an_accuracy(name):
+    facts = GOLDEN[name][0]
+    facts = facts | {"accuracy": facts["accuracy"] | {"left_out": 0.987}}
+    assert "98" not in "\n".join(conclude(facts)) and "99%" not in "\n".join(conclude(facts))
+
+
+def test_a_report_without_an_estimate_tells_what_held_out_images_say():
+    facts = {key: value for key, value in report().items() if key != "estimate"}
+    assert conclude(facts)[0] == "accuracy    82% right on 50 held-out images; 76% before adaptation"
+    facts["accuracy"] = NOT_JUDGED
+    assert conclude(facts)[0].startswith("accuracy    unknown: no image was held out")
+
+
+@pytest.mark.parametrize(
+    "difference, words",
+    [
+        ([0.02, 0.06, 0.16], "6 points better"),
+        ([-0.3, -0.2, -0.1], "20 points worse"),
+        ([-0.1, 0.0, 0.1], "as good"),
+    ],
+)
+def test_a_gain_is_called_chance_only_if_its_interval_holds_zero(difference, words):
+    text = conclude(report(accuracy=report()["accuracy"] | {"difference": difference}))[1]
+    assert words in text and "chance" not in text
+
+
+WORDS = (
+    "plain",
+    "two words",
+    "it's",
+    "$HOME",
+    "a\\b",
+    "new\nline",
+    "bell\a'\\",
+    "*",
+    "",
+    "\udcff.jpg",
+    "\u00a0",
+)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_shell_reads_a_quoted_word_as_it_was(word):
+    assert quoted(word).isprintable()
+    done = subprocess.run(["bash", "-c", f"printf %s {quoted(word)}"], capture_output=True, check=True)
+    assert done.stdout == word.encode(errors="surrogateescape")
+
+
+@pytest.mark.parametrize("count", [1, 12, 60])
+def test_a_shell_joins_the_lines_of_a_command(count):
+    words = ("printf", "%s,", *(f"word {k}" for k in range(count)))
+    lines = Command("next", words).lines(100)
+    assert len(lines) <= 3 and (len(lines) == 1 or max(map(len, lines)) <= 100)
+    script = "\n".join(lines).removeprefix("next")
+    assert subprocess.check_output(["bash", "-c", script], text=True) == ",".join(words[2:]) + ","
+
+
+def test_more_room_shows_more_examples_in_turn_and_the_first_items_get_it_first():
+    items = [Item(label, "text", tuple(f"{label} {k}" for k in range(99))) for label in ("one", "two")]
+    lines = fitted(items, 100, 5)
+    assert len(lines) == 5 and lines[3].startswith("two") and "and 80 more (--verbose)" in lines[4]
+    assert "one 39" not in " ".join(fitted(items, 100, 2)) and len(fitted(items, 100, 2)) == 2
+    whole = " ".join(fitted(items, 100, None))
+    assert "one 98" in whole and "two 98" in whole
+
+
+def test_letters_that_take_two_columns_are_counted_as_two():
+    item = Item("classes", "\u82f9\u679c " * 60 + "\u82f9" * 300, ("e\u0301" * 80,))
+    for most in (None, 3):
+        lines = item.lines(80, most)
+        widths = [sum(1 + (east_asian_width(c) == "W") - bool(combining(c)) for c in x) for x in lines]
+        assert max(widths) <= 80 and widths[0] > 70
+    assert "".join(item.lines(80)).count("\u82f9") == 360
+
+
+def test_blanks_inside_a_line_stay_and_a_long_word_is_broken():
+    assert wrapped("  7 name      3 of 4", 100) == ["  7 name      3 of 4"]
+    assert wrapped("a " + "x" * 100, 52) == ["a", "x" * 40, "x" * 40, "x" * 20]
+    assert wrapped("", 52) == [""]
+
+
+def test_leaving_one_out_and_wrong_labels_are_said_in_words():
+    facts = report(
+        accuracy=NOT_JUDGED, estimate=estimate(method="cross-validation", network="unadapted", n=9, folds=9)
+    )
+    assert "before adaptation, each of 9 images left out once" in " ".join(" ".join(conclude(facts)).split())
+    line = conclude(report(estimate=estimate(accuracy=0.88)))[0]
+    assert line.startswith("accuracy    82% right on 50 held-out images, about 88% expected on new images")
+
+
+def test_a_long_name_keeps_its_beginning_and_its_end():
+    assert short("a" * 48) == "a" * 48
+    name = short("photos/apple/" + "x" * 90 + "/last.jpg")
+    assert name.startswith("photos/apple") and name.endswith("/last.jpg") and len(name) == 48

@@ -1,0 +1,43 @@
+"""What to type next: command lines made of the one that was given."""
+
+import os
+from collections.abc import Sequence
+
+from tinytrain.cli.commands.common import DEFAULT_DATA, backbone_file
+
+NEW_IMAGE = "new.jpg"
+LETTERS = {"-o": "--out", "-q": "--quiet", "-v": "--verbose"}  # of options that hints leave out
+
+
+def predict_words(delta: str, backbone: str | None) -> tuple[str, ...]:
+    """The command that uses `delta`, a file or a store; a backbone is only named if it is a file."""
+    given = ("--backbone", backbone) if backbone is not None and backbone_file(backbone) else ()
+    return ("tinytrain", "predict", delta, NEW_IMAGE, *given)
+
+
+def without(words: Sequence[str], options: Sequence[str] = (), flags: Sequence[str] = ()) -> tuple[str, ...]:
+    """`words` without `options` and their values, and without `flags`; all are given by their long names."""
+    left, rest = [], iter(words)
+    for word in rest:
+        if word == "--":
+            return (*left, word, *rest)
+        name, equals, _ = word.partition("=")
+        if not word.startswith("--"):
+            name, equals = LETTERS.get(word[:2], word), word[2:]
+        if name in options:
+            if not equals:
+                next(rest, None)
+        elif name not in flags:
+            left.append(word)
+    return tuple(left)
+
+
+def free_name(arguments) -> str:
+    """A file name for the delta of a command without ``--out``: no file has it yet."""
+    source = arguments.folder or (arguments.data or DEFAULT_DATA).partition(":")[0]
+    stem = os.path.splitext(os.path.basename(os.path.normpath(source)))[0].lstrip(".-") or "adapted"
+    name, number = f"{stem}.safetensors", 1
+    while os.path.lexists(name):
+        number += 1
+        name = f"{stem}-{number}.safetensors"
+    return name

@@ -1,0 +1,198 @@
+"""What an adaptation came to, in eight lines at most: what a person reads first."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from tinytrain.base.units import format_bytes
+from tinytrain.report.layout import WIDTH, Command, Item, count_of, fitted, short
+
+LINES = 8
+SKIPPED = "skipped "  # begins a warning that names a file
+# Kinds of skipped files in words.
+KINDS = {
+    "other-kind": "of another kind",
+    "beside": "beside the class folders",
+    "inside": "in folders inside them",
+}
+CODE = re.compile("[a-z]+(-[a-z]+)+")  # of an error
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where the command left its result.
+
+    `delta`: the file, with its `nbytes`. `store`: the folder, with the `generation` that is on trial in it.
+    `report`: the report file. `then`: the words of the command to type next.
+    """
+
+    delta: str | None = None
+    nbytes: int = 0
+    store: str | None = None
+    generation: int | None = None
+    report: str | None = None
+    then: tuple[str, ...] = ()
+
+
+def conclude(facts: dict, written: Written | None = None, width: int = WIDTH) -> list[str]:
+    """At most `LINES` lines of `width` columns about the report `facts` (`Report.to_json`).
+
+    How good it is, whether it was kept, what looks wrong with the images, and with `written` where the result
+    is and what to do next. Only a command, which must stay whole, may be longer than `width`.
+    """
+    items = [_accuracy(facts), _decision(facts)]
+    if not facts["guard"]["accepted"]:
+        items.reverse()
+    items += filter(None, (_suspicious(facts), _skipped(facts), _warnings(facts)))
+    if written:
+        items.append(written_item(written))
+        if written.then:
+            items.append(Command("next", written.then))
+    return fitted(items, width, LINES)
+
+
+def _accuracy(facts: dict) -> Item:
+    return Item("accuracy", estimate_text(facts))
+
+
+def estimate_text(facts: dict) -> str:
+    """How often answers are right, how sure that is, and how it was found out."""
+    estimate = facts.get("estimate") or held_out(facts)
+    if estimate["accuracy"] is None:
+        return f"unknown: {estimate['why']}" if estimate["why"] else "unknown"
+    low, high = estimate["low"], estimate["high"]
+    interval = "" if low is None else f" (95 % interval {low:.0%} to {high:.0%})"
+    if estimate["method"] == "held-out":
+        return _held_out_text(facts, estimate, interval)
+    images, folds = count_of(estimate["n"], "image"), estimate["folds"]
+    way = f"cross-validated on {images} in {folds} folds"
+    if folds == estimate["n"]:
+        way = f"each of {images} left out once"
+    when = " before adaptation" if estimate["network"] == "unadapted" else ""
+    return f"about {estimate['accuracy']:.0%}{interval}{when}, {way}"
+
+
+def _held_out_text(facts: dict, estimate: dict, interval: str) -> str:
+    accuracy = facts["accuracy"]
+    right, expected = f"{accuracy['after']:.0%}", f"{estimate['accuracy']:.0%}"
+    text = f"{right} right on {count_of(estimate['n'], 'held-out image')}"
+    # Where labels may be wrong, more answers are right than the labels say.
+    text += f"{interval}" if right == expected else f", about {expected} expected on new images{interval}"
+    if facts["guard"]["accepted"]:
+        return f"{text}; {accuracy['before']:.0%} before adaptation"
+    withheld = accuracy.get("withheld")
+    text += ", without adaptation"
+    return text if withheld is None else f"{text}; adapted it would be {withheld:.0%}"
+
+
+def held_out(facts: dict) -> dict:
+    """The estimate of a report without one: what the held-out images say."""
+    accuracy = facts["accuracy"]
+    value, n = accuracy["after"], accuracy["n_query"]
+    why = None if n else "no image was held out; give more images, or fewer --shots"
+    method = "held-out" if n else "unknown"
+    return {"accuracy": value, "low": None, "high": None, "method": method, "n": n, "folds": None, "why": why}
+
+
+def _decision(facts: dict) -> Item:
+    guard = facts["guard"]
+    reasons = "; ".join(reason["text"] for reason in guard["reasons"])
+    if guard["forced"]:
+        return Item("forced", f"kept only because of --force, although {reasons}")
+    if not guard["accepted"]:
+        return Item("refused", f"the old weights stay: {reasons}")
+    if not facts["selection"]:
+        return Item("kept", "only the head was fitted, no weight was trained")
+    return Item("kept", _gain(facts))
+
+
+def _gain(facts: dict) -> str:
+    """What training brought on held-out images, and how sure that is."""
+    difference = facts["accuracy"]["difference"]
+    if difference is None:
+        return "the adaptation; nothing speaks against it"
+    low, mid, high = (100 * x for x in difference)
+    interval = f"(95 % interval {low:+.0f} to {high:+.0f})"
+    points = count_of(round(abs(mid)), "point")
+    if mid == 0:
+        return f"as good on these images as before adaptation {interval}"
+    words = f"{points} {'better' if mid > 0 else 'worse'} than before adaptation {interval}"
+    return words if low > 0 or high < 0 else f"{words}; that may be chance"
+
+
+def _suspicious(facts: dict) -> Item | None:
+    suspects = [suspect_text(s) for s in facts["guard"]["suspects"]]
+    doubles = sorted(facts.get("duplicates") or [], key=lambda d: d["where"] == "one class")
+    counts = []
+    if suspects:
+        n = facts["episode"]["n_support"]
+        counts.append(f"{len(suspects)} of {n:,} images")
+    if doubles:
+        counts.append(count_of(len(doubles), "duplicate"))
+    worse = [duplicate_text(d) for d in doubles if d["where"] != "one class"]
+    same = [duplicate_text(d) for d in doubles if d["where"] == "one class"]
+    return Item("suspicious", ", ".join(counts), (*worse, *suspects, *same)) if counts else None
+
+
+def suspect_text(suspect: dict) -> str:
+    """``apple/a3.jpg looks like pear``, with the class that was given unless it is a folder of the name."""
+    name, given = short(suspect["name"]), suspect["given"]
+    if given not in suspect["name"]:
+        name += f" ({short(given, 24)})"
+    if suspect["reason"] == "mislabelled":
+        return f"{name} looks like {short(suspect['looks_like'], 24)}"
+    return f"{name} is unlike its class"
+
+
+def duplicate_text(duplicate: dict) -> str:
+    """``apple/a.jpg = pear/b.jpg (several classes)``."""
+    where = "" if duplicate["where"] == "one class" else f" ({duplicate['where']})"
+    return " = ".join(map(short, duplicate["files"])) + where
+
+
+def _skipped(facts: dict) -> Item | None:
+    """Files that were left out, by kind; damaged ones by name."""
+    skipped = facts.get("skipped") or []
+    if not skipped:
+        return None
+    text = f"{count_of(len(skipped), 'file')}, {kinds_text(Counter(row['kind'] for row in skipped))}"
+    return Item("skipped", text, tuple(short(row["file"]) for row in skipped if row["kind"] == "damaged"))
+
+
+def _warnings(facts: dict) -> Item | None:
+    """All warnings but those about files that `_skipped` counts."""
+    counted = bool(facts.get("skipped"))
+    return warnings_item([w for w in facts["warnings"] if not (counted and w.startswith(SKIPPED))])
+
+
+def warnings_item(left: list[str]) -> Item | None:
+    """`left`, the warnings, as an item; None without any."""
+    if len(left) < 2:
+        return Item("warning", _plain(left[0])) if left else None
+    return Item("warnings", f"{len(left)}", tuple(map(_plain, left)))
+
+
+def kinds_text(kinds: Counter) -> str:
+    """``2 damaged, 9 no images``: most first, damaged ones before all."""
+    ordered = sorted(kinds.items(), key=lambda row: (row[0] != "damaged", -row[1], row[0]))
+    return ", ".join(f"{count} {KINDS.get(kind, kind.replace('-', ' '))}" for kind, count in ordered)
+
+
+def _plain(warning: str) -> str:
+    """A warning without the code of its error, which scripts read."""
+    prefix = SKIPPED if warning.startswith(SKIPPED) else ""
+    code, colon, rest = warning.removeprefix(prefix).partition(": ")
+    return short(prefix + rest if colon and CODE.fullmatch(code) else warning, 160)
+
+
+def written_item(written: Written) -> Item:
+    places = []
+    if written.delta:
+        places.append(f"{short(written.delta)} ({format_bytes(written.nbytes)})")
+    if written.store:
+        places.append(f"{short(written.store)} (generation {written.generation}, on trial until confirmed)")
+    if not places:
+        places.append("no delta")
+    if written.report:
+        places.append(f"report {short(written.report)}")
+    return Item("written", ", ".join(places))

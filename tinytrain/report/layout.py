@@ -1,0 +1,136 @@
+"""Labelled lines of text: wrapped with a hanging indent, and no more of them than asked for."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from tinytrain.base.errors import visible
+from tinytrain.base.shell import quoted
+
+LABEL = 12  # width of the column of labels
+WIDTH = 100
+NAME = 48  # letters of a name; of a longer one the middle is left out
+EXAMPLES = 40  # most examples of an item that are tried
+COMMAND_LINES = 3  # most lines of a command; a longer one is not broken
+
+
+@dataclass(frozen=True)
+class Item:
+    """A `text` under its `label`, with `examples`, of which as many are shown as there is room for."""
+
+    label: str
+    text: str
+    examples: tuple[str, ...] = ()
+
+    def lines(self, width: int, most: int | None = None) -> list[str]:
+        """The lines of the item, `most` of them at most (None: as many as it takes)."""
+        whole = len(self.examples) if most is None else min(len(self.examples), EXAMPLES)
+        for count in range(whole, -1, -1):
+            lines = wrapped(self._with_examples(count), width)
+            if most is None or len(lines) <= most:
+                return labelled(self.label, lines)
+        last = f"{cut(lines[most - 1], width - LABEL - 4)} ..."
+        return labelled(self.label, [*lines[: most - 1], last])
+
+    def _with_examples(self, count: int) -> str:
+        if not count:
+            return f"{self.text} (--verbose names them)" if self.examples else self.text
+        more = len(self.examples) - count
+        return f"{self.text}: {'; '.join(self.examples[:count])}" + (
+            f"; and {more} more (--verbose)" if more else ""
+        )
+
+
+@dataclass(frozen=True)
+class Command:
+    """The `words` of a command line under a `label`, to be copied into a shell: never cut."""
+
+    label: str
+    words: tuple[str, ...]
+
+    def lines(self, width: int, most: int | None = None) -> list[str]:
+        """The command, broken between words so that a shell joins its lines; whole if there is no room."""
+        lines = [""]
+        for word in map(quoted, self.words):
+            if lines[-1] and LABEL + columns(lines[-1]) + columns(word) + 3 > width:
+                lines[-1] += " \\"
+                lines.append(f"  {word}")
+            else:
+                lines[-1] += f" {word}" if lines[-1] else word
+        if len(lines) > min(COMMAND_LINES, most or COMMAND_LINES):
+            lines = [" ".join(map(quoted, self.words))]
+        return labelled(self.label, lines)
+
+
+def fitted(items: Sequence[Item | Command], width: int, most: int | None) -> list[str]:
+    """All `items` in `most` lines (None: as many as it takes).
+
+    A command takes what it needs. What is left goes to the others in turn, a line each, the first ones first.
+    """
+    if most is None:
+        return [line for item in items for line in item.lines(width)]
+    room = most - len(items) + 1
+    given = [len(item.lines(width, room)) if isinstance(item, Command) else 1 for item in items]
+    whole = [len(item.lines(width)) if isinstance(item, Item) else 0 for item in items]
+    spare = most - sum(given)
+    while spare > 0 and (short := [k for k in range(len(items)) if given[k] < whole[k]]):
+        for k in short[:spare]:
+            given[k] += 1
+        spare = most - sum(given)
+    return [line for item, lines in zip(items, given, strict=True) for line in item.lines(width, lines)]
+
+
+def wrapped(text: str, width: int = WIDTH) -> list[str]:
+    """`text` in lines that fit beside the labels; control characters are escaped.
+
+    Blanks inside a line stay, so that columns keep their places.
+    """
+    lines, room = [""], width - LABEL
+    for piece in re.findall(r" *[^ ]+", visible(text)):
+        if lines[-1] and columns(lines[-1] + piece) > room:
+            lines.append("")
+            piece = piece.lstrip()
+        while columns(lines[-1] + piece) > room:  # longer than a line
+            head = cut(lines[-1] + piece, room)
+            piece = (lines[-1] + piece)[len(head) :]
+            lines[-1:] = [head, ""]
+        lines[-1] += piece
+    return lines
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal `text` takes: letters of Chinese, Japanese and Korean take two."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def _columns(letter: str) -> int:
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def cut(text: str, room: int) -> str:
+    """The beginning of `text` that fits into `room` columns."""
+    ends = accumulate(map(_columns, text))
+    return text[: sum(end <= room for end in ends)]
+
+
+def labelled(label: str, lines: Sequence[str]) -> list[str]:
+    """`lines`, of which the first one carries the label."""
+    return [f"{'' if k else label:<{LABEL}}{line}".rstrip() for k, line in enumerate(lines)]
+
+
+def short(name: str, limit: int = NAME) -> str:
+    """`name` without control characters, and without its middle if it is longer than `limit`."""
+    name = visible(name)
+    if len(name) <= limit:
+        return name
+    head = (limit - 5) // 3
+    return f"{name[:head]} ... {name[head + 5 - limit :]}"
+
+
+def count_of(number: int, noun: str) -> str:
+    """``1 image``, ``1,200 images``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
