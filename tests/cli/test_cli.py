@@ -106,6 +106,17 @@ def test_help_takes_a_command_and_an_action(capsys):
     assert main(["help", "adpt"]) == 2 and "did you mean adapt?" in capsys.readouterr().err
 
 
+def test_a_folder_in_place_of_a_command_is_told_what_to_run(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 2
+    assert f"run: tinytrain adapt {tmp_path}; see" in capsys.readouterr().err
+
+
+def test_the_usage_of_a_command_with_images_says_that_they_may_be_many(capsys):
+    assert help_of("predict", capsys=capsys).startswith(
+        "usage: tinytrain predict DELTA [IMAGE ...] [OPTION ...]"
+    )
+
+
 def test_without_a_command_the_first_ones_to_type_are_shown_and_stdout_stays_empty(capsys):
     assert main([]) == 2
     out, err = capsys.readouterr()

@@ -1,12 +1,13 @@
 """What a person reads first: eight lines at most, whatever the report holds."""
 
 import subprocess
+from unicodedata import combining, east_asian_width
 
 import pytest
 
 from tinytrain.base.shell import quoted
 from tinytrain.report.conclusion import LINES, Written, conclude
-from tinytrain.report.layout import Command, Item, fitted, short
+from tinytrain.report.layout import Command, Item, fitted, short, wrapped
 
 ESTIMATE = {"accuracy": 0.82, "low": 0.69, "high": 0.9, "method": "held-out", "network": "adapted", "n": 50,
             "folds": None, "why": None}  # fmt: skip
@@ -58,8 +59,8 @@ GOLDEN = {
     "held-out": (
         report(),
         """\
-accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); unadapted network 76%
-kept        6 points better than the unadapted network (95 % interval -2 to +16); that may be chance
+accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); 76% before adaptation
+kept        6 points better than before adaptation (95 % interval -2 to +16); that may be chance
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
 """,
@@ -71,9 +72,9 @@ next        tinytrain predict fruit.safetensors new.jpg
                               network="unadapted", n=25, folds=5),
         ),
         """\
-accuracy    about 78% (95 % interval 61% to 90%), cross-validated on 25 images in 5 folds with the
-            unadapted network
-kept        the guard found nothing against the adaptation
+accuracy    about 78% (95 % interval 61% to 90%) before adaptation, cross-validated on 25 images in
+            5 folds
+kept        the adaptation; nothing speaks against it
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
 """,
@@ -86,7 +87,7 @@ next        tinytrain predict fruit.safetensors new.jpg
         ),
         """\
 accuracy    unknown: class 'apple' has 1 image; with 3 or more it can be estimated
-kept        the guard found nothing against the adaptation
+kept        the adaptation; nothing speaks against it
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
 """,
@@ -100,9 +101,9 @@ next        tinytrain predict fruit.safetensors new.jpg
         """\
 refused     the old weights stay: 7 of 25 images look more like another class than their own, most
             of all a3.jpg (apple, looks like pear)
-accuracy    66% right on 50 held-out images (95 % interval 52% to 78%), with the unadapted network;
-            adapted it would be 40%
-suspicious  1 of 25 images may be mislabelled or off-topic: apple/a3.jpg looks like pear
+accuracy    66% right on 50 held-out images (95 % interval 52% to 78%), without adaptation; adapted
+            it would be 40%
+suspicious  1 of 25 images: apple/a3.jpg looks like pear
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
 """,
@@ -110,7 +111,7 @@ next        tinytrain predict fruit.safetensors new.jpg
     "forced": (
         report(guard=guard(True, REASON)),
         """\
-accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); unadapted network 76%
+accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); 76% before adaptation
 forced      kept only because of --force, although 7 of 25 images look more like another class than
             their own, most of all a3.jpg (apple, looks like pear)
 written     fruit.safetensors (216.3 kB), report r.html
@@ -131,11 +132,11 @@ next        tinytrain predict fruit.safetensors new.jpg
             warnings=["class 'pear' has 2 of 4 images", "class 'apple' has 3 of 4 images"],
         ),
         """\
-accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); unadapted network 76%
-kept        6 points better than the unadapted network (95 % interval -2 to +16); that may be chance
-suspicious  70 of 80 images may be mislabelled or off-topic, 2 duplicates: apple/a.jpg = pear/b.jpg
-            (several classes); apple/a0.jpg is unlike its class; and 70 more
-skipped     91 files, 1 damaged, 90 other-kind: pear/cut.jpg
+accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); 76% before adaptation
+kept        6 points better than before adaptation (95 % interval -2 to +16); that may be chance
+suspicious  70 of 80 images, 2 duplicates: apple/a.jpg = pear/b.jpg (several classes); apple/a0.jpg
+            is unlike its class; apple/a1.jpg looks like pear; and 69 more (--verbose)
+skipped     91 files, 1 damaged, 90 of another kind: pear/cut.jpg
 warnings    2: class 'pear' has 2 of 4 images; class 'apple' has 3 of 4 images
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
@@ -167,10 +168,12 @@ def hostile(n: int) -> dict:
 
 @pytest.mark.parametrize("n", [1, 2, 200])
 @pytest.mark.parametrize("width", [100, 80, 60])
-def test_nothing_makes_a_conclusion_longer_than_eight_lines_or_wider_than_asked_for(n, width):
-    written = Written(HOSTILE, 10**12, HOSTILE, 10**9, HOSTILE, ("tinytrain", "predict", "x", "new.jpg"))
-    lines = conclude(hostile(n), written, width)
-    assert len(lines) <= LINES and max(map(len, lines)) <= width
+@pytest.mark.parametrize("options", [0, 6, 50])
+def test_nothing_makes_a_conclusion_longer_than_eight_lines_or_wider_than_asked_for(n, width, options):
+    words = ("tinytrain", "adapt", *(f"--option-{k}" for k in range(options)))
+    lines = conclude(hostile(n), Written(HOSTILE, 10**12, HOSTILE, 10**9, HOSTILE, words), width)
+    assert len(lines) <= LINES and max(map(len, lines[:-3])) <= width
+    assert options > 20 or max(map(len, lines)) <= width, "a command that has no room stays whole"
     assert all(line.isprintable() for line in lines)
     starts = [line.split()[0] for line in lines if line[0] != " "]
     assert starts[:2] == ["refused", "accuracy"] and starts[-2:] == ["written", "next"]
@@ -191,7 +194,7 @@ def test_what_training_has_seen_is_never_shown_as_an_accuracy(name):
 
 def test_a_report_without_an_estimate_tells_what_held_out_images_say():
     facts = {key: value for key, value in report().items() if key != "estimate"}
-    assert conclude(facts)[0] == "accuracy    82% right on 50 held-out images; unadapted network 76%"
+    assert conclude(facts)[0] == "accuracy    82% right on 50 held-out images; 76% before adaptation"
     facts["accuracy"] = NOT_JUDGED
     assert conclude(facts)[0].startswith("accuracy    unknown: no image was held out")
 
@@ -240,13 +243,37 @@ def test_a_shell_joins_the_lines_of_a_command(count):
     assert subprocess.check_output(["bash", "-c", script], text=True) == ",".join(words[2:]) + ","
 
 
-def test_more_room_shows_more_examples_and_the_first_items_get_it():
+def test_more_room_shows_more_examples_in_turn_and_the_first_items_get_it_first():
     items = [Item(label, "text", tuple(f"{label} {k}" for k in range(99))) for label in ("one", "two")]
     lines = fitted(items, 100, 5)
-    assert len(lines) == 5 and lines[4].startswith("two") and "and 89 more" in lines[4]
+    assert len(lines) == 5 and lines[3].startswith("two") and "and 80 more (--verbose)" in lines[4]
     assert "one 39" not in " ".join(fitted(items, 100, 2)) and len(fitted(items, 100, 2)) == 2
     whole = " ".join(fitted(items, 100, None))
     assert "one 98" in whole and "two 98" in whole
+
+
+def test_letters_that_take_two_columns_are_counted_as_two():
+    item = Item("classes", "\u82f9\u679c " * 60 + "\u82f9" * 300, ("e\u0301" * 80,))
+    for most in (None, 3):
+        lines = item.lines(80, most)
+        widths = [sum(1 + (east_asian_width(c) == "W") - bool(combining(c)) for c in x) for x in lines]
+        assert max(widths) <= 80 and widths[0] > 70
+    assert "".join(item.lines(80)).count("\u82f9") == 360
+
+
+def test_blanks_inside_a_line_stay_and_a_long_word_is_broken():
+    assert wrapped("  7 name      3 of 4", 100) == ["  7 name      3 of 4"]
+    assert wrapped("a " + "x" * 100, 52) == ["a", "x" * 40, "x" * 40, "x" * 20]
+    assert wrapped("", 52) == [""]
+
+
+def test_leaving_one_out_and_wrong_labels_are_said_in_words():
+    facts = report(
+        accuracy=NOT_JUDGED, estimate=estimate(method="cross-validation", network="unadapted", n=9, folds=9)
+    )
+    assert "before adaptation, each of 9 images left out once" in " ".join(" ".join(conclude(facts)).split())
+    line = conclude(report(estimate=estimate(accuracy=0.88)))[0]
+    assert line.startswith("accuracy    82% right on 50 held-out images, about 88% expected on new images")
 
 
 def test_a_long_name_keeps_its_beginning_and_its_end():

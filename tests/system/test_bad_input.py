@@ -303,7 +303,7 @@ def test_broken_images_among_good_ones_are_named_and_skipped(place, tmp_path, ca
     jpeg = (tmp_path / "bee" / "x.jpg").read_bytes()
     (tmp_path / "bee" / "x.jpg").write_bytes(jpeg[: len(jpeg) // 3] + jpeg[-20:])
     (tmp_path / "bee" / "cut.png").write_bytes(whole[:40])
-    assert main([*map(str, adapt(place, photos=tmp_path))]) == 0
+    assert main([*map(str, adapt(place, "--verbose", photos=tmp_path))]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any("notes.txt" in line for line in lines) and any("cut.png" in line for line in lines)
 

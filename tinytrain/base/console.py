@@ -94,7 +94,10 @@ class Parser(argparse.ArgumentParser):
         raise UsageError("usage", f"{message}; see {self.prog} --help")
 
     def parse(self, arguments: list[str]) -> argparse.Namespace:
-        parsed, unknown = self.parse_known_args(arguments)
+        self.usage = self._short_usage()  # while it parses intermixed, argparse changes what this is made of
+        # Otherwise argparse takes an empty list for images that stand behind an option.
+        mixed = any(action.nargs == "*" for action in self._actions)
+        parsed, unknown = (self.parse_known_intermixed_args if mixed else self.parse_known_args)(arguments)
         if unknown:
             options = [o for o in self._option_string_actions if o.startswith("--")]
             self.error(f"unknown argument {unknown[0]}{suggestion(unknown[0].split('=')[0], options)}")
@@ -105,7 +108,7 @@ class Parser(argparse.ArgumentParser):
         return option in self._option_string_actions
 
     def format_help(self) -> str:
-        self.usage = self._short_usage()
+        self.usage = self.usage or self._short_usage()
         if not self.sections:
             return super().format_help()
         formatter = self._get_formatter()

@@ -112,8 +112,12 @@ class CompilingLine:
         return self
 
     def __exit__(self, *exception) -> None:
-        if self._stream and not self._stream.terminal:
-            self._stream.show(f"compiled {self._number} kernels in {self._end - self._start:.0f} s")
+        if self._stream is None:
+            return
+        self._stream.clear()
+        if not self._stream.terminal:
+            kernels = f"{self._number} kernel{'' if self._number == 1 else 's'}"
+            self._stream.show(f"compiled {kernels} in {self._end - self._start:.0f} s")
 
     def __call__(self, kernel: tuple[int, int] | None) -> None:
         """`kernel`: its number, and how many there are at most; None when it is compiled."""

@@ -1,7 +1,9 @@
 """The command line: finds the command, and turns every error into one line and an exit code."""
 
 import importlib
+import os
 import sys
+from shlex import quote
 from types import ModuleType
 
 from tinytrain import __version__
@@ -15,7 +17,6 @@ from tinytrain.kernels.compile_cache.watch import WATCH
 
 # Name -> (module in tinytrain.cli.commands, summary).
 COMMANDS = {
-    "check": ("check", "show whether images are enough, and what more of them would bring"),
     "adapt": ("adapt", "adapt a network to a few images per class"),
     "plan": ("plan", "show what would be trained and what it costs, without training"),
     "simulate": ("simulate", "run an adaptation on a simulated board and show its cost there"),
@@ -44,6 +45,27 @@ def help_text() -> str:
     return full_help(COMMANDS)
 
 
+def parser_of(name: str) -> tuple[Parser, ModuleType]:
+    """The parser of the command `name`, and its module. Raises UsageError."""
+    if name not in COMMANDS:
+        hint = suggestion(name, COMMANDS)
+        if not hint and os.path.isdir(name):
+            hint = f"; for the images in this folder run: tinytrain adapt {quote(name)}"
+        raise UsageError("usage", f"no command {name!r}{hint}; see tinytrain --help")
+    command = importlib.import_module(f"tinytrain.cli.commands.{COMMANDS[name][0]}")
+    parser = Parser(
+        prog=f"tinytrain {name}",
+        description=command.DESCRIPTION,
+        formatter_class=HelpFormatter,
+        allow_abbrev=False,
+        sections=SECTIONS.get(name),
+    )
+    command.add_arguments(parser)
+    policies = f"policies:\n{policy_lines()}\n" if parser.has("--policy") else ""
+    parser.epilog = f"{policies}examples:\n{command.EXAMPLES}\n'tinytrain --help' lists the exit codes."
+    return parser, command
+
+
 def run(arguments: list[str]) -> int | None:
     """Run a command line and return its exit code (None for 0). Raises its errors."""
     if not arguments:
@@ -59,7 +81,7 @@ def run(arguments: list[str]) -> int | None:
         arguments = [*arguments[1:], "--help"]
     parser, command = parser_of(arguments[0])
     parsed = parser.parse(arguments[1:])
-    parsed.words = ("tinytrain", *arguments)  # a report says by which command it was made
+    parsed.words = ("tinytrain", *arguments)
     NOTICES.begin(getattr(parsed, "quiet", False))
     return command.run(parsed)
 
@@ -68,24 +90,6 @@ def _run_and_tell(arguments: list[str]) -> int | None:
     """`run`, which also says on stderr when kernels are compiled."""
     with CompilingLine() as line, WATCH.told(line):
         return run(arguments)
-
-
-def parser_of(name: str) -> tuple[Parser, ModuleType]:
-    """The parser of the command `name`, and its module. Raises UsageError."""
-    if name not in COMMANDS:
-        raise UsageError("usage", f"no command {name!r}{suggestion(name, COMMANDS)}; see tinytrain --help")
-    command = importlib.import_module(f"tinytrain.cli.commands.{COMMANDS[name][0]}")
-    parser = Parser(
-        prog=f"tinytrain {name}",
-        description=command.DESCRIPTION,
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
-        sections=SECTIONS.get(name),
-    )
-    command.add_arguments(parser)
-    policies = f"policies:\n{policy_lines()}\n" if parser.has("--policy") else ""
-    parser.epilog = f"{policies}examples:\n{command.EXAMPLES}\n'tinytrain --help' lists the exit codes."
-    return parser, command
 
 
 def main(arguments: list[str] | None = None) -> int:

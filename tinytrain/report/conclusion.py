@@ -9,6 +9,12 @@ from tinytrain.report.layout import WIDTH, Command, Item, count_of, fitted, shor
 
 LINES = 8
 SKIPPED = "skipped "  # begins a warning that names a file
+# Kinds of skipped files in words.
+KINDS = {
+    "other-kind": "of another kind",
+    "beside": "beside the class folders",
+    "inside": "in folders inside them",
+}
 CODE = re.compile("[a-z]+(-[a-z]+)+")  # of an error
 
 
@@ -51,23 +57,32 @@ def _accuracy(facts: dict) -> Item:
 
 def estimate_text(facts: dict) -> str:
     """How often answers are right, how sure that is, and how it was found out."""
-    accuracy, estimate = facts["accuracy"], facts.get("estimate") or held_out(facts)
-    value = estimate["accuracy"]
-    if value is None:
+    estimate = facts.get("estimate") or held_out(facts)
+    if estimate["accuracy"] is None:
         return f"unknown: {estimate['why']}" if estimate["why"] else "unknown"
     low, high = estimate["low"], estimate["high"]
     interval = "" if low is None else f" (95 % interval {low:.0%} to {high:.0%})"
-    images = count_of(estimate["n"], "image")
     if estimate["method"] == "held-out":
-        text = f"{value:.0%} right on {count_of(estimate['n'], 'held-out image')}{interval}"
-        if facts["guard"]["accepted"]:
-            return text + f"; unadapted network {accuracy['before']:.0%}"
-        text += ", with the unadapted network"
-        withheld = accuracy.get("withheld")
-        return text if withheld is None else text + f"; adapted it would be {withheld:.0%}"
-    folds = f" in {estimate['folds']} folds" if estimate["folds"] else ""
-    way = f"cross-validated on {images}{folds} with the {estimate['network']} network"
-    return f"about {value:.0%}{interval}, {way}"
+        return _held_out_text(facts, estimate, interval)
+    images, folds = count_of(estimate["n"], "image"), estimate["folds"]
+    way = f"cross-validated on {images} in {folds} folds"
+    if folds == estimate["n"]:
+        way = f"each of {images} left out once"
+    when = " before adaptation" if estimate["network"] == "unadapted" else ""
+    return f"about {estimate['accuracy']:.0%}{interval}{when}, {way}"
+
+
+def _held_out_text(facts: dict, estimate: dict, interval: str) -> str:
+    accuracy = facts["accuracy"]
+    right, expected = f"{accuracy['after']:.0%}", f"{estimate['accuracy']:.0%}"
+    text = f"{right} right on {count_of(estimate['n'], 'held-out image')}"
+    # Where labels may be wrong, more answers are right than the labels say.
+    text += f"{interval}" if right == expected else f", about {expected} expected on new images{interval}"
+    if facts["guard"]["accepted"]:
+        return f"{text}; {accuracy['before']:.0%} before adaptation"
+    withheld = accuracy.get("withheld")
+    text += ", without adaptation"
+    return text if withheld is None else f"{text}; adapted it would be {withheld:.0%}"
 
 
 def held_out(facts: dict) -> dict:
@@ -95,13 +110,13 @@ def _gain(facts: dict) -> str:
     """What training brought on held-out images, and how sure that is."""
     difference = facts["accuracy"]["difference"]
     if difference is None:
-        return "the guard found nothing against the adaptation"
+        return "the adaptation; nothing speaks against it"
     low, mid, high = (100 * x for x in difference)
     interval = f"(95 % interval {low:+.0f} to {high:+.0f})"
     points = count_of(round(abs(mid)), "point")
     if mid == 0:
-        return f"as good on these images as the unadapted network {interval}"
-    words = f"{points} {'better' if mid > 0 else 'worse'} than the unadapted network {interval}"
+        return f"as good on these images as before adaptation {interval}"
+    words = f"{points} {'better' if mid > 0 else 'worse'} than before adaptation {interval}"
     return words if low > 0 or high < 0 else f"{words}; that may be chance"
 
 
@@ -111,7 +126,7 @@ def _suspicious(facts: dict) -> Item | None:
     counts = []
     if suspects:
         n = facts["episode"]["n_support"]
-        counts.append(f"{len(suspects)} of {n:,} images may be mislabelled or off-topic")
+        counts.append(f"{len(suspects)} of {n:,} images")
     if doubles:
         counts.append(count_of(len(doubles), "duplicate"))
     worse = [duplicate_text(d) for d in doubles if d["where"] != "one class"]
@@ -158,9 +173,9 @@ def warnings_item(left: list[str]) -> Item | None:
 
 
 def kinds_text(kinds: Counter) -> str:
-    """``2 damaged, 9 other-kind``: most first, damaged ones before all."""
+    """``2 damaged, 9 no images``: most first, damaged ones before all."""
     ordered = sorted(kinds.items(), key=lambda row: (row[0] != "damaged", -row[1], row[0]))
-    return ", ".join(f"{count} {kind}" for kind, count in ordered)
+    return ", ".join(f"{count} {KINDS.get(kind, kind.replace('-', ' '))}" for kind, count in ordered)
 
 
 def _plain(warning: str) -> str:

@@ -119,7 +119,7 @@ def _classes(result: dict) -> list[str]:
     counts = {name: sum(row) for name, row in zip(result["classes"], result["confusion"], strict=True)}
     rows = sorted(result["per_class"].items(), key=lambda row: row[1])[:MATRIX_CLASSES]
     width = min(WIDTHS[1], max(len(visible(name)) for name, _ in rows))
-    return [f"the {len(rows)} classes with the lowest accuracy; --verbose shows all answers by class"] + [
+    return [f"the {len(rows)} classes with the lowest accuracy; --verbose shows the whole matrix"] + [
         f"  {visible(name)[:width]:<{width}}  {accuracy:>6.1%}  of {counts[name]} images"
         for name, accuracy in rows
     ]

@@ -1,8 +1,10 @@
 """Labelled lines of text: wrapped with a hanging indent, and no more of them than asked for."""
 
-import textwrap
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tinytrain.base.errors import visible
 from tinytrain.base.shell import quoted
@@ -29,14 +31,16 @@ class Item:
             lines = wrapped(self._with_examples(count), width)
             if most is None or len(lines) <= most:
                 return labelled(self.label, lines)
-        last = f"{lines[most - 1][: width - LABEL - 4]} ..."
+        last = f"{cut(lines[most - 1], width - LABEL - 4)} ..."
         return labelled(self.label, [*lines[: most - 1], last])
 
     def _with_examples(self, count: int) -> str:
         if not count:
-            return self.text
+            return f"{self.text} (--verbose names them)" if self.examples else self.text
         more = len(self.examples) - count
-        return f"{self.text}: {'; '.join(self.examples[:count])}" + (f"; and {more} more" if more else "")
+        return f"{self.text}: {'; '.join(self.examples[:count])}" + (
+            f"; and {more} more (--verbose)" if more else ""
+        )
 
 
 @dataclass(frozen=True)
@@ -47,15 +51,15 @@ class Command:
     words: tuple[str, ...]
 
     def lines(self, width: int, most: int | None = None) -> list[str]:
-        """The command, broken between words so that a shell joins the lines again."""
+        """The command, broken between words so that a shell joins its lines; whole if there is no room."""
         lines = [""]
         for word in map(quoted, self.words):
-            if lines[-1] and LABEL + len(lines[-1]) + len(word) + 3 > width:
+            if lines[-1] and LABEL + columns(lines[-1]) + columns(word) + 3 > width:
                 lines[-1] += " \\"
                 lines.append(f"  {word}")
             else:
                 lines[-1] += f" {word}" if lines[-1] else word
-        if len(lines) > COMMAND_LINES:
+        if len(lines) > min(COMMAND_LINES, most or COMMAND_LINES):
             lines = [" ".join(map(quoted, self.words))]
         return labelled(self.label, lines)
 
@@ -63,22 +67,54 @@ class Command:
 def fitted(items: Sequence[Item | Command], width: int, most: int | None) -> list[str]:
     """All `items` in `most` lines (None: as many as it takes).
 
-    A command takes what it needs, then the first items take what is left.
+    A command takes what it needs. What is left goes to the others in turn, a line each, the first ones first.
     """
     if most is None:
         return [line for item in items for line in item.lines(width)]
-    needed = [len(item.lines(width)) if isinstance(item, Command) else 1 for item in items]
-    spare = most - sum(needed)
-    for k, item in enumerate(items):
-        if spare > 0 and isinstance(item, Item):
-            taken = len(item.lines(width, 1 + spare))
-            needed[k], spare = taken, spare - taken + 1
-    return [line for k, item in enumerate(items) for line in item.lines(width, needed[k])]
+    room = most - len(items) + 1
+    given = [len(item.lines(width, room)) if isinstance(item, Command) else 1 for item in items]
+    whole = [len(item.lines(width)) if isinstance(item, Item) else 0 for item in items]
+    spare = most - sum(given)
+    while spare > 0 and (short := [k for k in range(len(items)) if given[k] < whole[k]]):
+        for k in short[:spare]:
+            given[k] += 1
+        spare = most - sum(given)
+    return [line for item, lines in zip(items, given, strict=True) for line in item.lines(width, lines)]
 
 
 def wrapped(text: str, width: int = WIDTH) -> list[str]:
-    """`text` in lines that fit beside the labels; control characters are escaped."""
-    return textwrap.wrap(visible(text), width - LABEL, break_on_hyphens=False) or [""]
+    """`text` in lines that fit beside the labels; control characters are escaped.
+
+    Blanks inside a line stay, so that columns keep their places.
+    """
+    lines, room = [""], width - LABEL
+    for piece in re.findall(r" *[^ ]+", visible(text)):
+        if lines[-1] and columns(lines[-1] + piece) > room:
+            lines.append("")
+            piece = piece.lstrip()
+        while columns(lines[-1] + piece) > room:  # longer than a line
+            head = cut(lines[-1] + piece, room)
+            piece = (lines[-1] + piece)[len(head) :]
+            lines[-1:] = [head, ""]
+        lines[-1] += piece
+    return lines
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal `text` takes: letters of Chinese, Japanese and Korean take two."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def _columns(letter: str) -> int:
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def cut(text: str, room: int) -> str:
+    """The beginning of `text` that fits into `room` columns."""
+    ends = accumulate(map(_columns, text))
+    return text[: sum(end <= room for end in ends)]
 
 
 def labelled(label: str, lines: Sequence[str]) -> list[str]:

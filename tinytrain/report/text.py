@@ -1,7 +1,15 @@
 """Reports and plans for people: the conclusion first, then all details; plain text, no colour."""
 
 from tinytrain.base.units import as_option, format_bytes, format_count
-from tinytrain.report.conclusion import Written, conclude, duplicate_text, estimate_text, suspect_text
+from tinytrain.report.conclusion import (
+    LINES,
+    Written,
+    conclude,
+    duplicate_text,
+    estimate_text,
+    suspect_text,
+    warnings_item,
+)
 from tinytrain.report.layout import WIDTH, Command, Item, fitted, labelled, short, wrapped
 
 UNSEEN = "of a generated domain that no stage of this backbone's training saw"
@@ -24,19 +32,16 @@ def render_text(facts: dict, written: Written | None = None, width: int = WIDTH)
 
 def summarize_plan(facts: dict, then: tuple[str, ...], out: str | None = None, width: int = WIDTH) -> str:
     """The result of ``tinytrain plan`` in eight lines at most; `then`: the words of the next command."""
-    memory = facts["memory"]
     items = [
         Item("trained", _trained(facts)),
-        Item("images", _counts(facts["episode"])),
-        Item("memory", _arena(memory)),
-        Item("MACs", _macs(facts["macs"])[0][1]),
+        Item("cost", f"{_used(facts['memory'])}, {_backward(facts['macs'])}"),
         Item("budgets", advice_text(facts["advice"])),
+        Item("images", _counts(facts["episode"])),
+        warnings_item(facts["warnings"]),
+        Item("written", short(out)) if out else None,
+        Command("next", then),
     ]
-    if facts.get("warnings"):
-        items.append(Item("warnings", f"{len(facts['warnings'])}", tuple(facts["warnings"])))
-    if out:
-        items.append(Item("written", short(out)))
-    return "\n".join(fitted([*items, Command("next", then)], width, 8))
+    return "\n".join(fitted([item for item in items if item], width, LINES))
 
 
 def render_plan(facts: dict, width: int = WIDTH) -> str:
@@ -50,7 +55,7 @@ def render_plan(facts: dict, width: int = WIDTH) -> str:
         )
         for row in facts["accounting"]
     ]
-    return "\n".join(_lines([*blocks, rows], width))
+    return "\n".join(_lines([*blocks, rows, _left_out(facts)], width))
 
 
 def _trained(facts: dict) -> str:
@@ -59,9 +64,17 @@ def _trained(facts: dict) -> str:
     if not rows:
         return "nothing; only the head is fitted"
     own = sum(row["layer"] < network["layers"] for row in rows)
-    added = f" and {len(rows) - own} layers of lite residual modules" if own < len(rows) else ""
-    numbers = f"{facts['memory']['trained_numbers']:,} of {network['parameters']:,} parameters"
-    return f"{own} of {network['layers']} layers{added}, {numbers}"
+    layers, numbers = f"{own} of {network['layers']} layers", f"{facts['memory']['trained_numbers']:,}"
+    if own < len(rows):
+        return f"{layers} and {len(rows) - own} of lite residual modules, {numbers} parameters"
+    return f"{layers}, {numbers} of {network['parameters']:,} parameters"
+
+
+def _backward(macs: dict) -> str:
+    """MACs of what the limit holds for, or else of a pseudo-query."""
+    each = {"dearest_picture": "image"}.get(macs["limits"], "pseudo-query")
+    cost = macs[macs["limits"] or "backward_per_query"]
+    return f"{format_count(cost)} backward MACs per {each} ({cost / macs['full_backward']:.0%} of full)"
 
 
 def advice_text(advice: dict) -> str:
@@ -70,8 +83,8 @@ def advice_text(advice: dict) -> str:
         as_option(advice[name]) for name in ("smallest", "sensible", "everything")
     )
     return (
-        f"{smallest} is the least, {sensible} is sensible (trains all chosen channels), {everything} keeps "
-        "everything (faster)"
+        f"{smallest} is the least, {sensible} is sensible (all chosen channels), {everything} keeps all "
+        "(faster)"
     )
 
 
@@ -163,7 +176,7 @@ def _memory(facts: dict) -> list:
     m, r = facts["memory"], facts["resources"]
     outside = ", ".join(f"{name.replace('_', ' ')} {format_bytes(n)}" for name, n in m["outside"].items())
     lines = [
-        _arena(m) + (f", of which the delta keeps {m['delta']:,}" if "delta" in m else ""),
+        f"arena {_used(m)}" + (f", of which the delta keeps {m['delta']:,}" if "delta" in m else ""),
         f"{_both(m['paper'])} as published (16 bytes per trained weight + peak activation)",
         f"not in the budget: {outside}",
         f"{m['trained_numbers']:,} trained parameters, optimizer {r['optimizer']}, head {r['head']}, "
@@ -174,9 +187,9 @@ def _memory(facts: dict) -> list:
     return [_line("memory", text) for text in lines]
 
 
-def _arena(memory: dict) -> str:
-    used = memory["arena"] / max(memory["budget"], 1)
-    return f"arena {memory['arena']:,} of {memory['budget']:,} bytes ({used:.0%})"
+def _used(memory: dict) -> str:
+    fraction = memory["arena"] / max(memory["budget"], 1)
+    return f"{memory['arena']:,} of {memory['budget']:,} bytes ({fraction:.0%})"
 
 
 def _both(n: int) -> str:

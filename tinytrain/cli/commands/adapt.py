@@ -101,6 +101,7 @@ def _adapt(arguments, render) -> int:
 
     plan = _plan_of(arguments)
     policy, network = plan or episodes.policy_of(arguments), open_backbone(arguments.backbone)
+    remember_backbone(arguments.backbone, network)
     with ProgressLine() as progress:
         episode, warnings = episodes.open_episode(arguments, network, policy, progress)
         budget = episodes.budget_of(arguments, plan)
@@ -108,8 +109,6 @@ def _adapt(arguments, render) -> int:
         report = adapt(network, episode, budget, policy, arguments.seed, device, arguments.force)
     report = report.with_warnings(*warnings)
     result, kept = report.to_json(arguments.words), report.guard.accepted
-    if kept:
-        remember_backbone(arguments.backbone, network)
     written = _write(arguments, report, kept)
     if arguments.report:
         write_bytes(arguments.report, render(result, report.thumbnails()).encode())

@@ -72,9 +72,23 @@ class BackboneOfDelta:
         check_outputs(out, needed=(recall(delta.backbone),))
         if self.network is None:
             return find_backbone(delta.backbone, delta.backbone_name)
-        delta.check_backbone(self.network)
+        try:
+            delta.check_backbone(self.network)
+        except InputError as error:
+            raise self._said_where(error, delta) from None
         remember_backbone(self.given, self.network)
         return self.network
+
+    @staticmethod
+    def _said_where(error: InputError, delta) -> InputError:
+        """`error`, also saying that no --backbone is needed, if the right network can be found."""
+        try:
+            find_backbone(delta.backbone, delta.backbone_name)
+        except InputError:
+            return error
+        return InputError(
+            error.code, f"{error.message}, or leave out --backbone: it can be found by its digest"
+        )
 
 
 def add_json(parser, inherited: bool = False) -> None:
@@ -221,6 +235,12 @@ def skipped_files(dataset) -> list[str]:
     return lines
 
 
+def print_line(text: str) -> None:
+    """Print one line of a result that comes in lines, at once."""
+    ANSWER.give(shown(text))
+    sys.stdout.flush()
+
+
 def say(message: str, error: bool = False) -> None:
     """Print a notice on stderr, except with --quiet; if it is an `error`, always."""
     if error or not NOTICES.quiet:
@@ -235,12 +255,6 @@ def shown(text: str) -> str:
 def text_width() -> int:
     """Columns of text on stdout: those of the terminal, 100 at most; 100 if it is no terminal."""
     return max(40, min(100, shutil.get_terminal_size().columns)) if sys.stdout.isatty() else 100
-
-
-def print_line(text: str) -> None:
-    """Print one line of a result that comes in lines, at once."""
-    ANSWER.give(shown(text))
-    sys.stdout.flush()
 
 
 def print_result(result: dict, text: str, as_json: bool) -> None:

@@ -41,7 +41,9 @@ def add_arguments(parser) -> None:
         "--seed", type=at_least(0), default=0, metavar="N", help="seed of all random choices; default: 0"
     )
     parser.add_argument(
-        "--flip", action="store_true", help="mirror images of DIR in training: it does not change their class"
+        "--flip",
+        action="store_true",
+        help="also train on mirrored images of DIR; only if that changes no class",
     )
     parser.add_argument(
         "--budget",

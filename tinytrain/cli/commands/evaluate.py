@@ -35,10 +35,12 @@ EXAMPLES = """\
 def add_arguments(parser) -> None:
     parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
     inputs.add_arguments(
-        parser, "folder that contains one folder of images per class, an image file, or a pattern of both"
+        parser,
+        "IMAGES",
+        "folder that contains one folder of images per class, an image file, or a pattern of both",
     )
     add_backbone_of_delta(parser)
-    add_verbosity(parser, "all wrong answers, and all answers by class")
+    add_verbosity(parser, "all wrong answers, and the matrix of more than 20 classes")
     add_json(parser)
 
 

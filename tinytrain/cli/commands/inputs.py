@@ -51,8 +51,8 @@ class Input:
         return Images(np.zeros(1, np.int32), (name,), lambda _, size: load_image(content, size, name))
 
 
-def add_arguments(parser, help_text: str = IMAGES_HELP) -> None:
-    parser.add_argument("images", metavar="IMAGE", nargs="*", help=help_text)
+def add_arguments(parser, metavar: str = "IMAGE", help_text: str = IMAGES_HELP) -> None:
+    parser.add_argument("images", metavar=metavar, nargs="*", help=help_text)
     parser.add_argument(
         "--files-from",
         metavar="FILE",

@@ -32,6 +32,7 @@ EXAMPLES = """\
 """
 NONE = "none of these"
 ALSO = 4  # further classes that --verbose names
+LEAST = 0.0005  # of their probability: what is shown as 0.1 %
 WIDEST = 60  # letters of a name of an image in the first column
 
 
@@ -152,4 +153,5 @@ class _Lines:
 def _also(row: dict) -> str:
     """The classes that are likely after the first."""
     likely = sorted(row["probabilities"].items(), key=lambda item: -item[1])[1 : 1 + ALSO]
-    return "; then " + ", ".join(f"{visible(name)} {p:.1%}" for name, p in likely)
+    named = [f"{visible(name)} {p:.1%}" for name, p in likely if p >= LEAST]
+    return f"; then {', '.join(named)}" if named else ""

@@ -1,0 +1,116 @@
+"""What the three budgets that `plan` advises are good for: accuracy and seconds at each of them.
+
+    python -m tinytrain.meta.studies.budgets --data leaves,gtsrb,flowers12 --way 5,8,12 --shots 5,3,10 \\
+        --backbones tinytrain-small,mcunet-5fps --episodes 5
+
+For each backbone, task and budget: bytes, trained parameters, cached sets of features, accuracy before and
+after, and the seconds of an adaptation, in the mean of the episodes. Adaptations that the guard refused count
+as if they were forced, because what memory does to training is the question.
+"""
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+from tinytrain.backbones.load import load_backbone
+from tinytrain.base.console import Parser, at_least, guarded
+from tinytrain.base.errors import UsageError
+from tinytrain.base.progress import ProgressLine
+from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.meta.bench.document import Table, table_lines
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.planner.planner import Planner
+from tinytrain.runtime.device import Device
+
+HEADINGS = ("backbone", "task", "budget", "bytes", "parameters", "cached sets", "before", "after", "seconds")
+
+
+def words(text: str) -> list[str]:
+    return text.split(",")
+
+
+def numbers(text: str) -> list[int]:
+    return [at_least(1)(word) for word in words(text)]
+
+
+def parser() -> Parser:
+    found = Parser(prog="tinytrain.meta.studies.budgets")
+    found.add_argument("--data", type=words, default="leaves,textures,signs", metavar="NAMES")
+    found.add_argument(
+        "--way", type=numbers, default="5,8,10", metavar="N,...", help="one for each of --data"
+    )
+    found.add_argument("--shots", type=numbers, default="5,3,10", metavar="N,...")
+    found.add_argument("--backbones", type=words, default="tinytrain-small", metavar="NETS")
+    found.add_argument("--policy", default="tinytrain")
+    found.add_argument("--queries", type=at_least(1), default=10)
+    found.add_argument("--episodes", type=at_least(1), default=5)
+    found.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    return found
+
+
+def adaptations(network, episode, policy: str) -> Iterator[dict]:
+    """One adaptation to `episode` for each budget that is advised for it."""
+    planner = Planner(network, TaskShape.of(episode), policy, Budget())
+    with Device().open(network, episode) as run:
+        advice = planner.advice(run.measure_fisher(planner.probe()))
+    for name, memory in advice.items():
+        report = adapt(network, episode, Budget(memory), policy, device=Device(threads=1), force=True)
+        facts = report.to_json()
+        yield {
+            "budget": name,
+            "bytes": memory,
+            "parameters": facts["memory"]["trained_numbers"],
+            "sets": facts["resources"]["cached_sets"],
+            "before": facts["accuracy"]["before"],
+            "after": facts["accuracy"]["after"],
+            "seconds": facts["seconds"]["total"],
+        }
+
+
+def averaged(rows: list[dict]) -> dict:
+    """The mean of each figure over the episodes of one backbone, task and budget."""
+    names = ("backbone", "task", "budget")
+    figures = {key: float(np.mean([row[key] for row in rows])) for key in rows[0] if key not in names}
+    return {**{name: rows[0][name] for name in names}, **figures}
+
+
+def table(rows: list[dict]) -> str:
+    texts = [
+        (row["backbone"], row["task"], row["budget"], f"{row['bytes']:,.0f}", f"{row['parameters']:,.0f}",
+         f"{row['sets']:.1f}", f"{row['before']:.1%}", f"{row['after']:.1%}", f"{row['seconds']:.1f}")
+        for row in rows
+    ]  # fmt: skip
+    return table_lines(Table(HEADINGS, tuple(texts)))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return guarded(run, arguments)
+
+
+def run(arguments: list[str]) -> None:
+    args = parser().parse(arguments)
+    if not len(args.data) == len(args.way) == len(args.shots):
+        raise UsageError("usage", "--data, --way and --shots differ in length; give one value for each task")
+    tasks = list(zip(args.data, args.way, args.shots, strict=True))
+    total, done, rows = len(args.backbones) * len(tasks) * args.episodes, 0, []
+    with ProgressLine() as progress:
+        for backbone, (data, way, shots) in itertools.product(args.backbones, tasks):
+            network, dataset = load_backbone(backbone), open_dataset(data)
+            named = {"backbone": network.name, "task": f"{data}, {way} x {shots}"}
+            found: dict[str, list[dict]] = {}
+            for index in range(args.episodes):
+                episode = sample_episode(dataset, way, shots, args.queries, 0, index)
+                for row in adaptations(network, episode, args.policy):
+                    found.setdefault(row["budget"], []).append({**named, **row})
+                done += 1
+                progress("episodes", done, total, None)
+            rows += map(averaged, found.values())
+    print(json.dumps({"rows": rows}, indent=2) if args.json else table(rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
