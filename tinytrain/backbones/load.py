@@ -45,6 +45,24 @@ def load_backbone(path: str | os.PathLike) -> Network:
     )
 
 
+def find_backbone(digest: str, name: str) -> Network:
+    """The network with this digest: the shipped one, or one that was downloaded or imported to the cache.
+
+    `name` is what messages call it. Raises InputError ``backbone-unknown``.
+    """
+    rows = sorted(BACKBONES.values(), key=lambda row: (row.digest != digest, row.name != name))
+    for row in rows:
+        if row.path.is_file() and row.digest in (None, digest):
+            network = _load_named(row.name)
+            if network.digest == digest:
+                return network
+    raise InputError(
+        "backbone-unknown",
+        f"no backbone on this machine has the digest {digest[:12]}; give the file of {name}, from which the"
+        " delta was made",
+    )
+
+
 def _load_named(name: str) -> Network:
     from tinytrain.network.file import load_network
 

@@ -1,7 +1,9 @@
 """The report of one adaptation, as `tinytrain.pipeline.adapt` returns it."""
 
 from dataclasses import dataclass, replace
+from html import escape
 
+from tinytrain.base.errors import one_line
 from tinytrain.base.units import finite_or_none
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode
@@ -12,6 +14,8 @@ from tinytrain.plan.scores import Scores
 from tinytrain.program.program import Program
 from tinytrain.report import content
 from tinytrain.report.executed_macs import executed
+from tinytrain.report.html import render_html
+from tinytrain.report.text import render_text
 from tinytrain.runtime.adaptation import Answers, Ran
 
 
@@ -29,6 +33,20 @@ class Report:
     delta: Delta
     guard: Verdict
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        facts = self.to_json()
+        names = one_line(f"{facts['backbone']}, policy {facts['policy']}, {self.episode.n_way} classes", 200)
+        kept = "kept" if self.guard.accepted else "not kept"
+        return f"<Report: {names}, {_accuracy_in_words(facts)}, {kept}>"
+
+    def __str__(self) -> str:
+        return render_text(self.to_json())
+
+    def _repr_html_(self) -> str:
+        """The page, for notebooks: in a frame, so that its style stays its own."""
+        page = escape(render_html(self.to_json()))
+        return f'<iframe sandbox srcdoc="{page}" style="width: 100%; height: 40rem; border: 0"></iframe>'
 
     def to_json(self) -> dict:
         """The report as JSON values."""
@@ -71,3 +89,14 @@ class Report:
         """
         lasting = {key: value for key, value in self.to_json().items() if key not in ("seconds", "threads")}
         return replace(self, delta=replace(self.delta, report=lasting))
+
+
+def _accuracy_in_words(facts: dict) -> str:
+    """The accuracy of unseen images, before and after if images were held out, in the report `facts`."""
+    accuracy, estimate = facts["accuracy"], facts.get("estimate") or {}
+    if accuracy["n_query"]:
+        change = f"{accuracy['before']:.1%} to {accuracy['after']:.1%}"
+        return f"accuracy {change} of {accuracy['n_query']} images"
+    if estimate.get("accuracy") is not None:
+        return f"accuracy about {estimate['accuracy']:.1%} ({estimate['method']})"
+    return "accuracy unknown"

@@ -4,16 +4,14 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
-from math import prod
 
 from tinytrain.backbones.catalogue import BACKBONES, SHIPPED
 from tinytrain.base.answer import ANSWER
 from tinytrain.base.console import HelpFormatter, at_least
 from tinytrain.base.errors import InputError, UsageError, visible
+from tinytrain.episode.holding import hold  # noqa: F401 - commands have it from here
 
 DEFAULT_DATA = "leaves"  # the shipped backbone was not trained on this domain
-HELD_BYTES = 64_000_000  # limit of decoded images in memory; above it they are decoded again when needed
 NAMED = 5  # skipped files that are listed by name
 
 
@@ -130,29 +128,6 @@ def check_network_output(path: str, needed: Sequence[str | None] = ()) -> None:
     if os.path.splitext(path)[1].lower() != ".safetensors":
         raise UsageError("network-kind", f"{path!r} must end in .safetensors, or no command could read it")
     check_outputs(path, needed=needed)
-
-
-def hold(images, shape: tuple[int, int, int], progress) -> tuple[object, dict[str, str]]:
-    """`images` without the broken ones, and what is wrong with those, by name. All are decoded once for it.
-
-    `shape` (height, width, channels) is what they are asked for.
-
-    They are kept decoded, unless that takes more than HELD_BYTES: then they are decoded again when asked for.
-    """
-    keep = len(images) * prod(shape) <= HELD_BYTES
-    decoded, good, broken = [], [], {}
-    for i in range(len(images)):
-        try:
-            image = images.image(i, shape)
-        except InputError as error:
-            broken[images.names[i]] = str(error)
-        else:
-            good.append(i)
-            if keep:
-                decoded.append(image)
-        progress("images", i + 1, len(images), None)
-    held = images.take(good)
-    return replace(held, read=lambda i, _size: decoded[i]) if keep else held, broken
 
 
 def skipped_files(dataset) -> list[str]:
