@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tinytrain.base.errors import one_line
 from tinytrain.episode.episode import Images
 
 
@@ -45,6 +46,9 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        return f"<Dataset {one_line(self.name, 100)!r}: {self.n_classes} classes, {len(self)} images>"
 
     @property
     def n_classes(self) -> int:

@@ -24,6 +24,7 @@ LAYERS["report"] = f"{LAYERS['runtime']} guard runtime backbones"
 LAYERS["pipeline"] = f"{LAYERS['report']} report"
 LAYERS["doctor"] = "base kernels"
 LAYERS["datasets"] = "base episode"
+LAYERS["api"] = f"{LAYERS['pipeline']} pipeline datasets"
 LAYERS["meta"] = LAYERS["firmware_sim"] = f"{LAYERS['pipeline']} pipeline store datasets"
 LAYERS["cli"] = f"{LAYERS['meta']} doctor meta firmware_sim"
 

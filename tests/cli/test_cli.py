@@ -19,6 +19,7 @@ from tinytrain.cli.help import COMMAND_GROUPS
 from tinytrain.cli.main import COMMANDS, help_text, main, parser_of
 from tinytrain.datasets.dataset import Provenance
 from tinytrain.datasets.generated.signs import signs
+from tinytrain.episode import holding
 from tinytrain.pipeline.toy import toy_images
 from tinytrain.policies.registry import POLICIES
 from tinytrain.policies.summaries import SUMMARIES
@@ -368,7 +369,7 @@ def test_images_are_decoded_once_and_broken_ones_left_out_however_many_there_are
         "picture-broken: 'x.png' cannot be decoded"
     ]
     assert (held.read(1, 8) == images.read(2, 8)).all() and reads == [0, 1, 2]
-    monkeypatch.setattr(common, "HELD_BYTES", 100)
+    monkeypatch.setattr(holding, "HELD_BYTES", 100)
     left, found = common.hold(source, (8, 8, 3), lambda *_: None)
     assert found == broken and left.labels.tolist() == [0, 1]
     assert (left.read(1, 8) == images.read(2, 8)).all() and reads == [0, 1, 2, 0, 1, 2, 2], "and not kept"

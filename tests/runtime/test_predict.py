@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from tinytrain.base.errors import InputError
+from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.heads.lda import excess_of_means, lda_offsets, unpacked
@@ -149,3 +149,42 @@ def test_warming_up_compiles_every_kernel_there_is():
     )
     compiled = set(json.loads(done.stdout))
     assert set(NAMES) - compiled <= {"matmul"}, "BLAS is not ours to compile"
+
+
+@pytest.fixture(scope="module")
+def predictor(network, report):
+    return Predictor(network, report.delta)
+
+
+def test_a_prediction_names_the_likeliest_class_and_how_sure_that_is(predictor, report):
+    expected = predictor.probabilities(report.episode.query)
+    predictions = predictor.predict(report.episode.query)
+    for prediction, row in zip(predictions, expected, strict=True):
+        assert list(prediction.probabilities) == list(report.delta.class_names)
+        assert list(prediction.probabilities.values()) == pytest.approx(row, abs=1e-5)
+        assert prediction.name == report.delta.class_names[row.argmax()]
+        assert prediction.confidence == max(prediction.probabilities.values())
+
+
+def test_one_image_gives_one_answer_and_a_list_gives_a_list(predictor, report):
+    frame = report.episode.query.image(0, 16)
+    one, some = predictor(frame), predictor([frame, frame])
+    assert some == [one, one] and predictor(np.stack([frame, frame])) == some and predictor([]) == []
+    assert predictor.probabilities(frame).shape == (4,)
+    assert predictor.probabilities([frame]).shape == (1, 4) and predictor.probabilities([]).shape == (0, 4)
+
+
+def test_an_answer_below_the_confidence_asked_for_is_none_of_the_classes(predictor, report):
+    frame = report.episode.query.image(0, 16)
+    sure = predictor(frame)
+    assert predictor(frame, reject=sure.confidence) == sure
+    unsure = predictor(frame, reject=sure.confidence + 1e-3)
+    assert unsure.name is None and unsure.probabilities == sure.probabilities
+    for wrong in (-0.1, 1.1, float("nan"), "60%"):
+        with pytest.raises(UsageError, match="is no confidence; give a number from 0 to 1"):
+            predictor(frame, reject=wrong)
+
+
+def test_a_prediction_and_a_predictor_are_one_short_line(predictor, report):
+    for value in (predictor, predictor(report.episode.query.image(0, 16))):
+        assert len(repr(value)) < 200 and "\n" not in repr(value)

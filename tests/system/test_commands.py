@@ -276,6 +276,27 @@ def test_export_writes_the_adapted_network(place, answer, tmp_path):
     assert answer("info", out)["weight_dtypes"] == ["float32", "int8"]
 
 
+def test_export_writes_one_onnx_file_that_answers_as_predict_does(place, answer, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    out, network = tmp_path / "adapted.onnx", ("--backbone", place / "toy.safetensors")
+    facts = answer("export", place / "d.safetensors", "-o", out, *network)
+    assert facts["bytes"] == out.stat().st_size and facts["input"] == [16, 16, 3]
+    images = sorted((place / "held").rglob("*.png"))
+    rows = answer("predict", place / "d.safetensors", *images, *network)["pictures"]
+    session = onnxruntime.InferenceSession(out, providers=["CPUExecutionProvider"])
+    pixels = np.stack([np.asarray(Image.open(path).convert("RGB")) for path in images])
+    probabilities, labels = session.run(["probabilities", "label"], {"image": pixels})
+    assert labels.tolist() == [row["class"] for row in rows]
+    expected = [list(row["probabilities"].values()) for row in rows]
+    assert np.abs(probabilities - expected).max() < 1e-5
+
+
+def test_export_refuses_a_kind_of_file_that_it_cannot_write(place, tmp_path, capsys):
+    assert tt("export", place / "d.safetensors", "-o", tmp_path / "adapted.pt") == 2
+    assert "must end in .onnx or .safetensors" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_adapt_from_adds_images_and_classes(place, answer, tmp_path):
     write_images(tmp_path / "more", ("bee", "dog"), count=4, seed=70)
     out, network = tmp_path / "more.safetensors", ("--backbone", place / "toy.safetensors")

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.base.errors import InputError
+from tinytrain.base.errors import InputError, one_line
 from tinytrain.heads.head import Head, all_finite
 from tinytrain.network.lite_residual import Module
 from tinytrain.network.network import Network
@@ -45,6 +45,11 @@ class Delta:
     head: Head
     class_names: tuple[str, ...]
     report: dict
+
+    def __repr__(self) -> str:
+        changed = sum(s.values.size for s in self.slices)
+        facts = f"{len(self.class_names)} classes, {changed:,} changed parameters, head {self.head.kind}"
+        return f"<Delta for {one_line(self.backbone_name, 100)!r}: {facts}>"
 
     @property
     def views(self) -> int:

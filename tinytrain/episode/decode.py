@@ -20,6 +20,7 @@ from tinytrain.base.files import open_without_waiting
 from tinytrain.episode import imagefile
 from tinytrain.episode.image_size import Size, sides
 from tinytrain.episode.imagefile import png
+from tinytrain.episode.imagefile.orientation import ORIENTATION
 from tinytrain.episode.imagefile.stored import PIXEL_BYTES, eight_bits, refuse_more
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".bmp")
@@ -77,6 +78,18 @@ def fit(image: np.ndarray, size: Size) -> np.ndarray:
     flat = image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image
     height, width = sides(size)
     return np.array(_centre(Image.fromarray(flat), width, height).convert("RGB"))
+
+
+def convert(image, size: Size, name: str) -> np.ndarray:
+    """A PIL image as `load_image` returns that of a file, by the same rule; `name` is that in messages.
+
+    Raises InputError ``picture-broken``.
+    """
+    with _named_errors(b"", name):
+        height, width = sides(size)
+        orientation = image.getexif().get(ORIENTATION, 1)
+        wide = (height, width) if orientation in SIDEWAYS else (width, height)
+        return np.array(_turned_upright(_on_white(_centre(_bilinear_mode(image), *wide)), orientation))
 
 
 def grey(image: np.ndarray) -> np.ndarray:

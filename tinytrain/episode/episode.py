@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tinytrain.base.class_names import MAX_CLASSES, MAX_NAMES, is_text, wrong_class_names
-from tinytrain.base.errors import InputError
+from tinytrain.base.errors import InputError, one_line
 from tinytrain.episode.decode import grey
 from tinytrain.episode.image_size import Size, shape_of
 
@@ -33,6 +33,9 @@ class Images:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        return f"<Images: {len(self)}>"
 
     def image(self, i: int, shape: int | tuple[int, int, int]) -> np.ndarray:
         """Image i as uint8 of `shape` (height, width, channels); the side of a square stands for RGB.
@@ -111,6 +114,10 @@ class Episode:
         for name, count in zip(self.class_names, self.shots, strict=True):
             if count == 0:
                 raise InputError("empty-class", f"class {name!r} has no support image; add at least one")
+
+    def __repr__(self) -> str:
+        sides = f"{len(self.support)} support and {len(self.query)} query images"
+        return f"<Episode {one_line(self.source, 100)!r}: {self.n_way} classes, {sides}>"
 
     @property
     def n_way(self) -> int:

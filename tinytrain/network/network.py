@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tinytrain.base.errors import InputError
+from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.random_streams import rng_for
 from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.layer import Layer
@@ -47,6 +47,11 @@ class Network:
         added = (array for pair in self.added.values() for array in pair)
         for array in (*self.weights, *self.biases, *(s for s in self.scales if s is not None), *added):
             array.flags.writeable = False
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.input.shape))
+        size = f"{len(self.layers)} layers, {self.n_weights:,} weights, {self.macs:,} MACs"
+        return f"<Network {one_line(self.name, 100)!r}: {shape}, {size}, digest {self.digest[:12]}>"
 
     @cached_property
     def possible_modules(self) -> tuple[Module, ...]:

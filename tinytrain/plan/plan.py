@@ -48,6 +48,11 @@ class Plan:
     macs_limit: str | None = None
     row_tile: int | None = None
 
+    def __repr__(self) -> str:
+        names = f"{one_line(self.policy, 60)} for {one_line(self.network, 100)!r}"
+        memory = f"{self.cost.arena:,} of {self.budget.memory:,} bytes"
+        return f"<Plan of {names}: {len(self.recipe.updates)} layers trained, {memory}>"
+
     def to_json(self) -> dict:
         """The plan as JSON values; what is None is left out."""
         return {"version": VERSION, **_plain(self)}

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from tinytrain.base.errors import one_line
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources
@@ -42,6 +43,10 @@ class Program:
     units: dict[str, tuple[Unit, ...]]
     stages: tuple[Stage, ...]
     purpose: Purpose
+
+    def __repr__(self) -> str:
+        parts = f"{len(self.stages)} stages, {len(self.segments)} segments, {self.nbytes:,} bytes"
+        return f"<Program for {one_line(self.network.name, 100)!r}: {parts}>"
 
     @property
     def nbytes(self) -> int:

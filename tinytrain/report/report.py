@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from html import escape
 
+from tinytrain.base.errors import one_line
 from tinytrain.base.units import finite_or_none
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode
@@ -13,7 +15,9 @@ from tinytrain.plan.plan import Plan
 from tinytrain.plan.scores import Scores
 from tinytrain.program.program import Program
 from tinytrain.report import content
+from tinytrain.report.conclusion import conclude
 from tinytrain.report.executed_macs import executed
+from tinytrain.report.html import render_html
 from tinytrain.report.page.thumbnails import Thumbnails
 from tinytrain.runtime.adaptation import Ran
 from tinytrain.runtime.answers import Answers
@@ -33,6 +37,20 @@ class Report:
     delta: Delta
     guard: Verdict
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        facts = self.to_json()
+        names = one_line(f"{facts['backbone']}, policy {facts['policy']}, {self.episode.n_way} classes", 200)
+        kept = "kept" if self.guard.accepted else "not kept"
+        return f"<Report: {names}, {_accuracy_in_words(facts)}, {kept}>"
+
+    def __str__(self) -> str:
+        return "\n".join(conclude(self.to_json()))
+
+    def _repr_html_(self) -> str:
+        """The page, for notebooks: in a frame, so that its style stays its own."""
+        page = escape(render_html(self.to_json(), self.thumbnails()))
+        return f'<iframe sandbox srcdoc="{page}" style="width: 100%; height: 40rem; border: 0"></iframe>'
 
     def to_json(self, command: Sequence[str] | None = None) -> dict:
         """The report as JSON values. `command` is the command line that made it, None for a call."""
@@ -91,6 +109,18 @@ class Report:
         """The same report, its delta carrying all of it that the same seed gives again.
 
         Times, threads and versions differ from run to run and have no place in a file that should not; nor
-        have names of images and a command line, which tell where it was made. The estimate follows from the rest.
+        have names of images and a command line, which tell where it was made. The estimate follows from
+        the rest.
         """
         return replace(self, delta=replace(self.delta, report=self._lasting()))
+
+
+def _accuracy_in_words(facts: dict) -> str:
+    """The accuracy of unseen images, before and after if images were held out, in the report `facts`."""
+    accuracy, estimate = facts["accuracy"], facts.get("estimate") or {}
+    if accuracy["n_query"]:
+        change = f"{accuracy['before']:.1%} to {accuracy['after']:.1%}"
+        return f"accuracy {change} of {accuracy['n_query']} images"
+    if estimate.get("accuracy") is not None:
+        return f"accuracy about {estimate['accuracy']:.1%} ({estimate['method']})"
+    return "accuracy unknown"

@@ -1,14 +1,18 @@
 """Inference with an adapted network: the same compiled forward pass as in training, nothing else of it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from numbers import Real
 
 import numpy as np
 
 from tinytrain import kernels as kernel_table
+from tinytrain.base.errors import UsageError
 from tinytrain.delta.delta import Delta, apply
 from tinytrain.episode.augment import Augmentation
 from tinytrain.episode.decode import load_image
 from tinytrain.episode.episode import Images
+from tinytrain.episode.sources import images_of, is_single
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -22,20 +26,59 @@ FORWARD_ONLY = Recipe("none", (), (), steps=0, head="cosine")
 ONE_IMAGE = Resources(sets=0, micro=1, accumulators=1, step_support=1, step_queries=1)
 
 
+@dataclass(frozen=True)
+class Prediction:
+    """The likeliest class of an image, and the confidence in it, 0 to 1.
+
+    `name` is None if the confidence is below the `reject` that was asked for: none of the classes.
+    `probabilities` has every class by name, in the order of the delta.
+    """
+
+    name: str | None
+    confidence: float
+    probabilities: dict[str, float] = field(repr=False)
+
+
 class Predictor:
     """`network` with `delta` applied, ready to look at images one at a time.
 
-    `arena` is the bytes that inference works in. Raises InputError for a delta of another backbone.
+    An image is a path, the bytes of a file, a PIL image, or a uint8 array: (rows, columns, 3) in RGB order,
+    (rows, columns, 1) or (rows, columns). Images of any size are resized and cropped as in training. `arena`
+    is the bytes that inference works in. Raises InputError for a delta of another backbone.
     """
 
     def __init__(self, network: Network, delta: Delta, backend: str = "auto"):
-        self.delta, self.input = delta, network.input
+        self.network, self.delta, self.input = network, delta, network.input
         shape = TaskShape(1, len(delta.class_names))
         working = WorkingCopy(apply(network, delta))
         program = compile_training(working.network, FORWARD_ONLY, ONE_IMAGE, shape)
         bind = Binder(program, Arena(program.nbytes), working, kernel_table.load(backend))
         self.arena, self.embedding_size = program.nbytes, network.embedding_size
         self._unit = QueryUnit(bind)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.delta!r}>"
+
+    def predict(self, images, reject: float | None = None) -> Prediction | list[Prediction]:
+        """The prediction for an image, or a list of them for a list of images (also an array (n, ...) or
+        `Images`).
+
+        Below the confidence `reject` (0 to 1) the name is None. Raises InputError for what is no image, and
+        UsageError for a `reject` outside of 0 to 1.
+        """
+        if reject is not None and not (isinstance(reject, Real) and 0 <= reject <= 1):
+            raise UsageError("bad-share", f"reject={reject!r} is no confidence; give a number from 0 to 1")
+        single, listed = _listed(images)
+        head, names = self.delta.head, self.delta.class_names
+        predictions = []
+        for embedding in self.embed(listed):
+            verdict = head.verdict(embedding, reject)
+            probabilities = dict(zip(names, verdict.probabilities.tolist(), strict=True))
+            name = None if verdict.rejected else names[verdict.label]
+            predictions.append(Prediction(name, verdict.confidence, probabilities))
+        return predictions[0] if single else predictions
+
+    __call__ = predict
 
     def embed(
         self, images: Images, augmentation: Callable[[int], Augmentation | None] = lambda i: None
@@ -52,9 +95,19 @@ class Predictor:
         """(n, way) logits of the delta's head, before its temperature."""
         return self.delta.head.logits(self.embed(images))
 
-    def probabilities(self, images: Images) -> np.ndarray:
-        """(n, way) calibrated class probabilities."""
-        return self.delta.head.probabilities(self.embed(images))
+    def probabilities(self, images) -> np.ndarray:
+        """Calibrated class probabilities: (way,) for an image, (n, way) for a list of images or `Images`."""
+        single, listed = _listed(images)
+        probabilities = self.delta.head.probabilities(self.embed(listed))
+        return probabilities[0] if single else probabilities
+
+
+def _listed(images) -> tuple[bool, Images]:
+    """Whether `images` is a single image, and the `Images` of it or of the list."""
+    if isinstance(images, Images):
+        return False, images
+    single = is_single(images)
+    return single, images_of([images] if single else images)
 
 
 def one_image(path) -> Images:

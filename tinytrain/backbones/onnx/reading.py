@@ -71,7 +71,7 @@ def need_onnx():
         import onnx
     except ImportError as error:
         raise InputError(
-            "onnx-missing", f"reading .onnx files needs the package onnx; run {install('onnx')}"
+            "onnx-missing", f".onnx files need the package onnx; run {install('onnx')}"
         ) from error
     return onnx
 

@@ -5,8 +5,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from math import prod
 
 from tinytrain.backbones.catalogue import BACKBONES, SHIPPED
 from tinytrain.backbones.load import find_backbone, open_backbone, remember_backbone
@@ -16,9 +14,9 @@ from tinytrain.base.console import HelpFormatter, at_least
 from tinytrain.base.errors import InputError, UsageError, visible
 from tinytrain.base.file_kinds import DELTAS
 from tinytrain.base.notices import NOTICES
+from tinytrain.episode.holding import hold  # noqa: F401 - commands have it from here
 
 DEFAULT_DATA = "leaves"  # the shipped backbone was not trained on this domain
-HELD_BYTES = 64_000_000  # limit of decoded images in memory; above it they are decoded again when needed
 DELTA_HELP = "delta file, or folder of a store, of which the delta in use is taken"
 NAMED = 5  # skipped files that are listed by name
 
@@ -202,29 +200,6 @@ def check_network_output(path: str, needed: Sequence[str | None] = ()) -> None:
     if os.path.splitext(path)[1].lower() != ".safetensors":
         raise UsageError("network-kind", f"{path!r} must end in .safetensors, or no command could read it")
     check_outputs(path, needed=needed)
-
-
-def hold(images, shape: tuple[int, int, int], progress) -> tuple[object, dict[str, str]]:
-    """`images` without the broken ones, and what is wrong with those, by name. All are decoded once for it.
-
-    `shape` (height, width, channels) is what they are asked for.
-
-    They are kept decoded, unless that takes more than HELD_BYTES: then they are decoded again when asked for.
-    """
-    keep = len(images) * prod(shape) <= HELD_BYTES
-    decoded, good, broken = [], [], {}
-    for i in range(len(images)):
-        try:
-            image = images.image(i, shape)
-        except InputError as error:
-            broken[images.names[i]] = str(error)
-        else:
-            good.append(i)
-            if keep:
-                decoded.append(image)
-        progress("images", i + 1, len(images), None)
-    held = images.take(good)
-    return replace(held, read=lambda i, _size: decoded[i]) if keep else held, broken
 
 
 def skipped_files(dataset) -> list[str]:

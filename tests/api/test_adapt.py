@@ -1,0 +1,127 @@
+"""Names and paths in Python: the same result as with the values that they stand for."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toydevices import ONE
+from toyfiles import write_images, write_network
+
+import tinytrain
+from tinytrain.backbones.catalogue import SHIPPED
+from tinytrain.base.errors import InputError, TinytrainError, UsageError
+from tinytrain.datasets import folder_dataset, folder_episode, open_dataset
+from tinytrain.delta.file import encode_delta
+from tinytrain.pipeline import adapt as pipeline
+from tinytrain.pipeline.toy import toy_episode, toy_network
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    root = tmp_path_factory.mktemp("api")
+    write_network(root)
+    write_images(root / "photos")
+    return root
+
+
+@pytest.fixture(scope="module")
+def report(place):
+    network, episode = toy_network(), folder_episode(place / "photos")
+    return pipeline.adapt(network, episode, tinytrain.Budget(400_000), device=ONE)
+
+
+@pytest.mark.parametrize("budget", ["400kB", 400_000, np.int64(400_000), tinytrain.Budget(400_000)])
+@pytest.mark.parametrize("kind", [str, Path, folder_dataset, folder_episode])
+def test_a_folder_a_dataset_and_an_episode_give_the_same_bytes(place, report, kind, budget):
+    photos = kind(place / "photos")
+    network = str(place / "toy.safetensors") if kind is str else toy_network()
+    again = tinytrain.adapt(network, photos, budget, device=ONE)
+    assert encode_delta(again.delta) == encode_delta(report.delta)
+
+
+@pytest.mark.parametrize("name", [None, SHIPPED.name])
+def test_the_shipped_network_has_a_name_and_is_the_default(place, name):
+    assert tinytrain.adapt(name, place / "photos", policy="none").network.digest == SHIPPED.digest
+
+
+def test_a_folder_is_read_without_its_damaged_images_and_says_which(tmp_path):
+    photos = write_images(tmp_path / "photos")
+    (photos / "ant" / "0-0.png").write_bytes((photos / "ant" / "0-0.png").read_bytes()[:100])
+    (photos / "bee" / "notes.txt").write_text("hello")
+    dataset = folder_dataset(photos)
+
+    def read(i, size):
+        if i == len(dataset) - 1:
+            raise InputError("picture-broken", "'cat/0-5.png' looked whole")
+        return dataset.read(i, size)
+
+    report = tinytrain.adapt(toy_network(), replace(dataset, read=read), 400_000, "none", device=ONE)
+    assert report.episode.shots.tolist() == [5, 6, 5]
+    assert len(report.warnings) == 3 and report.to_json()["warnings"] == list(report.warnings)
+    for warning, words in zip(report.warnings, ("0-0.png", "notes.txt", "looked whole"), strict=True):
+        assert warning.startswith("skipped ") and words in warning
+
+
+@pytest.mark.parametrize(
+    "arguments,words",
+    [
+        ((3, "photos"), "network is a value of type int; give a Network, a path, or a name"),
+        ((None, 3), "episode is a value of type int; give an Episode, a Dataset, or the path of a folder"),
+        ((None, toy_episode(), 1e6), "budget is a value of type float; give a Budget"),
+        ((None, toy_episode(), True), "budget is a value of type bool; give a Budget"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_refused_by_its_name(arguments, words):
+    with pytest.raises(InputError, match=words):
+        tinytrain.adapt(*arguments)
+    with pytest.raises(UsageError, match="'1 bag' is not a size"):
+        tinytrain.adapt(None, toy_episode(), "1 bag")
+
+
+def test_a_predictor_takes_a_path_a_delta_or_a_report(place, report):
+    path = place / "d.safetensors"
+    tinytrain.save_delta(path, report.delta)
+    image = next((place / "photos" / "ant").iterdir())
+    network = toy_network()
+    answers = [tinytrain.Predictor(network, x)(image) for x in (path, str(path), report.delta, report)]
+    answers.append(tinytrain.Predictor(place / "toy.safetensors", path)(image))
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_a_predictor_finds_the_shipped_backbone_by_the_digest_of_its_delta(place):
+    report = tinytrain.adapt(None, place / "photos", policy="none")
+    predictor = tinytrain.Predictor(delta=report.delta)
+    assert predictor.network.digest == SHIPPED.digest
+    assert predictor(next((place / "photos" / "bee").iterdir())).name in report.delta.class_names
+
+
+@pytest.mark.parametrize(
+    "given,words",
+    [
+        ({}, r'no delta given; write Predictor\(delta="fruit.safetensors"\)'),
+        ({"delta": 3}, "delta is a value of type int; give a Delta, a Report, or the path"),
+        ({"delta": "."}, r"'.' is a folder; a store gives its delta in use as Store\(...\).start\(\).delta"),
+        ({"network": SHIPPED.name, "delta": "toy"}, "wrong-backbone"),
+        ({"delta": "toy"}, "backbone-"),
+    ],
+)
+def test_a_predictor_says_what_is_wrong_with_a_delta(report, given, words):
+    given = {name: report.delta if value == "toy" else value for name, value in given.items()}
+    with pytest.raises(InputError, match=words):
+        tinytrain.Predictor(**given)
+
+
+def test_values_are_one_short_line_each(report):
+    dataset = open_dataset("leaves")
+    values = [report, report.episode, report.episode.support, report.network, report.delta, report.plan]
+    for value in [*values, report.program, dataset, tinytrain.Budget(), tinytrain.FewShotClassifier()]:
+        line = repr(value)
+        assert type(value).__name__ in line and 10 < len(line) < 200 and line.isprintable(), line
+    assert "3 classes" in repr(report) and "toy" in repr(report)
+
+
+def test_every_error_of_the_front_is_one_of_ours():
+    for wrong in ("missing.safetensors", "no such name"):
+        with pytest.raises(TinytrainError):
+            tinytrain.adapt(wrong, toy_episode())

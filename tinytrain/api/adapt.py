@@ -1,0 +1,43 @@
+"""`tinytrain.adapt`: `tinytrain.pipeline.adapt` with names and paths."""
+
+import os
+
+from tinytrain.api.opening import open_budget, open_episode, open_network
+from tinytrain.datasets.dataset import Dataset
+from tinytrain.episode.episode import Episode
+from tinytrain.network.network import Network
+from tinytrain.pipeline import adapt as pipeline
+from tinytrain.plan.budget import Budget
+from tinytrain.plan.plan import Plan
+from tinytrain.policies.common import Policy
+from tinytrain.report import Report
+from tinytrain.runtime.device import Device
+
+
+def adapt(
+    network: str | os.PathLike | Network | None,
+    episode: str | os.PathLike | Episode | Dataset,
+    budget: str | int | Budget | None = None,
+    policy: str | Policy | Plan = "tinytrain",
+    seed: int = 0,
+    device: Device | None = None,
+    force: bool = False,
+) -> Report:
+    """Adapt `network` to `episode` inside `budget`; the network itself is not changed.
+
+    `network` is a name that ``tinytrain backbones`` lists, the path of a network file, a `Network`, or None
+    for the one that comes with the package. `episode` is the path of a folder with a folder of images per
+    class, an `Episode`, or a `Dataset`, all of whose images are used. `budget` is a `Budget` or the bytes of
+    its memory, ``"1MB"`` or ``1_000_000``. `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and
+    whose budget is the default one. `device` (default: this computer) is what it runs on.
+    The result is `report.delta`, which `save_delta` writes and `Predictor` takes; ``report.to_json()`` is
+    what the command line prints with ``--json``.
+    `report.guard` says whether the adaptation was kept. If it was not, the delta holds cosine prototypes
+    for the network as it was, and nothing else; `force` keeps all that can be kept.
+    Raises BudgetError if nothing fits, InputError for an unsuitable network, plan or images, UsageError for
+    an unknown policy, AdaptationRefusedError if even the network as it is gives NaN or infinity.
+    """
+    backbone, limits = open_network(network), open_budget(budget)
+    opened, warnings = open_episode(episode, backbone.input.shape, seed)
+    report = pipeline.adapt(backbone, opened, limits, policy, seed, device, force)
+    return report.with_warnings(*warnings) if warnings else report

@@ -1,0 +1,185 @@
+"""A classifier with the methods and the manners of one of scikit-learn, which it does not need.
+
+It can stand in a pipeline, in `cross_val_score` and in `GridSearchCV`, and `clone` copies it. An `X` is a
+list of images (paths, bytes of image files, PIL images, uint8 arrays (rows, columns, 3) in RGB order) or an
+array of them, (n, rows, columns, 3).
+"""
+
+import inspect
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tinytrain.api.adapt import adapt
+from tinytrain.api.opening import open_network
+from tinytrain.base.errors import InputError, UsageError
+from tinytrain.base.safetensors import decode
+from tinytrain.delta.file import decode_delta, encode_delta
+from tinytrain.episode.episode import Episode, Images
+from tinytrain.episode.holding import fits
+from tinytrain.episode.sources import images_of
+from tinytrain.network.network import Network
+from tinytrain.pipeline.add_classes import add_classes
+from tinytrain.plan.budget import Budget
+from tinytrain.plan.plan import Plan
+from tinytrain.policies.common import Policy
+from tinytrain.runtime.predict import Predictor
+
+NO_IMAGES = Images(np.zeros(0, np.int32), (), lambda i, size: None)
+
+
+class NotFittedError(InputError, ValueError, AttributeError):
+    """A classifier was asked before its `fit`."""
+
+
+class FewShotClassifier:
+    """Adapts `backbone` to labelled images inside `budget`: `fit(X, y)`, then `predict(X)`.
+
+    The parameters are those of `tinytrain.adapt`; `flip` says that mirroring an image does not change its
+    class. After `fit`, `classes_` has the labels, sorted, `delta_` the result and `report_` its report (a
+    pickle of the classifier has no `report_`; `delta_.report` has its JSON). `fit` holds no image out:
+    `cross_val_score` and `score` judge.
+    """
+
+    def __init__(
+        self,
+        backbone: str | Network = "tinytrain-small",
+        budget: str | int | Budget | None = "1MB",
+        policy: str | Policy | Plan = "tinytrain",
+        seed: int = 0,
+        flip: bool = False,
+        force: bool = False,
+    ):
+        self.backbone, self.budget, self.policy = backbone, budget, policy
+        self.seed, self.flip, self.force = seed, flip, force
+
+    def fit(self, X: Iterable, y: Iterable) -> "FewShotClassifier":
+        """Adapt to the images `X` with labels `y` (n,), texts or whole numbers, and forget what was before.
+
+        Raises what `tinytrain.adapt` raises, and InputError ``labels`` for labels that do not fit.
+        """
+        images, labels = _labelled(X, y)
+        classes, rows = np.unique(labels, return_inverse=True)
+        network = open_network(self.backbone)
+        support = images_of(images, rows.astype(np.int32))
+        if fits(len(support), network.input.shape):
+            support = support.held(network.input.shape)
+        source = f"{len(images)} images given to fit"
+        episode = Episode(support, NO_IMAGES, _names(classes), self.flip, source)
+        report = adapt(network, episode, self.budget, self.policy, self.seed, force=self.force)
+        self.report_, self.delta_, self.classes_ = report, report.delta, classes
+        self._columns, self._predictor = np.arange(len(classes)), Predictor(network, report.delta)
+        return self
+
+    def partial_fit(self, X: Iterable, y: Iterable, classes: Iterable | None = None) -> "FewShotClassifier":
+        """Add images of known or new classes without the old ones; the first call is `fit`.
+
+        Only the head learns: see `tinytrain.add_classes`. `classes`, the labels that may ever come, is what
+        scikit-learn passes; a class is known from its first image on. Raises InputError ``labels`` for labels
+        of another type than those of `fit`, and what `tinytrain.add_classes` raises.
+        """
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y)
+        images, labels = _labelled(X, y)
+        added, rows = np.unique(labels, return_inverse=True)
+        if (added.dtype.kind in "iub") != (self.classes_.dtype.kind in "iub"):
+            both = f"labels are {added.dtype}, those of fit are {self.classes_.dtype}"
+            raise InputError("labels", f"{both}; give the same type")
+        network, given = self._opened().network, images_of(images, rows.astype(np.int32))
+        self.delta_ = add_classes(network, self.delta_, given, _names(added), self.seed, self.flip)
+        self.classes_ = np.union1d(self.classes_, added)
+        self._columns = np.array([self.delta_.class_names.index(name) for name in _names(self.classes_)])
+        self._predictor = Predictor(network, self.delta_)
+        return self
+
+    def predict_proba(self, X: Iterable) -> np.ndarray:
+        """Calibrated probabilities (n, classes), a column for each of `classes_`. Raises NotFittedError."""
+        return self._opened().probabilities(images_of(X))[:, self._columns]
+
+    def predict(self, X: Iterable) -> np.ndarray:
+        """The likeliest label of each image, (n,), of the type of the labels given. Raises NotFittedError."""
+        columns = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[columns]
+
+    def score(self, X: Iterable, y: Iterable) -> float:
+        """The fraction of the images whose label is predicted. Raises NotFittedError."""
+        images, labels = _labelled(X, y)
+        return float(np.mean(self.predict(images) == labels))
+
+    def _opened(self) -> Predictor:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("not-fitted", "this FewShotClassifier was not fitted; call fit first")
+        if self._predictor is None:  # it was pickled
+            self._predictor = Predictor(open_network(self.backbone, self.delta_), self.delta_)
+        return self._predictor
+
+    # ---- what scikit-learn asks ------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name. None of them is an estimator, so `deep` changes nothing."""
+        return {name: getattr(self, name) for name in inspect.signature(FewShotClassifier).parameters}
+
+    def set_params(self, **parameters) -> "FewShotClassifier":
+        """Set parameters by name. Raises UsageError (also a ValueError) for an unknown one."""
+        known = self.get_params()
+        for name, value in parameters.items():
+            if name not in known:
+                raise _UnknownParameterError("usage", f"no parameter {name!r}; known are {', '.join(known)}")
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "delta_" in vars(self)
+
+    def __sklearn_tags__(self):
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(two_d_array=False, three_d_array=True, string=True),
+        )
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(FewShotClassifier).parameters
+        given = (f"{k}={v!r}" for k, v in self.get_params().items() if v != defaults[k].default)
+        return f"FewShotClassifier({', '.join(given)})"
+
+    def __getstate__(self) -> dict:
+        """Without the report, whose images are open files, and with the delta as the bytes of its file."""
+        state = {name: value for name, value in vars(self).items() if name != "report_"}
+        if self.__sklearn_is_fitted__():
+            state |= {"delta_": encode_delta(self.delta_), "_predictor": None}
+        return state
+
+    def __setstate__(self, state: dict) -> None:
+        vars(self).update(state)
+        if "delta_" in state:
+            self.delta_ = decode_delta(*decode(state["delta_"]))
+
+
+class _UnknownParameterError(UsageError, ValueError):
+    """scikit-learn expects a ValueError."""
+
+
+def _names(labels: np.ndarray) -> tuple[str, ...]:
+    """Labels as names of classes, in composed letters as a delta keeps them."""
+    return tuple(unicodedata.normalize("NFC", str(label)) for label in labels.tolist())
+
+
+def _labelled(X: Iterable, y: Iterable) -> tuple[list, np.ndarray]:
+    """Images as a list and their labels (n,). Raises InputError ``labels`` unless there is one for each."""
+    images_of(X)  # refuses what is no list of images, before it is counted
+    images, labels = list(X), np.asarray(y)
+    given = " x ".join(map(str, labels.shape)) or "a single"
+    if labels.ndim != 1 or len(labels) != len(images):
+        raise InputError("labels", f"{given} labels given for {len(images)} images; give one for each")
+    kinds = {type(label) for label in labels.tolist()}
+    if not len(labels):
+        raise InputError("one-class", "0 images given; give some of at least 2 classes")
+    if labels.dtype.kind not in "iubUO" or not (kinds <= {str} or kinds <= {int} or kinds <= {bool}):
+        raise InputError("labels", f"labels are {labels.dtype}; give texts or whole numbers")
+    return images, labels

@@ -1,0 +1,89 @@
+"""What people give (names, paths, sizes) as the values that the packages below take."""
+
+import os
+from dataclasses import replace
+from numbers import Integral
+
+from tinytrain.backbones.catalogue import SHIPPED
+from tinytrain.backbones.load import find_backbone, load_backbone
+from tinytrain.base.errors import InputError
+from tinytrain.base.units import parse_bytes
+from tinytrain.datasets.dataset import Dataset
+from tinytrain.datasets.folder import folder_dataset, folder_episode
+from tinytrain.delta.delta import Delta
+from tinytrain.delta.file import load_delta
+from tinytrain.episode.episode import Episode
+from tinytrain.episode.holding import hold
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget
+from tinytrain.report import Report
+
+
+def open_network(value, delta: Delta | None = None) -> Network:
+    """A network from itself, its path, or a name that ``tinytrain backbones`` lists.
+
+    None is the backbone of `delta`, by its digest; without a delta it is the shipped one. Raises InputError.
+    """
+    if isinstance(value, Network):
+        return value
+    if value is None:
+        return find_backbone(delta.backbone, delta.backbone_name) if delta else load_backbone(SHIPPED.name)
+    if isinstance(value, str | os.PathLike):
+        return load_backbone(value)
+    raise _wrong("network", value, "a Network, a path, or a name that 'tinytrain backbones' lists")
+
+
+def open_delta(value) -> Delta:
+    """A delta from itself, its path, or the report of the adaptation. Raises InputError."""
+    if isinstance(value, Delta):
+        return value
+    if isinstance(value, Report):
+        return value.delta
+    if not isinstance(value, str | os.PathLike):
+        raise _wrong("delta", value, "a Delta, a Report, or the path of a delta file")
+    if os.path.isdir(value):
+        raise InputError(
+            "delta-kind",
+            f"{os.fspath(value)!r} is a folder; a store gives its delta in use as Store(...).start().delta",
+        )
+    return load_delta(value)
+
+
+def open_episode(value, shape: tuple[int, int, int], seed: int = 0) -> tuple[Episode, list[str]]:
+    """An episode from itself, a dataset, or the path of a folder with a folder per class; and warnings.
+
+    Images are divided between support and query as `tinytrain.datasets.folder_episode` does by default, and
+    decoded to `shape` (height, width, channels). Raises InputError.
+    """
+    if isinstance(value, Episode):
+        return value, []
+    if isinstance(value, str | os.PathLike):
+        value = folder_dataset(value)
+    if not isinstance(value, Dataset):
+        raise _wrong(
+            "episode", value, "an Episode, a Dataset, or the path of a folder with a folder per class"
+        )
+    episode = folder_episode(value, seed=seed)
+    support, broken = hold(episode.support, shape)
+    query, more = hold(episode.query, shape)
+    warnings = [f"skipped {path}: {reason}" for path, reason in value.provenance.skipped]
+    warnings += [f"skipped {reason}" for reason in (broken | more).values()]
+    return replace(episode, support=support, query=query), warnings
+
+
+def open_budget(value) -> Budget | None:
+    """A budget from itself or from bytes of memory: a number or a text such as "1MB". None stays None.
+
+    Raises InputError, or UsageError for a text or number that is no size.
+    """
+    if value is None or isinstance(value, Budget):
+        return value
+    if isinstance(value, str):
+        return Budget(parse_bytes(value))
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return Budget(int(value))
+    raise _wrong("budget", value, 'a Budget, bytes as a whole number, or a text such as "1MB"')
+
+
+def _wrong(name: str, value, wanted: str) -> InputError:
+    return InputError("wrong-type", f"{name} is a value of type {type(value).__name__}; give {wanted}")

@@ -1,0 +1,80 @@
+"""Images as people have them: paths, bytes of files, PIL images, arrays, and lists of these."""
+
+import os
+import sys
+from collections.abc import Iterable
+
+import numpy as np
+
+from tinytrain.base.errors import InputError
+from tinytrain.episode.decode import convert, fit, load_image
+from tinytrain.episode.episode import Images
+from tinytrain.episode.image_size import Size
+
+KINDS = "a path, the bytes of an image file, a PIL image or a uint8 array (rows, columns, 3) in RGB order"
+
+
+def is_single(value) -> bool:
+    """Whether `value` is one image, not a list of images.
+
+    An array of 2 axes is a grey image; one of 3 axes is an image if the last axis has 1 or 3 channels. Raises
+    InputError ``image-kind`` for 3 axes with another last one, which could be either.
+    """
+    if isinstance(value, str | os.PathLike | bytes | bytearray) or _is_pil(value):
+        return True
+    if not isinstance(value, np.ndarray):
+        return False
+    if value.ndim == 3 and value.shape[2] not in (1, 3):
+        raise InputError(
+            "image-kind",
+            f"an array of {_shape(value)} is neither an image (rows, columns, 3) nor a list of images; for"
+            " grey images give (n, rows, columns, 1)",
+        )
+    return value.ndim in (2, 3)
+
+
+def images_of(values: Iterable, labels: np.ndarray | None = None) -> Images:
+    """`Images` of a list, or of an array whose first axis counts images; `labels` (n,), by default all 0.
+
+    Each value is a path, the bytes of an image file, a PIL image, or a uint8 array: (rows, columns, 3) in RGB
+    order, (rows, columns, 1) or (rows, columns). Files are opened when their image is read. Raises InputError
+    ``image-kind`` for anything else.
+    """
+    if isinstance(values, str | bytes | bytearray | os.PathLike) or not isinstance(values, Iterable):
+        raise InputError("image-kind", f"{type(values).__name__} given; give a list, each item {KINDS}")
+    items = list(values)
+    names = tuple(_checked_name(item, i) for i, item in enumerate(items))
+    labels = np.zeros(len(items), np.int32) if labels is None else labels
+    return Images(labels, names, lambda i, size: _read(items[i], size, names[i]))
+
+
+def _is_pil(value) -> bool:
+    """Whether `value` is a PIL image. PIL is not imported for it: without PIL there are none."""
+    module = sys.modules.get("PIL.Image")
+    return module is not None and isinstance(value, module.Image)
+
+
+def _checked_name(item, i: int) -> str:
+    """The name of image i of a list. Raises InputError if the item is no image."""
+    if isinstance(item, str | os.PathLike):
+        return os.fsencode(item).decode("utf-8", "backslashreplace")  # a name that can be printed
+    if isinstance(item, bytes | bytearray) or _is_pil(item):
+        return f"image {i}"
+    if not isinstance(item, np.ndarray):
+        raise InputError("image-kind", f"image {i} is a value of type {type(item).__name__}; give {KINDS}")
+    grey = item.ndim == 2
+    if item.dtype != np.uint8 or not (grey or (item.ndim == 3 and item.shape[2] in (1, 3))) or not item.size:
+        raise InputError("image-kind", f"image {i} is a {item.dtype} array of {_shape(item)}; give {KINDS}")
+    return f"image {i}"
+
+
+def _shape(array: np.ndarray) -> str:
+    return " x ".join(map(str, array.shape)) or "no axis"
+
+
+def _read(item, size: Size, name: str) -> np.ndarray:
+    if isinstance(item, np.ndarray):
+        return fit(item, size)
+    if _is_pil(item):
+        return convert(item, size, name)
+    return load_image(bytes(item) if isinstance(item, bytearray) else item, size, name)
