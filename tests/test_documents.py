@@ -1,4 +1,4 @@
-"""Scripts and documents name files that exist."""
+"""Scripts and documents name files that exist, and links between documents lead somewhere."""
 
 import re
 from pathlib import Path
@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PATTERNS = ("*.md", "tests/*.md", ".ci/*", "firmware_sim/pi/*.sh")
+PATTERNS = ("*.md", "docs/*.md", "tests/*.md", ".ci/*", "firmware_sim/pi/*.sh")
 FILES = [path for pattern in PATTERNS for path in sorted(ROOT.glob(pattern))]
+DOCUMENTS = [path for path in FILES if path.suffix == ".md"]
 START = r"(?<![\w./-])"
-NAMED = re.compile(rf"{START}(?:[a-z_]+/)*test_\w+\.py|{START}(?:tests|tinytrain|meta|\.ci)/[\w/.]*\w")
+NAMED = re.compile(rf"{START}(?:[a-z_]+/)*test_\w+\.py|{START}(?:tests|tinytrain|meta|docs|\.ci)/[\w/.-]*\w")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+GENERATED = ("commands.md", "python-reference.md")  # pages that are made when the site is built
+COPIED = ("results.md", "changelog.md", "contributing.md", "tests.md")  # documents that lie beside docs/
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -21,4 +25,47 @@ def test_every_file_that_is_named_exists(path):
 
 def test_files_are_named_at_all():
     named = {path.name: len(NAMED.findall(path.read_text())) for path in FILES}
-    assert named["campaigns"] > 10 and named["README.md"] > 5
+    assert named["campaigns"] > 10 and named["CONTRIBUTING.md"] > 5
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of the headings of a Markdown page."""
+    text = re.sub(r"^( *)```.*?^\1```$", "", path.read_text(), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    plain = (re.sub(r"[^\w\s-]", "", heading).strip().lower() for heading in headings)
+    return {re.sub(r"[-\s]+", "-", heading) for heading in plain}
+
+
+def lost_links(path: Path) -> list[str]:
+    """Links of a page that lead to no file of the project, or to no heading of it."""
+    lost = []
+    for link in LINK.findall(path.read_text()):
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        if "://" in link or (name in GENERATED and path.parent.name == "docs"):
+            continue
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            lost.append(link)
+    return lost
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_leads_somewhere(path):
+    assert not lost_links(path)
+
+
+def test_a_lost_link_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# One, two\n[a](#one-two) [b](#three) [c](other.md) [d](page.md#one-two)\n")
+    assert lost_links(page) == ["#three", "other.md"]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_documents_name_no_folder_of_a_machine(path):
+    assert not re.findall(r"(?<![\w~])/(?:tmp|root|work|mnt|Users)/\S*", path.read_text())
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("nav:")[2]
+    listed = set(re.findall(r"([\w-]+\.md)", navigation))
+    assert {path.name for path in ROOT.glob("docs/*.md")} == listed - {*GENERATED, *COPIED}

@@ -1,0 +1,94 @@
+"""Every error code of the source has its paragraph in docs/errors.md, and every paragraph there an error."""
+
+import ast
+import re
+
+from sourcetree import MODULES, ROOT
+
+from tinytrain.base import errors
+
+PAGE = ROOT / "docs" / "errors.md"
+CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+RAISED = {name for name, value in vars(errors).items() if isinstance(value, type)} | {"Reason"}
+# Errors of one module alone, which become an InputError with the same code.
+RAISED |= {"_RefusedError", "_InterruptError"}
+# Functions that raise an error with a code that they are given: which argument it is.
+GIVEN = {"parsed": 3, "read_yaml": 1}
+# `find` makes the code of what it finds.
+FOUND = {"find": "unknown-{}"}
+# Where a code is no constant, and why it is known all the same.
+KNOWN = {
+    "base/registry.py": "find",
+    "base/schema.py": "parsed",
+    "base/yaml_file.py": "read_yaml",
+    "base/safetensors.py": "two constants, one line above",
+    "backbones/restricted_pickle.py": "the code of a _RefusedError",
+    "cli/commands/adapt.py": "the code of a Reason",
+    "episode/decode.py": "the code of the error that it words again",
+    "kernels/__init__.py": "a warning of the cache, jit-cache",
+}
+
+
+def calls():
+    """(name of the file, call, name of what is called) of every call in the source."""
+    for path in MODULES.values():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                f = node.func
+                called = f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "")
+                yield path.relative_to(ROOT).as_posix(), node, called
+
+
+def constants(node) -> list[str]:
+    """Texts that an expression can be."""
+    if isinstance(node, ast.IfExp):
+        return constants(node.body) + constants(node.orelse)
+    return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+
+
+def codes_in_the_source() -> tuple[set[str], set[str]]:
+    """All codes, and the files in which one is no constant."""
+    codes, open_files = {"tensor-overlap", "tensor-hole"}, set()
+    for file, call, called in calls():
+        if called in FOUND and constants(call.args[0] if call.args else None):
+            codes.add(FOUND[called].format(call.args[0].value))
+        place = GIVEN.get(called, 0 if called in RAISED else None)
+        if place is None or len(call.args) <= place:
+            continue
+        texts = constants(call.args[place])
+        if called == "_RefusedError":  # other modules have an error of that name without a code
+            texts = [text for text in texts if CODE.fullmatch(text)]
+        codes.update(texts)
+        if not texts and called in RAISED - {"_RefusedError"}:
+            open_files.add(file.removeprefix("tinytrain/"))
+    return codes, open_files
+
+
+def codes_of_the_page() -> list[str]:
+    return re.findall(r"^#### (\S+)$", PAGE.read_text(), re.M)
+
+
+def test_the_page_has_every_code_and_no_other():
+    codes, _ = codes_in_the_source()
+    page = codes_of_the_page()
+    assert len(page) == len(set(page)), "a code has two paragraphs"
+    assert not codes - set(page), f"without a paragraph: {sorted(codes - set(page))}"
+    assert not set(page) - codes, f"no error has these codes: {sorted(set(page) - codes)}"
+
+
+def test_codes_are_words_with_dashes():
+    codes, _ = codes_in_the_source()
+    assert len(codes) > 150
+    assert not [code for code in codes if not CODE.fullmatch(code)]
+
+
+def test_where_a_code_is_no_constant_it_is_known():
+    _, open_files = codes_in_the_source()
+    assert open_files <= set(KNOWN), f"add the codes made in {sorted(open_files - set(KNOWN))} to this test"
+
+
+def test_every_code_has_a_paragraph_that_says_something():
+    parts = re.split(r"^#### (\S+)$", PAGE.read_text(), flags=re.M)[1:]
+    for code, text in zip(parts[::2], parts[1::2], strict=True):
+        paragraph = text.strip().split("\n\n")[0]
+        assert len(paragraph.split()) >= 7 and paragraph.endswith("."), f"{code}: {paragraph}"
