@@ -17,6 +17,7 @@ from tinytrain.kernels.compile_cache.watch import WATCH
 
 # Name -> (module in tinytrain.cli.commands, summary).
 COMMANDS = {
+    "check": ("check", "show whether images are enough, and what more of them would bring"),
     "adapt": ("adapt", "adapt a network to a few images per class"),
     "plan": ("plan", "show what would be trained and what it costs, without training"),
     "simulate": ("simulate", "run an adaptation on a simulated board and show its cost there"),
