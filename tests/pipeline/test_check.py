@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 from toydevices import ONE
 
+from tinytrain.backbones.catalogue import SHIPPED
+from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
+from tinytrain.datasets.generated.leaves import leaves
+from tinytrain.datasets.samplers import sample_episode
 from tinytrain.episode.episode import Images
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.check import check, embed, left_out_rows, with_adaptations
@@ -175,6 +179,30 @@ def test_rows_do_not_depend_on_how_many_are_compared_at_once(monkeypatch):
     rows, same = left_out_rows(x, y, 3)
     np.testing.assert_allclose(rows[:, :4], whole[:, :4], atol=1e-5)
     assert same == repeated
+
+
+def in_bursts(episode, times=3):
+    """Every support image `times` times, each a little brighter than the one before."""
+    support, n = episode.support, len(episode.support)
+    images = Images(
+        np.tile(support.labels, times),
+        tuple(f"{name} {k}" for k in range(times) for name in support.names),
+        lambda i, size: np.clip(support.read(i % n, size).astype(int) + 4 * (i // n), 0, 255).astype(
+            np.uint8
+        ),
+    )
+    return replace(episode, support=images)
+
+
+def test_a_burst_is_seen_through_by_check_and_by_adapt():
+    network = load_backbone(SHIPPED.name)
+    single = sample_episode(leaves(), 6, 4, 0, 2)
+    for episode, least, most in ((single, 0, 0.05), (in_bursts(single), 0.15, 1)):
+        found = check(network, episode)
+        report = adapt(network, episode, None, "none", device=ONE)
+        assert least <= found.left_out.repeated <= most
+        assert report.guard.left_out.repeated == pytest.approx(found.left_out.repeated, abs=0.06)
+        assert report.estimate.accuracy == pytest.approx(found.estimate.accuracy, abs=0.1)
 
 
 def test_every_image_is_judged_by_one_adaptation_that_did_not_see_it():

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from toyfiles import write_images, write_network
@@ -111,8 +112,11 @@ def test_text_stays_short_whatever_was_found():
     found = check(toy_network(), toy_episode(5, 6, 0))
     suspects = tuple(Suspect(k, f"{k}.jpg", "a", "b", "mislabelled", 2.0) for k in range(50))
     pair = {"files": ["a.jpg", "b.jpg"], "classes": ["a", "b"], "where": "several classes"}
-    found = type(found)(**{**vars(found), "suspects": suspects, "duplicates": (pair,) * 30})
+    left_out = found.left_out._replace(repeated=0.22)
+    found = replace(found, suspects=suspects, duplicates=(pair,) * 30, left_out=left_out)
+    assert found.to_json()["repeated"] == 0.22
     text = render(found)
+    assert "22% of the images are recognised only because others nearly repeat them" in text
     assert len(text.splitlines()) <= 12 and "and 47 more" in text and "and 27 more" in text
     assert "a.jpg = b.jpg (several classes)" in text
 

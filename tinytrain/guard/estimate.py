@@ -17,8 +17,8 @@ LEVEL = 1.96  # standard errors: 95 % of a normal distribution
 # Standard deviation between tasks of the accuracy around the one found, in units of the deviation of a single
 # answer. It widens the interval as fewer images would.
 BETWEEN_TASKS = 0.1
-# An image left out is judged by a class of one image less. This fraction of errors, divided by the images that
-# are left, would not happen otherwise.
+# An image left out is judged by a class of one image less. This fraction of errors, divided by the images
+# that are left, would not happen otherwise.
 ONE_LESS = 0.3
 KEPT = 0.6  # of the errors of the unadapted network, at least: training may mend the others
 POWER = 0.6  # errors fall with the number of images to this power, about

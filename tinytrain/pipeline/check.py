@@ -74,6 +74,7 @@ class Check:
             "confused": self.confused and {k: list(v) for k, v in asdict(self.confused).items()},
             "suspects": [s.to_json() for s in self.suspects],
             "duplicates": list(self.duplicates),
+            "repeated": self.left_out.repeated,
             "five_more": self.gain and self.gain.to_json(),
             "next_class": asdict(self.next_class),
         }

@@ -73,7 +73,7 @@ def render(found) -> str:
         ("accuracy", _accuracy(found.estimate)),
         ("confused", _confused(found.confused)),
         ("suspects", _suspects(found.suspects)),
-        ("duplicates", _duplicates(found.duplicates)),
+        ("duplicates", _duplicates(found.duplicates, found.left_out.repeated)),
         ("5 more", _gain(found.gain)),
         ("next", _next_class(found.next_class)),
     ]
@@ -117,10 +117,11 @@ def _doubt(suspect) -> str:
     return f"unlike other images of {suspect.given}"
 
 
-def _duplicates(duplicates) -> str:
-    if not duplicates:
-        return "none"
-    return _some([f"{' = '.join(d['files'])} ({d['where']})" for d in duplicates])
+def _duplicates(duplicates, repeated: float) -> str:
+    same = _some([f"{' = '.join(d['files'])} ({d['where']})" for d in duplicates]) or "none"
+    if round(100 * repeated) == 0:
+        return same
+    return f"{same}; {repeated:.0%} of the images are recognised only because others nearly repeat them"
 
 
 def _gain(gain) -> str:
