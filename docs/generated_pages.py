@@ -40,7 +40,7 @@ MORE = (
     "tinytrain.guard.guard.Verdict",
     "tinytrain.base.errors",
 )
-COLUMNS = "92"
+COLUMNS = "80"
 
 
 def on_files(files, config):
@@ -97,5 +97,5 @@ def python_reference() -> str:
     lines = ["# Python reference", "", "Names of `tinytrain` are imported when they are first used.", ""]
     named = {f"tinytrain.{name}": f"{module}.{name}" for name, module in tinytrain._PUBLIC.items()}
     for shown, path in (named | {path: path for path in MORE}).items():
-        lines += [f"## {shown}", "", f"::: {path}", ""]
+        lines += [f"::: {path}", "    options:", f"      heading: {shown}", f"      toc_label: {shown}", ""]
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -63,6 +64,15 @@ def test_a_lost_link_is_found(tmp_path):
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_documents_name_no_folder_of_a_machine(path):
     assert not re.findall(r"(?<![\w~])/(?:tmp|root|work|mnt|Users)/\S*", path.read_text())
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/images/*")), ids=lambda path: path.name)
+def test_pictures_of_documents_are_whole_and_small(path):
+    assert path.stat().st_size < 150_000
+    if path.suffix == ".svg":
+        assert ElementTree.parse(path).getroot().tag.endswith("svg")
+    else:
+        assert path.read_bytes()[:4] == b"\x89PNG"
 
 
 def test_every_page_is_in_the_navigation():
