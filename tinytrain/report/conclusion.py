@@ -13,8 +13,8 @@ SKIPPED = "skipped "  # begins a warning that names a file
 KINDS = {
     "too-large": "too large",
     "other-kind": "of another kind",
-    "beside": "beside the class folders",
-    "inside": "in a folder inside a class folder",
+    "beside": "beside the folders",
+    "inside": "in inner folders",
     "decoder": "whose decoder is not installed",
     "placeholder": "not downloaded",
 }
@@ -155,12 +155,13 @@ def duplicate_text(duplicate: dict) -> str:
 
 
 def _skipped(facts: dict) -> Item | None:
-    """Files that were left out, by kind; `NAMED` ones by name."""
+    """Files that were left out, by kind; `NAMED` ones by class folder and name."""
     skipped = facts.get("skipped") or []
     if not skipped:
         return None
     text = f"{count_of(len(skipped), 'file')}, {kinds_text(Counter(row['kind'] for row in skipped))}"
-    return Item("skipped", text, tuple(short(row["file"]) for row in skipped if row["kind"] in NAMED))
+    named = ("/".join(row["file"].split("/")[-2:]) for row in skipped if row["kind"] in NAMED)
+    return Item("skipped", text, tuple(map(short, named)))
 
 
 def _warnings(facts: dict) -> Item | None:
