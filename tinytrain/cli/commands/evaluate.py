@@ -5,7 +5,6 @@ from tinytrain.base.errors import InputError, visible
 from tinytrain.cli.commands.common import (
     add_backbone,
     add_json,
-    add_verbosity,
     hold,
     open_delta,
     print_result,
@@ -31,7 +30,6 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("folder", metavar="DIR", help="folder that contains one folder of images per class")
     add_backbone(parser)
-    add_verbosity(parser, "every image that is wrong")
     add_json(parser)
 
 

@@ -5,14 +5,7 @@ import os
 from tinytrain.backbones.load import open_backbone
 from tinytrain.base.console import confidence
 from tinytrain.base.errors import InputError, visible
-from tinytrain.cli.commands.common import (
-    add_backbone,
-    add_json,
-    add_verbosity,
-    open_delta,
-    print_result,
-    say,
-)
+from tinytrain.cli.commands.common import add_backbone, add_json, open_delta, print_result, say
 
 DESCRIPTION = "Predict the class of each image, with a calibrated confidence."
 EXAMPLES = """\
@@ -33,7 +26,6 @@ def add_arguments(parser) -> None:
         "--reject", type=confidence, metavar="P", help=f"answer {NONE!r} below this confidence, such as 60%%"
     )
     add_backbone(parser)
-    add_verbosity(parser, "the probability of every class")
     add_json(parser)
 
 
@@ -50,7 +42,7 @@ def run(arguments) -> int:
         try:
             rows.append(_row(predictor, path, arguments.reject))
         except InputError as error:
-            say(str(error), error=True)
+            say(str(error))
             failed.append({"picture": path, **error.facts()})
     named = {"delta": arguments.delta, "backbone": delta.backbone_name}
     result = {**named, "pictures": rows, "failed": failed}
