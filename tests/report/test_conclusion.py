@@ -128,7 +128,7 @@ next        tinytrain predict fruit.safetensors new.jpg
                  "where": "several classes"},
             ],
             skipped=[{"file": f"{k}.txt", "kind": "other-kind", "reason": "no image"} for k in range(90)]
-            + [{"file": "pear/cut.jpg", "kind": "damaged", "reason": "is cut"}],
+            + [{"file": "photos/pear/cut.jpg", "kind": "damaged", "reason": "is cut"}],
             warnings=["class 'pear' has 2 of 4 images", "class 'apple' has 3 of 4 images"],
         ),
         """\

@@ -109,16 +109,13 @@ def test_a_text_report_begins_with_the_conclusion(place, tell):
     assert text.splitlines()[:2] == out.splitlines()[:2] and "\n\nbackbone    toy" in text
 
 
-def test_quiet_leaves_out_notices_and_keeps_results_and_errors(place, tell):
+def test_quiet_leaves_out_notices_and_keeps_results(place, tell):
     loud, quiet = (tell(f"{ADAPT} --shots 6 --json {more}") for more in ("", "--quiet"))
     assert "no delta was written" in loud[2] and quiet[2] == ""
     assert json.loads(quiet[1])["accuracy"] == json.loads(loud[1])["accuracy"]
-    tell(f"{ADAPT} --out d.safetensors --force")
-    code, out, err = tell("predict d.safetensors nothing.jpg new.jpg --backbone toy.safetensors --quiet")
-    assert code == 3 and "picture-missing" in err and out.startswith("new.jpg")
 
 
-@pytest.mark.parametrize("command", ["adapt", "plan", "predict d.safetensors x.jpg", "eval d.safetensors x"])
+@pytest.mark.parametrize("command", ["adapt", "plan"])
 def test_quiet_and_verbose_exclude_each_other(command, tell):
     code, _, err = tell(f"{command} --quiet --verbose")
     assert code == 2 and "not allowed with" in err

@@ -9,12 +9,16 @@ from tinytrain.report.layout import WIDTH, Command, Item, count_of, fitted, shor
 
 LINES = 8
 SKIPPED = "skipped "  # begins a warning that names a file
-# Kinds of skipped files in words.
+# Kinds of skipped files in words, and those of which every file is named: they should have been images.
 KINDS = {
+    "too-large": "too large",
     "other-kind": "of another kind",
-    "beside": "beside the class folders",
-    "inside": "in folders inside them",
+    "beside": "beside the folders",
+    "inside": "in inner folders",
+    "decoder": "whose decoder is not installed",
+    "placeholder": "not downloaded",
 }
+NAMED = ("damaged", "too-large")
 CODE = re.compile("[a-z]+(-[a-z]+)+")  # of an error
 
 
@@ -151,12 +155,13 @@ def duplicate_text(duplicate: dict) -> str:
 
 
 def _skipped(facts: dict) -> Item | None:
-    """Files that were left out, by kind; damaged ones by name."""
+    """Files that were left out, by kind; `NAMED` ones by class folder and name."""
     skipped = facts.get("skipped") or []
     if not skipped:
         return None
     text = f"{count_of(len(skipped), 'file')}, {kinds_text(Counter(row['kind'] for row in skipped))}"
-    return Item("skipped", text, tuple(short(row["file"]) for row in skipped if row["kind"] == "damaged"))
+    named = ("/".join(row["file"].split("/")[-2:]) for row in skipped if row["kind"] in NAMED)
+    return Item("skipped", text, tuple(map(short, named)))
 
 
 def _warnings(facts: dict) -> Item | None:
@@ -173,9 +178,9 @@ def warnings_item(left: list[str]) -> Item | None:
 
 
 def kinds_text(kinds: Counter) -> str:
-    """``2 damaged, 9 no images``: most first, damaged ones before all."""
-    ordered = sorted(kinds.items(), key=lambda row: (row[0] != "damaged", -row[1], row[0]))
-    return ", ".join(f"{count} {KINDS.get(kind, kind.replace('-', ' '))}" for kind, count in ordered)
+    """``2 damaged, 9 of another kind``: those of which files are named first, then most first."""
+    ordered = sorted(kinds.items(), key=lambda row: (row[0] not in NAMED, -row[1], row[0]))
+    return ", ".join(f"{count} {KINDS.get(kind, kind)}" for kind, count in ordered)
 
 
 def _plain(warning: str) -> str:
