@@ -3,11 +3,13 @@
 import io
 from typing import BinaryIO
 
-from tinytrain.episode.imagefile import bmp, jpeg, png, pnm
+from tinytrain.episode.imagefile import bmp, gif, jpeg, png, pnm, tiff, webp
 from tinytrain.episode.imagefile.stored import Stored, broken
 
-READERS = ((b"\xff\xd8\xff", jpeg.read), (png.MAGIC, png.read), (b"BM", bmp.read), (b"P", pnm.read))
-NAMES = "JPEG, PNG, PPM or BMP"
+READERS = ((b"\xff\xd8\xff", jpeg.read), (png.MAGIC, png.read), (b"BM", bmp.read), (b"P", pnm.read),
+           (gif.MAGIC, gif.read), (webp.MAGIC, webp.read),
+           *((magic, tiff.read) for magic in (*tiff.ORDERS, *tiff.LARGE)))
+NAMES = "JPEG, PNG, PPM, BMP, GIF, WebP or TIFF"
 
 
 def read(file: BinaryIO) -> Stored:
