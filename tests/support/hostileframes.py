@@ -15,7 +15,9 @@ def flat(mode: str, limit: float, kind: str, **options) -> bytes:
 
 def gif(width: int, height: int, before=b"", body=b"\0", frame=None) -> bytes:
     head = b"GIF89a" + struct.pack("<HHBBB", width, height, 0x81, 0, 0) + bytes(range(12))
-    return head + before + b"," + struct.pack("<HHHHBB", 0, 0, *(frame or (width, height)), 0, 2) + body + b";"
+    return (
+        head + before + b"," + struct.pack("<HHHHBB", 0, 0, *(frame or (width, height)), 0, 2) + body + b";"
+    )
 
 
 def blocks(codes: list[int]) -> bytes:
@@ -34,7 +36,9 @@ def riff(*chunks: bytes) -> bytes:
 
 
 def extended(width: int, height: int, flags: int) -> bytes:
-    return chunk(b"VP8X", bytes([flags, 0, 0, 0]) + b"".join((s - 1).to_bytes(3, "little") for s in (width, height)))
+    return chunk(
+        b"VP8X", bytes([flags, 0, 0, 0]) + b"".join((s - 1).to_bytes(3, "little") for s in (width, height))
+    )
 
 
 class Bits:
@@ -107,11 +111,11 @@ def webp_animated(limit: float, frames: int) -> bytes:
     image = encoded(Image.new("RGB", (side, side)), "WEBP", lossless=True, method=0)
     header = bytes(6) + 2 * (side - 1).to_bytes(3, "little") + bytes(4)
     frame = chunk(b"ANMF", header + bitstream(image))
-    return riff(extended(side, side, 2), chunk(b"ANIM", bytes(6)), *[frame] * frames)
+    return riff(extended(side, side, 2), ANIMATION, *[frame] * frames)
 
 
 def tiff(width: int, height: int, tags=(), body=b"", order="<") -> bytes:
-    """A TIFF of grey pixels; `tags` (tag, type, count, value) replace those of the same number or are added."""
+    """A TIFF of grey pixels; `tags` (tag, type, count, value) replace or add to the usual ones."""
     usual = [(256, 4, 1, width), (257, 4, 1, height), (258, 3, 1, 8), (259, 3, 1, 1), (262, 3, 1, 1)]
     usual += [(277, 3, 1, 1), (278, 4, 1, height), (279, 4, 1, min(width * height, 2**32 - 1))]
     found = {tag[0]: tag for tag in [(273, 4, 1, 0), *usual, *tags]}
@@ -153,6 +157,10 @@ def tiff_of(mode: str, limit: float, compression: str | None) -> bytes:
 GIF_TEXT = b"!\xfe" + (b"\xff" + b"a" * 255) * 60_000 + b"\0"
 # Codes of three bits: clear, 0, 0, and again; then the end.
 SMALL_FRAME = [4, 0, 0] * 32 + [5]
+ANIMATION = chunk(b"ANIM", bytes(6))
+LONG_RIFF = b"RIFF" + struct.pack("<I", HOLE) + b"WEBP"
+HUGE_TILES = [(322, 4, 1, 2**20), (323, 4, 1, 2**20)]
+LONG_TEXT = struct.pack("<HHII", 270, 2, HOLE, 8)
 
 HOSTILE = {
     "gif of kind P": lambda: flat("P", 48, "GIF"),
@@ -176,16 +184,16 @@ HOSTILE = {
     "webp fewer sets": lambda: many_sets(2000, 2000, 6_000),
     "webp small images": lambda: small_images(3_400),
     "webp smaller images": lambda: small_images(1_900),
-    "webp canvas": lambda: riff(extended(2**24, 2**24, 2), chunk(b"ANIM", bytes(6)), chunk(b"ANMF", bytes(16))),
+    "webp canvas": lambda: riff(extended(2**24, 2**24, 2), ANIMATION, chunk(b"ANMF", bytes(16))),
     "webp animated": lambda: webp_animated(15, 300),
     "webp chunks": lambda: riff(extended(8, 8, 0), *[chunk(b"NONE", b"")] * 1_000_000),
     "webp profile": lambda: riff(extended(8, 8, 0x20), chunk(b"ICCP", bytes(50_000_000))),
     "webp exif": lambda: riff(
         extended(64, 64, 8), bitstream(flat("RGB", 4096e-6, "WEBP")), chunk(b"EXIF", exif(5000))
     ),
-    "webp long": lambda: Sparse(b"RIFF" + struct.pack("<I", HOLE) + b"WEBPVP8 " + struct.pack("<I", HOLE - 100)
+    "webp long": lambda: Sparse(LONG_RIFF + b"VP8 " + struct.pack("<I", HOLE - 100)
                                 + bitstream(flat("RGB", 0.01, "WEBP"))[8:]),
-    "webp long header": lambda: Sparse(b"RIFF" + struct.pack("<I", HOLE) + b"WEBPVP8X" + struct.pack("<I", HOLE - 100)),
+    "webp long header": lambda: Sparse(LONG_RIFF + b"VP8X" + struct.pack("<I", HOLE - 100)),
     **{
         f"tiff of kind {mode} {compression}": lambda mode=mode, limit=limit, compression=compression: tiff_of(
             mode, limit, compression
@@ -203,9 +211,9 @@ HOSTILE = {
     "tiff strips": lambda: tiff_strips(65_000),
     "tiff more strips": lambda: tiff_strips(66_000),
     "tiff overlapping strips": lambda: tiff_overlapping(60, 1_300_000),
-    "tiff tiles": lambda: Sparse(tiff(64, 64, [(322, 4, 1, 2**20), (323, 4, 1, 2**20), (324, 4, 1, 8), (325, 4, 1, 99)])),
+    "tiff tiles": lambda: Sparse(tiff(64, 64, [*HUGE_TILES, (324, 4, 1, 8), (325, 4, 1, 99)])),
     "tiff tags": lambda: exif(25_000),
-    "tiff directory": lambda: b"II*\0" + struct.pack("<IH", 8, 65_535) + struct.pack("<HHII", 270, 2, HOLE, 8) * 65_535,
+    "tiff directory": lambda: b"II*\0" + struct.pack("<IH", 8, 65_535) + LONG_TEXT * 65_535,
     "tiff texts": lambda: Sparse(tiff(64, 64, [(700, 1, HOLE - 4096, 200), (34675, 7, HOLE - 4096, 200)])),
     "tiff counts": lambda: Sparse(tiff(64, 64, [(273, 4, 2**26, 200), (279, 4, 2**26, 200)])),
     "tiff frames": lambda: b"II*\0" + struct.pack("<IHI", 8, 0, 8),

@@ -22,8 +22,22 @@ from tinytrain.episode.image_size import Size, sides
 from tinytrain.episode.imagefile import png
 from tinytrain.episode.imagefile.stored import PIXEL_BYTES, eight_bits, refuse_more
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".avif", ".heic", ".heif", ".gif", ".tif", ".tiff",
-            ".ppm", ".pgm", ".pbm", ".bmp")
+SUFFIXES = (
+    ".jpg",
+    ".jpeg",
+    ".png",
+    ".webp",
+    ".avif",
+    ".heic",
+    ".heif",
+    ".gif",
+    ".tif",
+    ".tiff",
+    ".ppm",
+    ".pgm",
+    ".pbm",
+    ".bmp",
+)
 # Bytes per decoded pixel until it is part of the square, by Pillow's mode. COST is that of other modes (RGB).
 COSTS = {"1": 2, "L": 1, "P": 5, "RGBA": 8, "LA": 12, "PA": 12, "I": 13, "I;16": 8}
 COST, TRANSPARENCY_COST = 4, 8

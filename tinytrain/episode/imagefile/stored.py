@@ -120,3 +120,14 @@ def whole(pieces: Iterable[bytes]) -> BinaryIO:
         stream.write(piece)
     stream.seek(0)
     return stream
+
+
+def require(feature: str, kind: str, since: str) -> None:
+    """Raises InputError ``picture-decoder`` if the installed Pillow cannot decode this kind of image."""
+    import PIL
+    from PIL import features
+
+    if not features.check(feature):
+        why = f"is a {kind} image, and Pillow {PIL.__version__} here cannot read {kind}"
+        remedy = f"install a newer one (pip install -U 'pillow>={since}'), or save it as PNG or JPEG"
+        raise InputError("picture-decoder", f"{why}; {remedy}")

@@ -160,7 +160,7 @@ def _layout(tags: _Tags) -> _Layout:
     extra = next(iter(tags.numbers(EXTRA, 1)), None)
     if (bits, samples, extra) not in KINDS.get(photometric, ()) or tags.one_of_all(FORMAT, 1) != 1:
         raise _refused(f"is a TIFF of {samples} channels of {bits} bits, colours of kind {photometric}")
-    if samples > 1 and tags.number(PLANAR, 1) != 1 or tags.number(FILL_ORDER, 1) != 1:
+    if (samples > 1 and tags.number(PLANAR, 1) != 1) or tags.number(FILL_ORDER, 1) != 1:
         raise _refused("is a TIFF with channels or bits in another order")
     if tags.number(PREDICTOR, 1) not in (1, 2):
         raise _refused(f"is a TIFF with predictor {tags.number(PREDICTOR, 1)}")

@@ -10,7 +10,7 @@ from tinytrain.episode.imagefile.stored import broken
 
 SIGNATURE = 0x2F
 MAX_SMALL = 250_000  # pixels of the small images together, which Python decodes
-# Entries of four bytes: the tables of four alphabets, and that of green with the largest colour cache; pointers.
+# Entries of four bytes of four tables, and of that of green with the largest colour cache; pointers.
 SET_BYTES = 4 * (3 * 630 + 410 + 2704) + 700
 FEW_SETS = 1000  # above it, the decoder leaves out the sets that no block uses
 PREDICTOR, COLOUR, GREEN, INDEXED = range(4)

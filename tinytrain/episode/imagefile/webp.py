@@ -5,13 +5,13 @@ from typing import BinaryIO
 
 from tinytrain.episode.imagefile import vp8l
 from tinytrain.episode.imagefile.orientation import orientation
-from tinytrain.episode.imagefile.stored import PIXEL_BYTES, Stored, broken, refuse_more, whole
+from tinytrain.episode.imagefile.stored import PIXEL_BYTES, Stored, broken, refuse_more, require, whole
 
 MAGIC = b"RIFF"
 KIND = b"WEBP"
 # Two canvases of the decoder, the copy that it returns, and Pillow's image, of four bytes a pixel each. The
 # decoder's other arrays are gone when the last two appear.
-CANVAS_BYTES = 16
+CANVAS_BYTES, COUNTED = 16, 4  # Pillow's image is counted by the caller
 MAX_PIXELS = PIXEL_BYTES // CANVAS_BYTES
 MAX_CODED = 32 * 10**6  # bytes of the bitstream
 COPIES = 3  # of the bitstream
@@ -27,42 +27,47 @@ def read(file: BinaryIO, length: int) -> Stored:
     """See `tinytrain.episode.imagefile.read`."""
     file.seek(0)
     start = file.read(12)
-    if start[8:] != KIND:
-        raise broken("is a RIFF file, but not a WebP image")
-    parts, about = _parts(file, min(length, 8 + int.from_bytes(start[4:8], "little")), length)
+    require("webp", "WebP", "11")
+    stop = min(length, 8 + int.from_bytes(start[4:8], "little"))
+    parts = _chunks(file, 12, stop)
     head = _read_part(file, parts, EXTENDED, 10)
     frame = _read_part(file, parts, FRAME, FRAME_HEADER)
-    within = parts
-    if frame:
-        at, size = parts[FRAME]
-        within = dict(_chunks(file, at + FRAME_HEADER, at + size))
-    coded = {kind: _coded(file, *within[kind]) for kind in (ALPHA, LOSSY, LOSSLESS) if kind in within}
-    bits = coded.get(LOSSY) or coded.get(LOSSLESS)
-    if not bits:
-        raise broken("cannot be decoded (it has no pixels)")
-    size = _size_lossy(bits) if LOSSY in coded else vp8l.size(bits)
+    coded, size = _bitstreams(file, parts)
     canvas = _canvas(head) if head else size
     refuse_more(*canvas, MAX_PIXELS)
-    if frame and (size != _frame_size(frame) or not head) or not frame and canvas != size:
+    fits = bool(head) and size == _frame_size(frame) if frame else canvas == size
+    if not fits:
         raise broken("cannot be decoded (its sizes contradict each other)")
+    pixels = canvas[0] * canvas[1]
     held = COPIES * sum(map(len, coded.values())) + _table_bytes(coded, size)
-    most = (PIXEL_BYTES - held) / CANVAS_BYTES
-    refuse_more(*canvas, most)
+    nbytes = held + CANVAS_BYTES * pixels
+    if nbytes > PIXEL_BYTES:
+        refuse_more(*canvas, pixels * PIXEL_BYTES / nbytes)
+    held += (CANVAS_BYTES - COUNTED) * pixels
     stream = whole(_webp(coded, canvas, frame))
-    turn = orientation(about.get(b"EXIF", b""), about.get(b"XMP ", b""))
-    # Pillow's image of four bytes a pixel is counted by the caller.
-    held += (CANVAS_BYTES - 4) * canvas[0] * canvas[1]
+    turn = orientation(_about(file, parts, b"EXIF"), _about(file, parts, b"XMP "))
     return Stored("WEBP", stream, *canvas, MAX_PIXELS, held, turn, True)
 
 
-def _chunks(file: BinaryIO, at: int, stop: int):
-    """(kind, (first byte, bytes)) of the chunks between two places. The first of each kind comes last."""
-    found = {}
+def _bitstreams(file: BinaryIO, parts: dict) -> tuple[dict[bytes, bytes], tuple[int, int]]:
+    """The bitstreams of the first frame by kind, and its width and height."""
+    if FRAME in parts:
+        at, size = parts[FRAME]
+        parts = _chunks(file, at + FRAME_HEADER, at + size)
+    coded = {kind: _coded(file, *parts[kind]) for kind in (ALPHA, LOSSY, LOSSLESS) if kind in parts}
+    if (LOSSY in coded) == (LOSSLESS in coded):
+        raise broken("cannot be decoded (it has no pixels, or two kinds of them)")
+    return coded, _size_lossy(coded[LOSSY]) if LOSSY in coded else vp8l.size(coded[LOSSLESS])
+
+
+def _chunks(file: BinaryIO, at: int, stop: int) -> dict[bytes, tuple[int, int]]:
+    """(first byte, bytes) of the first chunk of each kind between two places."""
+    found: dict[bytes, tuple[int, int]] = {}
     for _ in range(MAX_CHUNKS):
         file.seek(at)
         header = file.read(8)
         if at + 8 > stop or len(header) < 8:
-            return found.items()
+            return found
         size = int.from_bytes(header[4:], "little")
         if at + 8 + size > stop:
             raise broken(CUT_OFF)
@@ -71,19 +76,13 @@ def _chunks(file: BinaryIO, at: int, stop: int):
     raise broken(f"has more than {MAX_CHUNKS:,} chunks")
 
 
-def _parts(file: BinaryIO, stop: int, length: int):
-    """Place and size of the first chunk of each kind, and the metadata that is small enough to be read."""
-    if stop > length:
-        raise broken(CUT_OFF)
-    parts, about = dict(_chunks(file, 12, stop)), {}
-    for kind in (b"EXIF", b"XMP "):
-        if kind in parts and parts[kind][1] <= MAX_ABOUT:
-            about[kind] = _read_part(file, parts, kind, 0)
-    return parts, about
+def _about(file: BinaryIO, parts: dict, kind: bytes) -> bytes:
+    """A chunk of metadata, b"" without one that is small enough to be read."""
+    return _read_part(file, parts, kind, 0) if parts.get(kind, (0, 0))[1] <= MAX_ABOUT else b""
 
 
 def _read_part(file: BinaryIO, parts: dict, kind: bytes, least: int) -> bytes:
-    """The first chunk of that kind: all of it, or its first `least` bytes if that is not 0; b"" without one."""
+    """The first chunk of that kind, or its first `least` bytes if that is not 0; b"" without one."""
     if kind not in parts:
         return b""
     at, size = parts[kind]
