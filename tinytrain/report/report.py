@@ -61,6 +61,8 @@ class Report:
             "threads": {"lanes": min(self.ran.threads, self.plan.resources.workers), "blas": 1},
             "queries": content.queries(self.episode, self.answers),
             "layers": content.layers(self.network),
+            "skipped": [skipped.to_json() for skipped in self.episode.skipped],
+            "duplicates": [duplicate.to_json() for duplicate in self.episode.duplicates],
             "command": None if command is None else list(command),
             "versions": content.versions(),
         }
@@ -110,7 +112,7 @@ class Report:
 
         Times, threads and versions differ from run to run and have no place in a file that should not; nor
         have names of images and a command line, which tell where it was made. The estimate follows from
-        the rest.
+        the rest; files that were left out have no part in it.
         """
         return replace(self, delta=replace(self.delta, report=self._lasting()))
 

@@ -103,17 +103,17 @@ def _adapt(arguments, render) -> int:
     policy, network = plan or episodes.policy_of(arguments), open_backbone(arguments.backbone)
     remember_backbone(arguments.backbone, network)
     with ProgressLine() as progress:
-        episode, warnings = episodes.open_episode(arguments, network, policy, progress)
+        opened = episodes.open_episode(arguments, network, policy, progress)
         budget = episodes.budget_of(arguments, plan)
         device = Device(threads=arguments.threads, progress=progress)
-        report = adapt(network, episode, budget, policy, arguments.seed, device, arguments.force)
-    report = report.with_warnings(*warnings)
+        report = adapt(network, opened.episode, budget, policy, arguments.seed, device, arguments.force)
+    report = report.with_warnings(*opened.others)
     result, kept = report.to_json(arguments.words), report.guard.accepted
     written = _write(arguments, report, kept)
     if arguments.report:
         write_bytes(arguments.report, render(result, report.thumbnails()).encode())
     if arguments.json:
-        _notices(arguments, result["warnings"], written)
+        _notices(arguments, [*dict.fromkeys([*result["warnings"], *opened.warnings])], written)
     print_result(result, _text(arguments, report, result, written), arguments.json)
     if not kept and (arguments.out or arguments.store):
         raise _withheld(report.guard)
