@@ -22,6 +22,7 @@ _PUBLIC = {
     "adapt": "tinytrain.api.adapt",
     "add_classes": "tinytrain.pipeline.add_classes",
     "apply": "tinytrain.delta.delta",
+    "export": "tinytrain.api.export",
     "load_backbone": "tinytrain.backbones.load",
     "load_delta": "tinytrain.delta.file",
     "load_network": "tinytrain.network.file",
