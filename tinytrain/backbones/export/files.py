@@ -1,4 +1,4 @@
-"""Writes an adapted network to a file of the kind that its name ends in. Imports nothing heavy before that."""
+"""Writes an adapted network to a file of the kind in its name; it imports nothing heavy before that."""
 
 from __future__ import annotations
 
