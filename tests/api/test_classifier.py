@@ -115,10 +115,11 @@ def test_before_fit_it_says_so_as_scikit_learn_does(small, method):
     check_is_fitted(clone(small).fit(X, LABELS))
 
 
-# Those of scikit-learn's own checks that do not fit to rows of numbers.
+# Those of scikit-learn's own checks that fit to no rows of numbers.
 CHECKS = (
-    "estimator_cloneable", "estimator_repr", "no_attributes_set_in_init", "get_params_invariance", "set_params",
-    "parameters_default_constructible", "estimator_tags_renamed", "valid_tag_types", "mixin_order",
+    "estimator_cloneable", "estimator_repr", "no_attributes_set_in_init", "get_params_invariance",
+    "set_params", "parameters_default_constructible", "estimator_tags_renamed", "valid_tag_types",
+    "mixin_order",
 )  # fmt: skip
 
 
