@@ -20,7 +20,7 @@ _PUBLIC = {
     "Predictor": "tinytrain.api.predictor",
     "Store": "tinytrain.store",
     "adapt": "tinytrain.api.adapt",
-    "add_classes": "tinytrain.pipeline.add_classes",
+    "add_classes": "tinytrain.api.add_classes",
     "apply": "tinytrain.delta.delta",
     "export": "tinytrain.api.export",
     "load_backbone": "tinytrain.backbones.load",
