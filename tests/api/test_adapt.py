@@ -14,6 +14,7 @@ from tinytrain.base.errors import InputError, TinytrainError, UsageError
 from tinytrain.datasets import folder_dataset, folder_episode, open_dataset
 from tinytrain.delta.file import encode_delta
 from tinytrain.pipeline import adapt as pipeline
+from tinytrain.pipeline import add_classes as pipeline_add
 from tinytrain.pipeline.toy import toy_episode, toy_network
 
 
@@ -99,17 +100,41 @@ def test_a_predictor_finds_the_shipped_backbone_by_the_digest_of_its_delta(place
 @pytest.mark.parametrize(
     "given,words",
     [
-        ({}, r'no delta given; write Predictor\(delta="fruit.safetensors"\)'),
+        ({}, r"no delta given; write Predictor\(delta='fruit.safetensors'\)"),
+        ({"network": "mine.safetensors"}, r"no delta given; write Predictor\(delta='mine.safetensors'\)"),
         ({"delta": 3}, "delta is a value of type int; give a Delta, a Report, or the path"),
         ({"delta": "."}, r"'.' is a folder; a store gives its delta in use as Store\(...\).start\(\).delta"),
         ({"network": SHIPPED.name, "delta": "toy"}, "wrong-backbone"),
-        ({"delta": "toy"}, "backbone-"),
+        ({"delta": "of nothing here"}, r"backbone-unknown: .* digest 000000000000"),
     ],
 )
 def test_a_predictor_says_what_is_wrong_with_a_delta(report, given, words):
-    given = {name: report.delta if value == "toy" else value for name, value in given.items()}
+    deltas = {"toy": report.delta, "of nothing here": replace(report.delta, backbone="0" * 64)}
+    given = {name: deltas.get(value, value) for name, value in given.items()}
     with pytest.raises(InputError, match=words):
         tinytrain.Predictor(**given)
+
+
+def test_classes_are_added_from_a_folder_as_from_its_images(place, report, tmp_path):
+    photos = write_images(tmp_path / "more", ("bee", "dog"), count=3, seed=70)
+    dataset = folder_dataset(photos)
+    images, names = dataset.images(dataset.by_class), dataset.class_names
+    expected = pipeline_add.add_classes(toy_network(), report.delta, images, names)
+    assert expected.class_names == ("ant", "bee", "cat", "dog")
+    for given in ((photos,), (dataset,), (images, list(names))):
+        grown = tinytrain.add_classes(place / "toy.safetensors", report, *given)
+        assert encode_delta(grown) == encode_delta(expected)
+    (photos / "dog" / "notes.txt").write_text("hello")
+    with pytest.warns(UserWarning, match=r"skipped .*notes.txt") as caught:
+        tinytrain.add_classes(toy_network(), report, photos)
+    assert caught[0].filename == __file__
+    for wrong, words in (
+        ((images,), "give class_names, one for each"),
+        ((photos, ["a", "b"]), "give them with Images only"),
+        ((3,), "images is a value of type int; give a Dataset, or the path of a folder"),
+    ):
+        with pytest.raises(InputError, match=words):
+            tinytrain.add_classes(toy_network(), report, *wrong)
 
 
 def test_values_are_one_short_line_each(report):

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 from toyfiles import write_images, write_network
 
@@ -112,6 +113,19 @@ def test_before_fit_it_says_so_as_scikit_learn_does(small, method):
     with pytest.raises(NotFittedError):
         check_is_fitted(small)
     check_is_fitted(clone(small).fit(X, LABELS))
+
+
+# Those of scikit-learn's own checks that fit to no rows of numbers.
+CHECKS = (
+    "estimator_cloneable", "estimator_repr", "no_attributes_set_in_init", "get_params_invariance",
+    "set_params", "parameters_default_constructible", "estimator_tags_renamed", "valid_tag_types",
+    "mixin_order",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_it_passes_the_checks_of_scikit_learn(name):
+    getattr(estimator_checks, f"check_{name}")("FewShotClassifier", FewShotClassifier())
 
 
 def test_it_is_a_classifier_in_the_eyes_of_scikit_learn(small):

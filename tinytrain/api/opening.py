@@ -57,18 +57,24 @@ def open_episode(value, shape: tuple[int, int, int], seed: int = 0) -> tuple[Epi
     """
     if isinstance(value, Episode):
         return value, []
+    dataset, warnings = open_dataset(value, "episode", "an Episode, ")
+    episode = folder_episode(dataset, seed=seed)
+    support, broken = hold(episode.support, shape)
+    query, more = hold(episode.query, shape)
+    warnings += [f"skipped {reason}" for reason in (broken | more).values()]
+    return replace(episode, support=support, query=query), warnings
+
+
+def open_dataset(value, name: str, also: str = "") -> tuple[Dataset, list[str]]:
+    """A dataset from itself or the path of a folder with a folder per class; and a warning per skipped file.
+
+    Raises InputError; for a wrong type it names the argument `name`, which may `also` be something else.
+    """
     if isinstance(value, str | os.PathLike):
         value = folder_dataset(value)
     if not isinstance(value, Dataset):
-        raise _wrong(
-            "episode", value, "an Episode, a Dataset, or the path of a folder with a folder per class"
-        )
-    episode = folder_episode(value, seed=seed)
-    support, broken = hold(episode.support, shape)
-    query, more = hold(episode.query, shape)
-    warnings = [f"skipped {path}: {reason}" for path, reason in value.provenance.skipped]
-    warnings += [f"skipped {reason}" for reason in (broken | more).values()]
-    return replace(episode, support=support, query=query), warnings
+        raise _wrong(name, value, f"{also}a Dataset, or the path of a folder with a folder per class")
+    return value, [f"skipped {path}: {reason}" for path, reason in value.provenance.skipped]
 
 
 def open_budget(value) -> Budget | None:

@@ -25,6 +25,7 @@ class Predictor(predict.Predictor):
         backend: str = "auto",
     ):
         if delta is None:
-            raise InputError("delta-missing", 'no delta given; write Predictor(delta="fruit.safetensors")')
+            given = os.fspath(network) if isinstance(network, str | os.PathLike) else "fruit.safetensors"
+            raise InputError("delta-missing", f"no delta given; write Predictor(delta={given!r})")
         delta = open_delta(delta)
         super().__init__(open_network(network, delta), delta, backend)

@@ -1,8 +1,8 @@
-"""``tinytrain export``: write the adapted network: with its head as an ONNX file, or alone."""
+"""``tinytrain export``: write the adapted network as one file for other programs, or as a network file."""
 
 import os
 
-from tinytrain.base.errors import UsageError
+from tinytrain.backbones.export.files import KINDS, export, kind_of
 from tinytrain.cli.commands.common import (
     DELTA_HELP,
     BackboneOfDelta,
@@ -15,59 +15,54 @@ from tinytrain.cli.commands.common import (
 )
 
 DESCRIPTION = (
-    "Write the adapted network as one file. A .onnx file classifies by itself: it takes uint8 images of the "
-    "network's size and gives probabilities and class names; resizing is left to its user. A .safetensors "
-    "file is a network for this program: changed layers become float32, the classifier stays in the delta."
+    "Write the adapted network as one file. A .onnx or .tflite file classifies by itself: it takes uint8 "
+    "images of the network's size, normalises them and gives probabilities; the class names are inside. "
+    "Resizing is left to its user. A .safetensors file is a network for this program: changed layers become "
+    "float32, and the classifier stays in the delta."
 )
 EXAMPLES = """\
   tinytrain export mine.safetensors -o mine.onnx
+  tinytrain export mine.safetensors -o mine.tflite
   tinytrain export mine.safetensors -o adapted.safetensors
 """
-KINDS = (".onnx", ".safetensors")
 
 
 def add_arguments(parser) -> None:
     parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
     parser.add_argument(
-        "-o", "--out", metavar="FILE", required=True, help=f"file to write ({' or '.join(KINDS)})"
+        "-o", "--out", metavar="FILE", required=True, help=f"file to write ({', '.join(KINDS)})"
     )
     add_backbone_of_delta(parser)
     add_json(parser)
 
 
 def run(arguments) -> int:
-    kind = os.path.splitext(arguments.out)[1].lower()
-    if kind not in KINDS:
-        raise UsageError("export-kind", f"{arguments.out!r} must end in {' or '.join(KINDS)}")
+    kind_of(arguments.out)
     check_outputs(arguments.out, needed=(arguments.delta, backbone_file(arguments.backbone)))
     delta = open_delta(arguments.delta)
     network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
-    changed = {
-        "layers_changed": sorted({s.layer for s in delta.slices}),
-        "numbers_changed": sum(s.values.size for s in delta.slices),
-    }
-    result, text = (_as_onnx if kind == ".onnx" else _as_network)(arguments.out, network, delta)
-    layers = len(changed["layers_changed"])
-    parameters = f"{changed['numbers_changed']:,} parameters in {layers} layers changed"
-    print_result({"out": arguments.out, **result, **changed}, f"{text}, {parameters}", arguments.json)
+    export(network, delta, arguments.out)
+    result = _facts(arguments.out, network, delta)
+    print_result(result, _text(result, network.name), arguments.json)
     return 0
 
 
-def _as_onnx(path: str, network, delta) -> tuple[dict, str]:
-    from tinytrain.backbones.onnx.export import export_onnx
-
-    export_onnx(network, delta, path)
-    size, classes = os.path.getsize(path), len(delta.class_names)
-    height, width, channels = network.input.shape
-    text = f"{path}: {network.name} with {classes} classes for images of {height} x {width} x {channels}"
-    facts = {"bytes": size, "classes": list(delta.class_names), "input": [height, width, channels]}
-    return facts, f"{text}, {size:,} bytes"
-
-
-def _as_network(path: str, network, delta) -> tuple[dict, str]:
+def _facts(path: str, network, delta) -> dict:
     from tinytrain.delta.delta import apply
-    from tinytrain.network.file import save_network
 
-    adapted = apply(network, delta)
-    save_network(adapted, path)
-    return {"digest": adapted.digest}, f"{path}: {adapted.name}"
+    return {
+        "out": path,
+        "bytes": os.path.getsize(path),
+        "digest": apply(network, delta).digest,
+        "classes": list(delta.class_names),
+        "input": list(network.input.shape),
+        "layers_changed": sorted({s.layer for s in delta.slices}),
+        "numbers_changed": sum(s.values.size for s in delta.slices),
+    }
+
+
+def _text(result: dict, name: str) -> str:
+    images = " x ".join(map(str, result["input"]))
+    knows = "" if kind_of(result["out"]) == ".safetensors" else f", {len(result['classes'])} classes"
+    changed = f"{result['numbers_changed']:,} parameters in {len(result['layers_changed'])} layers changed"
+    return f"{result['out']}: {name}{knows}, images of {images}, {result['bytes']:,} bytes, {changed}"

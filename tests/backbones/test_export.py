@@ -1,0 +1,266 @@
+"""Exported files classify by themselves, and say what `Predictor` says."""
+
+import json
+import sys
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import toynets
+from ai_edge_litert import schema_py_generated
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from onnx.reference import ReferenceEvaluator
+from published import published_network
+
+import tinytrain
+from tinytrain.backbones.catalogue import SHIPPED
+from tinytrain.backbones.export.files import export
+from tinytrain.backbones.export.onnx_model import onnx_model
+from tinytrain.backbones.export.tflite_model import tflite_model
+from tinytrain.backbones.export.walk import write_steps
+from tinytrain.backbones.load import load_backbone
+from tinytrain.base.errors import InputError, UsageError
+from tinytrain.base.random_streams import rng_for
+from tinytrain.datasets import sample_episode
+from tinytrain.datasets.generated.leaves import leaves
+from tinytrain.delta.delta import Delta, apply
+from tinytrain.episode.episode import Images
+from tinytrain.heads import cosine
+from tinytrain.network.input_spec import InputSpec
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.plan.budget import Budget
+from tinytrain.runtime.predict import Predictor
+
+CLOSE = 1e-5
+
+
+def onnx_answers(network, delta, images: np.ndarray) -> np.ndarray:
+    """Probabilities (n, classes) that onnxruntime computes; its labels are those of the likeliest."""
+    session = onnxruntime.InferenceSession(onnx_model(network, delta), providers=["CPUExecutionProvider"])
+    probabilities, labels = session.run(["probabilities", "label"], {"image": images})
+    assert labels.tolist() == [delta.class_names[k] for k in probabilities.argmax(axis=1)]
+    return probabilities
+
+
+def tflite_answers(network, delta, images: np.ndarray, **options) -> np.ndarray:
+    """Probabilities (n, classes) that LiteRT computes, all at once and some one by one."""
+    interpreter = Interpreter(model_content=tflite_model(network, delta), **options)
+    (given,), (answer,) = interpreter.get_input_details(), interpreter.get_output_details()
+
+    def run(values):
+        interpreter.resize_tensor_input(given["index"], values.shape)
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(given["index"], values)
+        interpreter.invoke()
+        return interpreter.get_tensor(answer["index"])
+
+    alone = np.concatenate([run(images[i : i + 1]) for i in range(3)])
+    probabilities = run(images)
+    assert np.abs(probabilities[:3] - alone).max() < CLOSE
+    return probabilities
+
+
+def plain_tflite_answers(network, delta, images: np.ndarray) -> np.ndarray:
+    """The same by the plain kernels of the interpreter, which small devices have."""
+    kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    return tflite_answers(network, delta, images, experimental_op_resolver_type=kernels)
+
+
+@pytest.fixture(params=[onnx_answers, tflite_answers, plain_tflite_answers])
+def answers(request):
+    return request.param
+
+
+def colourful(shape, count: int) -> np.ndarray:
+    """(count, *shape) uint8: noise around a colour of each image, so that embeddings differ much."""
+    rng = rng_for(0, "colourful")
+    colours = rng.uniform(0, 255, (count, 1, 1, shape[-1]))
+    return np.clip(colours + rng.normal(0, 30, (count, *shape)), 0, 255).astype(np.uint8)
+
+
+def given_as(images: np.ndarray) -> Images:
+    names = tuple(str(i) for i in range(len(images)))
+    return Images(np.zeros(len(images), np.int32), names, lambda i, size: images[i])
+
+
+def untrained(network, images=None, way=3) -> Delta:
+    """A delta that changes nothing, whose head tells the first images apart, around the mean of all."""
+    images = colourful(network.input.shape, 20) if images is None else images
+    zeros, counts = np.zeros((way, network.embedding_size), "f"), np.ones(way, np.int32)
+    head = cosine.CosineHead(cosine.METHOD, zeros, np.zeros(way, "f"), zeros, counts)
+    delta = Delta(network.digest, network.name, (), head, tuple(f"class {k}" for k in range(way)), {})
+    embeddings = Predictor(network, delta).embed(given_as(images))
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    weights = unit[:way] - unit.mean(axis=0)
+    logits = (unit - unit.mean(axis=0)) @ weights.T
+    head = replace(
+        head, weights=weights, offsets=-weights @ unit.mean(axis=0), temperature=float(logits.std()) / 2
+    )
+    return replace(delta, head=head)
+
+
+def largest_difference(answers, network, delta, images: np.ndarray) -> float:
+    """Between the probabilities of the predictor and `answers`, of any image and class."""
+    expected = Predictor(network, delta).probabilities(given_as(images))
+    assert len(set(expected.argmax(axis=1))) > 1 and expected.std() > 0.1, "not one answer to everything"
+    return float(np.abs(answers(network, delta, images) - expected).max())
+
+
+def difference_untrained(answers, network, count: int = 50) -> float:
+    images = colourful(network.input.shape, count)
+    return largest_difference(answers, network, untrained(network, images), images)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(n, p) for n in (SHIPPED.name, "mcunet-5fps") for p in ("tinytrain", "tinytrain_published")],
+    ids=" ".join,
+)
+def adapted(request):
+    """A backbone adapted by a policy whose head is LDA or cosine prototypes."""
+    name, policy = request.param
+    network = load_backbone(name) if name == SHIPPED.name else published_network(name)
+    report = adapt(network, sample_episode(leaves(), 5, 2, 20, 0), Budget(), policy, force=True)
+    assert report.delta.slices
+    assert report.delta.head.kind == {"tinytrain": "lda", "tinytrain_published": "cosine"}[policy]
+    return report
+
+
+def test_a_hundred_images_get_the_probabilities_of_the_predictor(adapted, answers):
+    network, query = adapted.network, adapted.episode.query
+    images = np.stack([query.image(i, network.input.shape) for i in range(100)])
+    assert largest_difference(answers, network, adapted.delta, images) < CLOSE
+
+
+@pytest.mark.parametrize("name", ["blocks", "headed"])
+def test_every_kind_of_layer_is_exported(answers, name):
+    assert difference_untrained(answers, toynets.toy(name)) < CLOSE
+
+
+@pytest.mark.parametrize("chosen", [None, [0], [2, 1]])
+def test_lite_residual_modules_are_exported(answers, chosen):
+    network = toynets.modules_of(toynets.toy("blocks"), chosen)
+    assert len(network.modules) == (len(network.possible_modules) if chosen is None else len(chosen))
+    assert difference_untrained(answers, network) < CLOSE
+
+
+@pytest.mark.parametrize("size", [15, 17, 19])
+def test_sides_that_are_no_multiple_of_anything_are_exported(answers, size):
+    assert difference_untrained(answers, toynets.modules_of(toynets.toy("blocks", size))) < CLOSE
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        InputSpec((16, 20, 3), mean=(123.675, 116.28, 103.53), scale=(1 / 58.395, 1 / 57.12, 1 / 57.375)),
+        InputSpec((16, 16, 1), mean=30.0, scale=1 / 60),
+    ],
+    ids=["wide", "grey"],
+)
+def test_preprocessing_is_inside(answers, spec):
+    assert difference_untrained(answers, toynets.toy("blocks", spec=spec)) < CLOSE
+
+
+def test_trained_slices_of_every_kind_are_inside(answers):
+    network, episode = toy_network(), toy_episode(queries=20)
+    for policy in ("full", "tinytl", "trady", "bias_only"):
+        report = adapt(network, episode, Budget(2**23, 10.0), policy, force=True)
+        images = np.stack([episode.query.image(i, network.input.shape) for i in range(60)])
+        assert largest_difference(answers, network, report.delta, images) < CLOSE
+
+
+def test_the_evaluator_of_the_onnx_standard_agrees():
+    network, images = toynets.toy("blocks"), colourful((16, 16, 3), 5)  # it has no DequantizeLinear of 13
+    delta = untrained(network, images)
+    data, expected = onnx_model(network, delta), Predictor(network, delta).probabilities(images)
+    found, labels = ReferenceEvaluator(onnx.load_model_from_string(data)).run(None, {"image": images})
+    assert np.abs(found - expected).max() < CLOSE
+    assert list(labels) == [f"class {k}" for k in expected.argmax(axis=1)]
+
+
+def test_an_onnx_file_says_what_it_takes_and_what_it_answers():
+    network = toynets.toy("blocks", spec=InputSpec((16, 20, 3)))
+    delta = replace(untrained(network), class_names=("Äpfel", 'a "quoted" name', "日本"))
+    data = onnx_model(network, delta)
+    assert onnx_model(network, delta) == data, "the same bytes every time"
+    model = onnx.load_model_from_string(data)
+    onnx.checker.check_model(model, full_check=True)
+    facts = {entry.key: entry.value for entry in model.metadata_props}
+    assert json.loads(facts["tinytrain.classes"]) == list(delta.class_names)
+    image = json.loads(facts["tinytrain.image"])
+    assert (image["height"], image["width"], image["layout"], image["channels"]) == (16, 20, "NHWC", "RGB")
+    assert facts["tinytrain.backbone_digest"] == network.digest
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    (given,), (probabilities, label) = session.get_inputs(), session.get_outputs()
+    assert (given.name, given.type, given.shape) == ("image", "tensor(uint8)", ["n", 16, 20, 3])
+    assert (probabilities.type, probabilities.shape) == ("tensor(float)", ["n", 3])
+    assert (label.type, label.shape) == ("tensor(string)", ["n"])
+    assert session.get_modelmeta().custom_metadata_map == facts
+    for count in (1, 7):
+        images = toynets.images_of((16, 20, 3), count)
+        assert set(session.run(["label"], {"image": images})[0]) <= set(delta.class_names)
+
+
+def test_a_tflite_file_says_what_it_takes_and_what_the_classes_are(tmp_path):
+    network = toynets.toy("blocks", spec=InputSpec((16, 20, 3)))
+    delta = replace(untrained(network), class_names=("Äpfel", 'a "quoted" name', "日本"))
+    data = tflite_model(network, delta)
+    assert tflite_model(network, delta) == data, "the same bytes every time"
+    (tmp_path / "a.tflite").write_bytes(data)
+    with zipfile.ZipFile(tmp_path / "a.tflite") as archive:
+        assert archive.namelist() == ["labels.txt"]
+        assert archive.read("labels.txt").decode().splitlines() == list(delta.class_names)
+    model = schema_py_generated.ModelT.InitFromPackedBuf(data, 0)
+    facts = {entry.name.decode(): bytes(model.buffers[entry.buffer].data) for entry in model.metadata}
+    assert json.loads(facts["tinytrain.classes"]) == list(delta.class_names)
+    assert json.loads(facts["tinytrain.image"])["width"] == 20
+    interpreter = Interpreter(model_path=str(tmp_path / "a.tflite"))
+    (given,), (answer,) = interpreter.get_input_details(), interpreter.get_output_details()
+    assert (given["name"], given["dtype"], given["shape"].tolist()) == ("image", np.uint8, [1, 16, 20, 3])
+    assert (answer["name"], answer["shape"].tolist()) == ("probabilities", [1, 3])
+    with pytest.raises(InputError, match=r"export-labels: class name 'two\\nlines' has 2 lines"):
+        tflite_model(network, replace(delta, class_names=("two\nlines", "b", "c")))
+
+
+def test_weights_of_eight_bits_stay_so_in_onnx():
+    network = load_backbone(SHIPPED.name)
+    size = len(onnx_model(network, untrained(network)))
+    assert network.n_weights < size < 1.3 * network.n_weights
+
+
+@pytest.mark.parametrize("suffix,package", [("onnx", "onnx"), ("tflite", "ai_edge_litert")])
+def test_nothing_is_written_for_another_backbone_or_without_the_package(
+    tmp_path, monkeypatch, suffix, package
+):
+    network, path = toy_network(), tmp_path / f"a.{suffix}"
+    with pytest.raises(InputError, match="wrong-backbone"):
+        export(network, untrained(toy_network(seed=3)), path)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=rf"{suffix}-missing: .*pip install '.\[{suffix}\]'"):
+        export(network, untrained(network), path)
+    with pytest.raises(UsageError, match=r"'a.pt' must end in .onnx, .tflite, .safetensors"):
+        export(network, untrained(network), "a.pt")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_head_that_is_no_linear_map_is_refused():
+    class Other:
+        kind = "other"
+
+    network = toy_network()
+    with pytest.raises(InputError, match="export-head: head 'other' is no linear map"):
+        write_steps(network, replace(untrained(network), head=Other()), None)
+
+
+def test_python_exports_what_the_functions_of_the_formats_make(tmp_path):
+    report = tinytrain.adapt(None, toy_episode(), policy="none")
+    for suffix, model in ((".onnx", onnx_model), (".tflite", tflite_model)):
+        tinytrain.export(report, tmp_path / f"a{suffix}")
+        assert (tmp_path / f"a{suffix}").read_bytes() == model(report.network, report.delta)
+    tinytrain.save_delta(tmp_path / "d.safetensors", report.delta)
+    tinytrain.export(tmp_path / "d.safetensors", tmp_path / "net.safetensors", SHIPPED.name)
+    assert load_backbone(tmp_path / "net.safetensors").digest == apply(report.network, report.delta).digest

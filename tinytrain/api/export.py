@@ -1,0 +1,27 @@
+"""`tinytrain.export`: an adapted network as a file, with names and paths."""
+
+import os
+
+from tinytrain.api.opening import open_delta, open_network
+from tinytrain.backbones.export import files
+from tinytrain.delta.delta import Delta
+from tinytrain.network.network import Network
+from tinytrain.report import Report
+
+
+def export(
+    delta: str | os.PathLike | Delta | Report,
+    path: str | os.PathLike,
+    network: str | os.PathLike | Network | None = None,
+) -> None:
+    """Write the adapted network to `path`, all of it or nothing.
+
+    ``.onnx`` and ``.tflite`` files classify by themselves: the classifier and the normalisation of pixels are
+    inside, the class names too; they take uint8 images (n, height, width, channels) of the network's size.
+    ``.safetensors`` is a network file of this project, without the classifier. `delta` and `network` are as
+    in `Predictor`. Raises UsageError for another suffix, InputError for a delta of another backbone, or if
+    a package is missing, StorageError if the file cannot be written.
+    """
+    files.kind_of(path)
+    delta = open_delta(delta)
+    files.export(open_network(network, delta), delta, path)

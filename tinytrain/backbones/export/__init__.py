@@ -1,0 +1,1 @@
+"""Adapted networks with their heads as files of other programs."""

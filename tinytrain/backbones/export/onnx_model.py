@@ -1,0 +1,138 @@
+"""A network with its head as an ONNX model that classifies by itself: pixels in, class names out.
+
+    image (n, height, width, channels) uint8 -> probabilities (n, classes) float32, label (n,) text
+
+The pixels are normalised inside. What stays outside is resizing: an image must come in the size of the
+network, resized as `InputSpec` says. Int8 weights stay int8, with their scales behind them.
+"""
+
+import numpy as np
+
+from tinytrain import __version__
+from tinytrain.backbones.export.walk import Writer, described, write_steps
+from tinytrain.backbones.onnx.reading import need_onnx
+from tinytrain.delta.delta import Delta, apply
+from tinytrain.heads.linear import LinearHead
+from tinytrain.network.input_spec import InputSpec
+from tinytrain.network.network import Network
+
+OPSET = 13  # the first whose DequantizeLinear knows a scale for each channel
+IR_VERSION = 8
+INPUT, PROBABILITIES, LABEL = "image", "probabilities", "label"
+
+
+def onnx_model(network: Network, delta: Delta) -> bytes:
+    """The bytes of the file of `network` with `delta` applied, and its head.
+
+    Raises InputError for a delta of another backbone, a head that is no linear map, or if the package onnx is
+    missing.
+    """
+    onnx = need_onnx()
+    adapted, writer = apply(network, delta), OnnxWriter(onnx)
+    write_steps(adapted, delta, writer)
+    helper, kinds = onnx.helper, onnx.TensorProto
+    outputs = (PROBABILITIES, kinds.FLOAT, ["n", len(delta.class_names)]), (LABEL, kinds.STRING, ["n"])
+    graph = helper.make_graph(
+        writer.nodes,
+        "tinytrain",
+        [helper.make_tensor_value_info(INPUT, kinds.UINT8, ["n", *network.input.shape])],
+        [helper.make_tensor_value_info(*output) for output in outputs],
+        writer.constants,
+    )
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="tinytrain",
+        producer_version=__version__,
+    )
+    helper.set_model_props(model, described(adapted, delta))
+    onnx.checker.check_model(model, full_check=True)
+    return model.SerializeToString(deterministic=True)
+
+
+class OnnxWriter(Writer):
+    """`nodes` and `constants` are lists of protobuf messages, in order; every value has a name of its own.
+
+    Values between layers are (n, channels, height, width).
+    """
+
+    def __init__(self, onnx):
+        self.onnx, self.nodes, self.constants = onnx, [], []
+        self._numbers: dict[float, str] = {}
+
+    def pixels(self, spec: InputSpec) -> str:
+        values = self._node("Cast", [INPUT], to=self.onnx.TensorProto.FLOAT)
+        values = self._node("Sub", [values, self._constant("mean", np.float32(spec.mean))])
+        values = self._node("Mul", [values, self._constant("scale", np.float32(spec.scale))])
+        return self._node("Transpose", [values], perm=[0, 3, 1, 2])
+
+    def convolution(self, network: Network, index: int, x: str) -> str:
+        layer = network.all_layers[index]
+        weight, scale = self._weight(network, index)
+        if scale is not None:
+            scale = self._constant(f"{layer.name}.scale", scale)
+            weight = self._node("DequantizeLinear", [weight, scale], axis=0)
+        y = self._node(
+            "Conv",
+            [x, weight, self._constant(f"{layer.name}.bias", network.bias(index))],
+            kernel_shape=[layer.kernel] * 2,
+            strides=[layer.stride] * 2,
+            pads=[layer.pad] * 4,
+            group=layer.groups,
+        )
+        return self._node("Clip", [y, self._number(0), self._number(6)]) if layer.relu6 else y
+
+    def _weight(self, network: Network, index: int) -> tuple[str, np.ndarray | None]:
+        """The weight as it is kept, as (cout, cin of a group, rows, columns), and its scales (cout,)."""
+        layer, added = network.all_layers[index], index in network.added
+        stored = network.added[index][0] if added else network.weights[index]
+        cube = stored.reshape(layer.kernel, layer.kernel, layer.cin // layer.groups, layer.cout)
+        name = self._constant(f"{layer.name}.weight", cube.transpose(3, 2, 0, 1))
+        return name, None if added else network.scales[index]
+
+    def add(self, x: str, y: str) -> str:
+        return self._node("Add", [x, y])
+
+    def average(self, x: str, window: tuple[int, int]) -> str:
+        return self._node("AveragePool", [x], kernel_shape=window, strides=window)
+
+    def interpolate(self, x: str, like: str, hw: tuple[int, int]) -> str:
+        inputs = [x, "", "", self._node("Shape", [like])]  # its number of images is known only then
+        return self._node("Resize", inputs, mode="linear", coordinate_transformation_mode="half_pixel")
+
+    def embedding(self, x: str) -> str:
+        return self._node("Flatten", [self._node("GlobalAveragePool", [x])])
+
+    def classify(self, embedding: str, head: LinearHead, class_names: tuple[str, ...]) -> None:
+        squares = self._node("ReduceSumSquare", [embedding], axes=[1], keepdims=1)
+        length = self._node("Sqrt", [self._node("Add", [squares, self._number(1e-12)])])
+        unit = self._node("Div", [embedding, length])
+        weights = self._constant("head.weights", head.weights)
+        offsets = self._constant("head.offsets", head.offsets)
+        logits = self._node("Gemm", [unit, weights, offsets], transB=1)
+        scaled = self._node("Div", [logits, self._number(head.temperature)])
+        probabilities = self._node("Softmax", [scaled], PROBABILITIES, axis=1)
+        best = self._node("ArgMax", [probabilities], axis=1, keepdims=0)
+        names = [name.encode() for name in class_names]
+        string = self.onnx.TensorProto.STRING
+        self.constants.append(self.onnx.helper.make_tensor("classes", string, [len(names)], names))
+        self._node("Gather", ["classes", best], LABEL, axis=0)
+
+    def _node(self, op: str, inputs: list[str], output: str = "", **attributes) -> str:
+        """A node with one output, whose name is returned; "" as an input leaves it out."""
+        output = output or f"{op}.{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(op, inputs, [output], output, **attributes))
+        return output
+
+    def _constant(self, name: str, array: np.ndarray) -> str:
+        """An array in the file; returns `name`, made unique."""
+        name = f"{name}.{len(self.constants)}"
+        self.constants.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    def _number(self, value: float) -> str:
+        """A float32 scalar, once in the file."""
+        if value not in self._numbers:
+            self._numbers[value] = self._constant(f"{value:g}", np.array(value, np.float32))
+        return self._numbers[value]

@@ -1,0 +1,240 @@
+"""A network with its head as a LiteRT (TensorFlow Lite) model: pixels in, probabilities out.
+
+    image (n, height, width, channels) uint8 -> probabilities (n, classes) float32
+
+n is 1 unless the interpreter resizes the input. The pixels are normalised inside; an image must come in the
+size of the network, resized as `InputSpec` says. All weights are float32, and every operation is an old one,
+so that small interpreters know it. Operations give no text, so the class names are metadata and, as the tools
+of the format expect them, a file ``labels.txt`` in a zip archive behind the model.
+"""
+
+import io
+import zipfile
+from collections.abc import Sequence
+
+import numpy as np
+
+from tinytrain.backbones.export.walk import Writer, described, write_steps
+from tinytrain.base.errors import InputError
+from tinytrain.base.extras import install
+from tinytrain.delta.delta import Delta, apply
+from tinytrain.heads.linear import LinearHead
+from tinytrain.network.input_spec import InputSpec
+from tinytrain.network.network import Network
+
+VERSION = 3  # of the format
+IDENTIFIER = b"TFL3"
+VERSIONS = {"RESIZE_BILINEAR": 3}  # of operations: the first with pixel centres at a half
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip archive knows: the same bytes every time
+LABELS = "labels.txt"
+
+
+def need_litert():
+    """The modules of the schema of LiteRT and of flatbuffers. Raises InputError ``tflite-missing``."""
+    try:
+        import flatbuffers
+        from ai_edge_litert import schema_py_generated
+    except ImportError as error:
+        raise InputError(
+            "tflite-missing", f".tflite files need the package ai-edge-litert; run {install('tflite')}"
+        ) from error
+    return schema_py_generated, flatbuffers
+
+
+def tflite_model(network: Network, delta: Delta) -> bytes:
+    """The bytes of the file of `network` with `delta` applied, and its head.
+
+    Raises InputError for a delta of another backbone, a head that is no linear map, a class name that is more
+    than one line, or if the package ai-edge-litert is missing.
+    """
+    schema, flatbuffers = need_litert()
+    for name in delta.class_names:
+        if len(name.splitlines()) > 1:
+            raise InputError("export-labels", f"class name {name!r:.60} has 2 lines; rename the class")
+    adapted, writer = apply(network, delta), TfliteWriter(schema)
+    write_steps(adapted, delta, writer)
+    builder = flatbuffers.Builder(2**20)
+    builder.Finish(writer.model(described(adapted, delta)).Pack(builder), IDENTIFIER)
+    return _with_labels(bytes(builder.Output()), delta.class_names)
+
+
+def _with_labels(model: bytes, class_names: tuple[str, ...]) -> bytes:
+    """The model and behind it a zip archive with a line for each class."""
+    file = io.BytesIO(model)
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr(zipfile.ZipInfo(LABELS, EPOCH), "".join(f"{name}\n" for name in class_names))
+    return file.getvalue()
+
+
+class TfliteWriter(Writer):
+    """Tensors, operators and buffers of one subgraph; a value is the number of its tensor."""
+
+    def __init__(self, schema):
+        self.schema = schema
+        self.tensors, self.operators, self.codes = [], [], []
+        self.buffers = [schema.BufferT()]  # the first one stands for "no buffer"
+        self._shapes: list[tuple[int, ...]] = []
+        self._numbers: dict[float, int] = {}
+
+    def model(self, facts: dict[str, str]):
+        """The whole model, with `facts` as its metadata."""
+        graph, model = self.schema.SubGraphT(), self.schema.ModelT()
+        graph.name = "tinytrain"
+        graph.tensors, graph.operators = self.tensors, self.operators
+        graph.inputs, graph.outputs = [0], [len(self.tensors) - 1]
+        model.version, model.description = VERSION, "tinytrain"
+        model.subgraphs, model.operatorCodes, model.metadata = [graph], self.codes, []
+        for name, text in facts.items():
+            entry = self.schema.MetadataT()
+            entry.name, entry.buffer = name, self._buffer(np.frombuffer(text.encode(), np.uint8))
+            model.metadata.append(entry)
+        model.buffers = self.buffers
+        return model
+
+    def pixels(self, spec: InputSpec) -> int:
+        given = self._tensor("image", spec.shape, "UINT8")
+        options = self.schema.CastOptionsT()
+        options.inDataType, options.outDataType = self.schema.TensorType.UINT8, self.schema.TensorType.FLOAT32
+        values = self._operator("CAST", [given], spec.shape, options)
+        values = self._operator("SUB", [values, self._constant("mean", np.float32(spec.mean))], spec.shape)
+        return self._operator("MUL", [values, self._constant("scale", np.float32(spec.scale))], spec.shape)
+
+    def convolution(self, network: Network, index: int, x: int) -> int:
+        layer = network.all_layers[index]
+        depthwise = layer.kind == "depthwise"
+        options = self.schema.DepthwiseConv2DOptionsT() if depthwise else self.schema.Conv2DOptionsT()
+        if depthwise:
+            options.depthMultiplier = 1
+        options.strideH = options.strideW = layer.stride
+        options.padding = self.schema.Padding.VALID
+        if layer.relu6:
+            options.fusedActivationFunction = self.schema.ActivationFunctionType.RELU6
+        filters = np.ascontiguousarray(_filters(network.float_weight(index), layer))
+        inputs = [
+            self._padded(x, layer.pad),
+            self._constant(f"{layer.name}.weight", filters),
+            self._constant(f"{layer.name}.bias", network.bias(index)),
+        ]
+        name = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
+        return self._operator(name, inputs, (*layer.out_hw, layer.cout), options)
+
+    def _padded(self, x: int, pad: int) -> int:
+        """Zeros on every side: the format's own padding lies otherwise where the stride is 2."""
+        if not pad:
+            return x
+        height, width, channels = self._shapes[x]
+        sides = np.array([(0, 0), (pad, pad), (pad, pad), (0, 0)], np.int32)
+        shape = (height + 2 * pad, width + 2 * pad, channels)
+        return self._operator("PAD", [x, self._constant("padding", sides)], shape)
+
+    def add(self, x: int, y: int) -> int:
+        return self._operator("ADD", [x, y], self._shapes[x])
+
+    def average(self, x: int, window: tuple[int, int]) -> int:
+        options = self.schema.Pool2DOptionsT()
+        options.filterHeight, options.filterWidth = options.strideH, options.strideW = window
+        options.padding = self.schema.Padding.VALID
+        height, width, channels = self._shapes[x]
+        shape = (height // window[0], width // window[1], channels)
+        return self._operator("AVERAGE_POOL_2D", [x], shape, options)
+
+    def interpolate(self, x: int, like: int, hw: tuple[int, int]) -> int:
+        options = self.schema.ResizeBilinearOptionsT()
+        options.halfPixelCenters = True
+        size = self._constant("size", np.array(hw, np.int32))
+        return self._operator("RESIZE_BILINEAR", [x, size], self._shapes[like], options)
+
+    def embedding(self, x: int) -> int:
+        axes = self._constant("rows and columns", np.array([1, 2], np.int32))
+        return self._operator("MEAN", [x, axes], self._shapes[x][2:], self.schema.ReducerOptionsT())
+
+    def classify(self, embedding: int, head: LinearHead, class_names: tuple[str, ...]) -> None:
+        size, way = self._shapes[embedding], (len(class_names),)
+        squares = self._operator("MUL", [embedding, embedding], size)
+        sums = self.schema.ReducerOptionsT()
+        sums.keepDims = True
+        axis = self._constant("features", np.array([1], np.int32))
+        square = self._operator("SUM", [squares, axis], (1,), sums)
+        length = self._operator("SQRT", [self._operator("ADD", [square, self._number(1e-12)], (1,))], (1,))
+        unit = self._operator("DIV", [embedding, length], size)
+        weights = self._constant("head.weights", head.weights)
+        offsets = self._constant("head.offsets", head.offsets)
+        dense = self.schema.FullyConnectedOptionsT()
+        logits = self._operator("FULLY_CONNECTED", [unit, weights, offsets], way, dense)
+        scaled = self._operator("DIV", [logits, self._number(head.temperature)], way)
+        options = self.schema.SoftmaxOptionsT()
+        options.beta = 1.0
+        self._operator("SOFTMAX", [scaled], way, options, "probabilities")
+
+    def _operator(self, name: str, inputs: list[int], shape: Sequence[int], options=None, output="") -> int:
+        """An operation with one output of `shape`, not counting images; the number of that is returned."""
+        operator, options = self.schema.OperatorT(), options or self._options(name)
+        operator.opcodeIndex, operator.inputs = self._code(name), inputs
+        if options is not None:
+            kind = type(options).__name__.removesuffix("T")
+            operator.builtinOptionsType = getattr(self.schema.BuiltinOptions, kind)
+            operator.builtinOptions = options
+        made = self._tensor(output or f"{name}.{len(self.operators)}", shape, "FLOAT32")
+        operator.outputs = [made]
+        self.operators.append(operator)
+        return made
+
+    def _options(self, name: str):
+        """The usual options of an operation, None if it has none."""
+        kind = getattr(self.schema, f"{name.capitalize()}OptionsT", None)
+        return kind() if kind else None
+
+    def _code(self, name: str) -> int:
+        """The number of an operation in the table of those in use."""
+        builtin = getattr(self.schema.BuiltinOperator, name)
+        for number, code in enumerate(self.codes):
+            if code.builtinCode == builtin:
+                return number
+        code = self.schema.OperatorCodeT()
+        code.builtinCode = code.deprecatedBuiltinCode = builtin
+        code.version = VERSIONS.get(name, 1)
+        self.codes.append(code)
+        return len(self.codes) - 1
+
+    def _tensor(self, name: str, shape: Sequence[int], kind: str, buffer: int = 0) -> int:
+        """A new tensor; without a buffer its first axis counts images."""
+        tensor = self.schema.TensorT()
+        tensor.name, tensor.type, tensor.buffer = name, getattr(self.schema.TensorType, kind), buffer
+        tensor.shape = list(shape) if buffer else [1, *shape]
+        if not buffer:
+            tensor.shapeSignature = [-1, *shape]
+        self.tensors.append(tensor)
+        self._shapes.append(tuple(shape))
+        return len(self.tensors) - 1
+
+    def _constant(self, name: str, array: np.ndarray) -> int:
+        kind = {"float32": "FLOAT32", "int32": "INT32"}[str(array.dtype)]
+        return self._tensor(name, array.shape, kind, self._buffer(array.reshape(-1).view(np.uint8)))
+
+    def _number(self, value: float) -> int:
+        """A float32 scalar, once in the file."""
+        if value not in self._numbers:
+            self._numbers[value] = self._constant(f"{value:g}", np.array([value], np.float32))
+        return self._numbers[value]
+
+    def _buffer(self, data: np.ndarray) -> int:
+        buffer = self.schema.BufferT()
+        buffer.data = data
+        self.buffers.append(buffer)
+        return len(self.buffers) - 1
+
+
+def _filters(weight: np.ndarray, layer) -> np.ndarray:
+    """A weight (fan_in, cout) as (cout, rows, columns, cin), or (1, rows, columns, channels) if depthwise.
+
+    Groups become zeros in a dense filter: not every interpreter knows them.
+    """
+    cin = layer.cin // layer.groups
+    cube = weight.reshape(layer.kernel, layer.kernel, cin, layer.cout)
+    if layer.kind == "depthwise":
+        return cube.transpose(2, 0, 1, 3)
+    dense = np.zeros((layer.kernel, layer.kernel, layer.cin, layer.cout), np.float32)
+    for group in range(layer.groups):
+        columns = slice(group * layer.cout // layer.groups, (group + 1) * layer.cout // layer.groups)
+        dense[:, :, group * cin : (group + 1) * cin, columns] = cube[..., columns]
+    return dense.transpose(3, 0, 1, 2)
