@@ -19,7 +19,7 @@ import numpy as np
 from tinytrain.base.class_names import wrong_class_names
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.datasets.dataset import Dataset, Provenance
-from tinytrain.datasets.folder import printable
+from tinytrain.datasets.folder_layout import printable
 from tinytrain.episode.decode import fit, load_image
 from tinytrain.episode.imagefile.stored import MAX_SIDE, PIXEL_BYTES
 

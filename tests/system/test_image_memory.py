@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from hostileimages import HOSTILE
+from image_memory import HOSTILE
 
 MOST_BYTES = 256 * 10**6
 MOST_TIMES = 4  # the processor time of the largest honest image, on a machine that other work keeps busy
 ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
-FORMATS = ("png", "jpeg", "bmp", "pnm")
+FORMATS = ("png", "jpeg", "bmp", "pnm", "gif", "webp", "tiff", "avif")
 
 
 def results(folder: Path, start: str) -> dict:

@@ -19,7 +19,7 @@ from tinytrain.base.notices import NOTICES
 DEFAULT_DATA = "leaves"  # the shipped backbone was not trained on this domain
 HELD_BYTES = 64_000_000  # limit of decoded images in memory; above it they are decoded again when needed
 DELTA_HELP = "delta file, or folder of a store, of which the delta in use is taken"
-NAMED = 5  # skipped files that are listed by name
+NAMED = 5  # missing files that are listed by name
 
 
 def add_action(actions, name: str, summary: str, examples: str, **options):
@@ -227,11 +227,11 @@ def hold(images, shape: tuple[int, int, int], progress) -> tuple[object, dict[st
 
 
 def skipped_files(dataset) -> list[str]:
-    """A line for each skipped file of a dataset; above NAMED files the rest is counted."""
-    lines = [f"skipped {path}: {reason}" for path, reason in dataset.provenance.skipped]
-    if len(lines) > NAMED:
-        lines[NAMED:] = [f"skipped {len(lines) - NAMED} more files"]
-    return lines
+    """Lines about the skipped files of a dataset and about images that it has more than once."""
+    from tinytrain.episode.input_facts import duplicate_lines, skipped_lines
+
+    provenance = dataset.provenance
+    return skipped_lines(provenance.skipped) + duplicate_lines(provenance.duplicates)
 
 
 def print_line(text: str) -> None:
