@@ -133,7 +133,8 @@ def test_other_files_of_a_folder_are_counted_by_kind_and_hidden_ones_are_no_news
         (photos / "ant" / name).write_bytes(b"x")
     assert tt("predict", place / "d.safetensors", photos) == 0
     out, err = capsys.readouterr()
-    assert out.count("\n") == 2 and "skipped 3 files (.mp4, .txt): is no image" in err and "Thumbs" not in err
+    assert out.count("\n") == 2 and "Thumbs" not in err and "hidden" not in err
+    assert "skipped 2 files, each is no image by its name (.txt): " in err and "c.mp4: " in err
     assert tt("predict", place / "d.safetensors", photos, "--json") == 0
     assert len(json.loads(capsys.readouterr().out)["skipped"]) == 3
 

@@ -1,7 +1,6 @@
 """``tinytrain eval``: accuracy of a delta on labelled images, and what it got wrong."""
 
 import os
-import unicodedata
 from functools import partial
 from pathlib import Path
 
@@ -79,6 +78,7 @@ def _labelled(arguments, classes) -> tuple[list[tuple], list[str]]:
     Raises InputError ``unknown-class`` or what `folder_dataset` raises.
     """
     from tinytrain.datasets import folder_dataset
+    from tinytrain.episode.input_facts import skipped_lines
 
     found, warnings, unknown = [], [], {}
     for path in inputs.given(arguments):
@@ -96,7 +96,7 @@ def _labelled(arguments, classes) -> tuple[list[tuple], list[str]]:
             rows = [
                 (image.name, _class_of(image.path), image.images) for image in inputs.inputs([path], skipped)
             ]
-            warnings += inputs.skipped_text(skipped)
+            warnings += skipped_lines(skipped)
         for name, class_name, images in rows:
             if class_name not in classes:
                 unknown[class_name] = name
@@ -124,9 +124,9 @@ def _is_class(folder: str, classes) -> bool:
 
 def _class_of(path: str) -> str:
     """The class of an image: the name of its folder, as `folder_dataset` names classes."""
-    from tinytrain.datasets.folder import printable
+    from tinytrain.datasets.folder_layout import class_name
 
-    return unicodedata.normalize("NFC", printable(Path(path).resolve().parent.name))
+    return class_name(Path(path).resolve().parent)
 
 
 def _all_given(arguments) -> str:

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from tinytrain.base.errors import InputError, UsageError
 
 STDIN = "-"
 MAX_STDIN = 2**28  # bytes of an image from standard input
 MAX_PATH = 2**16
-NO_NEWS = ("Thumbs.db", "desktop.ini")
 IMAGES_HELP = (
     "image file, folder (searched with the folders inside it), pattern such as 'photos/*.jpg', or - for one"
     " image from standard input"
@@ -119,29 +119,30 @@ def _split(file, end: str) -> Iterator[str]:
         yield rest
 
 
-def files_below(folder: str, skipped: list[dict]) -> Iterator[str]:
-    """The images in `folder` and the folders inside it, sorted; the other files are added to `skipped`.
+def files_below(folder: str, skipped: list) -> Iterator[str]:
+    """The images in `folder` and the folders inside it, sorted; its other files are added to `skipped`.
 
-    Hidden files and folders, and what Windows puts into folders of images, are passed over.
+    What is hidden, or was left by the system, is passed over.
     """
-    from tinytrain.episode.decode import SUFFIXES
+    from tinytrain.datasets.folder_layout import is_image_name, listed, printable
+    from tinytrain.episode.imagefile import others
+    from tinytrain.episode.input_facts import Skipped
 
-    def failed(error: OSError):
-        skipped.append(
-            {"file": error.filename, "reason": f"cannot be listed ({error.strerror})", "kind": "unreadable"}
-        )
-
-    for root, folders, files in os.walk(folder, onerror=failed):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            if name.startswith(".") or name in NO_NEWS:
-                continue
-            if os.path.splitext(name)[1].lower() in SUFFIXES:
-                yield os.path.join(root, name)
-            else:
-                skipped.append(
-                    {"file": os.path.join(root, name), "reason": "is no image", "kind": "other-kind"}
-                )
+    try:
+        entries, away = listed(Path(folder))
+    except OSError as error:
+        skipped.append(Skipped(printable(folder), f"cannot be listed ({error.strerror})", "unreadable"))
+        return
+    skipped += away
+    for path in entries:
+        if path.is_dir() and not path.is_symlink():
+            yield from files_below(str(path), skipped)
+        elif is_image_name(path):
+            yield str(path)
+        else:
+            suffix = path.suffix.lower()
+            reason = others.SUFFIXES.get(suffix, f"is no image by its name ({suffix or 'no suffix'})")
+            skipped.append(Skipped(printable(path), reason, "other-kind"))
 
 
 def read_stdin() -> bytes:
@@ -158,18 +159,7 @@ def read_stdin() -> bytes:
     return data
 
 
-def inputs(paths: Iterable[str], skipped: list[dict]) -> Iterator[Input]:
-    """Every image of `paths`, with folders searched; the other files of folders are added to `skipped`."""
+def inputs(paths: Iterable[str], skipped: list) -> Iterator[Input]:
+    """Every image of `paths`, with folders searched; a `Skipped` of each other file is added to `skipped`."""
     for path in paths:
         yield from map(Input, files_below(path, skipped) if os.path.isdir(path) else [path])
-
-
-def skipped_text(skipped: list[dict]) -> list[str]:
-    """A line for each reason: how many files, and the endings of their names."""
-    lines = []
-    for reason in dict.fromkeys(row["reason"] for row in skipped):
-        files = [row["file"] for row in skipped if row["reason"] == reason]
-        endings = sorted({os.path.splitext(file)[1].lower() or "no ending" for file in files})
-        named = files[0] if len(files) == 1 else f"{len(files)} files ({', '.join(endings[:5])})"
-        lines.append(f"skipped {named}: {reason}")
-    return lines

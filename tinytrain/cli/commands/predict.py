@@ -54,6 +54,7 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
+    from tinytrain.episode.input_facts import skipped_lines
     from tinytrain.runtime.predict import Predictor
 
     inputs.check_arguments(arguments)
@@ -83,13 +84,14 @@ def run(arguments) -> int:
                 print_line(lines.of(row, arguments))
             if arguments.json or not sys.stdout.isatty():  # otherwise the lines show the progress
                 progress("images", done, done + 1 if endless else len(names), None)
-    for line in inputs.skipped_text(skipped):
+    for line in skipped_lines(skipped):
         say(line)
     if not answered and not failed:
         raise InputError("no-pictures", f"{', '.join(arguments.images)} holds 0 images; add some")
     if arguments.json:
+        left_out = [file.to_json() for file in skipped]
         named = {"delta": arguments.delta, "backbone": delta.backbone_name}
-        print_result({**named, "pictures": rows, "failed": failed, "skipped": skipped}, "", as_json=True)
+        print_result({**named, "pictures": rows, "failed": failed, "skipped": left_out}, "", as_json=True)
     return InputError.exit_code if failed else 0
 
 
