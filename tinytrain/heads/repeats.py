@@ -9,26 +9,24 @@ import numpy as np
 
 NEAR = 0.6  # of the median distance to the others of its class: a closer image repeats it
 LEAST_BITS = 64  # fewer are too coarse to tell a repeated image
-MOST_BYTES = 16_384  # of sketches: of more images, the first ones stand for all
-ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
+MOST_BYTES = 24_000  # of sketches: of more images, the first ones stand for all
+INTEGER_BYTES = 28  # of a Python integer beside its bits
 
 
 class Sketches:
     """Sketches of up to `n` embeddings of `size` values, with their labels."""
 
     def __init__(self, n: int, size: int):
-        width = -(-size // 8)
-        room = min(n, max(1, MOST_BYTES // width))
-        self._bits, self._labels = np.empty((room, width), np.uint8), np.empty(room, np.int32)
-        self._size, self._seen = size, 0
+        self._size, self._room = size, min(n, MOST_BYTES // (INTEGER_BYTES + size // 7))
+        # Integers: numpy would load code and take copies, which are more bytes than the sketches.
+        self._bits, self._labels = [], []
 
     def add(self, embeddings: np.ndarray, labels: np.ndarray, centre: np.ndarray) -> None:
         """Take embeddings (n, size) of images with `labels` (n,) as they lie around `centre` (size,)."""
-        part = slice(self._seen, min(self._seen + len(labels), len(self._bits)))
-        count = part.stop - part.start
-        self._bits[part] = np.packbits(embeddings[:count] > centre, axis=1)
-        self._labels[part] = labels[:count]
-        self._seen = part.stop
+        for e, label in zip(embeddings, labels.tolist(), strict=True):
+            if len(self._bits) < self._room:
+                self._bits.append(int.from_bytes(np.packbits(e > centre).tobytes()))
+                self._labels.append(label)
 
     def repeated(self) -> float:
         """Fraction of the images that are recognised without themselves only because others repeat them.
@@ -38,16 +36,25 @@ class Sketches:
         """
         if self._size < LEAST_BITS:
             return 0.0
-        bits, labels = self._bits[: self._seen], self._labels[: self._seen]
-        way, helped, judged = int(labels.max()) + 1, 0, 0
-        counts = np.bincount(labels, minlength=way)
-        for i, label in enumerate(labels):
-            far = ONES[bits ^ bits[i]].sum(axis=1, dtype=np.float32) / self._size
-            classes = np.bincount(labels, far, way) / np.maximum(counts, 1)
-            classes[(np.arange(way) == label) | (counts == 0)] = np.inf
-            own = np.delete(far[labels == label], (labels[:i] == label).sum())
-            if len(own):
-                rest = own[own >= NEAR * np.median(own)]
+        helped, judged = 0, 0
+        for i, label in enumerate(self._labels):
+            classes = self._distances(i)
+            own = sorted(classes.pop(label, ()))
+            if own and classes:
+                rest = [far for far in own if far >= NEAR * own[len(own) // 2]]
+                other = min(map(_mean, classes.values()))
                 judged += 1
-                helped += int(own.mean() < classes.min()) - int(rest.mean() < classes.min())
+                helped += int(_mean(own) < other) - int(_mean(rest) < other)
         return max(0.0, helped / judged) if judged else 0.0
+
+    def _distances(self, i: int) -> dict[int, list[int]]:
+        """In how many bits the other images of each class differ from image `i`."""
+        found: dict[int, list[int]] = {}
+        for j, (bits, label) in enumerate(zip(self._bits, self._labels, strict=True)):
+            if j != i:
+                found.setdefault(label, []).append((bits ^ self._bits[i]).bit_count())
+        return found
+
+
+def _mean(values: list[int]) -> float:
+    return sum(values) / len(values)
