@@ -115,5 +115,5 @@ def labels(anchors: Sequence[tuple[float, float]], names: Sequence[str]) -> list
     for k, (anchor, name) in enumerate(zip(anchors, names, strict=True)):
         colour = COLOURS[k % len(COLOURS)]
         parts.append(line([anchor, (edge - 3, at[k])], colour, stroke_width=0.8, stroke_dasharray="1 3"))
-        parts += [mark(k, edge + 5, at[k]), text(edge + 14, at[k] + 4, name, fill=colour)]
+        parts += [mark(k, edge + 5, at[k]), text(edge + 14, at[k] + 4, name)]
     return parts

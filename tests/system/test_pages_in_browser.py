@@ -47,6 +47,7 @@ addEventListener("load", () => {
     width: innerWidth, page: document.documentElement.scrollWidth,
     dark: matchMedia("(prefers-color-scheme: dark)").matches,
     leaving: all.filter(e => box(e)[2] > innerWidth + 0.5 || box(e)[0] < -0.5).map(e => e.outerHTML.slice(0, 200)),
+    fills: [...document.querySelectorAll("figure.figure text")].map(t => getComputedStyle(t).fill),
     drawings: [...document.querySelectorAll("svg")].map(s => [...s.querySelectorAll("text")].filter(shown)
       .map(t => [t.textContent, ...box(t)])),
   }, "*")
@@ -59,11 +60,17 @@ addEventListener("message", e => document.getElementById("measured").textContent
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 
-def measured(page: str, width: int, folder) -> dict:
-    """What `MEASURE` finds in the page when its window has this width."""
+def measured(page: str, width: int, folder, *flags: str) -> dict:
+    """What `MEASURE` finds in the page when its window has this width, in a browser with these `flags`."""
     (folder / "page.html").write_text(page.replace("</body>", f"{MEASURE}</body>"))
     (folder / "outer.html").write_text(OUTER.format(width=width))
-    command = [CHROMIUM, *QUIET, f"--user-data-dir={folder / 'profile'}", (folder / "outer.html").as_uri()]
+    command = [
+        CHROMIUM,
+        *QUIET,
+        *flags,
+        f"--user-data-dir={folder / 'profile'}",
+        (folder / "outer.html").as_uri(),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     found = re.search(r'<pre id="measured">(.+?)</pre>', done.stdout, re.DOTALL)
     assert found, done.stderr[-2000:]
@@ -110,6 +117,14 @@ def test_no_texts_of_a_drawing_overlap(page, width, request, tmp_path):
             for other, *b in texts[:k]:
                 apart = a[2] <= b[0] + 1 or b[2] <= a[0] + 1 or a[3] <= b[1] + 3 or b[3] <= a[1] + 3
                 assert apart, (one, a, other, b)
+
+
+def test_a_plot_on_white_paper_has_dark_letters_on_a_dark_page_too(bench, tmp_path):
+    light = measured(bench, DESK, tmp_path)
+    dark = measured(bench, DESK, tmp_path, "--blink-settings=preferredColorScheme=0")
+    assert (light["dark"], dark["dark"]) == (False, True)
+    for facts in (light, dark):
+        assert len(facts["fills"]) > 10 and set(facts["fills"]) == {"rgb(34, 34, 34)"}, "INK"
 
 
 def test_the_measure_sees_what_is_too_wide_and_texts_that_overlap(adapted, tmp_path):

@@ -56,6 +56,7 @@ def _drawing(rows: Sequence[dict], memory: dict, kinds: Sequence[str]) -> str:
     arena, budget = memory["arena"], memory["budget"]
     top = max(1, budget if arena <= budget <= NEAR * arena else arena)
     parts = [*_axes(top), *(part for row in rows for part in _box(row, top, kinds))]
+    parts.append(element("line", class_="axis", x1=0, x2=0, y1=0, y2=HEIGHT))
     if top == budget:
         parts.append(element("line", class_="limit", x1="0%", x2="100%", y1=0, y2=0))
         parts.append(text("100%", -4, "budget", "end", class_="dim"))
@@ -74,7 +75,7 @@ def _axes(top: int) -> list[str]:
         parts.append(text(middle, HEIGHT + 16, stage, "middle", class_="broad"))
         parts.append(text(middle, HEIGHT + 16, str(k + 1), "middle", class_="narrow"))
     parts.append(text("50%", HEIGHT + 36, "stage", "middle", class_="dim"))
-    return [*parts, element("line", class_="axis", x1=0, x2=0, y1=0, y2=HEIGHT)]
+    return parts
 
 
 def _bytes(value: float) -> str:
