@@ -69,6 +69,8 @@ def test_a_folder_is_read_without_its_damaged_images_and_says_which(tmp_path):
     [
         ((3, "photos"), "network is a value of type int; give a Network, a path, or a name"),
         ((None, 3), "episode is a value of type int; give an Episode, a Dataset, or the path of a folder"),
+        ((None, toy_episode(), None, 3), "policy is a value of type int; give the name of a policy"),
+        ((None, toy_episode(), None, "none", 0, "numpy"), "device is a value of type str; give a Device"),
         ((None, toy_episode(), 1e6), "budget is a value of type float; give a Budget"),
         ((None, toy_episode(), True), "budget is a value of type bool; give a Budget"),
     ],

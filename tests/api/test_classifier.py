@@ -65,6 +65,8 @@ def test_lists_of_paths_arrays_and_object_arrays_are_the_same_images(small, tmp_
     objects[:] = list(X)
     for images in (list(X), objects):
         assert (clone(small).fit(images, LABELS).predict_proba(X) == fitted.predict_proba(images)).all()
+    again = clone(small).fit(iter(X), iter(LABELS))
+    assert (again.predict_proba(iter(X)) == fitted.predict_proba(X)).all() and again.score(iter(X), LABELS)
     write_images(tmp_path, count=3)
     paths = sorted(tmp_path.rglob("*.png"))
     y = [path.parent.name for path in paths]

@@ -2,7 +2,7 @@
 
 import os
 
-from tinytrain.api.opening import open_budget, open_episode, open_network
+from tinytrain.api.opening import open_budget, open_episode, open_network, wrong_type
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.episode.episode import Episode
 from tinytrain.network.network import Network
@@ -37,6 +37,10 @@ def adapt(
     Raises BudgetError if nothing fits, InputError for an unsuitable network, plan or images, UsageError for
     an unknown policy, AdaptationRefusedError if even the network as it is gives NaN or infinity.
     """
+    if not isinstance(policy, str | Policy | Plan):
+        raise wrong_type("policy", policy, "the name of a policy, a Policy, or a Plan")
+    if not isinstance(device, Device | None):
+        raise wrong_type("device", device, "a Device, such as Device(threads=1), or None")
     backbone, limits = open_network(network), open_budget(budget)
     opened, warnings = open_episode(episode, backbone.input.shape, seed)
     report = pipeline.adapt(backbone, opened, limits, policy, seed, device, force)

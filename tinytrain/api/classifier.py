@@ -7,7 +7,7 @@ array of them, (n, rows, columns, 3).
 
 import inspect
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -172,8 +172,9 @@ def _names(labels: np.ndarray) -> tuple[str, ...]:
 
 def _labelled(X: Iterable, y: Iterable) -> tuple[list, np.ndarray]:
     """Images as a list and their labels (n,). Raises InputError ``labels`` unless there is one for each."""
+    X = list(X) if isinstance(X, Iterator) else X
     images_of(X)  # refuses what is no list of images, before it is counted
-    images, labels = list(X), np.asarray(y)
+    images, labels = list(X), np.asarray(list(y) if isinstance(y, Iterator) else y)
     given = " x ".join(map(str, labels.shape)) or "a single"
     if labels.ndim != 1 or len(labels) != len(images):
         raise InputError("labels", f"{given} labels given for {len(images)} images; give one for each")

@@ -30,7 +30,7 @@ def open_network(value, delta: Delta | None = None) -> Network:
         return find_backbone(delta.backbone, delta.backbone_name) if delta else load_backbone(SHIPPED.name)
     if isinstance(value, str | os.PathLike):
         return load_backbone(value)
-    raise _wrong("network", value, "a Network, a path, or a name that 'tinytrain backbones' lists")
+    raise wrong_type("network", value, "a Network, a path, or a name that 'tinytrain backbones' lists")
 
 
 def open_delta(value) -> Delta:
@@ -40,7 +40,7 @@ def open_delta(value) -> Delta:
     if isinstance(value, Report):
         return value.delta
     if not isinstance(value, str | os.PathLike):
-        raise _wrong("delta", value, "a Delta, a Report, or the path of a delta file")
+        raise wrong_type("delta", value, "a Delta, a Report, or the path of a delta file")
     if os.path.isdir(value):
         raise InputError(
             "delta-kind",
@@ -73,7 +73,7 @@ def open_dataset(value, name: str, also: str = "") -> tuple[Dataset, list[str]]:
     if isinstance(value, str | os.PathLike):
         value = folder_dataset(value)
     if not isinstance(value, Dataset):
-        raise _wrong(name, value, f"{also}a Dataset, or the path of a folder with a folder per class")
+        raise wrong_type(name, value, f"{also}a Dataset, or the path of a folder with a folder per class")
     return value, [f"skipped {path}: {reason}" for path, reason in value.provenance.skipped]
 
 
@@ -88,8 +88,9 @@ def open_budget(value) -> Budget | None:
         return Budget(parse_bytes(value))
     if isinstance(value, Integral) and not isinstance(value, bool):
         return Budget(int(value))
-    raise _wrong("budget", value, 'a Budget, bytes as a whole number, or a text such as "1MB"')
+    raise wrong_type("budget", value, 'a Budget, bytes as a whole number, or a text such as "1MB"')
 
 
-def _wrong(name: str, value, wanted: str) -> InputError:
+def wrong_type(name: str, value, wanted: str) -> InputError:
+    """The error for an argument `name` whose `value` is not what is `wanted`."""
     return InputError("wrong-type", f"{name} is a value of type {type(value).__name__}; give {wanted}")
