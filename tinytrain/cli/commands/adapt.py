@@ -14,7 +14,6 @@ from tinytrain.cli.commands.common import (
     backbone_file,
     check_outputs,
     check_store,
-    hold,
     open_delta,
     print_result,
     say,
@@ -213,6 +212,7 @@ def _extend(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.datasets import folder_dataset
     from tinytrain.delta.file import save_delta
+    from tinytrain.episode.holding import hold
     from tinytrain.pipeline.add_classes import add_classes
 
     taken = (arguments.folder, arguments.data, arguments.plan, arguments.report, arguments.store)

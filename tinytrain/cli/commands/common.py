@@ -14,7 +14,6 @@ from tinytrain.base.console import HelpFormatter, at_least
 from tinytrain.base.errors import InputError, UsageError, visible
 from tinytrain.base.file_kinds import DELTAS
 from tinytrain.base.notices import NOTICES
-from tinytrain.episode.holding import hold  # noqa: F401 - commands have it from here
 
 DEFAULT_DATA = "leaves"  # the shipped backbone was not trained on this domain
 DELTA_HELP = "delta file, or folder of a store, of which the delta in use is taken"

@@ -3,14 +3,14 @@
 import argparse
 import os
 from dataclasses import replace
-from math import prod
 from typing import NamedTuple
 
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.units import parse_bytes, parse_fraction
-from tinytrain.cli.commands.common import DEFAULT_DATA, HELD_BYTES, hold
+from tinytrain.cli.commands.common import DEFAULT_DATA
+from tinytrain.episode.holding import fits, hold
 
 
 def add_arguments(parser) -> None:
@@ -160,7 +160,7 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
     query, more = hold(episode.query, shape, progress)
     skipped = (*dataset.provenance.skipped, *_late(arguments, broken | more))
     duplicates = dataset.provenance.duplicates
-    if of_folder and (len(support) + len(query)) * prod(shape) <= HELD_BYTES:  # otherwise decoded once more
+    if of_folder and fits(len(support) + len(query), shape):  # otherwise decoded once more
         query, found = without_copies(support, query, shape, episode.class_names)
         duplicates = merged(duplicates, found)
     others = ([] if plan else _unlimited(arguments, policy)) + _too_few(arguments, episode)
