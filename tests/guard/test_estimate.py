@@ -6,14 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tinytrain.base.statistics import wilson_interval
 from tinytrain.guard.estimate import (
     LEAST,
-    LEVEL,
     LeftOut,
     cross_validated,
     folded,
     held_out,
-    interval,
     left_out,
 )
 from tinytrain.pipeline.adapt import adapt
@@ -28,30 +27,6 @@ CLEAN = LeftOut(20, 0.0, 0)
 
 def found(margins, suspected=(), labels=LABELS):
     return left_out(np.asarray(margins, float), suspected, labels, NAMES)
-
-
-@pytest.mark.parametrize("right, n", [(0, 5), (3, 7), (19, 20), (20, 20), (150, 200)])
-def test_the_ends_are_the_probabilities_from_which_so_many_right_are_1_96_deviations_away(right, n):
-    low, high = interval(right, n)
-    assert 0 <= low <= right / n <= high <= 1
-    for p in (low, high):
-        if 0 < p < 1:
-            assert abs(right / n - p) == pytest.approx(LEVEL * np.sqrt(p * (1 - p) / n))
-    assert low == 0 if right == 0 else low > 0
-    assert high == 1 if right == n else high < 1
-
-
-def test_the_interval_covers_the_probability_about_95_times_in_100():
-    rng = np.random.default_rng(0)
-    for p in (0.5, 0.8, 0.95):
-        drawn = [interval(right, 40) for right in rng.binomial(40, p, 2000)]
-        assert 0.92 < np.mean([low <= p <= high for low, high in drawn]) < 0.98
-
-
-def test_what_lies_between_tasks_widens_it_and_no_number_of_images_removes_that():
-    widths = [np.diff(interval(0.8 * n, n, 0.15))[0] for n in (10, 100, 10**6)]
-    assert widths == sorted(widths, reverse=True) and widths[-1] == pytest.approx(4 * 0.15 * 0.4, rel=0.05)
-    assert np.diff(interval(8, 10))[0] < widths[0]
 
 
 def test_margins_above_0_are_right_answers_and_suspects_are_counted_apart():
@@ -92,9 +67,9 @@ def test_a_class_of_too_few_images_makes_it_unknown_and_why_names_class_and_reme
     assert f"class 'bee' has {count} image" in estimate.why and f"with {LEAST} in every class" in estimate.why
 
 
-def test_held_out_images_give_their_fraction_with_wilsons_interval():
+def test_held_out_images_give_their_fraction_with_wilsons_wilson_interval():
     estimate = held_out(45, 50, True, CLEAN)
-    assert estimate.accuracy == 0.9 and (estimate.low, estimate.high) == interval(45, 50)
+    assert estimate.accuracy == 0.9 and (estimate.low, estimate.high) == wilson_interval(45, 50)
     assert (estimate.method, estimate.network, estimate.n, estimate.folds) == (
         "held-out",
         "adapted",

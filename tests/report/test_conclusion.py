@@ -192,13 +192,6 @@ def test_what_training_has_seen_is_never_shown_as_an_accuracy(name):
     assert "98" not in "\n".join(conclude(facts)) and "99%" not in "\n".join(conclude(facts))
 
 
-def test_a_report_without_an_estimate_tells_what_held_out_images_say():
-    facts = {key: value for key, value in report().items() if key != "estimate"}
-    assert conclude(facts)[0] == "accuracy    82% right on 50 held-out images; 76% before adaptation"
-    facts["accuracy"] = NOT_JUDGED
-    assert conclude(facts)[0].startswith("accuracy    unknown: no image was held out")
-
-
 @pytest.mark.parametrize(
     "difference, words",
     [

@@ -1,7 +1,6 @@
 """The accuracy of labelled images, what was wrong and what was confused."""
 
 import numpy as np
-import pytest
 
 from tinytrain.base.statistics import wilson_interval
 from tinytrain.report.evaluation import MATRIX_CLASSES, NAMED, Answer, evaluation, evaluation_text
@@ -63,22 +62,3 @@ def test_many_wrong_images_and_many_classes_need_verbose():
 def test_names_cannot_steer_the_terminal():
     text = evaluation_text(evaluation(("a\x1b[31m", "b\n"), [Answer("x\x1b.png", 0, 1, 0.5)]))
     assert "\x1b" not in text and "b\\n" in text
-
-
-@pytest.mark.parametrize("n", [5, 20, 100])
-@pytest.mark.parametrize("truth", [0.5, 0.8, 0.95])
-def test_the_interval_covers_the_truth_as_often_as_it_says(n, truth):
-    """The share of all outcomes, weighted by their probability, whose interval covers the truth."""
-    from math import comb
-
-    covered = sum(
-        comb(n, k) * truth**k * (1 - truth) ** (n - k)
-        for k in range(n + 1)
-        if wilson_interval(k, n)[0] <= truth <= wilson_interval(k, n)[1]
-    )
-    assert covered > 0.91
-
-
-def test_the_interval_of_nothing_is_everything_and_ends_stay_inside():
-    assert wilson_interval(0, 0) == (0, 1)
-    assert wilson_interval(0, 10)[0] == 0 and wilson_interval(10, 10)[1] == pytest.approx(1)

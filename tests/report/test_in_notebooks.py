@@ -9,8 +9,8 @@ from toydevices import ONE
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
+from tinytrain.report.conclusion import conclude
 from tinytrain.report.html import render_html
-from tinytrain.report.text import render_text
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ class Elements(HTMLParser):
 
 
 def test_the_text_is_that_of_the_command_line(report):
-    assert str(report) == f"{report}" == render_text(report.to_json())
+    assert str(report) == f"{report}" == "\n".join(conclude(report.to_json()))
 
 
 def test_the_page_stands_in_a_frame_that_its_style_cannot_leave(report):
@@ -36,7 +36,7 @@ def test_the_page_stands_in_a_frame_that_its_style_cannot_leave(report):
     parser.feed(report._repr_html_())
     ((tag, attributes),) = parser.found
     assert tag == "iframe" and "sandbox" in attributes
-    assert attributes["srcdoc"] == render_html(report.to_json())
+    assert attributes["srcdoc"] == render_html(report.to_json(), report.thumbnails())
 
 
 def test_the_short_form_says_how_good_it_is_and_whether_it_was_kept(report):
@@ -49,8 +49,8 @@ def test_the_short_form_says_how_good_it_is_and_whether_it_was_kept(report):
 
 def test_without_images_to_judge_by_the_short_form_claims_no_accuracy_of_its_own(report):
     report = adapt(toy_network(), toy_episode(queries=0), Budget(2**22), "none", device=ONE)
-    estimate = report.to_json().get("estimate") or {}
-    known = estimate.get("accuracy") is not None
+    estimate = report.to_json()["estimate"]
+    known = estimate["accuracy"] is not None
     assert ("accuracy about" if known else "accuracy unknown") in repr(report)
     assert "100" not in repr(report)
 

@@ -6,14 +6,14 @@ Images that training has seen are never counted. The constants were chosen on do
 `meta.studies.estimate` is about.
 """
 
-import math
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from tinytrain.base.statistics import wilson_interval
+
 LEAST = 2  # images in every class: a single one cannot be judged without itself
-LEVEL = 1.96  # standard errors: 95 % of a normal distribution
 # Standard deviation between tasks of the accuracy around the one found, in units of the deviation of a single
 # answer. It widens the interval as fewer images would.
 BETWEEN_TASKS = 0.1
@@ -93,11 +93,11 @@ def cross_validated(found: LeftOut) -> Estimate:
         why = f"{have}; add more: with {LEAST} in every class it can be estimated, with 10 it can be measured"
         return Estimate(None, None, None, "unknown", "unadapted", 0, None, why)
     n, wrong = found.judged, found.errors + found.suspects
-    low = interval(_new(n - wrong, n, found), n, BETWEEN_TASKS)[0]
+    low = wilson_interval(_new(n - wrong, n, found), n, BETWEEN_TASKS)[0]
     known = max(
         n - found.suspects, 1
     )  # for the high end suspects say nothing, for the low one they are errors
-    high = interval(known - KEPT * found.errors, known, BETWEEN_TASKS)[1]
+    high = wilson_interval(known - KEPT * found.errors, known, BETWEEN_TASKS)[1]
     accuracy = _new(n - wrong, n, found) / n / (1 - found.wrong_labels)
     return _estimate(low, accuracy, high, "cross-validation", "unadapted", n, n)
 
@@ -110,14 +110,16 @@ def held_out(right: int, n: int, adapted: bool, found: LeftOut) -> Estimate:
     """
     known, network = max(n * (1 - found.wrong_labels), right), "adapted" if adapted else "unadapted"
     new = _new(right, n, found)
-    return _estimate(interval(new, n)[0], new / n, interval(right, known)[1], "held-out", network, n)
+    return _estimate(
+        wilson_interval(new, n)[0], new / n, wilson_interval(right, known)[1], "held-out", network, n
+    )
 
 
 def folded(right: int, n: int, folds: int, found: LeftOut) -> Estimate:
     """The estimate from adaptations to all but one of `folds` parts, which got `right` of `n` images."""
     fewer = n - (n - right) * (1 - 1 / folds) ** POWER
     known, new = max(n * (1 - found.wrong_labels), fewer), _new(fewer, n, found)
-    low, high = interval(new, n, BETWEEN_TASKS)[0], interval(fewer, known, BETWEEN_TASKS)[1]
+    low, high = wilson_interval(new, n, BETWEEN_TASKS)[0], wilson_interval(fewer, known, BETWEEN_TASKS)[1]
     return _estimate(low, new / n, high, "cross-validation", "adapted", n, folds)
 
 
@@ -129,15 +131,3 @@ def _new(right: float, n: int, found: LeftOut) -> float:
 def _estimate(low: float, accuracy: float, high: float, *how) -> Estimate:
     accuracy = min(1.0, accuracy)
     return Estimate(accuracy, min(low, accuracy), max(high, accuracy), *how)
-
-
-def interval(right: float, n: float, between: float = 0.0) -> tuple[float, float]:
-    """Wilson's 95 % interval of the probability of which `right` of `n` is a sample; at most 0 to 1.
-
-    `between` is the standard deviation that comes on top, in units of that of a single answer.
-    """
-    fraction, n = right / n, 1 / (1 / n + between**2)
-    scale = 1 + LEVEL**2 / n
-    centre = (fraction + LEVEL**2 / (2 * n)) / scale
-    half = LEVEL / scale * math.sqrt(fraction * (1 - fraction) / n + (LEVEL / (2 * n)) ** 2)
-    return max(0.0, centre - half), min(1.0, centre + half)

@@ -61,11 +61,10 @@ def _accuracy(facts: dict) -> Item:
 
 def estimate_text(facts: dict) -> str:
     """How often answers are right, how sure that is, and how it was found out."""
-    estimate = facts.get("estimate") or held_out(facts)
+    estimate = facts["estimate"]
     if estimate["accuracy"] is None:
-        return f"unknown: {estimate['why']}" if estimate["why"] else "unknown"
-    low, high = estimate["low"], estimate["high"]
-    interval = "" if low is None else f" (95 % interval {low:.0%} to {high:.0%})"
+        return f"unknown: {estimate['why']}"
+    interval = f" (95 % interval {estimate['low']:.0%} to {estimate['high']:.0%})"
     if estimate["method"] == "held-out":
         return _held_out_text(facts, estimate, interval)
     images, folds = count_of(estimate["n"], "image"), estimate["folds"]
@@ -87,15 +86,6 @@ def _held_out_text(facts: dict, estimate: dict, interval: str) -> str:
     withheld = accuracy.get("withheld")
     text += ", without adaptation"
     return text if withheld is None else f"{text}; adapted it would be {withheld:.0%}"
-
-
-def held_out(facts: dict) -> dict:
-    """The estimate of a report without one: what the held-out images say."""
-    accuracy = facts["accuracy"]
-    value, n = accuracy["after"], accuracy["n_query"]
-    why = None if n else "no image was held out; give more images, or fewer --shots"
-    method = "held-out" if n else "unknown"
-    return {"accuracy": value, "low": None, "high": None, "method": method, "n": n, "folds": None, "why": why}
 
 
 def _decision(facts: dict) -> Item:

@@ -119,10 +119,10 @@ class Report:
 
 def _accuracy_in_words(facts: dict) -> str:
     """The accuracy of unseen images, before and after if images were held out, in the report `facts`."""
-    accuracy, estimate = facts["accuracy"], facts.get("estimate") or {}
+    accuracy, estimate = facts["accuracy"], facts["estimate"]
     if accuracy["n_query"]:
         change = f"{accuracy['before']:.1%} to {accuracy['after']:.1%}"
         return f"accuracy {change} of {accuracy['n_query']} images"
-    if estimate.get("accuracy") is not None:
+    if estimate["accuracy"] is not None:
         return f"accuracy about {estimate['accuracy']:.1%} ({estimate['method']})"
     return "accuracy unknown"

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from tinytrain.base.errors import visible
 from tinytrain.base.page import Bar, bars, details, name, scrolled, section, table, tag
+from tinytrain.base.statistics import wilson_interval
 from tinytrain.base.svg import drawing, rectangle
-from tinytrain.report.page.estimate import estimate_of, wilson
 from tinytrain.report.page.images import wrong_answers
 from tinytrain.report.page.thumbnails import Thumbnails
 
@@ -43,14 +43,12 @@ def answers_section(facts: dict, thumbnails: Thumbnails | None) -> str:
 
 
 def _stages(facts: dict) -> str:
-    a, estimate = facts["accuracy"], estimate_of(facts)
+    a = facts["accuracy"]
     rows = []
     for key, label in (STAGES if facts["guard"]["accepted"] else REFUSED).items():
         if a[key] is None:
             continue
-        interval = wilson(a[key], a["n_query"])
-        if key == "after" and estimate.method == "held-out" and estimate.interval:
-            interval = estimate.interval
+        interval = wilson_interval(a[key] * a["n_query"], a["n_query"])
         value = f"{a[key]:.1%} ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
         rows.append(Bar(label, a[key], value, interval, weak=key != "after"))
     told = f"Fraction of {a['n_query']} held-out images answered rightly, with its 95% interval."
@@ -79,7 +77,7 @@ def per_class(queries: Sequence[dict], classes: Sequence[str]) -> str:
             name(c, 60),
             right[c] / shown[c],
             f"{right[c]} of {shown[c]}",
-            wilson(right[c] / shown[c], shown[c]),
+            wilson_interval(right[c], shown[c]),
         )
         for c in order
     ]

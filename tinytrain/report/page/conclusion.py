@@ -1,7 +1,6 @@
 """The top of the page: how good, kept or not, what is suspicious."""
 
 from tinytrain.base.page import items, safe, tag
-from tinytrain.report.page.estimate import Estimate, estimate_of
 
 HOW = {
     "held-out": "Measured on {n} held-out images, which training did not see.",
@@ -20,23 +19,21 @@ def conclusion(facts: dict) -> str:
     accepted = facts["guard"]["accepted"]
     return tag(
         "div",
-        *_accuracy(facts, estimate_of(facts)),
+        *_accuracy(facts),
         _kept(facts["guard"], facts["accuracy"]["withheld"]),
         items(_remarks(facts)),
         class_="conclusion" if accepted else "conclusion refused",
     )
 
 
-def _accuracy(facts: dict, estimate: Estimate) -> list[str]:
-    if estimate.accuracy is None:
-        why = estimate.why or "No image was held out to measure it."
-        return [tag("p", "Accuracy unknown", class_="figure"), tag("p", safe(why))]
-    lines = [tag("p", f"{estimate.accuracy:.1%} right", class_="figure")]
-    how = HOW.get(estimate.method, "").format(n=estimate.n, folds=estimate.folds)
-    if estimate.interval:
-        low, high = estimate.interval
-        how = f"With 95% confidence between {low:.1%} and {high:.1%}. {how}"
-    if estimate.unadapted and facts["guard"]["accepted"]:
+def _accuracy(facts: dict) -> list[str]:
+    estimate = facts["estimate"]
+    if estimate["accuracy"] is None:
+        return [tag("p", "Accuracy unknown", class_="figure"), tag("p", safe(estimate["why"]))]
+    lines = [tag("p", f"{estimate['accuracy']:.1%} right", class_="figure")]
+    how = HOW[estimate["method"]].format(n=estimate["n"], folds=estimate["folds"])
+    how = f"With 95% confidence between {estimate['low']:.1%} and {estimate['high']:.1%}. {how}"
+    if estimate["network"] == "unadapted" and facts["guard"]["accepted"]:
         how += " It is the accuracy of the network before training."
     lines.append(tag("p", safe(how)))
     a = facts["accuracy"]
