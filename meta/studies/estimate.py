@@ -189,7 +189,7 @@ def parser() -> Parser:
     p.add_argument("--folds", action="store_true", help="also estimate by real adaptations to parts")
     p.add_argument("--policy", default="tinytrain")
     p.add_argument("--budget", default="1MB")
-    p.add_argument("--seed", type=at_least(0), default=1)
+    p.add_argument("--seed", type=at_least(0), default=2)
     p.add_argument("--threads", type=at_least(1), default=1)
     p.add_argument("--out", type=Path, default=None, help="log of finished tasks (JSON lines)")
     p.add_argument("--summary", action="store_true", help="only print the figures of the log")

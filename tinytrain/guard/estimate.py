@@ -22,9 +22,9 @@ BETWEEN_TASKS = 0.1
 ONE_LESS = 0.3
 KEPT = 0.6  # of the errors of the unadapted network, at least: training may mend the others
 POWER = 0.6  # errors fall with the number of images to this power, about
-# If labels are right, there are so many suspects for each other error. And no more labels are taken to be
-# wrong than this fraction of right answers: if labels agree with nothing, most images are suspects.
-HARD_IMAGES, MOST_WRONG = 0.3, 1 / 3
+# If labels are right, there is about one suspect, and so many more for each other error. And no more labels
+# are taken to be wrong than this fraction of right answers: most images are suspects if no label is right.
+ONE_SUSPECT, HARD_IMAGES, MOST_WRONG = 1, 0.3, 1 / 3
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class LeftOut(NamedTuple):
     def wrong_labels(self) -> float:
         """Fraction of labels that are probably wrong: suspects beyond those that hard images account for."""
         right = self.judged - self.errors - self.suspects
-        wrong = min(max(0.0, self.suspects - HARD_IMAGES * self.errors), MOST_WRONG * right)
-        return wrong / max(self.judged, 1)
+        wrong = max(0.0, self.suspects - ONE_SUSPECT - HARD_IMAGES * self.errors)
+        return min(wrong, MOST_WRONG * right) / max(self.judged, 1)
 
 
 def left_out(margins: np.ndarray, suspected, labels: np.ndarray, class_names: tuple[str, ...]) -> LeftOut:

@@ -17,7 +17,7 @@ from tinytrain.heads.registry import BASELINE
 from tinytrain.heads.repeats import Sketches
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
-from tinytrain.pipeline.learning_curve import Gain, expected_gain
+from tinytrain.pipeline.learning_curve import LEAST, Gain, expected_gain
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
 from tinytrain.runtime.predict import Predictor
@@ -98,7 +98,8 @@ def check(
     mislabelled = [s.index for s in suspects if s.reason == MISLABELLED]
     found = left_out(margins(rows), mislabelled, images.labels, names)._replace(repeated=repeated)
     kept = np.setdiff1d(np.arange(len(images)), mislabelled)
-    shots = np.bincount(images.labels[kept], minlength=len(names))
+    if np.bincount(images.labels[kept], minlength=len(names)).min() < LEAST:
+        kept = np.arange(len(images))
     return Check(
         names,
         tuple(episode.shots.tolist()),
@@ -107,7 +108,7 @@ def check(
         _confusion(rows, images, names),
         suspects,
         tuple(duplicates),
-        expected_gain(embeddings[kept], images.labels[kept], seed=seed) if shots.all() else None,
+        expected_gain(embeddings[kept], images.labels[kept], seed=seed),
         _next_class(rows, images.labels, names),
     )
 

@@ -20,7 +20,7 @@ USUAL, WEIGHT = 0.6, 1.0  # power that others are drawn towards, as strongly as 
 # single answer, and one that does not.
 SPREAD, LEAST_SPREAD = 0.08, 0.02
 LEVEL = 1.96  # standard errors: 95 % of a normal distribution
-LEAST = 3  # images in every class
+LEAST = 2  # images in every class
 
 
 @dataclass(frozen=True)
