@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from tinytrain.base.console import Parser, guarded
-from tinytrain.base.errors import BudgetError, StorageError, TinytrainError, one_line, visible
+from tinytrain.base.errors import BudgetError, InputError, StorageError, TinytrainError, one_line, visible
 from tinytrain.cli.commands import bench, common
 from tinytrain.cli.help import COMMAND_GROUPS
 from tinytrain.cli.main import COMMANDS, help_text, main, parser_of
@@ -364,17 +364,17 @@ def test_images_are_decoded_once_and_broken_ones_left_out_however_many_there_are
     def read(i, size):
         reads.append(i)
         if i == 1:
-            raise common.InputError("picture-broken", "'x.png' cannot be decoded")
+            raise InputError("picture-broken", "'x.png' cannot be decoded")
         return images.read(i, size)
 
     source = type(images)(images.labels, images.names, read)
-    held, broken = common.hold(source, (8, 8, 3), lambda *_: None)
+    held, broken = holding.hold(source, (8, 8, 3), lambda *_: None)
     assert held.labels.tolist() == [0, 1] and list(broken.values()) == [
         "picture-broken: 'x.png' cannot be decoded"
     ]
     assert (held.read(1, 8) == images.read(2, 8)).all() and reads == [0, 1, 2]
     monkeypatch.setattr(holding, "HELD_BYTES", 100)
-    left, found = common.hold(source, (8, 8, 3), lambda *_: None)
+    left, found = holding.hold(source, (8, 8, 3), lambda *_: None)
     assert found == broken and left.labels.tolist() == [0, 1]
     assert (left.read(1, 8) == images.read(2, 8)).all() and reads == [0, 1, 2, 0, 1, 2, 2], "and not kept"
 

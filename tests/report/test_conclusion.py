@@ -192,12 +192,19 @@ def test_what_training_has_seen_is_never_shown_as_an_accuracy(name):
     assert "98" not in "\n".join(conclude(facts)) and "99%" not in "\n".join(conclude(facts))
 
 
+def test_without_training_there_is_no_before():
+    lines = conclude(report(selection=[]))
+    assert lines[0] == "accuracy    82% right on 50 held-out images (95 % interval 69% to 90%)"
+    assert lines[1] == "kept        only the head was fitted, no weight was trained"
+
+
 @pytest.mark.parametrize(
     "difference, words",
     [
         ([0.02, 0.06, 0.16], "6 points better"),
         ([-0.3, -0.2, -0.1], "20 points worse"),
-        ([-0.1, 0.0, 0.1], "as good"),
+        ([-0.1, 0.0, 0.1], "as many right as before adaptation (95 % interval -10 to +10)"),
+        ([0.0, 0.0, 0.0], "as many right"),
     ],
 )
 def test_a_gain_is_called_chance_only_if_its_interval_holds_zero(difference, words):

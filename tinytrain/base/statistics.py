@@ -6,7 +6,7 @@ NORMAL = 1.959964  # the 97.5 % quantile of the normal distribution
 
 
 def wilson_interval(hits: float, n: float, between: float = 0.0) -> tuple[float, float]:
-    """Wilson's 95 % interval (low, high) of a probability that `hits` of `n` are a sample of; (0, 1) for n = 0.
+    """Wilson's 95 % interval (low, high) of a probability, from `hits` of `n` trials; (0, 1) for n = 0.
 
     `between` is a standard deviation that comes on top, in units of that of a single trial: trials that are
     not independent, or a fraction that differs between tasks. It widens the interval as fewer trials would.

@@ -82,7 +82,7 @@ def _held_out_text(facts: dict, estimate: dict, interval: str) -> str:
     # Where labels may be wrong, more answers are right than the labels say.
     text += f"{interval}" if right == expected else f", about {expected} expected on new images{interval}"
     if facts["guard"]["accepted"]:
-        return f"{text}; {accuracy['before']:.0%} before adaptation"
+        return f"{text}; {accuracy['before']:.0%} before adaptation" if facts["selection"] else text
     withheld = accuracy.get("withheld")
     text += ", without adaptation"
     return text if withheld is None else f"{text}; adapted it would be {withheld:.0%}"
@@ -109,7 +109,7 @@ def _gain(facts: dict) -> str:
     interval = f"(95 % interval {low:+.0f} to {high:+.0f})"
     points = count_of(round(abs(mid)), "point")
     if mid == 0:
-        return f"as good on these images as before adaptation {interval}"
+        return "as many right as before adaptation" + (f" {interval}" if low < high else "")
     words = f"{points} {'better' if mid > 0 else 'worse'} than before adaptation {interval}"
     return words if low > 0 or high < 0 else f"{words}; that may be chance"
 
