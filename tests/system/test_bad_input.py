@@ -156,7 +156,7 @@ CASES = {
         6, "write-failed",
     ),
     "export under a name that no command reads": (
-        lambda p, t: ("export", p / "d.safetensors", "-o", t / "adapted", *toy(p)), 2, "end in .onnx, .tflite, .safetensors"
+        lambda p, t: ("export", p / "d.safetensors", "-o", t / "adapted", *toy(p)), 2, "end in .onnx, "
     ),
     "output that is a device": (lambda p, t: adapt(p, "--out", "/dev/null"), 6, "is a device or a pipe"),
     "two outputs in one file": (
