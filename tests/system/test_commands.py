@@ -62,6 +62,7 @@ def adapt_arguments(place, *more):
 def test_adapt_prints_the_report_that_the_delta_carries_and_how_long_it_took(place, answer, tmp_path):
     facts = answer(*adapt_arguments(place, "--shots", 6, "--out", tmp_path / "x.safetensors"))
     assert facts.pop("seconds")["total"] > 0 and facts.pop("threads")["lanes"] >= 1
+    assert facts.pop("estimate")["n"] == 6
     assert facts == load_delta(tmp_path / "x.safetensors").report
     assert facts["episode"]["shots"] == [6, 6, 6] and facts["accuracy"]["n_query"] == 6
     assert facts["episode"]["classes"] == ["ant", "bee", "cat"] and facts["warnings"] == []
