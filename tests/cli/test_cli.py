@@ -68,7 +68,7 @@ def test_help_names_every_command_and_documents_every_exit_code():
 ACTIONS = {
     "backbones": ("get",),
     "bench": ("run", "tune", "report"),
-    "data": ("list", "check", "preview", "export"),
+    "data": ("list", "check", "preview", "export", "pack"),
 }
 
 
