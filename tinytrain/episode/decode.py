@@ -11,6 +11,7 @@ import os
 import stat
 import warnings
 from contextlib import contextmanager
+from functools import partial
 from typing import BinaryIO
 
 import numpy as np
@@ -154,7 +155,8 @@ def _opened(source):
     with io.BytesIO(source) if isinstance(source, bytes) else _regular_file(source) as file:
         stored = imagefile.read(file)
         refuse_more(stored.width, stored.height, stored.most)
-        with Image.open(stored.stream, formats=(stored.format,)) as image:
+        opener = stored.opener or partial(Image.open, formats=(stored.format,))
+        with opener(stored.stream) as image:
             yield image, stored, file
 
 

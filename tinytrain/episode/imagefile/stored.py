@@ -21,7 +21,8 @@ MAX_SIDE = 2**16 - 1
 
 @dataclass(frozen=True)
 class Stored:
-    """An image of `width` x `height` pixels in Pillow's `format`, to be decoded from `stream`.
+    """An image of `width` x `height` pixels in Pillow's `format`, to be decoded from `stream`. `opener` makes
+    Pillow's image of a stream if Pillow has no reader of its own.
 
     `held`: bytes that decoding takes beside the decoded pixels. `most`: pixels that can be decoded in about a
     second. `orientation`: the EXIF number, 1 to 8. `complete`: all bytes that the pixels take are there.
@@ -35,6 +36,7 @@ class Stored:
     held: int = 0
     orientation: int = 1
     complete: bool = False
+    opener: Callable | None = None
 
 
 def broken(why: str) -> InputError:
