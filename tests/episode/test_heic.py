@@ -4,6 +4,7 @@ import io
 import struct
 
 import numpy as np
+import PIL
 import pytest
 from hostileheic import claiming, heic, main_item, tiled
 from PIL import Image, ImageOps
@@ -13,6 +14,8 @@ from tinytrain.episode.decode import check_image, fit, load_image
 from tinytrain.episode.imagefile import hevc
 
 pillow_heif = pytest.importorskip("pillow_heif")
+if tuple(map(int, PIL.__version__.split(".")[:2])) < (11, 1):
+    pytest.skip("pillow-heif needs Pillow 11.1", allow_module_level=True)
 SIZE = 32
 
 

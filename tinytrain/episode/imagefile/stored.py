@@ -124,12 +124,18 @@ def whole(pieces: Iterable[bytes]) -> BinaryIO:
     return stream
 
 
+def decodes(feature: str) -> bool:
+    """Whether the installed Pillow has this part, such as "webp"; an old one may not know it at all."""
+    from PIL import features
+
+    return feature in features.modules and bool(features.check(feature))
+
+
 def require(feature: str, kind: str, since: str) -> None:
     """Raises InputError ``picture-decoder`` if the installed Pillow cannot decode this kind of image."""
     import PIL
-    from PIL import features
 
-    if not features.check(feature):
+    if not decodes(feature):
         why = f"is a {kind} image, and Pillow {PIL.__version__} here cannot read {kind}"
         remedy = f"install a newer one (pip install -U 'pillow>={since}'), or save it as PNG or JPEG"
         raise InputError("picture-decoder", f"{why}; {remedy}")
