@@ -26,6 +26,7 @@ from tinytrain.episode.imagefile.stored import PIXEL_BYTES, eight_bits, refuse_m
 SUFFIXES = (
     ".jpg",
     ".jpeg",
+    ".jfif",
     ".png",
     ".webp",
     ".avif",
@@ -69,7 +70,7 @@ def load_image(
 
     `name` names the image in messages; the default is the path. `box` (left, top, right, bottom), in stored
     pixels, selects a part of the image; parts of the box outside the image are ignored. Raises InputError
-    ``picture-missing``, ``picture-broken`` or ``picture-too-large``.
+    ``picture-missing``, ``picture-broken``, ``picture-too-large`` or ``picture-decoder``.
 
     Whatever the file holds, this takes at most 256 MB of memory, not counting bytes that were given as
     `source` and, of a result of more than 256 pixels a side, what the larger one takes.

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from typing import BinaryIO
 
 from tinytrain.base.errors import InputError
-from tinytrain.base.extras import install
 from tinytrain.episode.imagefile import hevc, isobmff
 from tinytrain.episode.imagefile.isobmff import Item, Items
 from tinytrain.episode.imagefile.stored import PIXEL_BYTES, Stored, broken, refuse_more, whole
@@ -31,6 +30,8 @@ CODE = 12 * 10**6  # bytes of the decoder itself and its workers
 def read(file: BinaryIO, length: int) -> Stored:
     """See `tinytrain.episode.imagefile.read`."""
     if not _installed():
+        from tinytrain.base.extras import install
+
         raise InputError("picture-decoder", f"is a HEIC image; to read it, {install(EXTRA)}; {PHONE}")
     items = isobmff.read(file, length)
     main = items.items[items.main]
