@@ -2,7 +2,7 @@
 
 import os
 
-from tinytrain.backbones.export.files import KINDS, export, kind_of
+from tinytrain.backbones.export.files import ENDINGS, export, kind_of
 from tinytrain.backbones.load import find_backbone, load_backbone
 from tinytrain.cli.commands.common import (
     add_backbone,
@@ -30,9 +30,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "delta", metavar="DELTA", help="delta file, or folder of a store (uses its delta in use)"
     )
-    parser.add_argument(
-        "-o", "--out", metavar="FILE", required=True, help=f"file to write ({', '.join(KINDS)})"
-    )
+    parser.add_argument("-o", "--out", metavar="FILE", required=True, help=f"file to write ({ENDINGS})")
     add_backbone(parser)
     add_json(parser)
 
@@ -67,6 +65,8 @@ def _facts(path: str, network, delta) -> dict:
 
 def _text(result: dict, name: str) -> str:
     images = " x ".join(map(str, result["input"]))
-    knows = "" if kind_of(result["out"]) == ".safetensors" else f", {len(result['classes'])} classes"
+    takes = f"takes uint8 images of {images}"
+    if kind_of(result["out"]) != ".safetensors":
+        takes = f"tells {len(result['classes'])} classes apart, {takes}"
     changed = f"{result['numbers_changed']:,} parameters in {len(result['layers_changed'])} layers changed"
-    return f"{result['out']}: {name}{knows}, images of {images}, {result['bytes']:,} bytes, {changed}"
+    return f"{result['out']}: {name}, {takes}, {result['bytes']:,} bytes, {changed}"
