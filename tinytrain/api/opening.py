@@ -74,7 +74,7 @@ def open_dataset(value, name: str, also: str = "") -> tuple[Dataset, list[str]]:
         value = folder_dataset(value)
     if not isinstance(value, Dataset):
         raise wrong_type(name, value, f"{also}a Dataset, or the path of a folder with a folder per class")
-    return value, [f"skipped {path}: {reason}" for path, reason in value.provenance.skipped]
+    return value, [f"skipped {path}: {reason}" for path, reason, *_ in value.provenance.skipped]
 
 
 def open_budget(value) -> Budget | None:
