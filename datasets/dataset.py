@@ -8,17 +8,19 @@ import numpy as np
 
 from tinytrain.base.errors import one_line
 from tinytrain.episode.episode import Images
+from tinytrain.episode.input_facts import Duplicate, Skipped
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Where images come from: `generated` ones are drawn by this project. `skipped` lists (path, reason) of
-    unusable files.
+    """Where images come from: `generated` ones are drawn by this project. `skipped` lists unusable files,
+    `duplicates` files with the same image.
     """
 
     licence: str = ""
     citation: str = ""
-    skipped: tuple[tuple[str, str], ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    duplicates: tuple[Duplicate, ...] = ()
     generated: bool = False
 
 

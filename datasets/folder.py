@@ -1,13 +1,11 @@
 """A folder of images, one folder per class, to a `Dataset` and to an `Episode`.
 
 Files that cannot be used are listed with the reason and left out, and so are images beside the class
-folders and folders inside them; only a class without any image left is an error. Hidden files are
-passed over.
+folders and folders inside them; only a class without any image left is an error. Hidden files, and what
+systems leave in folders, are passed over.
 """
 
 import os
-import unicodedata
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,41 +13,60 @@ import numpy as np
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets.dataset import Dataset, Provenance
+from tinytrain.datasets.duplicates import apart, groups_of, repeated, same_files
+from tinytrain.datasets.folder_layout import (
+    INSIDE,
+    class_folders,
+    class_name,
+    is_image_name,
+    listed,
+    printable,
+)
 from tinytrain.datasets.samplers import shuffled
-from tinytrain.episode.decode import SUFFIXES, check_image, load_image
+from tinytrain.episode.decode import check_image, load_image
 from tinytrain.episode.episode import Episode
+from tinytrain.episode.imagefile import others
+from tinytrain.episode.input_facts import Skipped
+
+# Code of an error -> kind of `Skipped`.
+KINDS = {"picture-broken": "damaged", "picture-too-large": "too-large", "picture-decoder": "decoder"}
 
 
 def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset:
     """All usable images below `folder`, classes in the order of their sorted names.
 
     `skipped` of the result lists the files that cannot be used. Raises InputError with code
-    ``folder-missing``, ``no-classes``, ``same-class`` or ``empty-class``.
+    ``folder-missing``, ``no-classes``, ``split-folder``, ``nested-classes``, ``same-class`` or
+    ``empty-class``. Files of the same bytes in one class are one group: an episode has them on one side.
     """
     if not os.fspath(folder):
         raise InputError("folder-missing", "'' is no folder; give the path of one")
     root = Path(folder)
-    classes, skipped = _class_folders(root)
+    classes, skipped = class_folders(root)
     paths, labels = [], []
     for label, class_folder in enumerate(classes):
         good, bad = _images_in(class_folder)
         if not good:
-            reason = f"; {len(bad)} were skipped, the first: {bad[0][1]}" if bad else ""
-            name = _class_name(class_folder)
+            reason = f"; {len(bad)} were skipped, the first: {bad[0].reason}" if bad else ""
+            name = class_name(class_folder)
             raise InputError(
                 "empty-class", f"class {name!r} has 0 usable images{reason}; add some or remove it"
             )
         paths += good
         labels += [label] * len(good)
         skipped += bad
+    names = tuple(printable(p.relative_to(root)) for p in paths)
+    class_names, copies = tuple(map(class_name, classes)), same_files(paths)
+    duplicates = tuple(repeated(names, [class_names[label] for label in labels], copies))
     return Dataset(
         name=printable(root.resolve().name),
         labels=np.array(labels, dtype=np.int32),
-        class_names=tuple(map(_class_name, classes)),
-        names=tuple(printable(p.relative_to(root)) for p in paths),
+        class_names=class_names,
+        names=names,
         read=lambda i, size: load_image(paths[i], size),
+        groups=groups_of(copies, labels),
         may_flip=may_flip,
-        provenance=Provenance(licence="yours", skipped=tuple(skipped)),
+        provenance=Provenance(licence="yours", skipped=tuple(skipped), duplicates=duplicates),
     )
 
 
@@ -81,67 +98,50 @@ def folder_episode(
     # A stream per class name: adding a class leaves the draws of the others as they were.
     drawn = [shuffled(dataset.by_class[c], rng_for(seed, "folder", dataset.class_names[c])) for c in classes]
     limits = [len(d) if shots is None else shots for d in drawn]
+    support = [d[:limit] for d, limit in zip(drawn, limits, strict=True)]
+    query = [d[limit:] for d, limit in zip(drawn, limits, strict=True)]
     return Episode(
-        support=dataset.images([d[:limit] for d, limit in zip(drawn, limits, strict=True)]),
-        query=dataset.images([d[limit:] for d, limit in zip(drawn, limits, strict=True)]),
+        support=dataset.images(support),
+        query=dataset.images(apart(dataset.groups, support, query)),
         class_names=tuple(dataset.class_names[c] for c in classes),
         may_flip=dataset.may_flip,
+        skipped=dataset.provenance.skipped,
+        duplicates=dataset.provenance.duplicates,
         source=f"{dataset.name}: {len(classes)} classes, shots {shots or 'all'}, seed {seed}",
     )
 
 
-def printable(path: str | os.PathLike) -> str:
-    """A file name as text that can be printed and stored: bytes that are no UTF-8 become ``\\xNN``."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def _class_name(folder: Path) -> str:
-    """The name of a class in composed letters, which file systems of other computers take apart."""
-    return unicodedata.normalize("NFC", printable(folder.name))
-
-
-def _class_folders(root: Path) -> tuple[list[Path], list[tuple[str, str]]]:
-    """The folders of the classes by name, and (path, reason) of the images that lie beside them."""
+def _images_in(folder: Path) -> tuple[list[Path], list[Skipped]]:
+    """Usable images of one class, sorted by name, and the other files."""
     try:
-        entries = sorted(p for p in root.iterdir() if not p.name.startswith("."))
+        entries, bad = listed(folder)
     except OSError as error:
-        raise InputError(
-            "folder-missing", f"{str(root)!r} cannot be listed ({error.strerror}); check the path"
-        ) from error
-    classes = sorted((p for p in entries if p.is_dir()), key=_class_name)
-    for name, next_name in pairwise(map(_class_name, classes)):
-        if name == next_name:
-            raise InputError(
-                "same-class",
-                f"{str(root)!r} has two folders for class {name!r}, which differ only in how"
-                " letters are encoded; put their images together",
-            )
-    beside = [p for p in entries if p.suffix.lower() in SUFFIXES and p not in classes]
-    if not classes:
-        raise InputError(
-            "no-classes",
-            f"{str(root)!r} has 0 class folders and {len(beside)} images; make one folder per class",
-        )
-    return classes, [(printable(p), "lies beside the class folders") for p in beside]
-
-
-def _images_in(folder: Path) -> tuple[list[Path], list[tuple[str, str]]]:
-    """Usable images of one class, sorted by name, and (path, reason) of the other files."""
-    try:
-        entries = sorted(p for p in folder.iterdir() if not p.name.startswith("."))
-    except OSError as error:
-        return [], [(printable(folder), f"cannot be listed ({error.strerror})")]
-    good, bad = [], []
+        return [], [Skipped(printable(folder), f"cannot be listed ({error.strerror})", "unreadable")]
+    good = []
     for path in entries:
-        if path.is_dir():
-            bad.append((printable(path), "is a folder inside a class"))
-            continue
-        if path.suffix.lower() not in SUFFIXES:
-            bad.append((printable(path), f"has a name that does not end in {', '.join(SUFFIXES)}"))
-            continue
-        try:
-            check_image(path)
+        if reason := _reason(path):
+            bad.append(Skipped(printable(path), *reason))
+        else:
             good.append(path)
-        except InputError as error:
-            bad.append((printable(path), str(error).removeprefix(f"{error.code}: {os.fspath(path)!r} ")))
     return good, bad
+
+
+def _reason(path: Path) -> tuple[str, str] | None:
+    """(reason, kind) if the file cannot be used, or is a folder."""
+    if path.is_dir():
+        return INSIDE, "inside"
+    if not is_image_name(path):
+        suffix = path.suffix.lower()
+        return others.SUFFIXES.get(suffix, f"is no image by its name ({suffix or 'no suffix'})"), "other-kind"
+    try:
+        check_image(path)
+    except InputError as error:
+        return str(error).removeprefix(f"{error.code}: {os.fspath(path)!r} "), kind_of(error)
+    return None
+
+
+def kind_of(error: InputError) -> str:
+    """The kind of `Skipped` of an image that raised `error`."""
+    if "cannot be read" in error.message:
+        return "unreadable"
+    return KINDS.get(error.code, "unreadable")

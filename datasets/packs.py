@@ -11,7 +11,6 @@ is believed before it was compared with the bytes that are there.
 import os
 import sys
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,8 @@ import numpy as np
 from tinytrain.base.class_names import wrong_class_names
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.datasets.dataset import Dataset, Provenance
-from tinytrain.datasets.folder import printable
+from tinytrain.datasets.folder_layout import printable
+from tinytrain.datasets.pack_table import PACKS, Pack
 from tinytrain.episode.decode import fit, load_image
 from tinytrain.episode.imagefile.stored import MAX_SIDE, PIXEL_BYTES
 
@@ -36,50 +36,8 @@ MEMBERS = ("images", "data", "offsets", "labels", "class_names")
 OPTIONAL = ("track", "speaker", "class_split", "class_alphabet")
 
 
-@dataclass(frozen=True)
-class Pack:
-    """What is known about a pack beyond its arrays.
-
-    `group` names the array of what must not be on both sides of an episode, `split` the value of
-    `class_split` whose classes are used.
-    """
-
-    file: str
-    may_flip: bool
-    licence: str
-    citation: str
-    group: str | None = None
-    split: int | None = None
-
-
 # Whether the same number means the same thing in every class (a speaker) or only in its own (a track).
 GROUPS_SPAN_CLASSES = {"track": False, "speaker": True}
-
-OMNIGLOT = "Lake, Salakhutdinov, Tenenbaum 2015, Human-level concept learning through program induction"
-PACS = "Li et al. 2017, Deeper, broader and artier domain generalization"
-IMAGENET = "ImageNet terms: non-commercial research"
-TINY = "Tiny ImageNet (Stanford CS231N), from Deng et al. 2009, ImageNet"
-UNSTATED = "not stated by the source; research use"
-
-PACKS = {
-    "gtsrb": Pack(
-        "gtsrb.npz", False, UNSTATED, "Stallkamp et al. 2012, Man vs. computer (GTSRB)", group="track"
-    ),
-    "omniglot": Pack("omniglot.npz", False, "MIT", OMNIGLOT, split=1),
-    "omniglot_background": Pack("omniglot.npz", False, "MIT", OMNIGLOT, split=0),
-    "flowers12": Pack("flowers12.npz", True, UNSTATED, "Nilsback, Zisserman 2006, Oxford-17 (part)"),
-    "dtd10": Pack("dtd10.npz", True, "research use", "Cimpoi et al. 2014, Describing textures (part)"),
-    "caltech101": Pack(
-        "caltech101.npz", True, "CC BY 4.0", "Li, Andreeto, Ranzato, Perona 2003, Caltech 101"
-    ),
-    "pacs_photo": Pack("pacs_photo.npz", True, UNSTATED, PACS),
-    "pacs_sketch": Pack("pacs_sketch.npz", True, UNSTATED, PACS),
-    "tiny_imagenet200": Pack("tiny_imagenet200.npz", True, IMAGENET, TINY),
-    "tiny_imagenet200_b": Pack("tiny_imagenet200_b.npz", True, IMAGENET, TINY),
-    "fsdd_logmel": Pack(
-        "fsdd_logmel.npz", False, "CC BY-SA 4.0", "Jackson et al., Free Spoken Digit Dataset", group="speaker"
-    ),
-}
 
 
 def load_pack(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | None = None) -> Dataset:

@@ -1,6 +1,7 @@
 """Looking at a dataset: a contact sheet, and an export to a folder per class."""
 
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -72,15 +73,16 @@ def export(
     _check_size(size)
     root, count = Path(folder), 0
     drawn = _drawn(dataset, classes, per_class, seed)
+    digits = max(2, len(str(per_class)))
     try:
         root.mkdir(parents=True, exist_ok=True)
         if any(root.iterdir()):
             raise UsageError("folder-not-empty", f"{str(root)!r} is not empty; name a new folder")
-        for label, order in drawn:
-            class_folder = root / _folder_name(dataset.class_names[label], label)
-            class_folder.mkdir()
-            for number, image in enumerate(_decoded(dataset, order, per_class, size, skip)):
-                _write_png(class_folder / f"{number:04d}.png", image)
+        names = _folder_names([dataset.class_names[label] for label, _ in drawn])
+        for name, (_, order) in zip(names, drawn, strict=True):
+            (root / name).mkdir()
+            for number, image in enumerate(_decoded(dataset, order, per_class, size, skip), 1):
+                _write_png(root / name / f"{name}-{number:0{digits}d}.png", image)
                 count += 1
     except OSError as error:
         raise StorageError(
@@ -123,10 +125,19 @@ def _decoded(dataset: Dataset, order, count: int, size: int, skip: Skip) -> Iter
         raise last
 
 
-def _folder_name(class_name: str, label: int) -> str:
-    """A name that is safe on every file system; the number keeps the order and makes it unique."""
-    safe = "".join(ch if ch.isalnum() or ch in " -_" else "_" for ch in class_name)
-    return f"{label:04d} {safe[:60].strip()}"
+def _folder_names(class_names: Sequence[str]) -> list[str]:
+    """Names that are safe on every file system and in a shell, without a number at the end if all differ so.
+
+    >>> _folder_names(["oval 0", "heart 0"]), _folder_names(["leaf 0", "leaf 1"]), _folder_names(["a/", "a:"])
+    (['oval', 'heart'], ['leaf-0', 'leaf-1'], ['0000-a_', '0001-a_'])
+    """
+    safe = ["".join(ch if ch.isalnum() else "-" if ch in " -" else "_" for ch in n)[:60] for n in class_names]
+    short = [re.sub("-[0-9]+$", "", name) for name in safe]
+    for names in (short, safe):
+        unique = len({name.casefold() for name in names}) == len(names)
+        if unique and all(name.strip("-_") and not name.startswith("-") for name in names):
+            return names
+    return [f"{k:04d}-{name}" for k, name in enumerate(safe)]
 
 
 def _write_png(path: Path, image: np.ndarray) -> None:

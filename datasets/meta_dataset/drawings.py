@@ -18,17 +18,21 @@ STROKE = 16  # width of a stroke in these coordinates, near that of the bitmaps
 PREFIXES = ("full_numpy_bitmap_", "full_simplified_", "full-numpy_bitmap-", "full-simplified-")
 
 
-def omniglot(root: Path) -> Listing:
+EVALUATION, BACKGROUND = "images_evaluation", "images_background"
+
+
+def omniglot(root: Path, parts: Sequence[str] = (EVALUATION,)) -> Listing:
     """``images_evaluation/<alphabet>/<character>/<number>_<drawer>.png``, all of it tested on.
 
     What one person drew of an alphabet forms a group: stricter than Meta-Dataset, which mixes drawers.
     """
     rows = []
-    for alphabet in names_in(root / "images_evaluation"):
-        for character in names_in(root / "images_evaluation" / alphabet):
-            for path in images_in(root, f"images_evaluation/{alphabet}/{character}"):
-                drawer = Path(path).stem.rpartition("_")[2]
-                rows.append(Row(f"{alphabet}/{character}", path, f"{alphabet} {drawer}"))
+    for part in parts:
+        for alphabet in names_in(root / part):
+            for character in names_in(root / part / alphabet):
+                for path in images_in(root, f"{part}/{alphabet}/{character}"):
+                    drawer = Path(path).stem.rpartition("_")[2]
+                    rows.append(Row(f"{alphabet}/{character}", path, f"{alphabet} {drawer}"))
     return listing_of(root, rows)
 
 

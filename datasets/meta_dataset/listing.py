@@ -12,8 +12,9 @@ import numpy as np
 from tinytrain.base.errors import InputError
 from tinytrain.base.files import read_bytes
 from tinytrain.datasets.dataset import Dataset, Provenance
-from tinytrain.datasets.folder import printable
+from tinytrain.datasets.folder_layout import printable
 from tinytrain.episode.decode import SUFFIXES, load_image
+from tinytrain.episode.input_facts import Skipped
 
 MAX_LIST = 2**30  # bytes of a list file; the largest known one, the annotations of MSCOCO, holds 469 MB
 
@@ -46,7 +47,7 @@ class Listing:
 
     def dataset(self, licence: str, citation: str, **facts) -> Dataset:
         """All of it as a Dataset; `facts` are the fields that a listing does not know."""
-        skipped = tuple((path, "is missing") for path in self.missing)
+        skipped = tuple(Skipped(path, "is missing", "missing") for path in self.missing)
         return Dataset(
             labels=self.labels,
             class_names=tuple(printable(name) for name in self.class_names),

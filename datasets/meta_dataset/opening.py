@@ -55,11 +55,12 @@ def contents(name: str, root: Path, part: str) -> Contents:
             "target-broken",
             f"{str(root)!r} has 0 of {len(absent)} classes of part {part!r} of {name}; fetch it again",
         )
-    dataset = subset(_whole(name, target, listing), chosen, name)
+    dataset = subset(whole(name, target, listing), chosen, name)
     return Contents(dataset, tuple(absent), tuple(listing.missing))
 
 
-def _whole(name: str, target: Target, listing: Listing) -> Dataset:
+def whole(name: str, target: Target, listing: Listing) -> Dataset:
+    """All classes of a listing of the set `name`."""
     families = None
     if target.alphabets:
         alphabets = [class_name.partition("/")[0] for class_name in listing.class_names]

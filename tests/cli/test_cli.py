@@ -21,6 +21,7 @@ from tinytrain.cli.main import COMMANDS, help_text, main
 from tinytrain.datasets.dataset import Provenance
 from tinytrain.datasets.generated.signs import signs
 from tinytrain.episode import holding
+from tinytrain.episode.input_facts import Skipped
 from tinytrain.pipeline.toy import toy_images
 from tinytrain.policies.registry import POLICIES
 
@@ -68,7 +69,7 @@ def test_help_names_every_command_and_documents_every_exit_code():
 ACTIONS = {
     "backbones": ("get",),
     "bench": ("run", "tune", "report"),
-    "data": ("list", "check", "preview", "export"),
+    "data": ("list", "check", "preview", "export", "pack"),
 }
 
 
@@ -334,9 +335,11 @@ def test_images_are_decoded_once_and_broken_ones_left_out_however_many_there_are
 
 
 def test_many_skipped_files_are_counted():
-    provenance = Provenance(skipped=tuple((f"{k}.png", "is broken") for k in range(9)))
-    lines = common.skipped_files(replace(signs(), provenance=provenance))
-    assert lines[0] == "skipped 0.png: is broken" and lines[-1] == "skipped 4 more files" and len(lines) == 6
+    skipped = [Skipped(f"{k}.png", "is broken", "damaged") for k in range(9)]
+    skipped += [Skipped(f"{k}.txt", "is no image by its name (.txt)", "other-kind") for k in range(5)]
+    lines = common.skipped_files(replace(signs(), provenance=Provenance(skipped=tuple(skipped))))
+    assert lines[0] == "skipped 0.png: is broken" and len(lines) == 9 + 1
+    assert lines[9] == "skipped 5 files, each is no image by its name (.txt): 0.txt, 1.txt, 2.txt and 2 more"
 
 
 def test_python_m_and_the_console_script_are_the_same():

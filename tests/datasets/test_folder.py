@@ -54,11 +54,11 @@ def test_images_beside_the_classes_and_folders_inside_them_are_skipped_and_named
     fill(tmp_path / "a", more=2)
     Image.new("L", (4, 4)).save(tmp_path / "stray.png")
     made = folder_dataset(tmp_path)
-    skipped = [(os.path.relpath(path, tmp_path), reason) for path, reason in made.provenance.skipped]
+    skipped = [(os.path.relpath(path, tmp_path), *why) for path, *why in made.provenance.skipped]
     assert len(made) == 2
     assert skipped == [
-        ("stray.png", "lies beside the class folders"),
-        (os.path.join("a", "more"), "is a folder inside a class"),
+        ("stray.png", "lies beside the class folders", "beside"),
+        (os.path.join("a", "more"), "is a folder inside a class", "inside"),
     ]
 
 
@@ -73,10 +73,14 @@ def test_broken_files_are_reported_with_a_reason_and_skipped(tmp_path):
     os.mkfifo(tmp_path / "b" / "pipe.png")
     made = folder_dataset(tmp_path)
     assert np.bincount(made.labels).tolist() == [3, 2]
-    reasons = {os.path.basename(path): reason for path, reason in made.provenance.skipped}
+    reasons = {os.path.basename(path): reason for path, reason, _ in made.provenance.skipped}
+    kinds = {os.path.basename(path): kind for path, _, kind in made.provenance.skipped}
     assert set(reasons) == {"cut.jpg", "empty.png", "text.png", "notes.txt", "loop.png", "pipe.png"}
-    assert reasons["text.png"].startswith("is not a JPEG, PNG, PPM or BMP image")
+    assert reasons["text.png"].startswith("is not a JPEG, PNG, ")
     assert reasons["loop.png"].startswith("is not a file")
+    assert kinds == dict.fromkeys(("cut.jpg", "empty.png", "text.png"), "damaged") | {
+        "notes.txt": "other-kind", "loop.png": "unreadable", "pipe.png": "unreadable"
+    }  # fmt: skip
     assert all("/" not in reason and "\n" not in reason for reason in reasons.values())
 
 

@@ -255,7 +255,7 @@ def test_check_names_listed_files_that_are_not_there(tmp_path):
     assert "file jpg/image_00003.jpg" in lacks and "2 more files" in lacks
     made = open_target("flowers", root, "all")
     assert len(made) == 25 and len(made.provenance.skipped) == 7
-    assert made.provenance.skipped[0] == ("jpg/image_00003.jpg", "is missing")
+    assert made.provenance.skipped[0] == ("jpg/image_00003.jpg", "is missing", "missing")
 
 
 def test_names_that_are_no_utf_8_can_be_printed_and_stored(tmp_path):

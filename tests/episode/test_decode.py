@@ -242,7 +242,7 @@ BROKEN = {
     "half a bmp": encoded(Image.fromarray(scene()), "BMP")[:900],
     "half a ppm": encoded(Image.fromarray(scene()), "PPM")[:900],
     "no pixel data": png_header(8, 8),
-    "other format": encoded(Image.fromarray(scene()), "GIF"),
+    "other format": encoded(Image.fromarray(scene()), "PCX"),
 }
 
 

@@ -91,7 +91,9 @@ def test_the_delta_carries_all_of_the_report_that_the_same_seed_gives_again(repo
     again = tinytrain.adapt(toy_network(), report.episode, BIG, policy(), device=ONE)
     assert encode_delta(again.delta) == encode_delta(report.delta)
     assert report.to_json() == {**report.to_json(), **report.delta.report}
-    assert report.to_json().keys() - report.delta.report.keys() == {"seconds", "threads"}
+    assert report.to_json().keys() - report.delta.report.keys() == {
+        "seconds", "threads", "skipped", "duplicates"
+    }  # fmt: skip
     warned = report.with_warnings("mind the gap")
     assert warned.delta.report["warnings"] == ["mind the gap"] == warned.to_json()["warnings"]
 

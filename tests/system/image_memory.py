@@ -11,13 +11,18 @@ import sys
 import time
 from pathlib import Path
 
+import hostileavif
+import hostileframes
+import hostileheic
+import hostileimages
 import osview
-from hostileimages import HOSTILE, encoded, jpeg, largest, write
+from hostileimages import encoded, jpeg, largest, write
 from PIL import Image
 
 from tinytrain.base.errors import InputError
 from tinytrain.episode.decode import check_image, load_image
 
+HOSTILE = hostileimages.HOSTILE | hostileframes.HOSTILE | hostileavif.HOSTILE | hostileheic.HOSTILE
 SIZE = 256
 WAYS = {
     "load": lambda path: load_image(path, SIZE),
@@ -39,8 +44,13 @@ def measured(read, path: Path) -> list:
 
 def main() -> None:
     path = Path(sys.argv[1]) / "image"
-    for data in (encoded(Image.new("RGBA", (9, 9))), jpeg(900, 900), b"P5 1 1 9 1"):  # code is loaded
+    image = Image.new("RGBA", (9, 9))
+    others = (encoded(image, kind) for kind in ("PNG", "GIF", "WEBP", "TIFF", "AVIF"))
+    for data in (*others, jpeg(900, 900), b"P5 1 1 9 1"):  # code is loaded
         path.write_bytes(data)
+        load_image(path, SIZE)
+    if sys.argv[2] == "heic":
+        path.write_bytes(hostileheic.flat(0.01))
         load_image(path, SIZE)
     path.write_bytes(largest())
     results = {"largest": {"load": measured(WAYS["load"], path)}}

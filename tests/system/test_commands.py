@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from xml.etree import ElementTree
 
 import numpy as np
@@ -62,6 +63,7 @@ def adapt_arguments(place, *more):
 def test_adapt_prints_the_report_that_the_delta_carries_and_how_long_it_took(place, answer, tmp_path):
     facts = answer(*adapt_arguments(place, "--shots", 6, "--out", tmp_path / "x.safetensors"))
     assert facts.pop("seconds")["total"] > 0 and facts.pop("threads")["lanes"] >= 1
+    assert facts.pop("skipped") == facts.pop("duplicates") == []
     assert facts == load_delta(tmp_path / "x.safetensors").report
     assert facts["episode"]["shots"] == [6, 6, 6] and facts["accuracy"]["n_query"] == 6
     assert facts["episode"]["classes"] == ["ant", "bee", "cat"] and facts["warnings"] == []
@@ -108,7 +110,9 @@ def test_a_drawn_image_that_breaks_when_it_is_decoded_gives_way_to_another(place
         "adapt", photos, "--backbone", place / "toy.safetensors", "--policy", "none", "--shots", 3
     )
     assert report["episode"]["shots"] == [3, 3, 3]
-    assert sum("cannot be decoded" in line for line in report["warnings"]) >= 1
+    late = [skipped for skipped in report["skipped"] if "cannot be decoded" in skipped["reason"]]
+    assert late and all(skipped["kind"] == "damaged" for skipped in late)
+    assert all(os.path.isfile(skipped["file"]) for skipped in late)
 
 
 def test_a_class_of_images_that_all_break_is_an_error(place, tmp_path, capsys):
@@ -389,11 +393,9 @@ def test_adapt_names_listed_images_of_a_target_set_that_are_not_there(place, tmp
     next((root / "images" / "103.Sayornis").iterdir()).unlink()
     options = ["--data", f"cub:{root}", "--shots", 1, "--queries", 1, "--policy", "none"]
     facts = answer("adapt", "--backbone", place / "toy.safetensors", *options)
-    assert len(facts["warnings"]) == 1
-    assert (
-        facts["warnings"][0].startswith("skipped images/103.Sayornis/")
-        and "is missing" in facts["warnings"][0]
-    )
+    (skipped,) = facts["skipped"]
+    assert skipped["file"].startswith("images/103.Sayornis/") and skipped["reason"] == "is missing"
+    assert facts["warnings"] == []
 
 
 def test_search_writes_what_it_found_and_goes_on_from_its_log(place, answer, tmp_path):

@@ -5,7 +5,9 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from tinytrain.base.errors import InputError, StorageError
 from tinytrain.base.units import format_bytes
@@ -94,6 +96,30 @@ def write_bytes(path: str | os.PathLike, data: bytes) -> None:
     temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
     try:
         _write_synced(temporary, data)
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+    except BaseException as error:
+        with contextlib.suppress(OSError, ValueError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError | ValueError):
+            raise write_failed(path, error) from error
+        raise
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike) -> Iterator[BinaryIO]:
+    """A new file, open for writing, that replaces `path` at the end: for more than fits in memory.
+
+    As `write_bytes`, and if the block fails, nothing is left either.
+    """
+    path = Path(path)
+    check_kind(path)
+    temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, path)
         sync_folder(path.parent)
     except BaseException as error:

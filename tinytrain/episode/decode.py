@@ -11,6 +11,7 @@ import os
 import stat
 import warnings
 from contextlib import contextmanager
+from functools import partial
 from typing import BinaryIO
 
 import numpy as np
@@ -23,7 +24,22 @@ from tinytrain.episode.imagefile import png
 from tinytrain.episode.imagefile.orientation import ORIENTATION
 from tinytrain.episode.imagefile.stored import PIXEL_BYTES, eight_bits, refuse_more
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".bmp")
+SUFFIXES = (
+    ".jpg",
+    ".jpeg",
+    ".png",
+    ".webp",
+    ".avif",
+    ".heic",
+    ".heif",
+    ".gif",
+    ".tif",
+    ".tiff",
+    ".ppm",
+    ".pgm",
+    ".pbm",
+    ".bmp",
+)
 # Bytes per decoded pixel until it is part of the square, by Pillow's mode. COST is that of other modes (RGB).
 COSTS = {"1": 2, "L": 1, "P": 5, "RGBA": 8, "LA": 12, "PA": 12, "I": 13, "I;16": 8}
 COST, TRANSPARENCY_COST = 4, 8
@@ -110,7 +126,7 @@ def check_image(path: str | os.PathLike) -> None:
         if image.format == "PNG":
             _refuse_costly(image, stored, copies=1)
             png.check(file)
-        elif image.format == "JPEG" and _ends_as_jpeg(file):
+        elif stored.complete or (image.format == "JPEG" and _ends_as_jpeg(file)):
             _refuse_costly(image, stored, copies=1)
         else:
             _decode(image, stored, copies=1)
@@ -152,7 +168,8 @@ def _opened(source):
     with io.BytesIO(source) if isinstance(source, bytes) else _regular_file(source) as file:
         stored = imagefile.read(file)
         refuse_more(stored.width, stored.height, stored.most)
-        with Image.open(stored.stream, formats=(stored.format,)) as image:
+        opener = stored.opener or partial(Image.open, formats=(stored.format,))
+        with opener(stored.stream) as image:
             yield image, stored, file
 
 
@@ -183,7 +200,7 @@ def _decode(image, stored, copies: int) -> None:
 
 def _refuse_costly(image, stored, copies: int) -> None:
     """Raises InputError ``picture-too-large`` if the pixels would take more than PIXEL_BYTES."""
-    cost = COSTS.get(image.mode, COST) + TRANSPARENCY_COST * ("transparency" in image.info)
+    cost = COSTS.get(image.mode[:4], COST) + TRANSPARENCY_COST * ("transparency" in image.info)
     pixels = stored.width * stored.height
     nbytes = stored.held + (cost + COST * (copies - 1)) * image.width * image.height
     if nbytes > PIXEL_BYTES:

@@ -15,6 +15,7 @@ from tinytrain.base.class_names import MAX_CLASSES, MAX_NAMES, is_text, wrong_cl
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.episode.decode import grey
 from tinytrain.episode.image_size import Size, shape_of
+from tinytrain.episode.input_facts import Duplicate, Skipped
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,8 @@ class Episode:
     """Support and query images of the same classes. `query` may be empty; classes may be unbalanced.
 
     `may_flip`: mirroring an image does not change its class. `source` names the origin of the images;
-    `generated`: this project drew them. Raises InputError for fewer than two classes or more than
+    `generated`: this project drew them. `skipped` are files that were left out, `duplicates` files with the
+    same image. Raises InputError for fewer than two classes or more than
     `MAX_CLASSES`, class names that `wrong_class_names` refuses, image names that are not text, a class
     without support images, or a label without a class.
     """
@@ -86,11 +88,17 @@ class Episode:
     may_flip: bool = False
     source: str = ""
     generated: bool = False
+    skipped: tuple[Skipped, ...] = ()
+    duplicates: tuple[Duplicate, ...] = ()
 
     def __post_init__(self):
         if self.n_way < 2:
             given = f"{self.n_way} class" + ("es" if self.n_way == 0 else "")
-            raise InputError("one-class", f"{given} given; at least 2 are needed to tell apart")
+            raise InputError(
+                "one-class",
+                f"{given} given; at least 2 are needed to tell apart; "
+                "add images of another class, such as of the background alone",
+            )
         if self.n_way > MAX_CLASSES:
             raise InputError("too-many-classes", f"{self.n_way} classes given; give at most {MAX_CLASSES}")
         if wrong := wrong_class_names(self.class_names):

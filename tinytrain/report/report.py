@@ -18,6 +18,8 @@ from tinytrain.report.html import render_html
 from tinytrain.report.text import render_text
 from tinytrain.runtime.adaptation import Answers, Ran
 
+PASSING = ("seconds", "threads", "skipped", "duplicates")  # keys of `Report.to_json` that no delta carries
+
 
 @dataclass(frozen=True, eq=False)
 class Report:
@@ -76,6 +78,8 @@ class Report:
             "losses": [finite_or_none(x) for x in self.ran.losses],
             "arena_table": self.program.table(),
             "warnings": list(self.warnings),
+            "skipped": [skipped.to_json() for skipped in self.episode.skipped],
+            "duplicates": [duplicate.to_json() for duplicate in self.episode.duplicates],
         }
 
     def with_warnings(self, *warnings: str) -> "Report":
@@ -85,9 +89,10 @@ class Report:
     def sealed(self) -> "Report":
         """The same report, its delta carrying all of it that the same seed gives again.
 
-        Times and threads differ from run to run and have no place in a file that should not.
+        Times and threads differ from run to run and have no place in a file that should not; names of files
+        that are no part of it have none either.
         """
-        lasting = {key: value for key, value in self.to_json().items() if key not in ("seconds", "threads")}
+        lasting = {key: value for key, value in self.to_json().items() if key not in PASSING}
         return replace(self, delta=replace(self.delta, report=lasting))
 
 

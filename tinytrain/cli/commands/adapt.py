@@ -99,11 +99,11 @@ def _adapt(arguments, render) -> int:
     plan = _plan_of(arguments)
     policy, network = plan or episodes.policy_of(arguments), open_backbone(arguments.backbone)
     with ProgressLine() as progress:
-        episode, warnings = episodes.open_episode(arguments, network, policy, progress)
+        opened = episodes.open_episode(arguments, network, policy, progress)
         budget = episodes.budget_of(arguments, plan)
         device = Device(threads=arguments.threads, progress=progress)
-        report = adapt(network, episode, budget, policy, arguments.seed, device, arguments.force)
-    report = report.with_warnings(*warnings)
+        report = adapt(network, opened.episode, budget, policy, arguments.seed, device, arguments.force)
+    report = report.with_warnings(*opened.others)
     result, kept = report.to_json(), report.guard.accepted
     if arguments.out and kept:
         save_delta(arguments.out, report.delta)
@@ -111,7 +111,7 @@ def _adapt(arguments, render) -> int:
         _commit(arguments.store, report.delta)
     if arguments.report:
         write_bytes(arguments.report, render(result).encode())
-    for warning in result["warnings"]:
+    for warning in dict.fromkeys([*result["warnings"], *opened.warnings]):
         say(warning)
     print_result(result, render_text(result), arguments.json)
     if not (arguments.out or arguments.store):

@@ -12,7 +12,7 @@ from tinytrain.base.errors import InputError, UsageError, visible
 from tinytrain.episode.holding import hold  # noqa: F401 - commands have it from here
 
 DEFAULT_DATA = "leaves"  # the shipped backbone was not trained on this domain
-NAMED = 5  # skipped files that are listed by name
+NAMED = 5  # missing files that are listed by name
 
 
 def add_action(actions, name: str, summary: str, examples: str, **options):
@@ -131,11 +131,11 @@ def check_network_output(path: str, needed: Sequence[str | None] = ()) -> None:
 
 
 def skipped_files(dataset) -> list[str]:
-    """A line for each skipped file of a dataset; above NAMED files the rest is counted."""
-    lines = [f"skipped {path}: {reason}" for path, reason in dataset.provenance.skipped]
-    if len(lines) > NAMED:
-        lines[NAMED:] = [f"skipped {len(lines) - NAMED} more files"]
-    return lines
+    """Lines about the skipped files of a dataset and about images that it has more than once."""
+    from tinytrain.episode.input_facts import duplicate_lines, skipped_lines
+
+    provenance = dataset.provenance
+    return skipped_lines(provenance.skipped) + duplicate_lines(provenance.duplicates)
 
 
 def say(message: str) -> None:

@@ -1,9 +1,10 @@
-"""``tinytrain data``: list, check, preview and export packs, target sets and generated domains."""
+"""``tinytrain data``: list, check, preview, export and pack images of all origins."""
 
 import os
 
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import InputError, UsageError
+from tinytrain.base.units import format_bytes
 from tinytrain.cli.commands.common import (
     NAMED,
     add_action,
@@ -21,8 +22,12 @@ CHECK = (
 )
 PREVIEW = "Write a contact sheet as PNG, with one row of images per class."
 EXPORT = "Write images as one folder per class."
+PACK = (
+    "Write a pack: one .npz file with small images of all classes, which --data of other commands reads. "
+    "'tinytrain data list' shows the commands for the packs of the benchmarks."
+)
 DESCRIPTION = (
-    f"list: {LIST}\ncheck: {CHECK}\npreview: {PREVIEW}\nexport: {EXPORT}\n"
+    f"list: {LIST}\ncheck: {CHECK}\npreview: {PREVIEW}\nexport: {EXPORT}\npack: {PACK}\n"
     "Generated domains: signs (road signs), glyphs (handwritten characters), textures (materials) and "
     "leaves. Packs must be in the folder $TINYTRAIN_DATA. A target set is NAME:DIR; its unpacked download is "
     "in DIR, or in the usual folder of the set below DIR. Its classes are Meta-Dataset's test classes; "
@@ -37,13 +42,21 @@ PREVIEW_EXAMPLES = """\
   tinytrain data preview signs -o signs.png
   tinytrain data preview gtsrb:downloads/GTSRB -o gtsrb.png --size 64
 """
-EXPORT_EXAMPLES = "  tinytrain data export signs photos --per-class 20\n"
-EXAMPLES = LIST_EXAMPLES + PREVIEW_EXAMPLES + EXPORT_EXAMPLES + CHECK_EXAMPLES
+EXPORT_EXAMPLES = """\
+  tinytrain data export leaves photos/ --classes 5 --per-class 12
+  tinytrain data export signs signs/ --size 96
+"""
+PACK_EXAMPLES = """\
+  tinytrain data pack mine.npz photos/
+  tinytrain data pack gtsrb.npz gtsrb:downloads/ --per-class 50
+  tinytrain data pack drawings.npz drawings/ --raw --grey --size 64
+"""
+EXAMPLES = LIST_EXAMPLES + PREVIEW_EXAMPLES + EXPORT_EXAMPLES + PACK_EXAMPLES + CHECK_EXAMPLES
 NAME_HELP = "pack, generated domain, folder, or target set NAME:DIR"
 
 
 def add_arguments(parser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="list|check|preview|export", required=True)
+    actions = parser.add_subparsers(dest="action", metavar="list|check|preview|export|pack", required=True)
     add_json(add_action(actions, "list", "list packs, sets and domains", LIST_EXAMPLES, description=LIST))
     check = add_action(actions, "check", "check downloaded target sets", CHECK_EXAMPLES, description=CHECK)
     check.add_argument("folder", metavar="DIR", help="folder of one download or of several")
@@ -61,6 +74,7 @@ def add_arguments(parser) -> None:
     export = add_action(actions, "export", "write a folder per class", EXPORT_EXAMPLES, description=EXPORT)
     export.add_argument("data", metavar="NAME", help=NAME_HELP)
     export.add_argument("folder", metavar="DIR", help="new or empty folder")
+    _add_pack(actions)
     for parser_, per_class in ((preview, 8), (export, 20)):
         parser_.add_argument("--classes", type=at_least(1), metavar="N", help="only the first N classes")
         parser_.add_argument(
@@ -77,8 +91,30 @@ def add_arguments(parser) -> None:
         add_json(parser_)
 
 
+def _add_pack(actions) -> None:
+    pack = add_action(actions, "pack", "write a pack", PACK_EXAMPLES, description=PACK)
+    pack.add_argument("out", metavar="FILE.npz", help="pack to write")
+    pack.add_argument("data", metavar="NAME", help=NAME_HELP)
+    pack.add_argument("--classes", type=at_least(1), metavar="N", help="only the first N classes")
+    pack.add_argument(
+        "--per-class", type=at_least(1), metavar="N",
+        help="at most N images of each class, drawn at random, of all groups in turn; default: all",
+    )  # fmt: skip
+    pack.add_argument(
+        "--size", type=at_least(1), default=84, metavar="PIXELS", help="side of an image; default: 84"
+    )
+    pack.add_argument(
+        "--raw", action="store_true", help="store pixels as they are; without it: as JPEG of quality 95"
+    )
+    pack.add_argument("--grey", action="store_true", help="store one channel")
+    pack.add_argument(
+        "--seed", type=at_least(0), default=0, metavar="N", help="seed of --per-class; default: 0"
+    )
+    add_json(pack)
+
+
 def run(arguments) -> int:
-    actions = {"list": _list, "check": _check, "preview": _preview, "export": _export}
+    actions = {"list": _list, "check": _check, "preview": _preview, "export": _export, "pack": _pack}
     return actions[arguments.action](arguments)
 
 
@@ -94,7 +130,8 @@ def _list(arguments) -> int:
     ]
     for name, pack in PACKS.items():
         here = bool(folder) and (Path(folder) / pack.file).is_file()
-        rows.append({"name": name, "kind": "pack", "here": here, "licence": pack.licence})
+        made = {"command": pack.command, "subset": pack.subset}
+        rows.append({"name": name, "kind": "pack", "here": here, "licence": pack.licence, **made})
     for name, target in TARGETS.items():
         there = target.download
         facts = {"size": there.size, "address": there.address, "files": list(there.files)}
@@ -104,6 +141,7 @@ def _list(arguments) -> int:
     lines = [
         f"{r['name']:<20} {r['kind']:<10} {'here' if r['here'] else '-':<5} {r['licence']}"
         + (f"; {r['size']}, {r['address']}" if "address" in r else "")
+        + "".join(f"\n{'':<20} {r[key]}" for key in ("command", "subset") if r.get(key))
         for r in rows
     ]
     print_result({"data": rows}, "\n".join(lines), arguments.json)
@@ -171,13 +209,55 @@ def _preview(arguments) -> int:
 
 
 def _export(arguments) -> int:
+    from tinytrain.base.progress import ProgressLine
     from tinytrain.datasets.preview import export
 
     dataset, classes = _opened(arguments)
     drawn = (arguments.per_class, arguments.size, classes, arguments.seed)
-    count = export(dataset, arguments.folder, *drawn, say)
-    result = {"folder": arguments.folder, "pictures": count}
-    print_result(result, f"{arguments.folder}: {count} images", arguments.json)
+    total = sum(min(arguments.per_class, len(dataset.by_class[c])) for c in classes)
+    with ProgressLine() as progress:
+        count = export(_counted(dataset, total, progress), arguments.folder, *drawn, say)
+    result = {"folder": arguments.folder, "pictures": count, "classes": len(classes)}
+    print_result(result, f"{arguments.folder}: {count} images of {len(classes)} classes", arguments.json)
+    return 0
+
+
+def _counted(dataset, total: int, progress):
+    """`dataset`, every image of which that is read counts as progress."""
+    from dataclasses import replace
+    from itertools import count
+
+    done = count(1)
+
+    def read(i, size):
+        image = dataset.read(i, size)
+        progress("images", min(next(done), total), total, None)
+        return image
+
+    return replace(dataset, read=read)
+
+
+def _pack(arguments) -> int:
+    from tinytrain.base.progress import ProgressLine
+    from tinytrain.datasets.pack_sources import open_source
+    from tinytrain.datasets.pack_writer import PackForm, write_pack
+
+    if os.path.splitext(arguments.out)[1] != ".npz":
+        raise UsageError("pack-kind", f"{arguments.out!r} must end in .npz, or no command could read it")
+    check_outputs(arguments.out)
+    dataset, more = open_source(arguments.data, arguments.classes)
+    for line in skipped_files(dataset):
+        say(line)
+    form = PackForm(
+        size=arguments.size, raw=arguments.raw, grey=arguments.grey, per_class=arguments.per_class,
+        seed=arguments.seed,
+    )  # fmt: skip
+    with ProgressLine() as progress:
+        count = write_pack(dataset, arguments.out, form, more, say, progress)
+    nbytes = os.path.getsize(arguments.out)
+    result = {"out": arguments.out, "pictures": count, "classes": dataset.n_classes, "bytes": nbytes}
+    text = f"{arguments.out}: {count} images of {dataset.n_classes} classes, {format_bytes(nbytes)}"
+    print_result(result, text, arguments.json)
     return 0
 
 

@@ -1,12 +1,15 @@
 """The images of an adaptation: a folder, a pack, a target set or a generated domain."""
 
 import argparse
+import os
 from dataclasses import replace
+from typing import NamedTuple
 
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.units import parse_bytes, parse_fraction
-from tinytrain.cli.commands.common import DEFAULT_DATA, hold, skipped_files
+from tinytrain.cli.commands.common import DEFAULT_DATA, hold
+from tinytrain.episode.holding import fits
 
 
 def add_arguments(parser) -> None:
@@ -98,13 +101,28 @@ def budget_of(arguments, plan=None):
     return replace(usual, **{name: value for name, value in asked.items() if value is not None})
 
 
-def open_episode(arguments, network, policy, progress, within_budget: bool = True):
+class Opened(NamedTuple):
+    """The images of an adaptation, decoded, and what is to be said about them.
+
+    `others` are the warnings that are not about the `skipped` files and the `duplicates`, both JSON values.
+    """
+
+    episode: object
+    warnings: list[str]
+    skipped: list[dict]
+    duplicates: list[dict]
+    others: list[str]
+
+
+def open_episode(arguments, network, policy, progress, within_budget: bool = True) -> Opened:
     """The episode of the options, with its images decoded, and warnings about them.
 
     `policy` may be a plan. With `within_budget`, raises BudgetError for an infeasible budget before any image
     is decoded.
     """
     from tinytrain.datasets import folder_dataset, open_dataset
+    from tinytrain.datasets.duplicates import merged, without_copies
+    from tinytrain.episode.input_facts import duplicate_lines, skipped_lines
     from tinytrain.plan.budget import TaskShape
     from tinytrain.plan.plan import Plan
     from tinytrain.planner.planner import Planner
@@ -136,13 +154,30 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
         episode, support = draw(arguments, whole), None
         support, found = hold(episode.support, shape, progress)
     query, more = hold(episode.query, shape, progress)
-    warnings = (
-        ([] if plan else _unlimited(arguments, policy))
-        + skipped_files(dataset)
-        + _too_few(arguments, episode)
+    skipped = (*dataset.provenance.skipped, *_late(arguments, broken | more))
+    duplicates = dataset.provenance.duplicates
+    if of_folder and fits(len(support) + len(query), shape):  # otherwise decoded once more
+        query, found = without_copies(support, query, shape, episode.class_names)
+        duplicates = merged(duplicates, found)
+    others = ([] if plan else _unlimited(arguments, policy)) + _too_few(arguments, episode)
+    return Opened(
+        replace(episode, support=support, query=query, skipped=skipped, duplicates=duplicates),
+        others + skipped_lines(skipped) + duplicate_lines(duplicates),
+        [facts.to_json() for facts in skipped],
+        [facts.to_json() for facts in duplicates],
+        others,
     )
-    warnings += [f"skipped {reason}" for reason in (broken | more).values()]
-    return replace(episode, support=support, query=query), warnings
+
+
+def _late(arguments, broken: dict[str, str]):
+    """The images that looked whole and were not: `broken` has the error of each name."""
+    from tinytrain.datasets.folder import KINDS
+    from tinytrain.episode.input_facts import Skipped
+
+    for name, error in broken.items():
+        code, _, message = error.partition(": ")
+        file = os.path.join(arguments.folder or "", name)
+        yield Skipped(file, message.removeprefix(f"{file!r} "), KINDS.get(code, "damaged"))
 
 
 def without(dataset, broken):

@@ -53,7 +53,7 @@ def run(arguments) -> int:
     )
     policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone)
     with ProgressLine() as progress:
-        episode, warnings = episodes.open_episode(arguments, network, policy, progress)
+        episode, warnings, *_ = episodes.open_episode(arguments, network, policy, progress)
     planner = Planner(network, TaskShape.of(episode), policy, episodes.budget_of(arguments))
     with Device().open(network, episode, arguments.seed) as run:
         scores = run.measure_fisher(planner.probe())

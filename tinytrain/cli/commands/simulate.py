@@ -58,7 +58,9 @@ def run(arguments) -> int:
     network = open_backbone(arguments.backbone)
     with ProgressLine() as progress:
         # The board is checked before the budget: if it is too small, another budget does not help.
-        episode, warnings = episodes.open_episode(arguments, network, policy, progress, within_budget=False)
+        episode, warnings, *_ = episodes.open_episode(
+            arguments, network, policy, progress, within_budget=False
+        )
         simulation = simulate(
             board, network, episode, episodes.budget_of(arguments), policy, arguments.seed, progress
         )

@@ -1,8 +1,10 @@
 """An image whose header has been read, and the parts of its file for the decoder."""
 
 import io
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import BinaryIO
 
 import numpy as np
@@ -19,10 +21,11 @@ MAX_SIDE = 2**16 - 1
 
 @dataclass(frozen=True)
 class Stored:
-    """An image of `width` x `height` pixels in Pillow's `format`, to be decoded from `stream`.
+    """An image of `width` x `height` pixels in Pillow's `format`, to be decoded from `stream`. `opener` makes
+    Pillow's image of a stream if Pillow has no reader of its own.
 
     `held`: bytes that decoding takes beside the decoded pixels. `most`: pixels that can be decoded in about a
-    second. `orientation`: the EXIF number, 1 to 8.
+    second. `orientation`: the EXIF number, 1 to 8. `complete`: all bytes that the pixels take are there.
     """
 
     format: str
@@ -32,6 +35,8 @@ class Stored:
     most: int
     held: int = 0
     orientation: int = 1
+    complete: bool = False
+    opener: Callable | None = None
 
 
 def broken(why: str) -> InputError:
@@ -65,20 +70,21 @@ class Parts(io.RawIOBase):
 
     def __init__(self, parts: list[tuple[BinaryIO, int, int]], watch: Callable[[bytes], None] | None = None):
         self.parts, self.watch = parts, watch
+        self.ends = list(accumulate(length for *_, length in parts))
         self.position = self.watched = 0
 
     def readinto(self, buffer) -> int:
-        at = self.position
-        for file, start, length in self.parts:
-            if at < length:
-                file.seek(start + at)
-                data = file.read(min(len(buffer), length - at))
-                buffer[: len(data)] = data
-                self._show(data)
-                self.position += len(data)
-                return len(data)
-            at -= length
-        return 0
+        number = bisect_right(self.ends, self.position)
+        if number == len(self.parts):
+            return 0
+        file, start, length = self.parts[number]
+        left = self.ends[number] - self.position
+        file.seek(start + length - left)
+        data = file.read(min(len(buffer), left))
+        buffer[: len(data)] = data
+        self._show(data)
+        self.position += len(data)
+        return len(data)
 
     def _show(self, data: bytes) -> None:
         new = self.position + len(data) - self.watched
@@ -87,7 +93,7 @@ class Parts(io.RawIOBase):
             self.watched += new
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = (0, self.position, sum(length for *_, length in self.parts))[whence]
+        base = (0, self.position, self.ends[-1])[whence]
         self.position = base + offset
         return self.position
 
@@ -100,5 +106,30 @@ class Parts(io.RawIOBase):
 
 def joined(head: bytes, file: BinaryIO, start: int, stop: int, watch=None) -> BinaryIO:
     """`head` followed by the bytes `start` to `stop` of `file`, as one readable file."""
-    parts = [(io.BytesIO(head), 0, len(head)), (file, start, max(0, stop - start))]
+    return pieced(head, file, [(start, stop - start)], watch)
+
+
+def pieced(head: bytes, file: BinaryIO, pieces: Iterable[tuple[int, int]], watch=None) -> BinaryIO:
+    """`head` followed by the pieces (first byte, bytes) of `file`, as one readable file."""
+    parts = [(io.BytesIO(head), 0, len(head)), *((file, at, max(0, size)) for at, size in pieces)]
     return io.BufferedReader(Parts(parts, watch), 2**16)
+
+
+def whole(pieces: Iterable[bytes]) -> BinaryIO:
+    """A readable file of these pieces, which are held in memory."""
+    stream = io.BytesIO()
+    for piece in pieces:
+        stream.write(piece)
+    stream.seek(0)
+    return stream
+
+
+def require(feature: str, kind: str, since: str) -> None:
+    """Raises InputError ``picture-decoder`` if the installed Pillow cannot decode this kind of image."""
+    import PIL
+    from PIL import features
+
+    if not features.check(feature):
+        why = f"is a {kind} image, and Pillow {PIL.__version__} here cannot read {kind}"
+        remedy = f"install a newer one (pip install -U 'pillow>={since}'), or save it as PNG or JPEG"
+        raise InputError("picture-decoder", f"{why}; {remedy}")

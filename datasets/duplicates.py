@@ -1,0 +1,109 @@
+"""Images that are there more than once: files of the same bytes, and images of the same pixels."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tinytrain.episode.episode import Images
+from tinytrain.episode.input_facts import CLASSES, ONE_CLASS, SIDES, Duplicate
+
+BLOCK = 2**20
+
+
+def same_files(paths: Sequence[Path]) -> np.ndarray | None:
+    """A number for each file, (n,) int32, equal for files of equal bytes; None if all files differ.
+
+    Only files of equal length are read.
+    """
+    sizes: dict[int, list[int]] = {}
+    for i, path in enumerate(paths):
+        try:
+            sizes.setdefault(path.stat().st_size, []).append(i)
+        except OSError:
+            continue  # reading the image says what is wrong
+    numbers = np.arange(len(paths), dtype=np.int32)
+    for alike in sizes.values():
+        first: dict[bytes, int] = {}
+        for i in alike if len(alike) > 1 else ():
+            numbers[i] = first.setdefault(_digest(paths[i]) or b"%d" % i, i)
+    return numbers if len(np.unique(numbers)) < len(numbers) else None
+
+
+def _digest(path: Path) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError:
+        return None
+
+
+def same_pixels(sides: Iterable[Images], shape: tuple[int, int, int]) -> list[tuple[list[str], list[int]]]:
+    """(names, labels) of the images that are the same, pixel for pixel, in the order of the `sides`."""
+    found: dict[bytes, tuple[list[str], list[int]]] = {}
+    for images in sides:
+        for i, name in enumerate(images.names):
+            digest = hashlib.sha256(np.ascontiguousarray(images.image(i, shape))).digest()
+            names, labels = found.setdefault(digest, ([], []))
+            names.append(name)
+            labels.append(int(images.labels[i]))
+    return [alike for alike in found.values() if len(alike[0]) > 1]
+
+
+def without_copies(
+    support: Images, query: Images, shape: tuple[int, int, int], class_names: Sequence[str]
+) -> tuple[Images, list[Duplicate]]:
+    """`query` without images that the `support` has in the same class, and all images met more than once."""
+    found, seen, known = [], set(), set(support.names)
+    for names, labels in same_pixels((support, query), shape):
+        of_support = {label for name, label in zip(names, labels, strict=True) if name in known}
+        copies = {n for n, label in zip(names, labels, strict=True) if n not in known and label in of_support}
+        seen |= copies
+        found.append(duplicate(names, [class_names[label] for label in labels], bool(copies)))
+    if seen:
+        query = query.take([i for i, name in enumerate(query.names) if name not in seen])
+    return query, found
+
+
+def merged(first: Iterable[Duplicate], more: Iterable[Duplicate]) -> tuple[Duplicate, ...]:
+    """Both, without those of `first` whose files one of `more` names as well."""
+    more = tuple(more)
+    return (*(d for d in first if not any(set(d.files) <= set(m.files) for m in more)), *more)
+
+
+def repeated(names: Sequence[str], classes: Sequence[str], numbers: np.ndarray | None) -> list[Duplicate]:
+    """The files that share a number; `names` and `classes` of each file."""
+    if numbers is None:
+        return []
+    members: dict[int, list[int]] = {}
+    for i, number in enumerate(numbers.tolist()):
+        members.setdefault(number, []).append(i)
+    return [
+        duplicate([names[i] for i in alike], [classes[i] for i in alike])
+        for alike in members.values()
+        if len(alike) > 1
+    ]
+
+
+def duplicate(files: Sequence[str], classes: Sequence[str], both_sides: bool = False) -> Duplicate:
+    where = CLASSES if len(set(classes)) > 1 else SIDES if both_sides else ONE_CLASS
+    return Duplicate(tuple(files), tuple(classes), where)
+
+
+def groups_of(numbers: np.ndarray | None, labels: Sequence[int]) -> np.ndarray | None:
+    """The groups of a `Dataset`: copies inside a class; None if there are none."""
+    if numbers is None:
+        return None
+    first: dict[tuple[int, int], int] = {}
+    pairs = zip(labels, numbers.tolist(), strict=True)
+    groups = np.array([first.setdefault(pair, i) for i, pair in enumerate(pairs)], dtype=np.int32)
+    return groups if len(first) < len(groups) else None
+
+
+def apart(groups: np.ndarray | None, support: Sequence, query: Sequence) -> list:
+    """The `query` indices per class without those of a group that the `support` has."""
+    if groups is None:
+        return list(query)
+    seen = np.unique([groups[i] for of_class in support for i in of_class])
+    return [np.array([i for i in of_class if groups[i] not in seen], dtype=int) for of_class in query]

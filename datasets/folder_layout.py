@@ -1,0 +1,138 @@
+"""The folders of the classes below a folder. What is laid out otherwise is refused with the right command."""
+
+import os
+import shlex
+import unicodedata
+from itertools import pairwise
+from pathlib import Path
+
+from tinytrain.base.errors import InputError
+from tinytrain.episode.decode import SUFFIXES
+from tinytrain.episode.imagefile import others
+from tinytrain.episode.input_facts import Skipped
+
+# What systems and programs leave in folders; hidden files are passed over as well.
+LITTER = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx", "@eadir", "$recycle.bin",
+          "system volume information", "lost+found"}  # fmt: skip
+TRAIN = ("train", "training")
+HELD_OUT = ("val", "valid", "validation", "test", "testing")
+BESIDE, INSIDE = "lies beside the class folders", "is a folder inside a class"
+
+
+def printable(path: str | os.PathLike) -> str:
+    """A file name as text that can be printed and stored: bytes that are no UTF-8 become ``\\xNN``."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def class_name(folder: Path) -> str:
+    """The name of a class in composed letters, which file systems of other computers take apart."""
+    return unicodedata.normalize("NFC", printable(folder.name))
+
+
+def listed(folder: Path) -> tuple[list[Path], list[Skipped]]:
+    """What a folder holds, by name, without what is hidden or left by systems; files that iCloud keeps away.
+
+    Raises OSError.
+    """
+    entries, away = [], []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") and path.name.endswith(".icloud"):
+            away.append(Skipped(printable(path), others.CLOUD, "placeholder"))
+        elif not path.name.startswith(".") and path.name.lower() not in LITTER:
+            entries.append(path)
+    return entries, away
+
+
+def is_image_name(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES
+
+
+def class_folders(root: Path) -> tuple[list[Path], list[Skipped]]:
+    """The folders of the classes by name, and the images that lie beside them.
+
+    Raises InputError ``folder-missing``, ``same-class``, ``no-classes``, ``split-folder`` or
+    ``nested-classes``.
+    """
+    entries, away = _listed_root(root)
+    classes = sorted((p for p in entries if p.is_dir()), key=class_name)
+    for name, next_name in pairwise(map(class_name, classes)):
+        if name == next_name:
+            raise InputError(
+                "same-class",
+                f"{str(root)!r} has two folders for class {name!r}, which differ only in how"
+                " letters are encoded; put their images together",
+            )
+    beside = [p for p in entries if is_image_name(p) and p not in classes]
+    if not classes:
+        raise InputError(
+            "no-classes",
+            f"{str(root)!r} has 0 class folders and {len(beside)} images; make one folder per class in it, "
+            "such as apple/ and pear/, and put the images of each class into its folder",
+        )
+    _refuse_split(root, classes)
+    _refuse_nested(root, classes)
+    return classes, away + [Skipped(printable(p), BESIDE, "beside") for p in beside]
+
+
+def _listed_root(root: Path) -> tuple[list[Path], list[Skipped]]:
+    try:
+        return listed(root)
+    except NotADirectoryError:
+        packed = root.suffix.lower() in (".zip", ".tar", ".gz", ".tgz")
+        remedy = "unpack it and give the folder" if packed else "give the folder of the class folders"
+        raise InputError("folder-missing", f"{str(root)!r} is a file, not a folder; {remedy}") from None
+    except OSError as error:
+        why = f"{str(root)!r} cannot be listed ({error.strerror}); check the path"
+        raise InputError("folder-missing", why) from error
+
+
+def _refuse_split(root: Path, classes: list[Path]) -> None:
+    """Raises InputError ``split-folder`` for folders of training and validation images."""
+    names = {folder.name.lower(): folder for folder in classes}
+    if not names.keys() <= {*TRAIN, *HELD_OUT} or not any(map(_folders_in, classes)):
+        return
+    train = next((names[name] for name in TRAIN if name in names), None)
+    held_out = next((names[name] for name in HELD_OUT if name in names), None)
+    if train is None or held_out is None:
+        return
+    found = ", ".join(f"{folder.name}/" for folder in classes)
+    adapt, evaluate = (shlex.quote(str(folder)) for folder in (train, held_out))
+    raise InputError(
+        "split-folder",
+        f"{str(root)!r} has {found} and no classes; adapt to {train.name}/, then evaluate by "
+        f"{held_out.name}/: 'tinytrain adapt {adapt} --out mine.safetensors', then "
+        f"'tinytrain eval mine.safetensors {evaluate}'",
+    )
+
+
+def _refuse_nested(root: Path, classes: list[Path]) -> None:
+    """Raises InputError ``nested-classes`` if no class has an image, but folders below them have."""
+    if any(_images_in(folder) for folder in classes):
+        return
+    deeper = [(folder, inner) for folder in classes for inner in _folders_in(folder) if _images_in(inner)]
+    if not deeper:
+        return
+    folder, inner = deeper[0]
+    raise InputError(
+        "nested-classes",
+        f"{str(root)!r} has {len(classes)} folders without images; the images lie one level deeper, in "
+        f"{str(inner)!r} for example; give {str(folder)!r}, or move the folders with the images up",
+    )
+
+
+def _images_in(folder: Path) -> bool:
+    return _any(folder, lambda path: is_image_name(path) and not path.is_dir())
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    try:
+        return [path for path in listed(folder)[0] if path.is_dir()]
+    except OSError:
+        return []
+
+
+def _any(folder: Path, wanted) -> bool:
+    try:
+        return any(map(wanted, listed(folder)[0]))
+    except OSError:
+        return False

@@ -1,0 +1,75 @@
+"""What is said about the files of an episode: those that were left out, and images that are there twice."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+EXAMPLES = 3  # files that are named of those left out for one reason, and copies of one image
+NAMED = ("damaged", "too-large")  # kinds of which every file is named
+ONE_CLASS, CLASSES, SIDES = "one class", "several classes", "both sides"
+
+
+class Skipped(NamedTuple):
+    """A file that was left out. `reason` has no subject: "is cut off".
+
+    `kind`: "damaged", "too-large", "other-kind", "beside" the class folders, "inside" a class folder,
+    "decoder" (not installed), "placeholder", "missing" or "unreadable".
+    """
+
+    file: str
+    reason: str
+    kind: str = "unreadable"
+
+    def to_json(self) -> dict:
+        return self._asdict()
+
+
+class Duplicate(NamedTuple):
+    """Files with the same image, the classes of each in the same order, and where these copies lie."""
+
+    files: tuple[str, ...]
+    classes: tuple[str, ...]
+    where: str
+
+    def to_json(self) -> dict:
+        return {"files": list(self.files), "classes": list(self.classes), "where": self.where}
+
+
+def skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
+    """One line for each damaged file, and one for each other reason, with a count and examples."""
+    lines = [f"skipped {file}: {reason}" for file, reason, kind in skipped if kind in NAMED]
+    reasons: dict[str, list[str]] = {}
+    for file, reason, kind in skipped:
+        if kind not in NAMED:
+            reasons.setdefault(reason, []).append(file)
+    for reason, files in reasons.items():
+        if len(files) == 1:
+            lines.append(f"skipped {files[0]}: {reason}")
+        else:
+            lines.append(f"skipped {len(files)} files, each {reason}: {_some(files)}")
+    return lines
+
+
+def duplicate_lines(duplicates: Sequence[Duplicate]) -> list[str]:
+    """A line for each image that was met more than once."""
+    remedies = {
+        ONE_CLASS: "all copies stay on one side of a split; keep one of them",
+        CLASSES: "one label must be wrong; keep the right one",
+        SIDES: "the copies were taken out of the held-out images; keep one of them",
+    }
+    return [
+        f"the same image {len(d.files)} times, in {_place(d)}: {_some(d.files)}; {remedies[d.where]}"
+        for d in duplicates
+    ]
+
+
+def _place(duplicate: Duplicate) -> str:
+    if duplicate.where == ONE_CLASS:
+        return f"class {duplicate.classes[0]!r}"
+    if duplicate.where == SIDES:
+        return "the images to adapt to and the held-out ones"
+    return "classes " + ", ".join(map(repr, dict.fromkeys(duplicate.classes)))
+
+
+def _some(files: Sequence[str]) -> str:
+    more = len(files) - EXAMPLES
+    return ", ".join(files[:EXAMPLES]) + (f" and {more:,} more" if more > 0 else "")
