@@ -221,7 +221,8 @@ def test_a_broken_network_is_not_written(tmp_path):
 def test_load_backbone_says_what_it_supports(tmp_path):
     save_network(make_network(), tmp_path / "a.SAFETENSORS")
     assert load_backbone(tmp_path / "a.SAFETENSORS").name == "toy"
-    with pytest.raises(InputError, match=r"supported are \.safetensors and published \.pkl") as caught:
+    (tmp_path / "a.onnx").write_bytes(b"x")
+    with pytest.raises(InputError, match=r"is an ONNX model; import it first") as caught:
         load_backbone(tmp_path / "a.onnx")
     assert caught.value.code == "backbone-kind"
     with pytest.raises(InputError) as caught:

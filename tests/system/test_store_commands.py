@@ -83,7 +83,7 @@ def test_three_predictions_without_confirming_end_the_trial(tt, tmp_path, deltas
     )
 
 
-def test_mistyped_names_broken_images_and_forgotten_backbones_are_no_start(tt, tmp_path, deltas):
+def test_mistyped_names_broken_images_and_unknown_backbones_are_no_start(tt, tmp_path, deltas, monkeypatch):
     write_network(tmp_path)
     write_network(tmp_path, seed=1, name="other")
     broken = tmp_path / "broken.png"
@@ -99,8 +99,9 @@ def test_mistyped_names_broken_images_and_forgotten_backbones_are_no_start(tt, t
     ):
         predict = ("predict", tmp_path / "store", shown, "--backbone", tmp_path / f"{network}.safetensors")
         assert tt(*predict)[0] == 3
-    code, result, _ = tt("predict", tmp_path / "store", image)  # the backbone of the package
-    assert code == 3 and result["error"]["code"] == "wrong-backbone"
+    monkeypatch.setenv("TINYTRAIN_CACHE", str(tmp_path / "cache"))  # without the note of where "toy" lies
+    code, result, _ = tt("predict", tmp_path / "store", image)
+    assert code == 3 and result["error"]["code"] == "backbone-unknown"
     assert tt("status", "--store", tmp_path / "store")[1]["starts"] == 0
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tinytrain.backbones.catalogue import BACKBONES, SHIPPED, local_file
+from tinytrain.backbones.remembered import recall, remember
 from tinytrain.base.errors import InputError
+from tinytrain.base.file_kinds import ROLES, refuse_other_kinds
 
 if TYPE_CHECKING:
     from tinytrain.network.network import Network
@@ -21,45 +24,68 @@ def open_backbone(path: str | None) -> Network:
 
 def load_backbone(path: str | os.PathLike) -> Network:
     """Network of one of our ``.safetensors`` files, of a published ``.pkl`` checkpoint, or of a name in
-    `tinytrain.backbones.catalogue`. Raises InputError.
+    `tinytrain.backbones.catalogue`. Raises InputError, ``backbone-kind`` for a file of another kind and
+    ``backbone-unknown`` for what is neither a file nor a name.
     """
     name = os.fspath(path)
     if name in BACKBONES:
         return _load_named(name)
     suffix = Path(path).suffix.lower()
-    if suffix == ".safetensors":
-        from tinytrain.network.file import load_network
-
-        return load_network(path)
     if suffix == ".pkl":
         # Imported here, because most runs do not read zip files and pickles.
         from tinytrain.backbones.torch_checkpoint import import_checkpoint
 
         return import_checkpoint(path)
-    closest = difflib.get_close_matches(name, BACKBONES, n=1)
-    hint = f"did you mean {closest[0]}? " if closest else ""
-    raise InputError(
-        "backbone-kind",
-        f"{path} ends in {suffix!r}; {hint}supported are .safetensors and published .pkl checkpoints, and the"
-        " names that 'tinytrain backbones' lists; 'tinytrain import' makes one of an .onnx model",
-    )
+    refuse_other_kinds(path, "backbone")
+    if suffix == ".safetensors" or Path(path).is_file():
+        from tinytrain.network.file import load_network
+
+        return load_network(path)
+    raise _no_backbone(name)
 
 
 def find_backbone(digest: str, name: str) -> Network:
-    """The network with this digest: the shipped one, or one that was downloaded or imported to the cache.
+    """The network with this sha256 `digest`, from which a delta was made; `name` is what it was called.
 
-    `name` is what messages call it. Raises InputError ``backbone-unknown``.
+    It may be the shipped one, one in the cache folder, or a file that `remember_backbone` was told of. Its
+    digest is checked. Raises InputError ``backbone-not-here`` (it can be downloaded) or ``backbone-unknown``.
     """
-    rows = sorted(BACKBONES.values(), key=lambda row: (row.digest != digest, row.name != name))
-    for row in rows:
-        if row.path.is_file() and row.digest in (None, digest):
-            network = _load_named(row.name)
+    rows = sorted(BACKBONES.values(), key=lambda row: row.name != name)
+    known = [row.path for row in rows if row.digest in (None, digest)]
+    remembered = recall(digest)
+    for path in [*known, *([remembered] if remembered else [])]:
+        with contextlib.suppress(InputError):
+            network = load_backbone(path)
             if network.digest == digest:
                 return network
-    raise InputError(
+    raise _not_here(digest, name, remembered)
+
+
+def remember_backbone(path: str | os.PathLike | None, network: Network) -> None:
+    """Note that the file `path` holds `network`, so that `find_backbone` finds it; names need no note."""
+    if path is not None and os.fspath(path) not in BACKBONES:
+        remember(network.digest, path)
+
+
+def _no_backbone(name: str) -> InputError:
+    if os.path.isdir(name):
+        return InputError("backbone-kind", f"{name} is a folder; {ROLES['backbone'][1]}")
+    closest = difflib.get_close_matches(name, BACKBONES, n=1, cutoff=0.5)
+    hint = f"did you mean {closest[0]}? " if closest else ""
+    return InputError(
         "backbone-unknown",
-        f"no backbone on this machine has the digest {digest[:12]}; give the file of {name}, from which the"
-        " delta was made",
+        f"{name!r} is neither a file nor the name of a backbone; {hint}known names: {', '.join(BACKBONES)}",
+    )
+
+
+def _not_here(digest: str, name: str, remembered: Path | None) -> InputError:
+    what = f"the delta needs the backbone {name} with digest {digest[:12]}, which was not found"
+    row = BACKBONES.get(name)
+    if row and row.is_published and not row.path.is_file():
+        return InputError("backbone-not-here", f"{what}; run: tinytrain backbones get {name}")
+    was = f"; it was {remembered}, which is gone or has changed" if remembered else ""
+    return InputError(
+        "backbone-unknown", f"{what}{was}; give the network it was made from with --backbone FILE"
     )
 
 

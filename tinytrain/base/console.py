@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from tinytrain.base.answer import ANSWER
 from tinytrain.base.errors import InputError, StorageError, TinytrainError, UsageError, visible
@@ -34,29 +34,120 @@ STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBI
 INTERRUPTED = 130
 
 
+WIDEST_HELP = 100  # columns
+MANY_OPTIONS = 6  # above it a usage line names none of them
+EXAMPLES = "examples:"  # the heading of command lines in an epilog
+VALUE = re.compile(r"(?<= )(-[\w-]+) (?=[^-])")  # an option and the space before its value
+
+
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Wraps the lines of a description at 100 columns at most; indented lines, such as examples, are kept."""
+    """Wraps every line at the width of the terminal, 100 columns at most. Every option shows its default.
+
+    Indented lines of a text are rows of a table, or below EXAMPLES command lines.
+    """
 
     def __init__(self, prog: str, **options):
-        super().__init__(prog, **{"width": min(100, shutil.get_terminal_size().columns - 2)} | options)
+        super().__init__(prog, **{"width": min(WIDEST_HELP, shutil.get_terminal_size().columns)} | options)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        lines = (line if line[:1] == " " else textwrap.fill(line, width) for line in text.splitlines())
+        head, examples, commands = text.partition(EXAMPLES)
+        lines = [*(_wrapped(line, width) for line in head.splitlines())]
+        if examples:
+            lines += [examples, *(_continued(line, width) for line in commands.splitlines()[1:])]
         return "\n".join(indent + line for line in lines)
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        usual = action.default not in (None, False, argparse.SUPPRESS) and not isinstance(
+            action.default, list
+        )
+        tell = usual and action.option_strings and "default" not in action.help
+        return action.help + ("; default: %(default)s" if tell else "")
+
+
+def _wrapped(line: str, width: int) -> str:
+    """A line of text, or a row of a table, in lines of at most `width` letters."""
+    return textwrap.fill(line, width, subsequent_indent=" " * 4 if line[:1] == " " else "")
+
+
+def _continued(line: str, width: int) -> str:
+    """A command line, in lines of at most `width` letters that a shell reads as one."""
+    if line[:1] != " ":
+        return textwrap.fill(line, width)
+    joined = VALUE.sub("\\1\0", line)  # an option stays with its value
+    parts = textwrap.wrap(
+        joined, width - 2, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False
+    )
+    return " \\\n".join(parts).replace("\0", " ")
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line, with a suggestion if an option was misspelt."""
+    """An argument parser whose errors are one line, with a suggestion if an option was misspelt.
+
+    `sections` maps titles of the help to names of arguments; those that none of them names come last.
+    """
+
+    def __init__(self, *arguments, sections: Mapping[str, Sequence[str]] | None = None, **options):
+        super().__init__(*arguments, **options)
+        self.sections = sections or {}
 
     def error(self, message: str):
         raise UsageError("usage", f"{message}; see {self.prog} --help")
 
     def parse(self, arguments: list[str]) -> argparse.Namespace:
-        parsed, unknown = self.parse_known_args(arguments)
+        self.usage = self._short_usage()  # while it parses intermixed, argparse changes what this is made of
+        # Otherwise argparse takes an empty list for images that stand behind an option.
+        mixed = any(action.nargs == "*" for action in self._actions)
+        parsed, unknown = (self.parse_known_intermixed_args if mixed else self.parse_known_args)(arguments)
         if unknown:
             options = [o for o in self._option_string_actions if o.startswith("--")]
             self.error(f"unknown argument {unknown[0]}{suggestion(unknown[0].split('=')[0], options)}")
         return parsed
+
+    def has(self, option: str) -> bool:
+        """Whether there is an option of this name."""
+        return option in self._option_string_actions
+
+    def format_help(self) -> str:
+        self.usage = self.usage or self._short_usage()
+        if not self.sections:
+            return super().format_help()
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for title, actions in self._sectioned().items():
+            formatter.start_section(title)
+            formatter.add_arguments(actions)
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+    def _sectioned(self) -> dict[str, list[argparse.Action]]:
+        left = {action.dest: action for action in self._actions}
+        found = {
+            title: [left.pop(name) for name in names if name in left]
+            for title, names in self.sections.items()
+        }
+        return found | {"others": list(left.values())}
+
+    def _short_usage(self) -> str | None:
+        """A usage line without the optional options, if these are many; None for that of argparse."""
+        options = [a for a in self._actions if a.option_strings and not a.required]
+        if len(options) <= MANY_OPTIONS:
+            return None
+        needed = [a for a in self._actions if a.option_strings and a.required]
+        words = [_word(a) for a in self._actions if not a.option_strings]
+        words += [f"{_long_name(a)} {a.metavar}" for a in needed]
+        return " ".join(["%(prog)s", *words, "[OPTION ...]"])
+
+
+def _long_name(action: argparse.Action) -> str:
+    return next(option for option in action.option_strings if option.startswith("--"))
+
+
+def _word(action: argparse.Action) -> str:
+    """A positional argument in a usage line."""
+    name = action.metavar or action.dest
+    return {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} [{name} ...]"}.get(action.nargs, str(name))
 
 
 def suggestion(word: str, known) -> str:

@@ -1,11 +1,17 @@
 """The command line: finds the command, and turns every error into one line and an exit code."""
 
 import importlib
+import os
+import sys
+from shlex import quote
+from types import ModuleType
 
 from tinytrain import __version__
 from tinytrain.base.answer import ANSWER
 from tinytrain.base.console import HelpFormatter, Parser, guarded, suggestion
 from tinytrain.base.errors import UsageError
+from tinytrain.base.notices import NOTICES
+from tinytrain.cli.help import SECTIONS, full_help, policy_lines, short_help
 
 # Name -> (module in tinytrain.cli.commands, summary).
 COMMANDS = {
@@ -13,7 +19,7 @@ COMMANDS = {
     "plan": ("plan", "show what would be trained and what it costs, without training"),
     "simulate": ("simulate", "run an adaptation on a simulated board and show its cost there"),
     "predict": ("predict", "predict class and confidence of images"),
-    "eval": ("evaluate", "show accuracy and confusion matrix on a folder of images"),
+    "eval": ("evaluate", "show accuracy on labelled images, and what went wrong"),
     "export": ("export", "write the adapted network as a plain network file"),
     "apply": ("apply", "put a delta on trial in a store"),
     "confirm": ("confirm", "keep the delta that is on trial"),
@@ -26,67 +32,55 @@ COMMANDS = {
     "doctor": ("doctor", "check this machine and installation, and show remedies"),
     "meta-train": ("meta_train", "train a network on few-shot episodes of many domains"),
     "pretrain": ("pretrain", "train a network from random weights, with or without a teacher"),
-    "bench": ("bench", "compare policies on paired episodes, tune learning rates, write reports"),
+    "bench": ("bench", "compare policies on paired episodes, tune learning rates"),
     "search": ("search", "search what SparseUpdate should train of a network"),
     "data": ("data", "list, check, preview and export image data"),
+    "completion": ("completion", "print a script that completes commands in a shell"),
 }
-
-HELP = """usage: tinytrain COMMAND ...
-
-Few-shot adaptation of a small convolutional network within a fixed memory and compute budget.
-
-commands:
-{commands}
-
-examples:
-  tinytrain adapt --shots 5 --budget 1MB
-  tinytrain adapt photos/ --backbone net.safetensors --budget 512kB --out mine.safetensors
-  tinytrain predict mine.safetensors new.jpg --backbone net.safetensors
-
-'tinytrain COMMAND --help' explains a command. Results go to stdout, all other messages to stderr.
-With --json, stdout is one object: the result or {{"error": {{"code", "message", "exit_code"}}}}.
-
-exit codes:
-  0    done
-  2    usage: the command line has no valid meaning
-  3    bad input: a file, image, network or episode is missing, broken or unsuitable
-  4    infeasible budget: nothing was started; the message names the smallest feasible budget
-  5    adaptation refused: the old weights are kept
-  6    storage or memory failed: the result could not be written, another process holds the store
-       or the files of a run, or memory ran out; no half-written file is left
-  7    the simulated board is too small; the result says what is missing and what would fit
-  130  interrupted
-"""
 
 
 def help_text() -> str:
-    rows = [f"  {name:<10} {text}" for name, (_, text) in COMMANDS.items()]
-    return HELP.format(commands="\n".join(rows))
+    return full_help(COMMANDS)
 
 
-def run(arguments: list[str]) -> int | None:
-    """Run a command line and return its exit code (None for 0). Raises its errors."""
-    if arguments and arguments[0] in ("-h", "--help", "help"):
-        print(help_text(), end="")
-        return 0
-    if arguments == ["--version"]:
-        print(f"tinytrain {__version__}")
-        return 0
-    if not arguments:
-        raise UsageError("usage", "no command given; see tinytrain --help")
-    name = arguments[0]
+def parser_of(name: str) -> tuple[Parser, ModuleType]:
+    """The parser of the command `name`, and its module. Raises UsageError."""
     if name not in COMMANDS:
-        raise UsageError("usage", f"no command {name!r}{suggestion(name, COMMANDS)}; see tinytrain --help")
+        hint = suggestion(name, COMMANDS)
+        if not hint and os.path.isdir(name):
+            hint = f"; for the images in this folder run: tinytrain adapt {quote(name)}"
+        raise UsageError("usage", f"no command {name!r}{hint}; see tinytrain --help")
     command = importlib.import_module(f"tinytrain.cli.commands.{COMMANDS[name][0]}")
     parser = Parser(
         prog=f"tinytrain {name}",
         description=command.DESCRIPTION,
-        epilog=f"examples:\n{command.EXAMPLES}\n'tinytrain --help' lists the exit codes.",
         formatter_class=HelpFormatter,
         allow_abbrev=False,
+        sections=SECTIONS.get(name),
     )
     command.add_arguments(parser)
-    return command.run(parser.parse(arguments[1:]))
+    policies = f"policies:\n{policy_lines()}\n" if parser.has("--policy") else ""
+    parser.epilog = f"{policies}examples:\n{command.EXAMPLES}\n'tinytrain --help' lists the exit codes."
+    return parser, command
+
+
+def run(arguments: list[str]) -> int | None:
+    """Run a command line and return its exit code (None for 0). Raises its errors."""
+    if not arguments:
+        print(short_help(COMMANDS), end="", file=sys.stderr)
+        return UsageError.exit_code
+    if arguments[0] in ("-h", "--help") or arguments == ["help"]:
+        print(help_text(), end="")
+        return 0
+    if arguments in (["-V"], ["--version"]):
+        print(f"tinytrain {__version__}")
+        return 0
+    if arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
+    parser, command = parser_of(arguments[0])
+    parsed = parser.parse(arguments[1:])
+    NOTICES.begin(getattr(parsed, "quiet", False))
+    return command.run(parsed)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -21,6 +21,7 @@ import numpy as np
 
 from tinytrain.base.class_names import MAX_CLASSES, wrong_class_names
 from tinytrain.base.errors import InputError
+from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import encode, parse_json, read_file
 from tinytrain.delta.delta import Delta, Slice
@@ -46,6 +47,7 @@ def load_delta(path: str | os.PathLike) -> Delta:
 
     Whether it fits a backbone is checked when it is applied.
     """
+    refuse_other_kinds(path, "delta")
     return decode_delta(*read_file(path), str(path))
 
 

@@ -10,9 +10,11 @@
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinytrain.base.errors import InputError
+from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.files import read_bytes
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.delta import Delta
@@ -51,15 +53,16 @@ class Store:
 
     def commit_file(self, path: str | os.PathLike) -> int:
         """Put the delta file `path` on trial, byte for byte; otherwise like `commit`."""
+        refuse_other_kinds(path, "delta")
         data = read_bytes(path, MAX_DELTA)
         decode_delta(*decode(data, str(path)), str(path))
         return self._slots.commit(data).current.generation
 
-    def start(self, backbone: str | None = None) -> Start:
+    def start(self, backbone: str | Callable[[str], bool] | None = None) -> Start:
         """The delta for this start; counts the start if the delta is on trial.
 
-        `backbone` is the digest of a network. If it is given, and neither the delta on trial nor the one
-        before it is for that network, this is a `peek`.
+        `backbone` is the digest of a network, or says of a digest whether there is such a network. If it is
+        given, and neither the delta on trial nor the one before it is for such a network, this is a `peek`.
 
         After two starts without `confirm` the previous delta is used again. If a start cannot be counted
         (full disk, or another process holds the store for more than 20 s), this start uses the previous
@@ -67,7 +70,8 @@ class Store:
         """
         if backbone is None:
             return self._start(self._slots.start())
-        return self._start(self._slots.start(lambda data: _may_be_for(backbone, data)))
+        is_here = backbone if callable(backbone) else backbone.__eq__
+        return self._start(self._slots.start(lambda data: _may_be_for(is_here, data)))
 
     def peek(self) -> Start:
         """The delta in use, without counting a start."""
@@ -119,9 +123,9 @@ class Store:
         return facts
 
 
-def _may_be_for(backbone: str, data: bytes) -> bool:
-    """Whether the delta `data` is for the network of digest `backbone`; true for a damaged delta as well."""
+def _may_be_for(is_here: Callable[[str], bool], data: bytes) -> bool:
+    """Whether the network that the delta `data` is for is here; true for a damaged delta as well."""
     try:
-        return decode_delta(*decode(data)).backbone == backbone
+        return is_here(decode_delta(*decode(data)).backbone)
     except InputError:
         return True

@@ -11,6 +11,7 @@ import numpy as np
 from tinytrain.backbones.onnx.wire import MAX_FIELDS, count_fields
 from tinytrain.base.errors import InputError
 from tinytrain.base.extras import install
+from tinytrain.base.file_kinds import JOIN
 from tinytrain.base.files import read_bytes
 from tinytrain.base.safetensors import MAX_FILE
 
@@ -128,7 +129,8 @@ def _array(onnx, tensor, source: str) -> np.ndarray:
     if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
         raise InputError(
             "onnx-external",
-            f"{where} is in another file, which is never opened; save the model as one file",
+            f"{where} is in another file, which is never opened; join the two in Python with {JOIN}, then"
+            " import the result",
         )
     try:
         return np.asarray(onnx.numpy_helper.to_array(tensor))

@@ -2,10 +2,11 @@
 
 import os
 
-from tinytrain.backbones.load import open_backbone
+from tinytrain.backbones.load import open_backbone, remember_backbone
 from tinytrain.base.errors import AdaptationRefusedError, UsageError
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import (
+    BackboneOfDelta,
     add_backbone,
     add_json,
     add_threads,
@@ -98,6 +99,7 @@ def _adapt(arguments, render) -> int:
 
     plan = _plan_of(arguments)
     policy, network = plan or episodes.policy_of(arguments), open_backbone(arguments.backbone)
+    remember_backbone(arguments.backbone, network)
     with ProgressLine() as progress:
         opened = episodes.open_episode(arguments, network, policy, progress)
         budget = episodes.budget_of(arguments, plan)
@@ -167,8 +169,8 @@ def _extend(arguments) -> int:
     if ignored := episodes.given(arguments, TRAINING) + threads:
         text = f"trains nothing and takes one image at a time, so {', '.join(ignored)} would have no effect"
         raise UsageError("usage", f"--from DELTA {text}")
-    delta, network = open_delta(arguments.source), open_backbone(arguments.backbone)
-    delta.check_backbone(network)
+    delta = open_delta(arguments.source)
+    network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
     dataset = folder_dataset(arguments.add, arguments.flip)
     with ProgressLine() as progress:
         images, broken = hold(dataset.images(dataset.by_class), network.input.shape, progress)

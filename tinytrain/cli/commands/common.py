@@ -3,15 +3,20 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tinytrain.backbones.catalogue import BACKBONES, SHIPPED
+from tinytrain.backbones.load import find_backbone, open_backbone, remember_backbone
+from tinytrain.backbones.remembered import recall
 from tinytrain.base.answer import ANSWER
 from tinytrain.base.console import HelpFormatter, at_least
 from tinytrain.base.errors import InputError, UsageError, visible
+from tinytrain.base.file_kinds import DELTAS
+from tinytrain.base.notices import NOTICES
 from tinytrain.episode.holding import hold  # noqa: F401 - commands have it from here
 
 DEFAULT_DATA = "leaves"  # the shipped backbone was not trained on this domain
+DELTA_HELP = "delta file, or folder of a store, of which the delta in use is taken"
 NAMED = 5  # missing files that are listed by name
 
 
@@ -31,6 +36,58 @@ def add_backbone(parser) -> None:
     )
 
 
+def add_backbone_of_delta(parser) -> None:
+    parser.add_argument(
+        "--backbone",
+        metavar="NET",
+        help="network that the delta was made from, a file or a name; default: found by its digest",
+    )
+
+
+class BackboneOfDelta:
+    """The network that a delta needs: that of ``--backbone``, or else the one with its digest.
+
+    Raises InputError if `given` is no network.
+    """
+
+    def __init__(self, given: str | None):
+        self.given = given
+        self.network = None if given is None else open_backbone(given)
+
+    def is_here(self, digest: str) -> bool:
+        """Whether this network is the given one, or can be found if none is given."""
+        try:
+            return (self.network or find_backbone(digest, "")).digest == digest
+        except InputError:
+            return False
+
+    def of(self, delta, out: str | None = None):
+        """The network for `delta`. Raises InputError ``wrong-backbone``, or what `find_backbone` raises.
+
+        Raises UsageError if a result in the file `out` would replace it.
+        """
+        check_outputs(out, needed=(recall(delta.backbone),))
+        if self.network is None:
+            return find_backbone(delta.backbone, delta.backbone_name)
+        try:
+            delta.check_backbone(self.network)
+        except InputError as error:
+            raise self._said_where(error, delta) from None
+        remember_backbone(self.given, self.network)
+        return self.network
+
+    @staticmethod
+    def _said_where(error: InputError, delta) -> InputError:
+        """`error`, also saying that no --backbone is needed, if the right network can be found."""
+        try:
+            find_backbone(delta.backbone, delta.backbone_name)
+        except InputError:
+            return error
+        return InputError(
+            error.code, f"{error.message}, or leave out --backbone: it can be found by its digest"
+        )
+
+
 def add_json(parser, inherited: bool = False) -> None:
     """``--json``. If `inherited`, the parent parser has this option as well, and its value counts too."""
     parser.add_argument(
@@ -39,6 +96,15 @@ def add_json(parser, inherited: bool = False) -> None:
         default=argparse.SUPPRESS if inherited else False,
         help="print one JSON object instead of text",
     )
+
+
+def add_verbosity(parser, details: str) -> None:
+    """``--quiet`` and ``--verbose``; `details` is what the latter adds to the result."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "-q", "--quiet", action="store_true", help="print only the result and errors, no notices or progress"
+    )
+    group.add_argument("-v", "--verbose", action="store_true", help=f"also print {details}")
 
 
 def add_store(parser, text: str = "folder of the store") -> None:
@@ -64,13 +130,18 @@ def backbone_file(path: str | None) -> str | None:
     return None if path in BACKBONES else path
 
 
-def open_delta(path: str, *, start_of: str | None = None):
+def open_delta(path: str, *, start_of: Callable[[str], bool] | None = None):
     """The delta of file `path`, or the delta in use if `path` is the folder of a store.
 
-    With `start_of`, the digest of a network, this counts as a start of a delta on trial.
+    With `start_of`, which says of a digest whether there is such a network, this counts as a start of a
+    delta on trial. Raises InputError.
     """
     if os.path.isdir(path):
         from tinytrain.store import Store
+
+        if not any(name.startswith("tinytrain") for name in os.listdir(path)):
+            text = f"{path} is a folder, but no store: it holds 0 deltas; {DELTAS}"
+            raise InputError("store-empty", text)
 
         store = Store(path)
         return _delta_in_use(path, store.peek() if start_of is None else store.start(start_of))
@@ -138,9 +209,16 @@ def skipped_files(dataset) -> list[str]:
     return skipped_lines(provenance.skipped) + duplicate_lines(provenance.duplicates)
 
 
-def say(message: str) -> None:
-    """Print a message on stderr."""
-    print(f"tinytrain: {shown(message)}", file=sys.stderr)
+def print_line(text: str) -> None:
+    """Print one line of a result that comes in lines, at once."""
+    ANSWER.give(shown(text))
+    sys.stdout.flush()
+
+
+def say(message: str, error: bool = False) -> None:
+    """Print a notice on stderr, except with --quiet; if it is an `error`, always."""
+    if error or not NOTICES.quiet:
+        print(f"tinytrain: {shown(message)}", file=sys.stderr)
 
 
 def shown(text: str) -> str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import InputError, UsageError
+from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.units import parse_bytes, parse_fraction
 from tinytrain.cli.commands.common import DEFAULT_DATA, hold
 from tinytrain.episode.holding import fits
@@ -41,7 +42,9 @@ def add_arguments(parser) -> None:
         "--seed", type=at_least(0), default=0, metavar="N", help="seed of all random choices; default: 0"
     )
     parser.add_argument(
-        "--flip", action="store_true", help="mirror images of DIR in training: it does not change their class"
+        "--flip",
+        action="store_true",
+        help="also train on mirrored images of DIR; only if that changes no class",
     )
     parser.add_argument(
         "--budget",
@@ -61,9 +64,8 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument(
         "--policy", metavar="NAME",
-        help="method that chooses what is trained: tinytrain, tinytrain_published, full, last_layer, "
-        "bias_only, tinytl, sparse_update, trady, none, ... or the FILE.json of 'tinytrain search'; "
-        "default: tinytrain",
+        help="method that chooses what is trained: one of the policies below, or the FILE.json of "
+        "'tinytrain search'; default: tinytrain",
     )  # fmt: skip
 
 
@@ -135,6 +137,7 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
             "usage", f"{ignored[0]} has no effect {'for a folder' if of_folder else 'without DIR'}"
         )
     if of_folder:
+        refuse_other_kinds(arguments.folder, "images")
         dataset, draw = folder_dataset(arguments.folder, arguments.flip), _from_folder
     else:
         data = DEFAULT_DATA if arguments.data is None else arguments.data

@@ -1,11 +1,18 @@
-"""``tinytrain eval``: accuracy and confusion matrix of a delta on a folder of images."""
+"""``tinytrain eval``: accuracy of a delta on labelled images, and what it got wrong."""
 
-from tinytrain.backbones.load import open_backbone
-from tinytrain.base.errors import InputError, visible
+import os
+import unicodedata
+from functools import partial
+from pathlib import Path
+
+from tinytrain.base.errors import InputError, UsageError
+from tinytrain.cli.commands import inputs
 from tinytrain.cli.commands.common import (
-    add_backbone,
+    DELTA_HELP,
+    BackboneOfDelta,
+    add_backbone_of_delta,
     add_json,
-    hold,
+    add_verbosity,
     open_delta,
     print_result,
     say,
@@ -13,79 +20,114 @@ from tinytrain.cli.commands.common import (
 )
 
 DESCRIPTION = (
-    "Show accuracy and confusion matrix of a delta on images that it has not seen: one folder per class, "
-    "with the class names of the adaptation."
+    "Show the accuracy of a delta on images that it has not seen, the images that it got wrong, and the "
+    "classes that it confuses. Classes are named as in the adaptation: a folder contains one folder of "
+    "images per class, and the class of a single file is the name of its folder."
 )
 EXAMPLES = """\
-  tinytrain eval mine.safetensors held-out/ --backbone net.safetensors
-  tinytrain eval mine.safetensors held-out/ --backbone net.safetensors --json
+  tinytrain eval mine.safetensors held-out/
+  tinytrain eval mine.safetensors monday/ tuesday/ --json
+  tinytrain eval mine.safetensors 'held-out/*/2024-*.jpg' --verbose
   tinytrain eval state/ held-out/ --backbone net.safetensors
 """
-WIDTHS = (12, 40)  # least and most letters of a class name in the table
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument(
-        "delta", metavar="DELTA", help="delta file, or folder of a store (uses its delta in use)"
+    parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
+    inputs.add_arguments(
+        parser,
+        "IMAGES",
+        "folder that contains one folder of images per class, an image file, or a pattern of both",
     )
-    parser.add_argument("folder", metavar="DIR", help="folder that contains one folder of images per class")
-    add_backbone(parser)
+    add_backbone_of_delta(parser)
+    add_verbosity(parser, "all wrong answers, and the matrix of more than 20 classes")
     add_json(parser)
 
 
 def run(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
-    from tinytrain.datasets import folder_dataset
+    from tinytrain.report.evaluation import Answer, evaluation, evaluation_text
     from tinytrain.runtime.predict import Predictor
 
+    inputs.check_arguments(arguments)
     delta = open_delta(arguments.delta)
-    predictor = Predictor(open_backbone(arguments.backbone), delta)
-    dataset = folder_dataset(arguments.folder)
-    if unknown := [name for name in dataset.class_names if name not in delta.class_names]:
-        raise InputError(
-            "unknown-class",
-            f"{arguments.delta} does not know {', '.join(map(repr, unknown))}; its classes are "
-            f"{', '.join(map(repr, delta.class_names))}; rename the folders, or add classes to the delta",
-        )
+    predictor = Predictor(BackboneOfDelta(arguments.backbone).of(delta), delta)
+    labelled, warnings = _labelled(arguments, delta.class_names)
+    answers = []
     with ProgressLine() as progress:
-        images, broken = hold(dataset.images(dataset.by_class), predictor.input.shape, progress)
-    warnings = [*skipped_files(dataset), *(f"skipped {reason}" for reason in broken.values())]
+        for done, (name, true, images) in enumerate(labelled, 1):
+            try:
+                verdict = delta.head.verdict(predictor.embed(images())[0])
+            except InputError as error:
+                warnings.append(f"skipped {error}")
+            else:
+                answers.append(Answer(name, true, verdict.label, verdict.confidence))
+            progress("images", done, len(labelled), None)
     for line in warnings:
         say(line)
-    if not len(images):
-        raise InputError("no-pictures", f"{arguments.folder} has 0 usable images; add some")
-    result = _facts(delta.class_names, dataset.class_names, images.labels, predictor.logits(images))
-    print_result({"delta": arguments.delta, **result, "warnings": warnings}, _text(result), arguments.json)
+    if not answers:
+        raise InputError("no-pictures", f"{_all_given(arguments)}: 0 usable images; add some")
+    result = evaluation(delta.class_names, answers)
+    text = evaluation_text(result, arguments.verbose)
+    print_result({"delta": arguments.delta, **result, "warnings": warnings}, text, arguments.json)
     return 0
 
 
-def _facts(names, folder_names, labels, logits) -> dict:
-    matrix = [[0] * len(names) for _ in names]
-    true = [names.index(folder_names[label]) for label in labels.tolist()]
-    for row, column in zip(true, logits.argmax(axis=1).tolist(), strict=True):
-        matrix[row][column] += 1
-    right = sum(matrix[c][c] for c in range(len(names)))
-    per_class = {n: matrix[c][c] / sum(matrix[c]) for c, n in enumerate(names) if sum(matrix[c])}
-    return {
-        "accuracy": right / len(true),
-        "n": len(true),
-        "per_class": per_class,
-        "classes": list(names),
-        "confusion": matrix,
-    }
+def _labelled(arguments, classes) -> tuple[list[tuple], list[str]]:
+    """(name, index of the class, function that returns it as `Images`) of every image, and warnings.
+
+    Raises InputError ``unknown-class`` or what `folder_dataset` raises.
+    """
+    from tinytrain.datasets import folder_dataset
+
+    found, warnings, unknown = [], [], {}
+    for path in inputs.given(arguments):
+        if path == inputs.STDIN:
+            raise UsageError("usage", "an image from standard input has no class; give a file or a folder")
+        if os.path.isdir(path) and not _is_class(path, classes):
+            dataset = folder_dataset(path)
+            warnings += skipped_files(dataset)
+            rows = [
+                (os.path.join(path, dataset.names[i]), dataset.class_names[c], partial(_image, dataset, i))
+                for i, c in enumerate(dataset.labels.tolist())
+            ]
+        else:
+            skipped = []
+            rows = [
+                (image.name, _class_of(image.path), image.images) for image in inputs.inputs([path], skipped)
+            ]
+            warnings += inputs.skipped_text(skipped)
+        for name, class_name, images in rows:
+            if class_name not in classes:
+                unknown[class_name] = name
+            else:
+                found.append((name, classes.index(class_name), images))
+    if unknown:
+        raise InputError(
+            "unknown-class",
+            f"{arguments.delta} does not know {', '.join(map(repr, unknown))}; its classes are "
+            f"{', '.join(map(repr, classes))}; rename the folders, or add classes to the delta",
+        )
+    return list({row[0]: row for row in found}.values()), warnings  # an image that is given twice counts once
 
 
-def _text(result: dict) -> str:
-    """The confusion matrix: rows are true classes, columns are predictions, numbered like the rows."""
-    right = round(result["accuracy"] * result["n"])
-    least, most = WIDTHS
-    classes = [visible(name) for name in result["classes"]]
-    width = min(most, max(least, *map(len, classes)))
-    lines = [f"accuracy {result['accuracy']:.1%} ({right} of {result['n']} images)", ""]
-    numbers = range(1, len(result["classes"]) + 1)
-    lines.append(" " * (width + 5) + "".join(f"{k:>5}" for k in numbers) + "   right")
-    for k, name, row in zip(numbers, result["classes"], result["confusion"], strict=True):
-        accuracy = f"{result['per_class'][name]:>8.1%}" if name in result["per_class"] else f"{'-':>8}"
-        cells = "".join(f"{count or '.':>5}" for count in row)
-        lines.append(f"{k:>3}  {classes[k - 1][:width]:<{width}}{cells}{accuracy}")
-    return "\n".join(lines)
+def _image(dataset, i: int):
+    """Image i of `dataset` as an `Images` of length 1."""
+    return dataset.images([[i]])
+
+
+def _is_class(folder: str, classes) -> bool:
+    """Whether `folder` holds the images of one class: it is called like one, and has no folders."""
+    with os.scandir(folder) as entries:
+        return _class_of(os.path.join(folder, "image")) in classes and not any(e.is_dir() for e in entries)
+
+
+def _class_of(path: str) -> str:
+    """The class of an image: the name of its folder, as `folder_dataset` names classes."""
+    from tinytrain.datasets.folder import printable
+
+    return unicodedata.normalize("NFC", printable(Path(path).resolve().parent.name))
+
+
+def _all_given(arguments) -> str:
+    return ", ".join([*arguments.images, *filter(None, [arguments.files_from])])

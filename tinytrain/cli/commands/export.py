@@ -3,9 +3,10 @@
 import os
 
 from tinytrain.backbones.export.files import ENDINGS, export, kind_of
-from tinytrain.backbones.load import find_backbone, load_backbone
 from tinytrain.cli.commands.common import (
-    add_backbone,
+    DELTA_HELP,
+    BackboneOfDelta,
+    add_backbone_of_delta,
     add_json,
     backbone_file,
     check_outputs,
@@ -22,16 +23,14 @@ DESCRIPTION = (
 EXAMPLES = """\
   tinytrain export mine.safetensors -o mine.onnx
   tinytrain export mine.safetensors -o mine.tflite
-  tinytrain export mine.safetensors --backbone net.safetensors -o adapted.safetensors
+  tinytrain export mine.safetensors -o adapted.safetensors
 """
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument(
-        "delta", metavar="DELTA", help="delta file, or folder of a store (uses its delta in use)"
-    )
+    parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
     parser.add_argument("-o", "--out", metavar="FILE", required=True, help=f"file to write ({ENDINGS})")
-    add_backbone(parser)
+    add_backbone_of_delta(parser)
     add_json(parser)
 
 
@@ -39,10 +38,7 @@ def run(arguments) -> int:
     kind_of(arguments.out)
     check_outputs(arguments.out, needed=(arguments.delta, backbone_file(arguments.backbone)))
     delta = open_delta(arguments.delta)
-    if arguments.backbone is None:
-        network = find_backbone(delta.backbone, delta.backbone_name)
-    else:
-        network = load_backbone(arguments.backbone)
+    network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
     export(network, delta, arguments.out)
     result = _facts(arguments.out, network, delta)
     print_result(result, _text(result, network.name), arguments.json)

@@ -3,13 +3,15 @@
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import UsageError
 from tinytrain.base.extras import install
+from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.cli.commands.common import add_json, check_network_output, print_result, say
 
 DESCRIPTION = (
-    "Read a published int8 checkpoint (.pkl) without PyTorch, running nothing in it, or an ONNX model of the "
-    f"MobileNetV2 kind (.onnx; needs {install('onnx')}), and save it. Weights of an ONNX model "
-    "stay float32, its classifier is dropped, and its embeddings are compared with onnxruntime's where that "
-    "is installed. --mean, --scale, --std and --size are for .onnx only."
+    "Convert a published int8 checkpoint (.pkl) or an ONNX model (.onnx) to a network file. A checkpoint is "
+    "read without PyTorch, and nothing in it is run. An ONNX model must be of the MobileNetV2 kind; its "
+    "weights stay float32, and its classifier is dropped. If onnxruntime is installed, its embeddings are "
+    "compared with those of the result. --mean, --scale, --std and --size are for .onnx only.\n"
+    f"ONNX models need: {install('onnx')}."
 )
 EXAMPLES = """\
   tinytrain import mcunet-5fps.pkl -o mcunet.safetensors
@@ -26,12 +28,12 @@ def add_arguments(parser) -> None:
         "--mean",
         type=numbers,
         metavar="M",
-        help="images become (v - M) * S of 0..255: a number, or R,G,B; default: 127.5",
+        help="a pixel value v of 0 to 255 becomes (v - M) * S; M is a number, or R,G,B; default: 127.5",
     )
     parser.add_argument(
-        "--scale", type=numbers, metavar="S", help="number or fraction, or three; default: 1/127.5"
+        "--scale", type=numbers, metavar="S", help="S, a number such as 1/255, or R,G,B; default: 1/127.5"
     )
-    parser.add_argument("--std", type=numbers, metavar="D", help="instead of --scale, which is 1/D")
+    parser.add_argument("--std", type=numbers, metavar="D", help="instead of --scale: S is 1/D")
     parser.add_argument(
         "--size", type=at_least(1), metavar="PIXELS", help="side of the images; default: that of the file"
     )
@@ -72,6 +74,8 @@ def run(arguments) -> int:
         return _import_onnx(arguments, given)
     if given:
         raise UsageError("usage", f"--{next(iter(given))} goes with .onnx files; a checkpoint contains it")
+    if not arguments.checkpoint.lower().endswith(".pkl"):
+        refuse_other_kinds(arguments.checkpoint, "backbone")
     from tinytrain.backbones.torch_checkpoint import import_checkpoint
 
     return _save(arguments, import_checkpoint(arguments.checkpoint), {}, [])

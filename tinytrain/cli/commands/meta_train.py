@@ -9,7 +9,7 @@ DESCRIPTION = (
     + offline.FILES
 )
 EXAMPLES = """\
-  tinytrain meta-train meta-mcunet-near --backbone mcunet-5fps.pkl -o mcunet-near.safetensors
+  tinytrain meta-train meta-mcunet-near --backbone mcunet-5fps -o mcunet-near.safetensors
   tinytrain meta-train mine.yaml --backbone net.safetensors -o better.safetensors --threads 2
   tinytrain meta-train mine.yaml --backbone net.safetensors -o better.safetensors --restart
 """

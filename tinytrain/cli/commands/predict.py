@@ -1,77 +1,157 @@
 """``tinytrain predict``: predict class and calibrated confidence of images."""
 
 import os
+import sys
+from collections.abc import Iterable
+from itertools import chain
 
-from tinytrain.backbones.load import open_backbone
 from tinytrain.base.console import confidence
 from tinytrain.base.errors import InputError, visible
-from tinytrain.cli.commands.common import add_backbone, add_json, open_delta, print_result, say
+from tinytrain.cli.commands import inputs
+from tinytrain.cli.commands.common import (
+    DELTA_HELP,
+    BackboneOfDelta,
+    add_backbone_of_delta,
+    add_json,
+    add_verbosity,
+    open_delta,
+    print_line,
+    print_result,
+    say,
+)
 
-DESCRIPTION = "Predict the class of each image, with a calibrated confidence."
+DESCRIPTION = (
+    "Predict the class of each image, with a calibrated confidence. If an image cannot be read, the others "
+    "are predicted all the same, and the exit code is 3."
+)
 EXAMPLES = """\
-  tinytrain predict mine.safetensors new.jpg --backbone net.safetensors
-  tinytrain predict mine.safetensors *.jpg --backbone net.safetensors --reject 60% --json
-  tinytrain predict state/ new.jpg --backbone net.safetensors
+  tinytrain predict mine.safetensors new.jpg
+  tinytrain predict mine.safetensors photos/ more/*.jpg --reject 60% --json
+  find . -name '*.jpg' -print0 | tinytrain predict mine.safetensors --files-from - --null
+  curl -s http://camera/still.jpg | tinytrain predict state/ -
 """
 NONE = "none of these"
-DELTA_HELP = (
-    "delta file, or folder of a store: uses its delta in use, and counts a start if that delta is on trial"
-)
+ALSO = 4  # further classes that --verbose names
+LEAST = 0.0005  # of their probability: what is shown as 0.1 %
+WIDEST = 60  # letters of a name of an image in the first column
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
-    parser.add_argument("images", metavar="IMAGE", nargs="+", help="image files")
     parser.add_argument(
-        "--reject", type=confidence, metavar="P", help=f"answer {NONE!r} below this confidence, such as 60%%"
+        "delta", metavar="DELTA", help=f"{DELTA_HELP}; predicting with a store counts as a start"
     )
-    add_backbone(parser)
+    inputs.add_arguments(parser)
+    parser.add_argument(
+        "--reject",
+        type=confidence,
+        metavar="P",
+        help=f"answer {NONE!r} if the confidence is below P, such as 60%%; default: always name a class",
+    )
+    add_backbone_of_delta(parser)
+    add_verbosity(parser, f"the next {ALSO} likely classes")
     add_json(parser)
 
 
 def run(arguments) -> int:
+    from tinytrain.base.progress import ProgressLine
     from tinytrain.runtime.predict import Predictor
 
-    network = open_backbone(arguments.backbone)
-    # A mistake in the command line must not count as a start: no readable image, or the wrong backbone.
-    start = os.path.isdir(arguments.delta) and any(map(_is_image, arguments.images))
-    delta = open_delta(arguments.delta, start_of=network.digest if start else None)
-    predictor = Predictor(network, delta)
-    rows, failed = [], []
-    for path in arguments.images:
-        try:
-            rows.append(_row(predictor, path, arguments.reject))
-        except InputError as error:
-            say(str(error))
-            failed.append({"picture": path, **error.facts()})
-    named = {"delta": arguments.delta, "backbone": delta.backbone_name}
-    result = {**named, "pictures": rows, "failed": failed}
-    shown = [(visible(r["picture"]), r["confidence"], visible(r["class"] or NONE)) for r in rows]
-    width = max((len(image) for image, *_ in shown), default=0)
-    lines = [f"{image:<{width}}  {top:6.1%}  {name}" for image, top, name in shown]
-    if rows or arguments.json:
-        print_result(result, "\n".join(lines), arguments.json)
+    inputs.check_arguments(arguments)
+    skipped, failed, rows, answered = [], [], [], 0
+    images = inputs.inputs(inputs.given(arguments), skipped)
+    if endless := arguments.files_from is not None:
+        names = arguments.images
+    else:
+        images = list(images)
+        names = [image.name for image in images]
+    delta, network, images = _opened(arguments, images)
+    predictor, lines = Predictor(network, delta), _Lines(names)
+    with ProgressLine() as progress:
+        for done, image in enumerate(images, 1):
+            try:
+                row = _row(predictor, image, arguments.reject)
+            except InputError as error:
+                progress.clear()
+                say(str(error), error=True)
+                failed.append({"picture": image.name, **error.facts()})
+                continue
+            answered += 1
+            if arguments.json:
+                rows.append(row)
+            else:
+                progress.clear()
+                print_line(lines.of(row, arguments))
+            if arguments.json or not sys.stdout.isatty():  # otherwise the lines show the progress
+                progress("images", done, done + 1 if endless else len(names), None)
+    for line in inputs.skipped_text(skipped):
+        say(line)
+    if not answered and not failed:
+        raise InputError("no-pictures", f"{', '.join(arguments.images)} holds 0 images; add some")
+    if arguments.json:
+        named = {"delta": arguments.delta, "backbone": delta.backbone_name}
+        print_result({**named, "pictures": rows, "failed": failed, "skipped": skipped}, "", as_json=True)
     return InputError.exit_code if failed else 0
 
 
-def _is_image(path: str) -> bool:
-    from tinytrain.episode.decode import check_image
+def _opened(arguments, images: Iterable[inputs.Input]):
+    """The delta, its network, and the images again.
 
-    try:
-        check_image(path)
-    except InputError:
-        return False
-    return True
+    With a store this counts as a start, but not if the command line is mistaken: no image can be read, or no
+    network is here that the deltas are for.
+    """
+    backbone = BackboneOfDelta(arguments.backbone)
+    start = None
+    if os.path.isdir(arguments.delta):
+        some_image, images = _readable(images)
+        start = backbone.is_here if some_image else None
+    delta = open_delta(arguments.delta, start_of=start)
+    return delta, backbone.of(delta), images
 
 
-def _row(predictor, path: str, reject: float | None) -> dict:
-    from tinytrain.runtime.predict import one_image
+def _readable(images: Iterable[inputs.Input]) -> tuple[bool, Iterable[inputs.Input]]:
+    """Whether one of the images can be read, and all of them again. Stops at the first that can."""
+    images, seen = iter(images), []
+    for image in images:
+        seen.append(image)
+        try:
+            image.check()
+        except InputError:
+            continue
+        return True, chain(seen, images)
+    return False, seen
 
+
+def _row(predictor, image: inputs.Input, reject: float | None) -> dict:
     head, names = predictor.delta.head, predictor.delta.class_names
-    verdict = head.verdict(predictor.embed(one_image(path))[0], reject)
+    verdict = head.verdict(predictor.embed(image.images())[0], reject)
     return {
-        "picture": path,
+        "picture": image.name,
         "class": None if verdict.rejected else names[verdict.label],
+        "best_guess": names[verdict.label],
         "confidence": verdict.confidence,
         "probabilities": dict(zip(names, verdict.probabilities.tolist(), strict=True)),
     }
+
+
+class _Lines:
+    """Predictions as lines: image, confidence and class in columns as wide as the `names` that are known."""
+
+    def __init__(self, names: list[str]):
+        self.width = min(WIDEST, max(map(len, map(visible, names)), default=0))
+
+    def of(self, row: dict, arguments) -> str:
+        image, name = visible(row["picture"]), visible(row["best_guess"])
+        self.width = max(self.width, min(WIDEST, len(image)))
+        sure = f"{row['confidence']:.1%}"
+        if row["class"] is None:
+            answer = f"        {NONE} (best guess {name}, {sure}, below {arguments.reject:.0%})"
+        else:
+            answer = f"{sure:>6}  {name}"
+        return f"{image:<{self.width}}  {answer}{_also(row) if arguments.verbose else ''}"
+
+
+def _also(row: dict) -> str:
+    """The classes that are likely after the first."""
+    likely = sorted(row["probabilities"].items(), key=lambda item: -item[1])[1 : 1 + ALSO]
+    named = [f"{visible(name)} {p:.1%}" for name, p in likely if p >= LEAST]
+    return f"; then {', '.join(named)}" if named else ""

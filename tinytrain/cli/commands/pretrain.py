@@ -5,11 +5,11 @@ from tinytrain.cli.commands import offline
 from tinytrain.cli.commands.common import workers
 
 DESCRIPTION = (
-    "Train a network from random weights: on the classes of the recipe's sources, or with a teacher on the "
-    f"teacher's embeddings of their images. {offline.FILES}"
+    "Train a network from random weights: without a teacher on the classes of the recipe's sources, with one "
+    f"on the teacher's embeddings of the same images. {offline.FILES}"
 )
 EXAMPLES = """\
-  tinytrain pretrain shipped-pretrain --teacher mcunet-5fps.pkl -o small.safetensors
+  tinytrain pretrain shipped-pretrain --teacher mcunet-5fps -o small.safetensors
   tinytrain pretrain mine.yaml -o mine.safetensors --threads 2
 """
 

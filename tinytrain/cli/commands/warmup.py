@@ -3,8 +3,8 @@
 from tinytrain.cli.commands.common import add_json, print_result
 
 DESCRIPTION = (
-    "Compile all kernels and keep them on disk, by running tiny adaptations. Run it once after installation; "
-    "later it compiles damaged files again. TINYTRAIN_CACHE sets another cache folder. With "
+    "Compile all kernels and keep them on disk, by running tiny adaptations. Run it once after installation. "
+    "Run again, it compiles only what is missing or damaged. TINYTRAIN_CACHE sets another cache folder. With "
     "TINYTRAIN_PORTABLE=1, here and in every command, kernels compute the same bits on every processor, but "
     "more slowly."
 )

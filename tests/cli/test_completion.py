@@ -1,0 +1,124 @@
+"""The scripts of ``tinytrain completion`` in the shells that they are for."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from tinytrain.backbones.catalogue import BACKBONES
+from tinytrain.cli.command_line import all_commands, known_names
+from tinytrain.cli.completion import SCRIPTS
+from tinytrain.cli.main import COMMANDS, main
+from tinytrain.firmware_sim.boards.board import load_boards
+from tinytrain.policies.registry import POLICIES
+
+BASH = r"""
+source "$1"; shift
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+_tinytrain tinytrain "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+# Completion of zsh works in a line editor alone: here its functions print what they are given.
+ZSH = r"""
+compdef() { :; }
+compadd() { shift; print -rl -- "$@"; }
+_files() { if [[ "$1" == -/ ]]; then print -rl -- *(/N); else print -rl -- *(N); fi; }
+_describe() { local row; for row in "${(@P)argv[-1]}"; do print -r -- "${row%%:*}"; done; }
+source "$1"; shift
+words=("$@"); CURRENT=$#; PREFIX=${words[CURRENT]}
+_tinytrain
+"""
+
+
+def in_bash(script, *words) -> list[str]:
+    return output(["bash", "-c", BASH, "bash", script, *words])
+
+
+def in_zsh(script, *words) -> list[str]:
+    return [
+        word for word in output(["zsh", "-f", "-c", ZSH, "zsh", script, *words]) if word.startswith(words[-1])
+    ]
+
+
+def in_fish(script, *words) -> list[str]:
+    line = " ".join(words[:-1]) + f" {words[-1]}"
+    rows = output(["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"])
+    return [row.split("\t")[0] for row in rows]
+
+
+def output(command: list) -> list[str]:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    return [line for line in done.stdout.split("\n") if line]
+
+
+SHELLS = {"bash": in_bash, "zsh": in_zsh, "fish": in_fish}
+
+
+@pytest.fixture(scope="module", params=SHELLS)
+def complete(request, tmp_path_factory):
+    """Completes words in a folder that holds a folder and two files."""
+    shell = request.param
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    place = tmp_path_factory.mktemp(shell)
+    script = place / "script"
+    script.write_text(SCRIPTS[shell](all_commands()))
+    (place / "with photos").mkdir()
+    (place / "with photos" / "photos").mkdir()
+    (place / "with photos" / "my net.safetensors").touch()
+
+    def run(*words):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(place / "with photos")
+            return {word.rstrip("/") for word in SHELLS[shell](script, "tinytrain", *words)}
+
+    return run
+
+
+def test_commands_are_completed(complete):
+    assert complete("") == {*COMMANDS, "help"} and complete("ad") == {"adapt"}
+    assert complete("help", "") == set(COMMANDS)
+
+
+def test_actions_of_a_command_are_completed(complete):
+    assert complete("bench", "") == {"run", "tune", "report"} and complete("bench", "r") == {"run", "report"}
+
+
+def test_options_of_the_command_are_completed_and_no_others(complete):
+    found = complete("adapt", "--s")
+    assert found == {"--shots", "--seed", "--store"}
+    assert complete("bench", "tune", "--gr") == {"--grid"} and complete("bench", "run", "--gr") == set()
+    assert complete("plan", "photos", "--pro") == {"--program"}
+
+
+def test_names_that_options_take_are_completed(complete):
+    assert complete("adapt", "--policy", "t") >= {name for name in POLICIES if name.startswith("t")}
+    assert complete("predict", "d", "--backbone", "mc") == {"mcunet-5fps"}
+    assert complete("simulate", "--board", "rasp") == {n for n in load_boards() if n.startswith("rasp")}
+    assert complete("adapt", "--macs-mode", "") == {"mean", "sample"}
+    assert complete("backbones", "get", "m") == {name for name in BACKBONES if name.startswith("m")}
+    assert "results" in complete("bench", "run", "") and "leaves" in complete("data", "export", "")
+
+
+def test_files_and_folders_are_completed_where_they_are_taken(complete):
+    assert "my net.safetensors" in {word.replace("\\", "") for word in complete("predict", "m")}
+    assert complete("adapt", "") == {"photos"} and complete("adapt", "--store", "") == {"photos"}
+    assert complete("adapt", "--shots", "") == set()
+
+
+def test_a_value_after_an_equals_sign_is_completed_in_bash(tmp_path):
+    (tmp_path / "script").write_text(SCRIPTS["bash"](all_commands()))
+    assert in_bash(tmp_path / "script", "tinytrain", "adapt", "--policy", "=", "trad") == ["trady"]
+    assert "trady" in in_bash(tmp_path / "script", "tinytrain", "adapt", "--policy", "=")
+
+
+def test_every_list_of_names_completes_an_argument():
+    used = {words for command in all_commands() for a in command.arguments for words in [a.words]}
+    assert set(known_names().values()) <= used
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_the_command_prints_the_script(shell, capsys):
+    assert main(["completion", shell]) == 0
+    assert capsys.readouterr().out == SCRIPTS[shell](all_commands())

@@ -1,0 +1,139 @@
+"""What a file is that was given for a backbone, a delta or a folder of images, and what to do then."""
+
+import json
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from tinytrain.base.errors import InputError
+from tinytrain.base.files import open_without_waiting
+
+HEAD = 2**20  # bytes read to find out; the metadata of our files lie in them
+IMPORT = "tinytrain import model.onnx -o net.safetensors"
+TORCH_EXPORT = "torch.onnx.export(model.eval(), torch.zeros(1, 3, 224, 224), 'model.onnx', dynamo=False)"
+JOIN = "onnx.save_model(onnx.load('model.onnx'), 'joined.onnx', save_as_external_data=False)"
+DELTAS = "give the file that 'tinytrain adapt DIR --out FILE' wrote"
+
+# Role of a file -> the error code if it is of another kind, and the remedy if that kind has none of its own.
+ROLES = {
+    "backbone": ("backbone-kind", "give a network file, or a name that 'tinytrain backbones' lists"),
+    "delta": ("delta-kind", DELTAS),
+    "images": ("folder-missing", "give a folder that contains one folder of images per class"),
+}
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """What files with these suffixes or first bytes are. `remedies` has those of single roles."""
+
+    what: str
+    suffixes: tuple[str, ...]
+    magic: tuple[bytes, ...]
+    remedies: dict[str, str]
+
+
+KINDS = (
+    FileKind(
+        "a PyTorch file", (".pt", ".pth", ".ckpt", ".bin"), (),
+        {"backbone": f"export the model in PyTorch with {TORCH_EXPORT}, then run: {IMPORT}"},
+    ),
+    FileKind("an ONNX model", (".onnx",), (), {"backbone": f"import it first: {IMPORT}"}),
+    FileKind(
+        "the second file of an ONNX model", (".data",), (),
+        {"backbone": f"join both in Python with {JOIN}, then import the result with 'tinytrain import'"},
+    ),
+    FileKind(
+        "a TensorFlow or Keras model", (".tflite", ".h5", ".hdf5", ".keras", ".pb"), (b"\x89HDF",),
+        {"backbone": f"convert it to ONNX, for example with tf2onnx, then run: {IMPORT}"},
+    ),
+    FileKind(
+        "a model for another program",
+        (".mlmodel", ".engine", ".trt", ".caffemodel", ".xml", ".gguf", ".param"), (b"GGUF",),
+        {"backbone": f"import the ONNX model that it was made from: {IMPORT}"},
+    ),
+    FileKind(
+        "an image",
+        (
+            ".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".bmp", ".webp", ".avif", ".gif", ".tif",
+            ".tiff", ".heic",
+        ),
+        (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"RIFF", b"II*\0", b"MM\0*"),
+        {"delta": "the delta comes before the images: tinytrain predict DELTA IMAGE"},
+    ),
+    FileKind(
+        "a published checkpoint", (".pkl",), (), {"delta": f"a checkpoint goes to --backbone; {DELTAS}"}
+    ),
+    FileKind("a web page", (".html", ".htm"), (b"<!DOCTYPE", b"<!doctype", b"<html"), {}),
+    FileKind("an archive", (".zip", ".npz", ".gz", ".xz"), (b"PK\x03\x04",), {}),
+    FileKind("text", (".txt", ".csv", ".yaml", ".yml", ".md", ".py"), (), {}),
+)  # fmt: skip
+# Our files by the kind in their metadata: the right role, what one is, and the remedy in another role.
+OURS = {
+    "tinytrain-network": ("backbone", "a network", f"a network goes to --backbone; {DELTAS}"),
+    "tinytrain-delta": (
+        "delta", "a delta",
+        "'tinytrain predict DELTA IMAGE' uses it; 'tinytrain adapt --from DELTA --add DIR' extends it",
+    ),
+}  # fmt: skip
+
+
+def refuse_other_kinds(path: str | os.PathLike, role: str) -> None:
+    """Raise InputError if the file `path` is known to be something else than its `role`, a key of ROLES.
+
+    The error says what the file is and what to do. A file of no known kind passes, and so does one that
+    cannot be read.
+    """
+    head = _first_bytes(path)
+    found = _described(head, Path(path).suffix.lower(), role) if head else None
+    if found:
+        code, usual = ROLES[role]
+        raise InputError(code, f"{path} is {found[0]}; {found[1] or usual}")
+
+
+def _described(head: bytes, suffix: str, role: str) -> tuple[str, str | None] | None:
+    """What a file with these first bytes is and the remedy, if it has one; None if `role` may be right."""
+    if head[4:8] == b"\0\0\0\0":  # a safetensors file begins with the length of its header, in 8 bytes
+        metadata = _metadata(head)
+        its_role, what, remedy = OURS.get(metadata.get("kind"), (None, None, None))
+        if its_role == role:
+            return None
+        if what:
+            return what, remedy
+        if metadata and role == "backbone":
+            return "a file of weights without their network", KINDS[0].remedies["backbone"]
+    elif head[:1] == b"{":
+        return _json_file(head, role)
+    for kind in KINDS:
+        if suffix in kind.suffixes or any(map(head.startswith, kind.magic)):
+            return kind.what, kind.remedies.get(role)
+    return None
+
+
+def _json_file(head: bytes, role: str) -> tuple[str, str | None]:
+    """What a JSON file is, a plan or a report perhaps, and the remedy."""
+    if b'"backbone_digest"' in head:
+        return "a report or a plan as --json prints it", None
+    if b'"recipe"' in head and b'"resources"' in head:
+        remedy = "run 'tinytrain adapt DIR --plan PLAN --out FILE', which writes a delta"
+        return "a plan", remedy if role == "delta" else None
+    return "a JSON file", None
+
+
+def _metadata(head: bytes) -> dict:
+    """The metadata of a safetensors file; empty if there are none or they are damaged."""
+    length = int.from_bytes(head[:8], "little")
+    try:
+        metadata = json.loads(head[8 : 8 + length])["__metadata__"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _first_bytes(path) -> bytes:
+    """The first HEAD bytes of a regular file; none if it cannot be read."""
+    try:
+        with open(path, "rb", opener=open_without_waiting) as file:
+            return file.read(HEAD) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+    except (OSError, ValueError):
+        return b""

@@ -1,0 +1,175 @@
+"""The images given to ``predict`` and ``eval``: files, folders, patterns, lists of paths, standard input."""
+
+import glob
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from tinytrain.base.errors import InputError, UsageError
+
+STDIN = "-"
+MAX_STDIN = 2**28  # bytes of an image from standard input
+MAX_PATH = 2**16
+NO_NEWS = ("Thumbs.db", "desktop.ini")
+IMAGES_HELP = (
+    "image file, folder (searched with the folders inside it), pattern such as 'photos/*.jpg', or - for one"
+    " image from standard input"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Input:
+    """An image to read: a path, or `STDIN`, which is read when its content is asked for."""
+
+    path: str
+
+    @property
+    def name(self) -> str:
+        return "standard input" if self.path == STDIN else self.path
+
+    @cached_property
+    def content(self) -> str | bytes:
+        """What decoders take: the path, or the bytes of standard input. Raises InputError."""
+        return read_stdin() if self.path == STDIN else self.path
+
+    def check(self) -> None:
+        """Raise InputError if the image is missing or its header is broken."""
+        from tinytrain.episode.decode import check_image
+
+        check_image(self.content)
+
+    def images(self):
+        """The image as an `Images` of length 1, decoded when it is asked for. Raises InputError."""
+        import numpy as np
+
+        from tinytrain.episode.decode import load_image
+        from tinytrain.episode.episode import Images
+
+        content, name = self.content, self.name
+        return Images(np.zeros(1, np.int32), (name,), lambda _, size: load_image(content, size, name))
+
+
+def add_arguments(parser, metavar: str = "IMAGE", help_text: str = IMAGES_HELP) -> None:
+    parser.add_argument("images", metavar=metavar, nargs="*", help=help_text)
+    parser.add_argument(
+        "--files-from",
+        metavar="FILE",
+        help="also read paths from this file, one a line; - for standard input",
+    )
+    parser.add_argument(
+        "-0",
+        "--null",
+        action="store_true",
+        help="paths of --files-from end with NUL, as 'find -print0' writes them",
+    )
+
+
+def check_arguments(arguments) -> None:
+    """Raise UsageError if no image is given or two things would be read from standard input."""
+    if not arguments.images and arguments.files_from is None:
+        raise UsageError("usage", "the following arguments are required: IMAGE, or --files-from FILE")
+    if [*arguments.images, arguments.files_from].count(STDIN) > 1:
+        raise UsageError("usage", "standard input can be read once; give - once")
+    if arguments.null and arguments.files_from is None:
+        raise UsageError("usage", "--null has no effect without --files-from FILE")
+
+
+def given(arguments) -> Iterator[str]:
+    """Every path that the user gave, with patterns expanded; those of --files-from as they arrive.
+
+    Raises InputError if the list cannot be read.
+    """
+    for word in arguments.images:
+        yield from expanded(word)
+    if arguments.files_from is not None:
+        yield from read_lines(arguments.files_from, "\0" if arguments.null else "\n")
+
+
+def expanded(word: str) -> list[str]:
+    """What the pattern `word` names, sorted; `word` itself if it is a path or names nothing."""
+    if word == STDIN or os.path.lexists(word) or not glob.has_magic(word):
+        return [word]
+    found = sorted(glob.glob(word, recursive=True))
+    # The folders that ** matches hold the files that it matches, too.
+    return [path for path in found if not os.path.isdir(path)] or found or [word]
+
+
+def read_lines(path: str, end: str) -> Iterator[str]:
+    """The paths in a file, without empty ones; those of a pipe as they arrive. Raises InputError."""
+    try:
+        with open(
+            0 if path == STDIN else path, errors="surrogateescape", newline="\n", closefd=path != STDIN
+        ) as file:
+            yield from _split(file, end)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError("file-missing", f"{path} cannot be read ({why}); check the name") from error
+
+
+def _split(file, end: str) -> Iterator[str]:
+    rest = ""
+    while text := file.readline(MAX_PATH) if end == "\n" else file.read(1):
+        rest += text
+        if rest.endswith(end) or len(rest) > MAX_PATH:
+            yield from filter(None, [rest.removesuffix(end).removesuffix("\r")])
+            rest = ""
+    if rest:
+        yield rest
+
+
+def files_below(folder: str, skipped: list[dict]) -> Iterator[str]:
+    """The images in `folder` and the folders inside it, sorted; the other files are added to `skipped`.
+
+    Hidden files and folders, and what Windows puts into folders of images, are passed over.
+    """
+    from tinytrain.episode.decode import SUFFIXES
+
+    def failed(error: OSError):
+        skipped.append(
+            {"file": error.filename, "reason": f"cannot be listed ({error.strerror})", "kind": "unreadable"}
+        )
+
+    for root, folders, files in os.walk(folder, onerror=failed):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if name.startswith(".") or name in NO_NEWS:
+                continue
+            if os.path.splitext(name)[1].lower() in SUFFIXES:
+                yield os.path.join(root, name)
+            else:
+                skipped.append(
+                    {"file": os.path.join(root, name), "reason": "is no image", "kind": "other-kind"}
+                )
+
+
+def read_stdin() -> bytes:
+    """An image from standard input. Raises InputError ``picture-missing`` or ``picture-too-large``."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise InputError("picture-missing", "- is standard input, which is a terminal; send an image to it")
+    data = sys.stdin.buffer.read(MAX_STDIN + 1)
+    if not data:
+        raise InputError("picture-missing", "standard input gave 0 bytes; send an image to it")
+    if len(data) > MAX_STDIN:
+        raise InputError(
+            "picture-too-large", f"standard input gave more than {MAX_STDIN:,} bytes; send one image"
+        )
+    return data
+
+
+def inputs(paths: Iterable[str], skipped: list[dict]) -> Iterator[Input]:
+    """Every image of `paths`, with folders searched; the other files of folders are added to `skipped`."""
+    for path in paths:
+        yield from map(Input, files_below(path, skipped) if os.path.isdir(path) else [path])
+
+
+def skipped_text(skipped: list[dict]) -> list[str]:
+    """A line for each reason: how many files, and the endings of their names."""
+    lines = []
+    for reason in dict.fromkeys(row["reason"] for row in skipped):
+        files = [row["file"] for row in skipped if row["reason"] == reason]
+        endings = sorted({os.path.splitext(file)[1].lower() or "no ending" for file in files})
+        named = files[0] if len(files) == 1 else f"{len(files)} files ({', '.join(endings[:5])})"
+        lines.append(f"skipped {named}: {reason}")
+    return lines

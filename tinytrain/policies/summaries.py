@@ -1,0 +1,21 @@
+"""Half a line about each policy for help and completion, which must not import the policies themselves."""
+
+# Name in `registry.POLICIES` -> what is trained.
+SUMMARIES = {
+    "tinytrain": "channels chosen for these images (the default)",
+    "tinytrain_published": "TinyTrain as published",
+    "full": "everything",
+    "last_layer": "the last convolution",
+    "bias_only": "biases of the last blocks, as many as --macs allows",
+    "tinytl": "TinyTL: all biases, and a small added module per block",
+    "sparse_update": "SparseUpdate as published for this backbone, at 100 kB",
+    "sparse_update_50kb": "the same at 50 kB",
+    "sparse_update_75kb": "the same at 75 kB",
+    "sparse_update_125kb": "the same at 125 kB",
+    "sparse_update_150kb": "the same at 150 kB",
+    "trady": "TraDy: random input channels, drawn anew in every epoch",
+    "transductive": "everything, also with the unlabelled images to be judged",
+    "l2": "as tinytrain_published, but the largest channels",
+    "random": "as tinytrain_published, but random channels",
+    "none": "nothing but the classifier",
+}

@@ -1,0 +1,125 @@
+"""What a delta answered for labelled images: accuracy, what it got wrong, what it confuses. JSON and text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tinytrain.base.errors import visible
+from tinytrain.base.statistics import wilson_interval
+
+NAMED = 10  # wrong images that the text names
+PAIRS = 3  # confused pairs of classes that it names
+MATRIX_CLASSES = 20  # with more of them the matrix needs --verbose
+WIDTHS = (12, 40)  # least and most letters of a class name in the matrix
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An image, the index of its class, and the class answered with the confidence in it."""
+
+    image: str
+    true: int
+    label: int
+    confidence: float
+
+
+def evaluation(names: Sequence[str], answers: Sequence[Answer]) -> dict:
+    """The answers, at least one, as JSON values; `names` are the classes.
+
+    `confusion` has a row for each true class, and a column for each answer. `wrong` begins with the most
+    confident mistake, `confused` with the most frequent one.
+    """
+    matrix = [[0] * len(names) for _ in names]
+    for answer in answers:
+        matrix[answer.true][answer.label] += 1
+    right = sum(matrix[c][c] for c in range(len(names)))
+    wrong = sorted((a for a in answers if a.label != a.true), key=lambda a: -a.confidence)
+    pairs = [
+        (matrix[i][j], i, j) for i in range(len(names)) for j in range(len(names)) if i != j and matrix[i][j]
+    ]
+    return {
+        "accuracy": right / len(answers),
+        "interval": list(wilson_interval(right, len(answers))),
+        "n": len(answers),
+        "per_class": {n: matrix[c][c] / sum(matrix[c]) for c, n in enumerate(names) if sum(matrix[c])},
+        "classes": list(names),
+        "confusion": matrix,
+        "confused": [
+            {"class": names[i], "answer": names[j], "count": count, "n": sum(matrix[i])}
+            for count, i, j in sorted(pairs, key=lambda pair: -pair[0])
+        ],
+        "wrong": [
+            {"picture": a.image, "class": names[a.true], "answer": names[a.label], "confidence": a.confidence}
+            for a in wrong
+        ],
+    }
+
+
+def evaluation_text(result: dict, verbose: bool = False) -> str:
+    """`evaluation` for people: the first lines say most; everything is in it if `verbose`."""
+    n, (low, high) = result["n"], result["interval"]
+    right = n - len(result["wrong"])
+    first = (
+        f"accuracy {result['accuracy']:.1%} ({right} of {n} images), 95 % interval {low:.1%} to {high:.1%}"
+    )
+    matrix = len(result["classes"]) <= MATRIX_CLASSES or verbose
+    parts = [
+        [first, *_confused(result)],
+        _wrong(result, verbose),
+        _matrix(result) if matrix else _classes(result),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def _confused(result: dict) -> list[str]:
+    """A sentence for each of the most frequent mistakes."""
+    pairs = result["confused"]
+    lines = [
+        f"{row['count']} of {row['n']} images of {visible(row['class'])} taken for {visible(row['answer'])}"
+        for row in pairs[:PAIRS]
+    ]
+    return (
+        [*lines, f"{len(pairs) - PAIRS} more pairs of classes are confused"] if len(pairs) > PAIRS else lines
+    )
+
+
+def _wrong(result: dict, verbose: bool) -> list[str]:
+    """The images with a wrong answer, most confident first."""
+    rows = result["wrong"]
+    if not rows:
+        return []
+    named = rows if verbose else rows[:NAMED]
+    width = max(len(visible(row["picture"])) for row in named)
+    lines = ["wrong answers, most confident first"] + [
+        f"  {visible(row['picture']):<{width}}  {row['confidence']:>6.1%}  {visible(row['answer'])}"
+        f", is {visible(row['class'])}"
+        for row in named
+    ]
+    return [*lines, f"  {len(rows) - NAMED} more; --verbose names all"] if len(rows) > len(named) else lines
+
+
+def _matrix(result: dict) -> list[str]:
+    """The confusion matrix: rows are true classes, columns are answers, numbered like the rows."""
+    classes = [visible(name) for name in result["classes"]]
+    least, most = WIDTHS
+    width = min(most, max(least, *map(len, classes)))
+    numbers = range(1, len(classes) + 1)
+    lines = [
+        "answers by class (rows: true class)",
+        " " * (width + 5) + "".join(f"{k:>5}" for k in numbers) + "   right",
+    ]
+    for k, name, row in zip(numbers, result["classes"], result["confusion"], strict=True):
+        accuracy = f"{result['per_class'][name]:>8.1%}" if name in result["per_class"] else f"{'-':>8}"
+        cells = "".join(f"{count or '.':>5}" for count in row)
+        lines.append(f"{k:>3}  {classes[k - 1][:width]:<{width}}{cells}{accuracy}")
+    return lines
+
+
+def _classes(result: dict) -> list[str]:
+    """The classes with the lowest accuracy, if there are too many for a matrix."""
+    counts = {name: sum(row) for name, row in zip(result["classes"], result["confusion"], strict=True)}
+    rows = sorted(result["per_class"].items(), key=lambda row: row[1])[:MATRIX_CLASSES]
+    width = min(WIDTHS[1], max(len(visible(name)) for name, _ in rows))
+    return [f"the {len(rows)} classes with the lowest accuracy; --verbose shows the whole matrix"] + [
+        f"  {visible(name)[:width]:<{width}}  {accuracy:>6.1%}  of {counts[name]} images"
+        for name, accuracy in rows
+    ]
