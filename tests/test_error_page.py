@@ -6,24 +6,32 @@ import re
 from sourcetree import MODULES, ROOT
 
 from tinytrain.base import errors
+from tinytrain.base.file_kinds import ROLES
 
 PAGE = ROOT / "docs" / "errors.md"
 CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 RAISED = {name for name, value in vars(errors).items() if isinstance(value, type)} | {"Reason"}
-# Errors of one module alone, which become an InputError with the same code.
-RAISED |= {"_RefusedError", "_InterruptError"}
+# Errors of one module alone: kinds of the others, and one that becomes an InputError with the same code.
+RAISED |= {
+    node.name
+    for path in MODULES.values()
+    for node in ast.walk(ast.parse(path.read_text()))
+    if isinstance(node, ast.ClassDef) and RAISED & {getattr(base, "id", "") for base in node.bases}
+} | {"_RefusedError"}
 # Functions that raise an error with a code that they are given: which argument it is.
 GIVEN = {"parsed": 3, "read_yaml": 1}
 # `find` makes the code of what it finds.
 FOUND = {"find": "unknown-{}"}
 # Where a code is no constant, and why it is known all the same.
 KNOWN = {
+    "base/file_kinds.py": "the codes of ROLES",
     "base/registry.py": "find",
     "base/schema.py": "parsed",
     "base/yaml_file.py": "read_yaml",
     "base/safetensors.py": "two constants, one line above",
     "backbones/restricted_pickle.py": "the code of a _RefusedError",
     "cli/commands/adapt.py": "the code of a Reason",
+    "cli/commands/common.py": "the code of the error that it words again",
     "episode/decode.py": "the code of the error that it words again",
     "kernels/__init__.py": "a warning of the cache, jit-cache",
 }
@@ -48,7 +56,7 @@ def constants(node) -> list[str]:
 
 def codes_in_the_source() -> tuple[set[str], set[str]]:
     """All codes, and the files in which one is no constant."""
-    codes, open_files = {"tensor-overlap", "tensor-hole"}, set()
+    codes, open_files = {"tensor-overlap", "tensor-hole"} | {code for code, _ in ROLES.values()}, set()
     for file, call, called in calls():
         if called in FOUND and constants(call.args[0] if call.args else None):
             codes.add(FOUND[called].format(call.args[0].value))
