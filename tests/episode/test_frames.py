@@ -170,6 +170,16 @@ def test_damaged_bytes_give_an_image_or_one_line(kind, capfd):
     assert 0 < read < 300
 
 
+@needs_avif
+@pytest.mark.parametrize("kind", [b"ipco", b"ipma", b"pitm", b"iinf", b"iloc", b"ispe", b"av1C", b"meta"])
+def test_an_avif_that_lacks_a_part_is_damaged_and_not_a_mistake_of_ours(kind):
+    data = encoded(scene(), "AVIF")
+    assert kind in data
+    with pytest.raises(InputError, match=r"damaged|no still image|Invalid|cannot be decoded") as caught:
+        load_image(data.replace(kind, b"free", 1), SIZE)
+    assert caught.value.code == "picture-broken" and "local variable" not in str(caught.value)
+
+
 TURNED = {number: Image.Transpose[name] for number, name in (
     (2, "FLIP_LEFT_RIGHT"), (3, "ROTATE_180"), (4, "FLIP_TOP_BOTTOM"), (5, "TRANSPOSE"),
     (6, "ROTATE_90"), (7, "TRANSVERSE"), (8, "ROTATE_270"),

@@ -145,6 +145,7 @@ def _items(data: bytes, length: int) -> Items:
     items = _kinds(boxes[b"iinf"])
     found = Items(number, items, _references(boxes.get(b"iref", bytes(4))))
     _places(boxes[b"iloc"], items, length, boxes.get(b"idat", b""))
+    properties: list[Property] = []
     for kind, content in _boxes(boxes[b"iprp"]):
         if kind == b"ipco":
             properties = list(_boxes(content))
