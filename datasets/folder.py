@@ -6,6 +6,7 @@ systems leave in folders, are passed over.
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -163,3 +164,11 @@ def kind_of(error: InputError) -> str:
     if "cannot be read" in error.message:
         return "unreadable"
     return KINDS.get(error.code, "unreadable")
+
+
+def late(folder: str | os.PathLike | None, broken: dict[str, str]) -> Iterator[Skipped]:
+    """The images of `folder` that looked whole and were not: `broken` has the error of each name."""
+    for name, error in broken.items():
+        code, _, message = error.partition(": ")
+        file = os.path.join(folder or "", name)
+        yield Skipped(file, message.removeprefix(f"{file!r} "), KINDS.get(code, "damaged"))

@@ -75,7 +75,10 @@ PACKS = {
     "tiny_imagenet200": Pack("tiny_imagenet200.npz", True, IMAGENET, TINY, **TINY_PART),
     "tiny_imagenet200_b": Pack(
         "tiny_imagenet200_b.npz", True, IMAGENET, TINY,
-        **TINY_PART | {"options": "--size 64 --per-class 100 --seed 1"},
+        **TINY_PART | {
+            "options": "--size 64 --per-class 100 --seed 1",
+            "subset": f"100 more images of each class; {DRAWN}, some of them those of tiny_imagenet200",
+        },
     ),
     "fsdd_logmel": Pack(
         "fsdd_logmel.npz", False, "CC BY-SA 4.0", "Jackson et al., Free Spoken Digit Dataset",

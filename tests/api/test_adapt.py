@@ -59,9 +59,11 @@ def test_a_folder_is_read_without_its_damaged_images_and_says_which(tmp_path):
 
     report = tinytrain.adapt(toy_network(), replace(dataset, read=read), 400_000, "none", device=ONE)
     assert report.episode.shots.tolist() == [5, 6, 5]
-    assert len(report.warnings) == 3 and report.to_json()["warnings"] == list(report.warnings)
-    for warning, words in zip(report.warnings, ("0-0.png", "notes.txt", "looked whole"), strict=True):
-        assert warning.startswith("skipped ") and words in warning
+    skipped = report.to_json()["skipped"]
+    assert [row["kind"] for row in skipped] == ["damaged", "other-kind", "damaged"]
+    for row, words in zip(skipped, ("ant/0-0.png", "bee/notes.txt", "cat/"), strict=True):
+        assert words in row["file"]
+    assert skipped[-1]["reason"].endswith("looked whole") and report.warnings == ()
 
 
 @pytest.mark.parametrize(

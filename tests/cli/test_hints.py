@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tinytrain.backbones.remembered import remember
 from tinytrain.cli.commands.hints import free_name, predict_words, without
 
 FLAGS = ("--json", "--quiet", "--verbose")
@@ -26,10 +27,14 @@ def test_options_and_flags_are_taken_out_with_their_values(words, left):
     assert without(words.split(), ("--out",), FLAGS) == tuple(left.split())
 
 
-def test_a_backbone_is_named_only_if_it_is_a_file():
-    assert predict_words("d.safetensors", None) == ("tinytrain", "predict", "d.safetensors", "new.jpg")
-    assert "--backbone" not in predict_words("d.safetensors", "mcunet-5fps")
-    assert predict_words("d.safetensors", "n.safetensors")[-2:] == ("--backbone", "n.safetensors")
+def test_a_backbone_is_named_only_if_it_is_a_file_that_was_not_noted(monkeypatch, tmp_path):
+    monkeypatch.setenv("TINYTRAIN_CACHE", str(tmp_path))
+    plain = ("tinytrain", "predict", "d.safetensors", "new.jpg")
+    assert predict_words("d.safetensors", None, "0" * 64) == plain
+    assert predict_words("d.safetensors", "mcunet-5fps", "0" * 64) == plain
+    assert predict_words("d.safetensors", "n.safetensors", "0" * 64)[-2:] == ("--backbone", "n.safetensors")
+    remember("0" * 64, "n.safetensors")
+    assert predict_words("d.safetensors", "n.safetensors", "0" * 64) == plain
 
 
 @pytest.mark.parametrize(

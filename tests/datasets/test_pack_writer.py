@@ -43,11 +43,8 @@ def test_raw_pixels_labels_and_names_come_back(tmp_path):
 
 
 def test_jpeg_pixels_are_those_of_the_stored_files_and_near_the_source(tmp_path):
-    source = open_dataset("leaves")
-    source = replace(source, labels=source.labels[:40], names=source.names[:40])
-    write_pack(
-        source.__class__(**{**vars(made()), "read": source.read}), tmp_path / "x.npz", PackForm(size=84)
-    )
+    source = replace(made(), read=open_dataset("leaves").read)
+    write_pack(source, tmp_path / "x.npz", PackForm(size=84))
     again = load_pack(tmp_path / "x.npz")
     with np.load(tmp_path / "x.npz", allow_pickle=False) as arrays:
         data, offsets = arrays["data"], arrays["offsets"]
@@ -137,7 +134,7 @@ def test_omniglot_is_packed_with_both_of_its_parts(tmp_path):
     source, more = open_source(f"omniglot:{tmp_path}")
     write_pack(source, tmp_path / "omniglot.npz", PackForm(raw=True, grey=True), more)
     evaluation = load_pack("omniglot", tmp_path)
-    assert load_pack("omniglot_background", tmp_path).class_names == ("Latin/character01",)
+    assert load_pack("omniglot_background", tmp_path).class_names[-1] == "Latin/character01"
     target = open_dataset(f"omniglot:{tmp_path}")
     assert evaluation.class_names == target.class_names and evaluation.groups is None
     assert np.array_equal(np.equal.outer(evaluation.families, evaluation.families),

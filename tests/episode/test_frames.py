@@ -12,10 +12,10 @@ from PIL import Image, ImageOps, features
 
 from tinytrain.base.errors import InputError
 from tinytrain.episode.decode import check_image, fit, load_image
-from tinytrain.episode.imagefile import vp8l
+from tinytrain.episode.imagefile import stored, vp8l
 
 SIZE = 32
-needs_avif = pytest.mark.skipif(not features.check("avif"), reason="this Pillow cannot write AVIF")
+needs_avif = pytest.mark.skipif(not stored.decodes("avif"), reason="this Pillow cannot write AVIF")
 KINDS = ["GIF", "WEBP", "TIFF", pytest.param("AVIF", marks=needs_avif)]
 
 
@@ -170,6 +170,16 @@ def test_damaged_bytes_give_an_image_or_one_line(kind, capfd):
     assert 0 < read < 300
 
 
+@needs_avif
+@pytest.mark.parametrize("kind", [b"ipco", b"ipma", b"pitm", b"iinf", b"iloc", b"ispe", b"av1C", b"meta"])
+def test_an_avif_that_lacks_a_part_is_damaged_and_not_a_mistake_of_ours(kind):
+    data = encoded(scene(), "AVIF")
+    assert kind in data
+    with pytest.raises(InputError, match=r"damaged|no still image|Invalid|cannot be decoded") as caught:
+        load_image(data.replace(kind, b"free", 1), SIZE)
+    assert caught.value.code == "picture-broken" and "local variable" not in str(caught.value)
+
+
 TURNED = {number: Image.Transpose[name] for number, name in (
     (2, "FLIP_LEFT_RIGHT"), (3, "ROTATE_180"), (4, "FLIP_TOP_BOTTOM"), (5, "TRANSPOSE"),
     (6, "ROTATE_90"), (7, "TRANSVERSE"), (8, "ROTATE_270"),
@@ -229,6 +239,7 @@ def test_bits_are_read_lowest_first_and_no_further_than_the_end():
 def test_a_pillow_that_cannot_decode_says_what_to_install(kind, feature, monkeypatch):
     data = {"WEBP": riff(b"VP8 " + bytes(4)), "AVIF": struct.pack(">I", 16) + b"ftypavif" + bytes(4)}[kind]
     monkeypatch.setattr(features, "check", lambda name: False)
+    monkeypatch.setattr(features, "modules", {"webp": ()})
     with pytest.raises(
         InputError, match=rf"Pillow {PIL.__version__} here cannot read.*pip install"
     ) as caught:

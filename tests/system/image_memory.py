@@ -13,6 +13,7 @@ from pathlib import Path
 
 import hostileavif
 import hostileframes
+import hostileheic
 import hostileimages
 import osview
 from hostileimages import encoded, jpeg, largest, write
@@ -21,7 +22,7 @@ from PIL import Image
 from tinytrain.base.errors import InputError
 from tinytrain.episode.decode import check_image, load_image
 
-HOSTILE = hostileimages.HOSTILE | hostileframes.HOSTILE | hostileavif.HOSTILE
+HOSTILE = hostileimages.HOSTILE | hostileframes.HOSTILE | hostileavif.HOSTILE | hostileheic.HOSTILE
 SIZE = 256
 WAYS = {
     "load": lambda path: load_image(path, SIZE),
@@ -47,6 +48,9 @@ def main() -> None:
     others = (encoded(image, kind) for kind in ("PNG", "GIF", "WEBP", "TIFF", "AVIF"))
     for data in (*others, jpeg(900, 900), b"P5 1 1 9 1"):  # code is loaded
         path.write_bytes(data)
+        load_image(path, SIZE)
+    if sys.argv[2] == "heic":
+        path.write_bytes(hostileheic.flat(0.01))
         load_image(path, SIZE)
     path.write_bytes(largest())
     results = {"largest": {"load": measured(WAYS["load"], path)}}

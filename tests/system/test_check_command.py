@@ -45,8 +45,8 @@ def test_a_line_answers_each_question_and_nothing_is_written(tt, place):
     before = sorted(place.rglob("*"))
     code, out, err = tt("check", "few")
     assert code == 0 and err == "" and sorted(place.rglob("*")) == before
-    assert [line[:12].strip() for line in out.splitlines()] == QUESTIONS
-    assert "95 % interval" in out and "18 of 3 classes, 6 of each" in out
+    assert [line[:12].strip() for line in out.splitlines() if line[0] != " "] == QUESTIONS
+    assert "95 % interval" in " ".join(out.split()) and "18 of 3 classes, 6 of each" in out
 
 
 def test_with_json_the_same_is_one_object(tt):
@@ -116,8 +116,9 @@ def test_text_stays_short_whatever_was_found():
     found = replace(found, suspects=suspects, duplicates=(pair,) * 30, left_out=left_out)
     assert found.to_json()["repeated"] == 0.22
     text = render(found)
-    assert "22% of the images are recognised only because others nearly repeat them" in text
-    assert len(text.splitlines()) <= 12 and "and 47 more" in text and "and 27 more" in text
+    assert "22% of the images are recognised only because others nearly repeat them" in " ".join(text.split())
+    assert len(text.splitlines()) <= 12 and max(map(len, text.splitlines())) <= 100
+    assert "and 47 more" in text and "and 27 more" in text
     assert "a.jpg = b.jpg (several classes)" in text
 
 

@@ -298,7 +298,7 @@ def test_export_writes_one_onnx_file_that_answers_as_predict_does(place, answer,
 
 def test_export_refuses_a_kind_of_file_that_it_cannot_write(place, tmp_path, capsys):
     assert tt("export", place / "d.safetensors", "-o", tmp_path / "adapted.pt") == 2
-    assert "must end in .onnx, .tflite, .safetensors" in capsys.readouterr().err
+    assert "must end in .onnx, .tflite or .safetensors" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

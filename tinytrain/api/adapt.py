@@ -42,6 +42,5 @@ def adapt(
     if not isinstance(device, Device | None):
         raise wrong_type("device", device, "a Device, such as Device(threads=1), or None")
     backbone, limits = open_network(network), open_budget(budget)
-    opened, warnings = open_episode(episode, backbone.input.shape, seed)
-    report = pipeline.adapt(backbone, opened, limits, policy, seed, device, force)
-    return report.with_warnings(*warnings) if warnings else report
+    opened = open_episode(episode, backbone.input.shape, seed)
+    return pipeline.adapt(backbone, opened, limits, policy, seed, device, force)

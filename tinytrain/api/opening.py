@@ -9,11 +9,12 @@ from tinytrain.backbones.load import find_backbone, load_backbone
 from tinytrain.base.errors import InputError
 from tinytrain.base.units import parse_bytes
 from tinytrain.datasets.dataset import Dataset
-from tinytrain.datasets.folder import folder_dataset, folder_episode
+from tinytrain.datasets.duplicates import merged, without_copies
+from tinytrain.datasets.folder import folder_dataset, folder_episode, late
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import load_delta
 from tinytrain.episode.episode import Episode
-from tinytrain.episode.holding import hold
+from tinytrain.episode.holding import fits, hold
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget
 from tinytrain.report import Report
@@ -49,24 +50,30 @@ def open_delta(value) -> Delta:
     return load_delta(value)
 
 
-def open_episode(value, shape: tuple[int, int, int], seed: int = 0) -> tuple[Episode, list[str]]:
-    """An episode from itself, a dataset, or the path of a folder with a folder per class; and warnings.
+def open_episode(value, shape: tuple[int, int, int], seed: int = 0) -> Episode:
+    """An episode from itself, a dataset, or the path of a folder with a folder per class.
 
     Images are divided between support and query as `tinytrain.datasets.folder_episode` does by default, and
-    decoded to `shape` (height, width, channels). Raises InputError.
+    decoded to `shape` (height, width, channels); the episode says which were left out, and which are there
+    more than once. Raises InputError.
     """
     if isinstance(value, Episode):
-        return value, []
-    dataset, warnings = open_dataset(value, "episode", "an Episode, ")
+        return value
+    dataset = open_dataset(value, "episode", "an Episode, ")
     episode = folder_episode(dataset, seed=seed)
     support, broken = hold(episode.support, shape)
     query, more = hold(episode.query, shape)
-    warnings += [f"skipped {reason}" for reason in (broken | more).values()]
-    return replace(episode, support=support, query=query), warnings
+    folder = None if isinstance(value, Dataset) else value
+    skipped = (*dataset.provenance.skipped, *late(folder, broken | more))
+    duplicates = dataset.provenance.duplicates
+    if fits(len(support) + len(query), shape):  # otherwise all images would be decoded once more
+        query, found = without_copies(support, query, shape, episode.class_names)
+        duplicates = merged(duplicates, found)
+    return replace(episode, support=support, query=query, skipped=skipped, duplicates=duplicates)
 
 
-def open_dataset(value, name: str, also: str = "") -> tuple[Dataset, list[str]]:
-    """A dataset from itself or the path of a folder with a folder per class; and a warning per skipped file.
+def open_dataset(value, name: str, also: str = "") -> Dataset:
+    """A dataset from itself or the path of a folder with a folder per class.
 
     Raises InputError; for a wrong type it names the argument `name`, which may `also` be something else.
     """
@@ -74,7 +81,7 @@ def open_dataset(value, name: str, also: str = "") -> tuple[Dataset, list[str]]:
         value = folder_dataset(value)
     if not isinstance(value, Dataset):
         raise wrong_type(name, value, f"{also}a Dataset, or the path of a folder with a folder per class")
-    return value, [f"skipped {path}: {reason}" for path, reason in value.provenance.skipped]
+    return value
 
 
 def open_budget(value) -> Budget | None:

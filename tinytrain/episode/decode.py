@@ -11,6 +11,7 @@ import os
 import stat
 import warnings
 from contextlib import contextmanager
+from functools import partial
 from typing import BinaryIO
 
 import numpy as np
@@ -26,6 +27,7 @@ from tinytrain.episode.imagefile.stored import PIXEL_BYTES, eight_bits, refuse_m
 SUFFIXES = (
     ".jpg",
     ".jpeg",
+    ".jfif",
     ".png",
     ".webp",
     ".avif",
@@ -69,7 +71,7 @@ def load_image(
 
     `name` names the image in messages; the default is the path. `box` (left, top, right, bottom), in stored
     pixels, selects a part of the image; parts of the box outside the image are ignored. Raises InputError
-    ``picture-missing``, ``picture-broken`` or ``picture-too-large``.
+    ``picture-missing``, ``picture-broken``, ``picture-too-large`` or ``picture-decoder``.
 
     Whatever the file holds, this takes at most 256 MB of memory, not counting bytes that were given as
     `source` and, of a result of more than 256 pixels a side, what the larger one takes.
@@ -167,7 +169,8 @@ def _opened(source):
     with io.BytesIO(source) if isinstance(source, bytes) else _regular_file(source) as file:
         stored = imagefile.read(file)
         refuse_more(stored.width, stored.height, stored.most)
-        with Image.open(stored.stream, formats=(stored.format,)) as image:
+        opener = stored.opener or partial(Image.open, formats=(stored.format,))
+        with opener(stored.stream) as image:
             yield image, stored, file
 
 

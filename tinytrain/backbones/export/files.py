@@ -35,13 +35,14 @@ def _network() -> Callable[[Network, Delta], bytes]:
 
 # Suffix -> what imports the function that makes the bytes. Only .safetensors is without the head.
 KINDS = {".onnx": _onnx, ".tflite": _tflite, ".safetensors": _network}
+ENDINGS = "{}, {} or {}".format(*KINDS)
 
 
 def kind_of(path: str | os.PathLike) -> str:
     """The suffix of `path`, one of KINDS. Raises UsageError ``export-kind``."""
     suffix = os.path.splitext(path)[1].lower()
     if suffix not in KINDS:
-        raise UsageError("export-kind", f"{os.fspath(path)!r} must end in {', '.join(KINDS)}")
+        raise UsageError("export-kind", f"{os.fspath(path)!r} must end in {ENDINGS}")
     return suffix
 
 

@@ -135,7 +135,7 @@ def _write(arguments, report, kept: bool):
         generation = Store(arguments.store).commit(report.delta)
     place = arguments.out or arguments.store
     then = (
-        predict_words(place, arguments.backbone)
+        predict_words(place, arguments.backbone, report.network.digest)
         if place
         else _again(arguments, "--out", free_name(arguments))
     )
@@ -237,6 +237,7 @@ def _extend(arguments) -> int:
     added = extended.report["extended"][-1]
     result = {
         "out": arguments.out,
+        "backbone": network.digest,
         "classes": list(extended.class_names),
         "added": added,
         "new_classes": [name for name in added if name not in delta.class_names],
@@ -263,7 +264,7 @@ def _extension_text(arguments, result: dict) -> str:
              (*fresh, *known)),
         warnings_item(result["warnings"]),
         written_item(Written(arguments.out, os.path.getsize(arguments.out))),
-        Command("next", predict_words(arguments.out, arguments.backbone)),
+        Command("next", predict_words(arguments.out, arguments.backbone, result["backbone"])),
     ]  # fmt: skip
     return "\n".join(
         fitted([item for item in items if item], text_width(), None if arguments.verbose else LINES)

@@ -1,7 +1,9 @@
 """``tinytrain check``: whether images are enough, what is confused, and what more of them would bring."""
 
+import textwrap
+
 from tinytrain.backbones.load import open_backbone
-from tinytrain.base.errors import UsageError
+from tinytrain.base.errors import UsageError, visible
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import add_backbone, add_json, add_threads, print_result, say
 
@@ -19,7 +21,7 @@ EXAMPLES = """\
 """
 TRAINING = ("budget", "macs", "macs_mode", "policy")  # options of `episodes` that only --adapt needs
 NAMED = 3  # images that a line names
-LABEL = 12  # width of the column of labels
+LABEL, WIDTH = 12, 100  # of the column of labels, and of all text
 
 
 def add_arguments(parser) -> None:
@@ -67,7 +69,7 @@ def run(arguments) -> int:
 
 
 def render(found) -> str:
-    """What `check` found as text, a line or two for each question."""
+    """What `check` found as text: a line for each question, two if it is long."""
     lines = [
         ("images", _images(found)),
         ("accuracy", _accuracy(found.estimate)),
@@ -77,7 +79,13 @@ def render(found) -> str:
         ("5 more", _gain(found.gain)),
         ("next", _next_class(found.next_class)),
     ]
-    return "\n".join(f"{label:<{LABEL}}{text}" for label, text in lines)
+    return "\n".join(_wrapped(label, text) for label, text in lines)
+
+
+def _wrapped(label: str, text: str) -> str:
+    indent = " " * LABEL
+    # Names are made visible first: wrapping would turn a line break in one into a space.
+    return textwrap.fill(visible(text), WIDTH, initial_indent=f"{label:<{LABEL}}", subsequent_indent=indent)
 
 
 def _images(found) -> str:
@@ -133,16 +141,13 @@ def _gain(gain) -> str:
 
 
 def _next_class(wanted) -> str:
-    if wanted.errors:
-        verb = "looks" if wanted.errors == 1 else "look"
-        what = (
-            f"{wanted.errors} of its {wanted.images} images {verb} like another class, mostly {wanted.like}"
-        )
-    elif wanted.images == 1:
-        what = "it has a single image"
-    else:
-        what = f"its {wanted.images} images are told from other classes least clearly"
-    return f"photograph {wanted.name}: {what}"
+    if wanted.images == 1:
+        return f"photograph {wanted.name}: it has a single image"
+    what = f"photograph {wanted.name}: its {wanted.images} images are told from other classes least clearly"
+    if not wanted.errors:
+        return what
+    verb = "looks" if wanted.errors == 1 else "look"
+    return f"{what}, {wanted.errors} {verb} like another one, mostly {wanted.like}"
 
 
 def _some(names) -> str:

@@ -1,7 +1,6 @@
 """The images of an adaptation: a folder, a pack, a target set or a generated domain."""
 
 import argparse
-import os
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -125,6 +124,7 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
     """
     from tinytrain.datasets import folder_dataset, open_dataset
     from tinytrain.datasets.duplicates import merged, without_copies
+    from tinytrain.datasets.folder import late
     from tinytrain.episode.input_facts import duplicate_lines, skipped_lines
     from tinytrain.plan.budget import TaskShape
     from tinytrain.plan.plan import Plan
@@ -158,7 +158,7 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
         episode, support = draw(arguments, whole), None
         support, found = hold(episode.support, shape, progress)
     query, more = hold(episode.query, shape, progress)
-    skipped = (*dataset.provenance.skipped, *_late(arguments, broken | more))
+    skipped = (*dataset.provenance.skipped, *late(arguments.folder, broken | more))
     duplicates = dataset.provenance.duplicates
     if of_folder and fits(len(support) + len(query), shape):  # otherwise decoded once more
         query, found = without_copies(support, query, shape, episode.class_names)
@@ -171,17 +171,6 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
         [facts.to_json() for facts in duplicates],
         others,
     )
-
-
-def _late(arguments, broken: dict[str, str]):
-    """The images that looked whole and were not: `broken` has the error of each name."""
-    from tinytrain.datasets.folder import KINDS
-    from tinytrain.episode.input_facts import Skipped
-
-    for name, error in broken.items():
-        code, _, message = error.partition(": ")
-        file = os.path.join(arguments.folder or "", name)
-        yield Skipped(file, message.removeprefix(f"{file!r} "), KINDS.get(code, "damaged"))
 
 
 def without(dataset, broken):

@@ -2,7 +2,7 @@
 
 import os
 
-from tinytrain.backbones.export.files import KINDS, export, kind_of
+from tinytrain.backbones.export.files import ENDINGS, export, kind_of
 from tinytrain.cli.commands.common import (
     DELTA_HELP,
     BackboneOfDelta,
@@ -29,9 +29,7 @@ EXAMPLES = """\
 
 def add_arguments(parser) -> None:
     parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
-    parser.add_argument(
-        "-o", "--out", metavar="FILE", required=True, help=f"file to write ({', '.join(KINDS)})"
-    )
+    parser.add_argument("-o", "--out", metavar="FILE", required=True, help=f"file to write ({ENDINGS})")
     add_backbone_of_delta(parser)
     add_json(parser)
 
@@ -63,6 +61,8 @@ def _facts(path: str, network, delta) -> dict:
 
 def _text(result: dict, name: str) -> str:
     images = " x ".join(map(str, result["input"]))
-    knows = "" if kind_of(result["out"]) == ".safetensors" else f", {len(result['classes'])} classes"
+    takes = f"takes uint8 images of {images}"
+    if kind_of(result["out"]) != ".safetensors":
+        takes = f"tells {len(result['classes'])} classes apart, {takes}"
     changed = f"{result['numbers_changed']:,} parameters in {len(result['layers_changed'])} layers changed"
-    return f"{result['out']}: {name}{knows}, images of {images}, {result['bytes']:,} bytes, {changed}"
+    return f"{result['out']}: {name}, {takes}, {result['bytes']:,} bytes, {changed}"

@@ -3,15 +3,19 @@
 import os
 from collections.abc import Sequence
 
+from tinytrain.backbones.remembered import recall
 from tinytrain.cli.commands.common import DEFAULT_DATA, backbone_file
 
 NEW_IMAGE = "new.jpg"
 LETTERS = {"-o": "--out", "-q": "--quiet", "-v": "--verbose"}  # of options that hints leave out
 
 
-def predict_words(delta: str, backbone: str | None) -> tuple[str, ...]:
-    """The command that uses `delta`, a file or a store; a backbone is only named if it is a file."""
-    given = ("--backbone", backbone) if backbone is not None and backbone_file(backbone) else ()
+def predict_words(delta: str, backbone: str | None, digest: str) -> tuple[str, ...]:
+    """The command that uses `delta`, a file or a store.
+
+    The file `backbone` is only named if the network with this `digest` could not be noted in the cache.
+    """
+    given = ("--backbone", backbone) if backbone_file(backbone) and recall(digest) is None else ()
     return ("tinytrain", "predict", delta, NEW_IMAGE, *given)
 
 

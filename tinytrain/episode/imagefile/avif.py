@@ -40,9 +40,9 @@ def read(file: BinaryIO, length: int) -> Stored:
         parts.append((_cleaned(item), data))
         if item.size != (width, height) or frame.width < width or frame.height < height:
             raise broken("cannot be decoded (its sizes contradict each other)")
-    references = [(b"auxl", 2, 1)] if alpha else []
+    references = [(b"auxl", 2, [1])] if alpha else []
     if alpha in items.references.get((b"prem", items.main), []):
-        references.append((b"prem", 1, 2))
+        references.append((b"prem", 1, [2]))
     stream = whole(isobmff.file_of(b"avif", parts, references))
     held += (PIXEL - COUNTED) * width * height
     return Stored("AVIF", stream, width, height, PIXEL_BYTES // PIXEL, held, main.orientation, True)

@@ -1,6 +1,7 @@
 """Boxes of AVIF and HEIC files: the items of a file, their properties, and a new file of few of them."""
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -11,6 +12,8 @@ MAX_BOXES = 1000
 MAX_ITEMS = 4096
 CUT_OFF = "is cut off"
 DAMAGED = "cannot be decoded (its boxes are damaged)"
+FROM_FILE, INLINE = 0, 1  # where data lie
+MAX_PROPERTIES = 127  # of a new file
 Property = tuple[bytes, bytes]
 Extent = tuple[int, int]
 
@@ -21,6 +24,7 @@ class Item:
 
     kind: bytes
     places: list[Extent] = field(default_factory=list)
+    inline: bytes = b""  # data that lie among the descriptions
     properties: list[Property] = field(default_factory=list)
 
     def first(self, kind: bytes) -> bytes | None:
@@ -73,6 +77,8 @@ def read(file: BinaryIO, length: int) -> Items:
 
 def data_of(file: BinaryIO, item: Item, most: int) -> bytes:
     """The coded bytes of an item, at most `most`."""
+    if item.inline:
+        return item.inline
     if not item.places or sum(size for _, size in item.places) > most:
         raise broken(f"cannot be decoded (more than {most:,} bytes of pixels, or none)")
     pieces = []
@@ -138,7 +144,8 @@ def _items(data: bytes, length: int) -> Items:
     (number,) = struct.unpack_from(">I" if main[0] else ">H", main, 4)
     items = _kinds(boxes[b"iinf"])
     found = Items(number, items, _references(boxes.get(b"iref", bytes(4))))
-    _places(boxes[b"iloc"], items, length)
+    _places(boxes[b"iloc"], items, length, boxes.get(b"idat", b""))
+    properties: list[Property] = []
     for kind, content in _boxes(boxes[b"iprp"]):
         if kind == b"ipco":
             properties = list(_boxes(content))
@@ -170,26 +177,30 @@ def _references(data: bytes) -> dict[tuple[bytes, int], list[int]]:
     return found
 
 
-def _places(data: bytes, items: dict[int, Item], length: int) -> None:
-    """The places of all items whose data lie in the file itself."""
+def _places(data: bytes, items: dict[int, Item], length: int, inline: bytes) -> None:
+    """The places of all items whose data lie in the file itself or `inline`."""
     version, reader = data[0], _Numbers(data, 4)
     sizes = reader.take(2)
     offset_size, length_size, base_size = sizes >> 12, sizes >> 8 & 15, sizes >> 4 & 15
     index_size = sizes & 15 if version else 0
     for _ in range(reader.take(4 if version == 2 else 2)):
         number = reader.take(4 if version == 2 else 2)
-        elsewhere = reader.take(2) & 15 if version else 0
-        elsewhere |= reader.take(2)
+        method = reader.take(2) & 15 if version else FROM_FILE
+        other_file = reader.take(2)
         base = reader.take(base_size)
         for _ in range(reader.take(2)):
             reader.take(index_size)
             at, size = base + reader.take(offset_size), reader.take(length_size)
-            if elsewhere or number not in items:
+            if other_file or number not in items:
                 continue
-            size = size or length - at
-            if size < 0 or at + size > length:
+            end = length if method == FROM_FILE else len(inline)
+            size = size or end - at
+            if size < 0 or at + size > end:
                 raise broken(CUT_OFF)
-            items[number].places.append((at, size))
+            if method == FROM_FILE:
+                items[number].places.append((at, size))
+            elif method == INLINE:
+                items[number].inline = inline[at : at + size]
 
 
 class _Numbers:
@@ -224,11 +235,11 @@ def box(kind: bytes, *content: bytes) -> bytes:
 
 
 def file_of(
-    brand: bytes, parts: list[tuple[Item, bytes]], references: list[tuple[bytes, int, int]]
+    brand: bytes, parts: list[tuple[Item, bytes]], references: list[tuple[bytes, int, Sequence[int]]]
 ) -> list[bytes]:
     """The pieces of a file with these items and their data, numbered from 1; the first is the main one.
 
-    `references` are (kind, from, to).
+    `references` are (kind, from, to those).
     """
     start = box(b"ftyp", brand, bytes(4), brand, b"mif1miaf")
     meta = _new_meta(parts, references, 0)
@@ -243,13 +254,18 @@ def _new_meta(parts, references, at: int) -> bytes:
         infos.append(box(b"infe", bytes([2, 0, 0, 0]), struct.pack(">HH", number, 0), item.kind, b"\0"))
         places.append(struct.pack(">HHHII", number, 0, 1, at, len(data)))
         at += len(data)
-        first = len(containers) + 1
-        containers += [box(kind, content) for kind, content in item.properties]
-        indices = range(first, len(containers) + 1)
+        wanted = [box(kind, content) for kind, content in item.properties]
+        containers += [container for container in wanted if container not in containers]
+        if len(containers) > MAX_PROPERTIES:
+            raise broken(DAMAGED)
+        indices = [containers.index(container) + 1 for container in wanted]
         links.append(struct.pack(">HB", number, len(indices)) + bytes(indices))
     count = struct.pack(">H", len(parts))
     link = struct.pack(">I", len(parts)) + b"".join(links)
-    bound = [box(kind, struct.pack(">HHH", source, 1, target)) for kind, source, target in references]
+    bound = [
+        box(kind, struct.pack(f">HH{len(targets)}H", source, len(targets), *targets))
+        for kind, source, targets in references
+    ]
     return box(
         b"meta", bytes(4),
         box(b"hdlr", bytes(8), b"pict", bytes(13)),

@@ -21,7 +21,8 @@ MAX_SIDE = 2**16 - 1
 
 @dataclass(frozen=True)
 class Stored:
-    """An image of `width` x `height` pixels in Pillow's `format`, to be decoded from `stream`.
+    """An image of `width` x `height` pixels in Pillow's `format`, to be decoded from `stream`. `opener` makes
+    Pillow's image of a stream if Pillow has no reader of its own.
 
     `held`: bytes that decoding takes beside the decoded pixels. `most`: pixels that can be decoded in about a
     second. `orientation`: the EXIF number, 1 to 8. `complete`: all bytes that the pixels take are there.
@@ -35,6 +36,7 @@ class Stored:
     held: int = 0
     orientation: int = 1
     complete: bool = False
+    opener: Callable | None = None
 
 
 def broken(why: str) -> InputError:
@@ -122,12 +124,18 @@ def whole(pieces: Iterable[bytes]) -> BinaryIO:
     return stream
 
 
+def decodes(feature: str) -> bool:
+    """Whether the installed Pillow has this part, such as "webp"; an old one may not know it at all."""
+    from PIL import features
+
+    return feature in features.modules and bool(features.check(feature))
+
+
 def require(feature: str, kind: str, since: str) -> None:
     """Raises InputError ``picture-decoder`` if the installed Pillow cannot decode this kind of image."""
     import PIL
-    from PIL import features
 
-    if not features.check(feature):
+    if not decodes(feature):
         why = f"is a {kind} image, and Pillow {PIL.__version__} here cannot read {kind}"
         remedy = f"install a newer one (pip install -U 'pillow>={since}'), or save it as PNG or JPEG"
         raise InputError("picture-decoder", f"{why}; {remedy}")

@@ -1,11 +1,7 @@
 """The top of the page: how good, kept or not, what is suspicious."""
 
 from tinytrain.base.page import items, safe, tag
-
-HOW = {
-    "held-out": "Measured on {n} held-out images, which training did not see.",
-    "cross-validation": "Estimated from {n} support images by cross-validation in {folds} folds.",
-}
+from tinytrain.report.conclusion import estimate_text
 
 
 def headline(facts: dict) -> str:
@@ -30,12 +26,9 @@ def _accuracy(facts: dict) -> list[str]:
     estimate = facts["estimate"]
     if estimate["accuracy"] is None:
         return [tag("p", "Accuracy unknown", class_="figure"), tag("p", safe(estimate["why"]))]
-    lines = [tag("p", f"{estimate['accuracy']:.1%} right", class_="figure")]
-    how = HOW[estimate["method"]].format(n=estimate["n"], folds=estimate["folds"])
-    how = f"With 95% confidence between {estimate['low']:.1%} and {estimate['high']:.1%}. {how}"
-    if estimate["network"] == "unadapted" and facts["guard"]["accepted"]:
-        how += " It is the accuracy of the network before training."
-    lines.append(tag("p", safe(how)))
+    about = "about " if estimate["method"] == "cross-validation" else ""
+    figure = tag("p", f"{about}{estimate['accuracy']:.0%} right", class_="figure")
+    lines = [figure, tag("p", safe(f"{estimate_text(facts)}."))]
     a = facts["accuracy"]
     if a["n_query"]:
         low, mid, high = (100 * x for x in a["difference"])

@@ -1,0 +1,108 @@
+"""HEIC, where pillow-heif is installed. The oracle is pillow-heif's own reading of the whole file."""
+
+import io
+import struct
+
+import numpy as np
+import PIL
+import pytest
+from hostileheic import claiming, heic, main_item, tiled
+from PIL import Image, ImageOps
+
+from tinytrain.base.errors import InputError
+from tinytrain.episode.decode import check_image, fit, load_image
+from tinytrain.episode.imagefile import hevc
+
+pillow_heif = pytest.importorskip("pillow_heif")
+if tuple(map(int, PIL.__version__.split(".")[:2])) < (11, 1):
+    pytest.skip("pillow-heif needs Pillow 11.1", allow_module_level=True)
+SIZE = 32
+
+
+def scene(width=600, height=400) -> Image.Image:
+    y, x = np.mgrid[0:height, 0:width]
+    red, green = x * 255 // (width - 1), y * 255 // (height - 1)
+    return Image.fromarray(np.stack([red, green, (red + green) // 3], axis=-1).astype(np.uint8))
+
+
+def difference(data: bytes, image: Image.Image) -> int:
+    return np.abs(load_image(data, SIZE).astype(int) - fit(np.asarray(image.convert("RGB")), SIZE)).max()
+
+
+@pytest.mark.parametrize("size", [(600, 400), (401, 603), (64, 64), (17, 90)])
+@pytest.mark.parametrize("chroma", [420, 444])
+def test_an_image_is_read_as_its_library_reads_it(size, chroma):
+    data = heic(scene(*size), chroma=chroma, quality=90)
+    whole = pillow_heif.HeifImageFile(io.BytesIO(data))
+    assert difference(data, whole) <= 1 and load_image(data, SIZE).std() > 20
+
+
+def test_what_lies_beside_the_image_is_left_out():
+    image = scene()
+    image.info |= {"exif": b"Exif\0\0" + bytes(50_000), "xmp": b"x" * 50_000}
+    made, file = pillow_heif.from_pillow(image), io.BytesIO()
+    made.add_from_pillow(Image.new("RGB", (90, 90)))
+    made.save(file)
+    assert pillow_heif.HeifImageFile(io.BytesIO(file.getvalue())).n_frames == 2
+    assert difference(file.getvalue(), scene()) <= 4
+
+
+def test_an_image_in_tiles_as_phones_write_it_is_put_together():
+    image = scene(1000, 700)
+    boxes = [(x, y, x + 256, y + 256) for y in (0, 256, 512) for x in (0, 256, 512, 768)]
+    data = tiled([heic(image.crop(box), quality=95) for box in boxes], 4, 1000, 700)
+    assert difference(data, image) <= 4
+
+
+@pytest.mark.parametrize("turn, name", [(1, "ROTATE_90"), (2, "ROTATE_180"), (3, "ROTATE_270")])
+@pytest.mark.parametrize("mirror", [None, 0, 1])
+def test_the_turn_of_the_file_is_honoured(turn, name, mirror):
+    image = scene(512, 512)
+    tiles = [heic(image.crop((x, y, x + 256, y + 256)), quality=95) for y in (0, 256) for x in (0, 256)]
+    more = [(b"irot", bytes([turn]))] + ([] if mirror is None else [(b"imir", bytes([mirror]))])
+    data = tiled(tiles, 2, 512, 512, *more)
+    upright = image.transpose(Image.Transpose[name])
+    if mirror is not None:
+        upright = ImageOps.mirror(upright) if mirror else ImageOps.flip(upright)
+    whole = pillow_heif.HeifImageFile(io.BytesIO(data))
+    assert np.abs(np.asarray(whole, int) - np.asarray(upright, int)).max() <= 12, "the library agrees"
+    assert difference(data, upright) <= 4
+
+
+def test_the_size_is_that_of_the_pixels():
+    item, data = main_item(heic(scene(600, 400)))
+    found = hevc.sequence(item.first(b"hvcC"), data)
+    assert (found.width, found.height) >= (600, 400) and found.width <= 640 and found.sample_bytes == 1.5
+    item, data = main_item(heic(scene(64, 64), chroma=444))
+    assert hevc.sequence(item.first(b"hvcC"), data) == hevc.Sequence(64, 64, 3)
+
+
+def test_sizes_that_contradict_each_other_and_damage_are_errors(tmp_path):
+    data, path = heic(scene()), tmp_path / "x.heic"
+    with pytest.raises(InputError, match="claims 60000 x 60000") as caught:
+        load_image(claiming(data, 60_000, 60_000), SIZE)
+    assert caught.value.code == "picture-too-large"
+    for stop in range(0, len(data) - 8, len(data) // 30):
+        path.write_bytes(data[:stop])
+        with pytest.raises(InputError):
+            load_image(path, SIZE)
+    path.write_bytes(data)
+    check_image(path)
+    rng, read = np.random.default_rng(1), 0
+    for _ in range(200):
+        damaged = bytearray(data)
+        for place in rng.integers(0, 700, 3):
+            damaged[place] = rng.integers(0, 256)
+        try:
+            load_image(bytes(damaged), SIZE)
+            read += 1
+        except InputError as error:
+            assert "\n" not in str(error)
+    assert 0 < read < 200
+
+
+def test_a_grid_that_lacks_a_tile_is_refused():
+    data = tiled([heic(scene(64, 64))] * 4, 2, 128, 128)
+    at = data.index(bytes([0, 1, 1, 1]) + struct.pack(">II", 128, 128))
+    with pytest.raises(InputError, match="tiles are damaged"):
+        load_image(data[: at + 2] + b"\2" + data[at + 3 :], SIZE)
