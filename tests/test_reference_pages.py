@@ -13,6 +13,9 @@ from tinytrain.firmware_sim.boards.board import CHECKS, load_boards
 from tinytrain.heads.registry import HEADS
 from tinytrain.meta.bench import matrix, rates, sampler
 from tinytrain.meta.training import augment, recipe
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.plan.budget import Budget
 from tinytrain.policies.registry import POLICIES
 
 KINDS = {
@@ -102,6 +105,13 @@ def test_boards_and_their_keys_are_listed():
 def test_shipped_files_are_listed(page, folder):
     files = {path.stem for path in (ROOT / folder).glob("*.yaml") if not path.stem.endswith(".rates")}
     assert files <= names_in_first_column(page)
+
+
+def test_every_key_of_a_report_is_listed():
+    report = adapt(toy_network(), toy_episode(queries=2), Budget(2**22), "last_layer")
+    table = page_text("formats.md").partition("## Report")[2]
+    rows = re.findall(r"^\| (`[^|]*) \|", table, re.M)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(report.to_json())
 
 
 @pytest.mark.parametrize("page, kind", [("recipes.md", "recipe"), ("matrices.md", "matrix")])

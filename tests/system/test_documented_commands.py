@@ -27,7 +27,8 @@ SECONDS = 300  # a cold cache of kernels on a busy machine
 def run(block: Block, folder: Path) -> None:
     """Run a block in `folder`; its exit code must be the one that the page states."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    environment |= {"COLUMNS": "100", "NO_COLOR": "1"}
+    environment.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # compiled kernels
+    environment |= {"COLUMNS": "100", "NO_COLOR": "1", "HOME": str(folder)}
     environment.pop("TINYTRAIN_DATA", None)  # a reader has no packs
     shell = [shutil.which("bash"), "-euo", "pipefail", "-c"]
     options = {"cwd": folder, "env": environment, "capture_output": True, "text": True, "timeout": SECONDS}
