@@ -81,11 +81,12 @@ def folder_episode(
     way: int | None = None,
     seed: int = 0,
     may_flip: bool = False,
-    hold_out: bool = True,
+    hold_out: int | None = None,
 ) -> Episode:
     """Up to `shots` images per class as support, drawn at random; the others are queries.
 
-    Without `shots`, `held_out` says how many images of each class are queries, none unless `hold_out`.
+    Without `shots`, `hold_out` images of each class are queries, but never the last one of it; by default as
+    many as `held_out` says.
     Without `way` every class takes part, otherwise `way` classes drawn at random. A class may have fewer
     images than `shots`. `source` is a folder or the result of `folder_dataset`, which keeps its own
     `may_flip`. Raises InputError when there are fewer classes than `way` or fewer than two, and UsageError
@@ -104,9 +105,11 @@ def folder_episode(
         classes = np.sort(shuffled(classes, rng_for(seed, "folder classes"))[:way])
     # A stream per class name: adding a class leaves the draws of the others as they were.
     drawn = [shuffled(dataset.by_class[c], rng_for(seed, "folder", dataset.class_names[c])) for c in classes]
-    held = held_out([len(d) for d in drawn]) if shots is None and hold_out else [0] * len(drawn)
-    limits = [len(d) - h if shots is None else shots for d, h in zip(drawn, held, strict=True)]
-    given = f"shots {shots or ('all but a fifth' if any(held) else 'all')}"
+    counts = [len(d) for d in drawn]
+    held = held_out(counts) if hold_out is None else [min(hold_out, count - 1) for count in counts]
+    limits = [count - h if shots is None else shots for count, h in zip(counts, held, strict=True)]
+    rest = "all" if not any(held) else "all but a fifth" if hold_out is None else f"all but {hold_out}"
+    given = f"shots {shots or rest}"
     support = [d[:limit] for d, limit in zip(drawn, limits, strict=True)]
     query = [d[limit:] for d, limit in zip(drawn, limits, strict=True)]
     return Episode(

@@ -93,14 +93,14 @@ def run_task(network, dataset: Dataset, args, rate: float, task: int) -> dict:
         return float((answers == query.labels).mean())
 
     report = adapted(folder_episode(folder, seed=task))
-    every = folder_episode(folder, seed=task, hold_out=False)
+    every = folder_episode(folder, seed=task, hold_out=0)
     same = not len(report.episode.query)
     whole = report if same else adapted(every)
     found = check(network, every, task, device)
     row = {
         "way": way, "shots": shots, "queries": len(query), "held_out": len(report.episode.query),
         "accepted": report.guard.accepted, "truth": truth(report), "truth_whole": truth(whole),
-        "truth_more": truth(adapted(folder_episode(larger, seed=task, hold_out=False))),
+        "truth_more": truth(adapted(folder_episode(larger, seed=task, hold_out=0))),
         "estimate": report.estimate.to_json(), "check": found.estimate.to_json(),
         "left_out": report.delta.head.left_out, "five_more": found.gain and found.gain.to_json(),
     }  # fmt: skip

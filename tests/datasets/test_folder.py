@@ -165,10 +165,17 @@ def test_without_shots_a_fifth_is_held_out_where_images_are_enough(tmp_path):
     assert episode.shots.tolist() == [24, 56, 8] and np.bincount(episode.query.labels).tolist() == [6, 14, 2]
     assert not set(episode.support.names) & set(episode.query.names)
     assert "shots all but a fifth," in episode.source
-    assert len(folder_episode(tmp_path, hold_out=False).query) == 0
+    assert len(folder_episode(tmp_path, hold_out=0).query) == 0
     assert folder_episode(tmp_path, shots=5).shots.tolist() == [5, 5, 5]
     assert held_out([1000, 1000]) == [20, 20], "no more than are needed to judge"
     assert held_out([10, 10]) == [0, 0], "4 images would say less than cross-validation of 20"
+
+
+def test_so_many_of_every_class_are_held_out_as_are_asked_for_but_never_the_last_one(tmp_path):
+    episode = folder_episode(fill(tmp_path, a=12, b=3, c=1), hold_out=3)
+    assert episode.shots.tolist() == [9, 1, 1] and np.bincount(episode.query.labels).tolist() == [3, 2]
+    assert "shots all but 3," in episode.source and not set(episode.support.names) & set(episode.query.names)
+    assert folder_episode(tmp_path, shots=2, hold_out=3).shots.tolist() == [2, 2, 1], "shots say it all"
 
 
 def test_way_draws_that_many_classes(tmp_path):

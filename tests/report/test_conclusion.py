@@ -21,7 +21,7 @@ def report(**more) -> dict:
                      "n_query": 50, "left_out": 0.123, "withheld": None},
         "estimate": ESTIMATE,
         "guard": {"accepted": True, "forced": False, "reasons": [], "suspects": []},
-        "episode": {"n_support": 25, "classes": ["apple", "pear"]},
+        "episode": {"n_support": 25, "classes": ["apple", "pear"], "shots": [12, 13]},
         "selection": [{"layer": 3}],
         "warnings": [],
     } | more  # fmt: skip
@@ -73,7 +73,7 @@ next        tinytrain predict fruit.safetensors new.jpg
         ),
         """\
 accuracy    about 78% (95 % interval 61% to 90%) before adaptation, cross-validated on 25 images in
-            5 folds
+            5 folds; --queries 3 holds images out that measure the result itself
 kept        the adaptation; nothing speaks against it
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
@@ -121,7 +121,7 @@ next        tinytrain predict fruit.safetensors new.jpg
     "many suspects, skipped files, duplicates and warnings": (
         report(
             guard=guard(True, suspects=[suspect(k) for k in range(70)]),
-            episode={"n_support": 80},
+            episode={"n_support": 80, "shots": [40, 40]},
             duplicates=[
                 {"files": ["apple/a.jpg", "apple/b.jpg"], "classes": ["apple"], "where": "one class"},
                 {"files": ["apple/a.jpg", "pear/b.jpg"], "classes": ["apple", "pear"],
@@ -136,7 +136,7 @@ accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); 76% befo
 kept        6 points better than before adaptation (95 % interval -2 to +16); that may be chance
 suspicious  70 of 80 images, 2 duplicates: apple/a.jpg = pear/b.jpg (several classes); apple/a0.jpg
             is unlike its class; apple/a1.jpg looks like pear; and 69 more (--verbose)
-skipped     91 files, 1 damaged, 90 of another kind: pear/cut.jpg
+skipped     91 files, 1 damaged, 90 of another kind: pear/cut.jpg; 0.txt; and 89 more (--verbose)
 warnings    2: class 'pear' has 2 of 4 images; class 'apple' has 3 of 4 images
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
@@ -161,7 +161,7 @@ def hostile(n: int) -> dict:
         duplicates=doubles,
         skipped=[{"file": name, "kind": "damaged", "reason": HOSTILE} for name in names],
         warnings=names,
-        episode={"n_support": 9 * n, "classes": names},
+        episode={"n_support": 9 * n, "classes": names, "shots": [9] * n},
         estimate=estimate(accuracy=None, why="; ".join(names)),
     )
 
@@ -274,6 +274,29 @@ def test_leaving_one_out_and_wrong_labels_are_said_in_words():
     assert "before adaptation, each of 9 images left out once" in " ".join(" ".join(conclude(facts)).split())
     line = conclude(report(estimate=estimate(accuracy=0.88)))[0]
     assert line.startswith("accuracy    82% right on 50 held-out images, about 88% expected on new images")
+
+
+def test_how_to_measure_the_result_itself_is_said_if_there_are_images_for_it():
+    loo = estimate(method="cross-validation", network="unadapted", n=9, folds=9)
+    for shots, words in (([6, 40], "--queries 2 "), ([20, 21], "--queries 5 "), ([5, 40], None)):
+        facts = report(accuracy=NOT_JUDGED, estimate=loo, episode={"n_support": 9, "shots": shots})
+        said = " ".join(conclude(facts))
+        assert ("--queries" not in said) if words is None else (words in said)
+
+
+def test_nothing_speaks_against_an_adaptation_only_if_no_image_is_suspicious():
+    facts = report(
+        accuracy=NOT_JUDGED,
+        guard=guard(True, suspects=[suspect(1)]),
+        estimate=estimate(accuracy=None, why="few"),
+    )
+    assert conclude(facts)[1] == "kept        the adaptation; but look at the suspicious images"
+
+
+def test_skipped_files_are_named_the_damaged_ones_first():
+    files = [{"file": "p/a/clip.mp4", "kind": "other-kind"}, {"file": "p/b/x.jpg", "kind": "damaged"}]
+    lines = conclude(report(skipped=files))
+    assert "skipped     2 files, 1 damaged, 1 of another kind: b/x.jpg; a/clip.mp4" in lines
 
 
 def test_a_long_name_keeps_its_beginning_and_its_end():

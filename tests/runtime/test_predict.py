@@ -14,7 +14,7 @@ from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.heads.lda import excess_of_means, lda_offsets, unpacked
 from tinytrain.kernels import NAMES, load
 from tinytrain.pipeline.adapt import adapt
-from tinytrain.pipeline.add_classes import add_classes
+from tinytrain.pipeline.add_classes import add_classes, doubtful
 from tinytrain.pipeline.toy import toy_episode, toy_images, toy_network
 from tinytrain.pipeline.warmup import warm_up
 from tinytrain.plan.budget import Budget
@@ -125,6 +125,21 @@ def test_an_lda_row_solves_the_stored_covariance(network, report):
     excess = excess_of_means(load(), unpacked(head.factor))
     expected = lda_offsets(head.weights, head.means, excess, images)
     assert head.offsets == pytest.approx(expected, rel=1e-4)
+
+
+def test_images_that_look_like_another_known_class_are_named_before_they_are_added(network, report):
+    names = report.delta.class_names
+    mixed = toy_images(np.repeat([1, 2], 6), seed=9)
+    given = (names[2], "new")  # those of class 1 are called class 2, and those of class 2 a new one
+    images = type(mixed)(np.repeat(np.arange(2, dtype=np.int32), 6), mixed.names, mixed.read)
+    found = doubtful(network, report.delta, images, given)
+    answers = Predictor(network, report.delta).probabilities(images.take(range(6)))
+    wrong = [i for i in range(6) if answers[i].argmax() != 2]
+    assert {row["name"] for row in found} == {images.names[i] for i in wrong} and len(wrong) > 2
+    assert all(row["given"] == names[2] != row["looks_like"] for row in found)
+    confidences = [row["confidence"] for row in found]
+    assert confidences == sorted(confidences, reverse=True) and max(confidences) == answers[wrong].max()
+    assert doubtful(network, report.delta, images.take(range(6, 12)), given) == []
 
 
 def test_a_class_to_add_needs_images(network, report):

@@ -176,7 +176,7 @@ CASES = {
     "threads for added images": (
         lambda p, t: ("adapt", "--from", p / "d.safetensors", "--add", p / "photos", *toy(p),
                       "--out", t / "x", "--threads", 2),
-        2, "takes one image at a time, so --threads would have no effect",
+        2, "trains nothing, so --threads would have no effect",
     ),
     "search result that is none, on a board": (
         lambda p, t: ("simulate", "--board", "stm32h743", "--policy", t / "x.json"), 3, "file-missing"
@@ -234,7 +234,7 @@ CASES = {
     "name of a folder that is empty": (lambda p, t: ("adapt", "", *toy(p)), 3, "folder-missing"),
     "name of a pack that is empty": (lambda p, t: ("plan", "--data", "", *toy(p)), 3, "folder-missing"),
     "name of a delta that is empty": (
-        lambda p, t: adapt(p, "--from", "", "--add", "", "--out", t / "d"), 2, "takes no images"
+        lambda p, t: adapt(p, "--from", "", "--add", "", "--out", t / "d"), 2, "a folder would have no effect"
     ),
     "draw from a folder": (lambda p, t: adapt(p, "--episode", 3), 2, "--episode has no effect"),
     "mirrored pack": (lambda p, t: ("plan", "--flip", *toy(p)), 2, "--flip has no effect"),

@@ -152,7 +152,7 @@ def _word(action: argparse.Action) -> str:
 
 def suggestion(word: str, known) -> str:
     """``, did you mean X?`` if a word of `known` is close to `word`, else an empty string."""
-    closest = difflib.get_close_matches(word, known, n=1)
+    closest = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     return f", did you mean {closest[0]}?" if closest else ""
 
 

@@ -17,6 +17,7 @@ from tinytrain.delta.delta import Delta
 from tinytrain.episode.augment import draw
 from tinytrain.episode.episode import Images
 from tinytrain.episode.image_size import Size
+from tinytrain.guard.suspects import MISLABELLED
 from tinytrain.network.network import Network
 from tinytrain.runtime.predict import Predictor
 
@@ -58,6 +59,28 @@ def add_classes(
         class_names=names,
         report={**delta.report, "extended": [*delta.report.get("extended", []), added]},
     )
+
+
+def doubtful(
+    network: Network, delta: Delta, images: Images, class_names: tuple[str, ...], backend: str = "auto"
+) -> list[dict]:
+    """`images` of classes that `delta` knows which it takes for another class, the surest first.
+
+    Asked before they are added: afterwards they would vouch for themselves. Labels count in `class_names`;
+    images of new classes are not judged. The values are JSON: "name", "given", "looks_like", "reason", and
+    the "confidence" in what it looks like.
+    """
+    known = [i for i, label in enumerate(images.labels) if class_names[label] in delta.class_names]
+    if not known:
+        return []
+    probabilities = Predictor(network, delta, backend).probabilities(images.take(known))
+    rows = []
+    for i, found in zip(known, probabilities, strict=True):
+        given, like = class_names[images.labels[i]], delta.class_names[int(found.argmax())]
+        if like != given:
+            row = {"name": images.names[i], "given": given, "looks_like": like, "reason": MISLABELLED}
+            rows.append({**row, "confidence": float(found.max())})
+    return sorted(rows, key=lambda row: -row["confidence"])
 
 
 def _augmentation(view: int, seed: int, size: Size, may_flip: bool):

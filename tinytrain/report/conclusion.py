@@ -8,6 +8,8 @@ from tinytrain.base.units import format_bytes
 from tinytrain.report.layout import WIDTH, Command, Item, count_of, fitted, short
 
 LINES = 8
+LOOK = "but look at the suspicious images"
+ENOUGH = 6  # images in every class, of which some can be held out
 SKIPPED = "skipped "  # begins a warning that names a file
 # Kinds of skipped files in words, and those of which every file is named: they should have been images.
 KINDS = {
@@ -56,7 +58,15 @@ def conclude(facts: dict, written: Written | None = None, width: int = WIDTH) ->
 
 
 def _accuracy(facts: dict) -> Item:
-    return Item("accuracy", estimate_text(facts))
+    return Item("accuracy", estimate_text(facts) + _better_known(facts))
+
+
+def _better_known(facts: dict) -> str:
+    """How the result itself can be measured, if only the network before adaptation was."""
+    least = min(facts["episode"]["shots"], default=0)
+    if facts["estimate"]["method"] != "cross-validation" or least < ENOUGH:
+        return ""
+    return f"; --queries {max(2, least // 4)} holds images out that measure the result itself"
 
 
 def estimate_text(facts: dict) -> str:
@@ -104,7 +114,8 @@ def _gain(facts: dict) -> str:
     """What training brought on held-out images, and how sure that is."""
     difference = facts["accuracy"]["difference"]
     if difference is None:
-        return "the adaptation; nothing speaks against it"
+        suspicious = facts["guard"]["suspects"] or facts.get("duplicates")
+        return f"the adaptation; {LOOK if suspicious else 'nothing speaks against it'}"
     low, mid, high = (100 * x for x in difference)
     interval = f"(95 % interval {low:+.0f} to {high:+.0f})"
     points = count_of(round(abs(mid)), "point")
@@ -150,7 +161,8 @@ def _skipped(facts: dict) -> Item | None:
     if not skipped:
         return None
     text = f"{count_of(len(skipped), 'file')}, {kinds_text(Counter(row['kind'] for row in skipped))}"
-    named = ("/".join(row["file"].split("/")[-2:]) for row in skipped if row["kind"] in NAMED)
+    ordered = sorted(skipped, key=lambda row: row["kind"] not in NAMED)
+    named = ("/".join(row["file"].split("/")[-2:]) for row in ordered)
     return Item("skipped", text, tuple(map(short, named)))
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sourcetree import ROOT
 
 from tinytrain.datasets import open_dataset
 from tinytrain.meta.studies import estimate as study
@@ -87,3 +88,16 @@ def test_figures_are_those_of_the_rows():
         "| leave-one-out of the adapted head | all | all | 3 | 70.0 | 100.0 | +30.0 | 30.0 | - | - |" in lines
     )
     assert "| all | all | 2 | 10.0 | 10.0 | +0.0 | 0.0 | 100% | 20.0 |" in lines
+
+
+def test_the_log_of_the_published_figures_holds_what_they_claim():
+    rows = read_log(ROOT / "results/estimate.jsonl")
+    assert len({(r["pack"], r["rate"], r["task"]) for r in rows}) == len(rows) == 60
+    assert len({tuple(r["settings"].items()) for r in rows}) == 1
+    known = [r for r in rows if r["estimate"]["accuracy"] is not None]
+    covered = [r["estimate"]["low"] <= r["truth"] <= r["estimate"]["high"] for r in known]
+    assert len(known) >= 57 and np.mean(covered) >= 0.88
+    for pack in {r["pack"] for r in rows}:
+        for rate in study.RATES:
+            mine = [r for r in known if (r["pack"], r["rate"]) == (pack, rate)]
+            assert np.mean([r["estimate"]["accuracy"] - r["truth"] for r in mine]) < 0.1, (pack, rate)

@@ -208,30 +208,34 @@ def _withheld(guard) -> AdaptationRefusedError:
     )
 
 
+def _check_extension(arguments) -> None:
+    """Raise UsageError if an option is missing for --from, or given in vain."""
+    if arguments.out is None:
+        raise UsageError("usage", "--from DELTA --add DIR needs --out FILE, the new delta")
+    taken = {"a folder": arguments.folder, "--data": arguments.data, "--threads": arguments.threads}
+    taken |= {"--plan": arguments.plan, "--report": arguments.report, "--store": arguments.store}
+    taken["--force"] = arguments.force or None
+    ignored = episodes.given(arguments, TRAINING) + [name for name in taken if taken[name] is not None]
+    if ignored:
+        text = f"trains nothing, so {', '.join(ignored)} would have no effect; leave it out"
+        raise UsageError("usage", f"--from DELTA only adds the images of --add DIR and {text}")
+
+
 def _extend(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.datasets import folder_dataset
     from tinytrain.delta.file import save_delta
     from tinytrain.episode.holding import hold
-    from tinytrain.pipeline.add_classes import add_classes
+    from tinytrain.pipeline.add_classes import add_classes, doubtful
 
-    taken = (arguments.folder, arguments.data, arguments.plan, arguments.report, arguments.store)
-    if arguments.out is None or arguments.force or any(given is not None for given in taken):
-        raise UsageError(
-            "usage",
-            "--from DELTA --add DIR needs --out FILE and takes no images, --plan, --report, --store or"
-            " --force",
-        )
-    threads = [] if arguments.threads is None else ["--threads"]
-    if ignored := episodes.given(arguments, TRAINING) + threads:
-        text = f"trains nothing and takes one image at a time, so {', '.join(ignored)} would have no effect"
-        raise UsageError("usage", f"--from DELTA {text}")
+    _check_extension(arguments)
     delta = open_delta(arguments.source)
     network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
     dataset = folder_dataset(arguments.add, arguments.flip)
     with ProgressLine() as progress:
         images, broken = hold(dataset.images(dataset.by_class), network.input.shape, progress)
     warnings = [*skipped_files(dataset), *(f"skipped {reason}" for reason in broken.values())]
+    doubts = doubtful(network, delta, images, dataset.class_names)
     extended = add_classes(network, delta, images, dataset.class_names, arguments.seed, dataset.may_flip)
     save_delta(arguments.out, extended)
     added = extended.report["extended"][-1]
@@ -241,6 +245,7 @@ def _extend(arguments) -> int:
         "classes": list(extended.class_names),
         "added": added,
         "new_classes": [name for name in added if name not in delta.class_names],
+        "doubtful": doubts,
         "warnings": warnings,
     }
     if arguments.json:
@@ -262,6 +267,8 @@ def _extension_text(arguments, result: dict) -> str:
     items = [
         Item("added", f"{count_of(total, 'image')}, {len(new)} of {len(result['classes'])} classes are new",
              (*fresh, *known)),
+        _doubts_item(result["doubtful"], sum(added[name] for name in added if name not in new)),
+        Item("accuracy", "not measured; 'tinytrain eval' measures it on other images"),
         warnings_item(result["warnings"]),
         written_item(Written(arguments.out, os.path.getsize(arguments.out))),
         Command("next", predict_words(arguments.out, arguments.backbone, result["backbone"])),
@@ -269,3 +276,14 @@ def _extension_text(arguments, result: dict) -> str:
     return "\n".join(
         fitted([item for item in items if item], text_width(), None if arguments.verbose else LINES)
     )
+
+
+def _doubts_item(doubts: list[dict], judged: int):
+    """Added images that the delta took for another class than theirs, None without any."""
+    from tinytrain.report.conclusion import suspect_text
+    from tinytrain.report.layout import Item, count_of
+
+    if not doubts:
+        return None
+    shown = (f"{suspect_text(row)} ({row['confidence']:.0%})" for row in doubts)
+    return Item("suspicious", f"{len(doubts)} of {count_of(judged, 'image')} of known classes", tuple(shown))

@@ -203,8 +203,9 @@ def _from_dataset(arguments, dataset):
 def _from_folder(arguments, dataset):
     from tinytrain.datasets import folder_episode
 
-    hold_out = arguments.queries is None
-    episode = folder_episode(dataset, arguments.shots, arguments.way, arguments.seed, hold_out=hold_out)
+    episode = folder_episode(
+        dataset, arguments.shots, arguments.way, arguments.seed, hold_out=arguments.queries
+    )
     if arguments.queries is None:
         return episode
     return replace(episode, query=_first_of_each_class(episode, arguments.queries))

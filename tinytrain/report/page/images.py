@@ -50,7 +50,7 @@ def _by_class(thumbnails: Thumbnails, suspects: Sequence[dict], way: int) -> lis
     for i, label in enumerate(thumbnails.episode.support.labels.tolist()):
         rows[label].append((i, marked.get(i)))
     for row in rows:
-        row.sort(key=lambda pair: (pair[1] is None, pair[0]))
+        row.sort(key=lambda pair: (-pair[1]["score"] if pair[1] else 0.0, pair[0]))
     found = list(enumerate(rows))
     return sorted(found, key=lambda pair: pair[1][0][1] is None)
 
@@ -59,7 +59,10 @@ def _class(given: str, rows: list, taken: int, thumbnails: Thumbnails) -> str:
     names = thumbnails.episode.support.names
     drawn = [
         thumbnail(
-            thumbnails.support(i), names[i], _reason(suspect) if suspect else (), "suspect" if suspect else ""
+            thumbnails.support(i),
+            names[i],
+            (*_reason(suspect), tag("br"), name(names[i].split("/")[-1], LETTERS)) if suspect else (),
+            "suspect" if suspect else "",
         )
         for i, suspect in rows[:taken]
     ]
