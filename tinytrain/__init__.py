@@ -22,6 +22,7 @@ _PUBLIC = {
     "adapt": "tinytrain.api.adapt",
     "add_classes": "tinytrain.api.add_classes",
     "apply": "tinytrain.delta.delta",
+    "check": "tinytrain.api.check",
     "export": "tinytrain.api.export",
     "load_backbone": "tinytrain.backbones.load",
     "load_delta": "tinytrain.delta.file",

@@ -1,7 +1,7 @@
 """What the three budgets that `plan` advises are good for: accuracy and seconds at each of them.
 
     python -m tinytrain.meta.studies.budgets --data leaves,gtsrb,flowers12 --way 5,8,12 --shots 5,3,10 \\
-        --backbones tinytrain-small,mcunet-5fps --episodes 5
+        --backbone tinytrain-small,mcunet-5fps --episodes 5
 
 For each backbone, task and budget: bytes, trained parameters, cached sets of features, accuracy before and
 after, and the seconds of an adaptation, in the mean of the episodes. Adaptations that the guard refused count
@@ -44,7 +44,7 @@ def parser() -> Parser:
         "--way", type=numbers, default="5,8,10", metavar="N,...", help="one for each of --data"
     )
     found.add_argument("--shots", type=numbers, default="5,3,10", metavar="N,...")
-    found.add_argument("--backbones", type=words, default="tinytrain-small", metavar="NETS")
+    found.add_argument("--backbone", type=words, default="tinytrain-small", metavar="NETS")
     found.add_argument("--policy", default="tinytrain")
     found.add_argument("--queries", type=at_least(1), default=10)
     found.add_argument("--episodes", type=at_least(1), default=5)
@@ -96,9 +96,9 @@ def run(arguments: list[str]) -> None:
     if not len(args.data) == len(args.way) == len(args.shots):
         raise UsageError("usage", "--data, --way and --shots differ in length; give one value for each task")
     tasks = list(zip(args.data, args.way, args.shots, strict=True))
-    total, done, rows = len(args.backbones) * len(tasks) * args.episodes, 0, []
+    total, done, rows = len(args.backbone) * len(tasks) * args.episodes, 0, []
     with ProgressLine() as progress:
-        for backbone, (data, way, shots) in itertools.product(args.backbones, tasks):
+        for backbone, (data, way, shots) in itertools.product(args.backbone, tasks):
             network, dataset = load_backbone(backbone), open_dataset(data)
             named = {"backbone": network.name, "task": f"{data}, {way} x {shots}"}
             found: dict[str, list[dict]] = {}

@@ -84,6 +84,18 @@ def test_a_value_of_a_wrong_type_is_refused_by_its_name(arguments, words):
         tinytrain.adapt(None, toy_episode(), "1 bag")
 
 
+def test_a_folder_is_checked_as_its_images_are_and_without_its_damaged_ones(tmp_path):
+    write_images(tmp_path, count=6)
+    (tmp_path / "ant" / "cut.png").write_bytes((tmp_path / "ant" / "0-0.png").read_bytes()[:60])
+    with pytest.warns(UserWarning, match=r"cut\.png"):
+        found = tinytrain.check(toy_network(), tmp_path, device=ONE)
+    (tmp_path / "ant" / "cut.png").unlink()
+    whole = folder_episode(tmp_path, hold_out=0)
+    again = tinytrain.check(toy_network(), whole, device=ONE)
+    assert found.estimate == again.estimate and found.estimate.n == 18 and found.shots == (6, 6, 6)
+    assert {s.name for s in found.suspects} == {s.name for s in again.suspects}
+
+
 def test_a_predictor_takes_a_path_a_delta_or_a_report(place, report):
     path = place / "d.safetensors"
     tinytrain.save_delta(path, report.delta)

@@ -64,7 +64,7 @@ def test_an_image_in_the_wrong_folder_is_named_with_both_classes(tt):
     suspects = json.loads(out)["suspects"]
     assert ("cat/moved.png", "cat", "ant") in [(s["name"], s["given"], s["looks_like"]) for s in suspects]
     _, text, _ = tt("check", "wrong")
-    assert "cat/moved.png (cat, looks like ant)" in text
+    assert "cat/moved.png looks like ant" in text
 
 
 def test_every_image_is_looked_at_unless_shots_say_less(tt):
@@ -118,8 +118,22 @@ def test_text_stays_short_whatever_was_found():
     text = render(found)
     assert "22% of the images are recognised only because others nearly repeat them" in " ".join(text.split())
     assert len(text.splitlines()) <= 12 and max(map(len, text.splitlines())) <= 100
-    assert "and 47 more" in text and "and 27 more" in text
+    assert text.count(" more (--verbose)") == 2
     assert "a.jpg = b.jpg (several classes)" in text
+    everything = " ".join(render(found, verbose=True).split())
+    assert everything.count("looks like b") == 50 and everything.count("a.jpg = b.jpg") == 30
+
+
+@pytest.mark.parametrize(
+    "gain, words",
+    [((0.01, -0.02, 0.04), "hardly worth it"), ((0.03, -0.02, 0.08), "may be worth it"),
+     ((0.03, 0.01, 0.05), "+3 points of accuracy (95 % interval +1 to +5), worth it")],
+)  # fmt: skip
+def test_what_more_images_bring_is_judged_in_words(gain, words):
+    found = check(toy_network(), toy_episode(5, 6, 0))
+    mid, low, high = gain
+    found = replace(found, gain=replace(found.gain, gain=mid, low=low, high=high))
+    assert words in " ".join(render(found).split())
 
 
 # ---- adapt -------------------------------------------------------------------------------------

@@ -70,7 +70,10 @@ def test_the_lines_of_other_commands_name_damaged_files_and_count_the_rest(place
     for i in range(4):
         (place / "photos" / "ant" / f"{i}.txt").write_text("x")
     (place / "photos" / "ant" / "x.png").write_bytes(b"")
-    assert tt("plan", place / "photos", "--backbone", place / "toy.safetensors", "--policy", "none") == 0
+    assert (
+        tt("plan", place / "photos", "--backbone", place / "toy.safetensors", "--policy", "none", "--json")
+        == 0
+    )
     err = capsys.readouterr().err
     assert "ant/x.png: has 0 bytes" in err and "skipped 4 files, each is no image by its name (.txt)" in err
 

@@ -1,11 +1,17 @@
 """``tinytrain check``: whether images are enough, what is confused, and what more of them would bring."""
 
-import textwrap
-
 from tinytrain.backbones.load import open_backbone
-from tinytrain.base.errors import UsageError, visible
+from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands import episodes
-from tinytrain.cli.commands.common import add_backbone, add_json, add_threads, print_result, say
+from tinytrain.cli.commands.common import (
+    add_backbone,
+    add_json,
+    add_threads,
+    add_verbosity,
+    print_result,
+    say,
+    text_width,
+)
 
 DESCRIPTION = (
     "Show in seconds whether these images are enough: the accuracy to expect, which classes are confused, "
@@ -20,8 +26,8 @@ EXAMPLES = """\
   tinytrain check --data leaves --way 5 --shots 5
 """
 TRAINING = ("budget", "macs", "macs_mode", "policy")  # options of `episodes` that only --adapt needs
-NAMED = 3  # images that a line names
-LABEL, WIDTH = 12, 100  # of the column of labels, and of all text
+LINES, WIDTH = 12, 100  # of the text
+HARDLY = 0.02  # a gain of accuracy below this is hardly worth taking photographs
 
 
 def add_arguments(parser) -> None:
@@ -33,6 +39,7 @@ def add_arguments(parser) -> None:
         help="estimate the accuracy by three real adaptations, each judged by the third of the images that "
         "it did not see; takes as long as these; --budget and --policy apply to them",
     )  # fmt: skip
+    add_verbosity(parser, "every suspect, duplicate and confused image")
     add_json(parser)
 
 
@@ -54,9 +61,9 @@ def run(arguments) -> int:
     policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone)
     with ProgressLine() as progress:
         opened = episodes.open_episode(arguments, network, policy, progress, within_budget=arguments.adapt)
-        episode, warnings = opened[:2]
+        episode, warnings = opened.episode, opened.warnings
         device = Device(threads=arguments.threads, progress=progress)
-        found = check(network, episode, arguments.seed, device, getattr(opened, "duplicates", ()))
+        found = check(network, episode, arguments.seed, device, opened.duplicates)
         if arguments.adapt:
             budget, seed = episodes.budget_of(arguments), arguments.seed
             adapted = partial(adapt, network, budget=budget, policy=policy, seed=seed, device=device)
@@ -64,28 +71,26 @@ def run(arguments) -> int:
     for warning in warnings:
         say(warning)
     about = {"backbone": network.name, "backbone_digest": network.digest, "source": episode.source}
-    print_result({**about, **found.to_json(), "warnings": warnings}, render(found), arguments.json)
+    text = render(found, text_width(), arguments.verbose)
+    about |= {**found.to_json(), "skipped": opened.skipped, "warnings": warnings}
+    print_result(about, text, arguments.json)
     return 0
 
 
-def render(found) -> str:
-    """What `check` found as text: a line for each question, two if it is long."""
-    lines = [
-        ("images", _images(found)),
-        ("accuracy", _accuracy(found.estimate)),
-        ("confused", _confused(found.confused)),
-        ("suspects", _suspects(found.suspects)),
-        ("duplicates", _duplicates(found.duplicates, found.left_out.repeated)),
-        ("5 more", _gain(found.gain)),
-        ("next", _next_class(found.next_class)),
+def render(found, width: int = WIDTH, verbose: bool = False) -> str:
+    """What `check` found as text: an item for each question, in twelve lines unless `verbose`."""
+    from tinytrain.report.layout import Item, fitted
+
+    items = [
+        Item("images", _images(found)),
+        Item("accuracy", _accuracy(found.estimate)),
+        _confused(found.confused),
+        _suspects(found.suspects),
+        _duplicates(found.duplicates, found.left_out.repeated),
+        Item("5 more", _gain(found.gain)),
+        Item("next", _next_class(found.next_class)),
     ]
-    return "\n".join(_wrapped(label, text) for label, text in lines)
-
-
-def _wrapped(label: str, text: str) -> str:
-    indent = " " * LABEL
-    # Names are made visible first: wrapping would turn a line break in one into a space.
-    return textwrap.fill(visible(text), WIDTH, initial_indent=f"{label:<{LABEL}}", subsequent_indent=indent)
+    return "\n".join(fitted(items, width, None if verbose else LINES))
 
 
 def _images(found) -> str:
@@ -107,29 +112,31 @@ def _accuracy(e) -> str:
     )
 
 
-def _confused(confused) -> str:
+def _confused(confused):
+    from tinytrain.report.layout import Item, short
+
     if confused is None:
-        return "no two classes"
-    return f"{' and '.join(confused.classes)} most often, by {_some(confused.images)}"
+        return Item("confused", "no two classes")
+    text = f"{' and '.join(short(name) for name in confused.classes)} most often"
+    return Item("confused", text, tuple(map(short, confused.images)))
 
 
-def _suspects(suspects) -> str:
-    if not suspects:
-        return "none"
-    return _some([f"{s.name} ({_doubt(s)})" for s in suspects])
+def _suspects(suspects):
+    from tinytrain.report.conclusion import suspect_text
+    from tinytrain.report.layout import Item, count_of
+
+    text = count_of(len(suspects), "image") if suspects else "none"
+    return Item("suspects", text, tuple(suspect_text(s.to_json()) for s in suspects))
 
 
-def _doubt(suspect) -> str:
-    if suspect.reason == "mislabelled":
-        return f"{suspect.given}, looks like {suspect.looks_like}"
-    return f"unlike other images of {suspect.given}"
+def _duplicates(duplicates, repeated: float):
+    from tinytrain.report.conclusion import duplicate_text
+    from tinytrain.report.layout import Item
 
-
-def _duplicates(duplicates, repeated: float) -> str:
-    same = _some([f"{' = '.join(d['files'])} ({d['where']})" for d in duplicates]) or "none"
-    if round(100 * repeated) == 0:
-        return same
-    return f"{same}; {repeated:.0%} of the images are recognised only because others nearly repeat them"
+    text = f"{len(duplicates)}" if duplicates else "none"
+    if round(100 * repeated) > 0:
+        text += f"; {repeated:.0%} of the images are recognised only because others nearly repeat them"
+    return Item("duplicates", text, tuple(map(duplicate_text, duplicates)))
 
 
 def _gain(gain) -> str:
@@ -137,19 +144,18 @@ def _gain(gain) -> str:
         return "images of every class: unknown, as a class has too few to tell"
     points = (100 * x for x in (gain.gain, gain.low, gain.high))
     mid, low, high = (f"{x:+.0f}" for x in points)
-    return f"images of every class: {mid} points of accuracy (95 % interval {low} to {high})"
+    worth = "worth it" if gain.low > 0 else "hardly worth it" if gain.gain < HARDLY else "may be worth it"
+    return f"images of every class: {mid} points of accuracy (95 % interval {low} to {high}), {worth}"
 
 
 def _next_class(wanted) -> str:
+    from tinytrain.report.layout import short
+
+    name = short(wanted.name)
     if wanted.images == 1:
-        return f"photograph {wanted.name}: it has a single image"
-    what = f"photograph {wanted.name}: its {wanted.images} images are told from other classes least clearly"
+        return f"photograph {name}: it has a single image"
+    what = f"photograph {name}: its {wanted.images} images are told from other classes least clearly"
     if not wanted.errors:
         return what
     verb = "looks" if wanted.errors == 1 else "look"
-    return f"{what}, {wanted.errors} {verb} like another one, mostly {wanted.like}"
-
-
-def _some(names) -> str:
-    rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + rest
+    return f"{what}, {wanted.errors} {verb} like another one, mostly {short(wanted.like)}"
