@@ -13,7 +13,7 @@ from tinytrain.pipeline.toy import toy_network
 def study(tmp_path):
     save_network(toy_network(), tmp_path / "toy.safetensors")
     tasks = ["--data", "leaves,signs", "--way", "2,3", "--shots", "3,2", "--queries", "2"]
-    backbone = ["--backbones", str(tmp_path / "toy.safetensors")]
+    backbone = ["--backbone", str(tmp_path / "toy.safetensors")]
     return [*tasks, *backbone, "--policy", "last_layer", "--episodes", "2"]
 
 
