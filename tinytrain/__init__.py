@@ -4,8 +4,14 @@
 names below are imported when they are first used, so that importing the package costs nothing.
 """
 
+import os
 from importlib import import_module
 from warnings import warn
+
+# In a clone, datasets/, meta/ and firmware_sim/ lie beside this folder, and a script that is started there
+# finds this folder before the installed package.
+if os.path.isfile(os.path.join(_clone := os.path.dirname(os.path.dirname(__file__)), "pyproject.toml")):
+    __path__.append(_clone)
 
 __version__ = "0.1.0"
 

@@ -14,7 +14,7 @@ from tinytrain.pipeline.check import check
 from tinytrain.pipeline.toy import toy_episode, toy_network
 
 CLASSES = ("ant", "bee", "cat")
-QUESTIONS = ["images", "accuracy", "confused", "suspects", "duplicates", "5 more", "next"]
+QUESTIONS = ["images", "accuracy", "confused", "suspects", "duplicates", "enough", "next"]
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +126,8 @@ def test_text_stays_short_whatever_was_found():
 
 @pytest.mark.parametrize(
     "gain, words",
-    [((0.01, -0.02, 0.04), "hardly worth it"), ((0.03, -0.02, 0.08), "may be worth it"),
-     ((0.03, 0.01, 0.05), "+3 points of accuracy (95 % interval +1 to +5), worth it")],
+    [((0.01, -0.02, 0.04), "yes: 5 more images"), ((0.03, -0.02, 0.08), "perhaps: 5 more"),
+     ((0.03, 0.01, 0.05), "no: 5 more images of every class would bring +3 points of accuracy (95 % ")],
 )  # fmt: skip
 def test_what_more_images_bring_is_judged_in_words(gain, words):
     found = check(toy_network(), toy_episode(5, 6, 0))

@@ -66,7 +66,7 @@ def _better_known(facts: dict) -> str:
     least = min(facts["episode"]["shots"], default=0)
     if facts["estimate"]["method"] != "cross-validation" or least < ENOUGH:
         return ""
-    return f"; --queries {max(2, least // 4)} holds images out that measure the result itself"
+    return f"; --queries {max(2, least // 4)} or 'tinytrain check --adapt' measures what comes after"
 
 
 def estimate_text(facts: dict) -> str:
@@ -105,13 +105,13 @@ def _decision(facts: dict) -> Item:
         return Item("forced", f"kept only because of --force, although {reasons}")
     if not guard["accepted"]:
         return Item("refused", f"the old weights stay: {reasons}")
-    if not facts["selection"]:
-        return Item("kept", "only the head was fitted, no weight was trained")
-    return Item("kept", _gain(facts))
+    return Item("kept", kept_text(facts))
 
 
-def _gain(facts: dict) -> str:
+def kept_text(facts: dict) -> str:
     """What training brought on held-out images, and how sure that is."""
+    if not facts["selection"]:
+        return "only the head was fitted, no weight was trained"
     difference = facts["accuracy"]["difference"]
     if difference is None:
         suspicious = facts["guard"]["suspects"] or facts.get("duplicates")

@@ -59,7 +59,8 @@ def evaluation_text(result: dict, verbose: bool = False) -> str:
     n, (low, high) = result["n"], result["interval"]
     right = n - len(result["wrong"])
     first = (
-        f"accuracy {result['accuracy']:.1%} ({right} of {n} images), 95 % interval {low:.1%} to {high:.1%}"
+        f"accuracy {result['accuracy']:.1%} ({right} of {n} images), 95 % interval {low:.1%} to {high:.1%}, "
+        "if adapt has seen none of them"
     )
     matrix = len(result["classes"]) <= MATRIX_CLASSES or verbose
     parts = [

@@ -268,7 +268,7 @@ def _extension_text(arguments, result: dict) -> str:
         Item("added", f"{count_of(total, 'image')}, {len(new)} of {len(result['classes'])} classes are new",
              (*fresh, *known)),
         _doubts_item(result["doubtful"], sum(added[name] for name in added if name not in new)),
-        Item("accuracy", "not measured; 'tinytrain eval' measures it on other images"),
+        Item("accuracy", "not measured; 'tinytrain eval' does. With all images at hand, adapt again instead"),
         warnings_item(result["warnings"]),
         written_item(Written(arguments.out, os.path.getsize(arguments.out))),
         Command("next", predict_words(arguments.out, arguments.backbone, result["backbone"])),

@@ -87,7 +87,7 @@ def render(found, width: int = WIDTH, verbose: bool = False) -> str:
         _confused(found.confused),
         _suspects(found.suspects),
         _duplicates(found.duplicates, found.left_out.repeated),
-        Item("5 more", _gain(found.gain)),
+        Item("enough", _gain(found.gain)),
         Item("next", _next_class(found.next_class)),
     ]
     return "\n".join(fitted(items, width, None if verbose else LINES))
@@ -141,11 +141,12 @@ def _duplicates(duplicates, repeated: float):
 
 def _gain(gain) -> str:
     if gain is None:
-        return "images of every class: unknown, as a class has too few to tell"
+        return "unknown: a class has too few images to tell; add more"
     points = (100 * x for x in (gain.gain, gain.low, gain.high))
     mid, low, high = (f"{x:+.0f}" for x in points)
-    worth = "worth it" if gain.low > 0 else "hardly worth it" if gain.gain < HARDLY else "may be worth it"
-    return f"images of every class: {mid} points of accuracy (95 % interval {low} to {high}), {worth}"
+    enough = "no" if gain.low > 0 else "yes" if gain.gain < HARDLY else "perhaps"
+    more = f"{gain.images} more images of every class would bring {mid} points of accuracy"
+    return f"{enough}: {more} (95 % interval {low} to {high})"
 
 
 def _next_class(wanted) -> str:

@@ -1,7 +1,7 @@
 """The top of the page: how good, kept or not, what is suspicious."""
 
 from tinytrain.base.page import items, safe, tag
-from tinytrain.report.conclusion import estimate_text
+from tinytrain.report.conclusion import estimate_text, kept_text
 
 
 def headline(facts: dict) -> str:
@@ -16,7 +16,7 @@ def conclusion(facts: dict) -> str:
     return tag(
         "div",
         *_accuracy(facts),
-        _kept(facts["guard"], facts["accuracy"]["withheld"]),
+        _kept(facts),
         items(_remarks(facts)),
         class_="conclusion" if accepted else "conclusion refused",
     )
@@ -26,8 +26,7 @@ def _accuracy(facts: dict) -> list[str]:
     estimate = facts["estimate"]
     if estimate["accuracy"] is None:
         return [tag("p", "Accuracy unknown", class_="figure"), tag("p", safe(estimate["why"]))]
-    about = "about " if estimate["method"] == "cross-validation" else ""
-    figure = tag("p", f"{about}{estimate['accuracy']:.0%} right", class_="figure")
+    figure = tag("p", _figure(facts), class_="figure")
     lines = [figure, tag("p", safe(f"{estimate_text(facts)}."))]
     a = facts["accuracy"]
     if a["n_query"]:
@@ -42,12 +41,21 @@ def _accuracy(facts: dict) -> list[str]:
     return lines
 
 
-def _kept(guard: dict, withheld: float | None) -> str:
+def _figure(facts: dict) -> str:
+    """The expected accuracy, and of what it is if not of the result."""
+    estimate = facts["estimate"]
+    about = "about " if estimate["method"] == "cross-validation" else ""
+    before = estimate["network"] == "unadapted" and facts["guard"]["accepted"] and facts["selection"]
+    return f"{about}{estimate['accuracy']:.0%} right{' before training' if before else ''}"
+
+
+def _kept(facts: dict) -> str:
+    guard, withheld, kept = facts["guard"], facts["accuracy"]["withheld"], safe(kept_text(facts))
     reasons = "; ".join(safe(reason["text"]) for reason in guard["reasons"])
     if guard["forced"]:
         return tag("p", tag("strong", "Kept because it was forced", class_="warn"), f", although {reasons}.")
     if guard["accepted"]:
-        return tag("p", tag("strong", "Kept", class_="good"), ": nothing speaks against the adaptation.")
+        return tag("p", tag("strong", "Kept", class_="good"), f": {kept}.")
     more = "" if withheld is None else f" With the adaptation, {withheld:.1%} would have been right."
     told = f": {reasons}. Predictions are those of the network before the adaptation.{more}"
     return tag("p", tag("strong", "Not kept", class_="bad"), told)

@@ -35,8 +35,8 @@ def support_section(facts: dict, thumbnails: Thumbnails | None) -> str:
 def _introduction(suspects: Sequence[dict], shots: Sequence[int]) -> str:
     if suspects:
         return (
-            "The images to adapt to. Suspicious ones have a red frame and stand first:"
-            " they may have the wrong class or show something else."
+            "The images to adapt to. Suspicious ones have a red frame and stand first: they may have the"
+            " wrong class or show something else. A wrong one may be missed, so look at the others, too."
         )
     if max(shots) > 1:
         return "The images to adapt to. None of them looks suspicious."
@@ -68,7 +68,7 @@ def _class(given: str, rows: list, taken: int, thumbnails: Thumbnails) -> str:
     ]
     count = f"{len(rows)} image{'' if len(rows) == 1 else 's'}"
     if len(rows) > taken:
-        count += f", {taken} of them here"
+        count += f", the first {taken} of them here"
     return tag("h3", name(given), " ", tag("span", count, class_="dim")) + _thumbs(drawn)
 
 
@@ -118,6 +118,8 @@ def _answer(i: int, row: dict, thumbnails: Thumbnails) -> str:
         "answer: ",
         name(row["after"], LETTERS),
         f", {row['confidence']:.0%} sure",
+        tag("br"),
+        name(row["name"].split("/")[-1], LETTERS),
     )
     return thumbnail(thumbnails.query(i), row["name"], caption, "wrong")
 
