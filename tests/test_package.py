@@ -3,10 +3,13 @@
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import tinytrain
+
+ROOT = Path(__file__).parent.parent
 
 BEFORE = {
     "nothing": "",
@@ -44,3 +47,16 @@ def test_every_public_name_is_there_after_its_first_use_too(name):
 def test_a_former_name_works_and_says_the_new_one(old, new):
     with pytest.warns(DeprecationWarning, match=f"is called tinytrain.{new} now"):
         assert getattr(tinytrain, old) is getattr(tinytrain, new)
+
+
+def test_a_script_in_a_clone_finds_the_packages_that_lie_beside_the_first_one():
+    """Python puts the folder of a script before what is installed, and an editable install knows its way."""
+    code = (
+        "import sys\n"
+        "sys.meta_path = [f for f in sys.meta_path if 'editable' not in repr(f).lower()]\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
+        "import tinytrain.datasets, tinytrain.meta, tinytrain.firmware_sim\n"
+        "print(tinytrain.datasets.__file__)"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == str(ROOT / "datasets" / "__init__.py"), done.stderr
