@@ -206,6 +206,33 @@ def test_images_and_labels_that_do_not_fit_are_refused(small, images, y, words):
         clone(small).fit(images, y)
 
 
+@pytest.mark.parametrize(
+    "first, later",
+    [(NUMBERS.astype(object), ["x"]), (NUMBERS == 7, [1]), (NUMBERS, [True]), (NUMBERS, ["7"])],
+)
+def test_labels_of_another_type_are_refused_when_more_images_come(small, first, later):
+    with pytest.raises(InputError, match="labels"):
+        clone(small).fit(X, first).partial_fit(X[:1], later)
+
+
+def test_signed_and_unsigned_labels_are_whole_numbers_together(small):
+    more = clone(small).fit(X, NUMBERS.astype(np.uint64)).partial_fit(X[:2], np.array([9, 7]))
+    assert more.classes_.tolist() == [3, 5, 7, 9] and more.classes_.dtype.kind in "iu"
+    assert np.allclose(more.predict_proba(X).sum(axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("images", [X[0], X[0][..., :1], np.array(3, np.uint8)])
+def test_a_single_image_is_not_taken_for_a_list_of_its_rows(fitted, images):
+    with pytest.raises(InputError, match="image-kind"):
+        fitted.predict(images)
+
+
+@pytest.mark.parametrize("y", [[1, "1", "c"] * 6, [[1], [2, 3]] + [1] * 16])
+def test_labels_that_numpy_would_mix_are_refused(small, y):
+    with pytest.raises(InputError, match="labels"):
+        clone(small).fit(X, y)
+
+
 def test_the_package_does_not_need_scikit_learn():
     code = """
 import sys

@@ -8,6 +8,7 @@ from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.backbones.load import find_backbone, load_backbone, remember_backbone
 from tinytrain.backbones.remembered import recall
 from tinytrain.base.errors import InputError
+from tinytrain.cli.commands.common import check_outputs
 from tinytrain.network.file import save_network
 from tinytrain.pipeline.toy import toy_network
 
@@ -77,3 +78,14 @@ def test_a_note_that_says_the_same_is_not_written_again(cache, tmp_path):
     before = (cache / "networks" / network.digest).stat().st_ino
     remember_backbone(path, network)
     assert (cache / "networks" / network.digest).stat().st_ino == before
+
+
+@pytest.mark.parametrize("note", [b"/x\0y", b"/\xff", b"toy.safetensors", b"/" + b"a" * 4000])
+def test_a_damaged_note_is_no_error_of_its_own(cache, tmp_path, note):
+    path, network = write_network(tmp_path), toy_network()
+    remember_backbone(path, network)
+    (cache / "networks" / network.digest).write_bytes(note)
+    assert code_of(network.digest)[0] == "backbone-unknown"
+    check_outputs(str(tmp_path / "out"), needed=(recall(network.digest),))
+    remember_backbone(path, network)
+    assert recall(network.digest) == path

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 from toyfiles import write_images, write_network
 
+from tinytrain.cli.commands import inputs
 from tinytrain.cli.main import main
 
 CLASSES = ("ant", "bee", "cat")
@@ -62,6 +63,25 @@ def test_a_folder_is_searched_with_those_inside_it_in_sorted_order(seen):
     assert seen("held/ant", "held/bee/9-1.png") == [
         "held/ant/9-0.png", "held/ant/9-1.png", "held/ant/9-2.png", "held/bee/9-1.png"
     ]  # fmt: skip
+
+
+def test_folders_may_be_nested_deeper_than_python_calls(tmp_path, monkeypatch):
+    depth = sys.getrecursionlimit() + 100
+    monkeypatch.chdir(tmp_path)
+    for _ in range(depth):
+        os.mkdir("a")
+        os.chdir("a")
+    open("x.png", "wb").close()
+    monkeypatch.chdir(tmp_path)
+    found = list(inputs.files_below(".", skipped := []))
+    subprocess.run(["rm", "-r", "a"], check=True)  # shutil.rmtree calls itself for each folder
+    assert found == ["a/" * depth + "x.png"] and not skipped
+
+
+def test_a_link_to_a_folder_is_called_so(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert not list(inputs.files_below(str(tmp_path), skipped := []))
+    assert skipped[0].reason.startswith("is a link to a folder")
 
 
 def test_a_pattern_that_the_shell_left_alone_is_expanded(seen):

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -187,6 +188,17 @@ def test_one_image_gives_one_answer_and_a_list_gives_a_list(predictor, report):
     assert some == [one, one] and predictor(np.stack([frame, frame])) == some and predictor([]) == []
     assert predictor.probabilities(frame).shape == (4,)
     assert predictor.probabilities([frame]).shape == (1, 4) and predictor.probabilities([]).shape == (0, 4)
+
+
+def test_threads_may_share_a_predictor(predictor, report):
+    query = report.episode.query
+    expected = predictor.probabilities(query)
+
+    def wrong(_) -> int:
+        return sum((predictor.probabilities(query) != expected).any() for _ in range(20))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sum(threads.map(wrong, range(4))) == 0
 
 
 def test_an_answer_below_the_confidence_asked_for_is_none_of_the_classes(predictor, report):

@@ -84,12 +84,13 @@ class FewShotClassifier:
             return self.fit(X, y)
         images, labels = _labelled(X, y)
         added, rows = np.unique(labels, return_inverse=True)
-        if (added.dtype.kind in "iub") != (self.classes_.dtype.kind in "iub"):
+        if _kind(added) != _kind(self.classes_):
             both = f"labels are {added.dtype}, those of fit are {self.classes_.dtype}"
             raise InputError("labels", f"{both}; give the same type")
         network, given = self._opened().network, images_of(images, rows.astype(np.int32))
         self.delta_ = add_classes(network, self.delta_, given, _names(added), self.seed, self.flip)
-        self.classes_ = np.union1d(self.classes_, added)
+        # As Python values: numpy makes fractions of signed and unsigned numbers together.
+        self.classes_ = np.array(sorted({*self.classes_.tolist(), *added.tolist()}))
         self._columns = np.array([self.delta_.class_names.index(name) for name in _names(self.classes_)])
         self._predictor = Predictor(network, self.delta_)
         return self
@@ -170,11 +171,29 @@ def _names(labels: np.ndarray) -> tuple[str, ...]:
     return tuple(unicodedata.normalize("NFC", str(label)) for label in labels.tolist())
 
 
+def _kind(labels: np.ndarray) -> type:
+    """The type of labels, which are all alike: str, int or bool."""
+    return type(labels.tolist()[0])
+
+
+def _array(y: Iterable) -> np.ndarray:
+    """Labels as an array. Raises InputError ``labels`` where numpy would make texts of numbers, or fails."""
+    y = list(y) if isinstance(y, Iterator) else y
+    try:
+        labels = np.asarray(y)
+    except ValueError as error:
+        raise InputError("labels", "labels are lists of several lengths; give one for each image") from error
+    listed = labels.ndim == 1 and isinstance(y, list | tuple)
+    if labels.dtype.kind == "U" and listed and not all(isinstance(label, str) for label in y):
+        raise InputError("labels", "labels are both texts and numbers; give only one of them")
+    return labels
+
+
 def _labelled(X: Iterable, y: Iterable) -> tuple[list, np.ndarray]:
     """Images as a list and their labels (n,). Raises InputError ``labels`` unless there is one for each."""
     X = list(X) if isinstance(X, Iterator) else X
     images_of(X)  # refuses what is no list of images, before it is counted
-    images, labels = list(X), np.asarray(list(y) if isinstance(y, Iterator) else y)
+    images, labels = list(X), _array(y)
     given = " x ".join(map(str, labels.shape)) or "a single"
     if labels.ndim != 1 or len(labels) != len(images):
         raise InputError("labels", f"{given} labels given for {len(images)} images; give one for each")

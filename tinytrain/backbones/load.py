@@ -54,7 +54,7 @@ def find_backbone(digest: str, name: str) -> Network:
     known = [row.path for row in rows if row.digest in (None, digest)]
     remembered = recall(digest)
     for path in [*known, *([remembered] if remembered else [])]:
-        with contextlib.suppress(InputError):
+        with contextlib.suppress(InputError, OSError):
             network = load_backbone(path)
             if network.digest == digest:
                 return network

@@ -26,11 +26,15 @@ def remember(digest: str, path: str | os.PathLike) -> None:
 
 
 def recall(digest: str) -> Path | None:
-    """The path that was noted for this digest, or None. Nobody has checked what is there now."""
+    """The path that was noted for this digest, or None, also if the note is damaged.
+
+    Nobody has checked what is there now.
+    """
     try:
-        return Path(os.fsdecode(read_bytes(_note(digest), MAX_PATH)))
+        path = os.fsdecode(read_bytes(_note(digest), MAX_PATH))
     except InputError:
         return None
+    return Path(path) if os.path.isabs(path) and "\0" not in path else None
 
 
 def _note(digest: str) -> Path:

@@ -38,10 +38,15 @@ def images_of(values: Iterable, labels: np.ndarray | None = None) -> Images:
 
     Each value is a path, the bytes of an image file, a PIL image, or a uint8 array: (rows, columns, 3) in RGB
     order, (rows, columns, 1) or (rows, columns). Files are opened when their image is read. Raises InputError
-    ``image-kind`` for anything else.
+    ``image-kind`` for anything else, also for a single image.
     """
     if isinstance(values, str | bytes | bytearray | os.PathLike) or not isinstance(values, Iterable):
         raise InputError("image-kind", f"{type(values).__name__} given; give a list, each item {KINDS}")
+    if isinstance(values, np.ndarray) and (
+        not values.ndim or (values.ndim == 3 and values.shape[2] in (1, 3))
+    ):
+        # Rows of one image are no grey images.
+        raise InputError("image-kind", f"an array of {_shape(values)} is no list of images; give [image]")
     items = list(values)
     names = tuple(_checked_name(item, i) for i, item in enumerate(items))
     labels = np.zeros(len(items), np.int32) if labels is None else labels

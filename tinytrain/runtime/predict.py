@@ -1,5 +1,6 @@
 """Inference with an adapted network: the same compiled forward pass as in training, nothing else of it."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
@@ -44,7 +45,8 @@ class Predictor:
 
     An image is a path, the bytes of a file, a PIL image, or a uint8 array: (rows, columns, 3) in RGB order,
     (rows, columns, 1) or (rows, columns). Images of any size are resized and cropped as in training. `arena`
-    is the bytes that inference works in. Raises InputError for a delta of another backbone.
+    is the bytes that inference works in; threads that share a predictor take turns at it. Raises InputError
+    for a delta of another backbone.
     """
 
     def __init__(self, network: Network, delta: Delta, backend: str = "auto"):
@@ -54,7 +56,7 @@ class Predictor:
         program = compile_training(working.network, FORWARD_ONLY, ONE_IMAGE, shape)
         bind = Binder(program, Arena(program.nbytes), working, kernel_table.load(backend))
         self.arena, self.embedding_size = program.nbytes, network.embedding_size
-        self._unit = QueryUnit(bind)
+        self._unit, self._turn = QueryUnit(bind), threading.Lock()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.delta!r}>"
@@ -87,8 +89,10 @@ class Predictor:
         out = np.empty((len(images), self.embedding_size), np.float32)
         with one_thread():
             for i in range(len(images)):
-                np.copyto(self._unit.image, images.image(i, self.input.shape))
-                out[i] = self._unit.embed(augmentation(i))
+                image = images.image(i, self.input.shape)
+                with self._turn:
+                    np.copyto(self._unit.image, image)
+                    out[i] = self._unit.embed(augmentation(i))
         return out
 
     def logits(self, images: Images) -> np.ndarray:

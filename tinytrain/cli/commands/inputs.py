@@ -3,7 +3,7 @@
 import glob
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -128,21 +128,33 @@ def files_below(folder: str, skipped: list) -> Iterator[str]:
     from tinytrain.episode.imagefile import others
     from tinytrain.episode.input_facts import Skipped
 
-    try:
-        entries, away = listed(Path(folder))
-    except OSError as error:
-        skipped.append(Skipped(printable(folder), f"cannot be listed ({error.strerror})", "unreadable"))
-        return
-    skipped += away
-    for path in entries:
-        if path.is_dir() and not path.is_symlink():
-            yield from files_below(str(path), skipped)
+    def entries(of: Path) -> Iterator[Path]:
+        try:
+            found, away = listed(of)
+        except OSError as error:
+            skipped.append(Skipped(printable(of), f"cannot be listed ({error.strerror})", "unreadable"))
+            return
+        skipped.extend(away)
+        yield from found
+
+    searched = [entries(Path(folder))]  # no recursion: folders may be nested deeper than Python's calls
+    while searched:
+        path = next(searched[-1], None)
+        if path is None:
+            searched.pop()
+        elif path.is_dir() and not path.is_symlink():
+            searched.append(entries(path))
         elif is_image_name(path):
             yield str(path)
         else:
-            suffix = path.suffix.lower()
-            reason = others.SUFFIXES.get(suffix, f"is no image by its name ({suffix or 'no suffix'})")
-            skipped.append(Skipped(printable(path), reason, "other-kind"))
+            skipped.append(Skipped(printable(path), _why_no_image(path, others.SUFFIXES), "other-kind"))
+
+
+def _why_no_image(path: Path, others: Mapping[str, str]) -> str:
+    if path.is_dir():
+        return "is a link to a folder; give that folder itself"
+    suffix = path.suffix.lower()
+    return others.get(suffix, f"is no image by its name ({suffix or 'no suffix'})")
 
 
 def read_stdin() -> bytes:
