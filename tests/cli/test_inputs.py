@@ -277,3 +277,24 @@ def test_a_thousand_images_take_no_more_memory_than_ten(place, tmp_path):
         assert done.stdout.count("\n") == count
         peaks.append(int(done.stderr.split()[-1]))
     assert peaks[1] - peaks[0] < 20_000, "kB; the decoded images would take 900 MB"
+
+
+def test_an_empty_list_is_named(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    (place / "none.txt").write_text("\n")
+    assert tt("predict", "d.safetensors", "--files-from", "none.txt") == 3
+    assert "no-pictures: none.txt holds 0 images" in capsys.readouterr().err
+
+
+def test_a_link_to_a_folder_is_said_to_be_one(place, tmp_path, seen, capsys):
+    shutil.copytree(place / "held" / "ant", tmp_path / "mine")
+    (tmp_path / "mine" / "up").symlink_to(tmp_path)
+    assert len(seen(tmp_path / "mine")) == 3
+    assert tt("predict", "d.safetensors", tmp_path / "mine") == 0
+    assert "up: is a link to a folder, which is not followed" in capsys.readouterr().err
+
+
+def test_eval_counts_an_image_once_however_it_is_written(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    assert tt("eval", "d.safetensors", "held", "./held", place / "held" / "bee", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["n"] == 9

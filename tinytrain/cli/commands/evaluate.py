@@ -65,7 +65,7 @@ def run(arguments) -> int:
     for line in warnings:
         say(line)
     if not answers:
-        raise InputError("no-pictures", f"{_all_given(arguments)}: 0 usable images; add some")
+        raise InputError("no-pictures", f"{inputs.all_given(arguments)}: 0 usable images; add some")
     result = evaluation(delta.class_names, answers)
     text = evaluation_text(result, arguments.verbose)
     print_result({"delta": arguments.delta, **result, "warnings": warnings}, text, arguments.json)
@@ -108,7 +108,8 @@ def _labelled(arguments, classes) -> tuple[list[tuple], list[str]]:
             f"{arguments.delta} does not know {', '.join(map(repr, unknown))}; its classes are "
             f"{', '.join(map(repr, classes))}; rename the folders, or add classes to the delta",
         )
-    return list({row[0]: row for row in found}.values()), warnings  # an image that is given twice counts once
+    once = {os.path.abspath(name): (name, *rest) for name, *rest in reversed(found)}
+    return list(reversed(once.values())), warnings  # an image that is given twice counts once
 
 
 def _image(dataset, i: int):
@@ -127,7 +128,3 @@ def _class_of(path: str) -> str:
     from tinytrain.datasets.folder_layout import class_name
 
     return class_name(Path(path).resolve().parent)
-
-
-def _all_given(arguments) -> str:
-    return ", ".join([*arguments.images, *filter(None, [arguments.files_from])])

@@ -87,6 +87,12 @@ def given(arguments) -> Iterator[str]:
         yield from read_lines(arguments.files_from, "\0" if arguments.null else "\n")
 
 
+def all_given(arguments) -> str:
+    """What the user gave, for messages."""
+    listed = "standard input" if arguments.files_from == STDIN else arguments.files_from
+    return ", ".join([*arguments.images, *filter(None, [listed])])
+
+
 def expanded(word: str) -> list[str]:
     """What the pattern `word` names, sorted; `word` itself if it is a path or names nothing."""
     if word == STDIN or os.path.lexists(word) or not glob.has_magic(word):
@@ -135,7 +141,10 @@ def files_below(folder: str, skipped: list) -> Iterator[str]:
         return
     skipped += away
     for path in entries:
-        if path.is_dir() and not path.is_symlink():
+        if path.is_dir() and path.is_symlink():
+            reason = "is a link to a folder, which is not followed"
+            skipped.append(Skipped(printable(path), reason, "other-kind"))
+        elif path.is_dir():
             yield from files_below(str(path), skipped)
         elif is_image_name(path):
             yield str(path)
