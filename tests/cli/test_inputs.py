@@ -298,3 +298,21 @@ def test_eval_counts_an_image_once_however_it_is_written(place, monkeypatch, cap
     monkeypatch.chdir(place)
     assert tt("eval", "d.safetensors", "held", "./held", place / "held" / "bee", "--json") == 0
     assert json.loads(capsys.readouterr().out)["n"] == 9
+
+
+def test_eval_names_every_skipped_file_and_every_copy(place, tmp_path, capsys):
+    held = shutil.copytree(place / "held", tmp_path / "held")
+    for k in range(9):
+        (held / "ant" / f"{k}.txt").write_text("x")
+    first = min((held / "bee").iterdir())
+    shutil.copy(first, held / "bee" / "zz.png")
+    last = max((held / "cat").iterdir())
+    whole = last.read_bytes()
+    middle = len(whole) // 2
+    last.write_bytes(whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :])
+    assert tt("eval", place / "d.safetensors", held, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert sorted(os.path.basename(f["file"]) for f in result["skipped"]) == sorted(
+        [last.name, *(f"{k}.txt" for k in range(9))]
+    )
+    assert [d["where"] for d in result["duplicates"]] == ["one class"] and len(result["warnings"]) == 3
