@@ -226,3 +226,13 @@ def test_copies_that_were_saved_in_another_kind_are_taken_out_of_the_held_out_im
     same, none = without_copies(support, query.take([1]), (8, 8, 3), ("apple", "pear"))
     assert none == [] and same.names == ("d",)
     assert "taken out of the held-out images" in duplicate_lines(found)[0]
+
+
+def test_copies_among_the_held_out_images_count_once():
+    one, two = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), dtype=np.uint8)
+    support, query = side("a", [one], [0]), side("bcde", [two, two, two, one], [1, 1, 0, 1])
+    left, found = without_copies(support, query, (8, 8, 3), ("apple", "pear"))
+    assert left.names == ("b", "d", "e"), "c is b; the others have other labels"
+    assert [d.where for d in found] == ["several classes", "several classes"]
+    left, (same,) = without_copies(support, query.take([0, 1]), (8, 8, 3), ("apple", "pear"))
+    assert left.names == ("b",) and same.where == "one class"
