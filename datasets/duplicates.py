@@ -54,13 +54,18 @@ def same_pixels(sides: Iterable[Images], shape: tuple[int, int, int]) -> list[tu
 def without_copies(
     support: Images, query: Images, shape: tuple[int, int, int], class_names: Sequence[str]
 ) -> tuple[Images, list[Duplicate]]:
-    """`query` without images that the `support` has in the same class, and all images met more than once."""
+    """`query` with each image of a class once, none of the `support`, and all images met more than once."""
     found, seen, known = [], set(), set(support.names)
     for names, labels in same_pixels((support, query), shape):
         of_support = {label for name, label in zip(names, labels, strict=True) if name in known}
-        copies = {n for n, label in zip(names, labels, strict=True) if n not in known and label in of_support}
-        seen |= copies
-        found.append(duplicate(names, [class_names[label] for label in labels], bool(copies)))
+        held_out = [(name, label) for name, label in zip(names, labels, strict=True) if name not in known]
+        met = set(of_support)
+        for name, label in held_out:
+            if label in met:
+                seen.add(name)
+            met.add(label)
+        both_sides = any(label in of_support for _, label in held_out)
+        found.append(duplicate(names, [class_names[label] for label in labels], both_sides))
     if seen:
         query = query.take([i for i, name in enumerate(query.names) if name not in seen])
     return query, found

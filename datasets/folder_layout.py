@@ -88,20 +88,26 @@ def _listed_root(root: Path) -> tuple[list[Path], list[Skipped]]:
 
 def _refuse_split(root: Path, classes: list[Path]) -> None:
     """Raises InputError ``split-folder`` for folders of training and validation images."""
-    names = {folder.name.lower(): folder for folder in classes}
-    if not names.keys() <= {*TRAIN, *HELD_OUT} or not any(map(_folders_in, classes)):
+    known = {folder.name.lower(): folder for folder in classes if folder.name.lower() in (*TRAIN, *HELD_OUT)}
+    others = [folder for folder in classes if folder not in known.values()]
+    # Folders without images, such as those of annotations, may lie beside them.
+    if any(_images_in(folder) or _has_classes(folder) for folder in others):
         return
-    train = next((names[name] for name in TRAIN if name in names), None)
-    held_out = next((names[name] for name in HELD_OUT if name in names), None)
-    if train is None or held_out is None:
+    train = next((known[name] for name in TRAIN if name in known), None)
+    held_out = next((known[name] for name in HELD_OUT if name in known), None)
+    if train is None or held_out is None or not any(map(_folders_in, (train, held_out))):
         return
-    found = ", ".join(f"{folder.name}/" for folder in classes)
-    adapt, evaluate = (shlex.quote(str(folder)) for folder in (train, held_out))
+    found = ", ".join(f"{folder.name}/" for folder in known.values())
+    adapt, rest = (shlex.quote(str(folder)) for folder in (train, held_out))
+    if _images_in(held_out):
+        then, command = f"predict those of {held_out.name}/, which lie in no class folders", "predict"
+    else:
+        then, command = f"evaluate by {held_out.name}/", "eval"
     raise InputError(
         "split-folder",
-        f"{str(root)!r} has {found} and no classes; adapt to {train.name}/, then evaluate by "
-        f"{held_out.name}/: 'tinytrain adapt {adapt} --out mine.safetensors', then "
-        f"'tinytrain eval mine.safetensors {evaluate}'",
+        f"{str(root)!r} has {found} and no classes; adapt to {train.name}/, then {then}: "
+        f"'tinytrain adapt {adapt} --out mine.safetensors', then "
+        f"'tinytrain {command} mine.safetensors {rest}'",
     )
 
 
@@ -122,6 +128,10 @@ def _refuse_nested(root: Path, classes: list[Path]) -> None:
 
 def _images_in(folder: Path) -> bool:
     return _any(folder, lambda path: is_image_name(path) and not path.is_dir())
+
+
+def _has_classes(folder: Path) -> bool:
+    return any(map(_images_in, _folders_in(folder)))
 
 
 def _folders_in(folder: Path) -> list[Path]:

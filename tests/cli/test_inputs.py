@@ -297,3 +297,42 @@ def test_a_thousand_images_take_no_more_memory_than_ten(place, tmp_path):
         assert done.stdout.count("\n") == count
         peaks.append(int(done.stderr.split()[-1]))
     assert peaks[1] - peaks[0] < 20_000, "kB; the decoded images would take 900 MB"
+
+
+def test_an_empty_list_is_named(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    (place / "none.txt").write_text("\n")
+    assert tt("predict", "d.safetensors", "--files-from", "none.txt") == 3
+    assert "no-pictures: none.txt holds 0 images" in capsys.readouterr().err
+
+
+def test_a_link_to_a_folder_is_said_to_be_one(place, tmp_path, seen, capsys):
+    shutil.copytree(place / "held" / "ant", tmp_path / "mine")
+    (tmp_path / "mine" / "up").symlink_to(tmp_path)
+    assert len(seen(tmp_path / "mine")) == 3
+    assert tt("predict", "d.safetensors", tmp_path / "mine") == 0
+    assert "up: is a link to a folder, which is not followed" in capsys.readouterr().err
+
+
+def test_eval_counts_an_image_once_however_it_is_written(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    assert tt("eval", "d.safetensors", "held", "./held", place / "held" / "bee", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["n"] == 9
+
+
+def test_eval_names_every_skipped_file_and_every_copy(place, tmp_path, capsys):
+    held = shutil.copytree(place / "held", tmp_path / "held")
+    for k in range(9):
+        (held / "ant" / f"{k}.txt").write_text("x")
+    first = min((held / "bee").iterdir())
+    shutil.copy(first, held / "bee" / "zz.png")
+    last = max((held / "cat").iterdir())
+    whole = last.read_bytes()
+    middle = len(whole) // 2
+    last.write_bytes(whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :])
+    assert tt("eval", place / "d.safetensors", held, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert sorted(os.path.basename(f["file"]) for f in result["skipped"]) == sorted(
+        [last.name, *(f"{k}.txt" for k in range(9))]
+    )
+    assert [d["where"] for d in result["duplicates"]] == ["one class"] and len(result["warnings"]) == 3

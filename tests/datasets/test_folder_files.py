@@ -93,6 +93,13 @@ def test_lines_name_every_damaged_file_and_count_the_others():
     assert skipped_lines([]) == []
 
 
+def test_a_file_name_of_two_lines_is_said_in_one():
+    twice = Duplicate(("a/x\ny.png", "a/z.png"), ("a", "a"), "one class")
+    files = [Skipped("p\nq.jpg", "is cut off", kind) for kind in ("damaged", "other-kind")]
+    said = [*skipped_lines(files), *skipped_lines(2 * files[1:]), *duplicate_lines([twice])]
+    assert not any("\n" in line for line in said) and "a/x\\ny.png" in said[-1]
+
+
 @pytest.mark.parametrize("train, other", [("train", "val"), ("Training", "testing"), ("train", "valid")])
 def test_a_folder_of_training_and_validation_images_gets_the_right_commands(tmp_path, train, other):
     root = tmp_path / "my photos"
@@ -101,6 +108,22 @@ def test_a_folder_of_training_and_validation_images_gets_the_right_commands(tmp_
     message = refused(root, "split-folder")
     assert f"tinytrain adapt '{root / train}' --out mine.safetensors" in message
     assert f"tinytrain eval mine.safetensors '{root / other}'" in message
+
+
+def test_folders_without_images_beside_train_and_val_hide_no_split(tmp_path):
+    two_classes(tmp_path / "train")
+    two_classes(tmp_path / "val")
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations" / "all.txt").write_text("x")
+    assert "has train/, val/ and no classes" in refused(tmp_path, "split-folder")
+    images(tmp_path / "annotations")
+    assert "'train' has 0 usable images" in refused(tmp_path, "empty-class")
+
+
+def test_held_out_images_without_classes_are_to_be_predicted(tmp_path):
+    two_classes(tmp_path / "train")
+    images(tmp_path / "test")
+    assert f"'tinytrain predict mine.safetensors {tmp_path / 'test'}'" in refused(tmp_path, "split-folder")
 
 
 def test_classes_called_train_and_test_are_classes_if_they_hold_images(tmp_path):
@@ -203,3 +226,13 @@ def test_copies_that_were_saved_in_another_kind_are_taken_out_of_the_held_out_im
     same, none = without_copies(support, query.take([1]), (8, 8, 3), ("apple", "pear"))
     assert none == [] and same.names == ("d",)
     assert "taken out of the held-out images" in duplicate_lines(found)[0]
+
+
+def test_copies_among_the_held_out_images_count_once():
+    one, two = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), dtype=np.uint8)
+    support, query = side("a", [one], [0]), side("bcde", [two, two, two, one], [1, 1, 0, 1])
+    left, found = without_copies(support, query, (8, 8, 3), ("apple", "pear"))
+    assert left.names == ("b", "d", "e"), "c is b; the others have other labels"
+    assert [d.where for d in found] == ["several classes", "several classes"]
+    left, (same,) = without_copies(support, query.take([0, 1]), (8, 8, 3), ("apple", "pear"))
+    assert left.names == ("b",) and same.where == "one class"

@@ -23,7 +23,7 @@ COMMANDS = {
     "simulate": ("simulate", "run an adaptation on a simulated board and show its cost there"),
     "predict": ("predict", "predict class and confidence of images"),
     "eval": ("evaluate", "show accuracy on labelled images, and what went wrong"),
-    "export": ("export", "write the adapted network as a plain network file"),
+    "export": ("export", "write the adapted network as ONNX, LiteRT or network file"),
     "apply": ("apply", "put a delta on trial in a store"),
     "confirm": ("confirm", "keep the delta that is on trial"),
     "rollback": ("rollback", "go back to the previous delta"),
@@ -37,7 +37,7 @@ COMMANDS = {
     "pretrain": ("pretrain", "train a network from random weights, with or without a teacher"),
     "bench": ("bench", "compare policies on paired episodes, tune learning rates"),
     "search": ("search", "search what SparseUpdate should train of a network"),
-    "data": ("data", "list, check, preview and export image data"),
+    "data": ("data", "list, check, preview, export and pack image data"),
     "completion": ("completion", "print a script that completes commands in a shell"),
 }
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tinytrain.base.errors import visible
+
 EXAMPLES = 3  # files that are named of those left out for one reason, and copies of one image
 NAMED = ("damaged", "too-large")  # kinds of which every file is named
 ONE_CLASS, CLASSES, SIDES = "one class", "several classes", "both sides"
@@ -36,14 +38,14 @@ class Duplicate(NamedTuple):
 
 def skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
     """One line for each damaged file, and one for each other reason, with a count and examples."""
-    lines = [f"skipped {file}: {reason}" for file, reason, kind in skipped if kind in NAMED]
+    lines = [f"skipped {visible(file)}: {reason}" for file, reason, kind in skipped if kind in NAMED]
     reasons: dict[str, list[str]] = {}
     for file, reason, kind in skipped:
         if kind not in NAMED:
             reasons.setdefault(reason, []).append(file)
     for reason, files in reasons.items():
         if len(files) == 1:
-            lines.append(f"skipped {files[0]}: {reason}")
+            lines.append(f"skipped {visible(files[0])}: {reason}")
         else:
             lines.append(f"skipped {len(files)} files, each {reason}: {_some(files)}")
     return lines
@@ -72,4 +74,4 @@ def _place(duplicate: Duplicate) -> str:
 
 def _some(files: Sequence[str]) -> str:
     more = len(files) - EXAMPLES
-    return ", ".join(files[:EXAMPLES]) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(map(visible, files[:EXAMPLES])) + (f" and {more:,} more" if more > 0 else "")

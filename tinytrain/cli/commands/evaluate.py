@@ -15,7 +15,6 @@ from tinytrain.cli.commands.common import (
     open_delta,
     print_result,
     say,
-    skipped_files,
 )
 
 DESCRIPTION = (
@@ -45,58 +44,61 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
+    from tinytrain.datasets.folder import kind_of
+    from tinytrain.episode.input_facts import Skipped, duplicate_lines, skipped_lines
     from tinytrain.report.evaluation import Answer, evaluation, evaluation_text
     from tinytrain.runtime.predict import Predictor
 
     inputs.check_arguments(arguments)
     delta = open_delta(arguments.delta)
     predictor = Predictor(BackboneOfDelta(arguments.backbone).of(delta), delta)
-    labelled, warnings = _labelled(arguments, delta.class_names)
+    labelled, skipped, duplicates = _labelled(arguments, delta.class_names)
     answers = []
     with ProgressLine() as progress:
         for done, (name, true, images) in enumerate(labelled, 1):
             try:
                 verdict = delta.head.verdict(predictor.embed(images())[0])
             except InputError as error:
-                warnings.append(f"skipped {error}")
+                reason = error.message.removeprefix(f"{name!r} ")
+                skipped.append(Skipped(name, reason, kind_of(error)))
             else:
                 answers.append(Answer(name, true, verdict.label, verdict.confidence))
             progress("images", done, len(labelled), None)
+    warnings = skipped_lines(skipped) + duplicate_lines(duplicates)
     for line in warnings:
         say(line)
     if not answers:
-        raise InputError("no-pictures", f"{_all_given(arguments)}: 0 usable images; add some")
+        raise InputError("no-pictures", f"{inputs.all_given(arguments)}: 0 usable images; add some")
     result = evaluation(delta.class_names, answers)
     text = evaluation_text(result, arguments.verbose)
-    print_result({"delta": arguments.delta, **result, "warnings": warnings}, text, arguments.json)
+    facts = {"skipped": [f.to_json() for f in skipped], "duplicates": [f.to_json() for f in duplicates]}
+    print_result({"delta": arguments.delta, **result, **facts, "warnings": warnings}, text, arguments.json)
     return 0
 
 
-def _labelled(arguments, classes) -> tuple[list[tuple], list[str]]:
-    """(name, index of the class, function that returns it as `Images`) of every image, and warnings.
+def _labelled(arguments, classes) -> tuple[list[tuple], list, list]:
+    """(name, index of the class, function that returns it as `Images`) of every image; skipped files; copies.
 
     Raises InputError ``unknown-class`` or what `folder_dataset` raises.
     """
     from tinytrain.datasets import folder_dataset
-    from tinytrain.episode.input_facts import skipped_lines
 
-    found, warnings, unknown = [], [], {}
+    found, skipped, duplicates, unknown = [], [], [], {}
     for path in inputs.given(arguments):
         if path == inputs.STDIN:
             raise UsageError("usage", "an image from standard input has no class; give a file or a folder")
         if os.path.isdir(path) and not _is_class(path, classes):
             dataset = folder_dataset(path)
-            warnings += skipped_files(dataset)
+            skipped += dataset.provenance.skipped
+            duplicates += dataset.provenance.duplicates
             rows = [
                 (os.path.join(path, dataset.names[i]), dataset.class_names[c], partial(_image, dataset, i))
                 for i, c in enumerate(dataset.labels.tolist())
             ]
         else:
-            skipped = []
             rows = [
                 (image.name, _class_of(image.path), image.images) for image in inputs.inputs([path], skipped)
             ]
-            warnings += skipped_lines(skipped)
         for name, class_name, images in rows:
             if class_name not in classes:
                 unknown[class_name] = name
@@ -108,7 +110,12 @@ def _labelled(arguments, classes) -> tuple[list[tuple], list[str]]:
             f"{arguments.delta} does not know {', '.join(map(repr, unknown))}; its classes are "
             f"{', '.join(map(repr, classes))}; rename the folders, or add classes to the delta",
         )
-    return list({row[0]: row for row in found}.values()), warnings  # an image that is given twice counts once
+    once = {os.path.abspath(name): (name, *rest) for name, *rest in reversed(found)}
+    return (
+        list(reversed(once.values())),
+        list(dict.fromkeys(skipped)),
+        list(dict.fromkeys(duplicates)),
+    )  # an image that is given twice counts once
 
 
 def _image(dataset, i: int):
@@ -127,7 +134,3 @@ def _class_of(path: str) -> str:
     from tinytrain.datasets.folder_layout import class_name
 
     return class_name(Path(path).resolve().parent)
-
-
-def _all_given(arguments) -> str:
-    return ", ".join([*arguments.images, *filter(None, [arguments.files_from])])

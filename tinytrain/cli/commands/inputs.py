@@ -87,6 +87,12 @@ def given(arguments) -> Iterator[str]:
         yield from read_lines(arguments.files_from, "\0" if arguments.null else "\n")
 
 
+def all_given(arguments) -> str:
+    """What the user gave, for messages."""
+    listed = "standard input" if arguments.files_from == STDIN else arguments.files_from
+    return ", ".join([*arguments.images, *filter(None, [listed])])
+
+
 def expanded(word: str) -> list[str]:
     """What the pattern `word` names, sorted; `word` itself if it is a path or names nothing."""
     if word == STDIN or os.path.lexists(word) or not glob.has_magic(word):
@@ -142,7 +148,10 @@ def files_below(folder: str, skipped: list) -> Iterator[str]:
         path = next(searched[-1], None)
         if path is None:
             searched.pop()
-        elif path.is_dir() and not path.is_symlink():
+        elif path.is_dir() and path.is_symlink():
+            reason = "is a link to a folder, which is not followed"
+            skipped.append(Skipped(printable(path), reason, "other-kind"))
+        elif path.is_dir():
             searched.append(entries(path))
         elif is_image_name(path):
             yield str(path)

@@ -87,7 +87,7 @@ def run(arguments) -> int:
     for line in skipped_lines(skipped):
         say(line)
     if not answered and not failed:
-        raise InputError("no-pictures", f"{', '.join(arguments.images)} holds 0 images; add some")
+        raise InputError("no-pictures", f"{inputs.all_given(arguments)} holds 0 images; add some")
     if arguments.json:
         left_out = [file.to_json() for file in skipped]
         named = {"delta": arguments.delta, "backbone": delta.backbone_name}
