@@ -148,12 +148,9 @@ def files_below(folder: str, skipped: list) -> Iterator[str]:
         path = next(searched[-1], None)
         if path is None:
             searched.pop()
-        elif path.is_dir() and path.is_symlink():
-            reason = "is a link to a folder, which is not followed"
-            skipped.append(Skipped(printable(path), reason, "other-kind"))
-        elif path.is_dir():
+        elif path.is_dir() and not path.is_symlink():
             searched.append(entries(path))
-        elif is_image_name(path):
+        elif is_image_name(path) and not path.is_dir():
             yield str(path)
         else:
             skipped.append(Skipped(printable(path), _why_no_image(path, others.SUFFIXES), "other-kind"))
@@ -161,7 +158,7 @@ def files_below(folder: str, skipped: list) -> Iterator[str]:
 
 def _why_no_image(path: Path, others: Mapping[str, str]) -> str:
     if path.is_dir():
-        return "is a link to a folder; give that folder itself"
+        return "is a link to a folder, which is not followed; give that folder itself"
     suffix = path.suffix.lower()
     return others.get(suffix, f"is no image by its name ({suffix or 'no suffix'})")
 
