@@ -74,7 +74,13 @@ def without_copies(
 def merged(first: Iterable[Duplicate], more: Iterable[Duplicate]) -> tuple[Duplicate, ...]:
     """Both, without those of `first` whose files one of `more` names as well."""
     more = tuple(more)
-    return (*(d for d in first if not any(set(d.files) <= set(m.files) for m in more)), *more)
+    places = {file: k for k, d in enumerate(more) for file in d.files}  # a file is in one of them at most
+
+    def named(d: Duplicate) -> bool:
+        found = {places.get(file) for file in d.files}
+        return len(found) == 1 and None not in found
+
+    return (*(d for d in first if not named(d)), *more)
 
 
 def repeated(names: Sequence[str], classes: Sequence[str], numbers: np.ndarray | None) -> list[Duplicate]:

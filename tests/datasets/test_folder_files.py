@@ -3,13 +3,14 @@
 import os
 import re
 import shutil
+import time
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from tinytrain.base.errors import InputError
-from tinytrain.datasets.duplicates import same_files, same_pixels, without_copies
+from tinytrain.datasets.duplicates import merged, same_files, same_pixels, without_copies
 from tinytrain.datasets.folder import folder_dataset, folder_episode
 from tinytrain.episode.episode import Images
 from tinytrain.episode.input_facts import Duplicate, Skipped, duplicate_lines, skipped_lines
@@ -236,3 +237,20 @@ def test_copies_among_the_held_out_images_count_once():
     assert [d.where for d in found] == ["several classes", "several classes"]
     left, (same,) = without_copies(support, query.take([0, 1]), (8, 8, 3), ("apple", "pear"))
     assert left.names == ("b",) and same.where == "one class"
+
+
+def test_of_many_copies_some_are_named_and_the_others_counted():
+    kinds = [(("a", "a"), "one class"), (("a", "b"), "several classes")]
+    many = [Duplicate((f"{k}.png", f"{k}-2.png"), classes, w) for classes, w in kinds for k in range(2_000)]
+    lines = duplicate_lines(many)
+    assert len(lines) == 2 * (5 + 1) and lines[4].startswith("the same image 2 times, in class 'a': 4.png")
+    assert lines[5].startswith("1,995 more such images, each in one class") and "several" in lines[11]
+    assert len(duplicate_lines(many[:5])) == 5
+
+
+def test_copies_by_the_thousands_are_joined_at_once():
+    first = [Duplicate((f"{k}a", f"{k}b"), ("a", "a"), "one class") for k in range(20_000)]
+    more = [Duplicate((f"{k}a", f"{k}b", f"{k}c"), ("a",) * 3, "both sides") for k in range(0, 20_000, 2)]
+    start = time.perf_counter()
+    assert merged(first, more) == (*first[1::2], *more)
+    assert time.perf_counter() - start < 5

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import PIL
 import pytest
+from hostileavif import empty_extents
 from hostileframes import Bits, many_sets, riff, tiff
 from PIL import Image, ImageOps, features
 
@@ -178,6 +179,12 @@ def test_an_avif_that_lacks_a_part_is_damaged_and_not_a_mistake_of_ours(kind):
     with pytest.raises(InputError, match=r"damaged|no still image|Invalid|cannot be decoded") as caught:
         load_image(data.replace(kind, b"free", 1), SIZE)
     assert caught.value.code == "picture-broken" and "local variable" not in str(caught.value)
+
+
+@needs_avif
+def test_parts_of_items_that_take_no_bytes_are_limited():
+    with pytest.raises(InputError, match="parts of items"):
+        load_image(empty_extents(100), SIZE)
 
 
 TURNED = {number: Image.Transpose[name] for number, name in (

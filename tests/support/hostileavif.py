@@ -45,6 +45,16 @@ def with_meta(*boxes: bytes) -> bytes:
     return box(b"ftyp", b"avif", bytes(4), b"avifmif1") + box(b"meta", bytes(4), *boxes)
 
 
+def empty_extents(count: int) -> bytes:
+    """`count` lists of 65,535 parts of one item, of which none takes a byte to describe."""
+    item = box(b"infe", bytes([2, 0, 0, 0]), struct.pack(">HH", 1, 0), b"av01\0")
+    places = struct.pack(">HH", 0, count) + struct.pack(">HHH", 1, 0, 65535) * count
+    return with_meta(
+        box(b"pitm", bytes(4), b"\0\1"), box(b"iinf", bytes(4), b"\0\1", item),
+        box(b"iloc", bytes(4), places), box(b"iprp", box(b"ipco")),
+    )  # fmt: skip
+
+
 def overlapping() -> bytes:
     """An item that is the same million bytes a thousand times."""
     item = box(b"infe", bytes([2, 0, 0, 0]), struct.pack(">HH", 1, 0), b"av01\0")
@@ -70,6 +80,7 @@ HOSTILE = {
     "avif small outside": lambda: small_outside(25),
     "avif frames": lambda: many_frames(1000),
     "avif overlapping": overlapping,
+    "avif extents": lambda: empty_extents(2000),
     "avif boxes": lambda: with_meta(*[box(b"free")] * 100_000),
     "avif outer boxes": lambda: FTYP + box(b"free") * 1_000_000,
     "avif long": lambda: Sparse(FTYP + struct.pack(">I", HOLE) + b"meta" + bytes(4)),

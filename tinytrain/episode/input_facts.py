@@ -6,8 +6,14 @@ from typing import NamedTuple
 from tinytrain.base.errors import visible
 
 EXAMPLES = 3  # files that are named of those left out for one reason, and copies of one image
+COPIES = 5  # images of each kind of copies that have a line
 NAMED = ("damaged", "too-large")  # kinds of which every file is named
 ONE_CLASS, CLASSES, SIDES = "one class", "several classes", "both sides"
+PLACES = {
+    SIDES: "on both sides of the split",
+    ONE_CLASS: "each in one class",
+    CLASSES: "each in several classes",
+}
 
 
 class Skipped(NamedTuple):
@@ -52,16 +58,22 @@ def skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
 
 
 def duplicate_lines(duplicates: Sequence[Duplicate]) -> list[str]:
-    """A line for each image that was met more than once."""
+    """A line for each image that was met more than once; of many of a kind, for the first ones."""
     remedies = {
         ONE_CLASS: "all copies stay on one side of a split; keep one of them",
         CLASSES: "one label must be wrong; keep the right one",
         SIDES: "the copies were taken out of the held-out images; keep one of them",
     }
-    return [
-        f"the same image {len(d.files)} times, in {_place(d)}: {_some(d.files)}; {remedies[d.where]}"
-        for d in duplicates
-    ]
+    lines = []
+    for where, place in PLACES.items():
+        alike = [d for d in duplicates if d.where == where]
+        lines += [
+            f"the same image {len(d.files)} times, in {_place(d)}: {_some(d.files)}; {remedies[where]}"
+            for d in alike[:COPIES]
+        ]
+        if (more := len(alike) - COPIES) > 0:
+            lines.append(f"{more:,} more such images, {place}; 'tinytrain check DIR --json' names all")
+    return lines
 
 
 def _place(duplicate: Duplicate) -> str:

@@ -10,6 +10,7 @@ from tinytrain.episode.imagefile.stored import broken
 MAX_META = 2**20  # bytes of all that describes the items
 MAX_BOXES = 1000
 MAX_ITEMS = 4096
+MAX_EXTENTS = 2**14  # of all items: an extent may take no byte of the description
 CUT_OFF = "is cut off"
 DAMAGED = "cannot be decoded (its boxes are damaged)"
 FROM_FILE, INLINE = 0, 1  # where data lie
@@ -183,12 +184,17 @@ def _places(data: bytes, items: dict[int, Item], length: int, inline: bytes) -> 
     sizes = reader.take(2)
     offset_size, length_size, base_size = sizes >> 12, sizes >> 8 & 15, sizes >> 4 & 15
     index_size = sizes & 15 if version else 0
+    left = MAX_EXTENTS
     for _ in range(reader.take(4 if version == 2 else 2)):
         number = reader.take(4 if version == 2 else 2)
         method = reader.take(2) & 15 if version else FROM_FILE
         other_file = reader.take(2)
         base = reader.take(base_size)
-        for _ in range(reader.take(2)):
+        count = reader.take(2)
+        left -= count
+        if left < 0:
+            raise broken(f"cannot be decoded (more than {MAX_EXTENTS:,} parts of items)")
+        for _ in range(count):
             reader.take(index_size)
             at, size = base + reader.take(offset_size), reader.take(length_size)
             if other_file or number not in items:
