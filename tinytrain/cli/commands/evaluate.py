@@ -98,6 +98,8 @@ def _labelled(arguments, classes) -> tuple[list[tuple], list[str]]:
             ]
             warnings += skipped_lines(skipped)
         for name, class_name, images in rows:
+            if class_name not in classes and not os.path.lexists(name):
+                raise InputError("picture-missing", f"{name!r} is not a file; check the path")
             if class_name not in classes:
                 unknown[class_name] = name
             else:
@@ -108,7 +110,8 @@ def _labelled(arguments, classes) -> tuple[list[tuple], list[str]]:
             f"{arguments.delta} does not know {', '.join(map(repr, unknown))}; its classes are "
             f"{', '.join(map(repr, classes))}; rename the folders, or add classes to the delta",
         )
-    return list({row[0]: row for row in found}.values()), warnings  # an image that is given twice counts once
+    # An image that is given twice counts once.
+    return list({os.path.abspath(row[0]): row for row in found}.values()), warnings
 
 
 def _image(dataset, i: int):
