@@ -67,8 +67,9 @@ def without_copies(
 
 
 def merged(first: Iterable[Duplicate], more: Iterable[Duplicate]) -> tuple[Duplicate, ...]:
-    """Both, without those of `first` whose files one of `more` names as well."""
-    more = tuple(more)
+    """Both, without those whose files one of the others names as well."""
+    first, more = tuple(first), tuple(more)
+    more = tuple(m for m in more if not any(set(m.files) < set(d.files) for d in first))
     return (*(d for d in first if not any(set(d.files) <= set(m.files) for m in more)), *more)
 
 

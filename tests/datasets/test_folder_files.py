@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tinytrain.base.errors import InputError
-from tinytrain.datasets.duplicates import same_files, same_pixels, without_copies
+from tinytrain.datasets.duplicates import duplicate, merged, same_files, same_pixels, without_copies
 from tinytrain.datasets.folder import folder_dataset, folder_episode
 from tinytrain.episode.episode import Images
 from tinytrain.episode.input_facts import Duplicate, Skipped, duplicate_lines, skipped_lines
@@ -203,3 +203,12 @@ def test_copies_that_were_saved_in_another_kind_are_taken_out_of_the_held_out_im
     same, none = without_copies(support, query.take([1]), (8, 8, 3), ("apple", "pear"))
     assert none == [] and same.names == ("d",)
     assert "taken out of the held-out images" in duplicate_lines(found)[0]
+
+
+def test_copies_that_both_ways_of_looking_find_are_one_duplicate():
+    files = duplicate(("a", "b", "c"), ("x", "x", "x"))
+    pixels = duplicate(("a", "b"), ("x", "x"))
+    other = duplicate(("d", "e"), ("x", "y"))
+    assert merged([files], [pixels, other]) == (files, other), "c was left out of the split"
+    assert merged([pixels, other], [files]) == (other, files)
+    assert merged([files], [files]) == (files,)
