@@ -72,15 +72,21 @@ def without_copies(
 
 
 def merged(first: Iterable[Duplicate], more: Iterable[Duplicate]) -> tuple[Duplicate, ...]:
-    """Both, without those of `first` whose files one of `more` names as well."""
-    more = tuple(more)
-    places = {file: k for k, d in enumerate(more) for file in d.files}  # a file is in one of them at most
+    """Both, without those whose files one of the others names as well."""
+    first, more = tuple(first), tuple(more)
+    more = tuple(m for m, inside in zip(more, _inside(more, first), strict=True) if inside != "part")
+    return (*(d for d, inside in zip(first, _inside(first, more), strict=True) if not inside), *more)
 
-    def named(d: Duplicate) -> bool:
+
+def _inside(some: Sequence[Duplicate], others: Sequence[Duplicate]) -> list[str]:
+    """For each of `some` "all" or "part" if its files are all or a part of those of one of `others`, else ""."""
+    places = {file: k for k, d in enumerate(others) for file in d.files}  # a file is in one of them at most
+    inside = []
+    for d in some:
         found = {places.get(file) for file in d.files}
-        return len(found) == 1 and None not in found
-
-    return (*(d for d in first if not named(d)), *more)
+        k = found.pop() if len(found) == 1 else None
+        inside.append("" if k is None else "all" if len(others[k].files) == len(d.files) else "part")
+    return inside
 
 
 def repeated(names: Sequence[str], classes: Sequence[str], numbers: np.ndarray | None) -> list[Duplicate]:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tinytrain.backbones.remembered import remember
-from tinytrain.cli.commands.hints import free_name, predict_words, without
+from tinytrain.cli.commands.hints import extended, free_name, predict_words, without
 
 FLAGS = ("--json", "--quiet", "--verbose")
 
@@ -35,6 +35,20 @@ def test_a_backbone_is_named_only_if_it_is_a_file_that_was_not_noted(monkeypatch
     assert predict_words("d.safetensors", "n.safetensors", "0" * 64)[-2:] == ("--backbone", "n.safetensors")
     remember("0" * 64, "n.safetensors")
     assert predict_words("d.safetensors", "n.safetensors", "0" * 64) == plain
+
+
+def test_a_backbone_is_named_if_the_note_is_of_another_file(monkeypatch, tmp_path):
+    monkeypatch.setenv("TINYTRAIN_CACHE", str(tmp_path))
+    remember("0" * 64, "old.safetensors")
+    assert "--backbone" in predict_words("d.safetensors", "n.safetensors", "0" * 64)
+
+
+def test_a_name_that_begins_with_a_dash_is_not_taken_for_an_option():
+    assert predict_words("-d.safetensors", None, "0" * 64)[2] == "./-d.safetensors"
+    assert extended(("tinytrain", "adapt", "--", "-x"), "--force") == (
+        "tinytrain", "adapt", "--force", "--", "-x"
+    )  # fmt: skip
+    assert extended(("tinytrain", "adapt", "x"), "--force")[-1] == "--force"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from tinytrain.base.errors import InputError
-from tinytrain.datasets.duplicates import merged, same_files, same_pixels, without_copies
+from tinytrain.datasets.duplicates import duplicate, merged, same_files, same_pixels, without_copies
 from tinytrain.datasets.folder import folder_dataset, folder_episode
 from tinytrain.episode.episode import Images
 from tinytrain.episode.input_facts import Duplicate, Skipped, duplicate_lines, skipped_lines
@@ -254,3 +254,12 @@ def test_copies_by_the_thousands_are_joined_at_once():
     start = time.perf_counter()
     assert merged(first, more) == (*first[1::2], *more)
     assert time.perf_counter() - start < 5
+
+
+def test_copies_that_both_ways_of_looking_find_are_one_duplicate():
+    files = duplicate(("a", "b", "c"), ("x", "x", "x"))
+    pixels = duplicate(("a", "b"), ("x", "x"))
+    other = duplicate(("d", "e"), ("x", "y"))
+    assert merged([files], [pixels, other]) == (files, other), "c was left out of the split"
+    assert merged([pixels, other], [files]) == (other, files)
+    assert merged([files], [files]) == (files,)

@@ -132,6 +132,14 @@ def test_a_class_of_a_single_image_comes_next_and_the_accuracy_is_unknown(found_
     )
 
 
+def test_copies_of_images_do_not_count_as_more_of_them(found_of):
+    embeddings, labels = planted(shots=4, spread=0.5)
+    once = found_of(embeddings, labels)
+    again = np.repeat(np.arange(len(labels)), 3)
+    assert once.gain.gain > 0.02
+    assert found_of(embeddings[again], labels[again]).gain == once.gain
+
+
 def test_duplicates_are_handed_on(found_of):
     pair = {"files": ["a", "b"], "classes": ["class 0"], "where": "one class"}
     assert found_of(*planted(), duplicates=[pair]).to_json()["duplicates"] == [pair]

@@ -293,6 +293,12 @@ def test_nothing_speaks_against_an_adaptation_only_if_no_image_is_suspicious():
     assert conclude(facts)[1] == "kept        the adaptation; but look at the suspicious images"
 
 
+def test_an_adaptation_to_single_images_is_said_to_be_unjudged():
+    single = {"n_support": 2, "classes": ["apple", "pear"], "shots": [1, 1]}
+    facts = report(accuracy=NOT_JUDGED, episode=single, estimate=estimate(accuracy=None, why="few"))
+    assert conclude(facts)[1].endswith("with one image of every class it could not be judged")
+
+
 def test_skipped_files_are_named_the_damaged_ones_first():
     files = [{"file": "p/a/clip.mp4", "kind": "other-kind"}, {"file": "p/b/x.jpg", "kind": "damaged"}]
     lines = conclude(report(skipped=files))

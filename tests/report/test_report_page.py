@@ -94,6 +94,11 @@ def test_it_says_what_the_json_says(facts):
     assert f"{facts['memory']['arena']:,} of {facts['memory']['budget']:,} bytes" in text
 
 
+def test_the_command_can_be_copied_whatever_its_words_are(facts):
+    facts["command"] = ["tinytrain", "adapt", "ph\udcff"]
+    assert r"tinytrain adapt $'ph\xff'" in page_of(facts).text
+
+
 def test_a_page_of_json_alone_has_no_images_and_is_whole(facts):
     for key in ("queries", "layers", "command", "versions"):
         page = page_of({k: v for k, v in facts.items() if k != key})

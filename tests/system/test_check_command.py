@@ -108,6 +108,13 @@ def test_names_with_control_characters_are_shown_escaped(tt, place, tmp_path):
     assert "\x1b" not in out
 
 
+def test_single_images_are_not_said_to_be_told_apart(tt, place):
+    write_images(place / "single", CLASSES, count=1)
+    _, out, _ = tt("check", "single")
+    for question in ("confused", "suspects"):
+        assert next(line for line in out.splitlines() if line.startswith(question)).split()[1] == "unknown:"
+
+
 def test_text_stays_short_whatever_was_found():
     found = check(toy_network(), toy_episode(5, 6, 0))
     suspects = tuple(Suspect(k, f"{k}.jpg", "a", "b", "mislabelled", 2.0) for k in range(50))

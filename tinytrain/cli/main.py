@@ -3,7 +3,6 @@
 import importlib
 import os
 import sys
-from shlex import quote
 from types import ModuleType
 
 from tinytrain import __version__
@@ -12,6 +11,7 @@ from tinytrain.base.console import HelpFormatter, Parser, guarded, suggestion
 from tinytrain.base.errors import UsageError
 from tinytrain.base.notices import NOTICES
 from tinytrain.base.progress import CompilingLine
+from tinytrain.base.shell import quoted
 from tinytrain.cli.help import SECTIONS, full_help, policy_lines, short_help
 from tinytrain.kernels.compile_cache.watch import WATCH
 
@@ -51,7 +51,7 @@ def parser_of(name: str) -> tuple[Parser, ModuleType]:
     if name not in COMMANDS:
         hint = suggestion(name, COMMANDS)
         if not hint and os.path.isdir(name):
-            hint = f"; for the images in this folder run: tinytrain adapt {quote(name)}"
+            hint = f"; for the images in this folder run: tinytrain adapt {quoted(name)}"
         raise UsageError("usage", f"no command {name!r}{hint}; see tinytrain --help")
     command = importlib.import_module(f"tinytrain.cli.commands.{COMMANDS[name][0]}")
     parser = Parser(

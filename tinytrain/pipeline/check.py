@@ -97,9 +97,10 @@ def check(
     suspects = find_suspects(rows, images, names)
     mislabelled = [s.index for s in suspects if s.reason == MISLABELLED]
     found = left_out(margins(rows), mislabelled, images.labels, names)._replace(repeated=repeated)
-    kept = np.setdiff1d(np.arange(len(images)), mislabelled)
+    single = _without_copies(embeddings, images.labels)
+    kept = np.setdiff1d(single, mislabelled)
     if np.bincount(images.labels[kept], minlength=len(names)).min() < LEAST:
-        kept = np.arange(len(images))
+        kept = single
     return Check(
         names,
         tuple(episode.shots.tolist()),
@@ -184,6 +185,15 @@ def episode_of(source) -> Episode:
         return source
     images = source.images(source.by_class)
     return Episode(images, images.take([]), tuple(source.class_names))
+
+
+def _without_copies(embeddings: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Indices of the images, in order, of which no other one of their class before them is a copy.
+
+    A learning curve would take what copies bring for what more images bring.
+    """
+    rows = np.column_stack([labels, embeddings])
+    return np.sort(np.unique(rows, axis=0, return_index=True)[1])
 
 
 def _bare(network: Network) -> Delta:

@@ -114,6 +114,8 @@ def kept_text(facts: dict) -> str:
         return "only the head was fitted, no weight was trained"
     difference = facts["accuracy"]["difference"]
     if difference is None:
+        if max(facts["episode"]["shots"]) < 2:
+            return "the adaptation; with one image of every class it could not be judged"
         suspicious = facts["guard"]["suspects"] or facts.get("duplicates")
         return f"the adaptation; {LOOK if suspicious else 'nothing speaks against it'}"
     low, mid, high = (100 * x for x in difference)

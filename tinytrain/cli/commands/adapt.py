@@ -20,7 +20,7 @@ from tinytrain.cli.commands.common import (
     skipped_files,
     text_width,
 )
-from tinytrain.cli.commands.hints import free_name, predict_words, without
+from tinytrain.cli.commands.hints import extended, free_name, positional, predict_words, without
 
 DESCRIPTION = (
     "Adapt a network to a few labelled images per class, within a hard memory budget. The result is a delta: "
@@ -146,7 +146,7 @@ def _after_refusal(arguments, guard) -> tuple[str, ...]:
     """Folders can be looked at. Other images cannot be changed, so all that is left is to insist."""
     if arguments.folder:
         backbone = () if arguments.backbone is None else ("--backbone", arguments.backbone)
-        return ("tinytrain", "check", arguments.folder, *backbone)
+        return ("tinytrain", "check", positional(arguments.folder), *backbone)
     if any(reason.code == "not-finite" for reason in guard.reasons):
         return ()
     place = () if arguments.out or arguments.store else ("--out", free_name(arguments))
@@ -155,7 +155,7 @@ def _after_refusal(arguments, guard) -> tuple[str, ...]:
 
 def _again(arguments, *more: str) -> tuple[str, ...]:
     """The command as it was given, with `more` words."""
-    return (*without(arguments.words, flags=("--verbose", "--quiet", "--json")), *more)
+    return extended(without(arguments.words, flags=("--verbose", "--quiet", "--json")), *more)
 
 
 def _text(arguments, report, result: dict, written) -> str:

@@ -27,6 +27,7 @@ EXAMPLES = """\
 """
 TRAINING = ("budget", "macs", "macs_mode", "policy")  # options of `episodes` that only --adapt needs
 LINES, WIDTH = 12, 100  # of the text
+ALONE = "unknown: no class has a second image, by which the first could be judged"
 HARDLY = 0.02  # a gain of accuracy below this is hardly worth taking photographs
 
 
@@ -81,11 +82,12 @@ def render(found, width: int = WIDTH, verbose: bool = False) -> str:
     """What `check` found as text: an item for each question, in twelve lines unless `verbose`."""
     from tinytrain.report.layout import Item, fitted
 
+    judged = found.left_out.judged
     items = [
         Item("images", _images(found)),
         Item("accuracy", _accuracy(found.estimate)),
-        _confused(found.confused),
-        _suspects(found.suspects),
+        _confused(found.confused) if judged else Item("confused", ALONE),
+        _suspects(found.suspects) if judged else Item("suspects", ALONE),
         _duplicates(found.duplicates, found.left_out.repeated),
         Item("enough", _gain(found.gain)),
         Item("next", _next_class(found.next_class)),

@@ -100,6 +100,8 @@ def _labelled(arguments, classes) -> tuple[list[tuple], list, list]:
                 (image.name, _class_of(image.path), image.images) for image in inputs.inputs([path], skipped)
             ]
         for name, class_name, images in rows:
+            if class_name not in classes and not os.path.lexists(name):
+                raise InputError("picture-missing", f"{name!r} is not a file; check the path")
             if class_name not in classes:
                 unknown[class_name] = name
             else:

@@ -13,10 +13,23 @@ LETTERS = {"-o": "--out", "-q": "--quiet", "-v": "--verbose"}  # of options that
 def predict_words(delta: str, backbone: str | None, digest: str) -> tuple[str, ...]:
     """The command that uses `delta`, a file or a store.
 
-    The file `backbone` is only named if the network with this `digest` could not be noted in the cache.
+    The file `backbone` is only named if it could not be noted in the cache for the network of this `digest`.
     """
-    given = ("--backbone", backbone) if backbone_file(backbone) and recall(digest) is None else ()
-    return ("tinytrain", "predict", delta, NEW_IMAGE, *given)
+    given = ()
+    if backbone_file(backbone) and os.fspath(recall(digest) or "") != os.path.realpath(backbone):
+        given = ("--backbone", backbone)
+    return ("tinytrain", "predict", positional(delta), NEW_IMAGE, *given)
+
+
+def positional(path: str) -> str:
+    """`path` as a word that is not taken for an option."""
+    return os.path.join(os.curdir, path) if path.startswith("-") else path
+
+
+def extended(words: Sequence[str], *more: str) -> tuple[str, ...]:
+    """The command line `words` with `more` options, which count only before a ``--``."""
+    end = words.index("--") if "--" in words else len(words)
+    return (*words[:end], *more, *words[end:])
 
 
 def without(words: Sequence[str], options: Sequence[str] = (), flags: Sequence[str] = ()) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from tinytrain.cli.commands.common import (
     say,
     text_width,
 )
-from tinytrain.cli.commands.hints import free_name, without
+from tinytrain.cli.commands.hints import extended, free_name, without
 
 DESCRIPTION = (
     "Show the plan of an adaptation to these images: which layers and channels would be trained, and what "
@@ -91,7 +91,7 @@ def _next(arguments) -> tuple[str, ...]:
     plan = ()
     if arguments.out:
         options, plan = without(options, ("--policy",)), ("--plan", arguments.out)
-    return (name, "adapt", *options, *plan, "--out", free_name(arguments))
+    return extended((name, "adapt", *options), *plan, "--out", free_name(arguments))
 
 
 def _facts(network, episode, planner, plan, scores) -> dict:

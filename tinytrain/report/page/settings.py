@@ -1,10 +1,10 @@
 """Where the images came from, what was left out of them, and how to do the same again."""
 
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 
 from tinytrain.base.page import details, items, name, safe, section, table, tag
+from tinytrain.base.shell import quoted
 
 KINDS = {
     "damaged": "damaged",
@@ -85,7 +85,7 @@ def settings_section(facts: dict) -> str:
     unseen = "These images are of a generated domain that no stage of this backbone's training saw."
     return section(
         "How it was made",
-        tag("pre", safe(shlex.join(command))) if command else "",
+        tag("pre", safe(" ".join(map(quoted, command)))) if command else "",
         items([unseen]) if facts.get("unseen_domain") else "",
         table(("", ""), [(key, value) for key, value in rows if value], (0, 1)),
     )
