@@ -79,7 +79,7 @@ def merged(first: Iterable[Duplicate], more: Iterable[Duplicate]) -> tuple[Dupli
 
 
 def _inside(some: Sequence[Duplicate], others: Sequence[Duplicate]) -> list[str]:
-    """For each of `some` "all" or "part" if its files are all or a part of those of one of `others`, else ""."""
+    """For each of `some` "all" or "part" if its files are that of the files of one of `others`, else ""."""
     places = {file: k for k, d in enumerate(others) for file in d.files}  # a file is in one of them at most
     inside = []
     for d in some:
