@@ -81,8 +81,8 @@ def _listed_root(root: Path) -> tuple[list[Path], list[Skipped]]:
         packed = root.suffix.lower() in (".zip", ".tar", ".gz", ".tgz")
         remedy = "unpack it and give the folder" if packed else "give the folder of the class folders"
         raise InputError("folder-missing", f"{str(root)!r} is a file, not a folder; {remedy}") from None
-    except OSError as error:
-        why = f"{str(root)!r} cannot be listed ({error.strerror}); check the path"
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        why = f"{str(root)!r} cannot be listed ({getattr(error, 'strerror', error)}); check the path"
         raise InputError("folder-missing", why) from error
 
 

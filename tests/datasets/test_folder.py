@@ -178,6 +178,11 @@ def test_so_many_of_every_class_are_held_out_as_are_asked_for_but_never_the_last
     assert folder_episode(tmp_path, shots=2, hold_out=3).shots.tolist() == [2, 2, 1], "shots say it all"
 
 
+def test_a_name_with_a_zero_byte_is_no_folder():
+    with pytest.raises(InputError, match="folder-missing"):
+        folder_dataset("a\0b")
+
+
 def test_way_draws_that_many_classes(tmp_path):
     fill(tmp_path, a=1, b=1, c=1, d=1)
     drawn = {folder_episode(tmp_path, way=2, seed=s).class_names for s in range(40)}

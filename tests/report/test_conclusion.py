@@ -73,7 +73,7 @@ next        tinytrain predict fruit.safetensors new.jpg
         ),
         """\
 accuracy    about 78% (95 % interval 61% to 90%) before adaptation, cross-validated on 25 images in
-            5 folds; --queries 3 or 'tinytrain check --adapt' measures what comes after
+            5 folds; --queries 3 or 'tinytrain check --adapt' measures it after adaptation
 kept        the adaptation; nothing speaks against it
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg

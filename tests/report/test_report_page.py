@@ -85,7 +85,7 @@ def test_it_shows_every_image_and_loads_nothing(report, facts):
 def test_it_says_what_the_json_says(facts):
     text = page_of(facts).text
     a = facts["accuracy"]
-    for said in (a["before"], a["before_cosine"], a["after"]):
+    for said in (a["before"], a["after"]):
         assert f"{said:.1%}" in text
     low, high = facts["estimate"]["low"], facts["estimate"]["high"]
     assert f"interval {low:.0%} to {high:.0%}" in text

@@ -140,7 +140,8 @@ def test_what_more_images_bring_is_judged_in_words(gain, words):
     found = check(toy_network(), toy_episode(5, 6, 0))
     mid, low, high = gain
     found = replace(found, gain=replace(found.gain, gain=mid, low=low, high=high))
-    assert words in " ".join(render(found).split())
+    text = " ".join(render(found).split())
+    assert words in text and ("if you take more, photograph" in text) == words.startswith("yes")
 
 
 # ---- adapt -------------------------------------------------------------------------------------

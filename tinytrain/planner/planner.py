@@ -164,7 +164,7 @@ class Planner:
                 f"the budget let {len(scores.fisher)} of {wanted} layers be measured, the deepest ones"
             )
         if plan.recipe.updates and not plan.resources.sets:
-            lines.append("the budget has no room for cached features, so training takes longer")
+            lines.append("to fit the budget, features are computed again in every step, which takes longer")
         return tuple(lines)
 
     def _recipe(self, scores: Scores | None, share: float, memory: int | None = None) -> Recipe:

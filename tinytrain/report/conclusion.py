@@ -58,7 +58,7 @@ def conclude(facts: dict, written: Written | None = None, width: int = WIDTH) ->
 
 
 def _accuracy(facts: dict) -> Item:
-    return Item("accuracy", estimate_text(facts) + _better_known(facts))
+    return Item("accuracy", estimate_text(facts))
 
 
 def _better_known(facts: dict) -> str:
@@ -66,7 +66,7 @@ def _better_known(facts: dict) -> str:
     least = min(facts["episode"]["shots"], default=0)
     if facts["estimate"]["method"] != "cross-validation" or least < ENOUGH:
         return ""
-    return f"; --queries {max(2, least // 4)} or 'tinytrain check --adapt' measures what comes after"
+    return f"; --queries {max(2, least // 4)} or 'tinytrain check --adapt' measures it after adaptation"
 
 
 def estimate_text(facts: dict) -> str:
@@ -82,7 +82,7 @@ def estimate_text(facts: dict) -> str:
     if folds == estimate["n"]:
         way = f"each of {images} left out once"
     when = " before adaptation" if estimate["network"] == "unadapted" else ""
-    return f"about {estimate['accuracy']:.0%}{interval}{when}, {way}"
+    return f"about {estimate['accuracy']:.0%}{interval}{when}, {way}{_better_known(facts)}"
 
 
 def _held_out_text(facts: dict, estimate: dict, interval: str) -> str:

@@ -90,7 +90,7 @@ def render(found, width: int = WIDTH, verbose: bool = False) -> str:
         _suspects(found.suspects) if judged else Item("suspects", ALONE),
         _duplicates(found.duplicates, found.left_out.repeated),
         Item("enough", _gain(found.gain)),
-        Item("next", _next_class(found.next_class)),
+        Item("next", _next_class(found)),
     ]
     return "\n".join(fitted(items, width, None if verbose else LINES))
 
@@ -146,18 +146,23 @@ def _gain(gain) -> str:
         return "unknown: a class has too few images to tell; add more"
     points = (100 * x for x in (gain.gain, gain.low, gain.high))
     mid, low, high = (f"{x:+.0f}" for x in points)
-    enough = "no" if gain.low > 0 else "yes" if gain.gain < HARDLY else "perhaps"
     more = f"{gain.images} more images of every class would bring {mid} points of accuracy"
-    return f"{enough}: {more} (95 % interval {low} to {high})"
+    return f"{_enough(gain)}: {more} (95 % interval {low} to {high})"
 
 
-def _next_class(wanted) -> str:
+def _enough(gain) -> str:
+    return "no" if gain.low > 0 else "yes" if gain.gain < HARDLY else "perhaps"
+
+
+def _next_class(found) -> str:
     from tinytrain.report.layout import short
 
+    wanted = found.next_class
     name = short(wanted.name)
     if wanted.images == 1:
         return f"photograph {name}: it has a single image"
-    what = f"photograph {name}: its {wanted.images} images are told from other classes least clearly"
+    take = "if you take more, photograph" if found.gain and _enough(found.gain) == "yes" else "photograph"
+    what = f"{take} {name}: its {wanted.images} images are told from other classes least clearly"
     if not wanted.errors:
         return what
     verb = "looks" if wanted.errors == 1 else "look"

@@ -12,8 +12,7 @@ from tinytrain.report.page.thumbnails import Thumbnails
 
 SCALE = ("0%", "25%", "50%", "75%", "100%")
 STAGES = {
-    "before_cosine": "before, nearest class mean only",
-    "before": "before, with the classifier of the result",
+    "before": "before",
     "after": "after",
 }
 # Without an adaptation that is kept, there is nothing after it.

@@ -36,7 +36,8 @@ def _introduction(suspects: Sequence[dict], shots: Sequence[int]) -> str:
     if suspects:
         return (
             "The images to adapt to. Suspicious ones have a red frame and stand first: they may have the"
-            " wrong class or show something else. A wrong one may be missed, so look at the others, too."
+            " wrong class or show something else. Leave those in that are right. A wrong one may be missed,"
+            " so look at the others, too."
         )
     if max(shots) > 1:
         return "The images to adapt to. None of them looks suspicious."
