@@ -102,8 +102,8 @@ def test_without_a_terminal_compiling_is_said_at_once_then_now_and_then_and_at_t
             watch.end()
         clock[0] += 100  # of other work
     assert stream.getvalue().splitlines() == [
-        "tinytrain: compiling kernels 1 of at most 8 (once per machine; later runs skip this)",
-        "tinytrain: compiling kernels 4 of at most 8 (once per machine; later runs skip this)",
+        "tinytrain: compiling kernels 1 of at most 8 (each only once on a machine)",
+        "tinytrain: compiling kernels 4 of at most 8 (each only once on a machine)",
         "tinytrain: compiled 6 kernels in 24 s",
     ]
 
@@ -114,7 +114,7 @@ def test_on_a_terminal_compiling_covers_another_line_and_leaves_nothing_behind(c
         clock[0] += 1
         progress("a very long stage, " * 4, 1, 9, None)
         watch.begin("dense.unfold")
-        assert screen(terminal.getvalue()).startswith("compiling kernels 1 of at most 1 (once")
+        assert screen(terminal.getvalue()).startswith("compiling kernels 1 of at most 1 (each")
         assert "very long" not in screen(terminal.getvalue())
         watch.end()
         assert screen(terminal.getvalue()) == ""

@@ -72,8 +72,8 @@ next        tinytrain predict fruit.safetensors new.jpg
                               network="unadapted", n=25, folds=5),
         ),
         """\
-accuracy    about 78% (95 % interval 61% to 90%) before adaptation, cross-validated on 25 images in
-            5 folds; --queries 3 or 'tinytrain check --adapt' measures it after adaptation
+accuracy    about 78% expected on new images (95 % interval 61% to 90%), cross-validated on 25
+            images in 5 folds before training; --queries 3 would measure it
 kept        the adaptation; nothing speaks against it
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
@@ -134,8 +134,8 @@ next        tinytrain predict fruit.safetensors new.jpg
         """\
 accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); 76% before adaptation
 kept        6 points better than before adaptation (95 % interval -2 to +16); that may be chance
-suspicious  70 of 80 images, 2 duplicates: apple/a.jpg = pear/b.jpg (several classes); apple/a0.jpg
-            is unlike its class; apple/a1.jpg looks like pear; and 69 more (--verbose)
+suspicious  70 of 80 images, 2 duplicates: apple/a.jpg = pear/b.jpg (one label is wrong);
+            apple/a0.jpg is unlike its class; apple/a1.jpg looks like pear; and 69 more (--verbose)
 skipped     91 files, 1 damaged, 90 of another kind: pear/cut.jpg; 0.txt; and 89 more (--verbose)
 warnings    2: class 'pear' has 2 of 4 images; class 'apple' has 3 of 4 images
 written     fruit.safetensors (216.3 kB), report r.html
@@ -271,7 +271,7 @@ def test_leaving_one_out_and_wrong_labels_are_said_in_words():
     facts = report(
         accuracy=NOT_JUDGED, estimate=estimate(method="cross-validation", network="unadapted", n=9, folds=9)
     )
-    assert "before adaptation, each of 9 images left out once" in " ".join(" ".join(conclude(facts)).split())
+    assert "each of 9 images left out once before training" in " ".join(" ".join(conclude(facts)).split())
     line = conclude(report(estimate=estimate(accuracy=0.88)))[0]
     assert line.startswith("accuracy    82% right on 50 held-out images, about 88% expected on new images")
 

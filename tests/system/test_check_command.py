@@ -126,7 +126,7 @@ def test_text_stays_short_whatever_was_found():
     assert "22% of the images are recognised only because others nearly repeat them" in " ".join(text.split())
     assert len(text.splitlines()) <= 12 and max(map(len, text.splitlines())) <= 100
     assert text.count(" more (--verbose)") == 2
-    assert "a.jpg = b.jpg (several classes)" in text
+    assert "a.jpg = b.jpg (one label is wrong)" in text
     everything = " ".join(render(found, verbose=True).split())
     assert everything.count("looks like b") == 50 and everything.count("a.jpg = b.jpg") == 30
 

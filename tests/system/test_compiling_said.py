@@ -11,7 +11,7 @@ import pytest
 
 from tinytrain.kernels.compile_cache.facts import library_version
 
-SAID = re.compile(r"compiling kernels (\d+) of at most (\d+) \(once per machine; later runs skip this\)")
+SAID = re.compile(r"compiling kernels (\d+) of at most (\d+) \(each only once on a machine\)")
 ADAPT = ("adapt", "--way", "2", "--shots", "1", "--queries", "0", "--policy", "last_layer")
 
 pytestmark = pytest.mark.skipif(library_version("numba") == "none", reason="numba is not installed")

@@ -132,7 +132,7 @@ class CompilingLine:
         self._number = kernel[0]
         if first or self._stream.terminal or self._stream.is_due():
             line = f"compiling kernels {kernel[0]} of at most {kernel[1]}"
-            line += " (once per machine; later runs skip this)"
+            line += " (each only once on a machine)"
             # Another progress line may be on the terminal: cover it.
             self._stream.show(
                 line.ljust(shutil.get_terminal_size().columns) if self._stream.terminal else line

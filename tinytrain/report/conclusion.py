@@ -8,6 +8,8 @@ from tinytrain.base.units import format_bytes
 from tinytrain.report.layout import WIDTH, Command, Item, count_of, fitted, short
 
 LINES = 8
+# What duplicates in more than one place mean.
+WHERE = {"several classes": " (one label is wrong)", "both sides": " (on both sides of the split)"}
 LOOK = "but look at the suspicious images"
 ENOUGH = 6  # images in every class, of which some can be held out
 SKIPPED = "skipped "  # begins a warning that names a file
@@ -62,11 +64,11 @@ def _accuracy(facts: dict) -> Item:
 
 
 def _better_known(facts: dict) -> str:
-    """How the result itself can be measured, if only the network before adaptation was."""
+    """How the result can be measured, if it was only estimated."""
     least = min(facts["episode"]["shots"], default=0)
     if facts["estimate"]["method"] != "cross-validation" or least < ENOUGH:
         return ""
-    return f"; --queries {max(2, least // 4)} or 'tinytrain check --adapt' measures it after adaptation"
+    return f"; --queries {max(2, least // 4)} would measure it"
 
 
 def estimate_text(facts: dict) -> str:
@@ -81,8 +83,10 @@ def estimate_text(facts: dict) -> str:
     way = f"cross-validated on {images} in {folds} folds"
     if folds == estimate["n"]:
         way = f"each of {images} left out once"
-    when = " before adaptation" if estimate["network"] == "unadapted" else ""
-    return f"about {estimate['accuracy']:.0%}{interval}{when}, {way}{_better_known(facts)}"
+    # Judged before training: the study of estimates compares it with what comes after, too.
+    when = " before training" if estimate["network"] == "unadapted" else ""
+    expected = f"about {estimate['accuracy']:.0%} expected on new images{interval}"
+    return f"{expected}, {way}{when}{_better_known(facts)}"
 
 
 def _held_out_text(facts: dict, estimate: dict, interval: str) -> str:
@@ -153,7 +157,7 @@ def suspect_text(suspect: dict) -> str:
 
 def duplicate_text(duplicate: dict) -> str:
     """``apple/a.jpg = pear/b.jpg (several classes)``."""
-    where = "" if duplicate["where"] == "one class" else f" ({duplicate['where']})"
+    where = WHERE.get(duplicate["where"], "")
     return " = ".join(map(short, duplicate["files"])) + where
 
 

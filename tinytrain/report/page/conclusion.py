@@ -42,11 +42,10 @@ def _accuracy(facts: dict) -> list[str]:
 
 
 def _figure(facts: dict) -> str:
-    """The expected accuracy, and of what it is if not of the result."""
+    """The accuracy, measured or expected."""
     estimate = facts["estimate"]
     about = "about " if estimate["method"] == "cross-validation" else ""
-    before = estimate["network"] == "unadapted" and facts["guard"]["accepted"] and facts["selection"]
-    return f"{about}{estimate['accuracy']:.0%} right{' before training' if before else ''}"
+    return f"{about}{estimate['accuracy']:.0%} right{' expected' if about else ''}"
 
 
 def _kept(facts: dict) -> str:
