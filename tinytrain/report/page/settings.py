@@ -5,14 +5,8 @@ from collections.abc import Sequence
 
 from tinytrain.base.page import details, items, name, safe, section, table, tag
 from tinytrain.base.shell import quoted
+from tinytrain.report.conclusion import KINDS
 
-KINDS = {
-    "damaged": "damaged",
-    "other-kind": "no image, or of a kind that is not read",
-    "beside": "beside the class folders",
-    "inside": "in a folder inside a class folder",
-    "unreadable": "not readable",
-}
 NAMED = 200  # files that are listed
 
 
