@@ -27,18 +27,7 @@ def _accuracy(facts: dict) -> list[str]:
     if estimate["accuracy"] is None:
         return [tag("p", "Accuracy unknown", class_="figure"), tag("p", safe(estimate["why"]))]
     figure = tag("p", _figure(facts), class_="figure")
-    lines = [figure, tag("p", safe(f"{estimate_text(facts)}."))]
-    a = facts["accuracy"]
-    if a["n_query"]:
-        low, mid, high = (100 * x for x in a["difference"])
-        lines.append(
-            tag(
-                "p",
-                f"Before the adaptation it was {a['before']:.1%}: a change of {mid:+.1f} points"
-                f" (95% interval {low:+.1f} to {high:+.1f}).",
-            )
-        )
-    return lines
+    return [figure, tag("p", safe(f"{estimate_text(facts)}."))]
 
 
 def _figure(facts: dict) -> str:
