@@ -13,7 +13,6 @@ images per class, labelled as badly, if no image is held out. A run that was sto
 
 import math
 import sys
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,6 @@ import numpy as np
 
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.console import Parser, at_least, guarded
-from tinytrain.base.errors import StorageError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.base.units import parse_bytes
 from tinytrain.datasets import open_dataset, sample_episode
@@ -30,8 +28,8 @@ from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.folder import folder_episode
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.meta.bench.codehash import code_hash
-from tinytrain.meta.run_log import JsonLines
-from tinytrain.meta.studies.label_noise import by_settings, read_log, wrong_labels
+from tinytrain.meta.studies.label_noise import wrong_labels
+from tinytrain.meta.studies.study_log import print_summaries, read_log, run_left
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.check import check, with_adaptations
 from tinytrain.plan.budget import Budget
@@ -207,20 +205,14 @@ def run(arguments: list[str]) -> None:
         network = load_backbone(args.backbone)
         datasets = {pack: open_dataset(pack, args.data) for pack in args.packs.split(",")}
         mine = settings(args, network)
-        done = {(r["pack"], r["rate"], r["task"]) for r in rows if r["settings"] == mine}
-        left = [job for job in jobs(args) if job not in done]
-        busy = StorageError("log-in-use", f"another run is writing {args.out}; let it end or name another")
-        with JsonLines(args.out, busy) if args.out else nullcontext() as log:
-            for number, (pack, rate, task) in enumerate(left, 1):
-                row = {"pack": pack, "rate": rate, "task": task, "settings": mine}
-                rows.append(row | run_task(network, datasets[pack], args, rate, task))
-                if log:
-                    log.append(rows[-1:])
-                print(f"\r{number}/{len(left)} tasks", end="", file=sys.stderr, flush=True)
-        print(file=sys.stderr)
-    for found in by_settings(rows).values():
-        print(", ".join(f"{name} {value}" for name, value in found[0]["settings"].items()), "", sep="\n")
-        print("\n".join(summary(found)), "", sep="\n")
+        run_left(
+            [{"pack": pack, "rate": rate, "task": k} for pack, rate, k in jobs(args)],
+            mine,
+            rows,
+            args.out,
+            lambda pack, rate, task: run_task(network, datasets[pack], args, rate, task),
+        )
+    print_summaries(rows, summary)
 
 
 if __name__ == "__main__":

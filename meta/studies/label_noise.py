@@ -12,9 +12,7 @@ guard sees the support alone; its verdict is compared with queries it never saw.
 fitted to the same network.
 """
 
-import json
 import sys
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,14 +20,13 @@ import numpy as np
 
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.console import Parser, at_least, guarded
-from tinytrain.base.errors import StorageError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.base.units import parse_bytes
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode.episode import Episode
 from tinytrain.meta.bench.codehash import code_hash
 from tinytrain.meta.bench.statistics import mean_interval
-from tinytrain.meta.run_log import JsonLines, whole_lines
+from tinytrain.meta.studies.study_log import print_summaries, read_log, run_left
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget
 from tinytrain.runtime.device import Device
@@ -136,20 +133,6 @@ def settings(args, network) -> dict:
     return given | {"backbone": network.digest, "code": code_hash()}
 
 
-def by_settings(rows: list[dict]) -> dict[tuple, list[dict]]:
-    """Rows of a log by the settings they have in common, in the order in which those came up."""
-    found: dict[tuple, list[dict]] = {}
-    for row in rows:
-        found.setdefault(tuple(row["settings"].items()), []).append(row)
-    return found
-
-
-def read_log(path: Path | None) -> list[dict]:
-    """Finished rows; a line cut off by a kill is dropped."""
-    found = whole_lines(path.read_bytes()) if path and path.exists() else []
-    return [json.loads(line) for line in found]
-
-
 def summary(rows: list[dict]) -> list[str]:
     """Lines of figures: by pack and case, and over all packs."""
     columns = ["pack", "wrong labels", "episodes", "refused", *ACCURACIES.values(), *CHANGES.values()]
@@ -229,20 +212,14 @@ def run(arguments: list[str]) -> None:
         network = load_backbone(args.backbone)
         datasets = {pack: open_dataset(pack, args.data) for pack in args.packs.split(",")}
         mine = settings(args, network)
-        done = {(r["pack"], r["case"], r["episode"]) for r in rows if r["settings"] == mine}
-        left = [job for job in jobs(args) if job not in done]
-        busy = StorageError("log-in-use", f"another run is writing {args.out}; let it end or name another")
-        with JsonLines(args.out, busy) if args.out else nullcontext() as log:
-            for number, (pack, case, k) in enumerate(left, 1):
-                row = {"pack": pack, "case": case, "episode": k, "settings": mine}
-                rows.append(row | run_job(network, datasets[pack], args, case, k))
-                if log:
-                    log.append(rows[-1:])
-                print(f"\r{number}/{len(left)} adaptations", end="", file=sys.stderr, flush=True)
-        print(file=sys.stderr)
-    for found in by_settings(rows).values():
-        print(", ".join(f"{name} {value}" for name, value in found[0]["settings"].items()), "", sep="\n")
-        print("\n".join(summary(found)), "", sep="\n")
+        run_left(
+            [{"pack": pack, "case": case, "episode": k} for pack, case, k in jobs(args)],
+            mine,
+            rows,
+            args.out,
+            lambda pack, case, episode: run_job(network, datasets[pack], args, case, episode),
+        )
+    print_summaries(rows, summary)
 
 
 if __name__ == "__main__":
