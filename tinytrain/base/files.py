@@ -91,19 +91,8 @@ def write_bytes(path: str | os.PathLike, data: bytes) -> None:
     Writes a temporary file in the same folder, syncs it, renames it and syncs the folder. If a step
     fails, the temporary file is removed. Raises StorageError ``write-failed``.
     """
-    path = Path(path)
-    check_kind(path)
-    temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
-    try:
+    with _renamed_to(path) as temporary:
         _write_synced(temporary, data)
-        os.replace(temporary, path)
-        sync_folder(path.parent)
-    except BaseException as error:
-        with contextlib.suppress(OSError, ValueError):
-            temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError | ValueError):
-            raise write_failed(path, error) from error
-        raise
 
 
 @contextlib.contextmanager
@@ -112,14 +101,20 @@ def replacing(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
     As `write_bytes`, and if the block fails, nothing is left either.
     """
+    with _renamed_to(path) as temporary, open(temporary, "xb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def _renamed_to(path: str | os.PathLike) -> Iterator[Path]:
+    """The name of a temporary file that replaces `path` at the end; it is removed if the block fails."""
     path = Path(path)
     check_kind(path)
     temporary = path.parent / f".{path.name[:100]}.{secrets.token_hex(8)}.tmp"
     try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+        yield temporary
         os.replace(temporary, path)
         sync_folder(path.parent)
     except BaseException as error:
