@@ -23,6 +23,7 @@ from tinytrain.base.units import parse_bytes
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.meta.bench.document import Table, table_lines
+from tinytrain.meta.studies.study import study_parser
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget
 from tinytrain.runtime.device import Device
@@ -77,14 +78,8 @@ def table(rows: list[dict]) -> str:
 
 
 def parser() -> Parser:
-    p = Parser(prog="python -m tinytrain.meta.studies.calibration", description=__doc__.split("\n")[0])
-    p.add_argument("--backbone", default="mcunet-5fps", help="model file, published checkpoint or name")
-    p.add_argument("--data", default=None, help="folder of the packs (default: $TINYTRAIN_DATA)")
-    p.add_argument(
-        "--packs",
-        default="gtsrb,omniglot,flowers12,dtd10,pacs_sketch",
-        help="comma-separated packs or domains",
-    )
+    packs = "gtsrb,omniglot,flowers12,dtd10,pacs_sketch"
+    p = study_parser("calibration", __doc__.split("\n")[0], "mcunet-5fps", packs)
     p.add_argument("--policies", default="none,tinytrain", help="comma-separated")
     p.add_argument("--shots", default="1,5", help="comma-separated")
     p.add_argument("--episodes", type=at_least(1), default=10, help="per pack, policy and number of shots")

@@ -15,21 +15,18 @@ import math
 import sys
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
-from tinytrain.backbones.load import load_backbone
 from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.random_streams import rng_for
 from tinytrain.base.units import parse_bytes
-from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.datasets import sample_episode
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.folder import folder_episode
 from tinytrain.episode.episode import Episode, Images
-from tinytrain.meta.bench.codehash import code_hash
 from tinytrain.meta.studies.label_noise import wrong_labels
-from tinytrain.meta.studies.study_log import print_summaries, read_log, run_left
+from tinytrain.meta.studies.study import add_log, run_study, study_parser
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.check import check, with_adaptations
 from tinytrain.plan.budget import Budget
@@ -107,15 +104,14 @@ def run_task(network, dataset: Dataset, args, rate: float, task: int) -> dict:
     return row
 
 
-def jobs(args) -> list[tuple[str, float, int]]:
-    """(pack, rate of wrong labels, task) in the order in which they are run."""
-    return [(pack, rate, k) for k in range(args.tasks) for pack in args.packs.split(",") for rate in RATES]
-
-
-def settings(args, network) -> dict:
-    """What every row of a run has in common: rows that differ in it are of different runs."""
-    given = {name: getattr(args, name) for name in ("policy", "budget", "seed")}
-    return given | {"backbone": network.digest, "code": code_hash()}
+def jobs(args) -> list[dict]:
+    """Packs, rates of wrong labels and tasks, in the order in which they are run."""
+    return [
+        {"pack": pack, "rate": rate, "task": k}
+        for k in range(args.tasks)
+        for pack in args.packs.split(",")
+        for rate in RATES
+    ]
 
 
 def summary(rows: list[dict]) -> list[str]:
@@ -175,22 +171,13 @@ def _figures(judged: np.ndarray) -> list[str]:
 
 
 def parser() -> Parser:
-    p = Parser(prog="python -m tinytrain.meta.studies.estimate", description=__doc__.split("\n")[0])
-    p.add_argument("--backbone", default="tinytrain-small", help="model file, published checkpoint or name")
-    p.add_argument("--data", default=None, help="folder of the packs (default: $TINYTRAIN_DATA)")
-    p.add_argument(
-        "--packs",
-        default="gtsrb,dtd10,flowers12,omniglot,pacs_sketch",
-        help="comma-separated packs or domains",
-    )
+    packs = "gtsrb,dtd10,flowers12,omniglot,pacs_sketch"
+    p = study_parser("estimate", __doc__.split("\n")[0], "tinytrain-small", packs)
+    add_log(p)
     p.add_argument("--tasks", type=at_least(1), default=6, help="per pack and rate of wrong labels")
     p.add_argument("--folds", action="store_true", help="also estimate by real adaptations to parts")
-    p.add_argument("--policy", default="tinytrain")
-    p.add_argument("--budget", default="1MB")
     p.add_argument("--seed", type=at_least(0), default=2)
     p.add_argument("--threads", type=at_least(1), default=1)
-    p.add_argument("--out", type=Path, default=None, help="log of finished tasks (JSON lines)")
-    p.add_argument("--summary", action="store_true", help="only print the figures of the log")
     return p
 
 
@@ -200,19 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
-    rows = read_log(args.out)
-    if not args.summary:
-        network = load_backbone(args.backbone)
-        datasets = {pack: open_dataset(pack, args.data) for pack in args.packs.split(",")}
-        mine = settings(args, network)
-        run_left(
-            [{"pack": pack, "rate": rate, "task": k} for pack, rate, k in jobs(args)],
-            mine,
-            rows,
-            args.out,
-            lambda pack, rate, task: run_task(network, datasets[pack], args, rate, task),
-        )
-    print_summaries(rows, summary)
+    run_study(args, jobs(args), ("policy", "budget", "seed"), run_task, summary)
 
 
 if __name__ == "__main__":

@@ -14,19 +14,16 @@ fitted to the same network.
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
-from tinytrain.backbones.load import load_backbone
 from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.random_streams import rng_for
 from tinytrain.base.units import parse_bytes
-from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.datasets import sample_episode
 from tinytrain.episode.episode import Episode
-from tinytrain.meta.bench.codehash import code_hash
 from tinytrain.meta.bench.statistics import mean_interval
-from tinytrain.meta.studies.study_log import print_summaries, read_log, run_left
+from tinytrain.meta.studies.study import add_log, run_study, study_parser
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget
 from tinytrain.runtime.device import Device
@@ -114,23 +111,22 @@ def run_outlier(network, dataset, args, kind: str, index: int) -> dict:
     return {"place": place, "suspects": len(found)}
 
 
-def jobs(args) -> list[tuple[str, str, int]]:
-    """(pack, case, episode) in the order in which they are run: every pack gets as many episodes."""
+def jobs(args) -> list[dict]:
+    """Packs, cases and episodes in the order in which they are run: every pack gets as many episodes."""
     cases = [f"{args.pattern} {rate}" for rate in RATES] if "noise" in args.parts else []
     cases += OUTLIERS if "outliers" in args.parts else ()
-    return [(pack, case, k) for k in range(args.episodes) for pack in args.packs.split(",") for case in cases]
+    return [
+        {"pack": pack, "case": case, "episode": k}
+        for k in range(args.episodes)
+        for pack in args.packs.split(",")
+        for case in cases
+    ]
 
 
-def run_job(network, dataset, args, case: str, index: int) -> dict:
+def run_job(network, dataset, args, case: str, episode: int) -> dict:
     if case in OUTLIERS:
-        return run_outlier(network, dataset, args, case, index)
-    return run_noise(network, dataset, args, float(case.split()[1]), index)
-
-
-def settings(args, network) -> dict:
-    """What every row of a run has in common: rows that differ in it are of different runs."""
-    given = {name: getattr(args, name) for name in ("policy", "way", "shots", "queries", "budget", "seed")}
-    return given | {"backbone": network.digest, "code": code_hash()}
+        return run_outlier(network, dataset, args, case, episode)
+    return run_noise(network, dataset, args, float(case.split()[1]), episode)
 
 
 def summary(rows: list[dict]) -> list[str]:
@@ -181,23 +177,15 @@ def _outlier_line(pack: str, case: str, rows: list[dict]) -> str:
 
 
 def parser() -> Parser:
-    p = Parser(prog="python -m tinytrain.meta.studies.label_noise", description=__doc__.split("\n")[0])
-    p.add_argument("--backbone", default="mcunet-5fps", help="model file, published checkpoint or name")
-    p.add_argument("--data", default=None, help="folder of the packs (default: $TINYTRAIN_DATA)")
-    p.add_argument(
-        "--packs", default="gtsrb,flowers12,caltech101", help="comma-separated packs, domains or folders"
-    )
+    p = study_parser("label_noise", __doc__.split("\n")[0], "mcunet-5fps", "gtsrb,flowers12,caltech101")
+    add_log(p)
     p.add_argument("--episodes", type=at_least(1), default=60, help="per pack and case")
     p.add_argument("--pattern", choices=("symmetric", "pairs"), default="symmetric")
     p.add_argument("--parts", default="noise,outliers", help="outliers alone need no training")
-    p.add_argument("--policy", default="tinytrain")
     p.add_argument("--way", type=at_least(2), default=5)
     p.add_argument("--shots", type=at_least(1), default=5)
     p.add_argument("--queries", type=at_least(1), default=15, help="per class")
-    p.add_argument("--budget", default="1MB")
     p.add_argument("--seed", type=at_least(0), default=1)
-    p.add_argument("--out", type=Path, default=None, help="log of finished adaptations (JSON lines)")
-    p.add_argument("--summary", action="store_true", help="only print the figures of the log")
     return p
 
 
@@ -207,19 +195,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
-    rows = read_log(args.out)
-    if not args.summary:
-        network = load_backbone(args.backbone)
-        datasets = {pack: open_dataset(pack, args.data) for pack in args.packs.split(",")}
-        mine = settings(args, network)
-        run_left(
-            [{"pack": pack, "case": case, "episode": k} for pack, case, k in jobs(args)],
-            mine,
-            rows,
-            args.out,
-            lambda pack, case, episode: run_job(network, datasets[pack], args, case, episode),
-        )
-    print_summaries(rows, summary)
+    settings = ("policy", "way", "shots", "queries", "budget", "seed")
+    run_study(args, jobs(args), settings, run_job, summary)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from sourcetree import ROOT
 
 from tinytrain.datasets import open_dataset
 from tinytrain.meta.studies import estimate as study
-from tinytrain.meta.studies.study_log import read_log
+from tinytrain.meta.studies.study import read_log
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import open_dataset
 from tinytrain.meta.studies import label_noise as noise
+from tinytrain.meta.studies.study import read_log
 from tinytrain.network.file import save_network
 from tinytrain.pipeline.toy import toy_network
 
@@ -20,7 +21,7 @@ def arguments(tmp_path):
 
 
 def rows(arguments):
-    return noise.read_log(noise.parser().parse_args(arguments).out)
+    return read_log(noise.parser().parse_args(arguments).out)
 
 
 @pytest.mark.parametrize("pattern", ["symmetric", "pairs"])

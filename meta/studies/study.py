@@ -1,0 +1,89 @@
+"""What studies share: options, and a log with a line for each job, so that a run that was stopped goes on."""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from tinytrain.backbones.load import load_backbone
+from tinytrain.base.console import Parser
+from tinytrain.base.errors import StorageError
+from tinytrain.datasets import open_dataset
+from tinytrain.meta.bench.codehash import code_hash
+from tinytrain.meta.run_log import JsonLines, whole_lines
+
+
+def study_parser(name: str, description: str, backbone: str, packs: str) -> Parser:
+    """A parser with the options of every study; `backbone` and comma-separated `packs` are defaults."""
+    p = Parser(prog=f"python -m tinytrain.meta.studies.{name}", description=description)
+    p.add_argument("--backbone", default=backbone, help="model file, published checkpoint or name")
+    p.add_argument("--data", default=None, help="folder of the packs (default: $TINYTRAIN_DATA)")
+    p.add_argument("--packs", default=packs, help="comma-separated packs, domains or folders")
+    return p
+
+
+def add_log(parser: Parser) -> None:
+    """The options of a study whose jobs are logged."""
+    parser.add_argument("--policy", default="tinytrain")
+    parser.add_argument("--budget", default="1MB")
+    parser.add_argument("--out", type=Path, default=None, help="log of finished jobs (JSON lines)")
+    parser.add_argument("--summary", action="store_true", help="only print the figures of the log")
+
+
+def run_study(
+    args,
+    jobs: Sequence[dict],
+    settings: Sequence[str],
+    job: Callable[..., dict],
+    summary: Callable[[list[dict]], list[str]],
+) -> None:
+    """Run those of `jobs` that the log ``args.out`` lacks, and print the lines of `summary` for all its rows.
+
+    A job is a dict with "pack" and other keys; ``job(network, dataset, args, **others)``
+    returns its findings. `settings` are the options that all rows of a run
+    have in common: rows that differ in one of them belong to other runs.
+    """
+    rows = read_log(args.out)
+    if not args.summary:
+        network = load_backbone(args.backbone)
+        datasets = {pack: open_dataset(pack, args.data) for pack in args.packs.split(",")}
+        given = {name: getattr(args, name) for name in settings}
+        given |= {"backbone": network.digest, "code": code_hash()}
+        _run_left(
+            jobs, given, rows, args.out, lambda pack, **others: job(network, datasets[pack], args, **others)
+        )
+    _print_summaries(rows, summary)
+
+
+def read_log(path: Path | None) -> list[dict]:
+    """Finished rows; a line cut off by a kill is dropped."""
+    found = whole_lines(path.read_bytes()) if path and path.exists() else []
+    return [json.loads(line) for line in found]
+
+
+def _run_left(
+    jobs: Sequence[dict], settings: dict, rows: list[dict], path: Path | None, job: Callable[..., dict]
+) -> None:
+    """Run those of `jobs` that `rows` lacks with these `settings`; their rows are added, also to `path`."""
+    names = jobs[0] if jobs else ()
+    done = [{name: row[name] for name in names} for row in rows if row["settings"] == settings]
+    left = [row for row in jobs if row not in done]
+    busy = StorageError("log-in-use", f"another run is writing {path}; let it end or name another")
+    with JsonLines(path, busy) if path else nullcontext() as log:
+        for number, row in enumerate(left, 1):
+            rows.append({**row, "settings": settings, **job(**row)})
+            if log:
+                log.append(rows[-1:])
+            print(f"\r{number}/{len(left)} jobs", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+
+
+def _print_summaries(rows: list[dict], summary: Callable[[list[dict]], list[str]]) -> None:
+    """The lines of `summary` for the rows of each set of settings, in the order in which those came up."""
+    found: dict[tuple, list[dict]] = {}
+    for row in rows:
+        found.setdefault(tuple(row["settings"].items()), []).append(row)
+    for settings, mine in found.items():
+        print(", ".join(f"{name} {value}" for name, value in settings), "", sep="\n")
+        print("\n".join(summary(mine)), "", sep="\n")
