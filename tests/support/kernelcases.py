@@ -144,7 +144,8 @@ def unfold(r):
     first = int(r.integers(rows))
     (count,) = _sizes(r, rows - first)
     out = fresh(count, columns, channels * size * size)
-    return out, image, size, stride, first, *_normalisation(r, channels, size)
+    how = size, stride, first, bool(r.integers(2))
+    return out, image, *how, *_normalisation(r, channels, size)
 
 
 def _normalisation(r, channels, size):

@@ -47,8 +47,9 @@ def matmul(y, x, w):
     np.matmul(x, w, out=y)
 
 
-def unfold(y, image, size, stride, first, mean, scale):
+def unfold(y, image, size, stride, first, rotated, mean, scale):
     pad = (size - 1) // 2
+    image = np.rot90(image, 2) if rotated else image
     channels = image.shape[2]
     values = ((image.astype(y.dtype) - mean[:channels]) * scale[:channels])[None]
     padded = _padded(values, pad, pad + stride, pad)[:, first * stride :]

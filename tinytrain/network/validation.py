@@ -155,6 +155,8 @@ def check_input(spec: InputSpec, first: Layer) -> None:
         )
     if not all(type(x) is float and math.isfinite(x) for x in spec.mean + spec.scale) or min(spec.scale) <= 0:
         raise InputError("preprocessing", "mean and scale must be finite numbers, and scale above 0")
+    if type(spec.rotated) is not bool:
+        raise InputError("preprocessing", "rotated must be true or false")
     for name in ("dtype", "resize"):
         if getattr(spec, name) != getattr(InputSpec, name):
             raise InputError("preprocessing", f"the only known {name} is {getattr(InputSpec, name)}")
