@@ -10,7 +10,16 @@ from tinytrain.meta.training.recipe import FOLDER, KINDS, load_recipe, parse_rec
 
 SHIPPED = sorted(p.stem for p in FOLDER.glob("*.yaml"))
 FORBIDDEN = {"gtsrb", "flowers12", "dtd10", "pacs_sketch", "pacs_photo", "omniglot", "fsdd_logmel"}
-UNRESTRICTED = {"caltech101", "omniglot_background", "signs", "glyphs", "textures", "leaves"}
+UNRESTRICTED = {
+    "caltech101",
+    "free_photos",
+    "free_drawings",
+    "omniglot_background",
+    "signs",
+    "glyphs",
+    "textures",
+    "leaves",
+}
 
 
 def kind_of(name):
