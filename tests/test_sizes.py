@@ -16,7 +16,7 @@ FILE_LINES, PARAMETERS, FIELDS = 300, 7, 10
 ROWS_OF_FILES = {
     "Layer": 11,
     "OptimizerSettings": 12,
-    "MetaRecipe": 12,
+    "MetaRecipe": 13,
     "PretrainRecipe": 18,
     "DistilRecipe": 13,
 }

@@ -1,14 +1,16 @@
 """Meta-training: few-shot episodes of many domains through the whole network, with the engine.
 
-Prototypes are class means of support embeddings, the loss is the cross-entropy of scaled cosines of the
-query embeddings, and its exact gradient goes through both (Snell et al. 2017; scale as in Hu et al. 2022).
+With ``head: cosine`` prototypes are class means of support embeddings, and the loss is the cross-entropy of
+scaled cosines of the query embeddings (Snell et al. 2017; scale as in Hu et al. 2022). With ``head: lda`` it
+is that of the head that the device uses (compare Bertinetto et al. 2019, R2-D2). The exact gradient goes
+through support and queries.
 """
 
 import numpy as np
 
 from tinytrain.meta.training.batches import Batch, episode_batch
 from tinytrain.meta.training.full_network import Whole
-from tinytrain.meta.training.losses import cosine_loss, episode_loss
+from tinytrain.meta.training.losses import cosine_loss, episode_loss, lda_loss
 from tinytrain.meta.training.recipe import EpisodeSettings, MetaRecipe
 from tinytrain.meta.training.sources import Source
 from tinytrain.meta.training.task import Task
@@ -16,6 +18,7 @@ from tinytrain.meta.training.validate import Validator
 from tinytrain.network.network import Network
 
 LEAST_SCALE = 1.0
+HEADS = {"cosine": episode_loss, "lda": lda_loss}
 MAX_WAYS, MAX_QUERIES = 50, 10  # of the Meta-Dataset sampler
 
 
@@ -57,7 +60,7 @@ class MetaTask(Task):
     def step(self, values: np.ndarray, batch: Batch) -> tuple[float, float, np.ndarray]:
         self.whole.values = values[: self.size]
         (embeddings,) = self.whole.forward(batch.images)
-        loss = episode_loss(embeddings, batch.labels, batch.n_support, float(values[-1]))
+        loss = HEADS[self.recipe.head](embeddings, batch.labels, batch.n_support, float(values[-1]))
         value, gradient = loss.value, loss.gradient
         if self.start:
             near = cosine_loss(embeddings, self.start.embed(batch.images))

@@ -168,11 +168,12 @@ class Recipe:
 
 @dataclass(frozen=True, kw_only=True)
 class MetaRecipe(Recipe):
-    """Of ``tinytrain meta-train``."""
+    """Of ``tinytrain meta-train``. `head`: what the loss goes through."""
 
     kind: str = of(choice("meta-train"), "meta-train")
     episodes: int = of(count(), 1000)
     episode: EpisodeSettings = of(table(EpisodeSettings), EpisodeSettings)
+    head: str = of(choice("cosine", "lda"), "cosine")
     distillation: float = of(number(0, 1000), 0.0)
 
     @property
