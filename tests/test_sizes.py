@@ -14,9 +14,9 @@ from tinytrain.pipeline.adapt import adapt
 FILE_LINES, PARAMETERS, FIELDS = 300, 7, 10
 # Each field is a key of a row in a file that exists outside of the project: networks and recipes of training.
 ROWS_OF_FILES = {
-    "Layer": 11,
+    "Layer": 12,
     "OptimizerSettings": 12,
-    "MetaRecipe": 13,
+    "MetaRecipe": 14,
     "PretrainRecipe": 18,
     "DistilRecipe": 13,
 }

@@ -166,6 +166,19 @@ class Recipe:
     weights: str = of(choice("int8", "float32"), "int8")
 
 
+@dataclass(frozen=True)
+class AdaptationSettings:
+    """Adaptations inside meta-training, by the default policy in a budget of `memory` bytes and `macs`.
+
+    `fraction` of the episodes have one (0: none). `rate`: learning rate of the factors' logarithms.
+    """
+
+    fraction: float = of(number(0, 1), 0.0)
+    memory: int = of(count(), 1_000_000)
+    macs: float = of(number(0, 10), 0.15)
+    rate: float = of(number(0, 10), 0.02)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MetaRecipe(Recipe):
     """Of ``tinytrain meta-train``. `head`: what the loss goes through."""
@@ -174,6 +187,7 @@ class MetaRecipe(Recipe):
     episodes: int = of(count(), 1000)
     episode: EpisodeSettings = of(table(EpisodeSettings), EpisodeSettings)
     head: str = of(choice("cosine", "lda"), "cosine")
+    adaptation: AdaptationSettings = of(table(AdaptationSettings), AdaptationSettings)
     distillation: float = of(number(0, 1000), 0.0)
 
     @property

@@ -81,9 +81,9 @@ def task(tmp_path: Path, kind: str = "meta-train", network=None, teacher=None, *
 
 def run(
     tmp_path: Path, out: str = "net", kind: str = "meta-train", wrap=lambda made: made, say=None,
-    teacher_network=None, **changes,
+    teacher_network=None, network=None, **changes,
 ):  # fmt: skip
     """A `Run` ready to be called; `wrap` may change its task."""
-    made, recipe = task(tmp_path, kind, teacher=teacher_network, **changes)
+    made, recipe = task(tmp_path, kind, network, teacher_network, **changes)
     paths = Paths(tmp_path / f"{out}.safetensors")
     return Run(wrap(made), recipe, paths, digest_of(recipe), lambda *_: None, say or (lambda text: None))

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tinytrain.network.late_fields import late
+
 KINDS = ("conv", "pointwise", "depthwise")  # of layers; modules also have "grouped" ones
 
 
@@ -10,7 +12,8 @@ class Layer:
     """One convolution with its bias; ReLU6 and the residual addition that follow belong to it.
 
     `block` counts the blocks of the network (the stem is block 0); `residual` says that
-    the input of the layer's block is added to its output. Padding is (kernel - 1) // 2.
+    the input of the layer's block is added to its output. Padding is (kernel - 1) // 2. `rate` is a factor of
+    the learning rates that policies give the layer, which meta-training may have found.
     """
 
     name: str
@@ -24,6 +27,7 @@ class Layer:
     relu6: bool
     block: int
     residual: bool = False
+    rate: float = late(1.0)
 
     @property
     def pad(self) -> int:

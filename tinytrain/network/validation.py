@@ -12,6 +12,7 @@ from tinytrain.network.network import InputSpec, Network
 MAX_LAYERS = 1024
 MAX_CHANNELS = 2**16
 MAX_SIDE = 4096
+MAX_RATE = 100  # of a factor of learning rates
 KERNELS = (1, 3, 5, 7)
 STRIDES = (1, 2)
 CHANNELS = (1, 3)  # of an image
@@ -83,6 +84,10 @@ def _check_fields(layer: Layer) -> None:
             _check_int(layer, field, side, 1, MAX_SIDE)
     if type(layer.relu6) is not bool or type(layer.residual) is not bool:
         raise InputError("layer-field", f"layer {layer.name}: relu6 and residual must be true or false")
+    if type(layer.rate) is not float or not 0 < layer.rate <= MAX_RATE:
+        raise InputError(
+            "layer-field", f"layer {layer.name}: rate must be a number above 0, at most {MAX_RATE}"
+        )
 
 
 def _check_int(layer: Layer, field: str, value, least: int, most: int) -> None:
