@@ -116,11 +116,3 @@ def groups_of(numbers: np.ndarray | None, labels: Sequence[int]) -> np.ndarray |
     pairs = zip(labels, numbers.tolist(), strict=True)
     groups = np.array([first.setdefault(pair, i) for i, pair in enumerate(pairs)], dtype=np.int32)
     return groups if len(first) < len(groups) else None
-
-
-def apart(groups: np.ndarray | None, support: Sequence, query: Sequence) -> list:
-    """The `query` indices per class without those of a group that the `support` has."""
-    if groups is None:
-        return list(query)
-    seen = np.unique([groups[i] for of_class in support for i in of_class])
-    return [np.array([i for i in of_class if groups[i] not in seen], dtype=int) for of_class in query]

@@ -203,12 +203,7 @@ def _from_dataset(arguments, dataset):
 def _from_folder(arguments, dataset):
     from tinytrain.datasets import folder_episode
 
-    episode = folder_episode(
-        dataset, arguments.shots, arguments.way, arguments.seed, hold_out=arguments.queries
-    )
-    if arguments.queries is None:
-        return episode
-    return replace(episode, query=_first_of_each_class(episode, arguments.queries))
+    return folder_episode(dataset, arguments.shots, arguments.way, arguments.seed, hold_out=arguments.queries)
 
 
 def _unlimited(arguments, policy) -> list[str]:
@@ -230,13 +225,3 @@ def _too_few(arguments, episode) -> list[str]:
         for name, count in zip(episode.class_names, episode.shots.tolist(), strict=True)
         if count < arguments.shots
     ]
-
-
-def _first_of_each_class(episode, count: int):
-    """The first `count` queries of every class; the queries are in random order."""
-    taken, chosen = [0] * episode.n_way, []
-    for i, label in enumerate(episode.query.labels.tolist()):
-        taken[label] += 1
-        if taken[label] <= count:
-            chosen.append(i)
-    return episode.query.take(chosen)
