@@ -71,7 +71,9 @@ def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset
         read=lambda i, size: load_image(paths[i], size),
         groups=groups_of(copies, labels),
         may_flip=may_flip,
-        provenance=Provenance(licence="yours", skipped=tuple(skipped), duplicates=duplicates),
+        provenance=Provenance(
+            folder=os.fspath(folder), licence="yours", skipped=tuple(skipped), duplicates=duplicates
+        ),
     )
 
 
@@ -197,9 +199,9 @@ def kind_of(error: InputError) -> str:
     return KINDS.get(error.code, "unreadable")
 
 
-def late(folder: str | os.PathLike | None, broken: dict[str, str]) -> Iterator[Skipped]:
-    """The images of `folder` that looked whole and were not: `broken` has the error of each name."""
+def late(dataset: Dataset, broken: dict[str, str]) -> Iterator[Skipped]:
+    """The images of `dataset` that looked whole and were not: `broken` has the error of each name."""
     for name, error in broken.items():
         code, _, message = error.partition(": ")
-        file = os.path.join(folder or "", name)
+        file = os.path.join(dataset.provenance.folder, name)
         yield Skipped(file, message.removeprefix(f"{file!r} "), KINDS.get(code, "damaged"))
