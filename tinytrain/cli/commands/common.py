@@ -201,14 +201,6 @@ def check_network_output(path: str, needed: Sequence[str | None] = ()) -> None:
     check_outputs(path, needed=needed)
 
 
-def skipped_files(dataset) -> list[str]:
-    """Lines about the skipped files of a dataset and about images that it has more than once."""
-    from tinytrain.episode.input_facts import duplicate_lines, skipped_lines
-
-    provenance = dataset.provenance
-    return skipped_lines(provenance.skipped) + duplicate_lines(provenance.duplicates)
-
-
 def print_line(text: str) -> None:
     """Print one line of a result that comes in lines, at once."""
     ANSWER.give(shown(text))

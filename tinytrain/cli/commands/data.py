@@ -12,7 +12,6 @@ from tinytrain.cli.commands.common import (
     check_outputs,
     print_result,
     say,
-    skipped_files,
 )
 
 LIST = "List the known packs, target sets and generated domains."
@@ -241,12 +240,13 @@ def _pack(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.datasets.pack_sources import open_source
     from tinytrain.datasets.pack_writer import PackForm, write_pack
+    from tinytrain.episode.input_facts import file_lines
 
     if os.path.splitext(arguments.out)[1] != ".npz":
         raise UsageError("pack-kind", f"{arguments.out!r} must end in .npz, or no command could read it")
     check_outputs(arguments.out)
     dataset, more = open_source(arguments.data, arguments.classes)
-    for line in skipped_files(dataset):
+    for line in file_lines(dataset.provenance):
         say(line)
     form = PackForm(
         size=arguments.size, raw=arguments.raw, grey=arguments.grey, per_class=arguments.per_class,
@@ -263,8 +263,9 @@ def _pack(arguments) -> int:
 
 def _opened(arguments):
     from tinytrain.datasets import open_dataset
+    from tinytrain.episode.input_facts import file_lines
 
     dataset = open_dataset(arguments.data)
-    for line in skipped_files(dataset):
+    for line in file_lines(dataset.provenance):
         say(line)
     return dataset, range(min(arguments.classes or dataset.n_classes, dataset.n_classes))
