@@ -15,6 +15,7 @@ from tinytrain.datasets.generated.signs import signs
 from tinytrain.datasets.generated.sketches import sketches
 from tinytrain.datasets.generated.solids import solids
 from tinytrain.datasets.generated.textures import textures
+from tinytrain.datasets.generated.toys import toys
 from tinytrain.datasets.meta_dataset import TARGETS, open_target
 from tinytrain.datasets.packs import PACKS, load_pack
 from tinytrain.datasets.samplers import sample_episode, sample_meta_dataset_episode
@@ -36,7 +37,7 @@ __all__ = [
 # Generated domains: nothing to download.
 DOMAINS = {
     "signs": signs, "glyphs": glyphs, "textures": textures, "leaves": leaves, "sketches": sketches,
-    "solids": solids,
+    "solids": solids, "toys": toys,
 }  # fmt: skip
 
 

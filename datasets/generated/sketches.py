@@ -79,7 +79,7 @@ def _draw(canvas: Image.Image, kind: Sketch, look, project, rng) -> None:
     pen = _pen(rng)
     paints = rng.uniform(40, 235, (4, 3))
     shown = [p for p in kind.parts if not p.detail or rng.random() < 0.85]
-    placed = [_grown(p, points) for p, points in zip(shown, _posture(kind, shown, rng), strict=True)]
+    placed = [_grown(points) for points in placed_parts(kind, shown, rng)]
     for number, (part, points) in enumerate(zip(shown, placed, strict=True)):
         path = project(points)
         if part.closed and style != "see-through" and not (style == "lines" and part.detail):
@@ -104,7 +104,7 @@ def _pen(rng) -> Pen:
     )
 
 
-def _posture(kind: Sketch, parts: list[Part], rng) -> list[np.ndarray]:
+def placed_parts(kind: Sketch, parts: list[Part], rng) -> list[np.ndarray]:
     """The lines of the parts in the posture and with the proportions of this image, at times mirrored."""
     limbs = len(kind.pivots)
     angle, scale = rng.normal(0, 0.2, limbs), np.exp(rng.normal(0, 0.12, limbs))
@@ -122,7 +122,7 @@ def _posture(kind: Sketch, parts: list[Part], rng) -> list[np.ndarray]:
     return lines
 
 
-def _grown(part: Part, points: np.ndarray) -> np.ndarray:
+def _grown(points: np.ndarray) -> np.ndarray:
     """Enough points on straight edges, so that a hand can tremble along them."""
     if len(points) > 14:
         return points

@@ -217,7 +217,7 @@ def solid(class_id: int) -> Solid:
     body = BODIES[name](rng)
     surfaces = [Surface(body, 0)]
     reach, low = float(np.abs(body[..., 0]).max()), float(body[..., 1].min())
-    for k, growth in enumerate(rng.choice(len(GROWTHS), rng.choice((1, 2, 2, 3)), replace=False)):
+    for k, growth in enumerate(rng.choice(len(GROWTHS), rng.choice((2, 2, 3)), replace=False)):
         surfaces += [Surface(points, 1 + k % 2) for points in GROWTHS[growth](rng, reach, low)]
     together = np.concatenate([s.points.reshape(-1, 3) for s in surfaces])
     least, most = together.min(axis=0), together.max(axis=0)

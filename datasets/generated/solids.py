@@ -41,7 +41,7 @@ def generate(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     return through_camera(canvas.reduce(OVERSAMPLING), rng)
 
 
-# No flips: things are not their mirror images, but from behind they nearly are.
+# Flips: a mirrored thing is no stranger than the same thing seen from its other side.
 solids = Domain("solids", N_CLASSES, class_name, generate, may_flip=True, families=len(BODIES))
 
 

@@ -50,7 +50,7 @@ def test_domains_open_by_name_and_say_whether_mirroring_keeps_their_classes():
         made.name == name and "no restrictions" in made.provenance.licence for name, made in opened.items()
     )
     assert {name for name, made in opened.items() if made.may_flip} == {
-        "textures", "leaves", "sketches", "solids",
+        "textures", "leaves", "sketches", "solids", "toys",
     }  # fmt: skip
 
 
@@ -67,10 +67,10 @@ def test_the_default_classes_use_every_family_of_textures_and_leaves_more_than_o
         assert min(used.count(family) for family in families) >= 2
 
 
-def test_sketches_and_solids_come_in_families_of_objects_and_the_other_domains_do_not():
+def test_sketches_solids_and_toys_come_in_families_of_objects_and_the_other_domains_do_not():
     families = {name: open_dataset(name).families for name in DOMAINS}
-    assert {name for name, known in families.items() if known is not None} == {"sketches", "solids"}
-    for name, kinds in (("sketches", KINDS), ("solids", THINGS)):
+    assert {name for name, known in families.items() if known is not None} == {"sketches", "solids", "toys"}
+    for name, kinds in (("sketches", KINDS), ("toys", KINDS), ("solids", THINGS)):
         made = DOMAINS[name](range(100, 200), 1)
         assert [list(kinds)[f] for f in made.families] == [c.split(" ")[0] for c in made.class_names]
 
@@ -85,9 +85,9 @@ def test_no_two_of_a_thousand_sketches_or_solids_of_a_family_are_nearly_the_same
 
     def extent(c):
         points = np.concatenate([s.points.reshape(-1, 3) for s in solid(c).surfaces])
-        return np.concatenate([np.quantile(points, (0.05, 0.3, 0.5, 0.7, 0.95), axis=0).ravel()])
+        return np.quantile(points, (0.05, 0.3, 0.5, 0.7, 0.95), axis=0).ravel()
 
-    for measure, families, least in ((outline, len(KINDS), 0.1), (extent, len(THINGS), 0.05)):
+    for measure, families, least in ((outline, len(KINDS), 0.1), (extent, len(THINGS), 0.03)):
         rows = np.array([measure(c) for c in range(1000)])
         for family in range(families):
             own = rows[family::families]
@@ -142,6 +142,7 @@ PINNED = {
     "textures": (53.6, 53.6, 50.8, 58.9, 60.2, 59.8, 66.6, 67.1, 65.4),
     "sketches": (239.8, 227.8, 243.0, 240.7, 211.0, 243.0, 242.9, 230.2, 243.0),
     "solids": (82.2, 73.4, 116.6, 97.3, 87.8, 93.6, 74.1, 60.6, 84.3),
+    "toys": (61.6, 109.3, 45.6, 39.2, 76.6, 45.0, 43.3, 53.8, 49.1),
     "leaves": (105.5, 83.0, 94.7, 115.2, 56.6, 77.0, 128.0, 92.7, 123.6),
 }
 
