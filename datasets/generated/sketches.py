@@ -11,7 +11,8 @@ from PIL import Image, ImageDraw
 
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets.generated.camera import Domain, as_bytes, corners, noise, pose, through_camera
-from tinytrain.datasets.generated.sketch_parts import Part, Sketch, sketch
+from tinytrain.datasets.generated.sketch_objects import KINDS, sketch
+from tinytrain.datasets.generated.sketch_parts import Part, Sketch
 
 N_CLASSES = 9000
 OVERSAMPLING = 2
@@ -31,7 +32,7 @@ class Pen:
 
 
 def class_name(class_id: int) -> str:
-    return f"{sketch(class_id).kind} {class_id:04d}"
+    return f"{list(KINDS)[class_id % len(KINDS)]} {class_id:04d}"
 
 
 def generate(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
@@ -48,7 +49,7 @@ def generate(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     return through_camera(scene, rng) if rng.random() < 0.5 else _scanned(scene, rng)
 
 
-sketches = Domain("sketches", N_CLASSES, class_name, generate, may_flip=True)
+sketches = Domain("sketches", N_CLASSES, class_name, generate, may_flip=True, families=len(KINDS))
 
 
 def _colours(rng) -> tuple[np.ndarray, np.ndarray]:
@@ -78,16 +79,18 @@ def _draw(canvas: Image.Image, kind: Sketch, look, project, rng) -> None:
     pen = _pen(rng)
     paints = rng.uniform(40, 235, (4, 3))
     shown = [p for p in kind.parts if not p.detail or rng.random() < 0.85]
-    placed = [_grown(p, points) for p, points in zip(shown, _posture(kind, shown, rng), strict=True)]
+    placed = [_grown(points) for points in placed_parts(kind, shown, rng)]
     for number, (part, points) in enumerate(zip(shown, placed, strict=True)):
         path = project(points)
         if part.closed and style != "see-through" and not (style == "lines" and part.detail):
-            fill = {"painted": paints[part.limb % 4 if not part.detail else 3], "silhouette": ink}.get(style, paper)
+            fill = {"painted": paints[part.limb % 4 if not part.detail else 3], "silhouette": ink}.get(
+                style, paper
+            )
             if style == "silhouette" and part.detail:
                 fill = paper
             draw.polygon(corners(path), fill=as_bytes(fill))
         if style == "lines" and part.closed and number % 3 == 1 and pen.pressure > 0.75:
-            _hatch(draw, path, pen, ink, rng)
+            _hatch(draw, path, round(pen.width * side * 0.4), as_bytes(ink + 25), rng)
         _stroke(draw, path, pen, as_bytes(ink), side, rng)
 
 
@@ -101,7 +104,7 @@ def _pen(rng) -> Pen:
     )
 
 
-def _posture(kind: Sketch, parts: list[Part], rng) -> list[np.ndarray]:
+def placed_parts(kind: Sketch, parts: list[Part], rng) -> list[np.ndarray]:
     """The lines of the parts in the posture and with the proportions of this image, at times mirrored."""
     limbs = len(kind.pivots)
     angle, scale = rng.normal(0, 0.2, limbs), np.exp(rng.normal(0, 0.12, limbs))
@@ -119,7 +122,7 @@ def _posture(kind: Sketch, parts: list[Part], rng) -> list[np.ndarray]:
     return lines
 
 
-def _grown(part: Part, points: np.ndarray) -> np.ndarray:
+def _grown(points: np.ndarray) -> np.ndarray:
     """Enough points on straight edges, so that a hand can tremble along them."""
     if len(points) > 14:
         return points
@@ -145,18 +148,19 @@ def _stroke(draw, path: np.ndarray, pen: Pen, ink: tuple[int, ...], side: int, r
             draw.line(stretch, fill=ink, width=max(1, round(widths[k])), joint="curve")
 
 
-def _hatch(draw, path: np.ndarray, pen: Pen, ink: np.ndarray, rng) -> None:
+def _hatch(draw, path: np.ndarray, width: int, ink: tuple[int, ...], rng) -> None:
     """Parallel lines between opposite points of the outline."""
     half = len(path) // 2
     lean = int(rng.integers(0, 3))
     for k in range(1, half - 1, 2):
         other = path[(2 * half - k - lean) % len(path)]
-        draw.line(corners(np.stack([path[k], other])), fill=as_bytes(ink + 25), width=max(1, round(pen.width * 60)))
+        draw.line(corners(np.stack([path[k], other])), fill=ink, width=max(1, width))
 
 
 def _scanned(scene: Image.Image, rng) -> np.ndarray:
     """Straight from the scanner: only contrast and a trace of noise differ."""
     size = scene.width
-    grain = rng.standard_normal((size, size, 1), dtype=np.float32) * np.float32(rng.uniform(0, 3))
-    sensed = (np.asarray(scene, dtype=np.float32) - 128) * np.float32(rng.uniform(0.75, 1.1)) + 128 + grain
+    contrast, noisy = rng.uniform(0.75, 1.1), rng.uniform(0, 3)
+    grain = rng.standard_normal((size, size, 1), dtype=np.float32) * np.float32(noisy)
+    sensed = (np.asarray(scene, dtype=np.float32) - 128) * np.float32(contrast) + 128 + grain
     return np.clip(sensed, 0, 255).astype(np.uint8)
