@@ -153,8 +153,8 @@ def _guard(facts: dict) -> list[str]:
 
 def _left_out(facts: dict) -> list:
     """All skipped files, identical images and warnings."""
-    rows = [_line("duplicate", duplicate_text(d)) for d in facts.get("duplicates") or []]
-    rows += [_line("skipped", f"{s['file']}: {s['reason']}") for s in facts.get("skipped") or []]
+    rows = [_line("duplicate", duplicate_text(d)) for d in facts["duplicates"]]
+    rows += [_line("skipped", f"{s['file']}: {s['reason']}") for s in facts["skipped"]]
     return rows + [_line("warning", warning) for warning in facts["warnings"]]
 
 
