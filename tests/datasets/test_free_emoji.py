@@ -115,9 +115,7 @@ def test_missing_files_are_named_with_the_commands_that_get_them(downloads):
 
 def test_another_file_of_the_same_name_is_refused_before_it_is_unpacked(downloads):
     (downloads / PACKAGES["openmoji"].file).write_bytes(b"no archive")
-    with pytest.raises(
-        InputError, match="not the file that was listed; run npm pack openmoji@13.1.0"
-    ) as caught:
+    with pytest.raises(InputError, match="not the file that was listed") as caught:
         open_dataset(f"free_emoji:{downloads}")
     assert caught.value.code == "target-broken"
 
