@@ -7,6 +7,8 @@ from pathlib import Path
 from tinytrain.base.errors import InputError
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.folder import folder_dataset, folder_episode
+from tinytrain.datasets.free_emoji import NAME as FREE_EMOJI
+from tinytrain.datasets.free_emoji import open_free_emoji
 from tinytrain.datasets.free_photos import NAME as FREE_PHOTOS
 from tinytrain.datasets.free_photos import open_free_photos
 from tinytrain.datasets.generated.glyphs import glyphs
@@ -34,6 +36,9 @@ __all__ = [
     "sample_meta_dataset_episode",
 ]
 
+# Downloads from which packs without restrictions are made.
+FREE = {FREE_PHOTOS: open_free_photos, FREE_EMOJI: open_free_emoji}
+
 # Generated domains: nothing to download.
 DOMAINS = {
     "signs": signs, "glyphs": glyphs, "textures": textures, "leaves": leaves, "sketches": sketches,
@@ -45,8 +50,8 @@ def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | 
     """A generated domain or pack by name, an .npz file, a target set, or a folder with a folder per class.
 
     A target set is ``NAME:DIR``, ``gtsrb:downloads`` for example, or ``NAME/PART:DIR`` for other classes than
-    those that are tested on. ``free_photos:DIR`` are the photographs of that pack. Names come before paths;
-    write ``./signs`` for a folder called like a domain.
+    those that are tested on. ``free_photos:DIR`` and ``free_emoji:DIR`` are what these packs are made of.
+    Names come before paths; write ``./signs`` for a folder called like a domain.
     Raises InputError, for an unknown name with the closest known one.
     """
     name = os.fspath(name_or_path)
@@ -56,8 +61,8 @@ def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | 
         return load_pack(name, data_dir)
     target, colon, folder = name.partition(":")
     target, _, part = target.partition("/")
-    if colon and target == FREE_PHOTOS:
-        return open_free_photos(Path(folder))
+    if colon and target in FREE:
+        return FREE[target](Path(folder))
     if colon and target in TARGETS:
         return open_target(target, folder, part or "test")
     if os.sep in name or Path(name).is_dir():

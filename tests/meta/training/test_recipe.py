@@ -11,7 +11,7 @@ from tinytrain.meta.training.recipe import FOLDER, KINDS, load_recipe, parse_rec
 
 SHIPPED = sorted(p.stem for p in FOLDER.glob("*.yaml"))
 FORBIDDEN = {"gtsrb", "flowers12", "dtd10", "pacs_sketch", "pacs_photo", "omniglot", "fsdd_logmel"}
-UNRESTRICTED = {"caltech101", "free_photos", "omniglot_background", *DOMAINS}
+UNRESTRICTED = {"caltech101", "free_photos", "free_emoji", "omniglot_background", *DOMAINS}
 
 
 def kind_of(name):
