@@ -79,6 +79,23 @@ def mixed_batch(
     return Batch(images, labels, number=number)
 
 
+def domain_batch(
+    sources: Sequence[Source], looks: Looks, size: int, count: int, seed: int, number: int
+) -> Batch:
+    """Batch `number`: images of one source, drawn by weight, and of classes drawn uniformly from it.
+
+    All go through one change of domain. Labels count the classes of the source.
+    """
+    rng = rng_for(seed, "batch of a domain", number)
+    source = pick(rng, sources)
+    dataset = source.train
+    labels = rng.integers(dataset.n_classes, size=count)
+    changed = change(rng, looks)
+    rows = (int(rng.choice(dataset.by_class[c])) for c in labels)
+    images = np.stack([view(dataset.read(i, size), rng, size, looks, dataset.may_flip) for i in rows])
+    return Batch(changed(images) if changed else images, labels, source=source.settings.data, number=number)
+
+
 class Prefetch:
     """Batches `start` to `stop` (excluded) of `make(number)`, made in a thread while the engine works.
 

@@ -2,7 +2,8 @@
 
 What is followed is which images of a batch lie near to which, by the embeddings of all teachers side by side,
 each centred and of the same size on the average: few-shot heads work with distances, and the axes are the
-student's own. (Several teachers and kernel alignment: Li et al. 2021, URL.)
+student's own. All images of a batch are of one domain. Otherwise the distances between drawings and
+photographs, which no task asks for, would hide all others. (Several teachers and kernel alignment: Li et al. 2021, URL.)
 
 The same batches of views come again and again: a teacher then computes each of them only once, which is what
 most of the time would go to.
@@ -14,7 +15,7 @@ import numpy as np
 
 from tinytrain.base.random_streams import rng_for
 from tinytrain.episode.decode import fit
-from tinytrain.meta.training.batches import Batch, first_classes, mixed_batch
+from tinytrain.meta.training.batches import Batch, domain_batch, first_classes, mixed_batch
 from tinytrain.meta.training.full_network import Whole
 from tinytrain.meta.training.losses import alignment_loss, centred_gram
 from tinytrain.meta.training.recipe import DistilRecipe
@@ -69,11 +70,11 @@ class DistilTask(Task):
         teachers: Sequence[Network],
         workers: int = 1,
     ):
-        self.sources, self.firsts = sources, first_classes(sources)
-        self.recipe, self.side = recipe, network.input.size
+        self.sources, self.side = sources, network.input.size
         self.count = max(1, recipe.views // recipe.batch)
-        sample = self._drawn(SAMPLE, 0, recipe.seed + 1).images
-        self.teachers = Teachers(teachers, sample, recipe.batch, workers)
+        looks = recipe.augmentation
+        sample = mixed_batch(sources, first_classes(sources), looks, self.side, SAMPLE, recipe.seed + 1, 0)
+        self.teachers = Teachers(teachers, sample.images, recipe.batch, workers)
         whole = Whole(network, recipe.batch, workers=workers)
         super().__init__(network, recipe, validator, whole, np.empty(0), 0.0)
         self.targets: dict[int, np.ndarray] = {}
@@ -82,16 +83,12 @@ class DistilTask(Task):
         super().close()
         self.teachers.close()
 
-    def _drawn(self, count: int, number: int, seed: int) -> Batch:
-        return mixed_batch(
-            self.sources, self.firsts, self.recipe.augmentation, self.side, count, seed, number
-        )
-
     def batch(self, number: int) -> Batch:
         """A batch of views; all of them come once, in another order each time, before one comes again."""
         epoch, place = divmod(number, self.count)
         order = rng_for(self.recipe.seed, "order of views", epoch).permutation(self.count)
-        return self._drawn(self.recipe.batch, int(order[place]), self.recipe.seed)
+        r = self.recipe
+        return domain_batch(self.sources, r.augmentation, self.side, r.batch, r.seed, int(order[place]))
 
     def step(self, values: np.ndarray, batch: Batch) -> tuple[float, float, np.ndarray]:
         if batch.number not in self.targets:
