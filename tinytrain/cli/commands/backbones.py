@@ -13,6 +13,8 @@ A tier is the network that is recommended in its size. PC: seconds of 'tinytrain
 budget on two cores, the second time. Pi: what 'tinytrain simulate --board raspberry-pi-zero-2w --shots 5'
 estimates for one core, uncalibrated. accuracy: mean of five data sets after an adaptation to five images for
 each of five classes."""
+COLUMNS = "{:<6}  {:<18}  {:<4} {:>9}  {:<7} {:>9} {:>6} {:>6} {:>5} {:>9}  {}"
+TITLES = ("tier", "name", "here", "size", "input", "MACs", "budget", "PC", "Pi", "accuracy", "licence")
 DESCRIPTION = (
     "List the backbones that --backbone accepts by name, and the tiers (small, medium, large) that are "
     f"recommended.\nget: {GET}"
@@ -46,7 +48,7 @@ def _list(arguments) -> int:
 
     rows = [_facts(row) for row in BACKBONES.values()]
     lines = [_line(row) for row in rows]
-    print_result({"backbones": rows}, "\n".join([_header(), *lines, "", NOTE]), arguments.json)
+    print_result({"backbones": rows}, "\n".join([COLUMNS.format(*TITLES), *lines, "", NOTE]), arguments.json)
     return 0
 
 
@@ -77,17 +79,6 @@ def _facts(row) -> dict:
     }
 
 
-def _header() -> str:
-    return _columns(
-        "tier", "name", "here", "size", "input", "MACs", "budget", "PC", "Pi", "accuracy", "licence"
-    )
-
-
-def _columns(tier, name, here, size, side, macs, budget, pc, pi, accuracy, licence) -> str:
-    known = f"{budget:>6} {pc:>6} {pi:>5} {accuracy:>9}"
-    return f"{tier:<6}  {name:<18}  {here:<4} {size:>9}  {side:<7} {macs:>9} {known}  {licence}"
-
-
 def _line(row: dict) -> str:
     from tinytrain.base.units import as_option, format_bytes, format_count
 
@@ -97,7 +88,7 @@ def _line(row: dict) -> str:
         known = (as_option(row["budget"]), *seconds, f"{row['accuracy']:.1f} %")
     names = row["tier"] or "", row["name"], "here" if row["here"] else "-"
     side = f"{row['input_size']}x{row['input_size']}"
-    return _columns(*names, size, side, format_count(row["macs"]), *known, row["licence"])
+    return COLUMNS.format(*names, size, side, format_count(row["macs"]), *known, row["licence"])
 
 
 def _get(arguments) -> int:
