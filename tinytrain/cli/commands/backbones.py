@@ -10,9 +10,9 @@ GET = (
 )
 NOTE = """\
 A tier is the network that is recommended in its size. PC: seconds of 'tinytrain adapt --shots 5' with this
-budget on two busy cores, the second time. Pi: what 'tinytrain simulate --board raspberry-pi-zero-2w --shots 5'
-estimates for one core, uncalibrated. accuracy: mean of five data sets after an adaptation to five images for
-each of five classes."""
+budget on two busy cores, the second time. Pi: what 'tinytrain simulate --shots 5' with the board
+raspberry-pi-zero-2w estimates for one core, uncalibrated. accuracy: mean of five data sets after an
+adaptation to five images for each of five classes."""
 COLUMNS = "{:<6}  {:<18}  {:<4} {:>9}  {:<7} {:>9} {:>6} {:>6} {:>5} {:>9}  {}"
 TITLES = ("tier", "name", "here", "size", "input", "MACs", "budget", "PC", "Pi", "accuracy", "licence")
 DESCRIPTION = (
