@@ -32,6 +32,7 @@ KNOWN = {
     "backbones/restricted_pickle.py": "the code of a _RefusedError",
     "cli/commands/adapt.py": "the code of a Reason",
     "cli/commands/common.py": "the code of the error that it words again",
+    "cli/commands/tiers.py": "the code of the error that it words again",
     "episode/decode.py": "the code of the error that it words again",
     "kernels/__init__.py": "a warning of the cache, jit-cache",
 }

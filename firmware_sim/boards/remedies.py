@@ -2,30 +2,15 @@
 
 from collections.abc import Iterator
 
-from tinytrain.backbones.catalogue import BACKBONES
-from tinytrain.base.errors import BudgetError, UsageError
+from tinytrain.backbones.catalogue import BACKBONES, tier_of
 from tinytrain.base.units import format_bytes
 from tinytrain.firmware_sim.boards.board import Board, load_boards
 from tinytrain.network.file import load_network
 from tinytrain.network.network import Network, frozen_bytes
-from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.planner.planner import Planner
+from tinytrain.pipeline.tiers import least_arena
+from tinytrain.plan.budget import TaskShape
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import POLICIES
-
-
-def least_arena(network: Network, policy: Policy, task: TaskShape) -> int | None:
-    """Bytes of the smallest arena in which `policy` works; None where another limit is in the way.
-
-    Another limit is a policy that does not know this network, SparseUpdate's for example.
-    """
-    try:
-        Planner(network, task, policy, Budget(memory=0)).probe()
-    except BudgetError as error:
-        return error.smallest
-    except UsageError:
-        return None
-    return 0
 
 
 def for_ram(board: Board, network: Network, policy: Policy, task: TaskShape, needs: int) -> Iterator[str]:
@@ -37,7 +22,7 @@ def for_ram(board: Board, network: Network, policy: Policy, task: TaskShape, nee
     for other in _backbones_here(network):
         least = least_arena(other, policy, task)
         if least is not None and least <= board.memory.arena_bytes:
-            yield f"--backbone {other.name} needs {least} bytes"
+            yield f"--backbone {tier_of(other.name)} needs {least} bytes"
     fitting = [n for n, b in load_boards().items() if b.memory.arena_bytes >= needs]
     if fitting:
         yield f"these boards have the RAM: {', '.join(fitting)}"
@@ -50,7 +35,7 @@ def for_flash(board: Board, network: Network, slots: int) -> Iterator[str]:
         yield f"a delta of at most {left // 2 // block * block} bytes: a smaller --budget trains less"
     for other in _backbones_here(network):
         if frozen_bytes(other) + slots <= board.flash.storage_bytes:
-            yield f"--backbone {other.name} takes {format_bytes(frozen_bytes(other))} of flash"
+            yield f"--backbone {tier_of(other.name)} takes {format_bytes(frozen_bytes(other))} of flash"
     fitting = [n for n, b in load_boards().items() if _stores(b, network, slots)]
     if fitting:
         yield f"these boards have the flash: {', '.join(fitting)}"

@@ -74,7 +74,8 @@ def kept(folder: Path) -> list[str]:
 def test_the_list_names_every_backbone_and_its_state(capsys, cache, made):
     assert main(["backbones"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["name", *zoo.BACKBONES]
+    names = [next(word for word in line.split() if word not in zoo.TIERS) for line in lines[1:] if line]
+    assert names[: len(zoo.BACKBONES)] == list(zoo.BACKBONES) and lines[len(zoo.BACKBONES) + 1] == ""
     assert "22.45 M" in lines[3] and "MIT" in lines[3] and "-" in lines[3].split()
     assert main(["backbones", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["backbones"]}
@@ -165,14 +166,27 @@ def test_without_the_package_or_without_pip_the_remedy_is_a_file(wheel, capsys, 
 
 def test_tiers_are_names_of_networks(capsys, cache):
     assert load_backbone("small").digest == load_backbone(zoo.SHIPPED.name).digest
-    assert {zoo.named(tier).name for tier in zoo.TIERS} == set(zoo.TIERS.values())
+    assert {zoo.named(tier).name for tier in zoo.TIERS} == {t.backbone for t in zoo.TIERS.values()}
     for tier in ("medium", "large"):
         assert main(["info", tier]) == 3
-        name = zoo.TIERS[tier]
+        name = zoo.TIERS[tier].backbone
         line = f"{name} is not on this machine yet; run: tinytrain backbones get {name}\n"
         assert capsys.readouterr().err.endswith(line)
     assert main(["info", "larg"]) == 3
     assert "did you mean large?" in capsys.readouterr().err
+
+
+def test_the_list_says_what_a_tier_costs_and_gives(capsys, cache):
+    assert main(["backbones", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["backbones"]}
+    for name, tier in zoo.TIERS.items():
+        row = rows[tier.backbone]
+        assert (row["tier"], row["budget"], row["accuracy"]) == (name, tier.budget, tier.accuracy)
+        assert row["seconds"] == {"pc": tier.pc, "raspberry-pi-zero-2w": tier.pi}
+    assert rows["mbv2-w0.35"]["tier"] is rows["mbv2-w0.35"]["seconds"] is None
+    assert main(["backbones"]) == 0
+    line = next(row for row in capsys.readouterr().out.splitlines() if row.startswith("large"))
+    assert f"{zoo.TIERS['large'].accuracy} %" in line and "118.80 M" in line and "4MB" in line
 
 
 def test_a_second_get_is_a_no_op_and_says_so(server, capsys, cache, made):

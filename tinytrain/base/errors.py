@@ -52,13 +52,16 @@ class InputError(TinytrainError):
 
 
 class BudgetError(TinytrainError):
-    """No plan fits the budget (exit code 4). `smallest` is the smallest feasible budget in bytes."""
+    """No plan fits the budget (exit code 4). `smallest` is the smallest feasible budget in bytes.
+
+    `task` is the TaskShape for which it is that, if the memory is what is too small.
+    """
 
     exit_code = 4
 
-    def __init__(self, code: str, message: str, smallest: int | None = None):
+    def __init__(self, code: str, message: str, smallest: int | None = None, task: object = None):
         super().__init__(code, message)
-        self.smallest = smallest
+        self.smallest, self.task = smallest, task
 
     def facts(self) -> dict:
         return {**super().facts(), "smallest": self.smallest}

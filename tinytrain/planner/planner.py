@@ -219,6 +219,7 @@ class Planner:
             f"more ({about}{as_option(sensible)} is sensible, {about}{as_option(everything)} keeps "
             "everything)",
             least,
+            self.task,
         )
 
     def _check_macs(self, recipe: Recipe, queries: int) -> None:

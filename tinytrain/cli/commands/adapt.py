@@ -20,6 +20,7 @@ from tinytrain.cli.commands.common import (
     text_width,
 )
 from tinytrain.cli.commands.hints import extended, free_name, positional, predict_words, without
+from tinytrain.cli.commands.tiers import naming_tiers
 
 DESCRIPTION = (
     "Adapt a network to a few labelled images per class, within a hard memory budget. The result is a delta: "
@@ -76,7 +77,10 @@ def run(arguments) -> int:
     needed = backbone_file(arguments.backbone), episodes.searched_file(arguments), arguments.plan
     check_outputs(arguments.out, arguments.report, needed=needed)
     check_store(arguments.store, arguments.out, arguments.report)
-    return _adapt(arguments, render) if arguments.source is None else _extend(arguments)
+    if arguments.source is not None:
+        return _extend(arguments)
+    with naming_tiers(arguments):
+        return _adapt(arguments, render)
 
 
 def _renderer(path: str | None):

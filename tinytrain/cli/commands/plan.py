@@ -13,6 +13,7 @@ from tinytrain.cli.commands.common import (
     text_width,
 )
 from tinytrain.cli.commands.hints import extended, free_name, without
+from tinytrain.cli.commands.tiers import naming_tiers
 
 DESCRIPTION = (
     "Show the plan of an adaptation to these images: which layers and channels would be trained, and what "
@@ -45,6 +46,11 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
+    with naming_tiers(arguments):
+        return _plan(arguments)
+
+
+def _plan(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.plan.budget import TaskShape
     from tinytrain.plan.plan import save_plan

@@ -1,0 +1,39 @@
+"""Which of the recommended networks fit where another does not."""
+
+from collections.abc import Iterator
+
+from tinytrain.backbones.catalogue import TIERS, named
+from tinytrain.base.errors import BudgetError, UsageError
+from tinytrain.network.file import load_network
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.planner.planner import Planner
+from tinytrain.policies.common import Policy
+
+
+def least_arena(network: Network, policy: Policy, task: TaskShape) -> int | None:
+    """Bytes of the smallest arena in which `policy` works; None where another limit is in the way.
+
+    Another limit is a policy that does not know this network, SparseUpdate's for example.
+    """
+    try:
+        Planner(network, task, policy, Budget(memory=0)).probe()
+    except BudgetError as error:
+        return error.smallest
+    except UsageError:
+        return None
+    return 0
+
+
+def fitting_tiers(without: str, policy: Policy, task: TaskShape, memory: int) -> Iterator[tuple[str, int]]:
+    """Tiers, largest first, that work in `memory` bytes, with the bytes that they need.
+
+    Only networks on this machine can be asked; the one with the name `without` is not.
+    """
+    for tier in reversed(TIERS):
+        row = named(tier)
+        if row.name == without or not row.path.is_file():
+            continue
+        least = least_arena(load_network(row.path), policy, task)
+        if least is not None and least <= memory:
+            yield tier, least
