@@ -26,7 +26,9 @@ def run(options, say: Say) -> tuple[dict, str]:
     if options.rates:
         rates = load_rates(options.rates)
     if untuned := [
-        x for x in matrix.labels if matrix.scale(x, rates) is None and matrix.entry(x).policy != "none"
+        x
+        for x in matrix.labels
+        if matrix.scale(x, rates) is None and find_policy(matrix.entry(x).policy).trains
     ]:
         say(f"learning rates as the policies have them, not tuned: {', '.join(untuned)}")
     jobs = _jobs(matrix, rates, options)

@@ -85,9 +85,10 @@ class _Group:
 
     def facts(self) -> dict:
         methods = [self._method(label) for label in self.rows]
-        # Of one method: how many views the head was fitted to depends on the plan. A refused run has no head.
-        fitted = ([row for row in rows if row.get("head") == "lda"] for rows in self.rows.values())
-        if lda := next(filter(None, fitted), None):
+        # Of one method: how many views the head was fitted to depends on the plan. A refused run has no head,
+        # and a method whose head depends on the task does not show what LDA alone does.
+        fitted = ([row for row in rows if "head" in row] for rows in self.rows.values())
+        if lda := next((rows for rows in fitted if rows and {row["head"] for row in rows} == {"lda"}), None):
             methods.insert(1, {"label": LDA_UNADAPTED, **self._accuracy(_values(lda, "before"))})
         return {
             "backbone": self.backbone,

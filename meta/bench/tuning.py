@@ -15,6 +15,7 @@ from tinytrain.base.errors import UsageError
 from tinytrain.meta.bench.matrix import Cell, Matrix
 from tinytrain.meta.bench.rates import Rates, TunedRate
 from tinytrain.meta.bench.statistics import paired, stratified
+from tinytrain.policies.registry import find_policy
 
 EXTENSIONS = 2
 Grids = Mapping[str, Sequence[float]]  # factors of every label, rising
@@ -40,7 +41,11 @@ def same_grid(matrix: Matrix, grid: Iterable[float]) -> dict[str, tuple[float, .
     grid = tuple(sorted(set(grid)))
     if len(grid) < LEAST_GRID:
         raise UsageError("bad-grid", f"{len(grid)} different factors; give at least {LEAST_GRID}")
-    labels = [x for x in matrix.labels if matrix.entry(x).policy != "none" and not matrix.settings(x).rate_of]
+    labels = [
+        x
+        for x in matrix.labels
+        if find_policy(matrix.entry(x).policy).trains and not matrix.settings(x).rate_of
+    ]
     if not labels:
         raise UsageError(
             "nothing-to-tune",

@@ -7,7 +7,7 @@ from tinytrain import kernels
 from tinytrain.heads import cosine, lda
 from tinytrain.heads.calibration import LEAD_FRACTION, TEMPERATURES, softmax
 from tinytrain.heads.head import Support
-from tinytrain.heads.lda import RIDGE, SHRINKAGE, excess_of_means
+from tinytrain.heads.lda import RIDGE, excess_of_means
 from tinytrain.heads.registry import HEADS
 
 WAY, SIZE = 4, 12
@@ -15,6 +15,8 @@ LABELS = np.array([0, 1, 2, 3, 0, 1, 2, 0, 1, 0], np.int32)
 SHOTS = np.bincount(LABELS)
 BACKENDS = pytest.mark.parametrize("backend", ["auto", "numpy"])
 KINDS = pytest.mark.parametrize("kind", list(HEADS))
+SHRINKAGE = {"lda": 0.7, "mild-lda": 0.95}
+LDA_KINDS = pytest.mark.parametrize("kind", list(SHRINKAGE))
 
 
 def embeddings(view=0):
@@ -57,17 +59,18 @@ def means(x, labels):
     return np.stack([x[labels == k].mean(axis=0) for k in range(WAY)])
 
 
-def covariance(x, labels):
+def covariance(x, labels, kind):
     """Within classes, shrunk to a multiple of the identity."""
+    shrinkage = SHRINKAGE[kind]
     centred = x - means(x, labels)[labels]
     s = centred.T @ centred / len(x)
-    return (1 - SHRINKAGE) * s + (SHRINKAGE * np.trace(s) / SIZE + 1e-7) * np.eye(SIZE)
+    return (1 - shrinkage) * s + (shrinkage * np.trace(s) / SIZE + 1e-7) * np.eye(SIZE)
 
 
-def excess(x, labels):
+def excess(x, labels, kind):
     """What the scatter of one image adds to mean^T S^-1 mean: the trace of S^-1 times the covariance."""
     centred = x - means(x, labels)[labels]
-    return np.trace(np.linalg.inv(covariance(x, labels)) @ centred.T @ centred) / len(x)
+    return np.trace(np.linalg.inv(covariance(x, labels, kind)) @ centred.T @ centred) / len(x)
 
 
 def offsets(m, inverse, excess, images):
@@ -83,14 +86,15 @@ def test_the_cosine_head_compares_with_mean_directions(backend):
 
 
 @BACKENDS
+@LDA_KINDS
 @pytest.mark.parametrize("views", [(0,), (0, 1, 2)])
-def test_the_lda_head_is_the_shrunk_discriminant_of_all_views(backend, views):
+def test_an_lda_head_is_the_shrunk_discriminant_of_all_views(kind, backend, views):
     x = unit(np.concatenate([embeddings(v) for v in views]).astype(float))
     labels = np.tile(LABELS, len(views))
-    head = fitted("lda", views, backend)
-    m, inverse = means(x, labels), np.linalg.inv(covariance(x, labels))
+    head = fitted(kind, views, backend)
+    m, inverse = means(x, labels), np.linalg.inv(covariance(x, labels, kind))
     np.testing.assert_allclose(head.weights, m @ inverse, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(head.offsets, offsets(m, inverse, excess(x, labels), SHOTS), rtol=1e-3)
+    np.testing.assert_allclose(head.offsets, offsets(m, inverse, excess(x, labels, kind), SHOTS), rtol=1e-3)
     assert head.counts.tolist() == np.bincount(labels).tolist()
 
 
@@ -115,23 +119,23 @@ def test_a_class_of_one_image_is_answered_as_often_as_classes_of_ten():
 @BACKENDS
 def test_images_that_are_all_alike_leave_nothing_to_correct(backend):
     factor = np.sqrt(np.float32(RIDGE)) * np.eye(SIZE, dtype="f")
-    assert excess_of_means(kernels.load(backend), factor) == pytest.approx(0, abs=1e-4)
+    assert excess_of_means(kernels.load(backend), factor, 0.7) == pytest.approx(0, abs=1e-4)
 
 
 def left_out_logits(kind):
     """(logits, label) in float64 of every image that is not alone, itself taken out of its class mean."""
     x = unit(embeddings().astype(float))
-    inverse = np.linalg.inv(covariance(x, LABELS))
+    inverse = None if kind == "cosine" else np.linalg.inv(covariance(x, LABELS, kind))
     for i, label in enumerate(LABELS):
         if (label == LABELS).sum() < 2:
             continue
         m = means(x, LABELS)
         m[label] = x[(label == LABELS) & (np.arange(len(x)) != i)].mean(axis=0)
-        if kind == "lda":
-            left = SHOTS - (np.arange(WAY) == label)
-            yield m @ inverse @ x[i] + offsets(m, inverse, excess(x, LABELS), left), label
-        else:
+        if kind == "cosine":
             yield unit(m) @ x[i], label
+        else:
+            left = SHOTS - (np.arange(WAY) == label)
+            yield m @ inverse @ x[i] + offsets(m, inverse, excess(x, LABELS, kind), left), label
 
 
 @KINDS
@@ -143,7 +147,7 @@ def test_leave_one_out_takes_each_image_out_of_its_own_class_mean(kind):
 @BACKENDS
 @KINDS
 def test_what_is_left_out_leaves_the_logit_of_a_class_with_one_image_less(kind, backend, monkeypatch):
-    found, module = [], {"cosine": cosine, "lda": lda}[kind]
+    found, module = [], cosine if kind == "cosine" else lda
 
     def calibrated(method, arrays, support, own_logit):
         for e, label in zip(unit(embeddings()), LABELS, strict=True):

@@ -11,6 +11,7 @@ from tinytrain import meta
 SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.budgets": ("--episodes", "load_backbone"),
     "studies.estimate": ("--tasks", "run_study"),
+    "studies.how_much": ("--shots", "run_study"),
     "studies.calibration": ("--episodes", "load_backbone"),
     "search.trady_layer_ranking": ("--episodes", "load_backbone"),
     "pytorch.meta_train_speed": ("--rounds", "open_backbone"),

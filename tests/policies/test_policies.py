@@ -58,7 +58,7 @@ def test_the_same_scores_give_the_same_recipe(name):
 @EVERY
 def test_smaller_fractions_train_less_down_to_one_channel_or_bias(name):
     policy = POLICIES[name]
-    if not policy.shrinks or name == "none":
+    if not policy.shrinks or not policy.trains:
         assert chosen(name, 0.0) == chosen(name, 1.0)
         return
     numbers = [
@@ -196,6 +196,23 @@ def test_augmentation_of_a_generous_plan_grows_with_the_similarity_of_classes(
     assert reach(0.2) == reach(0.3, 0.5) == USUAL  # sparing plans: by budget, and instead of a generous one
 
 
+@pytest.mark.parametrize("macs", [0.15, 0.3])
+@pytest.mark.parametrize(
+    "similarity, steps, head",
+    [
+        (-0.1, 10, "mild-lda"), (0.15, 10, "mild-lda"), (0.18, 19, "mild-lda"), (0.2, 25, "lda"),
+        (0.25, 40, "lda"), (0.9, 40, "lda"), (np.nan, 40, "lda"),
+    ],
+)  # fmt: skip
+def test_the_default_policy_trains_less_and_leans_on_means_if_classes_look_different(
+    similarity, steps, head, macs
+):
+    found = Scores(scores(tinytrain.inspected(NETWORK)).fisher, 1.0, 0, 0, similarity)
+    recipe = tinytrain.recipe(NETWORK, found, Budget(10**4, macs), TASK, 1.0)
+    assert (recipe.steps, recipe.head) == (steps, head)
+    assert tinytrain.recipe(NETWORK, None, Budget(10**4, macs), TASK, 1.0).steps == 40
+
+
 def test_a_larger_mac_budget_allows_more_per_image_up_to_three_tenths_of_a_full_pass():
     network = published_network("mcunet-5fps")
     fisher = {i: np.ones(network.layers[i].cout, "f") for i in tinytrain.inspected(network)}
@@ -211,7 +228,10 @@ def test_full_trains_everything_and_last_layer_the_last():
     assert all(u.bias for u in full.updates)
     last = baselines.LAST_LAYER.recipe(NETWORK, None, Budget(), TASK, 1.0).updates
     assert last == (Update(LAST, tuple(range(NETWORK.layers[LAST].cout))),)
-    assert baselines.NONE.recipe(NETWORK, None, Budget(), TASK, 1.0).updates == ()
+    untrained = {n: p.recipe(NETWORK, None, Budget(), TASK, 1.0) for n, p in POLICIES.items() if not p.trains}
+    assert {n: (r.updates, r.head) for n, r in untrained.items()} == {
+        "none": ((), "cosine"), "none_lda": ((), "lda")
+    }  # fmt: skip
 
 
 def test_rates_follow_the_size_of_a_layer_s_weights():

@@ -277,6 +277,43 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
+def seen_as(similarity):
+    """The default policy, told that images of different classes are so alike."""
+    default = find_policy("tinytrain")
+
+    def recipe(network, scores, *rest):
+        return default.recipe(network, scores and replace(scores, similarity=similarity), *rest)
+
+    return replace(default, recipe=recipe)
+
+
+@pytest.mark.parametrize("similarity, steps, head", [(0.1, 10, "mild-lda"), (0.5, 40, "lda")])
+def test_how_long_the_default_policy_trains_and_its_head_are_shown_beside_what_they_follow(
+    similarity, steps, head
+):
+    first, again = (
+        adapt(toy_network(), toy_episode(), BIG, seen_as(similarity), force=True, device=ONE)
+        for _ in range(2)
+    )
+    facts = first.to_json()
+    assert len(facts["losses"]) == facts["resources"]["steps"] == steps
+    assert first.delta.head.kind == facts["resources"]["head"] == head
+    assert encode_delta(first.delta) == encode_delta(again.delta)
+    text = " ".join(RENDERERS[".txt"](facts).split())
+    assert f"{facts['similarity']:.2f} alike (mean cosine): {steps} steps, head {head}" in text
+    assert facts["memory"]["arena"] <= BIG.memory
+
+
+def test_training_less_takes_less_of_everything_and_no_more_memory():
+    less, usual = (
+        adapt(toy_network(), toy_episode(), BIG, seen_as(s), force=True, device=ONE).to_json()
+        for s in (0.1, 0.5)
+    )
+    assert less["memory"]["arena"] == usual["memory"]["arena"]
+    assert less["macs"]["stages"]["training"] == pytest.approx(usual["macs"]["stages"]["training"] / 4)
+    assert less["selection"] == usual["selection"]
+
+
 def test_html_is_one_small_well_formed_file_that_loads_nothing(report):
     facts = report.with_warnings("<script>alert(1)</script>").to_json()
     facts["episode"]["source"] = "<b>bold & brash</b>"

@@ -4,7 +4,7 @@ from tinytrain.base.registry import find
 from tinytrain.heads import cosine, lda
 from tinytrain.heads.head import HeadMethod
 
-HEADS: dict[str, HeadMethod] = {method.name: method for method in (cosine.METHOD, lda.METHOD)}
+HEADS: dict[str, HeadMethod] = {method.name: method for method in (cosine.METHOD, lda.METHOD, lda.MILD)}
 BASELINE = cosine.METHOD  # what every adaptation is compared with, and goes back to
 
 

@@ -184,7 +184,7 @@ _RECIPE = {
     "step": choice("both", "constant"),
     "decay": list_of(_FRACTION, 2, 2, "a pair"),
     "steps": _SOME,
-    "head": choice("cosine", "lda"),
+    "head": choice("cosine", "lda", "mild-lda"),
     "views": _SOME,
     "options": table(StepOptions, _OPTIONS),
 }

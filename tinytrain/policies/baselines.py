@@ -1,4 +1,4 @@
-"""Baselines: no training, full fine-tuning, the last layer only."""
+"""Baselines: no training (with two heads), full fine-tuning, the last layer only."""
 
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
@@ -11,6 +11,12 @@ def _none(
     network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
 ) -> Recipe:
     return Recipe("none", (), (), steps=0, step="constant", head="cosine")
+
+
+def _none_lda(
+    network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
+) -> Recipe:
+    return Recipe("none_lda", (), (), steps=0, step="constant", head="lda")
 
 
 def _full(
@@ -27,7 +33,18 @@ def _last_layer(network: Network, scores, budget: Budget, task: TaskShape, fract
 
 
 NONE = Policy(
-    "none", _none, "prototypes of the unadapted network (Snell et al., NeurIPS 2017)", macs_limited=False
+    "none",
+    _none,
+    "prototypes of the unadapted network (Snell et al., NeurIPS 2017)",
+    macs_limited=False,
+    trains=False,
+)
+NONE_LDA = Policy(
+    "none_lda",
+    _none_lda,
+    "shrinkage LDA on the unadapted network (Ledoit and Wolf, 2004)",
+    macs_limited=False,
+    trains=False,
 )
 FULL = Policy("full", _full, "fine-tuning of every weight and bias", shrinks=False, macs_limited=False)
 LAST_LAYER = Policy(

@@ -25,7 +25,7 @@ class Policy:
     usual selection; at 0 it trains the least possible (one channel or bias). `shrinks`: it can train less
     than its usual selection. `inspects(network)` names the layers that need Fisher scores. `citation` names
     the method. `macs_limited`: it keeps the MAC budget. `macs_of_image`: it applies the MAC budget to each
-    back-propagated image, whatever their number per step.
+    back-propagated image, whatever their number per step. `trains`: it trains parameters, not only a head.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Policy:
     shrinks: bool = True
     macs_limited: bool = True
     macs_of_image: bool = False
+    trains: bool = True
 
     def with_rates(self, scale: float) -> "Policy":
         """The same policy with learning rates times `scale`. Raises UsageError unless `scale` is above 0."""

@@ -29,6 +29,7 @@ POLICIES = {
         ablations.L2,
         ablations.RANDOM,
         baselines.NONE,
+        baselines.NONE_LDA,
     )
 }
 

@@ -18,4 +18,5 @@ SUMMARIES = {
     "l2": "as tinytrain_published, but the largest channels",
     "random": "as tinytrain_published, but random channels",
     "none": "nothing but the classifier",
+    "none_lda": "the same, with the classifier of the default policy",
 }

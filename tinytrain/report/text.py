@@ -107,7 +107,7 @@ def _header(facts: dict) -> list:
         _line("images", facts["episode"]["source"]),
         *([_line("images", UNSEEN)] if facts.get("unseen_domain") else []),
         _line("images", _counts(facts["episode"])),
-        *([_line("images", _alike(facts["similarity"]))] if facts["similarity"] is not None else []),
+        *([_line("images", _alike(facts))] if facts["similarity"] is not None else []),
     ]
 
 
@@ -120,8 +120,11 @@ def _counts(episode: dict) -> str:
     )
 
 
-def _alike(similarity: float) -> str:
-    return f"to the backbone, those of different classes are {similarity:.2f} alike (mean cosine)"
+def _alike(facts: dict) -> str:
+    """What the images are to the backbone, and what the policy made of that."""
+    chosen = f"{facts['resources']['steps']} steps, head {facts['resources']['head']}"
+    alike = f"those of different classes are {facts['similarity']:.2f} alike (mean cosine)"
+    return f"to the backbone, {alike}: {chosen}"
 
 
 def _accuracy(facts: dict) -> list[str]:

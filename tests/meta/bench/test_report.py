@@ -103,6 +103,11 @@ def test_the_unadapted_lda_head_is_a_row_of_its_own():
     assert [(m["label"], round(m["mean"][0])) for m in methods][1] == ("none + LDA head", 60)
 
 
+def test_a_method_whose_head_depends_on_the_task_says_nothing_about_lda_alone():
+    mixed = [record(), record("tinytrain", head="lda"), record("tinytrain", episode=1, head="mild-lda")]
+    assert "none + LDA head" not in [m["label"] for m in group_of(mixed)["methods"]]
+
+
 def test_full_training_is_counted_at_batch_100_and_others_as_sparse_methods():
     methods = {m["label"]: m for m in group_of([record(), record("full"), record("tinytrain")])["methods"]}
     assert [methods[x]["cost"]["published"] for x in ("full", "tinytrain")] == [4000, 2000]
