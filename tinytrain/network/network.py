@@ -12,7 +12,7 @@ behind those of the layers, so that updates, gradients and deltas name them like
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -134,7 +134,7 @@ class Network:
         The same network has the same digest whatever file it came from; its name is not part of it.
         """
         topology = {
-            "layers": [asdict(layer) for layer in self.layers],
+            "layers": [layer.as_dict() for layer in self.layers],
             "preprocessing": self.input.as_dict(),
         }
         if self.added:
