@@ -51,6 +51,7 @@ class TorchNetwork:
         contract = self.network.input
         mean, scale = (torch.tensor(numbers).view(-1, 1, 1) for numbers in (contract.mean, contract.scale))
         x = (values.float() - mean) * scale
+        x = x.flip(-2, -1) if contract.rotated else x
         return x.contiguous(memory_format=self.format)
 
     def layers(self, x: torch.Tensor, first: int, last: int) -> torch.Tensor:

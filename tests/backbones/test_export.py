@@ -158,8 +158,9 @@ def test_sides_that_are_no_multiple_of_anything_are_exported(answers, size):
     [
         InputSpec((16, 20, 3), mean=(123.675, 116.28, 103.53), scale=(1 / 58.395, 1 / 57.12, 1 / 57.375)),
         InputSpec((16, 16, 1), mean=30.0, scale=1 / 60),
+        InputSpec((15, 20, 3), rotated=True),
     ],
-    ids=["wide", "grey"],
+    ids=["wide", "grey", "rotated"],
 )
 def test_preprocessing_is_inside(answers, spec):
     assert difference_untrained(answers, toynets.toy("blocks", spec=spec)) < CLOSE

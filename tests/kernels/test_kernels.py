@@ -26,14 +26,16 @@ def same_as_reference(compiled, name, outputs, *inputs, rtol=1e-5, atol=1e-5):
     return got
 
 
+@pytest.mark.parametrize("rotated", [False, True])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_unfold_of_every_band_agrees_with_the_reference(compiled, channels):
+def test_unfold_of_every_band_agrees_with_the_reference(compiled, channels, rotated):
     image = rng("unfold").integers(0, 256, (9, 8, channels)).astype(np.uint8)
     mean, scale = (np.tile(np.float32(v[:channels]), 3) for v in ((124, 116, 104), (0.017, 0.018, 0.016)))
     for first, rows in ((0, 5), (0, 2), (2, 2), (4, 1)):
         y = np.full((rows, 4, 9 * channels), np.nan, np.float32)
-        (y,) = same_as_reference(compiled, "unfold", [y], image, 3, 2, first, mean, scale)
-        middle = (image[2 * first] - mean[:channels]) * scale[:channels]  # what the middle taps read
+        (y,) = same_as_reference(compiled, "unfold", [y], image, 3, 2, first, rotated, mean, scale)
+        row = (image[::-1, ::-1] if rotated else image)[2 * first]
+        middle = (row - mean[:channels]) * scale[:channels]  # what the middle taps read
         np.testing.assert_allclose(y[0, :, 4 * channels : 5 * channels], middle[::2], rtol=1e-6)
 
 

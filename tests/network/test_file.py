@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from published import published_file
+from toynets import UNBOUNDED, toy
 
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import InputError, StorageError
@@ -106,6 +107,7 @@ SPECS = (
     InputSpec((8, 8, 3), mean=(1.0, 2.0, 3.0)),
     InputSpec((8, 8, 3), scale=(0.5, 0.5, 0.25)),
 )
+ROTATED = (replace(SPECS[0], rotated=True), InputSpec((8, 8, 3), rotated=True))
 
 
 def test_an_input_that_old_versions_do_not_know_is_a_file_that_they_refuse():
@@ -114,10 +116,11 @@ def test_an_input_that_old_versions_do_not_know_is_a_file_that_they_refuse():
     assert old["schema"] == "1"
     row = '"preprocessing":{"size":8,"mean":127.5,"scale":0.00784313725490196,"resize":'
     assert old["topology"].endswith(row + '"short-side-bilinear-centre-crop"}}')
-    for spec in SPECS:
+    for spec in SPECS + ROTATED:
         network = replace(plain, input=spec)
-        data = encode_network(network)
-        assert decode(data)[1]["schema"] == "2" and network.digest != plain.digest
+        data, upright = encode_network(network), replace(plain, input=replace(spec, rotated=False))
+        assert decode(data)[1]["schema"] == ("3" if spec.rotated else "2") and network.digest != plain.digest
+        assert (b"rotated" in data) == spec.rotated == (network.digest != upright.digest)
         again = decode_network(*decode(data))
         assert (again.input, again.digest) == (spec, network.digest)
         assert encode_network(again) == data
@@ -140,6 +143,69 @@ SECOND = [
 ]  # fmt: skip
 
 
+THIRD = [
+    ("topology", text("schema", "1")),
+    ("topology", text("schema", "2")),
+    *(
+        ("preprocessing", lambda t, m, topology, value=value: topology["preprocessing"].update(rotated=value))
+        for value in (1, 0.0, "true", [], None)
+    ),
+    ("digest", lambda t, m, topology: topology["preprocessing"].update(rotated=False)),
+    ("digest", lambda t, m, topology: topology["preprocessing"].pop("rotated")),
+    ("topology", lambda t, m, topology: topology["preprocessing"].update(turned=True)),
+    ("topology", lambda t, m, topology: topology["preprocessing"].pop("mean")),
+    ("topology", lambda t, m, topology: topology.update(preprocessing=[])),
+]
+
+
+@pytest.mark.parametrize("spec", ROTATED)
+@pytest.mark.parametrize(("code", "change"), THIRD)
+def test_each_broken_late_field_is_refused_by_its_own_name(code, change, spec):
+    network = replace(make_network(), input=spec)
+    with pytest.raises(InputError) as caught:
+        decode_network(*decode(edited(change, network)), "net.safetensors")
+    assert caught.value.code == code and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", UNBOUNDED)
+def test_layers_that_old_versions_do_not_know_are_a_file_that_they_refuse(name):
+    network = toy(name)
+    data = encode_network(network)
+    again = decode_network(*decode(data))
+    assert decode(data)[1]["schema"] == "3" and encode_network(again) == data
+    assert (again.layers, again.digest) == (network.layers, network.digest)
+
+
+def test_a_dense_convolution_behind_the_first_needs_the_third_schema_and_no_late_field():
+    rows = (("conv", 4, 3, 2, True, 0, False), ("conv", 5, 3, 1, True, 1, False))
+    data = encode_network(toy(rows))
+    tensors, metadata = decode(data)
+    assert metadata["schema"] == "3" and "activation" not in metadata["topology"]
+    assert encode_network(decode_network(tensors, metadata)) == data
+
+
+LATE_LAYERS = [
+    ("layer-field", field("activation", "swish")),
+    ("layer-field", field("activation", 1)),
+    ("layer-field", field("activation", ["relu"])),
+    ("layer-field", field("activation", "relu6")),
+    ("layer-field", field("shortcut", 1)),
+    ("layer-field", field("max_pool", "yes")),
+    ("layer-residual", field("activation", "hard-swish")),
+    ("topology", field("gate", True)),
+    ("topology", lambda t, m, topology: topology["layers"][1].pop("residual")),
+    ("digest", field("activation", "relu")),
+]
+
+
+@pytest.mark.parametrize(("code", "change"), LATE_LAYERS)
+def test_each_broken_late_field_of_a_layer_is_refused_by_its_own_name(code, change):
+    network = replace(make_network(), input=ROTATED[0])
+    with pytest.raises(InputError) as caught:
+        decode_network(*decode(edited(change, network)), "net.safetensors")
+    assert caught.value.code == code and "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize(("code", "change"), SECOND)
 def test_each_broken_input_is_refused_by_its_own_name(code, change):
     network = replace(make_network(), input=SPECS[0])
@@ -153,7 +219,7 @@ def test_each_broken_input_is_refused_by_its_own_name(code, change):
     [
         ("network-kind", lambda t, m, topology: m.clear()),
         ("network-kind", text("kind", "other")),
-        ("network-schema", text("schema", "3")),
+        ("network-schema", text("schema", "4")),
         ("topology", text("schema", "2")),
         ("topology", lambda t, m, topology: topology["preprocessing"].update(shape=[8, 8, 3])),
         ("preprocessing", lambda t, m, topology: topology["preprocessing"].update(mean=[127.5] * 3)),

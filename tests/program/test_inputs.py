@@ -18,6 +18,7 @@ SPECS = {
     "one channel, not square": InputSpec((20, 13, 1), mean=96.0, scale=1 / 40),
     "three channels": InputSpec((16, 16, 3), mean=MEAN, scale=SCALE),
     "three channels, not square": InputSpec((13, 20, 3), mean=MEAN, scale=SCALE),
+    "rotated": InputSpec((13, 20, 3), mean=MEAN, scale=SCALE, rotated=True),
 }
 EACH = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 

@@ -48,13 +48,15 @@ COMPUTED = {
         ("pointwise", 6, 1, 1, False, 1, False),
     ),
     "max pooling in the middle": (
-        STEM, ("pointwise", 6, 1, 1, True, 1, False, "max_pool"), ("depthwise", 6, 3, 1, False, 2, False, "relu", "max_pool"),
+        STEM, ("pointwise", 6, 1, 1, True, 1, False, "max_pool"),
+        ("depthwise", 6, 3, 1, False, 2, False, "relu", "max_pool"),
     ),
     "an excitation at the end": (
         STEM, ("squeeze", 3, 1, 1, True, 1, False), ("excite", 8, 1, 1, False, 1, False, "hard-sigmoid"),
     ),
     "squeezed to nothing": (
-        STEM, ("pointwise", 6, 1, 1, False, 1, False, "relu"), ("squeeze", 1, 1, 1, False, 1, False, "hard-swish"),
+        STEM, ("pointwise", 6, 1, 1, False, 1, False, "relu"),
+        ("squeeze", 1, 1, 1, False, 1, False, "hard-swish"),
         ("excite", 6, 1, 1, False, 1, False, "hard-sigmoid"), ("conv", 8, 3, 1, False, 1, True, "relu"),
     ),
     "no relu6 at all": (

@@ -146,7 +146,8 @@ def unfold(r):
     first = int(r.integers(rows))
     (count,) = _sizes(r, rows - first)
     out = fresh(count, columns, channels * size * size)
-    return out, image, size, stride, first, *_normalisation(r, channels, size)
+    how = size, stride, first, bool(r.integers(2))
+    return out, image, *how, *_normalisation(r, channels, size)
 
 
 def _normalisation(r, channels, size):
@@ -453,4 +454,7 @@ CASES = {
         quantize, relu, scale_channels, scale_channels_grad, scatter_block, sgd, transpose, unfold,
         unfold_plane, upsample_add, upsample_grad,
     )
-} | {"add_bias_relu6": add_bias, "hard_sigmoid": hard_swish, "hard_sigmoid_grad": hard_swish_grad, "pack_positive": pack_mask}  # fmt: skip
+} | {
+    "add_bias_relu6": add_bias, "hard_sigmoid": hard_swish, "hard_sigmoid_grad": hard_swish_grad,
+    "pack_positive": pack_mask,
+}  # fmt: skip

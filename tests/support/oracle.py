@@ -83,6 +83,7 @@ class Oracle:
 
     def pixels(self, images):
         contract = self.network.input
+        images = np.rot90(images, 2, (1, 2)) if contract.rotated else images
         return (np.asarray(images, float) - np.array(contract.mean)) * np.array(contract.scale)
 
     def forward(self, images, first=0, last=None) -> Forward:

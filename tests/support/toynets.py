@@ -50,16 +50,15 @@ HEADED = (  # a residual block without an expand convolution, a lone head convol
 )
 # Beyond these seven numbers: the activation instead of ReLU6, "shortcut" or "max_pool".
 RESIDUAL = (  # as ResNets are: dense convolutions, max pooling, ReLU behind sums, a shortcut of its own
-    ("conv", 7, 7, 1, False, 0, False, "relu", "max_pool"),
-    ("conv", 7, 3, 1, False, 1, False, "relu"),
+    ("conv", 7, 7, 2, False, 0, False, "relu", "max_pool"),
+    ("conv", 7, 5, 1, False, 1, False, "relu"),
     ("conv", 7, 3, 1, False, 1, True, "relu"),
-    ("conv", 9, 3, 2, False, 2, False, "relu"),
-    ("conv", 9, 5, 1, False, 2, False),
-    ("conv", 9, 1, 2, False, 2, False, "relu", "shortcut"),
-    ("pointwise", 12, 1, 1, False, 3, False, "relu"),
-    ("conv", 12, 3, 1, False, 3, False, "relu"),
-    ("pointwise", 8, 1, 1, False, 3, False),
-    ("pointwise", 8, 1, 1, False, 3, False, "shortcut"),
+    ("pointwise", 9, 1, 1, False, 2, False, "relu"),
+    ("conv", 9, 3, 1, False, 2, False),
+    ("pointwise", 9, 1, 1, False, 2, False, "relu", "shortcut"),
+    ("conv", 12, 3, 2, False, 3, False, "relu"),
+    ("conv", 8, 3, 1, False, 3, False),
+    ("conv", 8, 1, 2, False, 3, False, "shortcut"),
 )
 EXCITED = (  # as MobileNetV3 and V4 are: hard-swish, squeeze and excitation, depthwise layers at the start
     ("conv", 8, 3, 2, False, 0, False, "hard-swish"),
@@ -103,24 +102,9 @@ def layers(rows, spec) -> tuple[Layer, ...]:
             out = [(side + 1) // 2 for side in out]
         out = {"squeeze": (1, 1), "excite": made and made[-1].in_hw}.get(kind, out)
         name = f"{len(made)}.{kind}"
-        made.append(
-            Layer(
-                name,
-                kind,
-                cin,
-                cout,
-                kernel,
-                stride,
-                tuple(hw),
-                tuple(out),
-                relu6,
-                block,
-                residual,
-                activation,
-                "shortcut" in more,
-                "max_pool" in more,
-            )  # fmt: skip
-        )
+        flags = activation, "shortcut" in more, "max_pool" in more
+        geometry = cin, cout, kernel, stride, tuple(hw), tuple(out)
+        made.append(Layer(name, kind, *geometry, relu6, block, residual, *flags))
         cin, hw = cout, out
     return tuple(made)
 

@@ -38,10 +38,11 @@ matmul = ordered_matmul if PORTABLE else blas_matmul
 
 
 @kernel
-def unfold(y, image, size, stride, first, mean, scale):
+def unfold(y, image, size, stride, first, rotated, mean, scale):
     """y (rows, out width, size * size * channels): patches of the output rows from `first` on.
 
-    `image` is uint8 (height, width, channels); a value v enters as ``(v - mean) * scale``, padding as 0.
+    `image` is uint8 (height, width, channels), read turned by 180 degrees if it is to be `rotated`; a value v
+    enters as ``(v - mean) * scale``, padding as 0.
     `mean` and `scale` (size * channels,) are those of the numbers that a patch takes from one image row.
     """
     height, width, channels = image.shape
@@ -54,7 +55,7 @@ def unfold(y, image, size, stride, first, mean, scale):
             for j in range(y.shape[1]):
                 patch, q = y[i, j], j * stride - pad
                 place = np.uint64((r * width + q) * channels)
-                if 0 <= r < height and q >= 0 and q + size <= width:
+                if 0 <= r < height and q >= 0 and q + size <= width and not rotated:
                     for k in range(line):
                         patch[begin + k] = (np.float32(pixels[place + k]) - mean[k]) * scale[k]
                     continue
@@ -62,6 +63,13 @@ def unfold(y, image, size, stride, first, mean, scale):
                     patch[begin + k] = ZERO
                 if 0 <= r < height:
                     low, high = max(0, -q), min(size, width - q)
+                    if rotated:
+                        last = (height - 1 - r) * width + width - 1 - q
+                        for p in range(low, high):
+                            for c in range(channels):
+                                k, v = p * channels + c, pixels[(last - p) * channels + c]
+                                patch[begin + k] = (np.float32(v) - mean[k]) * scale[k]
+                        continue
                     for k in range(np.uint64(low * channels), np.uint64(high * channels)):
                         patch[begin + k] = (np.float32(pixels[place + k]) - mean[k]) * scale[k]
 

@@ -6,16 +6,12 @@ in any floating-point type, so that tests can take finite differences in float64
 
 import numpy as np
 
+from tinytrain.kernels.reference_layers import *  # noqa: F403 - they are kernels, too
+from tinytrain.kernels.reference_layers import window
+
 
 def _padded(x, top, bottom, side):
     return np.pad(x, ((0, 0), (top, bottom), (side, side), (0, 0)))
-
-
-def _window(padded, dy, dx, shape, stride):
-    """The inputs that tap (dy, dx) reads, one for each output position."""
-    rows = slice(dy, dy + (shape[1] - 1) * stride + 1, stride)
-    cols = slice(dx, dx + (shape[2] - 1) * stride + 1, stride)
-    return padded[:, rows, cols]
 
 
 def depthwise_forward(y, x, w, b, size, stride, top, relu6):
@@ -23,7 +19,7 @@ def depthwise_forward(y, x, w, b, size, stride, top, relu6):
     padded = _padded(x, top, bottom, (size - 1) // 2)
     y[...] = b
     for tap in range(size * size):
-        y += _window(padded, tap // size, tap % size, y.shape, stride) * w[tap]
+        y += window(padded, tap // size, tap % size, y.shape, stride) * w[tap]
     if relu6:
         np.clip(y, 0, 6, out=y)
 
@@ -32,7 +28,7 @@ def depthwise_grad_input(gx, zeros, g, w, size, stride):
     pad = (size - 1) // 2
     padded = np.zeros_like(_padded(gx, pad, pad, pad))
     for tap in range(size * size):
-        _window(padded, tap // size, tap % size, g.shape, stride)[...] += g * w[tap]
+        window(padded, tap // size, tap % size, g.shape, stride)[...] += g * w[tap]
     gx[...] = padded[:, pad : pad + gx.shape[1], pad : pad + gx.shape[2]]
 
 
@@ -40,19 +36,20 @@ def depthwise_grad_weight(gw, x, g, size, stride):
     pad = (size - 1) // 2
     padded = _padded(x, pad, pad, pad)
     for tap in range(size * size):
-        gw[tap] += (_window(padded, tap // size, tap % size, g.shape, stride) * g).sum(axis=(0, 1, 2))
+        gw[tap] += (window(padded, tap // size, tap % size, g.shape, stride) * g).sum(axis=(0, 1, 2))
 
 
 def matmul(y, x, w):
     np.matmul(x, w, out=y)
 
 
-def unfold(y, image, size, stride, first, mean, scale):
+def unfold(y, image, size, stride, first, rotated, mean, scale):
     pad = (size - 1) // 2
+    image = np.rot90(image, 2) if rotated else image
     channels = image.shape[2]
     values = ((image.astype(y.dtype) - mean[:channels]) * scale[:channels])[None]
     padded = _padded(values, pad, pad + stride, pad)[:, first * stride :]
-    taps = [_window(padded, t // size, t % size, (1, *y.shape), stride)[0] for t in range(size * size)]
+    taps = [window(padded, t // size, t % size, (1, *y.shape), stride)[0] for t in range(size * size)]
     y[...] = np.concatenate(taps, axis=-1)
 
 
@@ -60,7 +57,7 @@ def _rows_read(x, lines, width, size, stride):
     """(n * lines, width, taps * channels): the inputs of x that every output row of all images reads."""
     pad, shape = (size - 1) // 2, (len(x), lines, width, x.shape[3])
     padded = _padded(x, pad, pad, pad)
-    taps = [_window(padded, t // size, t % size, shape, stride) for t in range(size * size)]
+    taps = [window(padded, t // size, t % size, shape, stride) for t in range(size * size)]
     return np.concatenate(taps, axis=-1).reshape(-1, width, size * size * x.shape[3])
 
 
@@ -104,32 +101,6 @@ def accumulate(total, x):
     total += x
 
 
-def relu(y):
-    np.maximum(y, 0, out=y)
-
-
-def pack_positive(bits, y):
-    positive = np.zeros(8 * len(bits), bool)
-    positive[: len(y)] = y > 0
-    bits[...] = np.packbits(positive.reshape(8, -1), axis=0, bitorder="little")[0]
-
-
-def hard_swish(y, x):
-    y[...] = x * np.clip(x + 3, 0, 6) / 6
-
-
-def hard_swish_grad(g, x):
-    g *= np.where(x <= -3, 0, np.where(x >= 3, 1, x / 3 + 0.5)).astype(g.dtype)
-
-
-def hard_sigmoid(y, x):
-    y[...] = np.clip(x + 3, 0, 6) / 6
-
-
-def hard_sigmoid_grad(g, x):
-    g *= ((x > -3) & (x < 3)).astype(g.dtype) / 6
-
-
 def gather_columns(y, x, columns):
     y[...] = x[:, columns]
 
@@ -148,36 +119,6 @@ def pool(y, x):
 
 def pool_grad(gx, g):
     gx[...] = g[:, None] / gx.shape[1]
-
-
-def _pooled(x, shape, outside):
-    """(9, *shape): what every window of `max_pool` reads of x, `outside` where that is padding."""
-    wide = np.pad(x, ((0, 0), (1, 2), (1, 2), (0, 0)), constant_values=outside)
-    return np.stack([_window(wide, tap // 3, tap % 3, shape, 2) for tap in range(9)])
-
-
-def max_pool(y, x):
-    y[...] = _pooled(x, y.shape, -np.inf).max(axis=0)
-
-
-def max_taps(taps, x, y):
-    taps[...] = _pooled(x, y.shape, -np.inf).argmax(axis=0)
-
-
-def max_pool_grad(gx, g, taps):
-    """By the definition: every g goes to the index of the input that its tap reads."""
-    indices = _pooled(np.arange(1, gx.size + 1).reshape(gx.shape), g.shape, 0)  # 0 is the padding
-    chosen = np.take_along_axis(indices, taps[None].astype(int), axis=0).reshape(-1)
-    sums = np.bincount(chosen, g.reshape(-1).astype(np.float64), gx.size + 1)
-    gx[...] = sums[1:].reshape(gx.shape)
-
-
-def scale_channels(y, x, s):
-    y[...] = x * s[:, None]
-
-
-def scale_channels_grad(gs, g, x):
-    gs[...] = (g * x).sum(axis=1)
 
 
 def _windows(x, shape):

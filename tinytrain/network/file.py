@@ -7,11 +7,12 @@ and ``<layer>.bias`` (float32); metadata holds kind, schema, name, topology (JSO
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import decode, encode, parse_json, read_file
+from tinytrain.network.late_fields import late_names, used, written
 from tinytrain.network.network import InputSpec, Layer, Network
 from tinytrain.network.validation import check_layers, check_network
 
@@ -26,7 +27,9 @@ __all__ = [
 ]
 
 KIND = "tinytrain-network"
-SCHEMAS = ("1", "2")  # the second only for inputs that the first cannot say
+# The second only for inputs that the first cannot say, the third only if a late field is used, or a dense
+# convolution behind the first layer.
+SCHEMAS = ("1", "2", "3")
 PLAIN = ("size", "mean", "scale", "resize")  # of the input in the first
 METADATA = {"kind", "schema", "name", "topology", "digest"}
 MAX_NAME = 100
@@ -64,17 +67,24 @@ def encode_network(network: Network) -> bytes:
         if scale is not None:
             tensors[f"{layer.name}.scale"] = scale
     topology = {
-        "layers": [asdict(layer) for layer in network.layers],
+        "layers": [written(layer) for layer in network.layers],
         "preprocessing": network.input.as_dict(),
     }
     metadata = {
         "kind": KIND,
-        "schema": SCHEMAS[not network.input.is_plain],
+        "schema": _schema(network),
         "name": "".join(letter for letter in network.name if letter.isprintable())[:MAX_NAME],
         "topology": json.dumps(topology, separators=(",", ":")),
         "digest": network.digest,
     }
     return encode(tensors, metadata)
+
+
+def _schema(network: Network) -> str:
+    dense = any(layer.kind == "conv" for layer in network.layers[1:])
+    if dense or any(map(used, (network.input, *network.layers))):
+        return "3"
+    return "1" if network.input.is_plain else "2"
 
 
 def decode_network(tensors: dict, metadata: dict[str, str], source: str = "file") -> Network:
@@ -132,15 +142,16 @@ def _parse_topology(text: str, schema: str, source: str) -> tuple[tuple[Layer, .
     rows = topology["layers"]
     if not isinstance(rows, list):
         raise InputError("topology", f"{source}: layers must be a list")
-    names = _names(Layer)
-    layers = tuple(Layer(**_row(names, row, f"{source}: layer {i}")) for i, row in enumerate(rows))
+    names, late = _names(Layer), late_names(Layer) if schema == "3" else set()
+    layers = tuple(Layer(**_row(names, late, row, f"{source}: layer {i}")) for i, row in enumerate(rows))
     return layers, _input(topology["preprocessing"], schema, f"{source}: preprocessing")
 
 
 def _input(row, schema: str, where: str) -> InputSpec:
-    """In schema 1 no value is a list, in schema 2 those with a number for each axis or channel are."""
-    plain = schema == "1"
-    values = _row(PLAIN if plain else _names(InputSpec), row, where)
+    """In schema 1 no value is a list, in schema 2 those of each axis or channel are; 3 has both forms."""
+    late = late_names(InputSpec) if schema == "3" else set()
+    plain = "size" in row if late and isinstance(row, dict) else schema == "1"
+    values = _row(PLAIN if plain else _names(InputSpec), late, row, where)
     lists = {name for name, value in values.items() if isinstance(value, tuple)}
     if lists != (set() if plain else {"shape", "mean", "scale"}):
         raise InputError("preprocessing", f"{where} has lists for numbers or numbers for lists")
@@ -150,12 +161,13 @@ def _input(row, schema: str, where: str) -> InputSpec:
 
 
 def _names(kind: type) -> list[str]:
-    return [field.name for field in fields(kind)]
+    """Names of the fields that every schema has."""
+    return [field.name for field in fields(kind) if field.name not in late_names(kind)]
 
 
-def _row(names: Sequence[str], row, where: str) -> dict:
-    """Constructor arguments from a JSON object with exactly the fields `names`."""
-    if not isinstance(row, dict) or row.keys() != set(names):
+def _row(names: Sequence[str], late: set[str], row, where: str) -> dict:
+    """Constructor arguments from a JSON object with exactly the fields `names`, and any of `late`."""
+    if not isinstance(row, dict) or row.keys() - late != set(names):
         raise InputError("topology", f"{where} must have exactly the fields {', '.join(names)}")
     return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
 

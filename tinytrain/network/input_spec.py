@@ -1,6 +1,8 @@
 """What a network takes: the shape of an image and how its values become numbers of the first layer."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+from tinytrain.network.late_fields import late, used, written
 
 
 @dataclass(frozen=True)
@@ -10,6 +12,9 @@ class InputSpec:
     `mean` and `scale` hold a number for each channel; a single number given stands for all of them. `resize`
     is how an image of another shape becomes one of `shape`: resized (bilinear) until it just covers it, then
     cropped around the centre. Channels are RGB, or one of anything.
+
+    If `rotated`, the first layer reads the image turned by 180 degrees; callers give it upright. A network
+    that pads as TensorFlow's SAME does, more at the end, pads as ours if its kernels are turned, too.
     """
 
     shape: tuple[int, int, int] = (128, 128, 3)
@@ -17,6 +22,7 @@ class InputSpec:
     mean: tuple[float, ...] = 127.5
     scale: tuple[float, ...] = 1 / 127.5
     resize: str = "short-side-bilinear-centre-crop"
+    rotated: bool = late(False)
 
     def __post_init__(self):
         for name in ("mean", "scale"):
@@ -43,10 +49,12 @@ class InputSpec:
         old as that form have to stay what they are.
         """
         if not self.is_plain:
-            return asdict(self)
+            return written(self)
+        late = {name: getattr(self, name) for name in used(self)}
         return {
             "size": self.shape[0],
             "mean": self.mean[0],
             "scale": self.scale[0],
             "resize": self.resize,
+            **late,
         }

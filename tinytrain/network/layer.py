@@ -1,6 +1,8 @@
 """One convolution of a network as data."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
+
+from tinytrain.network.late_fields import late
 
 # Of layers; modules also have "grouped" ones.
 KINDS = ("conv", "pointwise", "depthwise", "squeeze", "excite")
@@ -32,17 +34,9 @@ class Layer:
     relu6: bool
     block: int
     residual: bool = False
-    activation: str | None = None
-    shortcut: bool = False
-    max_pool: bool = False
-
-    def as_dict(self) -> dict:
-        """For JSON and for the digest of the network: without what few layers have, if this one has it not."""
-        row = asdict(self)
-        for name in OPTIONAL:
-            if row[name] == DEFAULTS[name]:
-                del row[name]
-        return row
+    activation: str | None = late(None)
+    shortcut: bool = late(False)
+    max_pool: bool = late(False)
 
     @property
     def follows(self) -> str | None:
@@ -103,7 +97,3 @@ class Layer:
     def out_size(self) -> int:
         """Numbers in the output of one image."""
         return self.out_hw[0] * self.out_hw[1] * self.cout
-
-
-DEFAULTS = {field.name: field.default for field in fields(Layer)}
-OPTIONAL = {"activation", "shortcut", "max_pool"}

@@ -20,6 +20,7 @@ import numpy as np
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.random_streams import rng_for
 from tinytrain.network.input_spec import InputSpec
+from tinytrain.network.late_fields import written
 from tinytrain.network.layer import Layer
 from tinytrain.network.lite_residual import Module, possible_modules
 
@@ -134,7 +135,7 @@ class Network:
         The same network has the same digest whatever file it came from; its name is not part of it.
         """
         topology = {
-            "layers": [layer.as_dict() for layer in self.layers],
+            "layers": [written(layer) for layer in self.layers],
             "preprocessing": self.input.as_dict(),
         }
         if self.added:

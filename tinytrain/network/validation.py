@@ -130,8 +130,8 @@ def _check_chain(layers: tuple[Layer, ...], index: int) -> None:
         if not (index and before.squeezes and layer.cout == before.cin and layer.block == before.block):
             raise InputError(
                 "layer-kind",
-                f"layer {layer.name}: an excite layer must follow a squeeze layer, with as many channels as that"
-                " takes",
+                f"layer {layer.name}: an excite layer must follow a squeeze layer, with as many channels as"
+                " that takes",
             )
         expected = before.in_hw
     elif before.squeezes and index:
@@ -165,8 +165,8 @@ def _first_of_block(layers: tuple[Layer, ...], index: int) -> Layer:
     if layer.kind not in ("conv", "pointwise") or layer.follows not in (None, "relu") or layer.max_pool:
         raise InputError(
             "layer-residual",
-            f"layer {layer.name}: a residual layer is pointwise or dense, with ReLU or no activation behind the"
-            " addition, and without max pooling",
+            f"layer {layer.name}: a residual layer is pointwise or dense, with ReLU or no activation behind"
+            " the addition, and without max pooling",
         )
     return layers[start]
 
@@ -178,8 +178,8 @@ def _check_shortcut(layers: tuple[Layer, ...], index: int) -> None:
     if (layer.cin, layer.in_hw) != (first.cin, first.in_hw):
         raise InputError(
             "layer-residual",
-            f"layer {layer.name} takes {layer.cin} x {layer.in_hw}, but the input of its block is {first.cin} x"
-            f" {first.in_hw}",
+            f"layer {layer.name} takes {layer.cin} x {layer.in_hw}, but the input of its block is {first.cin}"
+            f" x {first.in_hw}",
         )
     if (layer.cout, layer.out_hw) != (before.cout, before.out_hw):
         raise InputError(
@@ -210,6 +210,8 @@ def check_input(spec: InputSpec, first: Layer) -> None:
         )
     if not all(type(x) is float and math.isfinite(x) for x in spec.mean + spec.scale) or min(spec.scale) <= 0:
         raise InputError("preprocessing", "mean and scale must be finite numbers, and scale above 0")
+    if type(spec.rotated) is not bool:
+        raise InputError("preprocessing", "rotated must be true or false")
     for name in ("dtype", "resize"):
         if getattr(spec, name) != getattr(InputSpec, name):
             raise InputError("preprocessing", f"the only known {name} is {getattr(InputSpec, name)}")

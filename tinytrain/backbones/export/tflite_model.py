@@ -96,6 +96,9 @@ class TfliteWriter(Writer):
         options = self.schema.CastOptionsT()
         options.inDataType, options.outDataType = self.schema.TensorType.UINT8, self.schema.TensorType.FLOAT32
         values = self._operator("CAST", [given], spec.shape, options)
+        for axis in (1, 2) if spec.rotated else ():
+            reversed_axis = self._constant("reversed axis", np.array([axis], np.int32))
+            values = self._operator("REVERSE_V2", [values, reversed_axis], spec.shape)
         values = self._operator("SUB", [values, self._constant("mean", np.float32(spec.mean))], spec.shape)
         return self._operator("MUL", [values, self._constant("scale", np.float32(spec.scale))], spec.shape)
 

@@ -1,4 +1,4 @@
-"""Kernel calls of activations and of their gradients. ReLU6 itself is a part of the kernels that add biases."""
+"""Kernel calls of activations and of their gradients; ReLU6 itself is a part of kernels that add biases."""
 
 from tinytrain.program.calls import Segment, View
 
@@ -32,7 +32,7 @@ def mask(segment: Segment, activation: str, y: View, name: str) -> View:
 
 
 def activation_grad(segment: Segment, activation: str, g: View, kept: View) -> None:
-    """g *= derivative of the activation. `kept`: its `mask`, or what it was computed from if it is `SMOOTH`."""
+    """g *= derivative of the activation. `kept`: its `mask`, or what it read if it is one of `SMOOTH`."""
     if activation in SMOOTH:
         segment.call(SMOOTH[activation][1], g.flat, kept.flat)
     else:

@@ -74,5 +74,6 @@ def _unfolded(
     for a in range(first, last, room.shape[0]):
         b = min(a + room.shape[0], last)
         part = room.rows(0, b - a)
-        emitter.segment.call("unfold", part, image.reshape(*spec.shape), layer.kernel, layer.stride, a, *norm)
+        whole, how = image.reshape(*spec.shape), (layer.kernel, layer.stride, a, spec.rotated)
+        emitter.segment.call("unfold", part, whole, *how, *norm)
         yield a, b, part

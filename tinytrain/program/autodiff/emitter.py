@@ -175,7 +175,7 @@ class Emitter:
         return gx
 
     def _excited_grad(self, g: View, i: int, tape: Tape) -> tuple[View, View]:
-        """Gradients of the factors of layer i, and of what it scales with them: this one takes the place of g."""
+        """Gradients of the factors of layer i, and of what it scales with them: this one overwrites g."""
         squeezed, factors = tape.scaled[i]
         found = scaled_grad(self, i, g, squeezed)
         if i - 1 > tape.cut:

@@ -24,8 +24,8 @@ class Tape:
     """What a forward pass leaves for the backward pass that follows it, by layer index.
 
     Layers from `cut` on leave what the gradient of their activation needs (`kept`), the places of maxima
-    (`taps`), and, if they excite, the channels that they scale with the factors (`scaled`). The `trained` ones
-    leave their inputs, and those in `hooked` the output of their convolution (after the bias, before any
+    (`taps`), and, if they excite, the channels that they scale with the factors (`scaled`). The `trained`
+    ones leave their inputs, and those in `hooked` the output of their convolution (after the bias, before any
     addition; what passed through ReLU or ReLU6 stands for it, as the gradient is 0 where they differ).
     """
 
