@@ -97,9 +97,9 @@ def negative_variance(m: Maker) -> str:
 
 # (nodes before the pooling, words of the message).
 FEATURES = {
-    "another activation": (lambda m: m.node("Sigmoid", m.conv("x", 3, 8)), "Sigmoid (sigmoid1): no such"),
+    "sigmoid": (lambda m: m.node("Sigmoid", m.conv(stem(m), 8, 8)), "Sigmoid (sigmoid4): no such oper"),
     "another clip": (lambda m: m.node("Clip", stem(m)), "Clip (clip3): bounds -inf and inf"),
-    "two activations": (lambda m: m.node("HardSwish", stem(m)), "HardSwish (hardswish3): it follows an activ"),
+    "two activations": (lambda m: m.node("HardSwish", stem(m)), "HardSwish (hardswish3): it follows an act"),
     "another hard sigmoid": (
         lambda m: m.node("HardSigmoid", m.conv(stem(m), 8, 8)), "alpha 0.2 and beta 0.5, not 1/6 and 0.5",
     ),

@@ -45,7 +45,7 @@ CACHED_SETS, CACHE_FRACTION = 4, 0.6
 
 
 def expand_layers(network: Network) -> tuple[int, ...]:
-    """In each block the first pointwise or dense convolution with an activation, but never the first layer."""
+    """Of each block the first pointwise or dense convolution with an activation; never the first layer."""
     found: dict[int, int] = {}
     for i, layer in enumerate(network.layers):
         if i and layer.kind in ("pointwise", "conv") and layer.follows and not layer.adds:
