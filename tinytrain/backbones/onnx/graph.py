@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinytrain.backbones.onnx.folding import fold
 from tinytrain.backbones.onnx.reading import Graph, Node, UnsupportedError
 from tinytrain.base.errors import InputError
 from tinytrain.base.safetensors import MAX_FILE
@@ -101,7 +102,7 @@ class Walk:
         self.gain, self.offset = np.ones(channels), np.zeros(channels)
         self.readers: dict[str, int] = {}
         for node in graph.nodes:
-            for name in node.inputs:
+            for name in node.inputs if node.op != "Shape" else ():
                 self.readers[name] = self.readers.get(name, 0) + 1
         self.parts: list[Part] = []
         self.read = self.scaled = 0  # counts of values read from constants, and of scaled weights
@@ -113,6 +114,9 @@ class Walk:
             self._visit(node, operations)
 
     def _visit(self, node: Node, operations: dict) -> None:
+        if (array := fold(node, self.constants)) is not None:
+            self.constants[node.outputs[0]] = array
+            return
         try:
             if node.op not in operations:
                 raise UnsupportedError("no such operation here")

@@ -236,6 +236,14 @@ def normalisation(walk: Walk, node: Node) -> Value:
     return value
 
 
+def shape(walk: Walk, node: Node) -> None:
+    """The size of an image or a feature map, of which padding may be computed."""
+    value = walk.value(node)
+    if value.stage not in READ or node.get("start", 0) or "end" in node.attributes:
+        raise UnsupportedError("only the whole size of an image or a feature map is supported")
+    walk.constants[node.outputs[0]] = np.array([1, value.channels, *value.hw])
+
+
 def alias(walk: Walk, node: Node) -> Value | None:
     """Identity, and Dropout, which has no effect outside training."""
     source = node.inputs[0] if node.inputs else ""
@@ -260,6 +268,7 @@ OPERATIONS = {
     "Add": add,
     "Mul": multiply,
     **dict.fromkeys(("Sub", "Div"), normalisation),
+    "Shape": shape,
     "Identity": alias,
     "Dropout": alias,
     **TAIL,
