@@ -60,6 +60,7 @@ def normalised(images: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(pixels.transpose(0, 3, 1, 2).astype("f"))
 
 
+@pytest.mark.filterwarnings("ignore")  # of the exporters, about themselves
 @pytest.mark.parametrize("library, name", NETWORKS)
 @pytest.mark.parametrize("dynamo", [True, False], ids=["torch.export", "tracing"])
 def test_an_export_is_imported_adapted_and_exported_again(tmp_path, library, name, dynamo):
