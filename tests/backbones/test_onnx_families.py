@@ -55,7 +55,7 @@ def test_embeddings_are_those_of_the_model_also_after_a_file(tmp_path, name):
 
 
 @NAMES
-@pytest.mark.parametrize("policy", ["tinytrain", "full", "tinytrain_published", "bias_only"])
+@pytest.mark.parametrize("policy", ["tinytrain", "full", "tinytrain_published", "trady"])
 def test_they_are_adapted_and_predict_and_are_exported(tmp_path, name, policy):
     network = imported_from(model_of(name), tmp_path).network
     budget = Budget(2**21, 0.15 if policy.startswith("tiny") else 10.0)

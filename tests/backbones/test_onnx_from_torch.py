@@ -57,7 +57,7 @@ def features(model: torch.nn.Module) -> torch.nn.Module:
 
 def normalised(images: np.ndarray) -> torch.Tensor:
     pixels = (images - np.array(MEAN, "f")) / np.array(STD, "f")
-    return torch.from_numpy(pixels.transpose(0, 3, 1, 2).astype("f"))
+    return torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2), "f"))
 
 
 @pytest.mark.filterwarnings("ignore")  # of the exporters, about themselves
