@@ -7,10 +7,17 @@ from pathlib import Path
 from tinytrain.base.errors import InputError
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.folder import folder_dataset, folder_episode
+from tinytrain.datasets.free_emoji import NAME as FREE_EMOJI
+from tinytrain.datasets.free_emoji import open_free_emoji
+from tinytrain.datasets.free_photos import NAME as FREE_PHOTOS
+from tinytrain.datasets.free_photos import open_free_photos
 from tinytrain.datasets.generated.glyphs import glyphs
 from tinytrain.datasets.generated.leaves import leaves
 from tinytrain.datasets.generated.signs import signs
+from tinytrain.datasets.generated.sketches import sketches
+from tinytrain.datasets.generated.solids import solids
 from tinytrain.datasets.generated.textures import textures
+from tinytrain.datasets.generated.toys import toys
 from tinytrain.datasets.meta_dataset import TARGETS, open_target
 from tinytrain.datasets.packs import PACKS, load_pack
 from tinytrain.datasets.samplers import sample_episode, sample_meta_dataset_episode
@@ -29,15 +36,22 @@ __all__ = [
     "sample_meta_dataset_episode",
 ]
 
+# Downloads from which packs without restrictions are made.
+FREE = {FREE_PHOTOS: open_free_photos, FREE_EMOJI: open_free_emoji}
+
 # Generated domains: nothing to download.
-DOMAINS = {"signs": signs, "glyphs": glyphs, "textures": textures, "leaves": leaves}
+DOMAINS = {
+    "signs": signs, "glyphs": glyphs, "textures": textures, "leaves": leaves, "sketches": sketches,
+    "solids": solids, "toys": toys,
+}  # fmt: skip
 
 
 def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | None = None) -> Dataset:
     """A generated domain or pack by name, an .npz file, a target set, or a folder with a folder per class.
 
     A target set is ``NAME:DIR``, ``gtsrb:downloads`` for example, or ``NAME/PART:DIR`` for other classes than
-    those that are tested on. Names come before paths; write ``./signs`` for a folder called like a domain.
+    those that are tested on. ``free_photos:DIR`` and ``free_emoji:DIR`` are what these packs are made of.
+    Names come before paths; write ``./signs`` for a folder called like a domain.
     Raises InputError, for an unknown name with the closest known one.
     """
     name = os.fspath(name_or_path)
@@ -47,6 +61,8 @@ def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | 
         return load_pack(name, data_dir)
     target, colon, folder = name.partition(":")
     target, _, part = target.partition("/")
+    if colon and target in FREE:
+        return FREE[target](Path(folder))
     if colon and target in TARGETS:
         return open_target(target, folder, part or "test")
     if os.sep in name or Path(name).is_dir():

@@ -14,9 +14,10 @@ from tinytrain.episode.input_facts import Duplicate, Skipped
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
     """Where images come from: `generated` ones are drawn by this project. `skipped` lists unusable files,
-    `duplicates` files with the same image.
+    `duplicates` files with the same image. The names of the images count from `folder`, if they are files.
     """
 
+    folder: str = ""
     licence: str = ""
     citation: str = ""
     skipped: tuple[Skipped, ...] = ()

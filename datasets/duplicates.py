@@ -2,11 +2,13 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from tinytrain.episode.episode import Images
+from tinytrain.episode.episode import Episode, Images
+from tinytrain.episode.holding import fits
 from tinytrain.episode.input_facts import CLASSES, ONE_CLASS, SIDES, Duplicate
 
 BLOCK = 2**20
@@ -49,6 +51,17 @@ def same_pixels(sides: Iterable[Images], shape: tuple[int, int, int]) -> list[tu
             names.append(name)
             labels.append(int(images.labels[i]))
     return [alike for alike in found.values() if len(alike[0]) > 1]
+
+
+def unrepeated(episode: Episode, shape: tuple[int, int, int]) -> Episode:
+    """A decoded `episode` without queries that are copies, pixel for pixel; its `duplicates` name them.
+
+    Nothing changes if the images take too much memory to be kept decoded: all would be decoded once more.
+    """
+    if not fits(len(episode.support) + len(episode.query), shape):
+        return episode
+    query, found = without_copies(episode.support, episode.query, shape, episode.class_names)
+    return replace(episode, query=query, duplicates=merged(episode.duplicates, found))
 
 
 def without_copies(
@@ -116,11 +129,3 @@ def groups_of(numbers: np.ndarray | None, labels: Sequence[int]) -> np.ndarray |
     pairs = zip(labels, numbers.tolist(), strict=True)
     groups = np.array([first.setdefault(pair, i) for i, pair in enumerate(pairs)], dtype=np.int32)
     return groups if len(first) < len(groups) else None
-
-
-def apart(groups: np.ndarray | None, support: Sequence, query: Sequence) -> list:
-    """The `query` indices per class without those of a group that the `support` has."""
-    if groups is None:
-        return list(query)
-    seen = np.unique([groups[i] for of_class in support for i in of_class])
-    return [np.array([i for i in of_class if groups[i] not in seen], dtype=int) for of_class in query]

@@ -14,7 +14,7 @@ import numpy as np
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets.dataset import Dataset, Provenance
-from tinytrain.datasets.duplicates import apart, groups_of, repeated, same_files
+from tinytrain.datasets.duplicates import groups_of, repeated, same_files
 from tinytrain.datasets.folder_layout import (
     INSIDE,
     class_folders,
@@ -71,7 +71,9 @@ def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset
         read=lambda i, size: load_image(paths[i], size),
         groups=groups_of(copies, labels),
         may_flip=may_flip,
-        provenance=Provenance(licence="yours", skipped=tuple(skipped), duplicates=duplicates),
+        provenance=Provenance(
+            folder=os.fspath(folder), licence="yours", skipped=tuple(skipped), duplicates=duplicates
+        ),
     )
 
 
@@ -83,17 +85,20 @@ def folder_episode(
     may_flip: bool = False,
     hold_out: int | None = None,
 ) -> Episode:
-    """Up to `shots` images per class as support, drawn at random; the others are queries.
+    """Up to `shots` images per class as support, drawn at random; of the others `hold_out` are queries.
 
-    Without `shots`, `hold_out` images of each class are queries, but never the last one of it; by default as
-    many as `held_out` says.
+    Without `hold_out` all others are queries. Without `shots`, `hold_out` images of each class are queries,
+    but never the last one of it, and the others are support; by default as many as `held_out` says.
+    Images of one group, such as copies, never lie on both sides. Only one of them is a query, and with
+    `shots` the support has a second one only if the class has too few groups.
     Without `way` every class takes part, otherwise `way` classes drawn at random. A class may have fewer
     images than `shots`. `source` is a folder or the result of `folder_dataset`, which keeps its own
     `may_flip`. Raises InputError when there are fewer classes than `way` or fewer than two, and UsageError
-    for `shots` below 1 or `way` below 2.
+    for `shots` below 1, `way` below 2 or `hold_out` below 0.
     """
-    if (shots is not None and shots < 1) or (way is not None and way < 2):
-        raise UsageError("bad-episode", f"{way} ways and {shots} shots given; needed are at least 2 and 1")
+    if (shots is not None and shots < 1) or (way is not None and way < 2) or (hold_out or 0) < 0:
+        numbers = f"{way} ways, {shots} shots and {hold_out} held out"
+        raise UsageError("bad-episode", f"{numbers} given; needed are at least 2, 1 and 0")
     dataset = source if isinstance(source, Dataset) else folder_dataset(source, may_flip)
     if way is not None and dataset.n_classes < way:
         raise InputError(
@@ -105,22 +110,47 @@ def folder_episode(
         classes = np.sort(shuffled(classes, rng_for(seed, "folder classes"))[:way])
     # A stream per class name: adding a class leaves the draws of the others as they were.
     drawn = [shuffled(dataset.by_class[c], rng_for(seed, "folder", dataset.class_names[c])) for c in classes]
-    counts = [len(d) for d in drawn]
-    held = held_out(counts) if hold_out is None else [min(hold_out, count - 1) for count in counts]
-    limits = [count - h if shots is None else shots for count, h in zip(counts, held, strict=True)]
-    rest = "all" if not any(held) else "all but a fifth" if hold_out is None else f"all but {hold_out}"
-    given = f"shots {shots or rest}"
-    support = [d[:limit] for d, limit in zip(drawn, limits, strict=True)]
-    query = [d[limit:] for d, limit in zip(drawn, limits, strict=True)]
+    groups = np.arange(len(dataset)) if dataset.groups is None else dataset.groups
+    support, query = _divided(drawn, groups, shots, hold_out)
+    rest = (
+        "all"
+        if not any(map(len, query))
+        else "all but a fifth"
+        if hold_out is None
+        else f"all but {hold_out}"
+    )
     return Episode(
         support=dataset.images(support),
-        query=dataset.images(apart(dataset.groups, support, query)),
+        query=dataset.images(query),
         class_names=tuple(dataset.class_names[c] for c in classes),
         may_flip=dataset.may_flip,
         skipped=dataset.provenance.skipped,
         duplicates=dataset.provenance.duplicates,
-        source=f"{dataset.name}: {len(classes)} classes, {given}, seed {seed}",
+        source=f"{dataset.name}: {len(classes)} classes, shots {shots or rest}, seed {seed}",
     )
+
+
+def _divided(
+    drawn: list[np.ndarray], groups: np.ndarray, shots: int | None, hold_out: int | None
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Support and query indices of each class from its indices in random order; see `folder_episode`."""
+    firsts = [np.sort(np.unique(groups[of_class], return_index=True)[1]) for of_class in drawn]
+    single = [of_class[first] for of_class, first in zip(drawn, firsts, strict=True)]  # one of each group
+    counts = [len(of_class) for of_class in single]
+    if shots is not None:
+        held = [0] * len(counts)
+    elif hold_out is None:
+        held = held_out(counts)
+    else:
+        held = [min(hold_out, count - 1) for count in counts]
+    support = []
+    for of_class, first, one, n in zip(drawn, firsts, single, held, strict=True):
+        ordered = np.concatenate([one, np.delete(of_class, first)])
+        kept = ~np.isin(groups[ordered], groups[one[len(one) - n :]])
+        support.append(ordered[kept][:shots])
+    used = groups[np.concatenate(support)]
+    query = [one[~np.isin(groups[one], used)][:hold_out] for one in single]
+    return support, query
 
 
 def held_out(counts: list[int]) -> list[int]:
@@ -169,9 +199,9 @@ def kind_of(error: InputError) -> str:
     return KINDS.get(error.code, "unreadable")
 
 
-def late(folder: str | os.PathLike | None, broken: dict[str, str]) -> Iterator[Skipped]:
-    """The images of `folder` that looked whole and were not: `broken` has the error of each name."""
+def late(dataset: Dataset, broken: dict[str, str]) -> Iterator[Skipped]:
+    """The images of `dataset` that looked whole and were not: `broken` has the error of each name."""
     for name, error in broken.items():
         code, _, message = error.partition(": ")
-        file = os.path.join(folder or "", name)
+        file = os.path.join(dataset.provenance.folder, name)
         yield Skipped(file, message.removeprefix(f"{file!r} "), KINDS.get(code, "damaged"))

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tinytrain.datasets import free_emoji, free_photos
+
 
 @dataclass(frozen=True)
 class Pack:
@@ -69,6 +71,16 @@ PACKS = {
         "caltech101.npz", True, "CC BY 4.0", "Li, Andreeto, Ranzato, Perona 2003, Caltech 101",
         source="DIR/101_ObjectCategories", options="--per-class 50",
         subset=f"at most 50 images of each class but Faces_easy and BACKGROUND_Google; {DRAWN}",
+    ),
+    free_photos.NAME: Pack(
+        f"{free_photos.NAME}.npz", True, free_photos.LICENCES, free_photos.CITATIONS,
+        source=f"{free_photos.NAME}:DIR",
+        subset="all 19,366; without the clones of four repositories in DIR, the command says how to get them",
+    ),
+    free_emoji.NAME: Pack(
+        f"{free_emoji.NAME}.npz", True, free_emoji.LICENCES, free_emoji.CITATIONS,
+        source=f"{free_emoji.NAME}:DIR",
+        subset="all 982 classes; without four packages of npm in DIR, the command says how to get them",
     ),
     "pacs_photo": Pack("pacs_photo.npz", True, UNSTATED, PACS, source="DIR/photo", **PACS_PART),
     "pacs_sketch": Pack("pacs_sketch.npz", True, UNSTATED, PACS, source="DIR/sketch", **PACS_PART),

@@ -20,9 +20,9 @@ from tinytrain.policies.registry import POLICIES
 
 KINDS = {
     "recipes.md": [
-        recipe.Recipe, recipe.MetaRecipe, recipe.PretrainRecipe, recipe.SourceSettings,
-        recipe.EpisodeSettings, recipe.OptimizerSettings, augment.Looks, recipe.ValidationSettings,
-        recipe.TemperatureSettings, recipe.Architecture,
+        recipe.Recipe, recipe.MetaRecipe, recipe.PretrainRecipe, recipe.DistilRecipe,
+        recipe.AdaptationSettings, recipe.SourceSettings, recipe.EpisodeSettings, recipe.OptimizerSettings,
+        augment.Looks, recipe.ValidationSettings, recipe.TemperatureSettings, recipe.Architecture,
     ],
     "matrices.md": [
         matrix.Matrix, matrix.Cell, sampler.Sampler, matrix.PolicySettings, matrix.BackboneSettings,

@@ -13,7 +13,13 @@ from tinytrain.pipeline.adapt import adapt
 
 FILE_LINES, PARAMETERS, FIELDS = 300, 7, 10
 # Each field is a key of a row in a file that exists outside of the project: networks and recipes of training.
-ROWS_OF_FILES = {"Layer": 14, "OptimizerSettings": 12, "MetaRecipe": 12, "PretrainRecipe": 18}
+ROWS_OF_FILES = {
+    "Layer": 15,
+    "OptimizerSettings": 12,
+    "MetaRecipe": 14,
+    "PretrainRecipe": 18,
+    "DistilRecipe": 13,
+}
 ADAPT_LINES, ADAPT_IMPORTS = 45, 12
 
 

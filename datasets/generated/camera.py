@@ -24,7 +24,8 @@ USUAL = (range(48), 60, 0)  # classes, images per class and seed of a domain tha
 class Domain:
     """Images of `n_classes` classes; ``generate(class_id, image_id, seed, size)`` draws one when it is read.
 
-    Disjoint ranges of classes make disjoint source and target domains.
+    Disjoint ranges of classes make disjoint source and target domains. With `families`, classes whose numbers
+    leave the same rest when divided by it are alike.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Domain:
     class_name: Callable[[int], str]
     generate: Callable[[int, int, int, int], np.ndarray]
     may_flip: bool
+    families: int = 0
 
     def __call__(self, classes: range = USUAL[0], per_class: int = USUAL[1], seed: int = USUAL[2]) -> Dataset:
         """`per_class` images of each of `classes`. Raises UsageError for classes that do not exist."""
@@ -49,6 +51,7 @@ class Domain:
             class_names=class_names,
             names=tuple(f"{name}/{class_name}/{p}" for class_name in class_names for p in range(per_class)),
             read=lambda i, size: self._read(classes[i // per_class], i % per_class, seed, size),
+            families=np.array(classes, dtype=np.int32) % self.families if self.families else None,
             may_flip=self.may_flip,
             provenance=Provenance(licence="generated, no restrictions", generated=True),
         )

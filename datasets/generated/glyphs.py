@@ -19,7 +19,8 @@ from tinytrain.datasets.generated.camera import (
 )
 from tinytrain.datasets.generated.strokes import POINTS, glyph
 
-N_CLASSES = 512
+N_CLASSES = 4096
+NEIGHBOURS = 512  # characters that may stand beside the one that is meant
 OVERSAMPLING = 2
 PENS = ("ballpoint", "felt", "nib", "brush", "dry")
 
@@ -87,7 +88,7 @@ def _written(class_id: int, rng, project, size: int) -> Image.Image:
     strokes = [hand(glyph(class_id))]
     if rng.random() < 0.15:
         for away in rng.permutation(((2.5, 0.0), (-2.5, 0.0), (0.0, 2.7), (0.0, -2.7)))[: rng.integers(1, 4)]:
-            strokes.append(hand(glyph(int(rng.integers(N_CLASSES)))) + away)
+            strokes.append(hand(glyph(int(rng.integers(NEIGHBOURS)))) + away)
     together = np.concatenate(strokes)
     _ink(mask, project, together, _widths(rng, pen, together))
     mask = mask.reduce(OVERSAMPLING)

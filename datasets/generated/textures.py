@@ -24,7 +24,7 @@ from tinytrain.datasets.generated.materials import FAMILIES
 from tinytrain.datasets.generated.noise_field import NoiseField
 from tinytrain.datasets.generated.sign_shapes import box, disc
 
-VARIANTS = 16
+VARIANTS = 64
 N_CLASSES = VARIANTS * len(FAMILIES)
 FINEST = 128  # smaller images are drawn this large and shrunk: patterns of a few pixels would alias
 

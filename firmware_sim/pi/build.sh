@@ -5,7 +5,18 @@
 #   packages/  the project with aarch64 wheels of what it needs, again whenever pyproject.toml changes
 #   host/      the same for this machine
 #   count.so   the plugin that counts instructions
+# Exit code 77: skipped, because tools are missing.
 set -euo pipefail
+
+missing=
+for tool in qemu-aarch64 mmdebstrap gcc git python3; do
+    command -v "$tool" >/dev/null || missing+=" $tool"
+done
+if [ -n "$missing" ]; then
+    echo "SKIPPED: the emulated Pi needs$missing; on Debian: apt-get install --no-install-recommends" \
+        "qemu-user mmdebstrap gcc libc6-dev git python3-venv" >&2
+    exit 77
+fi
 
 project=$1 cache=$2
 mkdir -p "$cache"

@@ -1,6 +1,4 @@
-"""Networks to pre-train: layers, first weights that start every channel alive, and the int8 form."""
-
-from dataclasses import replace
+"""Networks to pre-train: layers, and first weights that start every channel alive."""
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -79,15 +77,3 @@ def initial_network(seed: int, images: np.ndarray, layers: tuple[Layer, ...], sp
         x = y * size + biases[-1]
         x = np.clip(x, 0, 6) if layer.relu6 else x + skip if layer.residual else x
     return Network("untrained", layers, tuple(weights), (None,) * len(layers), tuple(biases), contract)
-
-
-def int8_scales(weight: np.ndarray) -> np.ndarray:
-    """Steps (cout,) float32 of a float weight (fan_in, cout): the largest of a channel becomes 127."""
-    return np.maximum(np.abs(weight).max(axis=0), np.float32(1e-12)) / np.float32(127)
-
-
-def quantised(network: Network) -> Network:
-    """The network with int8 weights: symmetric, one scale per output channel."""
-    scales = tuple(int8_scales(w) for w in network.weights)
-    weights = (np.rint(w / s).astype(np.int8) for w, s in zip(network.weights, scales, strict=True))
-    return replace(network, weights=tuple(weights), scales=scales)

@@ -49,6 +49,12 @@ def episode_batch(
     )
 
 
+def first_classes(sources: Sequence[Source]) -> list[int]:
+    """Number of the first class of each source among the classes of all."""
+    counts = [s.train.n_classes for s in sources]
+    return [sum(counts[:k]) for k in range(len(counts))]
+
+
 def mixed_batch(
     sources: Sequence[Source], first_class: Sequence[int], looks: Looks, size: int, count: int, seed: int,
     number: int,

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinytrain.heads.lda import SHRINKAGE
+
 TINY = 1e-12
 
 
@@ -65,6 +67,38 @@ def episode_loss(embeddings: np.ndarray, labels: np.ndarray, n_support: int, sca
     return Loss(value, gradient, np.array([(residual * cosine).sum()], np.float32), accuracy)
 
 
+def lda_loss(embeddings: np.ndarray, labels: np.ndarray, n_support: int, scale: float) -> Loss:
+    """Cross-entropy of ``scale`` times the logits of shrinkage LDA on unit embeddings, as on the device.
+
+    With class means m, covariance C within classes, t = trace(C) / d and S = (1 - r) C / t + r I, the logit
+    of a query q for a class is ``q S^-1 m - m S^-1 m / 2``; r is the SHRINKAGE of the head. Dividing by t
+    changes all logits by one factor, which keeps `scale` in the range of that of cosines. Rows, labels and
+    ``extra`` are those of `episode_loss`. The gradient is exact: through queries, means and covariance.
+    """
+    x, length = unit(embeddings.astype(np.float64))
+    support, q = x[:n_support], x[n_support:]
+    member = np.equal.outer(np.arange(labels.max() + 1), labels[:n_support]).astype(np.float64)
+    member /= member.sum(axis=1, keepdims=True)
+    means, d = member @ support, x.shape[1]
+    apart = support - means[labels[:n_support]]
+    covariance = apart.T @ apart / n_support
+    t = covariance.trace() / d + TINY
+    shrunk = (1 - SHRINKAGE) / t * covariance + SHRINKAGE * np.eye(d)
+    weights = np.linalg.solve(shrunk, means.T).T
+    logits = q @ weights.T - (means * weights).sum(axis=1) / 2
+    value, residual, accuracy = _softmax(scale * logits, labels[n_support:])
+    g = scale * residual  # in the logits
+    each = g.sum(axis=0)[:, None]
+    solved = np.linalg.solve(shrunk, q.T @ g).T  # S^-1 applied to the gradient in the weights
+    grad_means = solved - each * weights
+    in_shrunk = (weights * each).T @ weights / 2 - (solved.T @ weights + weights.T @ solved) / 2
+    in_covariance = (in_shrunk - (in_shrunk * covariance).sum() / (t * d) * np.eye(d)) * (1 - SHRINKAGE) / t
+    # The mean of `apart` over a class is 0, so nothing goes through the means in it.
+    grad_support = member.T @ grad_means + apart @ in_covariance * (2 / n_support)
+    gradient = through_unit(np.concatenate([grad_support, g @ weights]), x, length).astype(np.float32)
+    return Loss(value, gradient, np.array([(residual * logits).sum()], np.float32), accuracy)
+
+
 def class_loss(embeddings: np.ndarray, labels: np.ndarray, head: np.ndarray, scale: float) -> Loss:
     """Cross-entropy of ``scale * cos(embedding, row of head)``; that in `head` (classes, d) is extra."""
     f, f_length = unit(embeddings.astype(np.float64))
@@ -98,6 +132,31 @@ def relational_loss(embeddings: np.ndarray, wanted: np.ndarray) -> Loss:
     gradient = through_unit(4 * difference @ f / pairs, f, length).astype(np.float32)
     value = float((difference**2).sum() / pairs)
     return Loss(value, gradient, np.empty(0, np.float32))
+
+
+def centred_gram(x: np.ndarray) -> np.ndarray:
+    """Products (n, n) float64 of the rows of x (n, d), each less the mean row."""
+    x = x.astype(np.float64)
+    x = x - x.mean(axis=0)
+    return x @ x.T
+
+
+def alignment_loss(embeddings: np.ndarray, wanted: np.ndarray) -> Loss:
+    """1 - the centred kernel alignment (linear CKA) of unit `embeddings` (n, d) with `wanted` (n, n).
+
+    ``1 - <K, L> / (|K| |L|)``, K and L being the `centred_gram` of the embeddings and of what they follow:
+    which images are near to which counts, not along which axes. (Kornblith et al. 2019; Li et al. 2021 for
+    distillation.) ``accuracy`` is the alignment.
+    """
+    f, length = unit(embeddings.astype(np.float64))
+    x = f - f.mean(axis=0)
+    gram = x @ x.T
+    own, other = np.linalg.norm(gram) + TINY, np.linalg.norm(wanted) + TINY
+    value = float((gram * wanted).sum() / (own * other))
+    in_gram = value * gram / own**2 - wanted / (own * other)
+    # The rows of `in_gram` sum to 0, so nothing goes through the mean.
+    gradient = through_unit(2 * in_gram @ x, f, length).astype(np.float32)
+    return Loss(1 - value, gradient, np.empty(0, np.float32), value)
 
 
 def feature_loss(

@@ -20,7 +20,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.episode.decode import fit
 from tinytrain.meta.training.architecture import architecture, initial_network
-from tinytrain.meta.training.batches import Batch, mixed_batch
+from tinytrain.meta.training.batches import Batch, first_classes, mixed_batch
 from tinytrain.meta.training.full_network import Whole
 from tinytrain.meta.training.losses import class_loss, cosine_loss, feature_loss, relational_loss
 from tinytrain.meta.training.recipe import PretrainRecipe
@@ -41,12 +41,6 @@ def sample_batch(recipe: PretrainRecipe, sources: list[Source], count: int, numb
     firsts = first_classes(sources)
     looks, size = recipe.augmentation, recipe.architecture.size
     return mixed_batch(sources, firsts, looks, size, count, recipe.seed + 1, number).images
-
-
-def first_classes(sources: list[Source]) -> list[int]:
-    """Number of the first class of each source among the classes of all."""
-    counts = [s.train.n_classes for s in sources]
-    return [sum(counts[:k]) for k in range(len(counts))]
 
 
 def block_ends(layers) -> tuple[int, ...]:

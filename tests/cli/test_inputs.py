@@ -9,11 +9,11 @@ import sys
 import threading
 
 import pytest
+from commandline import tt
 from PIL import Image
 from toyfiles import write_images, write_network
 
 from tinytrain.cli.commands import inputs
-from tinytrain.cli.main import main
 
 CLASSES = ("ant", "bee", "cat")
 
@@ -39,10 +39,6 @@ def made(place):
 def predict_words(place) -> list:
     """For processes of their own, which do not know where the network lies."""
     return ["predict", place / "d.safetensors", "--backbone", place / "toy.safetensors"]
-
-
-def tt(*arguments) -> int:
-    return main([str(a) for a in arguments])
 
 
 @pytest.fixture

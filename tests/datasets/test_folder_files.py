@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import time
+from itertools import product
 
 import numpy as np
 import pytest
@@ -198,6 +199,41 @@ def test_copies_never_lie_on_both_sides_of_a_split(tmp_path):
         assert episode.shots.tolist() == [4, 4] and not support & query
         met += len(episode.query)
     assert met > 20 * 2, "and there are held-out images"
+
+
+@pytest.mark.parametrize("of_each, shots, hold_out, support, held", [
+    (3, None, 2, [12, 12], [2, 2]),  # six different images in three files each
+    (3, None, 9, [3, 3], [5, 5]),  # never the last one
+    (3, None, 0, [18, 18], [0, 0]),
+    (3, 4, None, [4, 4], [2, 2]),
+    (3, 5, 3, [5, 5], [1, 1]),
+    (3, 7, 1, [7, 7], [0, 0]),
+    (1, 7, 1, [6, 6], [0, 0]),
+    (1, 4, 1, [4, 4], [1, 1]),
+])  # fmt: skip
+def test_copies_count_as_one_image_when_images_are_held_out(
+    tmp_path, of_each, shots, hold_out, support, held
+):
+    for name in ("apple", "pear"):
+        images(tmp_path / name, count=6)
+        for copy, i in product(range(1, of_each), range(6)):
+            shutil.copy(tmp_path / name / f"{i:03d}.png", tmp_path / name / f"{i:03d}-{copy}.png")
+    for seed in range(20):
+        episode = folder_episode(tmp_path, shots, seed=seed, hold_out=hold_out)
+        assert episode.shots.tolist() == support
+        assert np.bincount(episode.query.labels, minlength=2).tolist() == held
+        sides = episode.support, episode.query
+        known, asked = ({name[:-4].split("-")[0] for name in side.names} for side in sides)
+        assert not known & asked and len(asked) == len(episode.query)
+        assert shots is None or len(known) == 2 * min(shots, 6), "different images come first"
+
+
+def test_a_class_of_copies_of_one_image_is_all_support(tmp_path):
+    two_classes(tmp_path)
+    for i in range(1, 4):
+        shutil.copy(tmp_path / "apple" / "000.png", tmp_path / "apple" / f"{i:03d}.png")
+    episode = folder_episode(tmp_path, hold_out=1)
+    assert episode.class_names[0] == "apple" and episode.shots[0] == 4 and 0 not in episode.query.labels
 
 
 def test_only_files_of_equal_length_are_read(tmp_path, monkeypatch):

@@ -17,6 +17,9 @@ from tinytrain.datasets.generated.leaves import species
 from tinytrain.datasets.generated.materials import FAMILIES
 from tinytrain.datasets.generated.sign_shapes import BODIES, SYMBOLS
 from tinytrain.datasets.generated.signs import N_CLASSES, signs
+from tinytrain.datasets.generated.sketch_objects import KINDS, sketch
+from tinytrain.datasets.generated.solid_shapes import BODIES as THINGS
+from tinytrain.datasets.generated.solid_shapes import solid
 from tinytrain.datasets.generated.strokes import glyph
 from tinytrain.datasets.generated.textures import material
 from tinytrain.datasets.preview import GAP, MAX_SIZE, contact_sheet, export
@@ -46,7 +49,9 @@ def test_domains_open_by_name_and_say_whether_mirroring_keeps_their_classes():
     assert all(
         made.name == name and "no restrictions" in made.provenance.licence for name, made in opened.items()
     )
-    assert {name for name, made in opened.items() if made.may_flip} == {"textures", "leaves"}
+    assert {name for name, made in opened.items() if made.may_flip} == {
+        "textures", "leaves", "sketches", "solids", "toys",
+    }  # fmt: skip
 
 
 def test_the_default_classes_use_every_body_and_symbol_more_than_one_way():
@@ -60,6 +65,34 @@ def test_the_default_classes_use_every_family_of_textures_and_leaves_more_than_o
     for name, families in (("textures", FAMILIES), ("leaves", SHAPES)):
         used = [class_name.split(" ")[0] for class_name in open_dataset(name).class_names]
         assert min(used.count(family) for family in families) >= 2
+
+
+def test_sketches_solids_and_toys_come_in_families_of_objects_and_the_other_domains_do_not():
+    families = {name: open_dataset(name).families for name in DOMAINS}
+    assert {name for name, known in families.items() if known is not None} == {"sketches", "solids", "toys"}
+    for name, kinds in (("sketches", KINDS), ("toys", KINDS), ("solids", THINGS)):
+        made = DOMAINS[name](range(100, 200), 1)
+        assert [list(kinds)[f] for f in made.families] == [c.split(" ")[0] for c in made.class_names]
+
+
+def test_no_two_of_a_thousand_sketches_or_solids_of_a_family_are_nearly_the_same():
+    def outline(c):  # how far the object reaches in 24 directions, and how much of it there is
+        points = np.concatenate([part.points for part in sketch(c).parts])
+        turn = np.arctan2(points[:, 1], points[:, 0])
+        sector = ((turn / (2 * np.pi) + 0.5) * 24).astype(int) % 24
+        reach = np.hypot(*points.T)
+        return np.array([reach[sector == k].max(initial=0) for k in range(24)])
+
+    def extent(c):
+        points = np.concatenate([s.points.reshape(-1, 3) for s in solid(c).surfaces])
+        return np.quantile(points, (0.05, 0.3, 0.5, 0.7, 0.95), axis=0).ravel()
+
+    for measure, families, least in ((outline, len(KINDS), 0.1), (extent, len(THINGS), 0.03)):
+        rows = np.array([measure(c) for c in range(1000)])
+        for family in range(families):
+            own = rows[family::families]
+            apart = np.linalg.norm(own[:, None] - own, axis=2) + 9 * np.eye(len(own))
+            assert apart.min() > least
 
 
 def test_no_two_characters_of_the_default_range_are_nearly_the_same():
@@ -107,6 +140,9 @@ PINNED = {
     "signs": (40.2, 42.6, 35.1, 40.5, 81.5, 67.8, 74.2, 70.2, 72.8),
     "glyphs": (130.0, 142.4, 199.6, 153.9, 165.5, 253.2, 215.9, 232.5, 255.0),
     "textures": (53.6, 53.6, 50.8, 58.9, 60.2, 59.8, 66.6, 67.1, 65.4),
+    "sketches": (239.8, 227.8, 243.0, 240.7, 211.0, 243.0, 242.9, 230.2, 243.0),
+    "solids": (82.2, 73.4, 116.6, 97.3, 87.8, 93.6, 74.1, 60.6, 84.3),
+    "toys": (61.6, 109.3, 45.6, 39.2, 76.6, 45.0, 43.3, 53.8, 49.1),
     "leaves": (105.5, 83.0, 94.7, 115.2, 56.6, 77.0, 128.0, 92.7, 123.6),
 }
 

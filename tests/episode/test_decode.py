@@ -1,54 +1,16 @@
+"""Every image comes out as the network sees it: upright, cut to the square, RGB on white."""
+
 import io
-import os
-import resource
-import struct
 import warnings
-import zlib
-from pathlib import Path
 
 import numpy as np
 import pytest
+from imagefiles import encoded, jpeg_header, scene
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from tinytrain.base.errors import InputError
-from tinytrain.episode.decode import check_image, fit, load_image
-
-
-def encoded(image, kind="PNG", **options):
-    file = io.BytesIO()
-    image.save(file, kind, **options)
-    return file.getvalue()
-
-
-def scene(width=60, height=40):
-    """A smooth image with four different quarters, so that every rotation gives another image."""
-    y, x = np.mgrid[0:height, 0:width]
-    red, green = x * 255 // max(width - 1, 1), y * 255 // max(height - 1, 1)
-    return np.stack([red, green, (red + green) // 3], axis=-1).astype(np.uint8)
-
-
-def png_header(width, height, depth=8, colour_type=2):
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour_type, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
-
-
-def bmp_header(width, height):
-    return (
-        b"BM"
-        + struct.pack("<IHHI", 54, 0, 0, 54)
-        + struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, *[0] * 6)
-    )
-
-
-def jpeg_header(width, height):
-    data = bytearray(encoded(Image.new("RGB", (16, 16)), "JPEG"))
-    at = data.index(b"\xff\xc0") + 5
-    data[at : at + 4] = struct.pack(">HH", height, width)
-    return bytes(data)
+from tinytrain.episode.decode import fit, load_image
 
 
 @pytest.mark.parametrize("kind", ["PNG", "BMP", "PPM"])
@@ -205,138 +167,6 @@ def test_the_result_may_be_written_to():
     load_image(encoded(Image.fromarray(scene())), 8)[0, 0] = 1
 
 
-@pytest.mark.parametrize("header, limit", [(png_header, 61), (bmp_header, 61), (jpeg_header, 128)])
-@pytest.mark.parametrize("side", [30_000, 12_000, 60_000])
-def test_a_header_that_claims_too_many_pixels_is_refused_before_anything_is_allocated(
-    tmp_path, header, limit, side
-):
-    path = tmp_path / "bomb.img"
-    path.write_bytes(header(side, side))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for attempt in (lambda: load_image(path, 128), lambda: check_image(path)):
-        with pytest.raises(InputError, match=rf"bomb.img.*limit is {limit} million") as caught:
-            attempt()
-        assert caught.value.code == "picture-too-large"
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kB
-
-
-@pytest.mark.parametrize("mode, limit", [("LA", 20), ("RGBA", 30), ("I;16", 30), ("RGB", 61), ("L", 61)])
-def test_kinds_that_take_more_memory_to_decode_may_have_fewer_pixels(tmp_path, mode, limit):
-    colour_type = {"LA": 4, "RGBA": 6, "I;16": 0, "RGB": 2, "L": 0}[mode]
-    side = int((limit * 1e6) ** 0.5) + 400
-    path = tmp_path / "x.png"
-    path.write_bytes(png_header(side, side, 16 if mode == "I;16" else 8, colour_type))
-    with pytest.raises(InputError, match=f"limit is {limit} million for its kind") as caught:
-        check_image(path)
-    assert caught.value.code == "picture-too-large"
-    path.write_bytes(png_header(side - 500, side - 500, 16 if mode == "I;16" else 8, colour_type))
-    check_image(path)  # does not decode a PNG
-
-
-BROKEN = {
-    "empty": b"",
-    "text": b"these are no pixels",
-    "png magic only": b"\x89PNG\r\n\x1a\n",
-    "half a png": encoded(Image.fromarray(scene()))[:-60],
-    "half a jpeg": encoded(Image.fromarray(scene(300, 200)), "JPEG")[:-2500],
-    "half a bmp": encoded(Image.fromarray(scene()), "BMP")[:900],
-    "half a ppm": encoded(Image.fromarray(scene()), "PPM")[:900],
-    "no pixel data": png_header(8, 8),
-    "other format": encoded(Image.fromarray(scene()), "PCX"),
-}
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_image_is_one_clean_error_that_names_it(tmp_path, name):
-    path = tmp_path / "broken.jpg"
-    path.write_bytes(BROKEN[name])
-    for attempt in (lambda: load_image(path, 32), lambda: load_image(BROKEN[name], 32, "broken.jpg")):
-        with pytest.raises(InputError, match=r"broken\.jpg") as caught:
-            attempt()
-        assert caught.value.code == "picture-broken"
-        assert "\n" not in str(caught.value) and " at 0x" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", [n for n in BROKEN if n != "no pixel data"])
-def test_the_cheap_check_finds_broken_files(tmp_path, name):
-    path = tmp_path / "broken.jpg"
-    path.write_bytes(BROKEN[name])
-    with pytest.raises(InputError) as caught:
-        check_image(path)
-    assert caught.value.code == "picture-broken"
-
-
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "PPM"])
-def test_the_cheap_check_passes_whole_images(tmp_path, kind):
-    path = tmp_path / "whole"
-    path.write_bytes(encoded(Image.fromarray(scene()), kind))
-    check_image(path)
-
-
-def test_a_jpeg_with_a_trailer_is_whole(tmp_path):
-    path = tmp_path / "motion.jpg"
-    path.write_bytes(encoded(Image.fromarray(scene()), "JPEG") + b"a film follows here" * 20)
-    check_image(path)
-
-
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "PPM"])
-def test_flipped_bits_never_cause_another_exception(kind):
-    rng = np.random.default_rng(0)
-    data = encoded(Image.fromarray(scene(40, 30)), kind)
-    for _ in range(150):
-        hurt = bytearray(data)
-        for at in rng.integers(0, len(hurt), rng.integers(1, 6)):
-            hurt[at] ^= 1 << int(rng.integers(8))
-        try:
-            assert load_image(bytes(hurt), 16).shape == (16, 16, 3)
-        except InputError as error:
-            assert error.code in ("picture-broken", "picture-too-large")
-
-
-@pytest.mark.parametrize(
-    "make", [lambda p: None, lambda p: p.mkdir(), lambda p: os.mkfifo(p), lambda p: p.symlink_to(p)]
-)
-def test_a_path_that_is_not_a_file_is_missing_and_never_blocks(tmp_path, make):
-    path = tmp_path / "there.jpg"
-    make(path)
-    with pytest.raises(InputError, match=r"there\.jpg") as caught:
-        load_image(path, 32)
-    assert caught.value.code == "picture-missing"
-
-
-def test_a_name_that_becomes_a_pipe_after_a_look_at_it_is_still_refused(tmp_path, monkeypatch):
-    os.mkfifo(tmp_path / "there.jpg")
-    held = os.open(tmp_path / "there.jpg", os.O_RDWR)  # otherwise opening would wait for ever
-    monkeypatch.setattr(Path, "is_file", lambda path: True)
-    try:
-        for read in (check_image, lambda path: load_image(path, 32)):
-            with pytest.raises(InputError, match=r"there\.jpg' is not a file") as caught:
-                read(tmp_path / "there.jpg")
-            assert caught.value.code == "picture-missing"
-    finally:
-        os.close(held)
-
-
-WITHOUT_A_PIXEL = {
-    "0 x 0": b"P2 0 0 255\n",
-    "0 x 5": b"P6 0 5 200\n",
-    "5 x 0": b"P5 5 0 255\n",
-    "0 x 8": png_header(0, 8),
-    "8 x 0": bmp_header(8, 0),
-    "16 x 0": jpeg_header(16, 0),
-}
-
-
-@pytest.mark.parametrize("shape", WITHOUT_A_PIXEL)
-def test_an_image_without_a_pixel_is_refused_by_its_shape(tmp_path, shape):
-    path = tmp_path / "x.img"
-    path.write_bytes(WITHOUT_A_PIXEL[shape])
-    for read in (check_image, lambda path: load_image(path, 32)):
-        with pytest.raises(InputError, match=f"is {shape} pixels; replace") as caught:
-            read(path)
-        assert caught.value.code == "picture-broken"
-
-
 def test_decoding_leaves_the_warning_filters_alone():
     before = list(warnings.filters)
     load_image(encoded(Image.fromarray(scene())), 8)
@@ -405,21 +235,3 @@ def test_data_after_the_pixels_of_a_png_does_not_matter(tmp_path):
     data = encoded(Image.fromarray(scene()))
     end = data.index(b"IEND") - 4
     assert np.array_equal(load_image(data[:end] + b"no chunk at all", 32), load_image(data, 32))
-
-
-def test_a_png_with_a_wrong_checksum_of_a_needed_chunk_fails_the_check(tmp_path):
-    path = tmp_path / "x.png"
-    data = encoded(Image.fromarray(scene()), exif=Image.Exif())
-    for at in (28, data.index(b"IDAT") + 4, data.index(b"IDAT") + 40, len(data) - 1):
-        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-        with pytest.raises(InputError, match="is damaged"):
-            check_image(path)
-
-
-def test_a_png_with_a_wrong_checksum_of_a_text_passes_the_check_as_it_is_read(tmp_path):
-    info = PngInfo()
-    info.add_text("Author", "me")
-    whole = encoded(Image.fromarray(scene()), pnginfo=info)
-    (tmp_path / "x.png").write_bytes(whole.replace(b"Author\0me", b"Author\0ma"))
-    check_image(tmp_path / "x.png")
-    assert np.array_equal(load_image(tmp_path / "x.png", 32), load_image(whole, 32))

@@ -4,11 +4,13 @@ import io
 import struct
 import sys
 
+import imagefiles
 import numpy as np
 import PIL
 import pytest
 from hostileavif import empty_extents
 from hostileframes import Bits, many_sets, riff, tiff
+from imagefiles import encoded
 from PIL import Image, ImageOps, features
 
 from tinytrain.base.errors import InputError
@@ -20,17 +22,8 @@ needs_avif = pytest.mark.skipif(not stored.decodes("avif"), reason="this Pillow 
 KINDS = ["GIF", "WEBP", "TIFF", pytest.param("AVIF", marks=needs_avif)]
 
 
-def encoded(image, kind, **options) -> bytes:
-    file = io.BytesIO()
-    image.save(file, kind, **options)
-    return file.getvalue()
-
-
 def scene(width=60, height=40) -> Image.Image:
-    """A smooth image with four different quarters, so that every rotation gives another image."""
-    y, x = np.mgrid[0:height, 0:width]
-    red, green = x * 255 // (width - 1), y * 255 // (height - 1)
-    return Image.fromarray(np.stack([red, green, (red + green) // 3], axis=-1).astype(np.uint8))
+    return Image.fromarray(imagefiles.scene(width, height))
 
 
 def noise(width=60, height=40) -> Image.Image:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kernelcases import normal
+from kernelarrays import normal
 from toynets import rng
 
 from tinytrain import kernels

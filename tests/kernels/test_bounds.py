@@ -8,7 +8,8 @@ import zlib
 
 import numpy as np
 import pytest
-from kernelcases import CASES, NOTHING, Guarded, Output
+from kernelarrays import NOTHING, Guarded, Output
+from kernelcases import CASES
 
 from tinytrain import kernels
 from tinytrain.kernels import reference

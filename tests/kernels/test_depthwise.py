@@ -5,7 +5,7 @@ import platform
 
 import numpy as np
 import pytest
-from kernelcases import normal, out_hw
+from kernelarrays import normal, out_hw
 from numba import njit
 from toynets import rng
 

@@ -5,7 +5,8 @@ import logging
 
 import numpy as np
 import pytest
-from kernelcases import CASES, Output, layouts
+from kernelarrays import Output, layouts
+from kernelcases import CASES
 from toynets import rng
 
 from tinytrain import kernels

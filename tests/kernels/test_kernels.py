@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from kernelcases import CASES, Output, normal, out_hw
+from kernelarrays import Output, normal, out_hw
+from kernelcases import CASES
 from toynets import rng
 
 from tinytrain import kernels

@@ -9,7 +9,8 @@ import weakref
 
 import numpy as np
 import pytest
-from kernelcases import CASES, Output, layouts
+from kernelarrays import Output, layouts
+from kernelcases import CASES
 from toynets import rng
 
 from tinytrain import kernels

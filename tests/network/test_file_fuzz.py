@@ -17,8 +17,10 @@ import pytest
 import safetensors.numpy
 from mutants import mutate_bytes, mutate_content, mutate_file, mutate_tokens, without_checksum
 from osview import settled, status
-from toycheckpoint import archive
+from toycheckpoint import archive, legacy_file, lite_state
 
+from tinytrain.backbones import efficientnet_lite
+from tinytrain.backbones.legacy_checkpoint import read_legacy
 from tinytrain.backbones.restricted_pickle import read_pickle
 from tinytrain.backbones.torch_checkpoint import convert, read_archive
 from tinytrain.base.errors import InputError
@@ -231,6 +233,21 @@ def test_a_broken_zip_file_is_refused_or_still_a_network():
         loaded = survives(lambda mutant=mutant: (read_archive(mutant),))
         if loaded is not None:
             survives(convert, loaded[0], "toy", "file")
+
+
+def test_a_broken_file_of_the_first_form_is_refused_or_still_a_network():
+    data = legacy_file(lite_state(widths=(2, 3, 4, 5, 6, 7, 8), stem=2, head=2))
+    start = data.index(b"_conv_stem")
+    for seed in range(MUTANTS):
+        rng = random.Random(f"legacy-{seed}")
+        # Half of the changes hit the pickles at the start, which are small beside the rest.
+        if rng.random() < 0.5:
+            mutant = mutate_bytes(rng, data[: 2 * start], data) + data[2 * start :]
+        else:
+            mutant = mutate_bytes(rng, data, data)
+        loaded = survives(lambda mutant=mutant: (read_legacy(mutant),))
+        if loaded is not None:
+            survives(efficientnet_lite.convert, loaded[0], "toy", "file")
 
 
 @pytest.mark.parametrize("kind", range(len(FILES)))

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,9 +12,11 @@ from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
+from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.generated.leaves import leaves
 from tinytrain.datasets.samplers import sample_episode
 from tinytrain.episode.episode import Images
+from tinytrain.episode.input_facts import Duplicate
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.check import check, embed, left_out_rows, with_adaptations
 from tinytrain.pipeline.learning_curve import LEAST, expected_gain
@@ -43,11 +44,11 @@ def planted(seed=0, way=3, shots=10, spread=0.3, close=None, size=24):
 def found_of(monkeypatch):
     """`check` of embeddings as they are given: the network is not asked."""
 
-    def run(embeddings, labels, names=None, **more):
+    def run(embeddings, labels, names=None):
         names = names or tuple(f"class {k}" for k in range(labels.max() + 1))
         images = Images(labels, tuple(f"{i}.jpg" for i in range(len(labels))), lambda i, size: None)
         monkeypatch.setattr("tinytrain.pipeline.check.embed", lambda *_: embeddings)
-        return check(toy_network(), replace_support(images, names), **more)
+        return check(toy_network(), replace_support(images, names))
 
     return run
 
@@ -79,11 +80,7 @@ def test_the_estimate_is_that_of_adapt_without_held_out_images():
 def test_a_dataset_is_checked_like_the_episode_of_all_its_images():
     episode = toy_episode(3, 6, 0)
     support = episode.support
-    dataset = SimpleNamespace(
-        by_class=[np.flatnonzero(support.labels == k) for k in range(3)],
-        class_names=episode.class_names,
-        images=lambda chosen: support.take(np.concatenate(chosen)),
-    )
+    dataset = Dataset("toy", support.labels, episode.class_names, support.names, support.read)
     one, other = (check(toy_network(), source).to_json() for source in (episode, dataset))
     assert one == other and json.loads(json.dumps(one, allow_nan=False)) == one
 
@@ -140,9 +137,10 @@ def test_copies_of_images_do_not_count_as_more_of_them(found_of):
     assert found_of(embeddings[again], labels[again]).gain == once.gain
 
 
-def test_duplicates_are_handed_on(found_of):
-    pair = {"files": ["a", "b"], "classes": ["class 0"], "where": "one class"}
-    assert found_of(*planted(), duplicates=[pair]).to_json()["duplicates"] == [pair]
+def test_duplicates_of_the_episode_are_handed_on():
+    pair = Duplicate(("a", "b"), ("class 0", "class 0"), "one class")
+    episode = replace(toy_episode(3, 4, 0), duplicates=(pair,))
+    assert check(toy_network(), episode).to_json()["duplicates"] == [pair.to_json()]
 
 
 def test_more_images_are_expected_to_bring_more_where_classes_overlap_and_images_are_few():
@@ -255,6 +253,6 @@ def test_shuffled_labels_are_not_promised_to_be_learned_by_real_adaptations_eith
 
 def test_one_class_is_refused():
     images = toy_episode(2, 3, 0).support
-    dataset = SimpleNamespace(by_class=[range(3)], class_names=("a",), images=lambda _: images.take([0, 1]))
+    dataset = Dataset("toy", np.zeros(6, np.int32), ("a",), images.names, images.read)
     with pytest.raises(InputError, match="at least 2"):
         check(toy_network(), dataset)

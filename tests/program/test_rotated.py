@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from samepadding import same_padded, turned
 from toynets import ROWS, images_of, toy
 
 from tinytrain.delta.delta import Delta
@@ -11,7 +12,6 @@ from tinytrain.episode.episode import Images
 from tinytrain.heads import cosine
 from tinytrain.meta.training.full_network import Whole
 from tinytrain.network.input_spec import InputSpec
-from tinytrain.network.network import Network
 from tinytrain.runtime.predict import Predictor
 
 
@@ -22,45 +22,6 @@ def embeddings(network, images) -> np.ndarray:
     names = tuple(map(str, range(len(images))))
     given = Images(np.zeros(len(images), np.int32), names, lambda i, size: images[i])
     return Predictor(network, delta).embed(given)
-
-
-def turned(network) -> Network:
-    """`network` with every kernel turned by 180 degrees."""
-    weights = []
-    for layer, weight in zip(network.layers, network.weights, strict=True):
-        taps = weight.reshape(layer.kernel**2, -1, layer.cout)
-        weights.append(np.ascontiguousarray(taps[::-1]).reshape(weight.shape))
-    return replace(network, weights=tuple(weights))
-
-
-def same_padded(network, images) -> np.ndarray:
-    """Embeddings in float64 as TensorFlow pads: as much as windows need, the odd one at the end."""
-    spec = network.input
-    x = (images - np.array(spec.mean)) * np.array(spec.scale)
-    for i, layer in enumerate(network.layers):
-        if i == network.block_start(i):
-            skip = x
-        weight = network.float_weight(i).astype(float)
-        x = same_convolution(layer, x, weight.reshape(layer.kernel, layer.kernel, -1, layer.cout))
-        x = x + network.bias(i) + (skip if layer.residual else 0)
-        x = np.clip(x, 0, 6) if layer.relu6 else x
-    return x.mean(axis=(1, 2))
-
-
-def same_convolution(layer, x, kernel) -> np.ndarray:
-    n, *hw, _ = x.shape
-    out = [-(-side // layer.stride) for side in hw]
-    needs = [max((o - 1) * layer.stride + layer.kernel - side, 0) for o, side in zip(out, hw, strict=True)]
-    x = np.pad(x, [(0, 0), *((need // 2, need - need // 2) for need in needs), (0, 0)])
-    y = np.empty((n, *out, layer.cout))
-    for r, q in np.ndindex(*out):
-        top, left = r * layer.stride, q * layer.stride
-        window = x[:, top : top + layer.kernel, left : left + layer.kernel]
-        if layer.kind == "depthwise":
-            y[:, r, q] = (window * kernel[:, :, 0]).sum(axis=(1, 2))
-        else:
-            y[:, r, q] = np.tensordot(window, kernel, 3)
-    return y
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from kernelcases import CASES, Output
+from kernelarrays import Output
+from kernelcases import CASES
 
 from tinytrain import kernels
 from tinytrain.program.signatures import KERNELS, READS, SCRATCH, UPDATES, WRITES

@@ -23,6 +23,8 @@ def report(**more) -> dict:
         "guard": {"accepted": True, "forced": False, "reasons": [], "suspects": []},
         "episode": {"n_support": 25, "classes": ["apple", "pear"], "shots": [12, 13]},
         "selection": [{"layer": 3}],
+        "skipped": [],
+        "duplicates": [],
         "warnings": [],
     } | more  # fmt: skip
 

@@ -4,30 +4,15 @@ A file of a few hundred bytes stands for a large one: coded data that ends early
 same (JPEG), compresses a thousandfold (PNG), or is a hole in a sparse file.
 """
 
-import io
 import struct
 import zlib
 from pathlib import Path
 
 import numpy as np
+from imagefiles import MAGIC, chunk, encoded, header
 from PIL import Image
 
-MAGIC = b"\x89PNG\r\n\x1a\n"
 HOLE = 300 * 10**6  # bytes of a sparse file that take no disk
-
-
-def encoded(image, kind="PNG", **options) -> bytes:
-    file = io.BytesIO()
-    image.save(file, kind, **options)
-    return file.getvalue()
-
-
-def chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def header(width: int, height: int, depth: int, colour_type: int, interlaced: int = 0) -> bytes:
-    return chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour_type, 0, 0, interlaced))
 
 
 def zeros(count: int) -> bytes:

@@ -1,6 +1,8 @@
 """A small checkpoint as the published files are, with random numbers."""
 
 import io
+import pickle
+import struct
 import zipfile
 
 import numpy as np
@@ -41,3 +43,73 @@ def archive(pickled: bytes, extra: dict | None = None, compression=zipfile.ZIP_S
         for name, data in {"archive/data.pkl": pickled, **(extra or {})}.items():
             file.writestr(zipfile.ZipInfo(name), data, compression)
     return memory.getvalue()
+
+
+def legacy_file(values: dict[str, np.ndarray], order=None) -> bytes:
+    """Content of a file in PyTorch's first form: a state of arrays, whose storages come in the given `order`.
+
+    An array lies in the file as it lies in memory, so that a transposed one has the strides of a view.
+    """
+    keys = {name: str(number) for number, name in enumerate(values)}
+    kinds = {"float32": b"FloatStorage", "int64": b"LongStorage"}
+    entries = []
+    for name, array in values.items():
+        size = array.dtype.itemsize
+        strides = tuple(step // size for step in array.strides)
+        storage = b"(" + _text("storage") + b"ctorch\n" + kinds[str(array.dtype)] + b"\n" + _text(keys[name])
+        storage += _text("cpu") + _number(array.size) + b"NtQ"
+        shapes = b"".join(b"(" + b"".join(map(_number, sizes)) + b"t" for sizes in (array.shape, strides))
+        hooks = b"\x89ccollections\nOrderedDict\n)R"
+        entries.append(
+            _text(name) + b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\0" + shapes + hooks + b"tR"
+        )
+    state = b"\x80\2ccollections\nOrderedDict\n)R(" + b"".join(entries) + b"u"
+    state += b"}" + _text("_metadata") + b"ccollections\nOrderedDict\n)Rsb."  # versions of modules
+    machine = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"int": 4}}
+    listed = [keys[name] for name in order or sorted(values)]
+    parts = [pickle.dumps(part, 2) for part in (0x1950A86A20F9469CFC6C, 1001, machine)]
+    parts += [state, pickle.dumps(listed, 2)]
+    for name in order or sorted(values):
+        array = values[name]
+        laid = array.transpose(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
+        parts += [struct.pack("<q", array.size), laid.tobytes()]
+    return b"".join(parts)
+
+
+def _text(text: str) -> bytes:
+    return b"X" + struct.pack("<I", len(text)) + text.encode()
+
+
+def _number(value: int) -> bytes:
+    return b"J" + struct.pack("<i", value)
+
+
+def lite_state(widths=(4, 6, 8, 10, 10, 12, 14, 16), expansion=2, stem=4, head=20) -> dict[str, np.ndarray]:
+    """Arrays of a small EfficientNet-Lite under their published names, with random numbers.
+
+    `widths` are the output channels of the blocks; there are seven different ones, as many as stages.
+    """
+    rng, values = np.random.default_rng(len(widths)), {}
+
+    def convolution(name, norm, cout, cin, kernel=1):
+        # As TensorFlow has them, rows first: the axes of PyTorch are a view of that.
+        weight = rng.normal(0, (2 / (kernel * kernel * cin)) ** 0.5, (kernel, kernel, cin, cout))
+        values[f"{name}.weight"] = weight.astype(np.float32).transpose(3, 2, 0, 1)
+        for part, low, high in (
+            ("weight", 0.5, 1.5), ("bias", 0, 1), ("running_mean", -1, 1), ("running_var", 0.001, 2),
+        ):  # fmt: skip
+            values[f"{norm}.{part}"] = rng.uniform(low, high, cout).astype(np.float32)
+        values[f"{norm}.num_batches_tracked"] = np.zeros(1, np.int64)
+
+    convolution("_conv_stem", "_bn0", stem, 3, 3)
+    cin = stem
+    for number, cout in enumerate(widths):
+        prefix, wide = f"_blocks.{number}.", cin
+        if number:
+            wide = cin * expansion
+            convolution(f"{prefix}_expand_conv", f"{prefix}_bn0", wide, cin)
+        convolution(f"{prefix}_depthwise_conv", f"{prefix}_bn1", wide, 1, 5 if number % 2 else 3)
+        convolution(f"{prefix}_project_conv", f"{prefix}_bn2", cout, wide)
+        cin = cout
+    convolution("_conv_head", "_bn1", head, cin)
+    return values

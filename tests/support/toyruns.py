@@ -6,7 +6,9 @@ import numpy as np
 import toynets
 from PIL import Image
 
+from tinytrain.meta.training.architecture import architecture, initial_network
 from tinytrain.meta.training.checkpoint import Paths
+from tinytrain.meta.training.distil import DistilTask
 from tinytrain.meta.training.loop import Run
 from tinytrain.meta.training.metatrain import MetaTask
 from tinytrain.meta.training.pretrain import PretrainTask
@@ -15,6 +17,15 @@ from tinytrain.meta.training.sources import open_sources
 from tinytrain.meta.training.validate import Validator
 
 BLOCKS = [[0, 4, 3, 1], [8, 6, 3, 2], [12, 8, 3, 1]]
+TEACHER = toynets.toy("headed")  # embeddings of 20 values
+
+
+def student():
+    """A network of inverted bottlenecks with embeddings of 8 values."""
+    return initial_network(9, toynets.images(8), architecture(16, 4, BLOCKS), {})
+
+
+STUDENT = student()
 
 
 def folder(path: Path, classes: int = 6, per_class: int = 8, seed: int = 0) -> str:
@@ -48,27 +59,31 @@ def content(tmp_path: Path, kind: str = "meta-train", **changes) -> dict:
     }
     if kind == "meta-train":
         made |= {"episodes": 6, "episode": {"way": 3, "shots": 2, "queries": 1}}
+    elif kind == "distil":
+        made |= {"steps": 6, "batch": 5, "views": 10, "teachers": ["given"]}
     else:
         made |= {"steps": 6, "batch": 7, "architecture": {"size": 16, "stem": 4, "blocks": BLOCKS}}
     return made | changes
 
 
 def task(tmp_path: Path, kind: str = "meta-train", network=None, teacher=None, **changes):
-    """(task, recipe) of a toy recipe; `teacher` is a network."""
-    changes |= {"teacher": "given"} if teacher else {}
+    """(task, recipe) of a toy recipe; `teacher` is a network, or a list of those that a student follows."""
+    changes |= {"teacher": "given"} if teacher and kind == "pretrain" else {}
     recipe = parse_recipe(content(tmp_path, kind, **changes), kind)
     sources = open_sources(recipe.sources, recipe.seed)
     validator = Validator(recipe.validate, sources, toynets.SIZE)
     if kind == "pretrain":
         return PretrainTask(recipe, sources, validator, teacher), recipe
+    if kind == "distil":
+        return DistilTask(network or STUDENT, recipe, sources, validator, teacher or [TEACHER]), recipe
     return MetaTask(network or toynets.toy(), recipe, sources, validator), recipe
 
 
 def run(
     tmp_path: Path, out: str = "net", kind: str = "meta-train", wrap=lambda made: made, say=None,
-    teacher_network=None, **changes,
+    teacher_network=None, network=None, **changes,
 ):  # fmt: skip
     """A `Run` ready to be called; `wrap` may change its task."""
-    made, recipe = task(tmp_path, kind, teacher=teacher_network, **changes)
+    made, recipe = task(tmp_path, kind, network, teacher_network, **changes)
     paths = Paths(tmp_path / f"{out}.safetensors")
     return Run(wrap(made), recipe, paths, digest_of(recipe), lambda *_: None, say or (lambda text: None))

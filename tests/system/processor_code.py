@@ -10,7 +10,8 @@ import re
 import sys
 
 import numpy as np
-from kernelcases import CASES, Output
+from kernelarrays import Output
+from kernelcases import CASES
 from numba.core.compiler_lock import global_compiler_lock
 from processors import FUSED, PLAIN, PROCESSORS, compiled_again, recorded
 

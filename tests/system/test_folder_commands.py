@@ -5,16 +5,12 @@ import shutil
 
 import numpy as np
 import pytest
+from commandline import tt
 from PIL import Image
 from toyfiles import write_images, write_network
 
-from tinytrain.cli.main import main
 from tinytrain.datasets.packs import load_pack
 from tinytrain.delta.file import load_delta
-
-
-def tt(*arguments) -> int:
-    return main([str(a) for a in arguments])
 
 
 @pytest.fixture

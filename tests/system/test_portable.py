@@ -12,7 +12,8 @@ import sys
 
 import numpy as np
 import pytest
-from kernelcases import CASES, Output
+from kernelarrays import Output
+from kernelcases import CASES
 
 from tinytrain.delta.file import load_delta
 

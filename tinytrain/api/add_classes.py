@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from tinytrain.api.opening import open_dataset, open_delta, open_network
 from tinytrain.base.errors import InputError
 from tinytrain.datasets.dataset import Dataset
-from tinytrain.datasets.folder import late
+from tinytrain.datasets.decoding import all_decoded
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Images
-from tinytrain.episode.holding import hold
-from tinytrain.episode.input_facts import duplicate_lines, skipped_lines
+from tinytrain.episode.input_facts import file_lines
 from tinytrain.network.network import Network
 from tinytrain.pipeline import add_classes as pipeline
 from tinytrain.report import Report
@@ -43,10 +42,8 @@ def add_classes(
     if class_names is not None:
         raise InputError("class-names", "class_names are those of the folders; give them with Images only")
     dataset = open_dataset(images, "images")
-    held, broken = hold(dataset.images(dataset.by_class), network.input.shape)
-    facts = dataset.provenance
-    skipped = (*facts.skipped, *late(None if isinstance(images, Dataset) else images, broken))
-    for line in (*skipped_lines(skipped), *duplicate_lines(facts.duplicates)):
+    held, facts = all_decoded(dataset, network.input.shape)
+    for line in file_lines(facts):
         warnings.warn(line, stacklevel=2)
     flip = may_flip or dataset.may_flip
     return pipeline.add_classes(network, delta, held, dataset.class_names, seed, flip, backend)

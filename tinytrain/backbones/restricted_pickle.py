@@ -9,20 +9,23 @@ import io
 import math
 import pickle
 import pickletools
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
+from tinytrain.backbones.pickled_arrays import axes_by_stride, checked_shape, numbers, typed
 from tinytrain.base.errors import InputError, one_line
 
 INSTRUCTIONS = b"\x80\x95.N\x88\x89KMJ\x8aGX\x8cBC}])(t\x85\x86\x87useaqr\x94hjc\x93RbQ"
 TEXTS, NAMED, FILLS, STORES, RECALLS = b"X\x8c", b"c\x93", b"useab\x94", b"qr", b"hj"
 MAX_STEPS = 200_000
-MAX_SIZE = 2**24
 DTYPES = ("i1", "u1", "i4", "i8", "f4", "f8")
 STORAGES = {
     "FloatStorage": "<f4", "DoubleStorage": "<f8", "CharStorage": "i1",
     "ByteStorage": "u1", "IntStorage": "<i4", "LongStorage": "<i8",
 }  # fmt: skip
+Storages = Callable[[Mapping[str, int], int], Mapping[str, bytes]]
 BROKEN = (pickle.UnpicklingError, ValueError, TypeError, AttributeError, LookupError, EOFError, OverflowError)
 
 
@@ -52,16 +55,25 @@ class _RefusedError(Exception):
     """A code and a fact; becomes an InputError that names the file."""
 
 
-def read_pickle(data: bytes, source: str = "pickle", storage=None):
+def read_pickle(data: bytes, source: str = "pickle", storages: Storages | None = None):
     """Object of the pickle `data`: dicts, lists, tuples, numbers, text and `ArrayBox`es.
 
-    `storage(key)` gives the bytes of a torch storage kept beside the pickle. Raises InputError
-    ``pickle-forbidden`` (a name or instruction outside the list), ``pickle-dtype``, ``pickle-corrupt``
-    or ``pickle-too-large``.
+    ``storages(sizes, length)`` gives the torch storages that lie beside the pickle by their keys, from their
+    bytes by key and the length of the pickle. It is called only if there are any. Raises InputError
+    ``pickle-forbidden`` (a name or instruction outside the list), ``pickle-dtype``, ``pickle-corrupt`` or
+    ``pickle-too-large``.
     """
+    return read_first_pickle(data, source, storages)[0]
+
+
+def read_first_pickle(data: bytes, source: str = "pickle", storages: Storages | None = None) -> tuple:
+    """The object of the pickle that `data` begins with, and how many bytes that is. See `read_pickle`."""
     try:
-        _check(data)
-        return _Unpickler(data, storage).load()
+        length = _check(data)
+        machine = _Unpickler(data)
+        value = machine.load()
+        machine.content.fill(storages, length)
+        return value, length
     except _RefusedError as error:
         code, fact = error.args
         raise InputError(code, f"{source}: {fact}") from error
@@ -70,8 +82,11 @@ def read_pickle(data: bytes, source: str = "pickle", storage=None):
         raise InputError("pickle-corrupt", fact) from error
 
 
-def _check(data: bytes) -> None:
-    """Follow the program: which instruction made each value on the stack. Raises _RefusedError or BROKEN."""
+def _check(data: bytes) -> int:
+    """Follow the program, noting what made each value on its stack, to its end, which is returned.
+
+    Raises _RefusedError or BROKEN.
+    """
     stream, stack, outer, memo = io.BytesIO(data), [], [], {}
     for _ in range(MAX_STEPS):
         code = stream.read(1)
@@ -88,7 +103,7 @@ def _check(data: bytes) -> None:
             values = [stack.pop() for _ in range(taken)][::-1] + values
             _check_use(code, values)
         if code == b".":
-            return
+            return stream.tell()
         if code == b"(":
             outer.append(stack)
             stack = []
@@ -117,13 +132,15 @@ def _check_use(code: bytes, values: list[bytes]) -> None:
 class _Unpickler(pickle.Unpickler):
     """Python's machine, with our names only."""
 
-    def __init__(self, data: bytes, load_storage):
+    def __init__(self, data: bytes):
         super().__init__(io.BytesIO(data))
-        self.load_storage, self.storages, self.room = load_storage, {}, len(data)
+        self.content = _Content(len(data))
 
     def find_class(self, module: str, name: str):
         if (module, name) == ("_codecs", "encode"):
-            return self.encode
+            return self.content.encode
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return self.content.tensor
         if module == "torch" and name in STORAGES:
             return _Name(name)
         if (module, name) not in NAMES:
@@ -133,8 +150,20 @@ class _Unpickler(pickle.Unpickler):
             )
         return NAMES[module, name]
 
+    def persistent_load(self, pid) -> "_Storage":
+        return self.content.storage(pid)
+
+
+class _Content:
+    """What the functions of one pickle share. It does not know the machine, which would then be a cycle."""
+
+    def __init__(self, size: int):
+        self.room = size
+        self.storages: dict[str, _Storage] = {}
+        self.tensors: list[tuple[ArrayBox, _Storage, int, tuple, list]] = []
+
     def encode(self, *arguments) -> bytes:
-        text, encoding = _typed(arguments, str, str)
+        text, encoding = typed(arguments, str, str)
         # A text can be named many times: its copies together must stay as small as the file.
         self.room -= len(text)
         if self.room < 0:
@@ -143,13 +172,43 @@ class _Unpickler(pickle.Unpickler):
             raise ValueError("an encoding other than latin1")
         return text.encode("latin1")
 
-    def persistent_load(self, pid) -> np.ndarray:
-        tag, kind, key, _, count = _typed(pid, str, _Name, str, str, int)
-        if tag != "storage" or kind not in STORAGES or self.load_storage is None:
+    def storage(self, pid) -> "_Storage":
+        if type(pid) is tuple and pid[5:] == (None,):  # it is no part of another storage
+            pid = pid[:5]
+        tag, kind, key, _, count = typed(pid, str, _Name, str, str, int)
+        if tag != "storage" or kind not in STORAGES or count < 0:
             raise ValueError("an unknown kind of storage")
-        if key not in self.storages:
-            self.storages[key] = self.load_storage(key)
-        return _numbers(self.storages[key], STORAGES[kind], (count,))
+        if self.storages.setdefault(key, found := _Storage(key, STORAGES[kind], count)) != found:
+            raise ValueError("a storage that is of two kinds")
+        return found
+
+    def tensor(self, *arguments) -> "ArrayBox":
+        storage, offset, size, strides, _, _ = typed(arguments, _Storage, int, tuple, tuple, bool, Dictionary)
+        shape, need = checked_shape(size), math.prod(size)
+        axes = axes_by_stride(shape, typed(strides, *[int] * len(shape)))
+        if not 0 <= offset <= storage.count - need:
+            raise ValueError("a tensor that is no part of its storage")
+        self.tensors.append((ArrayBox(), storage, offset, shape, axes))
+        return self.tensors[-1][0]
+
+    def fill(self, load: Storages | None, length: int) -> None:
+        """Give all tensors their numbers."""
+        if self.storages and load is None:
+            raise ValueError("an unknown kind of storage")
+        sizes = {key: s.count * np.dtype(s.dtype).itemsize for key, s in self.storages.items()}
+        loaded = load(sizes, length) if sizes else {}
+        arrays = {key: numbers(loaded[key], s.dtype, (s.count,)) for key, s in self.storages.items()}
+        for box, storage, offset, shape, axes in self.tensors:
+            part = arrays[storage.key][offset : offset + math.prod(shape)]
+            box.array = part.reshape([shape[axis] for axis in axes]).transpose(np.argsort(axes))
+
+
+class _Storage(NamedTuple):
+    """Numbers beside the pickle."""
+
+    key: str
+    dtype: str
+    count: int
 
 
 class _Name(str):
@@ -163,14 +222,14 @@ class _Dtype:
     """A number type of the pickle: one of DTYPES, so never objects."""
 
     def __init__(self, *arguments):
-        self.name, *_ = _typed(arguments, str, bool, bool)
+        self.name, *_ = typed(arguments, str, bool, bool)
         if self.name not in DTYPES:
             known = ", ".join(DTYPES)
             raise _RefusedError("pickle-dtype", f"arrays of {self.name[:20]!r}; supported are {known}")
 
     def __setstate__(self, state) -> None:
         nothing = type(None)
-        _, order, *_ = _typed(state, int, str, nothing, nothing, nothing, int, int, int)
+        _, order, *_ = typed(state, int, str, nothing, nothing, nothing, int, int, int)
         if order not in ("|", "<"):
             raise _RefusedError("pickle-dtype", "only little-endian arrays are supported")
 
@@ -181,37 +240,32 @@ class ArrayBox:
     array: np.ndarray | None = None
 
     def __setstate__(self, state) -> None:
-        _, shape, dtype, fortran, raw = _typed(state, int, tuple, _Dtype, bool, bytes)
-        self.array = _numbers(raw, dtype.name, _shape(shape), "F" if fortran else "C")
+        _, shape, dtype, fortran, raw = typed(state, int, tuple, _Dtype, bool, bytes)
+        self.array = numbers(raw, dtype.name, checked_shape(shape), "F" if fortran else "C")
 
 
 def _array(*arguments) -> ArrayBox:
-    kind, _, _ = _typed(arguments, _Name, tuple, bytes)
+    kind, _, _ = typed(arguments, _Name, tuple, bytes)
     if kind != "ndarray":
         raise ValueError("an array of an unknown class")
     return ArrayBox()
 
 
 def _scalar(*arguments) -> int | float:
-    dtype, raw = _typed(arguments, _Dtype, bytes)
-    return _numbers(raw, dtype.name, ()).item()
+    dtype, raw = typed(arguments, _Dtype, bytes)
+    return numbers(raw, dtype.name, ()).item()
 
 
-def _dictionary(*arguments) -> dict:
-    _typed(arguments)
-    return {}
+class Dictionary(dict):
+    """Stands for an OrderedDict, whose further state, such as the versions of modules, is of no use."""
+
+    def __setstate__(self, state) -> None:
+        typed((state,), dict)
 
 
-def _tensor(*arguments) -> ArrayBox:
-    storage, offset, size, stride, _, _ = _typed(arguments, np.ndarray, int, tuple, tuple, bool, dict)
-    shape, stride, need = _shape(size), _shape(stride), math.prod(size)
-    packed = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
-    wrong = [a != b for a, b, length in zip(stride, packed, shape, strict=True) if length > 1]
-    if any(wrong) or not 0 <= offset <= storage.size - need:
-        raise ValueError("a tensor that is not a contiguous part of its storage")
-    box = ArrayBox()
-    box.array = storage[offset : offset + need].reshape(shape)
-    return box
+def _dictionary(*arguments) -> Dictionary:
+    typed(arguments)
+    return Dictionary()
 
 
 NAMES = {
@@ -222,25 +276,4 @@ NAMES = {
     ("numpy", "ndarray"): _Name("ndarray"),
     ("numpy", "dtype"): _Dtype,
     ("collections", "OrderedDict"): _dictionary,
-    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
 }
-
-
-def _typed(values, *kinds: type) -> tuple:
-    if type(values) is not tuple or [type(value) for value in values] != list(kinds):
-        raise TypeError(f"arguments other than {', '.join(kind.__name__ for kind in kinds)}")
-    return values
-
-
-def _shape(sizes: tuple) -> tuple[int, ...]:
-    if len(sizes) > 8 or not all(type(size) is int and 1 <= size <= MAX_SIZE for size in sizes):
-        raise ValueError(f"a shape other than at most 8 numbers of 1 to {MAX_SIZE}")
-    return sizes
-
-
-def _numbers(raw: bytes, dtype: str, shape: tuple, order: str = "C") -> np.ndarray:
-    """Read-only view of exactly all bytes of `raw`."""
-    need = np.dtype(dtype).itemsize * math.prod(shape)
-    if need != len(raw):
-        raise ValueError(f"an array that needs {need} bytes and has {len(raw)}")
-    return np.ndarray(shape, dtype, buffer=raw, order=order)

@@ -9,6 +9,7 @@ import math
 import os
 import struct
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ def read_archive(data: bytes, source: str = "file"):
     Raises InputError ``zip-*`` or ``pickle-*``.
     """
     archive = _Archive(data, source)
-    return read_pickle(archive.read("data.pkl"), source, lambda key: archive.read(f"data/{key}"))
+    return read_pickle(archive.read("data.pkl"), source, archive.storages)
 
 
 class _Archive:
@@ -74,6 +75,9 @@ class _Archive:
         self.root = roots[0]
         if f"{self.root}byteorder" in self.names and self.read("byteorder") != b"little":
             raise InputError("zip-not-checkpoint", f"{source}: only little-endian checkpoints are supported")
+
+    def storages(self, sizes: Mapping[str, int], length: int) -> dict[str, bytes]:
+        return {key: self.read(f"data/{key}") for key in sizes}
 
     def read(self, name: str) -> bytes:
         """Bytes of the entry `name`, its checksum verified."""
@@ -166,7 +170,7 @@ class _Node:
     def __init__(self, value, source: str, path: str):
         self.value, self.source, self.path = value, source, path
         self.where = f"{source}: {path}"
-        if type(value) is not dict:
+        if not isinstance(value, dict):
             raise self.wrong("must be a dictionary")
 
     def wrong(self, what: str) -> InputError:

@@ -55,19 +55,18 @@ def all_commands() -> list[Command]:
 
 def known_names() -> dict[str, tuple[str, ...]]:
     """What completes an argument, by its name in the code: names that this installation knows."""
-    from tinytrain.backbones.catalogue import BACKBONES, PUBLISHED
+    from tinytrain.backbones.catalogue import NAMES, PUBLISHED, TIERS
     from tinytrain.datasets import DOMAINS, PACKS, TARGETS
     from tinytrain.firmware_sim.boards.board import load_boards
     from tinytrain.meta.bench.matrix import FOLDER as MATRICES
     from tinytrain.meta.training.recipe import FOLDER as RECIPES
     from tinytrain.policies.summaries import SUMMARIES
 
-    backbones = tuple(BACKBONES)
     return {
-        "backbone": backbones,
-        "network": backbones,
-        "teacher": backbones,
-        "name": tuple(row.name for row in PUBLISHED),
+        "backbone": NAMES,
+        "network": NAMES,
+        "teacher": NAMES,
+        "name": (*TIERS, *(row.name for row in PUBLISHED)),
         "policy": tuple(SUMMARIES),
         "board": tuple(load_boards()),
         "data": (*DOMAINS, *PACKS),

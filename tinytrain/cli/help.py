@@ -7,7 +7,7 @@ COMMAND_GROUPS = {
     "start here": ("adapt", "check", "predict", "eval", "plan"),
     "on a device": ("warmup", "doctor", "apply", "confirm", "rollback", "status"),
     "images and networks": ("data", "backbones", "import", "info", "export"),
-    "offline, on a PC": ("simulate", "bench", "meta-train", "pretrain", "search"),
+    "offline, on a PC": ("simulate", "bench", "pretrain", "distil", "meta-train", "search"),
     "shell": ("completion",),
 }
 START = "start here"

@@ -42,6 +42,11 @@ class Duplicate(NamedTuple):
         return {"files": list(self.files), "classes": list(self.classes), "where": self.where}
 
 
+def file_lines(facts) -> list[str]:
+    """Lines about skipped files and copies of images, of an `Episode` or the `Provenance` of a dataset."""
+    return skipped_lines(facts.skipped) + duplicate_lines(facts.duplicates)
+
+
 def skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
     """One line for each damaged file, and one for each other reason, with a count and examples."""
     lines = [f"skipped {visible(file)}: {reason}" for file, reason, kind in skipped if kind in NAMED]

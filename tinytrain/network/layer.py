@@ -21,6 +21,7 @@ class Layer:
     `block` counts the blocks of the network (the stem is block 0). Padding is (kernel - 1) // 2. "conv" is a
     dense convolution. A "squeeze" layer averages its input over rows and columns first. The "excite" layer
     behind it gives a number for each channel, and its output is the squeezed input times these numbers.
+    `rate` is a factor of the learning rates that policies give the layer, which meta-training may have found.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Layer:
     relu6: bool
     block: int
     residual: bool = False
+    rate: float = late(1.0)
     activation: str | None = late(None)
     shortcut: bool = late(False)
     max_pool: bool = late(False)

@@ -12,6 +12,7 @@ from tinytrain.network.network import InputSpec, Network
 MAX_LAYERS = 1024
 MAX_CHANNELS = 2**16
 MAX_SIDE = 4096
+MAX_RATE = 100  # of a factor of learning rates
 KERNELS = (1, 3, 5, 7)
 STRIDES = (1, 2)
 CHANNELS = (1, 3)  # of an image
@@ -83,6 +84,10 @@ def _check_fields(layer: Layer) -> None:
             raise InputError("layer-field", f"layer {layer.name}: {field} must be two whole numbers")
         for side in pair:
             _check_int(layer, field, side, 1, MAX_SIDE)
+    if type(layer.rate) is not float or not 0 < layer.rate <= MAX_RATE:
+        raise InputError(
+            "layer-field", f"layer {layer.name}: rate must be a number above 0, at most {MAX_RATE}"
+        )
     flags = ("relu6", "residual", "shortcut", "max_pool")
     if any(type(getattr(layer, flag)) is not bool for flag in flags):
         raise InputError("layer-field", f"layer {layer.name}: {', '.join(flags)} must be true or false")

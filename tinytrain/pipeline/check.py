@@ -1,7 +1,7 @@
 """Are these images enough? An answer in seconds, from one forward pass per image; nothing is trained."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -52,7 +52,7 @@ class Check:
     """What `check` found of images, so many `shots` of each of `classes`.
 
     `left_out` is what the estimate follows from. `confused` is None if no image looks like another class,
-    `gain` (of five more images per class) if a class has too few. `duplicates` are as they were given.
+    `gain` (of five more images per class) if a class has too few. `duplicates` are JSON values.
     """
 
     classes: tuple[str, ...]
@@ -80,9 +80,7 @@ class Check:
         }
 
 
-def check(
-    network: Network, source, seed: int = 0, device: Device | None = None, duplicates: Sequence = ()
-) -> Check:
+def check(network: Network, source, seed: int = 0, device: Device | None = None) -> Check:
     """Whether the labelled images of `source` are enough, by how `network` as it is tells them apart.
 
     `source` is an Episode, whose queries are not looked at, or a Dataset. The estimate is the one that
@@ -108,7 +106,7 @@ def check(
         cross_validated(found),
         _confusion(rows, images, names),
         suspects,
-        tuple(duplicates),
+        tuple(d.to_json() for d in episode.duplicates),
         expected_gain(embeddings[kept], images.labels[kept], seed=seed),
         _next_class(rows, images.labels, names),
     )
@@ -184,7 +182,8 @@ def episode_of(source) -> Episode:
     if isinstance(source, Episode):
         return source
     images = source.images(source.by_class)
-    return Episode(images, images.take([]), tuple(source.class_names))
+    duplicates = source.provenance.duplicates
+    return Episode(images, images.take([]), tuple(source.class_names), duplicates=duplicates)
 
 
 def _without_copies(embeddings: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -72,8 +72,8 @@ def weight_rms(network: Network, layer: int) -> float:
 def learning_rates_by_size(
     network: Network, updates, relative=RELATIVE_RATE
 ) -> tuple[tuple[float, float], ...]:
-    """(weight, bias) learning rates in proportion to the rms of each layer's weights."""
-    sizes = [relative * weight_rms(network, u.layer) for u in updates]
+    """(weight, bias) learning rates in proportion to the rms of each layer's weights, times its factor."""
+    sizes = [relative * weight_rms(network, u.layer) * network.all_layers[u.layer].rate for u in updates]
     return tuple((size, size) for size in sizes)
 
 

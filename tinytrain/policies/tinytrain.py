@@ -183,7 +183,10 @@ def recipe(
     similarity = scores.similarity if scores and style.by_task else math.nan
     scale = rate_scale(similarity)
     sizes = learning_rates_by_size(network, updates, RELATIVE_RATE)
-    rates = tuple((scale * rate, scale * BIAS_RATE) for rate, _ in sizes)
+    factors = (scale * network.all_layers[u.layer].rate for u in updates)
+    rates = tuple(
+        (scale * size, factor * BIAS_RATE) for (size, _), factor in zip(sizes, factors, strict=True)
+    )
     # MACs that the memory limit leaves unused go to more images.
     images = limit / max(1, image_macs(network, updates)) if mean else 2.0
     hard = min(1.0, (1 - SAMPLED) * images)

@@ -120,7 +120,7 @@ def kept_text(facts: dict) -> str:
     if difference is None:
         if max(facts["episode"]["shots"]) < 2:
             return "the adaptation; with one image of every class it could not be judged"
-        suspicious = facts["guard"]["suspects"] or facts.get("duplicates")
+        suspicious = facts["guard"]["suspects"] or facts["duplicates"]
         return f"the adaptation; {LOOK if suspicious else 'nothing speaks against it'}"
     low, mid, high = (100 * x for x in difference)
     interval = f"(95 % interval {low:+.0f} to {high:+.0f})"
@@ -133,7 +133,7 @@ def kept_text(facts: dict) -> str:
 
 def _suspicious(facts: dict) -> Item | None:
     suspects = [suspect_text(s) for s in facts["guard"]["suspects"]]
-    doubles = sorted(facts.get("duplicates") or [], key=lambda d: d["where"] == "one class")
+    doubles = sorted(facts["duplicates"], key=lambda d: d["where"] == "one class")
     counts = []
     if suspects:
         n = facts["episode"]["n_support"]
@@ -163,7 +163,7 @@ def duplicate_text(duplicate: dict) -> str:
 
 def _skipped(facts: dict) -> Item | None:
     """Files that were left out, by kind; `NAMED` ones by class folder and name."""
-    skipped = facts.get("skipped") or []
+    skipped = facts["skipped"]
     if not skipped:
         return None
     text = f"{count_of(len(skipped), 'file')}, {kinds_text(Counter(row['kind'] for row in skipped))}"
@@ -174,7 +174,7 @@ def _skipped(facts: dict) -> Item | None:
 
 def _warnings(facts: dict) -> Item | None:
     """All warnings but those about files that `_skipped` counts."""
-    counted = bool(facts.get("skipped"))
+    counted = bool(facts["skipped"])
     return warnings_item([w for w in facts["warnings"] if not (counted and w.startswith(SKIPPED))])
 
 

@@ -55,7 +55,7 @@ def render_plan(facts: dict, width: int = WIDTH) -> str:
         )
         for row in facts["accounting"]
     ]
-    return "\n".join(_lines([*blocks, rows, _left_out(facts)], width))
+    return "\n".join(_lines([*blocks, rows, _warnings(facts)], width))
 
 
 def _trained(facts: dict) -> str:
@@ -153,9 +153,13 @@ def _guard(facts: dict) -> list[str]:
 
 def _left_out(facts: dict) -> list:
     """All skipped files, identical images and warnings."""
-    rows = [_line("duplicate", duplicate_text(d)) for d in facts.get("duplicates") or []]
-    rows += [_line("skipped", f"{s['file']}: {s['reason']}") for s in facts.get("skipped") or []]
-    return rows + [_line("warning", warning) for warning in facts["warnings"]]
+    rows = [_line("duplicate", duplicate_text(d)) for d in facts["duplicates"]]
+    rows += [_line("skipped", f"{s['file']}: {s['reason']}") for s in facts["skipped"]]
+    return rows + _warnings(facts)
+
+
+def _warnings(facts: dict) -> list:
+    return [_line("warning", warning) for warning in facts["warnings"]]
 
 
 def _selection(rows: list[dict]) -> list:

@@ -8,6 +8,8 @@ from oracle import Oracle
 
 from tinytrain import kernels
 from tinytrain.base.errors import InputError
+from tinytrain.heads.head import Support
+from tinytrain.heads.registry import HEADS
 from tinytrain.meta.training import losses
 from tinytrain.meta.training.full_network import Whole
 from tinytrain.meta.training.pretrain import block_ends
@@ -52,6 +54,35 @@ def test_the_gradient_of_an_episode_goes_through_queries_and_prototypes():
     assert np.abs(expected[:N_SUPPORT]).max() > 1e-3
 
 
+@pytest.mark.parametrize("n_support", [N_SUPPORT, N_SUPPORT - 1])  # the last class may have fewer images
+def test_the_gradient_through_the_lda_head_goes_through_queries_means_and_covariance(n_support):
+    def loss(x):
+        return losses.lda_loss(x, LABELS, n_support, 4.0)
+
+    x = embeddings(5)
+    expected = numerical(lambda x: loss(x).value, x)
+    np.testing.assert_allclose(loss(x).gradient, expected, rtol=1e-4, atol=1e-6)
+    assert np.abs(expected[:n_support]).max() > 1e-3
+    in_scale = numerical(lambda t: losses.lda_loss(x, LABELS, n_support, float(t[0])).value, np.array([4.0]))
+    np.testing.assert_allclose(loss(x).extra, in_scale, rtol=1e-5)
+
+
+def test_the_lda_loss_decides_as_the_head_of_the_device_does():
+    way, shots, queries, width = 4, 5, 6, 12
+    labels = np.concatenate([np.repeat(np.arange(way), n) for n in (shots, queries)])
+    middles = toynets.rng("middles").standard_normal((way, width))
+    x = (middles[labels] + 0.9 * embeddings(6, len(labels), width)).astype(np.float32)
+    units = x / np.linalg.norm(x, axis=1, keepdims=True)
+    support = units[: way * shots], labels[: way * shots].astype(np.int32)
+    blank = {b.name: b.allocate(0xFF) for b in HEADS["lda"].buffers(way, width)}
+    stream = lambda: iter([support])  # noqa: E731 - one batch of all
+    head = HEADS["lda"].fit(kernels.load(), blank, Support(stream, stream, np.full(way, shots)))
+    chosen = head.logits(units[way * shots :]).argmax(axis=1)
+    found = losses.lda_loss(x, labels, way * shots, 10.0)
+    assert found.accuracy == (chosen == labels[way * shots :]).mean()
+    assert 0.3 < found.accuracy < 1
+
+
 def test_unbalanced_support_counts_every_class_mean_the_same():
     labels = np.array([0, 0, 0, 1, 0, 1])
     x = embeddings(3, len(labels))
@@ -67,6 +98,23 @@ def test_the_gradient_of_the_temperature():
         lambda t: losses.episode_loss(x, LABELS, N_SUPPORT, float(t[0])).value, np.array([6.0])
     )
     np.testing.assert_allclose(losses.episode_loss(x, LABELS, N_SUPPORT, 6.0).extra, expected, rtol=1e-5)
+
+
+def test_the_gradient_of_the_kernel_alignment():
+    x, wanted = embeddings(7), losses.centred_gram(embeddings(8, width=9))
+    found = losses.alignment_loss(x, wanted)
+    expected = numerical(lambda x: losses.alignment_loss(x, wanted).value, x)
+    np.testing.assert_allclose(found.gradient, expected, rtol=1e-4, atol=1e-6)
+    assert np.abs(expected).max() > 1e-3
+
+
+def test_the_kernel_alignment_sees_no_rotation_no_shift_and_no_size():
+    x = embeddings(9)
+    rotation, _ = np.linalg.qr(embeddings(10, WIDTH, WIDTH))
+    units = x / np.linalg.norm(x, axis=1, keepdims=True)
+    assert losses.alignment_loss(x, losses.centred_gram(3 * units @ rotation + 5)).value == pytest.approx(
+        0, abs=1e-9
+    )
 
 
 def test_the_gradients_of_a_classifier_and_of_its_rows():

@@ -11,7 +11,7 @@ from tinytrain.meta.training import losses
 from tinytrain.meta.training.architecture import architecture, initial_network
 from tinytrain.meta.training.offline import finish, table
 
-TEACHER = toynets.toy("headed")  # embeddings of 20 values
+TEACHER = toyruns.TEACHER
 EQUAL = [[0, 4, 3, 1], [8, 6, 3, 2], [12, TEACHER.embedding_size, 3, 1]]
 FAST = {"rate": 0.03, "relative": True, "bias_rate": 1e-3, "warm_up": 3}
 

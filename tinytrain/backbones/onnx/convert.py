@@ -125,7 +125,7 @@ def _layer(part: Part, name: str, block: int) -> Layer:
     return Layer(
         name, part.kind, part.reads.channels, len(part.weight), part.weight.shape[2], part.stride,
         in_hw, out_hw, relu6, block, part.adds is not None and not part.shortcut,
-        None if relu6 else part.activation, part.shortcut, part.max_pool,
+        activation=None if relu6 else part.activation, shortcut=part.shortcut, max_pool=part.max_pool,
     )  # fmt: skip
 
 

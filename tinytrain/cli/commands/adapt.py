@@ -17,7 +17,6 @@ from tinytrain.cli.commands.common import (
     open_delta,
     print_result,
     say,
-    skipped_files,
     text_width,
 )
 from tinytrain.cli.commands.hints import extended, free_name, positional, predict_words, without
@@ -224,8 +223,9 @@ def _check_extension(arguments) -> None:
 def _extend(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.datasets import folder_dataset
+    from tinytrain.datasets.decoding import all_decoded
     from tinytrain.delta.file import save_delta
-    from tinytrain.episode.holding import hold
+    from tinytrain.episode.input_facts import file_lines
     from tinytrain.pipeline.add_classes import add_classes, doubtful
 
     _check_extension(arguments)
@@ -233,8 +233,8 @@ def _extend(arguments) -> int:
     network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
     dataset = folder_dataset(arguments.add, arguments.flip)
     with ProgressLine() as progress:
-        images, broken = hold(dataset.images(dataset.by_class), network.input.shape, progress)
-    warnings = [*skipped_files(dataset), *(f"skipped {reason}" for reason in broken.values())]
+        images, facts = all_decoded(dataset, network.input.shape, progress)
+    warnings = file_lines(facts)
     doubts = doubtful(network, delta, images, dataset.class_names)
     extended = add_classes(network, delta, images, dataset.class_names, arguments.seed, dataset.may_flip)
     save_delta(arguments.out, extended)

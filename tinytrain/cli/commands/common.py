@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 
-from tinytrain.backbones.catalogue import BACKBONES, SHIPPED
+from tinytrain.backbones.catalogue import SHIPPED, TIERS, named
 from tinytrain.backbones.load import find_backbone, open_backbone, remember_backbone
 from tinytrain.backbones.remembered import recall
 from tinytrain.base.answer import ANSWER
@@ -31,8 +31,8 @@ def add_backbone(parser) -> None:
     parser.add_argument(
         "--backbone",
         metavar="NET",
-        help="network file (.safetensors), published checkpoint (.pkl), or a name listed by 'tinytrain"
-        f" backbones'; default: {SHIPPED.name}",
+        help=f"{', '.join(TIERS)}, or another name listed by 'tinytrain backbones', or a network file"
+        f" (.safetensors) or published checkpoint (.pkl); default: {SHIPPED.name}",
     )
 
 
@@ -127,7 +127,7 @@ def workers(arguments) -> int:
 
 def backbone_file(path: str | None) -> str | None:
     """The file of ``--backbone``; None if it is a name."""
-    return None if path in BACKBONES else path
+    return None if named(path) else path
 
 
 def open_delta(path: str, *, start_of: Callable[[str], bool] | None = None):
@@ -199,14 +199,6 @@ def check_network_output(path: str, needed: Sequence[str | None] = ()) -> None:
     if os.path.splitext(path)[1].lower() != ".safetensors":
         raise UsageError("network-kind", f"{path!r} must end in .safetensors, or no command could read it")
     check_outputs(path, needed=needed)
-
-
-def skipped_files(dataset) -> list[str]:
-    """Lines about the skipped files of a dataset and about images that it has more than once."""
-    from tinytrain.episode.input_facts import duplicate_lines, skipped_lines
-
-    provenance = dataset.provenance
-    return skipped_lines(provenance.skipped) + duplicate_lines(provenance.duplicates)
 
 
 def print_line(text: str) -> None:

@@ -12,7 +12,6 @@ from tinytrain.cli.commands.common import (
     check_outputs,
     print_result,
     say,
-    skipped_files,
 )
 
 LIST = "List the known packs, target sets and generated domains."
@@ -28,9 +27,10 @@ PACK = (
 )
 DESCRIPTION = (
     f"list: {LIST}\ncheck: {CHECK}\npreview: {PREVIEW}\nexport: {EXPORT}\npack: {PACK}\n"
-    "Generated domains: signs (road signs), glyphs (handwritten characters), textures (materials) and "
-    "leaves. Packs must be in the folder $TINYTRAIN_DATA. A target set is NAME:DIR; its unpacked download is "
-    "in DIR, or in the usual folder of the set below DIR. Its classes are Meta-Dataset's test classes; "
+    "Generated domains: signs (road signs), glyphs (handwritten characters), textures (materials), leaves, "
+    "sketches (line drawings), solids (things in space) and toys (formed animals, figures, plants, things). "
+    "Packs must be in the folder $TINYTRAIN_DATA. A target set is NAME:DIR; its unpacked download is in DIR, "
+    "or in the usual folder of the set below DIR. Its classes are Meta-Dataset's test classes; "
     "NAME/all:DIR has all classes."
 )
 LIST_EXAMPLES = "  tinytrain data list\n"
@@ -241,12 +241,13 @@ def _pack(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.datasets.pack_sources import open_source
     from tinytrain.datasets.pack_writer import PackForm, write_pack
+    from tinytrain.episode.input_facts import file_lines
 
     if os.path.splitext(arguments.out)[1] != ".npz":
         raise UsageError("pack-kind", f"{arguments.out!r} must end in .npz, or no command could read it")
     check_outputs(arguments.out)
     dataset, more = open_source(arguments.data, arguments.classes)
-    for line in skipped_files(dataset):
+    for line in file_lines(dataset.provenance):
         say(line)
     form = PackForm(
         size=arguments.size, raw=arguments.raw, grey=arguments.grey, per_class=arguments.per_class,
@@ -263,8 +264,9 @@ def _pack(arguments) -> int:
 
 def _opened(arguments):
     from tinytrain.datasets import open_dataset
+    from tinytrain.episode.input_facts import file_lines
 
     dataset = open_dataset(arguments.data)
-    for line in skipped_files(dataset):
+    for line in file_lines(dataset.provenance):
         say(line)
     return dataset, range(min(arguments.classes or dataset.n_classes, dataset.n_classes))

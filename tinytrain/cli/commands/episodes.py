@@ -2,14 +2,14 @@
 
 import argparse
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from tinytrain.base.console import at_least
-from tinytrain.base.errors import InputError, UsageError
+from tinytrain.base.errors import UsageError
 from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.units import parse_bytes, parse_fraction
 from tinytrain.cli.commands.common import DEFAULT_DATA
-from tinytrain.episode.holding import fits, hold
 
 
 def add_arguments(parser) -> None:
@@ -104,16 +104,16 @@ def budget_of(arguments, plan=None):
 
 
 class Opened(NamedTuple):
-    """The images of an adaptation, decoded, and what is to be said about them.
-
-    `others` are the warnings that are not about the `skipped` files and the `duplicates`, both JSON values.
-    """
+    """The images of an adaptation, decoded. `others` are the warnings that are not about their files."""
 
     episode: object
-    warnings: list[str]
-    skipped: list[dict]
-    duplicates: list[dict]
     others: list[str]
+
+    @property
+    def warnings(self) -> list[str]:
+        from tinytrain.episode.input_facts import file_lines
+
+        return self.others + file_lines(self.episode)
 
 
 def open_episode(arguments, network, policy, progress, within_budget: bool = True) -> Opened:
@@ -123,9 +123,8 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
     is decoded.
     """
     from tinytrain.datasets import folder_dataset, open_dataset
-    from tinytrain.datasets.duplicates import merged, without_copies
-    from tinytrain.datasets.folder import late
-    from tinytrain.episode.input_facts import duplicate_lines, skipped_lines
+    from tinytrain.datasets.decoding import decoded
+    from tinytrain.datasets.duplicates import unrepeated
     from tinytrain.plan.budget import TaskShape
     from tinytrain.plan.plan import Plan
     from tinytrain.planner.planner import Planner
@@ -139,57 +138,20 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
         )
     if of_folder:
         refuse_other_kinds(arguments.folder, "images")
-        dataset, draw = folder_dataset(arguments.folder, arguments.flip), _from_folder
+        dataset, draw = folder_dataset(arguments.folder, arguments.flip), partial(_from_folder, arguments)
     else:
         data = DEFAULT_DATA if arguments.data is None else arguments.data
-        dataset, draw = open_dataset(data), _from_dataset
-    episode = draw(arguments, dataset)
+        dataset, draw = open_dataset(data), partial(_from_dataset, arguments)
+    episode = draw(dataset)
     plan = policy if isinstance(policy, Plan) else None
     if within_budget:
         budget = budget_of(arguments, plan)
         Planner(network, TaskShape.of(episode), policy, budget).probe()
-    shape, broken = network.input.shape, {}
-    support, found = hold(episode.support, shape, progress)
-    while found:  # what looked whole was not: others are drawn to adapt to
-        broken |= found
-        whole = without(dataset, broken)
-        if of_folder and arguments.shots is None:
-            break  # all images are in use, there are no others
-        episode, support = draw(arguments, whole), None
-        support, found = hold(episode.support, shape, progress)
-    query, more = hold(episode.query, shape, progress)
-    skipped = (*dataset.provenance.skipped, *late(arguments.folder, broken | more))
-    duplicates = dataset.provenance.duplicates
-    if of_folder and fits(len(support) + len(query), shape):  # otherwise decoded once more
-        query, found = without_copies(support, query, shape, episode.class_names)
-        duplicates = merged(duplicates, found)
-    others = ([] if plan else _unlimited(arguments, policy)) + _too_few(arguments, episode)
-    return Opened(
-        replace(episode, support=support, query=query, skipped=skipped, duplicates=duplicates),
-        others + skipped_lines(skipped) + duplicate_lines(duplicates),
-        [facts.to_json() for facts in skipped],
-        [facts.to_json() for facts in duplicates],
-        others,
-    )
-
-
-def without(dataset, broken):
-    """`dataset` without the `broken` images. Raises InputError if a class has no others."""
-    import numpy as np
-
-    good = np.array([name not in broken for name in dataset.names])
-    kept = np.flatnonzero(good)
-    for c, indices in enumerate(dataset.by_class):
-        if len(indices) and not good[indices].any():
-            reason = broken[dataset.names[indices[0]]]
-            raise InputError("empty-class", f"class {dataset.class_names[c]!r} has 0 usable images: {reason}")
-    return replace(
-        dataset,
-        labels=dataset.labels[kept],
-        names=tuple(dataset.names[i] for i in kept),
-        read=lambda i, size: dataset.read(int(kept[i]), size),
-        groups=None if dataset.groups is None else dataset.groups[kept],
-    )
+    shape, all_in_use = network.input.shape, of_folder and arguments.shots is None
+    episode = decoded(dataset, episode, shape, progress, None if all_in_use else draw)
+    if of_folder:
+        episode = unrepeated(episode, shape)
+    return Opened(episode, ([] if plan else _unlimited(arguments, policy)) + _too_few(arguments, episode))
 
 
 def _from_dataset(arguments, dataset):
@@ -203,12 +165,7 @@ def _from_dataset(arguments, dataset):
 def _from_folder(arguments, dataset):
     from tinytrain.datasets import folder_episode
 
-    episode = folder_episode(
-        dataset, arguments.shots, arguments.way, arguments.seed, hold_out=arguments.queries
-    )
-    if arguments.queries is None:
-        return episode
-    return replace(episode, query=_first_of_each_class(episode, arguments.queries))
+    return folder_episode(dataset, arguments.shots, arguments.way, arguments.seed, hold_out=arguments.queries)
 
 
 def _unlimited(arguments, policy) -> list[str]:
@@ -230,13 +187,3 @@ def _too_few(arguments, episode) -> list[str]:
         for name, count in zip(episode.class_names, episode.shots.tolist(), strict=True)
         if count < arguments.shots
     ]
-
-
-def _first_of_each_class(episode, count: int):
-    """The first `count` queries of every class; the queries are in random order."""
-    taken, chosen = [0] * episode.n_way, []
-    for i, label in enumerate(episode.query.labels.tolist()):
-        taken[label] += 1
-        if taken[label] <= count:
-            chosen.append(i)
-    return episode.query.take(chosen)

@@ -1,4 +1,4 @@
-"""Options and steps that ``meta-train`` and ``pretrain`` share."""
+"""Options and steps that the commands of the offline stage share."""
 
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import UsageError
@@ -49,14 +49,20 @@ def opened_recipe(arguments, kind: str):
     changes = {"seed": arguments.seed, length: arguments.steps}
     recipe = changed(recipe, **{k: v for k, v in changes.items() if v is not None})
     paths = Paths(Path(arguments.out))
-    networks = (vars(arguments).get(name) for name in ("backbone", "teacher"))
-    check_outputs(arguments.out, needed=[backbone_file(network) for network in networks])
+    check_outputs(arguments.out, needed=[backbone_file(network) for network in _networks(arguments)])
     if arguments.resume and not paths.checkpoint.exists():
         raise UsageError("no-checkpoint", f"{paths.checkpoint} does not exist; start without --resume")
     if arguments.restart:
         for path in (paths.checkpoint, paths.log, paths.curve):
             path.unlink(missing_ok=True)
     return recipe, paths
+
+
+def _networks(arguments) -> list[str | None]:
+    """What the command line names as backbone and as one or more teachers."""
+    given = vars(arguments)
+    teachers = given.get("teacher") or []
+    return [given.get("backbone"), *([teachers] if isinstance(teachers, str) else teachers)]
 
 
 def execute(task, recipe, paths, digest: str, arguments, stage: str) -> int:

@@ -56,7 +56,8 @@ def run(arguments) -> int:
     )
     policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone)
     with ProgressLine() as progress:
-        episode, warnings, *_ = episodes.open_episode(arguments, network, policy, progress)
+        opened = episodes.open_episode(arguments, network, policy, progress)
+    episode = opened.episode
     planner = Planner(network, TaskShape.of(episode), policy, episodes.budget_of(arguments))
     with Device().open(network, episode, arguments.seed) as run:
         scores = run.measure_fisher(planner.probe())
@@ -69,9 +70,9 @@ def run(arguments) -> int:
     if arguments.out:
         save_plan(arguments.out, plan)
     if arguments.json or arguments.program:
-        for warning in warnings:
+        for warning in opened.warnings:
             say(warning)
-    result["warnings"] = warnings
+    result["warnings"] = opened.warnings
     print_result(result, _text(arguments, result), arguments.json)
     return 0
 

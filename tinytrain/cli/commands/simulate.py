@@ -58,13 +58,11 @@ def run(arguments) -> int:
     network = open_backbone(arguments.backbone)
     with ProgressLine() as progress:
         # The board is checked before the budget: if it is too small, another budget does not help.
-        episode, warnings, *_ = episodes.open_episode(
-            arguments, network, policy, progress, within_budget=False
-        )
+        opened = episodes.open_episode(arguments, network, policy, progress, within_budget=False)
         simulation = simulate(
-            board, network, episode, episodes.budget_of(arguments), policy, arguments.seed, progress
+            board, network, opened.episode, episodes.budget_of(arguments), policy, arguments.seed, progress
         )
-    facts = {**simulation.facts, "warnings": warnings + simulation.facts.get("warnings", [])}
+    facts = {**simulation.facts, "warnings": opened.warnings + simulation.facts.get("warnings", [])}
     if "battery" in facts:
         facts["battery"] = battery(facts["joules"]["estimate"], arguments.battery)
     if arguments.plot:

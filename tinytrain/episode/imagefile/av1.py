@@ -1,22 +1,12 @@
 """The header of AV1 pixels: how large one frame can be, and how many samples it has."""
 
-from dataclasses import dataclass
-
+from tinytrain.episode.imagefile.coded_header import Bits, Sequence
 from tinytrain.episode.imagefile.stored import broken
 
 SEQUENCE, DELIMITER, FRAME_HEADER, TILES, METADATA, FRAME, PADDING = 1, 2, 3, 4, 5, 6, 15
 MAX_UNITS = 10_000
 DAMAGED = "cannot be decoded (its AV1 header is damaged)"
 SRGB = (1, 13, 0)  # with these colours there is no subsampling, and no bits say so
-
-
-@dataclass(frozen=True)
-class Sequence:
-    """The largest `width` and `height` of a frame, and the bytes of its samples per pixel."""
-
-    width: int
-    height: int
-    sample_bytes: float
 
 
 def sequence(data: bytes) -> Sequence:
@@ -33,7 +23,7 @@ def sequence(data: bytes) -> Sequence:
             raise broken(DAMAGED)
     if found is None or frames != 1:
         raise broken(f"cannot be decoded ({frames} AV1 frames in one image)")
-    return _parsed(_Bits(found))
+    return _parsed(Bits(found, DAMAGED))
 
 
 def _units(data: bytes):
@@ -64,20 +54,7 @@ def _units(data: bytes):
     raise broken(DAMAGED)
 
 
-class _Bits:
-    """The bits of a unit, the highest of each byte first."""
-
-    def __init__(self, data: bytes):
-        self.number, self.left = int.from_bytes(data), 8 * len(data)
-
-    def take(self, bits: int) -> int:
-        self.left -= bits
-        if self.left < 0:
-            raise broken(DAMAGED)
-        return self.number >> self.left & (1 << bits) - 1
-
-
-def _parsed(bits: _Bits) -> Sequence:
+def _parsed(bits: Bits) -> Sequence:
     profile, _, reduced = bits.take(3), bits.take(1), bits.take(1)
     if reduced:
         bits.take(5)
@@ -97,7 +74,7 @@ def _parsed(bits: _Bits) -> Sequence:
     return Sequence(width, height, _sample_bytes(bits, profile))
 
 
-def _skip_levels(bits: _Bits) -> None:
+def _skip_levels(bits: Bits) -> None:
     if bits.take(1):
         raise broken("is a film; take a still of it and save that as PNG or JPEG")
     delays = bits.take(1)
@@ -109,7 +86,7 @@ def _skip_levels(bits: _Bits) -> None:
             bits.take(4)
 
 
-def _skip_tools(bits: _Bits) -> None:
+def _skip_tools(bits: Bits) -> None:
     bits.take(4)
     ordered = bits.take(1)
     if ordered:
@@ -121,7 +98,7 @@ def _skip_tools(bits: _Bits) -> None:
         bits.take(3)
 
 
-def _sample_bytes(bits: _Bits, profile: int) -> float:
+def _sample_bytes(bits: Bits, profile: int) -> float:
     """Bytes of all samples of a pixel, as far as the frame has them."""
     deep = bits.take(1)
     twelve = bits.take(1) if profile == 2 and deep else 0

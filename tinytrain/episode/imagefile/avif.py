@@ -3,7 +3,7 @@
 from typing import BinaryIO
 
 from tinytrain.episode.imagefile import av1, isobmff
-from tinytrain.episode.imagefile.isobmff import Item, Items
+from tinytrain.episode.imagefile.isobmff import Items
 from tinytrain.episode.imagefile.stored import PIXEL_BYTES, Stored, broken, refuse_more, require, whole
 
 BRANDS = (b"avif", b"avis")
@@ -14,7 +14,6 @@ COPIES = 3  # of the coded bytes
 PIXEL, COUNTED = 8, 4  # Pillow's image is counted by the caller
 SAMPLES = 2  # of every plane: before and after film grain
 KEPT = (b"ispe", b"pixi", b"av1C", b"colr", b"auxC")
-NCLX = b"nclx"
 ALPHA = b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha\0"
 
 
@@ -37,7 +36,7 @@ def read(file: BinaryIO, length: int) -> Stored:
         frame = av1.sequence(data)
         pixels = max(frame.width * frame.height, width * height)
         held += COPIES * len(data) + int(SAMPLES * frame.sample_bytes * pixels)
-        parts.append((_cleaned(item), data))
+        parts.append((item.cleaned(KEPT), data))
         if item.size != (width, height) or frame.width < width or frame.height < height:
             raise broken("cannot be decoded (its sizes contradict each other)")
     references = [(b"auxl", 2, [1])] if alpha else []
@@ -55,12 +54,3 @@ def _alpha(items: Items) -> int | None:
         if item and item.kind == CODED and (item.first(b"auxC") or b"")[4:].startswith(ALPHA[:-1]):
             return number
     return None
-
-
-def _cleaned(item: Item) -> Item:
-    """The item with the properties that its pixels need; of colour profiles only the short form."""
-    kept = []
-    for kind, data in item.properties:
-        if kind in KEPT and (kind != b"colr" or data.startswith(NCLX)) and kind not in dict(kept):
-            kept.append((kind, data))
-    return Item(item.kind, properties=kept)

@@ -17,7 +17,6 @@ EXTRA, MODULE = "heic", "pillow_heif"
 PHONE = "or let the phone save JPEG (iPhone: Settings > Camera > Formats > Most Compatible)"
 CODED, TILED = (b"hvc1", b"hev1"), b"grid"
 KEPT = (b"ispe", b"pixi", b"hvcC", b"colr", b"clap")  # the last cuts off what fills up blocks
-NCLX = b"nclx"
 MAX_TILES = 1024
 MAX_CODED = 32 * 10**6
 COPIES = 3  # of the coded bytes
@@ -67,7 +66,7 @@ def _parts(file: BinaryIO, items: Items) -> tuple[list[tuple[Item, bytes]], list
     """The main item and its tiles with their data, and the references of a new file between them."""
     main = items.items[items.main]
     if main.kind in CODED:
-        return [(_cleaned(main), isobmff.data_of(file, main, MAX_CODED))], []
+        return [(main.cleaned(KEPT), isobmff.data_of(file, main, MAX_CODED))], []
     if main.kind != TILED:
         kind = main.kind.decode("latin-1")
         raise broken(f"is a HEIC image of kind {kind!r}, which is not read; save it as JPEG")
@@ -77,21 +76,12 @@ def _parts(file: BinaryIO, items: Items) -> tuple[list[tuple[Item, bytes]], list
         raise broken("cannot be decoded (its tiles are damaged)")
     if struct.unpack_from(">II" if grid[1] & 1 else ">HH", grid.ljust(12, b"\0"), 4) != main.size:
         raise broken("cannot be decoded (its sizes contradict each other)")
-    parts, left = [(_cleaned(main), grid)], MAX_CODED
+    parts, left = [(main.cleaned(KEPT), grid)], MAX_CODED
     for number in numbers:
         item = items.items.get(number)
         if item is None or item.kind not in CODED:
             raise broken("cannot be decoded (its tiles are damaged)")
         data = isobmff.data_of(file, item, left)
         left -= len(data)
-        parts.append((_cleaned(item), data))
+        parts.append((item.cleaned(KEPT), data))
     return parts, [(b"dimg", 1, range(2, len(parts) + 1))]
-
-
-def _cleaned(item: Item) -> Item:
-    """The item with the properties that its pixels need; of colour profiles only the short form."""
-    kept = []
-    for kind, data in item.properties:
-        if kind in KEPT and (kind != b"colr" or data.startswith(NCLX)) and kind not in dict(kept):
-            kept.append((kind, data))
-    return Item(item.kind, properties=kept)

@@ -1,7 +1,6 @@
 """The header of HEVC pixels: how large a picture is, and how many samples it has."""
 
-from dataclasses import dataclass
-
+from tinytrain.episode.imagefile.coded_header import Bits, Sequence
 from tinytrain.episode.imagefile.stored import broken
 
 SEQUENCE, PICTURES = 33, 32  # kinds of units: the header with the size; below, slices of a picture
@@ -9,15 +8,6 @@ MAX_UNITS = 10_000
 DAMAGED = "cannot be decoded (its HEVC header is damaged)"
 
 PER_PIXEL = (1, 1.5, 2, 3)  # samples by the number of the chroma format
-
-
-@dataclass(frozen=True)
-class Sequence:
-    """`width` and `height` of a picture, and the bytes of its samples per pixel."""
-
-    width: int
-    height: int
-    sample_bytes: float
 
 
 def sequence(record: bytes, data: bytes) -> Sequence:
@@ -37,7 +27,8 @@ def sequence(record: bytes, data: bytes) -> Sequence:
             pictures += unit[2] >> 7  # the first slice of a picture
     if pictures != 1:
         raise broken(f"cannot be decoded ({pictures} HEVC pictures in one image)")
-    return _parsed(_Bits(headers[0]))
+    # Bytes of 3 keep a unit apart from others.
+    return _parsed(Bits(headers[0].replace(b"\0\0\3", b"\0\0"), DAMAGED))
 
 
 def _headers(record: bytes) -> tuple[list[bytes], int]:
@@ -71,29 +62,7 @@ def _units(data: bytes, width: int):
     raise broken(DAMAGED)
 
 
-class _Bits:
-    """The bits of a unit, the highest of each byte first, without those that keep it apart from others."""
-
-    def __init__(self, unit: bytes):
-        data = unit.replace(b"\0\0\3", b"\0\0")
-        self.number, self.left = int.from_bytes(data), 8 * len(data)
-
-    def take(self, bits: int) -> int:
-        self.left -= bits
-        if self.left < 0:
-            raise broken(DAMAGED)
-        return self.number >> self.left & (1 << bits) - 1
-
-    def golomb(self) -> int:
-        zeros = 0
-        while not self.take(1):
-            zeros += 1
-            if zeros > 32:
-                raise broken(DAMAGED)
-        return (1 << zeros) - 1 + self.take(zeros)
-
-
-def _parsed(bits: _Bits) -> Sequence:
+def _parsed(bits: Bits) -> Sequence:
     bits.take(16 + 4)
     layers = bits.take(3)
     bits.take(1 + 96)

@@ -31,6 +31,14 @@ class Item:
     def first(self, kind: bytes) -> bytes | None:
         return next((data for found, data in self.properties if found == kind), None)
 
+    def cleaned(self, needed: Sequence[bytes]) -> "Item":
+        """This item with the `needed` kinds of properties; of colour profiles only the short form."""
+        kept = []
+        for kind, data in self.properties:
+            if kind in needed and (kind != b"colr" or data.startswith(b"nclx")) and kind not in dict(kept):
+                kept.append((kind, data))
+        return Item(self.kind, properties=kept)
+
     @property
     def size(self) -> tuple[int, int]:
         """Width and height as declared. Raises InputError ``picture-broken`` without."""

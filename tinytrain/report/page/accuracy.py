@@ -30,7 +30,7 @@ def answers_section(facts: dict, thumbnails: Thumbnails | None) -> str:
     """Answers for the held-out images; nothing if there are none."""
     if not facts["accuracy"]["n_query"]:
         return ""
-    queries = facts.get("queries") or ()
+    queries = facts["queries"]
     return section(
         "Answers for held-out images",
         _stages(facts),

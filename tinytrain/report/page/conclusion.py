@@ -53,8 +53,8 @@ def _remarks(facts: dict) -> list[str]:
     """Short lines about what deserves a look, with links to it."""
     found = (
         (facts["guard"]["suspects"], "support image looks", "support images look", "suspicious", "support"),
-        (facts.get("skipped"), "file was", "files were", "skipped", "input"),
-        (facts.get("duplicates"), "image is", "images are", "there more than once", "input"),
+        (facts["skipped"], "file was", "files were", "skipped", "input"),
+        (facts["duplicates"], "image is", "images are", "there more than once", "input"),
     )
     lines = [
         tag("a", f"{len(rows)} {one if len(rows) == 1 else many} {what}", href=f"#{where}")

@@ -92,7 +92,7 @@ def _thumbs(drawn: Iterable[str]) -> str:
 
 def wrong_answers(facts: dict, thumbnails: Thumbnails | None) -> str:
     """Held-out images with a wrong answer, the most confident first; then those that were put right."""
-    rows = list(enumerate(facts.get("queries") or ()))
+    rows = list(enumerate(facts["queries"]))
     wrong = sorted((r for r in rows if r[1]["after"] != r[1]["class"]), key=lambda r: -r[1]["confidence"])
     mended = [r for r in rows if r[1]["before"] != r[1]["class"] == r[1]["after"]]
     mended = mended if facts["guard"]["accepted"] else []

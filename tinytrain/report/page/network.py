@@ -10,7 +10,7 @@ APART = 0.06  # of the width from one number of a block to the next
 
 def network_section(facts: dict) -> str:
     """The drawing if the report lists the layers, and a table of what is trained."""
-    rows, layers = facts["selection"], facts.get("layers") or []
+    rows, layers = facts["selection"], facts["layers"]
     return section(
         "What was trained",
         tag("p", safe(_summary(facts, len(layers)))),

@@ -12,7 +12,7 @@ NAMED = 200  # files that are listed
 
 def input_section(facts: dict) -> str:
     """Files that were skipped and images that are there more than once; nothing if there are none."""
-    skipped, duplicates = facts.get("skipped") or [], facts.get("duplicates") or []
+    skipped, duplicates = facts["skipped"], facts["duplicates"]
     if not skipped and not duplicates:
         return ""
     return section(
@@ -58,7 +58,7 @@ def _duplicates(rows: Sequence[dict]) -> str:
 
 def settings_section(facts: dict) -> str:
     """The command, the versions, and what else the result follows from."""
-    command, versions = facts.get("command"), facts.get("versions") or {}
+    command, versions = facts["command"], facts["versions"]
     episode, resources = facts["episode"], facts["resources"]
     shots = sorted(set(episode["shots"]))
     per_class = f"{shots[0]}" if len(shots) == 1 else f"{shots[0]} to {shots[-1]}"
@@ -80,6 +80,6 @@ def settings_section(facts: dict) -> str:
     return section(
         "How it was made",
         tag("pre", safe(" ".join(map(quoted, command)))) if command else "",
-        items([unseen]) if facts.get("unseen_domain") else "",
+        items([unseen]) if facts["unseen_domain"] else "",
         table(("", ""), [(key, value) for key, value in rows if value], (0, 1)),
     )
