@@ -1,4 +1,4 @@
-"""Activations, max pooling and scaled channels: the reference against finite differences, and what ends mean."""
+"""Activations, max pooling and scaled channels: the reference against finite differences; ends and ties."""
 
 import numpy as np
 import pytest

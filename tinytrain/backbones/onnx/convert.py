@@ -1,4 +1,4 @@
-"""Converts ONNX models of the MobileNetV2 kind to networks with float32 weights, without quantisation.
+"""Converts ONNX models of convolutional networks to ours with float32 weights, without quantisation.
 
 `tinytrain.backbones.onnx.operators` has the rules; the result lists the dropped nodes.
 `tinytrain.backbones.onnx.check` compares the result with onnxruntime.

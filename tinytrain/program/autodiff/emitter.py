@@ -100,7 +100,7 @@ class Emitter:
         layer, hooked, forward = self.layers[i], i in tape.hooked, op_of(self, i).forward
         y = self._output(i)
         plain = y
-        if layer.follows in SMOOTH:
+        if layer.follows in SMOOTH and (hooked or i >= tape.cut):
             plain = self._output(i, " before activation")
             forward(self, i, plain, x, added, None)
             smooth(self.segment, layer.follows, y, plain)
