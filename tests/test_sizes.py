@@ -14,7 +14,7 @@ from tinytrain.pipeline.adapt import adapt
 FILE_LINES, PARAMETERS, FIELDS = 300, 7, 10
 # Each field is a key of a row in a file that exists outside of the project: networks and recipes of training.
 ROWS_OF_FILES = {
-    "Layer": 12,
+    "Layer": 15,
     "OptimizerSettings": 12,
     "MetaRecipe": 14,
     "PretrainRecipe": 18,

@@ -15,6 +15,9 @@ from tinytrain.meta.pytorch.our_side import Whole
 from tinytrain.network.network import Layer, Network
 from tinytrain.program.trained_arrays import Slot
 
+ACTIVATIONS = {
+    "relu6": F.relu6, "relu": F.relu, "hard-swish": F.hardswish, "hard-sigmoid": F.hardsigmoid,
+}  # fmt: skip
 FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
 
@@ -35,15 +38,9 @@ class TorchNetwork:
             for i, layer in enumerate(network.layers)
         ]
         self.biases = [torch.from_numpy(b.copy()) for b in network.biases]
-        layers = network.layers
         self.rows = [
-            (
-                network.block_start(i) == i,
-                (la.stride, la.pad, 1, la.cin if la.kind == "depthwise" else 1),
-                la.relu6,
-                la.residual,
-            )
-            for i, la in enumerate(layers)
+            (network.block_start(i) == i, (la.stride, la.pad, 1, la.cin if la.kind == "depthwise" else 1), la)
+            for i, la in enumerate(network.layers)
         ]
 
     def inputs(self, values: torch.Tensor) -> torch.Tensor:
@@ -57,14 +54,21 @@ class TorchNetwork:
     def layers(self, x: torch.Tensor, first: int, last: int) -> torch.Tensor:
         """Output of layers [first, last)."""
         for i in range(first, last):
-            opens, geometry, relu6, residual = self.rows[i]
+            opens, geometry, layer = self.rows[i]
             if opens:
                 skip = x
-            x = F.conv2d(x, self.weights[i], self.biases[i], *geometry)
-            if relu6:
-                x = F.relu6(x, inplace=True)
-            if residual:
-                x = x + skip
+            source, added = (skip, x) if layer.shortcut else (x, skip)
+            if layer.squeezes:
+                squeezed, source = x, x.mean((2, 3), keepdim=True)
+            x = F.conv2d(source, self.weights[i], self.biases[i], *geometry)
+            if layer.adds:
+                x = x + added
+            if layer.follows:
+                x = ACTIVATIONS[layer.follows](x, inplace=True)
+            if layer.excites:
+                x = squeezed * x
+            if layer.max_pool:
+                x = F.max_pool2d(x, 3, 2, 1)
         return x
 
     def embed(self, x: torch.Tensor, first: int = 0) -> torch.Tensor:

@@ -136,7 +136,7 @@ def test_a_hundred_images_get_the_probabilities_of_the_predictor(adapted, answer
     assert largest_difference(answers, network, adapted.delta, images) < CLOSE
 
 
-@pytest.mark.parametrize("name", ["blocks", "headed"])
+@pytest.mark.parametrize("name", toynets.ROWS)
 def test_every_kind_of_layer_is_exported(answers, name):
     assert difference_untrained(answers, toynets.toy(name)) < CLOSE
 

@@ -206,10 +206,12 @@ def test_a_batch_or_size_that_is_left_open_is_no_obstacle(tmp_path, shape):
 
 @pytest.mark.parametrize(
     ("side", "stride", "rule", "fits"),
-    [(12, 1, "SAME_UPPER", True), (13, 2, "SAME_LOWER", True), (12, 2, "SAME_UPPER", False),
-     (12, 1, "VALID", False)],
+    [(12, 1, "SAME_UPPER", True), (13, 2, "SAME_LOWER", True), (12, 2, "SAME_UPPER", True),
+     (12, 2, "SAME_LOWER", True), (12, 1, "VALID", False)],
 )  # fmt: skip
-def test_automatic_padding_is_supported_if_it_is_symmetric(tmp_path, side, stride, rule, fits):
+def test_automatic_padding_is_supported_if_it_is_symmetric_or_the_image_can_be_rotated(
+    tmp_path, side, stride, rule, fits
+):
     m = Maker()
     x = m.conv("x", 3, 8, kernel=3, stride=stride, pads=None, auto_pad=rule)
     model = m.model(m.node("GlobalAveragePool", x), (1, 3, side, side))
@@ -219,6 +221,7 @@ def test_automatic_padding_is_supported_if_it_is_symmetric(tmp_path, side, strid
             import_onnx(path)
         return
     network = import_onnx(path).network
+    assert network.input.rotated == ((side, rule) == (12, "SAME_UPPER") and stride == 2)
     images = random_images((side, side, 3))
     expected = evaluated(model, network.input, images)
     assert largest_difference(embeddings(network, images), expected) < 1e-5

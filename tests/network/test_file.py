@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from published import published_file
+from toynets import UNBOUNDED, toy
 
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import InputError, StorageError
@@ -161,6 +162,45 @@ THIRD = [
 @pytest.mark.parametrize(("code", "change"), THIRD)
 def test_each_broken_late_field_is_refused_by_its_own_name(code, change, spec):
     network = replace(make_network(), input=spec)
+    with pytest.raises(InputError) as caught:
+        decode_network(*decode(edited(change, network)), "net.safetensors")
+    assert caught.value.code == code and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", UNBOUNDED)
+def test_layers_that_old_versions_do_not_know_are_a_file_that_they_refuse(name):
+    network = toy(name)
+    data = encode_network(network)
+    again = decode_network(*decode(data))
+    assert decode(data)[1]["schema"] == "3" and encode_network(again) == data
+    assert (again.layers, again.digest) == (network.layers, network.digest)
+
+
+def test_a_dense_convolution_behind_the_first_needs_the_third_schema_and_no_late_field():
+    rows = (("conv", 4, 3, 2, True, 0, False), ("conv", 5, 3, 1, True, 1, False))
+    data = encode_network(toy(rows))
+    tensors, metadata = decode(data)
+    assert metadata["schema"] == "3" and "activation" not in metadata["topology"]
+    assert encode_network(decode_network(tensors, metadata)) == data
+
+
+LATE_LAYERS = [
+    ("layer-field", field("activation", "swish")),
+    ("layer-field", field("activation", 1)),
+    ("layer-field", field("activation", ["relu"])),
+    ("layer-field", field("activation", "relu6")),
+    ("layer-field", field("shortcut", 1)),
+    ("layer-field", field("max_pool", "yes")),
+    ("layer-residual", field("activation", "hard-swish")),
+    ("topology", field("gate", True)),
+    ("topology", lambda t, m, topology: topology["layers"][1].pop("residual")),
+    ("digest", field("activation", "relu")),
+]
+
+
+@pytest.mark.parametrize(("code", "change"), LATE_LAYERS)
+def test_each_broken_late_field_of_a_layer_is_refused_by_its_own_name(code, change):
+    network = replace(make_network(), input=ROTATED[0])
     with pytest.raises(InputError) as caught:
         decode_network(*decode(edited(change, network)), "net.safetensors")
     assert caught.value.code == code and "\n" not in str(caught.value)

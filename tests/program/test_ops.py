@@ -19,10 +19,6 @@ def test_every_kind_of_layer_has_a_row():
     assert OPS.keys() == {*KINDS, *added}
 
 
-def test_only_the_layer_that_reads_images_has_no_gradient_of_its_input():
-    assert [kind for kind, op in OPS.items() if op.grad_input is None] == ["conv"]
-
-
 def test_no_other_file_of_autodiff_names_a_kind():
     files = {path.name: path.read_text() for path in Path(autodiff.__file__).parent.glob("*.py")}
     naming = set()

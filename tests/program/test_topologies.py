@@ -33,15 +33,71 @@ COMPUTED = {
         STEM, ("pointwise", 6, 1, 1, True, 1, False), ("depthwise", 6, 3, 1, True, 1, False),
         ("pointwise", 6, 1, 1, False, 1, False), ("pointwise", 4, 1, 1, False, 1, False),
     ),
+    "a dense convolution that opens a block": (
+        STEM, ("conv", 6, 5, 2, True, 1, False), ("pointwise", 5, 1, 1, False, 1, False, "hard-swish"),
+    ),
+    "dense convolutions of single pixels with a stride": (
+        STEM, ("conv", 6, 1, 2, False, 1, False, "relu"), ("conv", 6, 1, 1, False, 1, False),
+    ),
+    "a shortcut around depthwise layers": (
+        STEM, ("pointwise", 8, 1, 1, False, 1, False, "relu"), ("depthwise", 8, 3, 2, False, 1, False),
+        ("conv", 8, 1, 2, False, 1, False, "relu", "shortcut"), ("pointwise", 4, 1, 1, False, 2, False),
+    ),
+    "dense layers between depthwise ones": (
+        STEM, ("conv", 6, 3, 1, True, 1, False), ("depthwise", 6, 3, 1, True, 1, False),
+        ("pointwise", 6, 1, 1, False, 1, False),
+    ),
+    "max pooling in the middle": (
+        STEM, ("pointwise", 6, 1, 1, True, 1, False, "max_pool"),
+        ("depthwise", 6, 3, 1, False, 2, False, "relu", "max_pool"),
+    ),
+    "an excitation at the end": (
+        STEM, ("squeeze", 3, 1, 1, True, 1, False), ("excite", 8, 1, 1, False, 1, False, "hard-sigmoid"),
+    ),
+    "squeezed to nothing": (
+        STEM, ("pointwise", 6, 1, 1, False, 1, False, "relu"),
+        ("squeeze", 1, 1, 1, False, 1, False, "hard-swish"),
+        ("excite", 6, 1, 1, False, 1, False, "hard-sigmoid"), ("conv", 8, 3, 1, False, 1, True, "relu"),
+    ),
     "no relu6 at all": (
         STEM, ("pointwise", 6, 1, 1, False, 1, False), ("depthwise", 6, 3, 1, False, 1, False),
         ("pointwise", 6, 1, 1, False, 1, False),
     ),
 }  # fmt: skip
 REFUSED = {
-    "a second dense convolution": ("layer-kind", (STEM, ("conv", 6, 3, 1, True, 1, False))),
+    "a shortcut that is a sum already": (
+        "layer-residual",
+        (STEM, ("conv", 8, 3, 1, True, 1, False), ("pointwise", 8, 1, 1, False, 1, True, "shortcut")),
+    ),
+    "a shortcut to fewer pixels": (
+        "layer-residual",
+        (STEM, ("conv", 6, 3, 2, True, 1, False), ("pointwise", 6, 1, 1, False, 1, False, "shortcut")),
+    ),
+    "a depthwise shortcut": (
+        "layer-residual",
+        (STEM, ("pointwise", 8, 1, 1, True, 1, False), ("depthwise", 8, 3, 1, False, 1, False, "shortcut")),
+    ),
+    "max pooling without an activation": ("layer-kind", (("conv", 8, 3, 2, False, 0, False, "max_pool"),)),
+    "max pooling behind a sum": (
+        "layer-residual",
+        (STEM, ("conv", 8, 3, 1, False, 1, True, "relu", "max_pool")),
+    ),
+    "hard-swish behind a sum": ("layer-residual", (STEM, ("conv", 8, 3, 1, False, 1, True, "hard-swish"))),
+    "a hard sigmoid elsewhere": (
+        "layer-kind",
+        (STEM, ("pointwise", 8, 1, 1, False, 1, False, "hard-sigmoid")),
+    ),
+    "a squeeze without excitation": (
+        "layer-kind",
+        (STEM, ("squeeze", 8, 1, 1, True, 1, False), ("pointwise", 8, 1, 1, False, 1, False)),
+    ),
+    "a squeeze at the end": ("layer-kind", (STEM, ("squeeze", 8, 1, 1, True, 1, False))),
+    "an excitation of other channels": (
+        "layer-kind",
+        (STEM, ("squeeze", 8, 1, 1, True, 1, False), ("excite", 4, 1, 1, False, 1, False, "hard-sigmoid")),
+    ),
     "no stem": ("layer-kind", (("pointwise", 4, 1, 1, True, 0, False),)),
-    "relu6 after an addition": ("layer-residual", (STEM, ("pointwise", 8, 1, 1, True, 1, True))),
+    "relu6 behind a sum": ("layer-residual", (STEM, ("pointwise", 8, 1, 1, True, 1, True))),
     "an addition to a depthwise layer": ("layer-residual", (STEM, ("depthwise", 8, 3, 1, False, 1, True))),
 }
 

@@ -47,9 +47,10 @@ def test_the_gradient_of_a_step_equals_that_of_one_batch(name, step):
     assert_equals_oracle(made, want)
 
 
+@NETWORKS
 @pytest.mark.parametrize("step", ["both", "constant"])
-def test_the_oracle_equals_finite_differences(step):
-    network = toy("blocks")
+def test_the_oracle_equals_finite_differences(name, step):
+    network = toy(name)
     oracle, other = Oracle(network), Oracle(network)
     _, want = gradients(oracle, IMAGES, LABELS, augmented(1), LABELS, step)
     random, size = np.random.default_rng(3), 1e-8

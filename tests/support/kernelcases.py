@@ -3,6 +3,8 @@
 import numpy as np
 from kernelarrays import Output, fresh
 
+from tinytrain.kernels import reference
+
 
 def _sizes(r, *limits) -> list[int]:
     """A size from 1 to each limit; one in four is 1 or the limit."""
@@ -321,14 +323,69 @@ def upsample_grad(r):
     return fresh(*gx), _normal(r, *g)
 
 
+def relu(r):
+    (m,) = _sizes(r, 300)
+    return (Output(4 * _normal(r, m)),)
+
+
+def hard_swish(r):
+    (m,) = _sizes(r, 300)
+    return fresh(m), 4 * _normal(r, m)
+
+
+def hard_swish_grad(r):
+    (m,) = _sizes(r, 300)
+    return Output(_normal(r, m)), 4 * _normal(r, m)
+
+
+def _max_pooled(r):
+    """A feature map and its largest values; some are equal."""
+    n, height, width, channels = _sizes(r, 3, 9, 9, 40)
+    x = np.maximum(_normal(r, n, height, width, channels), 0)
+    y = np.empty((n, -(-height // 2), -(-width // 2), channels), np.float32)
+    reference.max_pool(y, x)
+    return x, y
+
+
+def max_pool(r):
+    x, y = _max_pooled(r)
+    return fresh(*y.shape), x
+
+
+def max_taps(r):
+    x, y = _max_pooled(r)
+    return fresh(*y.shape, dtype=np.uint8), x, y
+
+
+def max_pool_grad(r):
+    x, y = _max_pooled(r)
+    taps = np.empty(y.shape, np.uint8)
+    reference.max_taps(taps, x, y)
+    return fresh(*x.shape), _normal(r, *y.shape), taps
+
+
+def scale_channels(r):
+    n, positions, channels = _sizes(r, 4, 50, 70)
+    return fresh(n, positions, channels), _normal(r, n, positions, channels), _normal(r, n, channels)
+
+
+def scale_channels_grad(r):
+    n, positions, channels = _sizes(r, 4, 50, 70)
+    return fresh(n, channels), *(_normal(r, n, positions, channels) for _ in range(2))
+
+
 CASES = {
     function.__name__: function
     for function in (
         accumulate, adam, add_bias, add_bias_residual, add_column_sums, add_fisher, add_outer, add_patches,
         apply_mask, augment, cholesky, cholesky_solve, class_sums, copy, depthwise_forward,
-        depthwise_grad_input, depthwise_grad_weight, dequantize, entropy, gather_columns, inverse_diagonal,
-        matmul, momentum, normalize_rows, pack_mask, pool, pool2, pool2_grad, pool_grad, prototype_loss,
-        prototype_loss_grad, quantize, scatter_block, sgd, transpose, unfold, unfold_plane, upsample_add,
-        upsample_grad,
+        depthwise_grad_input, depthwise_grad_weight, dequantize, entropy, gather_columns, hard_swish,
+         hard_swish_grad, inverse_diagonal, matmul, max_pool, max_pool_grad, max_taps, momentum,
+        normalize_rows, pack_mask, pool, pool2, pool2_grad, pool_grad, prototype_loss, prototype_loss_grad,
+        quantize, relu, scale_channels, scale_channels_grad, scatter_block, sgd, transpose, unfold,
+        unfold_plane, upsample_add, upsample_grad,
     )
-} | {"add_bias_relu6": add_bias}  # fmt: skip
+} | {
+    "add_bias_relu6": add_bias, "hard_sigmoid": hard_swish, "hard_sigmoid_grad": hard_swish_grad,
+    "pack_positive": pack_mask,
+}  # fmt: skip

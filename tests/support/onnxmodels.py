@@ -55,6 +55,21 @@ class Maker:
         y = self.norm(self.conv(y, mid, cout, bias=False), cout)
         return self.node("Add", x, y) if residual else y
 
+    def act(self, x, op) -> str:
+        """An activation as exporters of opset 17 write it."""
+        return self.relu6(x) if op == "Clip" else self.node(op, x)
+
+    def conv_act(self, x, cin, cout, op, **options) -> str:
+        """A convolution with normalisation, and an activation if `op` names one."""
+        y = self.norm(self.conv(x, cin, cout, bias=False, **options), cout)
+        return self.act(y, op) if op else y
+
+    def excited(self, x, channels, squeezed) -> str:
+        """x with squeeze-and-excitation."""
+        y = self.node("Relu", self.conv(self.node("GlobalAveragePool", x), channels, squeezed))
+        y = self.node("HardSigmoid", self.conv(y, squeezed, channels), alpha=1 / 6, beta=0.5)
+        return self.node("Mul", x, y)
+
     def classifier(self, x, channels, classes=5) -> str:
         flat = self.node("Flatten", self.node("GlobalAveragePool", x))
         weight = self.constant(self.rng.normal(0, 1, (classes, channels)).astype(np.float32))
@@ -81,6 +96,74 @@ def mobile(seed: int = 0, opset: int = 17) -> tuple[Maker, str]:
     x = m.block(x, 6, 12, 8, kernel=7, stride=2)
     x = m.block(x, 8, 16, 8, residual=True)
     return m, m.conv_norm_relu6(x, 8, 16)
+
+
+def separable(seed: int = 0) -> tuple[Maker, str, int]:
+    """As MobileNetV1 is: (maker, last feature map, its channels)."""
+    m = Maker(seed)
+    x = m.conv_act("x", 3, 8, "Relu", kernel=3, stride=2)
+    for cin, cout, stride in ((8, 12, 1), (12, 16, 2), (16, 16, 1)):
+        x = m.conv_act(x, cin, cin, "Relu", kernel=3, stride=stride, groups=cin)
+        x = m.conv_act(x, cin, cout, "Relu")
+    return m, x, 16
+
+
+def residual(seed: int = 0) -> tuple[Maker, str, int]:
+    """As ResNets of basic blocks are."""
+    m = Maker(seed)
+    x = m.conv_act("x", 3, 6, "Relu", kernel=7, stride=2)
+    x = m.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    for cin, cout, stride in ((6, 6, 1), (6, 10, 2), (10, 10, 1)):
+        y = m.conv_act(x, cin, cout, "Relu", kernel=3, stride=stride)
+        y = m.conv_act(y, cout, cout, None, kernel=3)
+        x = m.conv_act(x, cin, cout, None, stride=stride) if cin != cout else x
+        x = m.node("Relu", m.node("Add", y, x))
+    return m, x, 10
+
+
+def universal(seed: int = 0) -> tuple[Maker, str, int]:
+    """As MobileNetV4 of convolutions is: dense layers, then depthwise ones before and in bottlenecks."""
+    m = Maker(seed)
+    x = m.conv_act("x", 3, 8, "Relu", kernel=3, stride=2)
+    x = m.conv_act(m.conv_act(x, 8, 8, "Relu", kernel=3), 8, 6, "Relu")
+    for first, mid, stride, add in ((5, 5, 2, False), (0, 3, 1, True), (3, 0, 1, True), (5, 3, 1, True)):
+        y = m.conv_act(x, 6, 6, None, kernel=first, groups=6) if first else x
+        y = m.conv_act(y, 6, 18, "Relu")
+        y = m.conv_act(y, 18, 18, "Relu", kernel=mid, stride=stride, groups=18) if mid else y
+        y = m.conv_act(y, 18, 6, None)
+        x = m.node("Add", y, x) if add else y
+    return m, m.conv_act(x, 6, 12, "Relu"), 12
+
+
+def excited(seed: int = 0) -> tuple[Maker, str, int]:
+    """As MobileNetV3 is: hard-swish, squeeze and excitation."""
+    m = Maker(seed)
+    x = m.conv_act("x", 3, 8, "HardSwish", kernel=3, stride=2)
+    x = m.conv_act(m.excited(m.conv_act(x, 8, 8, "Relu", kernel=3, groups=8), 8, 4), 8, 6, None)
+    for op, stride in (("Relu", 2), ("HardSwish", 1)):
+        y = m.conv_act(x, 6, 16, op)
+        y = m.excited(m.conv_act(y, 16, 16, op, kernel=5, stride=stride, groups=16), 16, 4)
+        y = m.conv_act(y, 16, 6, None)
+        x = m.node("Add", x, y) if stride == 1 else y
+    return m, m.conv_act(x, 6, 14, "HardSwish"), 14
+
+
+def padded_at_the_end(seed: int = 0) -> tuple[Maker, str, int]:
+    """As networks of TensorFlow are: layers with stride 2 have more zeros on the right and below."""
+    m = Maker(seed)
+    x = m.conv_act("x", 3, 8, "Clip", kernel=3, stride=2, pads=[0, 0, 1, 1])
+    y = m.conv_act(x, 8, 12, "Clip")
+    sides = m.constant(np.array([0, 0, 1, 1, 0, 0, 2, 2]))
+    y = m.node("Pad", y, sides, m.constant(np.float32(0)))
+    y = m.conv_act(y, 12, 12, "Clip", kernel=5, stride=2, groups=12, pads=[0] * 4)
+    x = m.conv_act(y, 12, 8, None)
+    return m, m.block(x, 8, 12, 8, residual=True), 8
+
+
+FAMILIES = {
+    "separable": separable, "residual": residual, "universal": universal, "excited": excited,
+    "padded at the end": padded_at_the_end,
+}  # fmt: skip
 
 
 def save(model, folder, name="net.onnx"):

@@ -7,12 +7,15 @@ sum over its taps; the gradient of each line stands next to it.
 from dataclasses import dataclass
 
 import numpy as np
+import oraclelayers
 import oraclemodule
 from oraclemodule import padded, taps
 
 
 def convolve(layer, x, w):
     """(n, out height, out width, cout) of x (n, height, width, cin), w (fan_in, cout)."""
+    if layer.kind == "squeeze":
+        x = x.mean(axis=(1, 2), keepdims=True)
     total = 0.0
     for tap, part in taps(layer, padded(layer, x)):
         if layer.kind == "depthwise":
@@ -24,6 +27,10 @@ def convolve(layer, x, w):
 
 def convolve_gradients(layer, x, w, g):
     """(gradient of x, gradient of w) from the gradient g of the output."""
+    if layer.kind == "squeeze":
+        mean = x.mean(axis=(1, 2))
+        gx = np.broadcast_to((g[:, 0] @ w.T)[:, None] / (x.shape[1] * x.shape[2]), x.shape)
+        return gx, mean.T @ g[:, 0, 0]
     wide = padded(layer, x)
     gx, gw = np.zeros_like(wide), np.zeros_like(w)
     for (tap, part), (_, target) in zip(taps(layer, wide), taps(layer, gx), strict=True):
@@ -40,11 +47,14 @@ def convolve_gradients(layer, x, w, g):
 
 @dataclass
 class Forward:
-    """Per layer its input, its convolution output with bias, and its ReLU6 mask or None; what comes out."""
+    """Per layer its input, its convolution output with bias, the derivative of its activation or None, and
+    what its activation gives; what comes out.
+    """
 
     inputs: list
     plain: list
     masks: list
+    active: list
     output: np.ndarray | None = None
     embeddings: np.ndarray | None = None
 
@@ -80,24 +90,29 @@ class Oracle:
         """Layers [first, last) of uint8 images, or of features where `first` is above 0."""
         x = self.pixels(images) if first == 0 else np.asarray(images, float)
         layers = self.network.layers
-        run = Forward(*([None] * len(self.weights) for _ in range(3)))
+        run = Forward(*([None] * len(self.weights) for _ in range(4)))
         for i in range(first, len(layers) if last is None else last):
             if i == self.network.block_start(i):
                 skip = x
-            run.inputs[i] = x
-            x = run.plain[i] = convolve(layers[i], x, self.weights[i]) + self.biases[i]
+            before, run.inputs[i] = x, skip if layers[i].shortcut else x
+            x = run.plain[i] = convolve(layers[i], run.inputs[i], self.weights[i]) + self.biases[i]
             if layers[i].residual:
                 x = x + skip
+            if layers[i].shortcut:
+                x = x + before
             if i in self.modules:
                 x = x + oraclemodule.forward(self, self.modules[i], skip, x.shape, run)
-            if layers[i].relu6:
-                run.masks[i] = (x > 0) & (x < 6)
-                x = np.clip(x, 0, 6)
+            x, run.masks[i] = oraclelayers.activation(layers[i], x)
+            run.active[i] = x
+            if layers[i].kind == "excite":
+                x = run.inputs[i - 1] * x
+            if layers[i].max_pool:
+                x = oraclelayers.max_pool(x)
         run.output, run.embeddings = x, x.mean(axis=(1, 2))
         return run
 
     def backward(self, run: Forward, grad_embeddings, first=0, masks=None) -> Gradients:
-        """Gradients of every layer from `first` on; `masks` replaces the ReLU6 masks of the forward pass."""
+        """Gradients of every layer from `first` on; `masks` replaces the derivatives of the forward pass."""
         masks = run.masks if masks is None else masks
         layers = self.network.layers
         height, width = layers[-1].out_hw
@@ -106,16 +121,25 @@ class Oracle:
         found = Gradients(*([None] * len(self.weights) for _ in range(3)))
         skips = {}
         for i in range(len(layers) - 1, first - 1, -1):
-            if layers[i].relu6:
-                g = g * masks[i]
             start = self.network.block_start(i)
+            if layers[i].max_pool:
+                g = oraclelayers.max_pool_gradient(run.active[i], g)
+            if layers[i].kind == "excite":
+                squeezed = g * run.active[i]
+                g = (g * run.inputs[i - 1]).sum(axis=(1, 2), keepdims=True)
+            if masks[i] is not None:
+                g = g * masks[i]
             if layers[i].residual:
                 skips[start] = g
             if i in self.modules:
                 through = oraclemodule.backward(self, self.modules[i], run, g, found, masks)
                 skips[start] = skips.get(start, 0) + through
             found.plain[i], found.biases[i] = g, g.sum(axis=(0, 1, 2))
-            g, found.weights[i] = convolve_gradients(layers[i], run.inputs[i], self.weights[i], g)
+            gx, found.weights[i] = convolve_gradients(layers[i], run.inputs[i], self.weights[i], g)
+            if layers[i].shortcut:
+                skips[start] = gx
+                continue
+            g = gx + squeezed if layers[i].kind == "squeeze" else gx
             g = g + skips.get(i, 0)
         return found
 

@@ -31,7 +31,7 @@ def padded(layer, x):
 
 def taps(layer, wide):
     """(tap, inputs that it meets) for every tap of the filter; `wide` is padded."""
-    height, width = ((side - 1) * layer.stride + 1 for side in layer.out_hw)
+    height, width = ((side - 1) * layer.stride + 1 for side in layer.filter_hw)
     for tap in range(layer.kernel**2):
         dy, dx = divmod(tap, layer.kernel)
         yield tap, wide[:, dy : dy + height : layer.stride, dx : dx + width : layer.stride]

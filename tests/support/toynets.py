@@ -5,8 +5,10 @@ from copy import copy
 from dataclasses import replace
 
 import numpy as np
+from oracle import Oracle
 
 from tinytrain import kernels
+from tinytrain.network.layer import ACTIVATIONS
 from tinytrain.network.network import InputSpec, Layer, Network
 from tinytrain.network.validation import check_network
 from tinytrain.plan.budget import TaskShape
@@ -46,7 +48,37 @@ HEADED = (  # a residual block without an expand convolution, a lone head convol
     ("pointwise", 9, 1, 1, False, 2, False),
     ("pointwise", 20, 1, 1, True, 3, False),
 )
-ROWS = {"blocks": BLOCKS, "headed": HEADED}
+# Beyond these seven numbers: the activation instead of ReLU6, "shortcut" or "max_pool".
+RESIDUAL = (  # as ResNets are: dense convolutions, max pooling, ReLU behind sums, a shortcut of its own
+    ("conv", 7, 7, 2, False, 0, False, "relu", "max_pool"),
+    ("conv", 7, 5, 1, False, 1, False, "relu"),
+    ("conv", 7, 3, 1, False, 1, True, "relu"),
+    ("pointwise", 9, 1, 1, False, 2, False, "relu"),
+    ("conv", 9, 3, 1, False, 2, False),
+    ("pointwise", 9, 1, 1, False, 2, False, "relu", "shortcut"),
+    ("conv", 12, 3, 2, False, 3, False, "relu"),
+    ("conv", 8, 3, 1, False, 3, False),
+    ("conv", 8, 1, 2, False, 3, False, "shortcut"),
+)
+EXCITED = (  # as MobileNetV3 and V4 are: hard-swish, squeeze and excitation, depthwise layers at the start
+    ("conv", 8, 3, 2, False, 0, False, "hard-swish"),
+    ("depthwise", 8, 3, 1, False, 1, False, "relu"),
+    ("squeeze", 4, 1, 1, False, 1, False, "relu"),
+    ("excite", 8, 1, 1, False, 1, False, "hard-sigmoid"),
+    ("pointwise", 8, 1, 1, False, 1, True),
+    ("depthwise", 8, 5, 1, False, 2, False),
+    ("pointwise", 14, 1, 1, False, 2, False, "relu"),
+    ("depthwise", 14, 3, 2, False, 2, False, "relu"),
+    ("pointwise", 9, 1, 1, False, 2, False),
+    ("pointwise", 16, 1, 1, False, 3, False, "hard-swish"),
+    ("depthwise", 16, 5, 1, False, 3, False, "hard-swish"),
+    ("squeeze", 5, 1, 1, False, 3, False, "relu"),
+    ("excite", 16, 1, 1, False, 3, False, "hard-sigmoid"),
+    ("pointwise", 9, 1, 1, False, 3, True),
+    ("pointwise", 10, 1, 1, False, 4, False),
+)
+UNBOUNDED = {"residual": RESIDUAL, "excited": EXCITED}
+ROWS = {"blocks": BLOCKS, "headed": HEADED, **UNBOUNDED}
 # 20,480 weights behind 4 x 4 positions of an image of 16 x 16.
 WIDE = (
     ("conv", 8, 3, 2, True, 0, False), ("pointwise", 128, 1, 1, True, 1, False),
@@ -60,12 +92,19 @@ def rng(*key):
 
 def layers(rows, spec) -> tuple[Layer, ...]:
     made, (*hw, cin) = [], spec.shape
-    for kind, cout, kernel, stride, relu6, block, residual in rows:
+    for kind, cout, kernel, stride, relu6, block, residual, *more in rows:
+        activation = next((word for word in more if word in ACTIVATIONS), None)
+        if "shortcut" in more:
+            first = next(layer for layer in made if layer.block == block)
+            cin, hw = first.cin, first.in_hw
         out = [(side + 2 * ((kernel - 1) // 2) - kernel) // stride + 1 for side in hw]
+        if "max_pool" in more:
+            out = [(side + 1) // 2 for side in out]
+        out = {"squeeze": (1, 1), "excite": made and made[-1].in_hw}.get(kind, out)
         name = f"{len(made)}.{kind}"
-        made.append(
-            Layer(name, kind, cin, cout, kernel, stride, tuple(hw), tuple(out), relu6, block, residual)
-        )
+        late = {"activation": activation, "shortcut": "shortcut" in more, "max_pool": "max_pool" in more}
+        geometry = cin, cout, kernel, stride, tuple(hw), tuple(out)
+        made.append(Layer(name, kind, *geometry, relu6, block, residual, **late))
         cin, hw = cout, out
     return tuple(made)
 
@@ -79,7 +118,17 @@ def toy(name="blocks", size=SIZE, seed=0, spec=None) -> Network:
     biases = tuple((0.5 + 0.7 * r.standard_normal(x.cout)).astype("f") for x in made)
     network = Network(name, made, weights, (None,) * len(made), biases, spec)
     check_network(network)
-    return network
+    return _centred(network) if name in UNBOUNDED else network
+
+
+def _centred(network) -> Network:
+    """`network`, its last bias so that embeddings of random images point in all directions.
+
+    Without an upper bound of its activations they would be nearly parallel, and gradients of cosines sums of
+    large numbers that nearly cancel.
+    """
+    mean = Oracle(network).forward(images_of(network.input.shape, 8)).embeddings.mean(axis=0)
+    return replace(network, biases=(*network.biases[:-1], (network.biases[-1] - 0.9 * mean).astype("f")))
 
 
 def images(count, size=SIZE, seed=0):

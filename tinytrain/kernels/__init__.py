@@ -32,11 +32,19 @@ NAMES = (
     "dequantize",
     "entropy",
     "gather_columns",
+    "hard_sigmoid",
+    "hard_sigmoid_grad",
+    "hard_swish",
+    "hard_swish_grad",
     "inverse_diagonal",
     "matmul",
+    "max_pool",
+    "max_pool_grad",
+    "max_taps",
     "momentum",
     "normalize_rows",
     "pack_mask",
+    "pack_positive",
     "pool",
     "pool2",
     "pool2_grad",
@@ -44,6 +52,9 @@ NAMES = (
     "prototype_loss",
     "prototype_loss_grad",
     "quantize",
+    "relu",
+    "scale_channels",
+    "scale_channels_grad",
     "scatter_block",
     "sgd",
     "transpose",
@@ -96,11 +107,11 @@ def _compiled():
 
 
 def _compiled_modules() -> tuple:
-    from tinytrain.kernels import dense, depthwise, depthwise_weight, head, optimizer
+    from tinytrain.kernels import activation, dense, depthwise, depthwise_weight, head, optimizer, pooling
     from tinytrain.kernels import image as image
     from tinytrain.kernels import lite_residual as lite
 
-    return dense, depthwise, depthwise_weight, head, lite, optimizer, image
+    return activation, dense, depthwise, depthwise_weight, head, lite, optimizer, image, pooling
 
 
 def _namespace(modules, backend):

@@ -6,16 +6,12 @@ in any floating-point type, so that tests can take finite differences in float64
 
 import numpy as np
 
+from tinytrain.kernels.reference_layers import *  # noqa: F403 - they are kernels, too
+from tinytrain.kernels.reference_layers import window
+
 
 def _padded(x, top, bottom, side):
     return np.pad(x, ((0, 0), (top, bottom), (side, side), (0, 0)))
-
-
-def _window(padded, dy, dx, shape, stride):
-    """The inputs that tap (dy, dx) reads, one for each output position."""
-    rows = slice(dy, dy + (shape[1] - 1) * stride + 1, stride)
-    cols = slice(dx, dx + (shape[2] - 1) * stride + 1, stride)
-    return padded[:, rows, cols]
 
 
 def depthwise_forward(y, x, w, b, size, stride, top, relu6):
@@ -23,7 +19,7 @@ def depthwise_forward(y, x, w, b, size, stride, top, relu6):
     padded = _padded(x, top, bottom, (size - 1) // 2)
     y[...] = b
     for tap in range(size * size):
-        y += _window(padded, tap // size, tap % size, y.shape, stride) * w[tap]
+        y += window(padded, tap // size, tap % size, y.shape, stride) * w[tap]
     if relu6:
         np.clip(y, 0, 6, out=y)
 
@@ -32,7 +28,7 @@ def depthwise_grad_input(gx, zeros, g, w, size, stride):
     pad = (size - 1) // 2
     padded = np.zeros_like(_padded(gx, pad, pad, pad))
     for tap in range(size * size):
-        _window(padded, tap // size, tap % size, g.shape, stride)[...] += g * w[tap]
+        window(padded, tap // size, tap % size, g.shape, stride)[...] += g * w[tap]
     gx[...] = padded[:, pad : pad + gx.shape[1], pad : pad + gx.shape[2]]
 
 
@@ -40,7 +36,7 @@ def depthwise_grad_weight(gw, x, g, size, stride):
     pad = (size - 1) // 2
     padded = _padded(x, pad, pad, pad)
     for tap in range(size * size):
-        gw[tap] += (_window(padded, tap // size, tap % size, g.shape, stride) * g).sum(axis=(0, 1, 2))
+        gw[tap] += (window(padded, tap // size, tap % size, g.shape, stride) * g).sum(axis=(0, 1, 2))
 
 
 def matmul(y, x, w):
@@ -53,7 +49,7 @@ def unfold(y, image, size, stride, first, rotated, mean, scale):
     channels = image.shape[2]
     values = ((image.astype(y.dtype) - mean[:channels]) * scale[:channels])[None]
     padded = _padded(values, pad, pad + stride, pad)[:, first * stride :]
-    taps = [_window(padded, t // size, t % size, (1, *y.shape), stride)[0] for t in range(size * size)]
+    taps = [window(padded, t // size, t % size, (1, *y.shape), stride)[0] for t in range(size * size)]
     y[...] = np.concatenate(taps, axis=-1)
 
 
@@ -61,7 +57,7 @@ def _rows_read(x, lines, width, size, stride):
     """(n * lines, width, taps * channels): the inputs of x that every output row of all images reads."""
     pad, shape = (size - 1) // 2, (len(x), lines, width, x.shape[3])
     padded = _padded(x, pad, pad, pad)
-    taps = [_window(padded, t // size, t % size, shape, stride) for t in range(size * size)]
+    taps = [window(padded, t // size, t % size, shape, stride) for t in range(size * size)]
     return np.concatenate(taps, axis=-1).reshape(-1, width, size * size * x.shape[3])
 
 

@@ -27,7 +27,8 @@ __all__ = [
 ]
 
 KIND = "tinytrain-network"
-# The second only for inputs that the first cannot say, the third only if a late field is used.
+# The second only for inputs that the first cannot say, the third only if a late field is used, or a dense
+# convolution behind the first layer.
 SCHEMAS = ("1", "2", "3")
 PLAIN = ("size", "mean", "scale", "resize")  # of the input in the first
 METADATA = {"kind", "schema", "name", "topology", "digest"}
@@ -80,7 +81,8 @@ def encode_network(network: Network) -> bytes:
 
 
 def _schema(network: Network) -> str:
-    if any(map(used, (network.input, *network.layers))):
+    dense = any(layer.kind == "conv" for layer in network.layers[1:])
+    if dense or any(map(used, (network.input, *network.layers))):
         return "3"
     return "1" if network.input.is_plain else "2"
 

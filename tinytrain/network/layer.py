@@ -4,16 +4,24 @@ from dataclasses import dataclass
 
 from tinytrain.network.late_fields import late
 
-KINDS = ("conv", "pointwise", "depthwise")  # of layers; modules also have "grouped" ones
+# Of layers; modules also have "grouped" ones.
+KINDS = ("conv", "pointwise", "depthwise", "squeeze", "excite")
+ACTIVATIONS = ("relu6", "relu", "hard-swish", "hard-sigmoid")
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One convolution with its bias; ReLU6 and the residual addition that follow belong to it.
+    """One convolution with its bias and what follows it, in this order.
 
-    `block` counts the blocks of the network (the stem is block 0); `residual` says that
-    the input of the layer's block is added to its output. Padding is (kernel - 1) // 2. `rate` is a factor of
-    the learning rates that policies give the layer, which meta-training may have found.
+    1. The residual addition: `residual` says that the input of the layer's block is added. If `shortcut` is
+       true, the layer itself reads the input of the block, and the output of the layer before is added.
+    2. ReLU6, or the `activation` that is named instead of it.
+    3. `max_pool`: the largest of each window of 3 x 3 with stride 2 and padding 1.
+
+    `block` counts the blocks of the network (the stem is block 0). Padding is (kernel - 1) // 2. "conv" is a
+    dense convolution. A "squeeze" layer averages its input over rows and columns first. The "excite" layer
+    behind it gives a number for each channel, and its output is the squeezed input times these numbers.
+    `rate` is a factor of the learning rates that policies give the layer, which meta-training may have found.
     """
 
     name: str
@@ -28,6 +36,35 @@ class Layer:
     block: int
     residual: bool = False
     rate: float = late(1.0)
+    activation: str | None = late(None)
+    shortcut: bool = late(False)
+    max_pool: bool = late(False)
+
+    @property
+    def follows(self) -> str | None:
+        """The activation that follows, one of `ACTIVATIONS`, or None."""
+        return "relu6" if self.relu6 else self.activation
+
+    @property
+    def adds(self) -> bool:
+        """Whether something is added to what the convolution gives."""
+        return self.residual or self.shortcut
+
+    @property
+    def squeezes(self) -> bool:
+        return self.kind == "squeeze"
+
+    @property
+    def excites(self) -> bool:
+        return self.kind == "excite"
+
+    @property
+    def filter_hw(self) -> tuple[int, int]:
+        """Rows and columns of what the convolution itself gives."""
+        if self.squeezes or self.excites:
+            return 1, 1
+        height, width = ((side + 2 * self.pad - self.kernel) // self.stride + 1 for side in self.in_hw)
+        return height, width
 
     @property
     def pad(self) -> int:
@@ -51,7 +88,7 @@ class Layer:
     @property
     def macs(self) -> int:
         """Multiply-accumulates of the forward pass for one image."""
-        return self.out_hw[0] * self.out_hw[1] * self.n_weights
+        return self.filter_hw[0] * self.filter_hw[1] * self.n_weights
 
     @property
     def in_size(self) -> int:

@@ -41,7 +41,7 @@ def possible_modules(layers: tuple[Layer, ...]) -> tuple[Module, ...]:
     found: list[Module] = []
     for _, members in groupby(enumerate(layers), lambda item: item[1].block):
         numbers, block = zip(*members, strict=True)
-        if tuple(layer.kind for layer in block) == KINDS and not block[-1].relu6:
+        if tuple(layer.kind for layer in block) == KINDS and not block[-1].follows:
             index = len(layers) + 2 * len(found)
             found.append(Module(index, numbers[0], numbers[-1], _module_layers(*block)))
     return tuple(found)

@@ -6,7 +6,7 @@ import re
 import numpy as np
 
 from tinytrain.base.errors import InputError
-from tinytrain.network.layer import KINDS, Layer
+from tinytrain.network.layer import ACTIVATIONS, KINDS, Layer
 from tinytrain.network.network import InputSpec, Network
 
 MAX_LAYERS = 1024
@@ -57,12 +57,14 @@ def check_layers(layers: tuple[Layer, ...]) -> None:
         raise InputError(
             "layer-chain", f"layer {layers[0].name} takes {layers[0].cin} channels; an image has 1 or 3"
         )
-    for index, layer in enumerate(layers):
-        if (layer.kind == "conv") != (index == 0):
-            raise InputError(
-                "layer-kind",
-                f"layer {layer.name}: the first layer, and no other, is a dense convolution (kind conv)",
-            )
+    if layers[0].kind != "conv":
+        raise InputError(
+            "layer-kind", f"layer {layers[0].name}: the first layer is a dense convolution (kind conv)"
+        )
+    if layers[-1].squeezes:
+        raise InputError(
+            "layer-kind", f"layer {layers[-1].name}: an excite layer must follow a squeeze layer"
+        )
 
 
 def _check_fields(layer: Layer) -> None:
@@ -82,11 +84,17 @@ def _check_fields(layer: Layer) -> None:
             raise InputError("layer-field", f"layer {layer.name}: {field} must be two whole numbers")
         for side in pair:
             _check_int(layer, field, side, 1, MAX_SIDE)
-    if type(layer.relu6) is not bool or type(layer.residual) is not bool:
-        raise InputError("layer-field", f"layer {layer.name}: relu6 and residual must be true or false")
     if type(layer.rate) is not float or not 0 < layer.rate <= MAX_RATE:
         raise InputError(
             "layer-field", f"layer {layer.name}: rate must be a number above 0, at most {MAX_RATE}"
+        )
+    flags = ("relu6", "residual", "shortcut", "max_pool")
+    if any(type(getattr(layer, flag)) is not bool for flag in flags):
+        raise InputError("layer-field", f"layer {layer.name}: {', '.join(flags)} must be true or false")
+    if layer.activation not in (None, *ACTIVATIONS[1:]) or (layer.relu6 and layer.activation):
+        known = ", ".join(ACTIVATIONS[1:])
+        raise InputError(
+            "layer-field", f"layer {layer.name}: activation must be null, or without ReLU6 one of {known}"
         )
 
 
@@ -103,6 +111,14 @@ def _check_kind(layer: Layer) -> None:
         raise InputError(
             "layer-kind", f"layer {layer.name}: pointwise means kernel 1 and stride 1; {supported}"
         )
+    if (layer.squeezes or layer.excites) and (layer.kernel, layer.stride) != (1, 1):
+        raise InputError("layer-kind", f"layer {layer.name}: {layer.kind} means kernel 1 and stride 1")
+    if (layer.follows == "hard-sigmoid") != layer.excites:
+        raise InputError(
+            "layer-kind", f"layer {layer.name}: hard-sigmoid follows excite layers, and no others"
+        )
+    if layer.max_pool and layer.follows not in ("relu", "relu6"):
+        raise InputError("layer-kind", f"layer {layer.name}: max pooling must follow ReLU or ReLU6")
     if layer.kind == "depthwise" and layer.cin != layer.cout:
         raise InputError(
             "layer-kind", f"layer {layer.name}: depthwise with {layer.cin} inputs and {layer.cout} outputs"
@@ -111,11 +127,25 @@ def _check_kind(layer: Layer) -> None:
 
 def _check_chain(layers: tuple[Layer, ...], index: int) -> None:
     layer = layers[index]
-    expected = tuple((side + 2 * layer.pad - layer.kernel) // layer.stride + 1 for side in layer.in_hw)
+    before = layers[index - 1] if index else layer
+    expected = layer.filter_hw
+    if layer.max_pool:
+        expected = tuple((side + 1) // 2 for side in expected)
+    if layer.excites:
+        if not (index and before.squeezes and layer.cout == before.cin and layer.block == before.block):
+            raise InputError(
+                "layer-kind",
+                f"layer {layer.name}: an excite layer must follow a squeeze layer, with as many channels as"
+                " that takes",
+            )
+        expected = before.in_hw
+    elif before.squeezes and index:
+        raise InputError("layer-kind", f"layer {before.name}: an excite layer must follow a squeeze layer")
     if layer.out_hw != expected:
         raise InputError("layer-size", f"layer {layer.name}: output {layer.out_hw}, must be {expected}")
-    before = layers[index - 1] if index else layer
-    if index and (layer.cin, layer.in_hw) != (before.cout, before.out_hw):
+    if layer.shortcut:
+        _check_shortcut(layers, index)
+    elif index and (layer.cin, layer.in_hw) != (before.cout, before.out_hw):
         raise InputError(
             "layer-chain",
             f"layer {layer.name} takes {layer.cin} x {layer.in_hw}; {before.name} gives"
@@ -130,17 +160,42 @@ def _check_chain(layers: tuple[Layer, ...], index: int) -> None:
         _check_residual(layers, index)
 
 
-def _check_residual(layers: tuple[Layer, ...], index: int) -> None:
+def _first_of_block(layers: tuple[Layer, ...], index: int) -> Layer:
+    """The first layer of the block whose last layer is `index`; refuses a sum anywhere else."""
     layer, start = layers[index], index
     while start > 0 and layers[start - 1].block == layer.block:
         start -= 1
-    first = layers[start]
     if index + 1 < len(layers) and layers[index + 1].block == layer.block:
         raise InputError("layer-residual", f"layer {layer.name}: only the last layer of a block is residual")
-    if layer.kind != "pointwise" or layer.relu6:
+    if layer.kind not in ("conv", "pointwise") or layer.follows not in (None, "relu") or layer.max_pool:
         raise InputError(
-            "layer-residual", f"layer {layer.name}: a residual layer is pointwise and has no ReLU6"
+            "layer-residual",
+            f"layer {layer.name}: a residual layer is pointwise or dense, with ReLU or no activation behind"
+            " the addition, and without max pooling",
         )
+    return layers[start]
+
+
+def _check_shortcut(layers: tuple[Layer, ...], index: int) -> None:
+    layer, first, before = layers[index], _first_of_block(layers, index), layers[index - 1]
+    if layer.residual or first is layer:
+        raise InputError("layer-residual", f"layer {layer.name}: a shortcut has other layers in its block")
+    if (layer.cin, layer.in_hw) != (first.cin, first.in_hw):
+        raise InputError(
+            "layer-residual",
+            f"layer {layer.name} takes {layer.cin} x {layer.in_hw}, but the input of its block is {first.cin}"
+            f" x {first.in_hw}",
+        )
+    if (layer.cout, layer.out_hw) != (before.cout, before.out_hw):
+        raise InputError(
+            "layer-residual",
+            f"layer {layer.name}: cannot add the output {before.cout} x {before.out_hw} of {before.name} to"
+            f" {layer.cout} x {layer.out_hw}",
+        )
+
+
+def _check_residual(layers: tuple[Layer, ...], index: int) -> None:
+    layer, first = layers[index], _first_of_block(layers, index)
     if (first.cin, first.in_hw) != (layer.cout, layer.out_hw):
         raise InputError(
             "layer-residual",

@@ -26,7 +26,25 @@ def warm_up() -> list[str]:
     some = np.zeros((2, 4), np.float32)[:, 1:3].T
     table.matmul(np.empty((2, 2), np.float32), some, np.zeros((2, 2), np.float32))
     table.transpose(np.empty((2, 3), np.float32), np.zeros((3, 2), np.float32))
+    _layers_of_other_networks(table)
     return sorted(name for name, kernel in vars(table).items() if _is_compiled(kernel))
+
+
+def _layers_of_other_networks(table) -> None:
+    """The kernels of layers that the toy network does not have, on zeros."""
+    flat, bits = np.zeros(8, np.float32), np.zeros(1, np.uint8)
+    table.relu(flat)
+    table.pack_positive(bits, flat)
+    for name in ("hard_swish", "hard_swish_grad", "hard_sigmoid", "hard_sigmoid_grad"):
+        getattr(table, name)(flat, flat.copy())
+    x, y = np.zeros((1, 2, 2, 4), np.float32), np.zeros((1, 1, 1, 4), np.float32)
+    taps = np.zeros(y.shape, np.uint8)
+    table.max_pool(y, x)
+    table.max_taps(taps, x, y)
+    table.max_pool_grad(x, y, taps)
+    rows, factors = x.reshape(1, 4, 4), y.reshape(1, 4)
+    table.scale_channels(rows, rows.copy(), factors)
+    table.scale_channels_grad(factors, rows, rows.copy())
 
 
 def _is_compiled(kernel) -> bool:

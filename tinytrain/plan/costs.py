@@ -20,7 +20,7 @@ def cut_layer(network: Network, updates: tuple[Update, ...]) -> int:
 def image_macs(network: Network, updates: tuple[Update, ...]) -> int:
     """Backward MACs of one back-propagated image: dX above the cut, dW of what is trained."""
     cut = cut_layer(network, updates)
-    grad_input = sum(layer.macs for layer in network.layers[cut + 1 :])
+    grad_input = input_macs(network, cut)
     trained = trained_modules(network, updates)
     for module in dict.fromkeys((*trained, *network.modules)):
         filtered, projected = (layer.macs for layer in module.layers)
@@ -31,9 +31,19 @@ def image_macs(network: Network, updates: tuple[Update, ...]) -> int:
     return grad_input + sum(weight_macs(network, u) for u in updates)
 
 
+def input_macs(network: Network, cut: int) -> int:
+    """MACs of the gradients of the inputs of all layers above `cut`, for one image.
+
+    A shortcut reads the input of its block: its gradient is needed only if something before that is trained.
+    """
+    above = (i for i in range(cut + 1, len(network.layers)))
+    needed = (i for i in above if not network.layers[i].shortcut or network.block_start(i) > cut)
+    return sum(network.layers[i].macs for i in needed)
+
+
 def weight_macs(network: Network, update: Update) -> int:
     """MACs of the gradient of an update's weights, for one image: one per weight and output position."""
-    height, width = network.all_layers[update.layer].out_hw
+    height, width = network.all_layers[update.layer].filter_hw
     return height * width * update.n_weights(network)
 
 

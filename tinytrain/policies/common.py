@@ -54,10 +54,10 @@ class Policy:
 def norms(network: Network, layer: int, axis: str = "inputs") -> np.ndarray:
     """L2 norm of the weights of each input channel ("inputs", (cin,)) or output channel ("outputs", (cout,)).
 
-    For a depthwise layer both are the same.
+    Only of a pointwise layer input channels can be told apart: for any other these are its output channels.
     """
     weight = network.float_weight(layer)
-    whole = axis == "outputs" or network.layers[layer].kind == "depthwise"
+    whole = axis == "outputs" or network.layers[layer].kind != "pointwise"
     return np.linalg.norm(weight, axis=0 if whole else 1)
 
 

@@ -100,11 +100,12 @@ def updates_of(network: Network, configuration: Configuration) -> tuple[Update, 
 
 def _update(network: Network, i: int, fraction: float, bias: bool) -> Update:
     layer = network.layers[i]
-    kept = int(layer.cin * fraction)
+    pointwise = layer.kind == "pointwise"  # of other layers output channels are chosen
+    kept = int((layer.cin if pointwise else layer.cout) * fraction)
     if not kept:
         return Update(i, bias=bias)
     best = tuple(int(c) for c in np.argsort(-norms(network, i), kind="stable")[:kept])
-    if layer.kind == "depthwise":
+    if not pointwise:
         return Update(i, best, bias)
     return Update(i, all_channels(network, i), bias, best if kept < layer.cin else None)
 

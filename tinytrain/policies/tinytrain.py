@@ -52,12 +52,12 @@ CACHED_SETS, CACHE_FRACTION = 4, 0.6
 
 
 def expand_layers(network: Network) -> tuple[int, ...]:
-    """Pointwise convolutions that open a block."""
-    return tuple(
-        i
-        for i, layer in enumerate(network.layers)
-        if layer.kind == "pointwise" and layer.relu6 and network.block_start(i) == i
-    )
+    """Of each block the first pointwise or dense convolution with an activation; never the first layer."""
+    found: dict[int, int] = {}
+    for i, layer in enumerate(network.layers):
+        if i and layer.kind in ("pointwise", "conv") and layer.follows and not layer.adds:
+            found.setdefault(layer.block, i)
+    return tuple(found.values())
 
 
 def inspected(network: Network) -> tuple[int, ...]:

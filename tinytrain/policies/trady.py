@@ -49,16 +49,20 @@ def select(network: Network, limit: float) -> tuple[Update, ...]:
         if fraction >= LEAST_FRACTION:
             return tuple(u for i in layers if (u := _update(network, i, min(1.0, fraction))))
     last = len(macs) - 1
-    height, width = network.layers[last].out_hw
-    return (Update(last, all_channels(network, last)[: max(1, int(limit / (height * width)))], inputs=(0,)),)
+    layer = network.layers[last]
+    if layer.kind != "pointwise":
+        return (Update(last, (0,)),)
+    positions = layer.out_hw[0] * layer.out_hw[1]
+    return (Update(last, all_channels(network, last)[: max(1, int(limit / positions))], inputs=(0,)),)
 
 
 def _update(network: Network, i: int, fraction: float) -> Update | None:
     layer = network.layers[i]
-    some = tuple(range(int(fraction * layer.cin)))
+    reads_all = layer.kind == "pointwise"  # only its input channels can be told apart
+    some = tuple(range(int(fraction * (layer.cin if reads_all else layer.cout))))
     if not some:
         return None
-    if layer.kind == "depthwise":
+    if not reads_all:
         return Update(i, some)
     return Update(i, all_channels(network, i), inputs=some if len(some) < layer.cin else None)
 

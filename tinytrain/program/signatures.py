@@ -116,15 +116,23 @@ KERNELS: dict[str, Signature] = {
     "dequantize": _of(x=writes("n"), codes=reads("n", CODES), span=reads("*")),
     "entropy": _of(loss=writes("n"), residual=writes("n k"), cosine=reads("n k")),
     "gather_columns": _of(y=writes("m k"), x=reads("m n"), columns=reads("k", INDICES)),
+    "hard_sigmoid": _of(y=writes("m"), x=reads("m"), in_place=True),
+    "hard_sigmoid_grad": _of(g=updates("m"), x=reads("m")),
+    "hard_swish": _of(y=writes("m"), x=reads("m"), in_place=True),
+    "hard_swish_grad": _of(g=updates("m"), x=reads("m")),
     "inverse_diagonal": _of(
         diagonal=writes("d"), factor=reads("d d"), head_macs=lambda s: s[1][0] ** 3 // 6
     ),
     "matmul": _of(
         y=writes("m n"), x=reads("m k"), w=reads("k n"), macs=lambda s: math.prod(s[0]) * s[1][1]
     ),
+    "max_pool": _of(y=writes("n * * c"), x=reads("n * * c")),
+    "max_pool_grad": _of(gx=writes("n * * c"), g=reads("n i j c"), taps=reads("n i j c", CODES)),
+    "max_taps": _of(taps=writes("n i j c", CODES), x=reads("n * * c"), y=reads("n i j c")),
     "momentum": _of(w=updates("n"), g=reads("n"), m=updates("n", MOMENTS), work=scratch("*"), **_RATES),
     "normalize_rows": _of(x=updates("n d")),
     "pack_mask": _of(bits=writes("*", CODES), y=reads("n")),
+    "pack_positive": _of(bits=writes("*", CODES), y=reads("n")),
     "pool": _of(y=writes("n c"), x=reads("n p c")),
     "pool2": _of(y=writes("n * * *"), x=reads("n * * *")),
     "pool2_grad": _of(gx=updates("n * * *"), g=reads("n * * *")),
@@ -138,6 +146,9 @@ KERNELS: dict[str, Signature] = {
         head_macs=lambda s: s[3][0] * math.prod(s[4]),
     ),
     "quantize": _of(codes=writes("n", CODES), span=writes("*"), x=reads("n")),
+    "relu": _of(y=updates("m")),
+    "scale_channels": _of(y=writes("n p c"), x=reads("n p c"), s=reads("n c"), in_place=True),
+    "scale_channels_grad": _of(gs=writes("n c"), g=reads("n p c"), x=reads("n p c")),
     "scatter_block": _of(
         y=updates("* *"), rows=reads("i", INDICES), columns=reads("j", INDICES), x=reads("i j")
     ),

@@ -1,8 +1,7 @@
 """Facts about a network, for people and for JSON."""
 
-from dataclasses import asdict
-
 from tinytrain.base.units import format_bytes, format_count
+from tinytrain.network.late_fields import written
 from tinytrain.network.network import Network
 from tinytrain.plan.published_costs import full_backward_macs, peak_activation
 
@@ -23,7 +22,7 @@ def describe(network: Network) -> dict:
         "layers": [
             {
                 "index": index,
-                **asdict(layer),
+                **written(layer),
                 "weights": layer.n_weights,
                 "macs": layer.macs,
                 "activation_bytes": 4 * (layer.in_size + layer.out_size),
@@ -52,13 +51,16 @@ def describe_text(network: Network) -> str:
         f"{'#':>3} {'layer':<20} {'kind':<10} {'kernel':>6} {'input':>12} {'output':>12}"
         f" {'weights':>9} {'MACs':>11}",
     ]
-    for row in facts["layers"]:
-        notes = [note for note, wanted in (("relu6", row["relu6"]), ("+ input", row["residual"])) if wanted]
+    for row, layer in zip(facts["layers"], network.layers, strict=True):
+        notes = (
+            "+ input" if layer.residual else "shortcut" if layer.shortcut else "",
+            layer.follows or "", "max pool" if layer.max_pool else "",
+        )  # fmt: skip
         lines.append(
             f"{row['index']:>3} {row['name']:<20} {row['kind']:<10}"
             f" {row['kernel']}x{row['kernel']}/{row['stride']:<2} {_plane(row['in_hw'], row['cin']):>12}"
             f" {_plane(row['out_hw'], row['cout']):>12}"
-            f" {row['weights']:>9,} {row['macs']:>11,} {' '.join(notes)}".rstrip()
+            f" {row['weights']:>9,} {row['macs']:>11,} {' '.join(filter(None, notes))}".rstrip()
         )
     return "\n".join(lines)
 

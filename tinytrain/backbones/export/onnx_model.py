@@ -9,7 +9,7 @@ network, resized as `InputSpec` says. Int8 weights stay int8, with their scales 
 import numpy as np
 
 from tinytrain import __version__
-from tinytrain.backbones.export.walk import Writer, described, write_steps
+from tinytrain.backbones.export.walk import Writer, contains_activation, described, write_steps
 from tinytrain.backbones.onnx.reading import need_onnx
 from tinytrain.delta.delta import Delta, apply
 from tinytrain.heads.linear import LinearHead
@@ -88,7 +88,26 @@ class OnnxWriter(Writer):
             pads=[layer.pad] * 4,
             group=layer.groups,
         )
-        return self._node("Clip", [y, self._number(0), self._number(6)]) if layer.relu6 else y
+        if not layer.follows or not contains_activation(layer):
+            return y
+        return self.activate(y, layer.follows)
+
+    def activate(self, x: str, activation: str) -> str:
+        if activation == "relu":
+            return self._node("Relu", [x])
+        if activation == "relu6":
+            return self._node("Clip", [x, self._number(0), self._number(6)])
+        factor = self._node("HardSigmoid", [x], alpha=1 / 6, beta=0.5)
+        return factor if activation == "hard-sigmoid" else self._node("Mul", [x, factor])
+
+    def max_pool(self, x: str) -> str:
+        return self._node("MaxPool", [x], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+
+    def mean(self, x: str) -> str:
+        return self._node("GlobalAveragePool", [x])
+
+    def scale(self, x: str, factors: str) -> str:
+        return self._node("Mul", [x, factors])
 
     def _weight(self, network: Network, index: int) -> tuple[str, np.ndarray | None]:
         """The weight as it is kept, as (cout, cin of a group, rows, columns), and its scales (cout,)."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinytrain.backbones.export.walk import Writer, described, write_steps
+from tinytrain.backbones.export.walk import Writer, contains_activation, described, write_steps
 from tinytrain.base.errors import InputError
 from tinytrain.base.extras import install
 from tinytrain.delta.delta import Delta, apply
@@ -110,8 +110,8 @@ class TfliteWriter(Writer):
             options.depthMultiplier = 1
         options.strideH = options.strideW = layer.stride
         options.padding = self.schema.Padding.VALID
-        if layer.relu6:
-            options.fusedActivationFunction = self.schema.ActivationFunctionType.RELU6
+        if layer.follows and contains_activation(layer):
+            options.fusedActivationFunction = getattr(self._functions, layer.follows.upper())
         filters = np.ascontiguousarray(_filters(network.float_weight(index), layer))
         inputs = [
             self._padded(x, layer.pad),
@@ -119,7 +119,7 @@ class TfliteWriter(Writer):
             self._constant(f"{layer.name}.bias", network.bias(index)),
         ]
         name = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
-        return self._operator(name, inputs, (*layer.out_hw, layer.cout), options)
+        return self._operator(name, inputs, (*layer.filter_hw, layer.cout), options)
 
     def _padded(self, x: int, pad: int) -> int:
         """Zeros on every side: the format's own padding lies otherwise where the stride is 2."""
@@ -129,6 +129,41 @@ class TfliteWriter(Writer):
         sides = np.array([(0, 0), (pad, pad), (pad, pad), (0, 0)], np.int32)
         shape = (height + 2 * pad, width + 2 * pad, channels)
         return self._operator("PAD", [x, self._constant("padding", sides)], shape)
+
+    @property
+    def _functions(self):
+        return self.schema.ActivationFunctionType
+
+    def activate(self, x: int, activation: str) -> int:
+        shape = self._shapes[x]
+        if activation == "relu":
+            return self._operator("RELU", [x], shape)
+        if activation == "hard-swish":
+            return self._operator("HARD_SWISH", [x], shape)
+        moved = self.schema.AddOptionsT()
+        moved.fusedActivationFunction = self._functions.RELU6
+        ramp = self._operator("ADD", [x, self._number(3)], shape, moved)
+        return self._operator("MUL", [ramp, self._number(1 / 6)], shape)
+
+    def max_pool(self, x: int) -> int:
+        options = self.schema.Pool2DOptionsT()
+        options.filterHeight = options.filterWidth = 3
+        options.strideH = options.strideW = 2
+        options.padding = self.schema.Padding.VALID
+        height, width, channels = self._shapes[x]
+        shape = ((height + 1) // 2, (width + 1) // 2, channels)
+        return self._operator(
+            "MAX_POOL_2D", [self._padded(x, 1)], shape, options
+        )  # zeros are never the largest
+
+    def mean(self, x: int) -> int:
+        axes = self._constant("rows and columns", np.array([1, 2], np.int32))
+        options = self.schema.ReducerOptionsT()
+        options.keepDims = True
+        return self._operator("MEAN", [x, axes], (1, 1, self._shapes[x][2]), options)
+
+    def scale(self, x: int, factors: int) -> int:
+        return self._operator("MUL", [x, factors], self._shapes[x])
 
     def add(self, x: int, y: int) -> int:
         return self._operator("ADD", [x, y], self._shapes[x])

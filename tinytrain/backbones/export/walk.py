@@ -7,6 +7,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.delta.delta import Delta
 from tinytrain.heads.linear import LinearHead
 from tinytrain.network.input_spec import InputSpec
+from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
 
 
@@ -19,7 +20,23 @@ class Writer(ABC):
 
     @abstractmethod
     def convolution(self, network: Network, index: int, x):
-        """Layer `index` of `Network.all_layers` with its bias and ReLU6."""
+        """Layer `index` of `Network.all_layers` with its bias; if it adds nothing, with its ReLU6 or ReLU."""
+
+    @abstractmethod
+    def activate(self, x, activation: str):
+        """One of the activations of a layer that the convolution does not contain."""
+
+    @abstractmethod
+    def max_pool(self, x):
+        """The largest of windows of 3 x 3 with stride 2 and padding 1; x is not below 0."""
+
+    @abstractmethod
+    def mean(self, x):
+        """The mean over rows and columns, which stay as axes of 1."""
+
+    @abstractmethod
+    def scale(self, x, factors):
+        """`x` times the `factors` (n, 1, 1, channels)."""
 
     @abstractmethod
     def add(self, x, y):
@@ -51,22 +68,35 @@ def write_steps(network: Network, delta: Delta, writer: Writer) -> None:
         raise InputError(
             "export-head", f"head {delta.head.kind!r} is no linear map, which alone can be exported"
         )
-    x = block = writer.pixels(network.input)
+    x = block = squeezed = writer.pixels(network.input)
     modules = {module.last: module for module in network.modules}
     for i, layer in enumerate(network.layers):
         if i == network.block_start(i):
             block = x
-        x = writer.convolution(network, i, x)
+        if layer.squeezes:
+            squeezed = x
+        source, added = (block, x) if layer.shortcut else (x, block)
+        x = writer.convolution(network, i, writer.mean(source) if layer.squeezes else source)
         if i in modules:
             first, second = modules[i].indices
             window = tuple(min(2, side) for side in network.layers[modules[i].first].in_hw)
             branch = writer.convolution(network, first, writer.average(block, window))
             branch = writer.convolution(network, second, branch)
             x = writer.add(x, writer.interpolate(branch, x, layer.out_hw))
-        ends = i + 1 == len(network.layers) or network.layers[i + 1].block != layer.block
-        if layer.residual and ends:
-            x = writer.add(x, block)
+        if layer.adds:
+            x = writer.add(x, added)
+        if not contains_activation(layer):
+            x = writer.activate(x, layer.follows)
+        if layer.excites:
+            x = writer.scale(squeezed, x)
+        if layer.max_pool:
+            x = writer.max_pool(x)
     writer.classify(writer.embedding(x), delta.head, delta.class_names)
+
+
+def contains_activation(layer: Layer) -> bool:
+    """Whether `Writer.convolution` already does what follows the convolution, which may be nothing."""
+    return layer.follows in (None, "relu6", "relu") and not (layer.follows and layer.adds)
 
 
 def described(network: Network, delta: Delta) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""Import of ONNX models of the MobileNetV2 kind; needs the extra ``onnx``, on a host."""
+"""Import of ONNX models of convolutional networks; needs the extra ``onnx``, on a host."""

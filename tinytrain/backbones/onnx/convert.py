@@ -1,4 +1,4 @@
-"""Converts ONNX models of the MobileNetV2 kind to networks with float32 weights, without quantisation.
+"""Converts ONNX models of convolutional networks to ours with float32 weights, without quantisation.
 
 `tinytrain.backbones.onnx.operators` has the rules; the result lists the dropped nodes.
 `tinytrain.backbones.onnx.check` compares the result with onnxruntime.
@@ -62,7 +62,7 @@ def import_onnx(
         )
     each = (float(x) if np.ndim(x) == 0 else tuple(map(float, x)) for x in (mean, scale))
     fed = InputSpec((*hw, len(walk.gain)), InputSpec.dtype, *each)
-    network = _network(walk.parts, Path(path).stem, fed)
+    network = _network(walk.parts, Path(path).stem, fed, rotated=False not in walk.turned)
     check_network(network)
     network = replace(network, input=_normalised(fed, walk))
     check_network(network)
@@ -75,7 +75,8 @@ def _normalised(fed: InputSpec, walk: Walk) -> InputSpec:
     with np.errstate(all="ignore"):  # what is too large or too small is found, and named, by check_network
         scale = np.array(fed.scale) * walk.gain
         mean = np.array(fed.mean) - walk.offset / scale
-    return replace(fed, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
+    rotated = False not in walk.turned
+    return replace(fed, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()), rotated=rotated)
 
 
 def _hw(graph: Graph, size: int | None, source: str) -> tuple[int, int]:
@@ -102,7 +103,7 @@ def _listed(walk: Walk) -> str:
     return f"{count} not supported: {'; '.join(lines)}"
 
 
-def _network(parts: list[Part], name: str, spec: InputSpec) -> Network:
+def _network(parts: list[Part], name: str, spec: InputSpec, rotated: bool) -> Network:
     blocks = block_numbers(parts)
     names = _layer_names(parts, blocks)
     rows = zip(parts, names, blocks, strict=True)
@@ -110,16 +111,21 @@ def _network(parts: list[Part], name: str, spec: InputSpec) -> Network:
     weights, biases = [], []
     with np.errstate(over="ignore"):  # check_network reports values that are too large for float32
         for part, layer in zip(parts, layers, strict=True):
-            matrix = part.weight.transpose(2, 3, 1, 0).reshape(layer.fan_in, layer.cout)
+            weight = part.weight[:, :, ::-1, ::-1] if rotated else part.weight
+            matrix = weight.transpose(2, 3, 1, 0).reshape(layer.fan_in, layer.cout)
             weights.append(np.ascontiguousarray(matrix, np.float32))
             biases.append(part.bias.astype(np.float32))
     return Network(name, layers, tuple(weights), (None,) * len(layers), tuple(biases), spec)
 
 
 def _layer(part: Part, name: str, block: int) -> Layer:
+    out_hw = tuple((side + 1) // 2 for side in part.out_hw) if part.max_pool else part.out_hw
+    in_hw = (1, 1) if part.kind == "excite" else part.reads.hw
+    relu6 = part.activation == "relu6"
     return Layer(
         name, part.kind, part.reads.channels, len(part.weight), part.weight.shape[2], part.stride,
-        part.reads.hw, part.out_hw, part.relu6, block, residual=part.adds is not None,
+        in_hw, out_hw, relu6, block, part.adds is not None and not part.shortcut,
+        activation=None if relu6 else part.activation, shortcut=part.shortcut, max_pool=part.max_pool,
     )  # fmt: skip
 
 
@@ -127,7 +133,7 @@ def block_numbers(parts: list[Part]) -> list[int]:
     """Block of each convolution. The stem is block 0, and a residual addition spans exactly one block.
 
     Otherwise a block ends with a convolution without activation, or with the pointwise convolution after its
-    depthwise one.
+    depthwise one, and a dense convolution behind the first is a block of its own.
     """
     spans = [(part.adds + 1, k) for k, part in enumerate(parts) if part.adds is not None]
     starts = {1} | {first for first, _ in spans} | {last + 1 for _, last in spans}
@@ -135,7 +141,8 @@ def block_numbers(parts: list[Part]) -> list[int]:
     numbers, kinds = [], set()
     for k in range(len(parts)):
         before = parts[k - 1]
-        ended = not before.relu6 or (before.kind == "pointwise" and "depthwise" in kinds)
+        ended = not before.activation or (before.kind == "pointwise" and "depthwise" in kinds)
+        ended |= "conv" in (before.kind, parts[k].kind)
         if k and (k in starts or (k not in inside and ended)):
             numbers.append(numbers[-1] + 1)
             kinds = set()
@@ -151,7 +158,8 @@ def _layer_names(parts: list[Part], blocks: list[int]) -> list[str]:
     for k, (part, block) in enumerate(zip(parts, blocks, strict=True)):
         inside = [parts[i].kind for i in range(k) if blocks[i] == block]
         role = "project" if "depthwise" in inside else "expand"
-        name = f"block{block - 1}.{part.kind if part.kind == 'depthwise' else role}" if k else "stem"
+        role = "shortcut" if part.shortcut else role if part.kind == "pointwise" else part.kind
+        name = f"block{block - 1}.{role}" if k else "stem"
         again = sum(other.rstrip("0123456789") == name for other in names)
         names.append(f"{name}{again + 1}" if again else name)
     return names

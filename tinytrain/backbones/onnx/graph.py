@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinytrain.backbones.onnx.folding import fold
 from tinytrain.backbones.onnx.reading import Graph, Node, UnsupportedError
 from tinytrain.base.errors import InputError
 from tinytrain.base.safetensors import MAX_FILE
@@ -17,17 +18,25 @@ from tinytrain.network.validation import MAX_LAYERS
 # Limit of the numbers that all operations together read: those of the largest network file. A file can hold
 # one array and thousands of operations that read it, and a network has separate weights for each.
 MAX_NUMBERS = MAX_FILE // 4
+NO_PADS = (0, 0, 0, 0)
 IMAGE = -1  # stands for the convolution before the first
 # Name of a value in messages, by stage.
 DESCRIBED = {
     "picture": "the image",
     "linear": "a convolution",
-    "relu6": "a ReLU6",
+    "active": "an activation",
     "sum": "a residual addition",
+    "largest": "a MaxPool",
+    "squeezed": "a pooling whose result scales channels",
+    "factors": "a HardSigmoid",
+    "scaled": "a Mul that scales channels",
     "pooling": "half of a pooling",
     "pooled": "the pooling at the end",
     "tail": "the pooling at the end",
 }
+
+
+BRANCH = "the graph branches here; supported is one chain with residual additions"
 
 
 class UnknownError(Exception):
@@ -38,8 +47,10 @@ class UnknownError(Exception):
 class Value:
     """A tensor (batch, channels, *hw): the result of convolution `part` after the operations of `stage`.
 
-    "linear": none; "relu6"; "sum": the input of a block was added; "pooling" and "pooled": `axes` names the
-    remaining axes by letters, with 1 for an axis of size 1; "tail": any operation after the pooling.
+    "linear": none; "active"; "sum": the input of a block was added; "largest": max pooling; "squeezed":
+    means, from which a squeeze-and-excitation gets its "factors"; "scaled" by them; "pooling" and "pooled":
+    `axes` names the remaining axes by letters, 1 for an axis of size 1; "tail": any operation after the
+    pooling. `pads` (top, left, bottom, right) are zeros around it.
     """
 
     part: int
@@ -47,14 +58,16 @@ class Value:
     channels: int
     hw: tuple[int, int]
     axes: str = "nchw"
+    pads: tuple[int, int, int, int] = NO_PADS
 
 
 @dataclass(eq=False)
 class Part:
-    """A convolution of kind "conv", "pointwise" or "depthwise", with the operations that follow it.
+    """A convolution of a kind of `Layer`, with the operations that follow it.
 
     `weight` is (out, in / groups, k, k) and `bias` (out,), float64. `reads` is its input. `adds` is the index
-    of the convolution whose result is added to its result, or None.
+    of the convolution whose result is added to its result, or None. A `shortcut` reads the input of its
+    block instead, and the result of the convolution before it is added.
     """
 
     kind: str
@@ -63,17 +76,21 @@ class Part:
     stride: int
     reads: Value
     out_hw: tuple[int, int]
-    relu6: bool = False
+    activation: str | None = None
     adds: int | None = None
+    shortcut: bool = False
+    max_pool: bool = False
 
 
 class Walk:
     """A graph followed from its image of `hw` (height, width).
 
     Afterwards `parts` are its convolutions, `problems` the (node, why) that are in the way, `pooled` the
-    name of the embedding or None, and `dropped` the nodes of the classifier. What the graph does to the
-    values of the image first is times `gain`, then plus `offset`, both (channels,) float64. `operations` maps
-    the name of an operation to its function (walk, node) -> Value, or None where no image comes out.
+    name of the embedding or None, and `dropped` the nodes of the classifier. `turned` holds whether the
+    padding is ours if the image is upright (False) or rotated by 180 degrees (True), or both. What the graph
+    does to the values of the image first is times `gain`, then plus `offset`, both (channels,) float64.
+    `operations` maps the name of an operation to its function (walk, node) -> Value, or None where no image
+    comes out.
 
     Raises InputError ``onnx-too-large`` if the network would exceed the limits of a network file.
     """
@@ -85,17 +102,21 @@ class Walk:
         self.gain, self.offset = np.ones(channels), np.zeros(channels)
         self.readers: dict[str, int] = {}
         for node in graph.nodes:
-            for name in node.inputs:
+            for name in node.inputs if node.op != "Shape" else ():
                 self.readers[name] = self.readers.get(name, 0) + 1
         self.parts: list[Part] = []
         self.read = self.scaled = 0  # counts of values read from constants, and of scaled weights
         self.problems: list[tuple[Node, str]] = []
         self.dropped: list[Node] = []
         self.pooled: str | None = None
+        self.turned = {False, True}
         for node in graph.nodes:
             self._visit(node, operations)
 
     def _visit(self, node: Node, operations: dict) -> None:
+        if (array := fold(node, self.constants)) is not None:
+            self.constants[node.outputs[0]] = array
+            return
         try:
             if node.op not in operations:
                 raise UnsupportedError("no such operation here")
@@ -112,6 +133,8 @@ class Walk:
         """The input of `node` at `position`."""
         name = node.inputs[position] if position < len(node.inputs) else ""
         if name in self.values:
+            if self.values[name].pads != NO_PADS and node.op != "Conv":
+                raise UnsupportedError("it follows a Pad, which only a Conv may do")
             return self.values[name]
         if name in self.constants or not name:
             raise UnsupportedError(f"input {position} is not computed from the image")
@@ -125,6 +148,35 @@ class Walk:
         if value.part != len(self.parts) - 1 or self.readers[node.inputs[position]] > 1:
             raise UnsupportedError("the graph branches before it")
         return value
+
+    def in_tail(self, node: Node) -> bool:
+        """Whether `node` reads what the pooling at the end gives, or something made of it."""
+        value = self.values.get(node.inputs[0]) if node.inputs else None
+        return value is not None and value.stage in ("pooled", "tail")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last convolution is a shortcut whose sum is still missing."""
+        return bool(self.parts) and self.parts[-1].shortcut and self.parts[-1].adds is None
+
+    def fit_padding(self, wanted: int, window: tuple[int, int], pads: list[int], hw: tuple[int, int]) -> None:
+        """Note how the image must lie so that a `window` (size, stride) lies as if padded by `wanted`.
+
+        `pads` are (top, left, bottom, right). Raises UnsupportedError if there is no way.
+        """
+        size, stride = window
+        fits = {False, True}
+        for side, before, after in zip(hw, pads[:2], pads[2:], strict=True):
+            count = (side + 2 * wanted - size) // stride + 1
+            reached = (count - 1) * stride + size - side - before  # zeros that are read behind the image
+            fits &= {turned for turned, zeros in ((False, before), (True, reached)) if zeros == wanted}
+            if (side + before + after - size) // stride + 1 != count:
+                fits = set()
+        if not fits:
+            raise UnsupportedError(f"padding {pads}, not {wanted} on every side")
+        if not fits & self.turned:
+            raise UnsupportedError(f"padding {pads} here, and elsewhere more zeros on the opposite sides")
+        self.turned &= fits
 
     def constant(self, node: Node, position: int, shape: tuple[int, ...] | None, what: str) -> np.ndarray:
         """Float32 constant input of `node` at `position`, as float64, of `shape` if that is given."""

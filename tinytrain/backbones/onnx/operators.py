@@ -1,37 +1,62 @@
-"""ONNX operations on feature maps: convolution, batch normalisation, ReLU6 and residual addition.
+"""ONNX operations on feature maps: convolution, batch normalisation, activations, sums and products.
 
 Each function takes (walk, node), changes the convolutions of the walk and returns the output `Value`. It
 raises UnsupportedError with the reason, or UnknownError (see `tinytrain.backbones.onnx.graph`).
 """
 
+from dataclasses import replace
+
 import numpy as np
 
-from tinytrain.backbones.onnx.graph import DESCRIBED, IMAGE, Part, Value, Walk
+from tinytrain.backbones.onnx.activations import ACTIVATIONS
+from tinytrain.backbones.onnx.graph import BRANCH, DESCRIBED, IMAGE, NO_PADS, Part, Value, Walk
 from tinytrain.backbones.onnx.reading import Node, UnsupportedError
 from tinytrain.backbones.onnx.tail import TAIL, tail
 
 DEPTHWISE_KERNELS = (3, 5, 7)
-STEM_KERNELS = (1, 3, 5, 7)
-BRANCH = "the graph branches here; supported is one chain with residual additions"
+DENSE_KERNELS = (1, 3, 5, 7)
+READ = ("picture", "linear", "active", "sum", "largest", "squeezed", "scaled")  # what a Conv may read
 
 
 def convolution(walk: Walk, node: Node) -> Value:
+    if walk.in_tail(node):
+        return tail(walk, node)
     weight, bias, stride, groups = _filters(walk, node)
     value = walk.value(node)
-    if value.stage not in ("picture", "linear", "relu6", "sum"):
+    if value.stage not in READ:
         raise UnsupportedError(f"it follows {DESCRIBED[value.stage]}")
-    if value.part != len(walk.parts) - 1 or walk.pooled is not None:
+    branches = value.part != len(walk.parts) - 1
+    if branches and not _may_be_shortcut(walk, value, groups) or walk.pooled is not None:
+        raise UnsupportedError(BRANCH)
+    if not branches and walk.is_open:
         raise UnsupportedError(BRANCH)
     if value.channels != weight.shape[1] * groups:
         raise UnsupportedError(
             f"it takes {weight.shape[1] * groups} channels, but its input has {value.channels}"
         )
-    kind = _kind(value, weight.shape[2], stride, groups)
-    _check_padding(node, weight.shape[2], stride, value.hw)
-    out_hw = tuple((side - 1) // stride + 1 for side in value.hw)
-    walk.parts.append(Part(kind, weight, bias, stride, value, out_hw))
+    kind = _kind(walk, value, weight.shape, stride, groups)
+    if kind in ("squeeze", "excite"):
+        out_hw = (1, 1)
+    else:
+        _check_padding(walk, node, weight.shape[2], stride, value)
+        out_hw = tuple((side - 1) // stride + 1 for side in value.hw)
+    reads = replace(value, pads=NO_PADS)
+    walk.parts.append(Part(kind, weight, bias, stride, reads, out_hw, shortcut=branches))
     walk.refuse_large()
     return Value(len(walk.parts) - 1, "linear", len(weight), out_hw)
+
+
+def _may_be_shortcut(walk: Walk, value: Value, groups: int) -> bool:
+    """Whether a convolution of an older `value` can end a block: it must be the input of that block."""
+    first = value.part + 1
+    return (
+        value.part != IMAGE
+        and groups == 1
+        and not walk.is_open
+        and walk.parts[-1].activation is None
+        and walk.parts[first].reads == replace(value, pads=NO_PADS)
+        and all(part.adds is None for part in walk.parts[first:])
+    )
 
 
 def _filters(walk: Walk, node: Node) -> tuple[np.ndarray, np.ndarray, int, int]:
@@ -55,38 +80,74 @@ def _filters(walk: Walk, node: Node) -> tuple[np.ndarray, np.ndarray, int, int]:
     return weight, bias, strides[0], groups
 
 
-def _kind(value: Value, kernel: int, stride: int, groups: int) -> str:
-    """The kind of layer for a convolution of `value`."""
+def _kind(walk: Walk, value: Value, shape: tuple[int, ...], stride: int, groups: int) -> str:
+    """The kind of layer for a convolution of `value` by a weight of `shape`."""
+    kernel = shape[2]
     if value.part == IMAGE:
-        if groups != 1 or kernel not in STEM_KERNELS:
-            raise UnsupportedError(f"the first one must be dense with a kernel of {STEM_KERNELS}")
+        if groups != 1 or kernel not in DENSE_KERNELS:
+            raise UnsupportedError(f"the first one must be dense with a kernel of {DENSE_KERNELS}")
         return "conv"
+    before = walk.parts[-1]
+    if value.stage == "squeezed" or (before.kind == "squeeze" and value.part == len(walk.parts) - 1):
+        if (kernel, stride, groups) != (1, 1, 1):
+            raise UnsupportedError("in a squeeze-and-excitation only dense kernels of 1 are supported")
+        return "squeeze" if value.stage == "squeezed" else "excite"
     if groups > 1:
         if kernel not in DEPTHWISE_KERNELS:
             raise UnsupportedError(f"depthwise with kernel {kernel}, not one of {DEPTHWISE_KERNELS}")
         return "depthwise"
-    if (kernel, stride) != (1, 1):
-        raise UnsupportedError(f"dense with kernel {kernel}, stride {stride}; only the first one may be")
-    return "pointwise"
+    if kernel not in DENSE_KERNELS:
+        raise UnsupportedError(f"dense with kernel {kernel}, not one of {DENSE_KERNELS}")
+    return "pointwise" if (kernel, stride) == (1, 1) else "conv"
 
 
-def _check_padding(node: Node, kernel: int, stride: int, hw: tuple[int, int]) -> None:
-    """Raise UnsupportedError unless every side is padded by (kernel - 1) // 2, as in our layers."""
-    wanted, rule = (kernel - 1) // 2, node.get("auto_pad", "NOTSET")
+def _check_padding(walk: Walk, node: Node, kernel: int, stride: int, value: Value) -> None:
+    """Raise UnsupportedError unless filters lie as those of our layers, padded by (kernel - 1) // 2."""
+    rule = node.get("auto_pad", "NOTSET")
     if rule not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         raise UnsupportedError(f"auto_pad {rule[:20]}")
     pads = node.get("pads", [0] * 4, 4) if rule == "NOTSET" else [0] * 4
+    pads = [ours + theirs for ours, theirs in zip(value.pads, pads, strict=True)]
     if rule.startswith("SAME"):
-        totals = [max(0, (side - 1) // stride * stride + kernel - side) for side in hw]
+        if any(value.pads):
+            raise UnsupportedError("it pads, and follows a Pad")
+        totals = [max(0, (side - 1) // stride * stride + kernel - side) for side in value.hw]
         short, long = [total // 2 for total in totals], [total - total // 2 for total in totals]
         pads = short + long if rule == "SAME_UPPER" else long + short
-    if pads != [wanted] * 4:
-        raise UnsupportedError(f"padding {pads}, not {wanted} on every side")
+    walk.fit_padding((kernel - 1) // 2, (kernel, stride), pads, value.hw)
+
+
+def pad(walk: Walk, node: Node) -> Value:
+    """Zeros around rows and columns."""
+    value = walk.value(node)
+    pads = (
+        walk.constants.get(node.inputs[1]) if len(node.inputs) > 1 else np.array(node.attributes.get("pads"))
+    )
+    if (
+        pads is None
+        or pads.dtype != np.int64
+        or pads.shape != (8,)
+        or pads[[0, 1, 4, 5]].any()
+        or pads.min() < 0
+    ):
+        raise UnsupportedError("it pads other axes than rows and columns, or by numbers outside of the file")
+    if node.get("mode", "constant") != "constant" or any(node.inputs[3:]):
+        raise UnsupportedError("only constant padding of rows and columns is supported")
+    number = (
+        walk.constant(node, 2, (), "value")
+        if len(node.inputs) > 2 and node.inputs[2]
+        else node.get("value", 0.0)
+    )
+    if number != 0 or value.stage not in READ:
+        raise UnsupportedError("only zeros around what a Conv reads are supported")
+    return replace(value, pads=tuple(pads[[2, 3, 6, 7]].tolist()))
 
 
 def batch_norm(walk: Walk, node: Node) -> Value:
     if node.get("training_mode", 0) or any(node.outputs[1:]):
         raise UnsupportedError("it is in training mode")
+    if walk.in_tail(node):
+        return tail(walk, node)
     value, epsilon = walk.newest(node), node.get("epsilon", 1e-5)
     what = ("scale", "bias", "mean", "variance")
     scale, bias, mean, variance = (
@@ -102,24 +163,20 @@ def batch_norm(walk: Walk, node: Node) -> Value:
     return value
 
 
-def clip(walk: Walk, node: Node) -> Value:
-    bounds = _bound(walk, node, 1, "min"), _bound(walk, node, 2, "max")
-    if bounds != (0, 6):
-        raise UnsupportedError(f"bounds {bounds[0]:g} and {bounds[1]:g}; the only activation is Clip(0, 6)")
-    value = walk.newest(node)
-    walk.parts[value.part].relu6 = True
-    return Value(value.part, "relu6", value.channels, value.hw)
-
-
-def _bound(walk: Walk, node: Node, position: int, key: str) -> float:
-    """A bound of Clip: an input since opset 11, an attribute before."""
-    if position < len(node.inputs) and node.inputs[position]:
-        return float(walk.constant(node, position, (), key))
-    return node.get(key, -np.inf if key == "min" else np.inf)
-
-
-def relu(walk: Walk, node: Node) -> Value:
-    raise UnsupportedError("not exact here: the only activation is ReLU6, Clip(0, 6)")
+def multiply(walk: Walk, node: Node) -> Value:
+    """Channels times the factors of a squeeze-and-excitation, or the image times a constant."""
+    values = [None if name in walk.constants else walk.value(node, k) for k, name in enumerate(node.inputs)]
+    if not any(value is not None and value.stage == "factors" for value in values):
+        return normalisation(walk, node)
+    position = int(values[1] is not None and values[1].stage == "factors")
+    factors, squeezed = walk.newest(node, position, ("factors",)), values[1 - position]
+    wanted = walk.parts[factors.part - 1].reads
+    if squeezed is None or replace(wanted, stage=squeezed.stage) != squeezed:
+        raise UnsupportedError("it does not scale the channels whose means were taken")
+    if factors.channels != squeezed.channels:
+        raise UnsupportedError(f"{factors.channels} factors for {squeezed.channels} channels")
+    walk.parts[-1].out_hw = squeezed.hw
+    return Value(factors.part, "scaled", squeezed.channels, squeezed.hw)
 
 
 def add(walk: Walk, node: Node) -> Value:
@@ -134,16 +191,22 @@ def add(walk: Walk, node: Node) -> Value:
     position = int(values[1].part > values[0].part)
     newer, older = walk.newest(node, position), values[1 - position]
     part = walk.parts[newer.part]
-    if newer.part == older.part or older.part == IMAGE or part.kind != "pointwise":
-        raise UnsupportedError(
-            "it does not add the input of a block to the block's last pointwise convolution"
-        )
-    last_sum = max((k for k, p in enumerate(walk.parts) if p.adds is not None), default=0)
-    if older.part < last_sum or walk.parts[older.part + 1].reads != older:
-        raise UnsupportedError("it spans another addition, or starts inside a block")
+    if part.shortcut:
+        if (
+            older.part != newer.part - 1
+            or older.stage != "linear"
+            or walk.readers[node.inputs[1 - position]] > 1
+        ):
+            raise UnsupportedError("it does not add a shortcut to the block's last convolution")
+    elif newer.part == older.part or older.part == IMAGE or part.kind not in ("conv", "pointwise"):
+        raise UnsupportedError("it does not add the input of a block to the block's last convolution")
+    else:
+        last_sum = max((k for k, p in enumerate(walk.parts) if p.adds is not None), default=0)
+        if older.part < last_sum or walk.parts[older.part + 1].reads != older:
+            raise UnsupportedError("it spans another addition, or starts inside a block")
     if (older.channels, older.hw) != (newer.channels, newer.hw):
         raise UnsupportedError(f"{older.channels} x {older.hw} added to {newer.channels} x {newer.hw}")
-    part.adds = older.part
+    part.adds = part.reads.part if part.shortcut else older.part
     return Value(newer.part, "sum", newer.channels, newer.hw)
 
 
@@ -173,6 +236,14 @@ def normalisation(walk: Walk, node: Node) -> Value:
     return value
 
 
+def shape(walk: Walk, node: Node) -> None:
+    """The size of an image or a feature map, of which padding may be computed."""
+    value = walk.value(node)
+    if value.stage not in READ or node.get("start", 0) or "end" in node.attributes:
+        raise UnsupportedError("only the whole size of an image or a feature map is supported")
+    walk.constants[node.outputs[0]] = np.array([1, value.channels, *value.hw])
+
+
 def alias(walk: Walk, node: Node) -> Value | None:
     """Identity, and Dropout, which has no effect outside training."""
     source = node.inputs[0] if node.inputs else ""
@@ -192,18 +263,21 @@ def alias(walk: Walk, node: Node) -> Value | None:
 OPERATIONS = {
     "Conv": convolution,
     "BatchNormalization": batch_norm,
-    "Clip": clip,
-    "Relu": relu,
+    **ACTIVATIONS,
+    "Pad": pad,
     "Add": add,
-    **dict.fromkeys(("Sub", "Mul", "Div"), normalisation),
+    "Mul": multiply,
+    **dict.fromkeys(("Sub", "Div"), normalisation),
+    "Shape": shape,
     "Identity": alias,
     "Dropout": alias,
     **TAIL,
 }
 SUPPORTED = (
-    f"Conv (the first dense with kernel {STEM_KERNELS}, then pointwise or depthwise {DEPTHWISE_KERNELS};"
-    " stride 1 or 2; padding (k-1)//2), BatchNormalization after Conv, Clip(0, 6), Add of a block's input,"
-    " GlobalAveragePool or ReduceMean at the end, then Flatten, Reshape, Squeeze, one Gemm or MatMul,"
-    " Softmax; Identity and Dropout anywhere; Add, Sub, Mul and Div of a constant right behind the image, a"
-    " number or one for each channel"
+    f"Conv (dense {DENSE_KERNELS} or depthwise {DEPTHWISE_KERNELS}, the first dense; stride 1 or 2; padded by"
+    " (k-1)//2, or everywhere as TensorFlow's SAME), BatchNormalization after Conv, Relu, Clip(0, 6),"
+    " HardSwish, MaxPool (3 x 3, stride 2) after Relu, squeeze-and-excitation with HardSigmoid, Add of a"
+    " block's input or of one dense Conv of it, then Relu, GlobalAveragePool or ReduceMean at the end, then"
+    " any classifier; Identity and Dropout anywhere; Add, Sub, Mul and Div of a constant right behind the"
+    " image, a number or one for each channel"
 )

@@ -1,6 +1,7 @@
 """Reads an ONNX file as plain data: nodes in order, constants as arrays, the shape of the input.
 
-Needs the package ``onnx``, which only parses the file: no other file is opened and nothing is run.
+Needs the package ``onnx``, which only parses the file: nothing is run, and the one other file that may be
+opened is ``<file>.data`` beside it, where PyTorch puts the weights.
 """
 
 import os
@@ -8,16 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinytrain.backbones.onnx.weights import AGAIN, elsewhere, take_in, unreadable
 from tinytrain.backbones.onnx.wire import MAX_FIELDS, count_fields
 from tinytrain.base.errors import InputError
 from tinytrain.base.extras import install
-from tinytrain.base.file_kinds import JOIN
 from tinytrain.base.files import read_bytes
 from tinytrain.base.safetensors import MAX_FILE
 
 OLDEST_OPSET = 9  # BatchNormalization and other operations were different before
 STANDARD = ("", "ai.onnx")
-AGAIN = "export the model again"
 
 
 class UnsupportedError(Exception):
@@ -54,7 +54,7 @@ class Graph:
     """An ONNX graph.
 
     `shape` of the input is (batch, channels, rows, columns), with None for a number that the file does not
-    state. `data` are the bytes of the file, `source` is its name in messages.
+    state. `data` are the bytes of the model with all weights in it, `source` is its name in messages.
     """
 
     nodes: tuple[Node, ...]
@@ -77,7 +77,7 @@ def need_onnx():
 
 
 def read_onnx(path: str | os.PathLike) -> Graph:
-    """Graph of the ONNX file `path`, at most 64 MiB.
+    """Graph of the ONNX file `path`, at most 64 MiB together with its weights.
 
     Raises InputError: a code of `read_bytes`, ``onnx-missing``, ``onnx-too-large``, ``onnx-corrupt``,
     ``onnx-external``, ``onnx-opset``, ``onnx-functions``, ``onnx-input`` or ``onnx-order``.
@@ -100,6 +100,9 @@ def read_onnx(path: str | os.PathLike) -> Graph:
     if not model.graph.node:
         raise InputError("onnx-corrupt", f"{source} holds 0 operations; is it an ONNX file?")
     _check_model(onnx, model, source)
+    if any(tensor.external_data for tensor in model.graph.initializer):
+        take_in(onnx, model, path, MAX_FILE - len(data))
+        data = model.SerializeToString()
     constants = {_text(tensor.name): _array(onnx, tensor, source) for tensor in model.graph.initializer}
     nodes = []
     for index, proto in enumerate(model.graph.node):
@@ -125,17 +128,12 @@ def _check_model(onnx, model, source: str) -> None:
 
 
 def _array(onnx, tensor, source: str) -> np.ndarray:
-    where = f"{source}: tensor {tensor.name[:80]!r}"
     if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
-        raise InputError(
-            "onnx-external",
-            f"{where} is in another file, which is never opened; join the two in Python with {JOIN}, then"
-            " import the result",
-        )
+        raise elsewhere(tensor, source)
     try:
         return np.asarray(onnx.numpy_helper.to_array(tensor))
     except Exception as error:  # any error of numpy about values that do not fit their shape
-        raise InputError("onnx-corrupt", f"{where} cannot be read; {AGAIN}") from error
+        raise unreadable(tensor, source) from error
 
 
 def _node(onnx, proto, index: int, source: str) -> Node:

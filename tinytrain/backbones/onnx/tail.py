@@ -3,6 +3,8 @@
 The functions have the form of those in `tinytrain.backbones.onnx.operators`.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from tinytrain.backbones.onnx.graph import DESCRIBED, Value, Walk
@@ -36,7 +38,12 @@ def _axes(walk: Walk, node: Node) -> list[int]:
 
 def _averaged(walk: Walk, node: Node, axes: set[int], keep: bool) -> Value:
     """The mean over `axes`, which are positions in the remaining axes."""
-    value = walk.newest(node, 0, ("linear", "relu6", "sum", "pooling"))
+    value = walk.value(node)
+    if keep and axes == {2, 3} and walk.readers[node.inputs[0]] == 2 and value.stage == "active":
+        if value.part != len(walk.parts) - 1:
+            raise UnsupportedError("the graph branches before it")
+        return replace(value, stage="squeezed")
+    value = walk.newest(node, 0, ("linear", "active", "sum", "largest", "scaled", "pooling"))
     if any(value.axes[axis] not in "hw" for axis in axes):
         raise UnsupportedError(f"axes {sorted(axes)}; supported are rows and columns")
     left = [("1" if keep else "") if k in axes else letter for k, letter in enumerate(value.axes)]
@@ -54,16 +61,14 @@ def tail(walk: Walk, node: Node) -> Value:
             raise UnsupportedError(f"it follows {DESCRIBED[stage]}, not the pooling at the end")
     if not stages:
         raise UnsupportedError("it is not computed from the image")
-    if node.op in LINEAR and any(other.op in LINEAR for other in walk.dropped):
-        raise UnsupportedError("it is a second linear layer after the pooling; supported is one classifier")
-    if node.op in LINEAR or node.op in ("Add", "Softmax", "LogSoftmax"):
+    if node.op not in SHAPED:
         walk.dropped.append(node)
     return Value(len(walk.parts) - 1, "tail", 0, (1, 1), "nc")
 
 
-LINEAR = ("Gemm", "MatMul")
+SHAPED = ("Flatten", "Reshape", "Squeeze", "Dropout")  # they change no number
 TAIL = {
     "GlobalAveragePool": global_pool,
     "ReduceMean": reduce_mean,
-    **dict.fromkeys(("Flatten", "Reshape", "Squeeze", *LINEAR, "Softmax", "LogSoftmax"), tail),
+    **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Gemm", "MatMul", "Softmax", "LogSoftmax"), tail),
 }

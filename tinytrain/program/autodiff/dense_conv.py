@@ -1,34 +1,53 @@
-"""Kernel calls of the dense convolution that reads the images: matrix products of patches of their rows.
+"""Kernel calls of dense convolutions: matrix products of patches of some output rows at a time.
 
-`emitter` is the `Emitter` of the pass.
+The first layer reads pixels, which are normalised while they are unfolded. Any other one is a grouped
+convolution with one group. `emitter` is the `Emitter` of the pass.
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 
+from tinytrain.program.autodiff import grouped_conv
 from tinytrain.program.autodiff.matrix_products import add_bias, add_product, patches
 from tinytrain.program.autodiff.tape import Trained
 from tinytrain.program.calls import View
 
 
-def forward(emitter, i: int, y: View, x: View, skip: View | None = None) -> None:
+def forward(emitter, i: int, y: View, x: View, skip: View | None, activation: str | None) -> None:
+    if i > 0:
+        grouped_conv.forward(emitter, i, y, x.reshape(1, *x.shape), skip, activation)
+        return
     for k in range(emitter.n):
-        forward_rows(emitter, i, _image(y, k), x.rows(k, k + 1), 0)
+        _forward_rows(emitter, i, _image(y, k), x.rows(k, k + 1), 0, activation)
 
 
 def forward_rows(emitter, i: int, y: View, image: View, first: int) -> None:
-    """y = output rows of layer i from row `first` on, for one image, in row tiles."""
-    room = patches(emitter, i, emitter.layers[i].out_hw[0])
+    """y = output rows of the first layer from row `first` on, for one image, in row tiles."""
+    _forward_rows(emitter, i, y, image, first, emitter.layers[i].follows)
+
+
+def _forward_rows(emitter, i: int, y: View, image: View, first: int, activation: str | None) -> None:
+    room = patches(emitter, i, emitter.layers[i].filter_hw[0])
     for a, b, part in _unfolded(emitter, i, room, image, (first, first + y.shape[0])):
         rows = y.rows(a - first, b - first).matrix
         emitter.segment.call("matmul", rows, part.matrix, emitter.weight(i))
-        add_bias(emitter, i, rows)
+        add_bias(emitter, i, rows, None, activation)
+
+
+def grad_input(emitter, i: int, g: View) -> View:
+    """Of any layer but the first one, whose input is an image."""
+    planes = grouped_conv.grad_input(emitter, i, g)
+    return planes.reshape(*planes.shape[1:])
 
 
 def grad_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
-    """The images are unfolded once more, in row tiles."""
-    height = emitter.layers[i].out_hw[0]
+    """The input is unfolded once more, in row tiles."""
+    if i > 0:
+        for part in grouped_conv.unfolded(emitter, i, x.reshape(1, *x.shape)):
+            add_product(emitter, gw, part.patches.matrix, part.rows_of(g))
+        return
+    height = emitter.layers[i].filter_hw[0]
     room = patches(emitter, i, height)
     for k in range(emitter.n):
         gk = _image(g, k)

@@ -1,21 +1,24 @@
 """Kernel calls of a depthwise convolution. `emitter` is the `Emitter` of the pass."""
 
+from tinytrain.program.autodiff.activations import activate
 from tinytrain.program.autodiff.selected_channels import trained_channels
 from tinytrain.program.autodiff.tape import Trained
 from tinytrain.program.calls import Columns, View
 
 
-def forward(emitter, i: int, y: View, x: View, skip: View | None = None) -> None:
-    forward_padded(emitter, i, y, x, emitter.layers[i].pad)
+def forward(emitter, i: int, y: View, x: View, skip: View | None, activation: str | None) -> None:
+    """There is no residual depthwise layer: `skip` is None."""
+    forward_padded(emitter, i, y, x, emitter.layers[i].pad, activation)
 
 
-def forward_padded(emitter, i: int, y: View, x: View, top: int) -> None:
+def forward_padded(emitter, i: int, y: View, x: View, top: int, activation: str | None) -> None:
     """y = output rows of layer i; `top` rows of zeros lie above the input rows x that they read."""
     layer = emitter.layers[i]
     emitter.segment.call(
         "depthwise_forward", y, x, emitter.weight(i), emitter.bias(i),
-        layer.kernel, layer.stride, top, layer.relu6,
+        layer.kernel, layer.stride, top, activation == "relu6",
     )  # fmt: skip
+    activate(emitter.segment, activation, y)
 
 
 def grad_input(emitter, i: int, g: View) -> View:

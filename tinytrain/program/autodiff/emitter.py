@@ -8,10 +8,12 @@ down to the shallowest trained layer. What is not selected is never computed.
 from collections.abc import Callable
 
 from tinytrain.network.network import Network
-from tinytrain.program.autodiff.fused_block import FUSED, fused_block
+from tinytrain.program.autodiff.activations import SMOOTH, activate, activation_grad, mask, smooth
+from tinytrain.program.autodiff.fused_block import fused_block, is_fused
 from tinytrain.program.autodiff.gradients import parameter_gradients
 from tinytrain.program.autodiff.lite_residual import add_gradient, add_module, backward_module
 from tinytrain.program.autodiff.ops import op_of
+from tinytrain.program.autodiff.squeeze import scaled, scaled_grad
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import Bias, Segment, View, Weight
 
@@ -53,7 +55,7 @@ class Emitter:
         i = first
         while i < last:
             end = self._group_end(i, last)
-            fused = self.n == 1 and self._is_fused(i, end)
+            fused = self.n == 1 and is_fused(self.layers, i, end)
             x = fused_block(self, x, i, end) if fused else self._whole(x, i, end)
             i = end
         return x
@@ -66,56 +68,85 @@ class Emitter:
             end += 1
         if first == 0 and end == 1 and end < last:
             block_end = self._group_end(end, last)
-            if self._is_fused(first, block_end) and not layers[block_end - 1].residual:
+            if is_fused(self.layers, first, block_end) and not layers[block_end - 1].residual:
                 return block_end
         return end
 
-    def _is_fused(self, first: int, last: int) -> bool:
-        return tuple(layer.kind for layer in self.layers[first:last]) in FUSED
-
     def _whole(self, x: View, first: int, last: int, tape: Tape | None = None) -> View:
-        skip = x
+        skip = squeezed = x
         for i in range(first, last):
+            layer = self.layers[i]
             if i == self.network.block_start(i):
                 skip = x
-            if tape is not None and i in tape.hooked:
-                y = self._hooked_layer(x, i, skip, tape)
+            if layer.squeezes:
+                squeezed = x
+            source, added = (skip, x) if layer.shortcut else (x, skip if layer.residual else None)
+            if tape is None:
+                y = self._output(i)
+                op_of(self, i).forward(self, i, y, source, added, layer.follows)
             else:
-                y = self._layer(x, i, skip)
-            if tape is not None and i >= tape.cut:
-                self.save(tape, i, x, y)
+                y = self._taped_layer(source, i, added, tape)
             if i in self.modules:
                 add_module(self, y, skip, self.modules[i], tape)
-            x = y
+            x = self._after(y, i, squeezed, tape)
         return x
 
-    def _hooked_layer(self, x: View, i: int, skip: View, tape: Tape) -> View:
+    def _output(self, i: int, what: str = "") -> View:
+        """A new view for what the convolution of layer i gives."""
         layer = self.layers[i]
-        if not layer.residual and i not in self.modules:
-            tape.output[i] = self._layer(x, i, skip)
-            return tape.output[i]
-        plain = self.segment.new(f"{layer.name} before addition", self.n, *layer.out_hw, layer.cout)
-        y = self.segment.new(layer.name, *plain.shape)
-        op_of(self, i).forward(self, i, plain, x, None)
-        self.segment.call("copy", y.flat, plain.flat)
-        if layer.residual:
-            self.segment.call("accumulate", y.flat, skip.flat)
-        tape.output[i] = plain
+        return self.segment.new(f"{layer.name}{what}", self.n, *layer.filter_hw, layer.cout)
+
+    def _taped_layer(self, x: View, i: int, added: View | None, tape: Tape) -> View:
+        layer, hooked, forward = self.layers[i], i in tape.hooked, op_of(self, i).forward
+        y = self._output(i)
+        plain = y
+        if layer.follows in SMOOTH and (hooked or i >= tape.cut):
+            plain = self._output(i, " before activation")
+            forward(self, i, plain, x, added, None)
+            smooth(self.segment, layer.follows, y, plain)
+        elif hooked and (added is not None or i in self.modules):
+            plain = self._output(i, " before addition")
+            forward(self, i, plain, x, None, None)
+            self.segment.call("copy", y.flat, plain.flat)
+            if added is not None:
+                self.segment.call("accumulate", y.flat, added.flat)
+            activate(self.segment, layer.follows, y)
+        else:
+            forward(self, i, y, x, added, layer.follows)
+        if hooked:
+            tape.output[i] = plain
+        if i >= tape.cut:
+            self.save(tape, i, x, plain if layer.follows in SMOOTH else y)
         return y
 
-    def _layer(self, x: View, i: int, skip: View) -> View:
-        layer = self.layers[i]
-        y = self.segment.new(layer.name, self.n, *layer.out_hw, layer.cout)
-        op_of(self, i).forward(self, i, y, x, skip if layer.residual else None)
-        return y
+    def _after(self, y: View, i: int, squeezed: View, tape: Tape | None) -> View:
+        """What layer i makes of what its convolution and activation give."""
+        layer, noted = self.layers[i], tape is not None and i >= tape.cut
+        if layer.excites:
+            x = self.segment.new(f"{layer.name} scaled", *squeezed.shape)
+            scaled(self, x, squeezed, y)
+            if noted:
+                tape.scaled[i] = squeezed, y
+            return x
+        if not layer.max_pool:
+            return y
+        x = self.segment.new(f"{layer.name} pooled", self.n, *layer.out_hw, layer.cout)
+        self.segment.call("max_pool", x, y)
+        if noted:
+            tape.taps[i] = self.segment.new(f"{layer.name} taps", *x.shape, dtype="uint8")
+            self.segment.call("max_taps", tape.taps[i], y, x)
+        return x
 
     def save(self, tape: Tape, i: int, x: View, y: View) -> None:
-        """Note on the tape what the backward pass of layer i needs of its input x and output y."""
+        """Note on the tape what the backward pass of layer i needs of its input x and its output y.
+
+        y is what the activation gives, or what it takes if that is one of `SMOOTH`.
+        """
         layer, trained = self.layers[i], tape.trained.get(i)
-        if layer.relu6:
-            bits = self.segment.new(f"{layer.name} mask", -(-y.size // 8), dtype="uint8")
-            self.segment.call("pack_mask", bits, y.flat)
-            tape.mask[i] = bits
+        if layer.follows in SMOOTH:
+            tape.kept[i] = y
+        elif layer.follows:
+            tape.kept[i] = mask(self.segment, layer.follows, y, f"{layer.name} mask")
         if trained is None or trained.weight is None:
             return
         # An external input stays alive anyway: the backward pass copies what it needs of it.
@@ -137,6 +168,20 @@ class Emitter:
         self.segment.call("pool_grad", gx.reshape(self.n, -1, last.cout), g)
         return gx
 
+    def _pooled_grad(self, g: View, i: int, tape: Tape) -> View:
+        """Gradient of what layer i pools from that of its output."""
+        gx = self._output(i, " gradient before pooling")
+        self.segment.call("max_pool_grad", gx, g, tape.taps[i])
+        return gx
+
+    def _excited_grad(self, g: View, i: int, tape: Tape) -> tuple[View, View]:
+        """Gradients of the factors of layer i, and of what it scales with them: this one overwrites g."""
+        squeezed, factors = tape.scaled[i]
+        found = scaled_grad(self, i, g, squeezed)
+        if i - 1 > tape.cut:
+            scaled(self, g, g, factors)
+        return found, g
+
     def backward(
         self, g: View, first: int, last: int, tape: Tape, hook: Callable[[int, View], None] | None = None
     ) -> View | None:
@@ -147,13 +192,18 @@ class Emitter:
         """
         skip_grads: dict[int, View] = {}
         module_grads: dict[int, View | None] = {}
+        scaled_grads: dict[int, View] = {}
         for i in range(last - 1, max(first, tape.cut) - 1, -1):
             layer = self.layers[i]
             start = self.network.block_start(i)
+            if layer.excites:
+                g, scaled_grads[i - 1] = self._excited_grad(g, i, tape)
+            elif layer.max_pool:
+                g = self._pooled_grad(g, i, tape)
+            if layer.follows:
+                activation_grad(self.segment, layer.follows, g, tape.kept[i])
             if layer.residual:
                 skip_grads[start] = g
-            if layer.relu6:
-                self.segment.call("apply_mask", g.flat, tape.mask[i])
             if hook is not None:
                 hook(i, g)
             if i in self.modules:
@@ -162,7 +212,13 @@ class Emitter:
                 parameter_gradients(self, i, g, tape.trained[i], tape.saved_input.get(i))
             if i == tape.cut:
                 return None
+            if layer.shortcut:  # what the layer before gives was added: its gradient is g, too
+                if start > tape.cut:
+                    skip_grads[start] = op_of(self, i).grad_input(self, i, g)
+                continue
             g = op_of(self, i).grad_input(self, i, g)
+            if i in scaled_grads:
+                self.segment.call("accumulate", g.flat, scaled_grads[i].flat)
             if i == start and start in skip_grads:
                 self.segment.call("accumulate", g.flat, skip_grads[start].flat)
             if i == start and start in module_grads:

@@ -4,6 +4,9 @@ Only the rows of the expanded tensor that the depthwise filter still needs are a
 value of a network, and the peak of a forward pass without this.
 """
 
+from collections.abc import Sequence
+
+from tinytrain.network.layer import Layer
 from tinytrain.program.autodiff import dense_conv, depthwise, pointwise
 from tinytrain.program.autodiff.lite_residual import add_module
 from tinytrain.program.calls import View
@@ -14,6 +17,16 @@ PRODUCERS = {"conv": dense_conv.forward_rows, "pointwise": pointwise.forward_row
 FUSED = {("depthwise", "pointwise"), *((kind, "depthwise", "pointwise") for kind in PRODUCERS)}
 # A block whose inner values take no more than this is computed in one row tile.
 WHOLE_BYTES = 140_000
+
+
+def is_fused(layers: Sequence[Layer], first: int, last: int) -> bool:
+    """Whether layers [first, last) can be computed by `fused_block`."""
+    some = layers[first:last]
+    return (
+        tuple(layer.kind for layer in some) in FUSED
+        and not any(layer.max_pool or layer.shortcut for layer in some)
+        and (some[0].kind != "conv" or first == 0)  # it reads the rows of an image
+    )
 
 
 def fused_block(emitter, x: View, first: int, last: int) -> View:
@@ -43,10 +56,15 @@ def fused_block(emitter, x: View, first: int, last: int) -> View:
         part = filtered.rows(0, b - a)
         top = low - (a * dw.stride - dw.pad)
         depthwise.forward_padded(
-            emitter, filtering, part.reshape(1, *part.shape), source.reshape(1, *source.shape), top
+            emitter,
+            filtering,
+            part.reshape(1, *part.shape),
+            source.reshape(1, *source.shape),
+            top,
+            dw.follows,
         )
         skip = image.rows(a, b) if out.residual else None
-        pointwise.forward(emitter, last - 1, y.reshape(*y.shape[1:]).rows(a, b), part, skip)
+        pointwise.forward(emitter, last - 1, y.reshape(*y.shape[1:]).rows(a, b), part, skip, out.follows)
     if last - 1 in emitter.modules:
         add_module(emitter, y, x, emitter.modules[last - 1], None)
     return y

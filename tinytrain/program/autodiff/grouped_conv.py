@@ -23,18 +23,20 @@ class Part:
     columns: tuple[int, int]
     patches: View
 
+    def rows_of(self, y: View) -> View:
+        """These rows of an array (n, height, width, channels) as a matrix."""
+        return y.reshape(-1, *y.shape[2:]).rows(self.first, self.last).matrix
+
     def of(self, y: View) -> View:
         """These rows and columns of an array like the output, as a matrix."""
-        rows = y.reshape(-1, *y.shape[2:]).rows(self.first, self.last)
-        return rows.matrix.columns(*self.columns)
+        return self.rows_of(y).columns(*self.columns)
 
 
-def forward(emitter, i: int, y: View, planes: View, skip: View | None = None) -> None:
-    for part in _parts(emitter, i):
-        _unfold(emitter, i, part, planes)
+def forward(emitter, i: int, y: View, planes: View, skip: View | None, activation: str | None) -> None:
+    for part in unfolded(emitter, i, planes):
         weight = emitter.weight(i, columns=part.columns)
         emitter.segment.call("matmul", part.of(y), part.patches.matrix, weight)
-    add_bias(emitter, i, y.matrix)
+    add_bias(emitter, i, y.matrix, skip, activation)
 
 
 def grad_input(emitter, i: int, g: View) -> View:
@@ -53,8 +55,7 @@ def grad_weight(emitter, i: int, gw: View, planes: View, g: View) -> None:
     """Through a scratch as large as gw: numpy's BLAS does not accumulate."""
     layer, segment = emitter.layers[i], emitter.segment
     scratch = segment.new("weight gradient scratch", *gw.shape, dtype=gw.dtype)
-    for part in _parts(emitter, i):
-        _unfold(emitter, i, part, planes)
+    for part in unfolded(emitter, i, planes):
         of_group, inputs = scratch.columns(*part.columns), part.patches.matrix.T
         segment.call("matmul", of_group, inputs, part.of(g), part="grad_weight")
         if part.group == layer.groups - 1:
@@ -80,7 +81,7 @@ def plane(planes: View, group: int) -> View:
 def _parts(emitter, i: int) -> Iterator[Part]:
     """All groups of one row tile, then those of the next."""
     layer = emitter.layers[i]
-    count, writes = emitter.n * layer.out_hw[0], layer.cout // layer.groups
+    count, writes = emitter.n * layer.filter_hw[0], layer.cout // layer.groups
     room = patches(emitter, i, count)
     for first in range(0, count, room.shape[0]):
         last = min(first + room.shape[0], count)
@@ -89,12 +90,15 @@ def _parts(emitter, i: int) -> Iterator[Part]:
             yield Part(first, last, group, columns, rows)
 
 
-def _unfold(emitter, i: int, part: Part, planes: View) -> None:
-    emitter.segment.call("unfold_plane", part.patches, *_read(emitter.layers[i], part, planes))
+def unfolded(emitter, i: int, planes: View) -> Iterator[Part]:
+    """All parts, one after another, with the inputs that they read in `patches`."""
+    for part in _parts(emitter, i):
+        emitter.segment.call("unfold_plane", part.patches, *_read(emitter.layers[i], part, planes))
+        yield part
 
 
 def _read(layer, part: Part, planes: View) -> tuple:
     """For the kernels that unfold a plane or add to it: the images that `part` reads, and how."""
-    lines = layer.out_hw[0]
+    lines = layer.filter_hw[0]
     images = plane(planes, part.group).rows(part.first // lines, -(-part.last // lines))
     return images, layer.kernel, layer.stride, part.first % lines, lines

@@ -2,6 +2,7 @@
 
 from tinytrain.network.lite_residual import Module
 from tinytrain.program.autodiff import grouped_conv, pointwise
+from tinytrain.program.autodiff.activations import activation_grad
 from tinytrain.program.autodiff.gradients import parameter_gradients
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import View
@@ -19,8 +20,8 @@ def add_module(emitter, y: View, x: View, module: Module, tape: Tape | None) -> 
     low = segment.new(projected.name, n, *projected.out_hw, projected.cout)
     for group in range(filtered.groups):
         segment.call("pool2", grouped_conv.plane(planes, group), x, group * planes.shape[-1])
-    grouped_conv.forward(emitter, module.index, hidden, planes)
-    pointwise.forward(emitter, module.index + 1, low, hidden)
+    grouped_conv.forward(emitter, module.index, hidden, planes, None, filtered.follows)
+    pointwise.forward(emitter, module.index + 1, low, hidden, None, projected.follows)
     segment.call("upsample_add", y, low)
     if tape is not None and module.last >= tape.cut:
         emitter.save(tape, module.index, planes, hidden)
@@ -41,7 +42,7 @@ def backward_module(emitter, g: View, module: Module, tape: Tape) -> View | None
     if index in tape.trained:
         parameter_gradients(emitter, index + 1, low, tape.trained[index + 1], tape.saved_input[index + 1])
     hidden = pointwise.grad_input(emitter, index + 1, low)
-    segment.call("apply_mask", hidden.flat, tape.mask[index])
+    activation_grad(segment, module.layers[0].follows, hidden, tape.kept[index])
     if index in tape.trained:
         parameter_gradients(emitter, index, hidden, tape.trained[index], tape.saved_input[index])
     return grouped_conv.grad_input(emitter, index, hidden) if wanted else None

@@ -1,5 +1,6 @@
 """What layers that are computed as matrix products share: patches, biases, gradients of weight matrices."""
 
+from tinytrain.program.autodiff.activations import activate
 from tinytrain.program.calls import View
 
 # Weight gradients of a matrix pass through a scratch of at most this many bytes.
@@ -12,19 +13,21 @@ def patches(emitter, i: int, count: int) -> View:
     Half of a row tile: the other half is for what is made of the patches.
     """
     layer, itemsize = emitter.layers[i], emitter.segment.backend.itemsize
-    rows = min(count, emitter.row_tile // 2 // (itemsize * layer.out_hw[1] * layer.fan_in))
-    return emitter.segment.new(f"{layer.name} patches", max(1, rows), layer.out_hw[1], layer.fan_in)
+    width = layer.filter_hw[1]
+    rows = min(count, emitter.row_tile // 2 // (itemsize * width * layer.fan_in))
+    return emitter.segment.new(f"{layer.name} patches", max(1, rows), width, layer.fan_in)
 
 
-def add_bias(emitter, i: int, rows: View, skip: View | None = None) -> None:
-    """Add the bias of layer i to its output `rows` (m, cout), then apply its ReLU6 or add `skip`."""
+def add_bias(emitter, i: int, rows: View, skip: View | None, activation: str | None) -> None:
+    """Add the bias of layer i to its output `rows` (m, cout), and `skip`; then comes the activation."""
     segment, bias = emitter.segment, emitter.bias(i)
-    if emitter.layers[i].relu6:
-        segment.call("add_bias_relu6", rows, bias)
-    elif skip is not None:
+    if skip is not None:
         segment.call("add_bias_residual", rows, bias, skip.matrix)
+    elif activation == "relu6":
+        segment.call("add_bias_relu6", rows, bias)
     else:
         segment.call("add_bias", rows, bias)
+    activate(segment, activation, rows)
 
 
 def add_product(emitter, gw: View, x: View, g: View) -> None:

@@ -6,7 +6,7 @@ A new kind of layer is a new file with these functions, and a row here.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tinytrain.program.autodiff import dense_conv, depthwise, grouped_conv, pointwise
+from tinytrain.program.autodiff import dense_conv, depthwise, grouped_conv, pointwise, squeeze
 from tinytrain.program.autodiff.tape import Trained
 from tinytrain.program.calls import View
 
@@ -17,27 +17,29 @@ class Op:
 
     x and y are the layer's input and output, g is the gradient of its convolution's output.
 
-    - `forward(emitter, i, y, x, skip)`: y = output from x, with its bias and its activation. `skip` is what a
-      residual layer adds, None for any other layer.
-    - `grad_input(emitter, i, g)`: a new view with the gradient of x. None for the layer that reads images.
+    - `forward(emitter, i, y, x, skip, activation)`: y = output from x with its bias. `skip` is what is added
+      then, `activation` what follows that; both may be None.
+    - `grad_input(emitter, i, g)`: a new view with the gradient of x. Images have none.
     - `grad_weight(emitter, i, gw, x, g)`: gw += gradient of the trained weights, from what `trained_input`
       returns and the trained channels of g.
     - `trained_input(emitter, i, x, trained)`: what `grad_weight` reads of x: x itself or a copy of a part.
     """
 
     forward: Callable[..., None]
-    grad_input: Callable[..., View] | None
+    grad_input: Callable[..., View]
     grad_weight: Callable[..., None]
     trained_input: Callable[[object, int, View, Trained], View]
 
 
 OPS: dict[str, Op] = {
-    "conv": Op(dense_conv.forward, None, dense_conv.grad_weight, dense_conv.trained_input),
+    "conv": Op(dense_conv.forward, dense_conv.grad_input, dense_conv.grad_weight, dense_conv.trained_input),
     "depthwise": Op(depthwise.forward, depthwise.grad_input, depthwise.grad_weight, depthwise.trained_input),
+    "excite": Op(pointwise.forward, pointwise.grad_input, pointwise.grad_weight, pointwise.trained_input),
     "grouped": Op(
         grouped_conv.forward, grouped_conv.grad_input, grouped_conv.grad_weight, grouped_conv.trained_input
     ),
     "pointwise": Op(pointwise.forward, pointwise.grad_input, pointwise.grad_weight, pointwise.trained_input),
+    "squeeze": Op(squeeze.forward, squeeze.grad_input, squeeze.grad_weight, squeeze.trained_input),
 }
 
 

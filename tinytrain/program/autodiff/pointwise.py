@@ -11,16 +11,16 @@ from tinytrain.program.calls import Columns, View
 FEW_POSITIONS, MANY_WEIGHTS = 32, 16_384
 
 
-def forward(emitter, i: int, y: View, x: View, skip: View | None = None) -> None:
-    """Of any rows of any images; `skip` is None if the caller adds it later."""
+def forward(emitter, i: int, y: View, x: View, skip: View | None, activation: str | None) -> None:
+    """Of any rows of any images."""
     rows = y.matrix
     emitter.segment.call("matmul", rows, x.matrix, emitter.weight(i))
-    add_bias(emitter, i, rows, skip)
+    add_bias(emitter, i, rows, skip, activation)
 
 
 def forward_rows(emitter, i: int, y: View, image: View, first: int) -> None:
     """y = output rows of layer i from row `first` on, for one image (height, width, channels)."""
-    forward(emitter, i, y, image.rows(first, first + y.shape[0]))
+    forward(emitter, i, y, image.rows(first, first + y.shape[0]), None, emitter.layers[i].follows)
 
 
 def grad_input(emitter, i: int, g: View) -> View:

@@ -23,13 +23,17 @@ class Trained:
 class Tape:
     """What a forward pass leaves for the backward pass that follows it, by layer index.
 
-    Layers from `cut` on leave their masks, the `trained` ones their inputs, and those in `hooked`
-    the output of their convolution (after the bias, before the residual addition).
+    Layers from `cut` on leave what the gradient of their activation needs (`kept`), the places of maxima
+    (`taps`), and, if they excite, the channels that they scale with the factors (`scaled`). The `trained`
+    ones leave their inputs, and those in `hooked` the output of their convolution (after the bias, before any
+    addition; what passed through ReLU or ReLU6 stands for it, as the gradient is 0 where they differ).
     """
 
     cut: int
     trained: dict[int, Trained] = field(default_factory=dict)
     hooked: frozenset[int] = frozenset()
-    mask: dict[int, View] = field(default_factory=dict)
+    kept: dict[int, View] = field(default_factory=dict)
+    taps: dict[int, View] = field(default_factory=dict)
+    scaled: dict[int, tuple[View, View]] = field(default_factory=dict)
     saved_input: dict[int, View] = field(default_factory=dict)
     output: dict[int, View] = field(default_factory=dict)

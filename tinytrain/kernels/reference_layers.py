@@ -1,0 +1,66 @@
+"""Activations, max pooling and scaled channels in plain numpy: a part of `reference`."""
+
+import numpy as np
+
+
+def window(padded, dy, dx, shape, stride):
+    """The inputs that tap (dy, dx) reads, one for each output position."""
+    rows = slice(dy, dy + (shape[1] - 1) * stride + 1, stride)
+    cols = slice(dx, dx + (shape[2] - 1) * stride + 1, stride)
+    return padded[:, rows, cols]
+
+
+def relu(y):
+    np.maximum(y, 0, out=y)
+
+
+def pack_positive(bits, y):
+    positive = np.zeros(8 * len(bits), bool)
+    positive[: len(y)] = y > 0
+    bits[...] = np.packbits(positive.reshape(8, -1), axis=0, bitorder="little")[0]
+
+
+def hard_swish(y, x):
+    y[...] = x * np.clip(x + 3, 0, 6) / 6
+
+
+def hard_swish_grad(g, x):
+    g *= np.where(x <= -3, 0, np.where(x >= 3, 1, x / 3 + 0.5)).astype(g.dtype)
+
+
+def hard_sigmoid(y, x):
+    y[...] = np.clip(x + 3, 0, 6) / 6
+
+
+def hard_sigmoid_grad(g, x):
+    g *= ((x > -3) & (x < 3)).astype(g.dtype) / 6
+
+
+def _pooled(x, shape, outside):
+    """(9, *shape): what every window of `max_pool` reads of x, `outside` where that is padding."""
+    wide = np.pad(x, ((0, 0), (1, 2), (1, 2), (0, 0)), constant_values=outside)
+    return np.stack([window(wide, tap // 3, tap % 3, shape, 2) for tap in range(9)])
+
+
+def max_pool(y, x):
+    y[...] = _pooled(x, y.shape, -np.inf).max(axis=0)
+
+
+def max_taps(taps, x, y):
+    taps[...] = _pooled(x, y.shape, -np.inf).argmax(axis=0)
+
+
+def max_pool_grad(gx, g, taps):
+    """By the definition: every g goes to the index of the input that its tap reads."""
+    indices = _pooled(np.arange(1, gx.size + 1).reshape(gx.shape), g.shape, 0)  # 0 is the padding
+    chosen = np.take_along_axis(indices, taps[None].astype(int), axis=0).reshape(-1)
+    sums = np.bincount(chosen, g.reshape(-1).astype(np.float64), gx.size + 1)
+    gx[...] = sums[1:].reshape(gx.shape)
+
+
+def scale_channels(y, x, s):
+    y[...] = x * s[:, None]
+
+
+def scale_channels_grad(gs, g, x):
+    gs[...] = (g * x).sum(axis=1)
