@@ -3,7 +3,8 @@
 What is followed is which images of a batch lie near to which, by the embeddings of all teachers side by side,
 each centred and of the same size on the average: few-shot heads work with distances, and the axes are the
 student's own. All images of a batch are of one domain. Otherwise the distances between drawings and
-photographs, which no task asks for, would hide all others. (Several teachers and kernel alignment: Li et al. 2021, URL.)
+photographs, which no task asks for, would hide all others. (Several teachers and kernel alignment: Li et
+al. 2021, URL.)
 
 The same batches of views come again and again: a teacher then computes each of them only once, which is what
 most of the time would go to.

@@ -26,7 +26,7 @@ def convolution(walk: Walk, node: Node) -> Value:
     if value.stage not in READ:
         raise UnsupportedError(f"it follows {DESCRIBED[value.stage]}")
     branches = value.part != len(walk.parts) - 1
-    if branches and not _may_be_shortcut(walk, value, groups) or walk.pooled is not None:
+    if (branches and not _may_be_shortcut(walk, value, groups)) or walk.pooled is not None:
         raise UnsupportedError(BRANCH)
     if not branches and walk.is_open:
         raise UnsupportedError(BRANCH)
