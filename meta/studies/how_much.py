@@ -1,6 +1,7 @@
 """How much the default policy should train: what it chooses, against always the same, and against nothing.
 
     python -m tinytrain.meta.studies.how_much --backbone mcunet-5fps --out how_much.jsonl
+    python -m tinytrain.meta.studies.how_much --summary --out results/how_much.jsonl
 
 Every episode is a line of the log: the accuracy of the unadapted network with two heads, of plans for 15 %
 and 30 % of the MACs that always train as long and fit the same head, and of the policy, whose steps and head

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sourcetree import ROOT
 
 from tinytrain.meta.studies import how_much as study
 from tinytrain.meta.studies.study import read_log
@@ -70,6 +71,12 @@ def test_the_policy_is_compared_with_the_best_that_its_macs_allow():
     assert generous["best"] == "always 30%" and generous["policy - best"].startswith("-20.0")
     assert "miss" in generous["policy - best"] and "miss" not in sparing["policy - best"]
     assert generous["policy - always"].startswith("-20.0") and sparing["with guard"] == "60.0"
+
+
+def test_the_figures_of_the_project_follow_from_its_log(capsys):
+    assert study.main(["--summary", "--out", str(ROOT / "results/how_much.jsonl")]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"| {pack} |" in shown for pack in study.DOMAINS.split(","))
 
 
 def test_no_target_of_the_benchmarks_decides():
