@@ -4,6 +4,7 @@ import json
 
 import pytest
 from published import published_network
+from toynets import toy
 
 from tinytrain.network.network import Layer
 from tinytrain.plan.published_costs import (
@@ -139,3 +140,13 @@ def test_describe_text_has_one_line_per_layer():
     lines = describe_text(network).splitlines()
     assert len([line for line in lines if "block" in line or "stem" in line]) == 42
     assert "640 KiB" in describe_text(network) and max(map(len, lines)) <= 110
+
+
+def test_what_follows_a_convolution_is_shown_and_the_peak_is_before_max_pooling():
+    network = toy("residual")
+    facts, text = describe(network), describe_text(network)
+    assert facts["peak_activation_bytes"] == 4 * (16 * 16 * 3 + 8 * 8 * 7)  # 4 x 4 x 7 after the pooling
+    rows = [line.split() for line in text.splitlines() if line.lstrip()[:1].isdigit()]
+    assert rows[0][-3:] == ["relu", "max", "pool"] and rows[2][-3:] == ["+", "input", "relu"]
+    assert rows[5][-2:] == ["shortcut", "relu"] and "hard-swish" in describe_text(toy("excited"))
+    assert facts["layers"][0]["activation"] == "relu" and "activation" not in describe(toy())["layers"][0]

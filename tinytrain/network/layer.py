@@ -99,3 +99,8 @@ class Layer:
     def out_size(self) -> int:
         """Numbers in the output of one image."""
         return self.out_hw[0] * self.out_hw[1] * self.cout
+
+    @property
+    def largest_size(self) -> int:
+        """Numbers in the largest array that it makes of one image: before max pooling, or its output."""
+        return max(self.out_size, self.filter_hw[0] * self.filter_hw[1] * self.cout)

@@ -27,7 +27,7 @@ def with_head(layers: Sequence[Layer], cout: int) -> tuple[Layer, ...]:
 def peak_activation(layers: Sequence[Layer]) -> int:
     """Bytes of the largest input plus output, float32, batch 1, not counting depthwise layers (in place)."""
     return max(
-        (4 * (layer.in_size + layer.out_size) for layer in layers if layer.kind != "depthwise"), default=0
+        (4 * (layer.in_size + layer.largest_size) for layer in layers if layer.kind != "depthwise"), default=0
     )
 
 

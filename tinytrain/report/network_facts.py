@@ -25,7 +25,7 @@ def describe(network: Network) -> dict:
                 **written(layer),
                 "weights": layer.n_weights,
                 "macs": layer.macs,
-                "activation_bytes": 4 * (layer.in_size + layer.out_size),
+                "activation_bytes": 4 * (layer.in_size + layer.largest_size),
             }
             for index, layer in enumerate(network.layers)
         ],
