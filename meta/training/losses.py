@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinytrain.heads.lda import SHRINKAGE
+from tinytrain.heads.lda import METHOD
 
 TINY = 1e-12
 
@@ -71,7 +71,7 @@ def lda_loss(embeddings: np.ndarray, labels: np.ndarray, n_support: int, scale: 
     """Cross-entropy of ``scale`` times the logits of shrinkage LDA on unit embeddings, as on the device.
 
     With class means m, covariance C within classes, t = trace(C) / d and S = (1 - r) C / t + r I, the logit
-    of a query q for a class is ``q S^-1 m - m S^-1 m / 2``; r is the SHRINKAGE of the head. Dividing by t
+    of a query q for a class is ``q S^-1 m - m S^-1 m / 2``; r is the shrinkage of the head. Dividing by t
     changes all logits by one factor, which keeps `scale` in the range of that of cosines. Rows, labels and
     ``extra`` are those of `episode_loss`. The gradient is exact: through queries, means and covariance.
     """
@@ -79,11 +79,11 @@ def lda_loss(embeddings: np.ndarray, labels: np.ndarray, n_support: int, scale: 
     support, q = x[:n_support], x[n_support:]
     member = np.equal.outer(np.arange(labels.max() + 1), labels[:n_support]).astype(np.float64)
     member /= member.sum(axis=1, keepdims=True)
-    means, d = member @ support, x.shape[1]
+    means, d, r = member @ support, x.shape[1], METHOD.shrinkage
     apart = support - means[labels[:n_support]]
     covariance = apart.T @ apart / n_support
     t = covariance.trace() / d + TINY
-    shrunk = (1 - SHRINKAGE) / t * covariance + SHRINKAGE * np.eye(d)
+    shrunk = (1 - r) / t * covariance + r * np.eye(d)
     weights = np.linalg.solve(shrunk, means.T).T
     logits = q @ weights.T - (means * weights).sum(axis=1) / 2
     value, residual, accuracy = _softmax(scale * logits, labels[n_support:])
@@ -92,7 +92,7 @@ def lda_loss(embeddings: np.ndarray, labels: np.ndarray, n_support: int, scale: 
     solved = np.linalg.solve(shrunk, q.T @ g).T  # S^-1 applied to the gradient in the weights
     grad_means = solved - each * weights
     in_shrunk = (weights * each).T @ weights / 2 - (solved.T @ weights + weights.T @ solved) / 2
-    in_covariance = (in_shrunk - (in_shrunk * covariance).sum() / (t * d) * np.eye(d)) * (1 - SHRINKAGE) / t
+    in_covariance = (in_shrunk - (in_shrunk * covariance).sum() / (t * d) * np.eye(d)) * (1 - r) / t
     # The mean of `apart` over a class is 0, so nothing goes through the means in it.
     grad_support = member.T @ grad_means + apart @ in_covariance * (2 / n_support)
     gradient = through_unit(np.concatenate([grad_support, g @ weights]), x, length).astype(np.float32)

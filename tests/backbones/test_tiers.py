@@ -1,11 +1,13 @@
 """Names of recommended networks: they stand for a network, and a refused budget says which of them fits."""
 
+import json
 import re
 from dataclasses import replace
 
 import pytest
 from toynets import WIDE, toy
 
+from tinytrain.api.opening import open_budget
 from tinytrain.backbones.catalogue import SHIPPED, TIERS
 from tinytrain.base.cache_folder import cache_folder
 from tinytrain.cli.main import main
@@ -52,3 +54,18 @@ def test_a_delta_has_the_name_of_the_network_and_not_of_the_tier(tmp_path, capsy
     assert load_delta(path).backbone_name == SHIPPED.name
     assert b'"small"' not in path.read_bytes()
     assert "--backbone" not in capsys.readouterr().out
+
+
+def test_the_default_budget_is_the_one_that_the_figures_of_the_tier_are_of(large, capsys):
+    """The network of the test needs more, so the refusal says what it was given."""
+    for words, given in (((), TIERS["large"].budget), (("--budget", "3MB"), 3_000_000)):
+        err, _ = refused(capsys, "plan", "--backbone", "large", *words)
+        assert f"the budget is {given};" in err
+    assert main(["plan", "--json", *TASK, "--backbone", "small"]) == 0
+    assert json.loads(capsys.readouterr().out)["memory"]["budget"] == TIERS["small"].budget
+
+
+@pytest.mark.parametrize("name, tier", [(None, "small"), ("large", "large"), ("net.safetensors", "small")])
+def test_python_has_the_same_default_budget(name, tier):
+    assert open_budget(None, name).memory == TIERS[tier].budget
+    assert open_budget("2MB", name).memory == 2_000_000

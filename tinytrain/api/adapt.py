@@ -28,8 +28,9 @@ def adapt(
     `network` is a name that ``tinytrain backbones`` lists, the path of a network file, a `Network`, or None
     for the one that comes with the package. `episode` is the path of a folder with a folder of images per
     class, an `Episode`, or a `Dataset`, all of whose images are used. `budget` is a `Budget` or the bytes of
-    its memory, ``"1MB"`` or ``1_000_000``. `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and
-    whose budget is the default one. `device` (default: this computer) is what it runs on.
+    its memory, ``"1MB"`` or ``1_000_000``; None is 1 MB, and 4 MB for the large network if it is given by its
+    name. `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and whose budget is the default one.
+    `device` (default: this computer) is what it runs on.
     The result is `report.delta`, which `save_delta` writes and `Predictor` takes; ``report.to_json()`` is
     what the command line prints with ``--json``.
     `report.guard` says whether the adaptation was kept. If it was not, the delta holds cosine prototypes
@@ -41,6 +42,8 @@ def adapt(
         raise wrong_type("policy", policy, "the name of a policy, a Policy, or a Plan")
     if not isinstance(device, Device | None):
         raise wrong_type("device", device, "a Device, such as Device(threads=1), or None")
-    backbone, limits = open_network(network), open_budget(budget)
+    backbone = open_network(network)
+    # A plan brings its own budget.
+    limits = None if budget is None and isinstance(policy, Plan) else open_budget(budget, network)
     opened = open_episode(episode, backbone.input.shape, seed)
     return pipeline.adapt(backbone, opened, limits, policy, seed, device, force)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tinytrain.api.adapt import adapt
-from tinytrain.api.opening import open_network
+from tinytrain.api.opening import open_budget, open_network
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.file import decode_delta, encode_delta
@@ -46,7 +46,7 @@ class FewShotClassifier:
     def __init__(
         self,
         backbone: str | Network = "tinytrain-small",
-        budget: str | int | Budget | None = "1MB",
+        budget: str | int | Budget | None = None,
         policy: str | Policy | Plan = "tinytrain",
         seed: int = 0,
         flip: bool = False,
@@ -68,7 +68,10 @@ class FewShotClassifier:
             support = support.held(network.input.shape)
         source = f"{len(images)} images given to fit"
         episode = Episode(support, NO_IMAGES, _names(classes), self.flip, source)
-        report = adapt(network, episode, self.budget, self.policy, self.seed, force=self.force)
+        budget = self.budget
+        if budget is None and not isinstance(self.policy, Plan):
+            budget = open_budget(None, self.backbone)
+        report = adapt(network, episode, budget, self.policy, self.seed, force=self.force)
         self.report_, self.delta_, self.classes_ = report, report.delta, classes
         self._columns, self._predictor = np.arange(len(classes)), Predictor(network, report.delta)
         return self

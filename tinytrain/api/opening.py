@@ -3,7 +3,7 @@
 import os
 from numbers import Integral
 
-from tinytrain.backbones.catalogue import SHIPPED
+from tinytrain.backbones.catalogue import SHIPPED, usual_budget
 from tinytrain.backbones.load import find_backbone, load_backbone
 from tinytrain.base.errors import InputError
 from tinytrain.base.units import parse_bytes
@@ -74,12 +74,16 @@ def open_dataset(value, name: str, also: str = "") -> Dataset:
     return value
 
 
-def open_budget(value) -> Budget | None:
-    """A budget from itself or from bytes of memory: a number or a text such as "1MB". None stays None.
+def open_budget(value, network) -> Budget:
+    """A budget from itself or from bytes of memory: a number or a text such as "1MB".
+
+    None is what is usual for `network`, which may be given by name.
 
     Raises InputError, or UsageError for a text or number that is no size.
     """
-    if value is None or isinstance(value, Budget):
+    if value is None:
+        return Budget(usual_budget(network))
+    if isinstance(value, Budget):
         return value
     if isinstance(value, str):
         return Budget(parse_bytes(value))

@@ -109,6 +109,15 @@ def tier_of(name: str) -> str:
     return next((tier for tier, each in TIERS.items() if each.backbone == name), name)
 
 
+def usual_budget(name: object) -> int:
+    """Bytes of memory that an adaptation of the backbone or tier `name` has by default.
+
+    A network that no tier recommends has as much as the small one, as has what is no name.
+    """
+    known = TIERS.get(tier_of(name)) if isinstance(name, str) else None
+    return (known or TIERS["small"]).budget
+
+
 def named(name: str | None) -> Backbone | None:
     """The row of `name`, which may be that of a tier; None if there is none."""
     return BACKBONES.get(TIERS[name].backbone if name in TIERS else name)

@@ -51,7 +51,7 @@ def add_arguments(parser) -> None:
         "--budget",
         type=parse_bytes,
         metavar="SIZE",
-        help="working memory, such as 1MB or 512KiB; default: 1MB",
+        help="working memory, such as 1MB or 512KiB; default: 1MB, with --backbone large 4MB",
     )
     parser.add_argument(
         "--macs", type=parse_fraction, metavar="FRACTION",
@@ -96,10 +96,11 @@ def searched_file(arguments) -> str | None:
 
 def budget_of(arguments, plan=None):
     """The budget of the options; those that were not given are as in `plan`, or as usual."""
+    from tinytrain.backbones.catalogue import usual_budget
     from tinytrain.plan.budget import Budget
 
     asked = {"memory": arguments.budget, "macs": arguments.macs, "macs_mode": arguments.macs_mode}
-    usual = plan.budget if plan else Budget()
+    usual = plan.budget if plan else Budget(usual_budget(arguments.backbone))
     return replace(usual, **{name: value for name, value in asked.items() if value is not None})
 
 
