@@ -48,7 +48,7 @@ SAID = {
     "some.ckpt": ("tinytrain import model.onnx", "is a PyTorch file"),
     "state_dict.safetensors": ("weights without their network; export the model", "is not a delta"),
     "some.onnx": ("import it first: tinytrain import model.onnx -o net.safetensors", "is an ONNX model"),
-    "some.data": ("save_as_external_data=False", "second file of an ONNX model"),
+    "some.data": ("tinytrain import", "second file of an ONNX model"),
     "some.tflite": ("tf2onnx", "TensorFlow or Keras"),
     "some.h5": ("tf2onnx", "TensorFlow or Keras"),
     "some.mlmodel": ("the ONNX model that it was made from", "another program"),

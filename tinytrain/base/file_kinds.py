@@ -11,7 +11,7 @@ from tinytrain.base.files import open_without_waiting
 
 HEAD = 2**20  # bytes read to find out; the metadata of our files lie in them
 IMPORT = "tinytrain import model.onnx -o net.safetensors"
-TORCH_EXPORT = "torch.onnx.export(model.eval(), torch.zeros(1, 3, 224, 224), 'model.onnx', dynamo=False)"
+TORCH_EXPORT = "torch.onnx.export(model.eval(), (torch.zeros(1, 3, 128, 128),), 'model.onnx')"
 JOIN = "onnx.save_model(onnx.load('model.onnx'), 'joined.onnx', save_as_external_data=False)"
 DELTAS = "give the file that 'tinytrain adapt DIR --out FILE' wrote"
 
@@ -41,7 +41,7 @@ KINDS = (
     FileKind("an ONNX model", (".onnx",), (), {"backbone": f"import it first: {IMPORT}"}),
     FileKind(
         "the second file of an ONNX model", (".data",), (),
-        {"backbone": f"join both in Python with {JOIN}, then import the result with 'tinytrain import'"},
+        {"backbone": f"it is read with the .onnx file beside it: {IMPORT}"},
     ),
     FileKind(
         "a TensorFlow or Keras model", (".tflite", ".h5", ".hdf5", ".keras", ".pb"), (b"\x89HDF",),
