@@ -123,7 +123,7 @@ def test_an_lda_row_solves_the_stored_covariance(network, report):
     solved = np.linalg.solve(factor @ factor.T, head.means.astype(np.float64).T).T
     assert head.weights == pytest.approx(solved, rel=2e-2, abs=2e-2 * np.abs(solved).max())
     images = head.counts / report.delta.views
-    excess = excess_of_means(load(), unpacked(head.factor))
+    excess = excess_of_means(load(), unpacked(head.factor), head.method.shrinkage)
     expected = lda_offsets(head.weights, head.means, excess, images)
     assert head.offsets == pytest.approx(expected, rel=1e-4)
 
