@@ -6,6 +6,7 @@ Workers are the parallelism; threads of BLAS must not compete with them.
 import os
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 
 import threadpoolctl
 
@@ -74,8 +75,14 @@ def _take_control() -> None:
 
 
 def library() -> dict | None:
-    """The entry of threadpoolctl for BLAS, or None. OpenBLAS names the processor of its kernels there."""
-    import numpy  # noqa: F401 - loads its BLAS
+    """The entry of threadpoolctl for the BLAS of numpy, or None; OpenBLAS names the processor of its kernels.
 
-    rows = threadpoolctl.threadpool_info()
-    return next((row for row in rows if row.get("user_api") == "blas"), None)
+    Another package may have loaded one of its own (SciPy has). numpy's lies in its folder or beside it, or
+    is the only one.
+    """
+    import numpy
+
+    home = Path(numpy.__file__).parent
+    rows = [row for row in threadpoolctl.threadpool_info() if row.get("user_api") == "blas"]
+    own = [row for row in rows if {home, home.with_name("numpy.libs")} & set(Path(row["filepath"]).parents)]
+    return next(iter(own or rows), None)
