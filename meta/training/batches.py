@@ -8,6 +8,7 @@ from threading import Thread
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
+from tinytrain.episode.decode import fit
 from tinytrain.meta.training.augment import Looks, change, view
 from tinytrain.meta.training.recipe import EpisodeSettings
 from tinytrain.meta.training.sources import Source, pick
@@ -94,6 +95,11 @@ def domain_batch(
     rows = (int(rng.choice(dataset.by_class[c])) for c in labels)
     images = np.stack([view(dataset.read(i, size), rng, size, looks, dataset.may_flip) for i in rows])
     return Batch(changed(images) if changed else images, labels, source=source.settings.data, number=number)
+
+
+def sized(images: np.ndarray, side: int) -> np.ndarray:
+    """Images (n, h, h, 3) as (n, side, side, 3), which a teacher of another input takes."""
+    return images if images.shape[1] == side else np.stack([fit(image, side) for image in images])
 
 
 class Prefetch:

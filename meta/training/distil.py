@@ -15,8 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.episode.decode import fit
-from tinytrain.meta.training.batches import Batch, domain_batch, first_classes, mixed_batch
+from tinytrain.meta.training.batches import Batch, domain_batch, first_classes, mixed_batch, sized
 from tinytrain.meta.training.full_network import Whole
 from tinytrain.meta.training.losses import alignment_loss, centred_gram
 from tinytrain.meta.training.recipe import DistilRecipe
@@ -26,11 +25,6 @@ from tinytrain.meta.training.validate import Validator
 from tinytrain.network.network import Network
 
 SAMPLE = 512  # images that means and sizes of the teachers' embeddings are taken from
-
-
-def sized(images: np.ndarray, size: int) -> np.ndarray:
-    """Images (n, side, side, 3) as a network of another `size` takes them."""
-    return images if images.shape[1] == size else np.stack([fit(image, size) for image in images])
 
 
 class Teachers:

@@ -18,9 +18,8 @@ import numpy as np
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
-from tinytrain.episode.decode import fit
 from tinytrain.meta.training.architecture import architecture, initial_network
-from tinytrain.meta.training.batches import Batch, first_classes, mixed_batch
+from tinytrain.meta.training.batches import Batch, first_classes, mixed_batch, sized
 from tinytrain.meta.training.full_network import Whole
 from tinytrain.meta.training.losses import class_loss, cosine_loss, feature_loss, relational_loss
 from tinytrain.meta.training.recipe import PretrainRecipe
@@ -80,18 +79,13 @@ class Teacher:
     ):  # fmt: skip
         self.size = network.input.size
         self.whole = Whole(network, recipe.batch, workers=workers, trained=False, hooks=hooks)
-        embeddings, *found = self.whole.outputs(self._fitted(sample_batch(recipe, sources, CENTRED, 1)))
+        embeddings, *found = self.whole.outputs(sized(sample_batch(recipe, sources, CENTRED, 1), self.size))
         self.mean = embeddings.mean(axis=0) if recipe.centre else np.float32(0)
         self.spreads = [_spread(y) for y in found]
 
-    def _fitted(self, images: np.ndarray) -> np.ndarray:
-        if images.shape[1] == self.size:
-            return images
-        return np.stack([fit(p, self.size) for p in images])
-
     def __call__(self, images: np.ndarray) -> list[np.ndarray]:
         """Embeddings (n, d), then feature maps, of the very images that the student sees."""
-        embeddings, *features = self.whole.outputs(self._fitted(images))
+        embeddings, *features = self.whole.outputs(sized(images, self.size))
         return [embeddings - self.mean, *features]
 
 
