@@ -23,6 +23,8 @@ COMMANDS = {
     "simulate": ("simulate", "run an adaptation on a simulated board and show its cost there"),
     "predict": ("predict", "predict class and confidence of images"),
     "eval": ("evaluate", "show accuracy on labelled images, and what went wrong"),
+    "rename": ("rename", "give a class of a delta another name"),
+    "forget": ("forget", "take a class out of a delta"),
     "export": ("export", "write the adapted network as ONNX, LiteRT or network file"),
     "apply": ("apply", "put a delta on trial in a store"),
     "confirm": ("confirm", "keep the delta that is on trial"),

@@ -1,5 +1,6 @@
 """What an adaptation changed: replacement values of trained slices, and the head. Nothing else."""
 
+import unicodedata
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,6 +9,8 @@ from tinytrain.base.errors import InputError, one_line
 from tinytrain.heads.head import Head, all_finite
 from tinytrain.network.lite_residual import Module
 from tinytrain.network.network import Network
+
+NAMED = 10  # classes that a message lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +70,19 @@ class Delta:
     def is_finite(self) -> bool:
         """Whether no value is NaN or infinite."""
         return all(map(all_finite, self.arrays()))
+
+    def label_of(self, name: str) -> int:
+        """The label of class `name`, however its letters are composed. Raises InputError (unknown-class)."""
+        name = unicodedata.normalize("NFC", name)
+        if name not in self.class_names:
+            way = len(self.class_names)
+            known = ", ".join(one_line(known, 100) for known in self.class_names[:NAMED])
+            more = f" and {way - NAMED} more" if way > NAMED else ""
+            raise InputError(
+                "unknown-class",
+                f"the delta has no class {one_line(name, 100)!r}; it has {way}: {known}{more}",
+            )
+        return self.class_names.index(name)
 
     def check_backbone(self, network: Network) -> None:
         """Raise InputError unless `network` is the backbone this delta was made for and everything fits."""

@@ -24,6 +24,11 @@ LIFETIMES = (FITTING, ANSWERING, UPDATING, STORED, BESIDE)
 FIT_TAKES = (FITTING, ANSWERING, UPDATING)  # the buffers that `HeadMethod.fit` is given
 DELTA_TAKES = (FITTING, STORED)  # and those that `Head.for_delta` is given, without the class counts
 
+# When an embedding of one class changes what is computed for the others:
+NEVER = "never"  # every class has rows of its own in every tensor, which depend on that class alone
+WHEN_FITTED = "when fitted"  # but an update with it does not
+ALWAYS = "always"
+
 Batch = tuple[np.ndarray, np.ndarray]  # embeddings (n, d) of length 1, labels (n,)
 Batches = Callable[[], Iterable[Batch]]
 
@@ -66,6 +71,7 @@ class HeadMethod(ABC):
     head: type["Head"]  # what `fit` returns
     sized_by = "weights"  # the tensor whose last axis is the embedding's
     sees_every_view = False  # fitted to augmented views too, not to the clean images alone
+    mixes_classes = ALWAYS  # or NEVER or WHEN_FITTED, which leave less to do if a class is forgotten
     incremental = False  # `update` with more images gives the head that `fit` gives for all of them
 
     @abstractmethod
@@ -153,6 +159,18 @@ class Head(ABC):
             grown[buffer.name][tuple(map(slice, old.shape))] = old
         # The leave-one-out accuracy was measured without the new classes.
         return replace(self, left_out=None, **grown)
+
+    def without(self, label: int, way: int) -> "Head":
+        """A copy without class `label` of `way` classes: its rows are left out of every tensor."""
+        size, tensors, rest = self.embedding_size, self.tensors(), {}
+        both = zip(self.method.tensors(way, size), self.method.tensors(way - 1, size), strict=True)
+        for wide, narrow in both:
+            values = tensors[wide.name]
+            for axis, (length, shorter) in enumerate(zip(wide.shape, narrow.shape, strict=True)):
+                if shorter < length:
+                    values = np.delete(values, label, axis)
+            rest[wide.name] = values if values is not tensors[wide.name] else values.copy()
+        return replace(self, left_out=None, **rest)
 
     def answering(self) -> "Head":
         """The head without what only updates need: those bytes are used for something else."""
