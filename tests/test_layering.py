@@ -7,7 +7,7 @@ from sourcetree import MODULES, imports
 LAYERS = {
     "base": "",
     "network": "base",
-    "episode": "base",
+    "episode": "base network",
     "kernels": "base",
     "heads": "base kernels",
     "guard": "base heads",

@@ -9,6 +9,7 @@ from tinytrain.base.errors import InputError, one_line
 from tinytrain.heads.head import Head, all_finite
 from tinytrain.network.lite_residual import Module
 from tinytrain.network.network import Network
+from tinytrain.network.replay import Replay
 
 NAMED = 10  # classes that a message lists
 
@@ -38,7 +39,8 @@ class Slice:
 class Delta:
     """Slices and head, bound to the backbone with digest `backbone`.
 
-    `report` is what the report of the adaptation says, as JSON values. The arrays that `adapt` leaves here
+    `report` is what the report of the adaptation says, as JSON values; `replay` are features of some images
+    of each class, for a later adaptation. The arrays that `adapt` leaves here
     lie in its arena: of that memory only their pages are still held.
     """
 
@@ -48,6 +50,7 @@ class Delta:
     head: Head
     class_names: tuple[str, ...]
     report: dict
+    replay: Replay | None = None
 
     def __repr__(self) -> str:
         changed = sum(s.values.size for s in self.slices)
@@ -61,7 +64,8 @@ class Delta:
 
     def arrays(self) -> list[np.ndarray]:
         """All values and indices."""
-        return [*self.head.arrays(), *(a for s in self.slices for a in s.arrays())]
+        replayed = self.replay.arrays() if self.replay else []
+        return [*self.head.arrays(), *(a for s in self.slices for a in s.arrays()), *replayed]
 
     @property
     def nbytes(self) -> int:
@@ -100,6 +104,8 @@ class Delta:
             )
         for s in self.slices:
             _check_slice(network, s)
+        if self.replay:
+            self.replay.check(network)
         for module in self.modules(network):
             _check_module(self.slices, module)
 

@@ -1,8 +1,9 @@
 """Deltas in files: changed values, head and report in the safetensors layout, bound to one backbone.
 
 Tensors are ``<layer>.<weight|bias>.channels`` (int32) with ``<layer>.<weight|bias>.values``, for weights
-of some input channels alone ``<layer>.weight.inputs`` (int32), and ``head.<name>`` for each tensor that
-the method of the head declares (`HeadMethod.tensors`); metadata holds kind, schema, digest and name of the
+of some input channels alone ``<layer>.weight.inputs`` (int32), ``head.<name>`` for each tensor that
+the method of the head declares (`HeadMethod.tensors`), and those of a replay memory (`delta.replay`), which
+not every delta has; metadata holds kind, schema, digest and name of the
 backbone, classes, head and report (JSON). A changed byte is noticed by the checksum that
 `tinytrain.base.safetensors` adds; deltas from before there was one are still read.
 
@@ -25,6 +26,7 @@ from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import encode, parse_json, read_file
 from tinytrain.delta.delta import Delta, Slice
+from tinytrain.delta.replay import PREFIX, read_replay, replay_tensors
 from tinytrain.heads.head import Head, HeadMethod
 from tinytrain.heads.registry import HEADS
 
@@ -64,6 +66,7 @@ def encode_delta(delta: Delta, heads: Mapping[str, HeadMethod] = HEADS) -> bytes
         tensors[f"{s.layer}.{s.part}.values"] = s.values
     head = delta.head
     tensors |= {f"head.{name}": values for name, values in head.tensors().items()}
+    tensors |= replay_tensors(delta.replay)
     facts = {
         "kind": head.kind,
         "temperature": head.temperature,
@@ -114,13 +117,15 @@ def decode_delta(
     for name, array in tensors.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise InputError("delta-not-finite", f"{source}: tensor {name[:80]!r} holds NaN or infinity")
+    replay = {name for name in tensors if name.startswith(PREFIX)}
     return Delta(
         backbone=metadata["backbone"],
         backbone_name=metadata["backbone_name"],
-        slices=_slices({k: v for k, v in tensors.items() if k not in needed}, source),
+        slices=_slices({k: v for k, v in tensors.items() if k not in needed | replay}, source),
         head=_head(method, facts, tensors, len(classes), source),
         class_names=classes,
         report=report,
+        replay=read_replay({name: tensors[name] for name in replay}, len(classes), source),
     )
 
 

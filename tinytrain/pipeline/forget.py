@@ -39,6 +39,7 @@ def forget(delta: Delta, name: str) -> Delta:
     return replace(
         delta,
         head=delta.head.without(label, way),
+        replay=delta.replay and delta.replay.without(label),
         class_names=tuple(n for k, n in enumerate(delta.class_names) if k != label),
         report={**_without(delta.report, name), "forgotten": forgotten},
     )

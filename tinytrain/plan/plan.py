@@ -188,6 +188,13 @@ _RECIPE = {
     "views": _SOME,
     "options": table(StepOptions, _OPTIONS),
 }
+
+
+def recipe_check():
+    """The check of a recipe as `Plan.to_json` writes it, for `schema.parsed`."""
+    return table(Recipe, _RECIPE)
+
+
 _BYTES = count(0, 2**53)
 _CHECK = table(
     Plan,
@@ -196,7 +203,16 @@ _CHECK = table(
         "budget": table(
             Budget, {"memory": _BYTES, "macs": number(0, 1e300), "macs_mode": choice(*MACS_MODES)}
         ),
-        "task": table(TaskShape, {"n_support": count(1), "n_way": count(1), "n_query": count(0)}),
+        "task": table(
+            TaskShape,
+            {
+                "n_support": count(1),
+                "n_way": count(1),
+                "n_query": count(0),
+                "n_remembered": count(0),
+                "replay": count(0),
+            },
+        ),
         "recipe": table(Recipe, _RECIPE),
         "resources": table(
             Resources,

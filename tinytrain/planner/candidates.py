@@ -34,7 +34,7 @@ def candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
         for views in range(recipe.views, LEAST_VIEWS - 1, -1):
             for accumulators, workers, micro in WORKERS:
                 yield Resources(1 + views, min(micro, size), accumulators, size, size, workers)
-        for sets in (1, 0):
+        for sets in (1,) if task.replay else (1, 0):
             for accumulators in (2, 1):
                 yield Resources(sets, 1, accumulators, size, size)
 
@@ -52,7 +52,8 @@ def smallest(task: TaskShape) -> tuple[Resources, Resources]:
     Either can be the smaller one: without a cache the frozen part needs its workspace while training.
     """
     size = step_sizes(task)[-1]
-    return Resources(0, 1, 1, size, size), Resources(1 + LEAST_VIEWS, 1, 1, size, size)
+    least = 1 if task.replay else 0  # what is kept is taken from the cache
+    return Resources(least, 1, 1, size, size), Resources(1 + LEAST_VIEWS, 1, 1, size, size)
 
 
 class Programs:

@@ -63,15 +63,16 @@ class TrainingStages:
         self.job, self.buffers, self.units = job, buffers, units
         self.method = find_head(job.recipe.head)
         self.frozen = (Run("prefix"),) if job.start > 0 else ()
-        names = ("cached features", "cached feature ranges")
-        self.cache = tuple(buffers[name] for name in names if name in buffers)
+        self.cache, self.remembered, self.kept = map(self._features, ("cached", "remembered", "kept"))
 
     def all(self) -> Iterator[Stage]:
         job, r, n = self.job, self.job.resources, self.job.task.n_support
-        if r.sets:
+        if self.remembered:
+            yield Stage("recall", FILL, (Call("recall", _whole(self.remembered)),))
+        if self.cache:
             body = (Augment(), *self.frozen, Store(self.cache))
             views = Repeat(Items.VIEWS, r.sets, body, self.units["fill"])
-            images = Repeat(Items.IMAGES, n, (Read(), views), self.units["fill"])
+            images = Repeat(Items.IMAGES, job.task.n_images, (Read(), views), self.units["fill"])
             yield Stage("cache", FILL, (images,), part="features")
         yield Stage("head before", BEFORE, tuple(self._heads_before()), part="heads")
         if job.trains:
@@ -85,6 +86,10 @@ class TrainingStages:
             yield Stage("update", BACKWARD, tuple(update(job, self.buffers, gradient)), steps)
             head = self._fit(self.method, "head result", AFTER)
             yield Stage("head after", AFTER, (head,), part="heads")
+        if self.kept:
+            held = {"keep_cached": self.cache, "keep_remembered": self.remembered}
+            keep = (Call(name, _whole(self.kept + buffers)) for name, buffers in held.items() if buffers)
+            yield Stage("replay", AFTER if job.trains else BEFORE, tuple(keep))
         yield Stage("result", RESULT, tuple(self._result()))
         if job.task.n_query:
             load = Load((), (Read(), Augment(), *self.frozen))
@@ -94,11 +99,17 @@ class TrainingStages:
 
     # ---- pieces -----------------------------------------------------------------------------
 
+    def _features(self, of: str) -> tuple[Buffer, ...]:
+        """Codes and their ranges of some features; none if the program has no such buffers."""
+        names = (f"{of} features", f"{of} feature ranges")
+        return tuple(self.buffers[name] for name in names if name in self.buffers)
+
     def _whole(self, name: str) -> View:
         return self.buffers[name].whole
 
     def _load(self) -> Load:
-        return Load(self.cache, (Read(), Augment(), *self.frozen) if self.job.alive else ())
+        computed = (Read(), Augment(), *self.frozen) if self.job.alive and self.job.task.n_images else ()
+        return Load(self.cache, computed, self.remembered)
 
     def _embed(self, items: Items, count: int, to: View, units: str = "embed") -> Repeat:
         body = (self._load(), Run("embed", Rows(to)))
@@ -246,3 +257,7 @@ class TrainingStages:
         yield Call("labels_of", (labels, Items.SAMPLED))
         yield Call("rows_of_labels", (Listed(grad, Items.SAMPLED), wanted, labels))
         yield self._backward(Items.SAMPLED, count, Rows(grad))
+
+
+def _whole(buffers: tuple[Buffer, ...]) -> tuple[View, ...]:
+    return tuple(buffer.whole for buffer in buffers)
