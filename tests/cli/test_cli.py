@@ -196,7 +196,7 @@ MISTAKES = {
     "an unknown policy": (["adapt", "--policy", "tinytrian"], "did you mean tinytrain?"),
     "an unknown mode": (["adapt", "--macs-mode", "median"], "invalid choice"),
     "a folder and a pack": (["adapt", "photos", "--data", "signs"], "not both"),
-    "a delta without images to add": (["adapt", "--from", "x"], "go together"),
+    "what a delta to go on from settles": (["adapt", "--from", "x", "--head", "lda"], "--head would have no"),
     "images to add without delta": (["adapt", "--add", "x"], "go together"),
     "an extension that is not kept": (["adapt", "--from", "x", "--add", "y"], "needs --out"),
     "a report of unknown kind": (["adapt", "--report", "x.pdf"], "must end in .html, .json, .txt"),

@@ -13,7 +13,19 @@ COMMAND_GROUPS = {
 START = "start here"
 
 _IMAGES = ("folder", "data", "way", "shots", "queries", "episode", "flip", "seed", "source", "add")
-_METHOD = ("backbone", "budget", "macs", "macs_mode", "policy", "head", "plan", "adapt", "force", "threads")
+_METHOD = (
+    "backbone",
+    "budget",
+    "macs",
+    "macs_mode",
+    "policy",
+    "head",
+    "plan",
+    "replay",
+    "adapt",
+    "force",
+    "threads",
+)
 _OUTPUT = ("reject", "out", "store", "report", "program", "plot", "json", "quiet", "verbose", "help")
 _ADAPTING = {"images": _IMAGES, "budget and method": _METHOD, "output": _OUTPUT}
 _PREDICTING = {"delta": ("delta", "backbone"), "images": ("images", "files_from", "null"), "output": _OUTPUT}

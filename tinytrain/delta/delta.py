@@ -105,7 +105,7 @@ class Delta:
         for s in self.slices:
             _check_slice(network, s)
         if self.replay:
-            self.replay.check(network)
+            self.replay.check(network, min((s.layer for s in self.slices), default=len(network.layers)))
         for module in self.modules(network):
             _check_module(self.slices, module)
 

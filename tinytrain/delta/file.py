@@ -26,7 +26,7 @@ from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import encode, parse_json, read_file
 from tinytrain.delta.delta import Delta, Slice
-from tinytrain.delta.replay import PREFIX, read_replay, replay_tensors
+from tinytrain.delta.replay import REPLAY_NAMES, read_replay, replay_tensors
 from tinytrain.heads.head import Head, HeadBuffer, HeadMethod
 from tinytrain.heads.registry import HEADS
 
@@ -118,7 +118,7 @@ def decode_delta(
     for name, array in tensors.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise InputError("delta-not-finite", f"{source}: tensor {name[:80]!r} holds NaN or infinity")
-    replay = {name for name in tensors if name.startswith(PREFIX)}
+    replay = tensors.keys() & REPLAY_NAMES
     return Delta(
         backbone=metadata["backbone"],
         backbone_name=metadata["backbone_name"],

@@ -8,6 +8,8 @@ from tinytrain.network.replay import VIEWS, Replay
 PREFIX = "replay."
 TYPES = {"codes": "u1", "ranges": "f4", "labels": "i4", "layer": "i4"}
 
+REPLAY_NAMES = {PREFIX + name for name in TYPES}
+
 
 def replay_tensors(replay: Replay | None) -> dict[str, np.ndarray]:
     """Tensors of a file by name."""

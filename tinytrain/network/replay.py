@@ -1,13 +1,12 @@
 """Features of earlier images: what lets a later adaptation see old classes again without their images."""
 
+import os
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tinytrain.base.errors import InputError
 from tinytrain.network.network import Network
-
-import os
 
 VIEWS = int(os.environ.get("VIEWS", "2"))  # of each image: the clean one and an augmented one
 
@@ -36,10 +35,13 @@ class Replay:
     def nbytes(self) -> int:
         return sum(a.nbytes for a in self.arrays())
 
-    def check(self, network: Network) -> None:
-        """Raise InputError ``delta-shape`` unless these can be features of `network`."""
-        whole = self.layer < len(network.layers) and network.block_start(self.layer) == self.layer
-        if whole:
+    def check(self, network: Network, first: int) -> None:
+        """Raise InputError ``delta-shape`` unless these can be features of `network`.
+
+        `first` is the first layer that training changed.
+        """
+        below = self.layer <= min(first, len(network.layers) - 1)
+        if below and network.block_start(self.layer) == self.layer:
             layer = network.layers[self.layer]
             if self.codes.shape[2:] == (*layer.in_hw, layer.cin):
                 return
@@ -49,6 +51,11 @@ class Replay:
             f"the replay memory holds {shape} features of layer {self.layer}, which {network.name} does not "
             "have there; make the delta again",
         )
+
+    def extended(self, codes: np.ndarray, ranges: np.ndarray, labels: np.ndarray, kept) -> "Replay":
+        """With the features of more images behind these; of all of them those at `kept` (indices)."""
+        pairs = ((self.codes, codes), (self.ranges, ranges), (self.labels, labels))
+        return Replay(self.layer, *(np.concatenate(pair)[kept] for pair in pairs))
 
     def without(self, label: int) -> "Replay":
         """Without the class `label`; the labels behind it move up."""

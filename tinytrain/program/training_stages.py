@@ -72,7 +72,7 @@ class TrainingStages:
             yield Stage("update", BACKWARD, tuple(update(job, self.buffers, gradient)), steps)
             head = self._fit(self.method, "head result", AFTER)
             yield Stage("head after", AFTER, (head,), part="heads")
-        if self.kept:
+        if self.kept and job.start > 0:  # images themselves are not remembered
             held = {"keep_cached": self.cache, "keep_remembered": self.remembered}
             keep = (Call(name, _whole(self.kept + buffers)) for name, buffers in held.items() if buffers)
             yield Stage("replay", AFTER if job.trains else BEFORE, tuple(keep))

@@ -52,9 +52,9 @@ def run(arguments) -> int:
     from tinytrain.pipeline.check import check, with_adaptations
     from tinytrain.runtime.device import Device
 
-    unused = ("queries",) if arguments.adapt else ("queries", *TRAINING)
+    unused = ("queries", "replay") if arguments.adapt else ("queries", "replay", *TRAINING)
     if ignored := episodes.given(arguments, unused):
-        remedy = "" if ignored[0] == "--queries" else " without --adapt"
+        remedy = "" if ignored[0] in ("--queries", "--replay") else " without --adapt"
         raise UsageError(
             "usage", f"{ignored[0]} has no effect{remedy}: no image is held out, none trained on"
         )

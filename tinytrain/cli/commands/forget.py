@@ -15,6 +15,7 @@ EXAMPLES = """\
 HEAD_TEXT = "the covariance of the classifier was computed with it"
 WEIGHTS_TEXT = "trained weights have seen it"
 REMEDY = "; only to adapt again without it removes that"
+AGAIN = ": 'tinytrain adapt --from' does so with what the delta remembers"
 
 
 def add_arguments(parser) -> None:
@@ -24,7 +25,7 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> int:
     from tinytrain.pipeline.forget import forget
-    from tinytrain.report.layout import Item, count_of, fitted, short
+    from tinytrain.report.layout import Item, fitted, short
 
     changing.check_place(arguments)
     delta = forget(open_delta(arguments.delta), arguments.name)
@@ -32,8 +33,8 @@ def run(arguments) -> int:
     names = list(delta.class_names)
     result = {"forgotten": arguments.name, "classes": names, "traces": left, **place}
     items = [
-        Item("forgotten", f"{short(arguments.name)}; {count_of(len(names), 'class')} remain"),
-        Item("traces", _traces_text(left)),
+        Item("forgotten", f"{short(arguments.name)}; {len(names)} classes remain"),
+        Item("traces", _traces_text(left, delta.replay is not None)),
     ]
     if place["store"] is not None:
         items.append(Item("note", "the previous delta in the store still knows the class"))
@@ -42,11 +43,11 @@ def run(arguments) -> int:
     return 0
 
 
-def _traces_text(left: list[str]) -> str:
+def _traces_text(left: list[str], remembers: bool) -> str:
     """What of a delta still depends on a forgotten class."""
     from tinytrain.pipeline.forget import HEAD, WEIGHTS
 
     texts = [text for place, text in ((HEAD, HEAD_TEXT), (WEIGHTS, WEIGHTS_TEXT)) if place in left]
     if not texts:
         return "none: the delta answers as if it had never seen the class"
-    return f"{', and '.join(texts)}{REMEDY}"
+    return f"{', and '.join(texts)}{REMEDY}{AGAIN if remembers else ''}"
