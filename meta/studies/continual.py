@@ -35,7 +35,8 @@ from tinytrain.meta.studies.study import add_log, run_study, study_parser
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.add_classes import add_classes
 from tinytrain.pipeline.continual import continued_episode, continued_policy
-from tinytrain.pipeline.head_conformance import Task, fitted
+from tinytrain.pipeline.head_conformance import fitted
+from tinytrain.pipeline.head_tasks import Task
 from tinytrain.plan.budget import Budget
 from tinytrain.runtime.device import Device
 from tinytrain.runtime.predict import FORWARD_ONLY, Predictor

@@ -24,11 +24,6 @@ LIFETIMES = (FITTING, ANSWERING, UPDATING, STORED, BESIDE)
 FIT_TAKES = (FITTING, ANSWERING, UPDATING)  # the buffers that `HeadMethod.fit` is given
 DELTA_TAKES = (FITTING, STORED)  # and those that `Head.for_delta` is given, without the class counts
 
-# When an embedding of one class changes what is computed for the others:
-NEVER = "never"  # every class has rows of its own in every tensor, which depend on that class alone
-WHEN_FITTED = "when fitted"  # but an update with it does not
-ALWAYS = "always"
-
 Batch = tuple[np.ndarray, np.ndarray]  # embeddings (n, d) of length 1, labels (n,)
 Batches = Callable[[], Iterable[Batch]]
 
@@ -71,10 +66,10 @@ class HeadMethod(ABC):
     head: type["Head"]  # what `fit` returns
     sized_by = "weights"  # the tensor whose last axis is the embedding's
     sees_every_view = False  # fitted to augmented views too, not to the clean images alone
-    mixes_classes = ALWAYS  # or NEVER or WHEN_FITTED, which leave less to do if a class is forgotten
     incremental = False  # `update` with more images gives the head that `fit` gives for all of them
     any_order = False  # images may be learnt in any order: that changes the head by rounding alone
     keep_classes = False  # a class more changes no bit of the logits of the others
+    separate_classes = False  # rows of a class follow from its embeddings alone, in every tensor
     few_by: str | None = None  # a tensor with a row per embedding, which only the form for few of them has
 
     @abstractmethod

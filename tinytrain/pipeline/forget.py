@@ -2,8 +2,8 @@
 
 What is exact, that is, as if the class had never been seen:
 
-* The rows of the class in the head are gone. In a head that keeps classes apart (`HeadMethod.mixes_classes`)
-  the rest is then, bit for bit, the head of the other classes.
+* The rows of the class in the head are gone. With `HeadMethod.separate_classes`
+  the rest is, bit for bit, the head of the other classes.
 * A covariance of all classes together still holds the scatter of the forgotten one.
 * Trained weights have seen the class, if it was among those of the adaptation.
 
@@ -14,7 +14,6 @@ from dataclasses import replace
 
 from tinytrain.base.errors import InputError
 from tinytrain.delta.delta import Delta
-from tinytrain.heads.head import ALWAYS, NEVER
 
 LEAST_CLASSES = 2
 HEAD, WEIGHTS = "head", "weights"  # where a forgotten class may leave traces
@@ -47,11 +46,10 @@ def forget(delta: Delta, name: str) -> Delta:
 
 def traces(delta: Delta, name: str) -> tuple[str, ...]:
     """What would still depend on images of class `name` after `forget`: of HEAD and WEIGHTS those that do."""
-    # A class that was added later has changed no weight, and what some methods share not either.
-    added = name not in delta.report.get("episode", {}).get("classes", delta.class_names)
-    mixed = delta.head.method.mixes_classes
-    in_head = mixed == ALWAYS or (mixed != NEVER and not added)
-    return tuple(p for p, is_left in ((HEAD, in_head), (WEIGHTS, delta.slices and not added)) if is_left)
+    # A class that only the head learnt later has changed no weight.
+    trained = name in delta.report.get("episode", {}).get("classes", delta.class_names)
+    found = {HEAD: not delta.head.method.separate_classes, WEIGHTS: delta.slices and trained}
+    return tuple(place for place, is_left in found.items() if is_left)
 
 
 def _without(report: dict, name: str) -> dict:

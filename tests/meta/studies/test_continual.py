@@ -7,7 +7,7 @@ import pytest
 
 from tinytrain.meta.studies import continual as study
 from tinytrain.network.file import save_network
-from tinytrain.pipeline.head_conformance import made_up
+from tinytrain.pipeline.head_tasks import made_up
 from tinytrain.pipeline.toy import toy_episode, toy_network
 
 WAY, SIZE = 10, 24
