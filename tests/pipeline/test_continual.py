@@ -13,7 +13,6 @@ from tinytrain.base.safetensors import decode
 from tinytrain.cli.main import main
 from tinytrain.delta.file import decode_delta, encode_delta, load_delta
 from tinytrain.episode.episode import Images
-from tinytrain.network.replay import VIEWS
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.add_classes import add_classes
 from tinytrain.pipeline.continual import continued_episode, continued_policy
@@ -75,7 +74,7 @@ def test_a_replay_memory_takes_the_bytes_that_the_plan_declares(report):
     memory, table = report.delta.replay, {row["name"]: row["bytes"] for row in report.program.table()}
     declared = table["kept features"] + table["kept feature ranges"]
     assert declared == memory.codes.nbytes + memory.ranges.nbytes == report.to_json()["memory"]["replay"]
-    assert memory.codes.nbytes == 4 * SHOTS * VIEWS * np.prod(memory.codes.shape[2:]), "a byte for a value"
+    assert memory.codes.nbytes == 4 * SHOTS * np.prod(memory.codes.shape[1:]), "a byte for a value"
     assert report.plan.to_json()["task"]["replay"] == SHOTS
     check_program(report.program)
     assert "keep_cached" in listing(report.program)
@@ -96,7 +95,7 @@ def test_remembering_changes_nothing_of_the_adaptation_itself(delta):
 def test_so_many_images_of_each_class_are_remembered_or_all(replay):
     found = adapted(replay=replay).delta.replay
     assert np.bincount(found.labels).tolist() == [min(replay, SHOTS)] * 4
-    assert (np.diff(found.labels) >= 0).all() and len(np.unique(found.codes[:, 0], axis=0)) == len(found)
+    assert (np.diff(found.labels) >= 0).all() and len(np.unique(found.codes, axis=0)) == len(found)
 
 
 def test_old_classes_are_known_after_going_on_and_their_features_are_the_same_bits(delta):
@@ -155,7 +154,7 @@ def test_added_classes_are_remembered_as_an_adaptation_would(delta):
     grown = add_classes(NETWORK, delta, new_images(4), ("new",))
     assert np.bincount(grown.replay.labels).tolist() == [SHOTS] * 5
     trained = continued(delta, new_images(4), ("new",)).delta
-    clean = [d.replay.codes[d.replay.labels == 4, 0] for d in (grown, trained)]
+    clean = [d.replay.codes[d.replay.labels == 4] for d in (grown, trained)]
     assert sorted(c.tobytes() for c in clean[0]) == sorted(c.tobytes() for c in clean[1])
     assert continued(grown).delta.class_names == (*delta.class_names, "new")
 
@@ -228,7 +227,7 @@ REPLAYS = {
         "delta-replay",
     ),
     "images of no size": (
-        lambda t: t.update({"replay.codes": t["replay.codes"][:, :, :0].copy()}),
+        lambda t: t.update({"replay.codes": t["replay.codes"][:, :0].copy()}),
         "delta-replay",
     ),
     "one label less": (lambda t: t.update({"replay.labels": t["replay.labels"][1:].copy()}), "delta-replay"),
@@ -238,8 +237,8 @@ REPLAYS = {
         lambda t: t.update({"replay.labels": t["replay.labels"].reshape(2, -1)}),
         "delta-replay",
     ),
-    "a step below 0": (lambda t: t["replay.ranges"].__setitem__((0, 0, 1), -1), "delta-replay"),
-    "an infinite range": (lambda t: t["replay.ranges"].__setitem__((0, 0, 1), np.inf), "delta-not-finite"),
+    "a step below 0": (lambda t: t["replay.ranges"].__setitem__((0, 1), -1), "delta-replay"),
+    "an infinite range": (lambda t: t["replay.ranges"].__setitem__((0, 1), np.inf), "delta-not-finite"),
     "the image itself": (lambda t: t["replay.layer"].__setitem__(0, 0), "delta-replay"),
     "two layers": (lambda t: t.update({"replay.layer": np.array([6, 6], np.int32)}), "delta-replay"),
 }

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tinytrain.base.errors import InputError
-from tinytrain.network.replay import VIEWS, Replay
+from tinytrain.network.replay import Replay
 
 PREFIX = "replay."
 TYPES = {"codes": "u1", "ranges": "f4", "labels": "i4", "layer": "i4"}
@@ -38,13 +38,13 @@ def read_replay(tensors: dict[str, np.ndarray], way: int, source: str) -> Replay
             )
     codes, ranges, labels, layer = found.values()
     n = len(labels) if labels.ndim == 1 else 0
-    shapes = {"codes": (n, VIEWS, *codes.shape[2:]), "ranges": (n, VIEWS, 2), "labels": (n,), "layer": (1,)}
+    shapes = {"codes": (n, *codes.shape[1:]), "ranges": (n, 2), "labels": (n,), "layer": (1,)}
     for name, shape in shapes.items():
-        if not n or found[name].shape != shape or (name == "codes" and (codes.ndim != 5 or not codes.size)):
+        if not n or found[name].shape != shape or (name == "codes" and (codes.ndim != 4 or not codes.size)):
             raise InputError(
                 "delta-replay",
-                f"{source}: {PREFIX}{name} is {found[name].shape}; codes must be an image in each row, with "
-                f"{VIEWS} views (height, width, channels), and ranges, labels and layer must fit them",
+                f"{source}: {PREFIX}{name} is {found[name].shape}; codes must be (images, "
+                "height, width, channels), and ranges, labels and layer must fit them",
             )
     if labels.min() < 0 or labels.max() >= way or layer[0] < 1 or (ranges[..., 1] < 0).any():
         raise InputError(

@@ -18,11 +18,11 @@ from tinytrain.episode.augment import draw
 from tinytrain.episode.episode import Images
 from tinytrain.episode.image_size import Size
 from tinytrain.guard.suspects import MISLABELLED
+from tinytrain.heads.herding import herded
 from tinytrain.network.network import Network
-from tinytrain.network.replay import VIEWS
+from tinytrain.network.replay import Replay
 from tinytrain.runtime.features import features_of
 from tinytrain.runtime.predict import Predictor
-from tinytrain.runtime.schedule import kept_images
 
 
 def add_classes(
@@ -60,7 +60,7 @@ def add_classes(
         delta,
         head=head,
         class_names=names,
-        replay=_remembered(network, delta, images, rows, seed, may_flip, kernels),
+        replay=_remembered(network, delta, images, embeddings[: len(rows)], rows, kernels),
         report={**delta.report, "extended": [*delta.report.get("extended", []), added]},
     )
 
@@ -87,16 +87,15 @@ def doubtful(
     return sorted(rows, key=lambda row: -row["confidence"])
 
 
-def _remembered(network, delta: Delta, images: Images, labels, seed: int, may_flip: bool, kernels):
+def _remembered(network, delta: Delta, images: Images, embeddings, labels, kernels) -> Replay | None:
     """The replay memory with images of `labels` (n,), as many of each class as before; None without one."""
     memory = delta.replay
     if memory is None:
         return None
-    views = [_augmentation(view, seed, network.input.size, may_flip) for view in range(VIEWS)]
-    codes, ranges = features_of(network, memory.layer, images, views, kernels)
-    each = int(np.bincount(memory.labels).max())
-    kept = kept_images(np.concatenate([memory.labels, labels]), each, rng_for(seed, "replay"))
-    return memory.extended(codes, ranges, labels, kept)
+    counts = np.bincount(memory.labels, minlength=int(labels.max()) + 1)
+    chosen = herded(embeddings, labels, np.maximum(counts.max() - counts, 0))
+    codes, ranges = features_of(network, memory.layer, images.take(chosen), kernels)
+    return memory.extended(codes, ranges, labels[chosen])
 
 
 def _augmentation(view: int, seed: int, size: Size, may_flip: bool):

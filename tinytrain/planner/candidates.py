@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator
 
 from tinytrain.network.network import Network
-from tinytrain.network.replay import VIEWS
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.autodiff.emitter import ROW_TILE_BYTES
@@ -91,7 +90,7 @@ class Programs:
 
     def replay_bytes(self, recipe: Recipe) -> int:
         """Bytes of the features that a recipe keeps for later."""
-        return self.task.n_kept * VIEWS * math.prod(self._segments(recipe, None).externals["features"].shape)
+        return self.task.n_kept * math.prod(self._segments(recipe, None).externals["features"].shape)
 
     def _segments(self, recipe: Recipe, row_tile: int | None) -> SegmentBank:
         if self._bank is None or (self._bank.recipe, self._bank.row_tile) != (recipe, row_tile):

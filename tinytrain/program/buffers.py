@@ -11,7 +11,6 @@ from tinytrain.heads.head import ANSWERING, FITTING, STORED, UPDATING, HeadBuffe
 from tinytrain.heads.leave_one_out import COLUMNS as LEFT_OUT_COLUMNS
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.network.network import Network
-from tinytrain.network.replay import VIEWS
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import n_trained, n_unlabelled
 from tinytrain.plan.recipe import Recipe, Resources
@@ -127,7 +126,7 @@ def _workspaces(book: Book, job: Job, segments: list[Segment]) -> dict[str, list
 def _cache_buffers(book: Book, job: Job) -> None:
     r, task, shape = job.resources, job.task, job.externals["features"].shape
 
-    def add(name: str, outer: tuple[int, int], first: int, last: int) -> None:
+    def add(name: str, outer: tuple[int, ...], first: int, last: int) -> None:
         book.add(f"{name} features", (*outer, *shape), first, last, "uint8", CACHE)
         if job.start > 0:
             book.add(f"{name} feature ranges", (*outer, 2), first, last, use=CACHE)
@@ -135,9 +134,11 @@ def _cache_buffers(book: Book, job: Job) -> None:
     if r.sets and task.n_images:
         add("cached", (r.sets, task.n_images), FILL, AFTER)
     if task.n_remembered:
-        add("remembered", (task.n_remembered, VIEWS), FILL, AFTER)
+        add("remembered", (task.n_remembered,), FILL, AFTER)
     if task.replay:
-        add("kept", (task.n_kept, VIEWS), AFTER if job.trains else BEFORE, PREDICT)
+        tick = AFTER if job.trains else BEFORE
+        add("kept", (task.n_kept,), tick, PREDICT)
+        book.add("embeddings to choose from", (task.n_support, job.network.embedding_size), tick, tick)
 
 
 def _units(book: Book, job: Job, images, workspaces) -> dict[str, tuple[Unit, ...]]:

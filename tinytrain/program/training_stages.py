@@ -73,9 +73,7 @@ class TrainingStages:
             head = self._fit(self.method, "head result", AFTER)
             yield Stage("head after", AFTER, (head,), part="heads")
         if self.kept and job.start > 0:  # images themselves are not remembered
-            held = {"keep_cached": self.cache, "keep_remembered": self.remembered}
-            keep = (Call(name, _whole(self.kept + buffers)) for name, buffers in held.items() if buffers)
-            yield Stage("replay", AFTER if job.trains else BEFORE, tuple(keep))
+            yield Stage("replay", AFTER if job.trains else BEFORE, tuple(self._replay()), part="heads")
         yield Stage("result", RESULT, tuple(self._result()))
         if job.task.n_query:
             load = Load((), (Read(), Augment(), *self.frozen))
@@ -145,6 +143,16 @@ class TrainingStages:
         return {
             b.name: self.buffers[head_buffer(b, name, tick, kept)] for b in declared if b.lifetime in taken
         }
+
+    def _replay(self) -> Iterator:
+        """Features of the images of each class that stand for it by their embeddings."""
+        every, embeddings = map(self._whole, ("embeddings to choose from", "embeddings of support"))
+        copied = Call("rows_of_images", (every, Listed(embeddings, Items.BATCH)))
+        yield self._batches((copied,), "embed after" if self.job.trains else "embed")
+        yield Call("choose_kept", (every,))
+        for name, buffers in (("keep_cached", self.cache), ("keep_remembered", self.remembered)):
+            if buffers:
+                yield Call(name, _whole(self.kept + buffers))
 
     def _result(self) -> Iterator:
         """What the delta keeps: new values of what was trained, and the head."""

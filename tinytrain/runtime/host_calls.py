@@ -7,6 +7,7 @@ import numpy as np
 
 from tinytrain.delta.delta import Slice, trained_slices
 from tinytrain.heads.head import Head
+from tinytrain.heads.herding import herded
 from tinytrain.kernels.rows import divide_rows, multiply_rows
 from tinytrain.program.stages import Items
 from tinytrain.runtime.answers import answer
@@ -21,6 +22,7 @@ class HostCalls:
         self.class_sizes = np.bincount(self.labels, minlength=runner.program.task.n_way).astype(np.float32)
         self.slices: tuple[Slice, ...] = ()
         self.answering: tuple[tuple[Head, ...], np.ndarray] = (), np.empty((0, 0), np.int32)
+        self.kept: list[int] = []  # images whose features are kept
         self.seen = np.empty_like(self.class_sizes)  # fraction of each class in a step
 
     # ---- arrays -------------------------------------------------------------------------------
@@ -69,16 +71,25 @@ class HostCalls:
         np.copyto(codes, remembered.codes)
         np.copyto(ranges, remembered.ranges)
 
+    def rows_of_images(self, work, y, embeddings) -> None:
+        """Rows of `y` for the images of a batch."""
+        for row, (_, i) in zip(embeddings, self.runner.lists[Items.BATCH], strict=True):
+            np.copyto(y[i], row)
+
+    def choose_kept(self, work, embeddings) -> None:
+        """`kept`: support images that stand for their classes, by their embeddings."""
+        self.runner.kernels.normalize_rows(embeddings)
+        self.kept = herded(embeddings, self.labels, self.runner.program.task.replay)
+
     def keep_cached(self, work, codes, ranges, cached, cached_ranges) -> None:
         """Features of those of the images `kept` that are in the cache (sets, images)."""
-        for row, i in enumerate(self.runner.source.kept):
-            for view in range(codes.shape[1] if i < self.runner.n_images else 0):
-                at = min(view, len(cached) - 1), i
-                codes[row, view], ranges[row, view] = cached[at], cached_ranges[at]
+        for row, i in enumerate(self.kept):
+            if i < self.runner.n_images:
+                codes[row], ranges[row] = cached[0, i], cached_ranges[0, i]
 
     def keep_remembered(self, work, codes, ranges, remembered, remembered_ranges) -> None:
         """Features of those of the images `kept` that were remembered."""
-        for row, i in enumerate(self.runner.source.kept):
+        for row, i in enumerate(self.kept):
             if (at := i - self.runner.n_images) >= 0:
                 codes[row], ranges[row] = remembered[at], remembered_ranges[at]
 

@@ -29,7 +29,6 @@ from tinytrain.runtime.schedule import (
     CleanImages,
     Item,
     dealt,
-    kept_images,
     rate_factor,
     sampled_items,
     step_items,
@@ -82,17 +81,18 @@ class Session:
             arena,
             working,
             kernels,
-            self._source(augmentation_of(episode, self.input.size, seed, reach(program))),
+            Source(
+                self._read,
+                augmentation_of(episode, self.input.size, seed, reach(program)),
+                self.labels,
+                episode.remembered,
+            ),
             workers,
         )
         self.array = self.trainer.bind.array
         # View and first image of the unit embeddings in the buffer for those of the support.
         self._at_hand: tuple[int, int] | None = None
         self.repeated: float | None = None  # `Sketches.repeated` of the support before training
-
-    def _source(self, augmentation) -> Source:
-        kept = kept_images(self.labels, self.program.task.replay, rng_for(self.seed, "replay"))
-        return Source(self._read, augmentation, self.labels, self.episode.remembered, kept)
 
     def _read(self, i: int) -> np.ndarray:
         """Support image i; behind the last of them come the query images."""
@@ -161,8 +161,9 @@ class Session:
         """Features of some images of each class, if the plan keeps any."""
         if not self.program.task.replay:
             return None
+        self.trainer.lists[Items.BATCHES] = [(0, int(i)) for i in self.dealt]
         self.trainer.run("replay")
-        kept = self.trainer.source.kept
+        kept = self.trainer.host.kept
         codes, ranges = self.array("kept features"), self.array("kept feature ranges")
         return Replay(self.program.purpose.start, codes[: len(kept)], ranges[: len(kept)], self.labels[kept])
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tinytrain.episode.augment import Augmentation
 from tinytrain.kernels.dispatch.direct import direct
-from tinytrain.network.replay import Replay, remembered_view
+from tinytrain.network.replay import Replay
 from tinytrain.program.calls import Call
 from tinytrain.program.compile import split_batches
 from tinytrain.program.signatures import HOST
@@ -45,15 +45,13 @@ class Source:
 
     `read(i)` returns support image i as uint8 (height, width, channels), and behind the last of them the
     query images; `augmentation(view, i)` the `Augmentation` of a view, None for view 0; `labels` is
-    (n_support,) int32. The last support images are not read: their features are `remembered`. `kept` are the
-    support images whose features are kept.
+    (n_support,) int32. The last support images are not read: their features are `remembered`.
     """
 
     read: Callable[[int], np.ndarray]
     augmentation: Callable[[int, int], Augmentation | None]
     labels: np.ndarray
     remembered: Replay | None = None
-    kept: Sequence[int] = ()
 
 
 @dataclass(slots=True)
@@ -180,7 +178,7 @@ class Runner:
             for row, (view, i) in enumerate(work.items):
                 target = work.unit.features[row].reshape(-1)
                 if images <= i < n:
-                    at = i - images, remembered_view(view)
+                    at = i - images  # there is one view of it, the clean one
                     self.kernels.dequantize(target, old[at].reshape(-1), old_ranges[0][at])
                 elif codes is not None and 0 <= view < len(codes) and i < images:
                     cached = codes[view, i].reshape(-1)
