@@ -26,6 +26,7 @@ _PUBLIC = {
     "Predictor": "tinytrain.api.predictor",
     "Store": "tinytrain.store",
     "adapt": "tinytrain.api.adapt",
+    "adapt_again": "tinytrain.api.adapt_again",
     "add_classes": "tinytrain.api.add_classes",
     "apply": "tinytrain.delta.delta",
     "check": "tinytrain.api.check",

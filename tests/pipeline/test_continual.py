@@ -8,10 +8,11 @@ import pytest
 from toydevices import ONE
 from toyfiles import write_images, write_network
 
+import tinytrain
 from tinytrain.base.errors import BudgetError, InputError, UsageError
 from tinytrain.base.safetensors import decode
 from tinytrain.cli.main import main
-from tinytrain.delta.file import decode_delta, encode_delta, load_delta
+from tinytrain.delta.file import decode_delta, encode_delta, load_delta, save_delta
 from tinytrain.episode.episode import Images
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.add_classes import add_classes
@@ -285,3 +286,35 @@ def test_the_commands_go_on_forget_and_adapt_again(tmp_path, capsys):
     before = second.read_bytes()
     assert main(["adapt", "--from", str(plain), more, "--out", str(second), *common[:2]]) == 3
     assert "no-replay" in capsys.readouterr().err and second.read_bytes() == before
+
+
+def test_python_adapts_again_to_names_and_paths(delta, tmp_path):
+    network = write_network(tmp_path)
+    save_delta(tmp_path / "d.safetensors", delta)
+    report = tinytrain.adapt_again(
+        network, tmp_path / "d.safetensors", new_images(4), ("new",), 2**22, force=True
+    )
+    assert stored(report.delta) == stored(continued(delta, new_images(4), ("new",)).delta)
+    again = tinytrain.adapt_again(network, tinytrain.forget(report, "new"), budget="4MB", force=True)
+    assert again.delta.class_names == delta.class_names
+    photos = write_images(tmp_path / "photos", classes=("dog",))
+    assert tinytrain.adapt_again(network, delta, photos).episode.class_names[-1] == "dog"
+
+
+def test_a_plan_is_for_what_is_kept(delta):
+    plan = adapt(NETWORK, episode(), BUDGET, policy(), device=ONE, force=True).plan
+    with pytest.raises(
+        InputError, match=r"plan-task: .* features of 4 images of each class to keep, here are"
+    ):
+        adapt(NETWORK, episode(replay=0), BUDGET, plan, device=ONE)
+    again = adapt(
+        NETWORK, episode(), BUDGET, type(plan).from_json(json.loads(json.dumps(plan.to_json()))), device=ONE
+    )
+    assert again.plan == plan
+
+
+def test_an_adaptation_that_the_guard_refuses_still_remembers(delta):
+    harmful = replace(RECIPE, rates=((1e3, 1e3),) * 2)
+    report = adapt(NETWORK, episode(), BUDGET, policy(harmful), device=ONE)
+    assert not report.guard.accepted and not report.delta.slices
+    assert report.delta.replay.codes.tobytes() == delta.replay.codes.tobytes()

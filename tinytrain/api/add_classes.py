@@ -35,15 +35,27 @@ def add_classes(
     """
     delta = open_delta(delta)
     network = open_network(network, delta)
+    held, names, flip = opened_images(images, class_names, network.input.shape)
+    return pipeline.add_classes(network, delta, held, names, seed, may_flip or flip, backend)
+
+
+def opened_images(
+    images: str | os.PathLike | Dataset | Images,
+    class_names: Sequence[str] | None,
+    shape: tuple[int, int, int],
+) -> tuple[Images, tuple[str, ...], bool]:
+    """All usable images, the names that their labels count in, and whether they may be mirrored.
+
+    Warns of files that cannot be used. Raises InputError.
+    """
     if isinstance(images, Images):
         if class_names is None:
             raise InputError("class-names", "Images have numbers as labels; give class_names, one for each")
-        return pipeline.add_classes(network, delta, images, tuple(class_names), seed, may_flip, backend)
+        return images, tuple(class_names), False
     if class_names is not None:
         raise InputError("class-names", "class_names are those of the folders; give them with Images only")
     dataset = open_dataset(images, "images")
-    held, facts = all_decoded(dataset, network.input.shape)
+    held, facts = all_decoded(dataset, shape)
     for line in file_lines(facts):
-        warnings.warn(line, stacklevel=2)
-    flip = may_flip or dataset.may_flip
-    return pipeline.add_classes(network, delta, held, dataset.class_names, seed, flip, backend)
+        warnings.warn(line, stacklevel=3)
+    return held, dataset.class_names, dataset.may_flip

@@ -152,7 +152,9 @@ def load_plan(path: str | os.PathLike) -> Plan:
 
 
 def _sizes(task: TaskShape) -> str:
-    return f"{task.n_support} support images of {task.n_way} classes and {task.n_query} queries"
+    old = f", {task.n_remembered} of them remembered," if task.n_remembered else ""
+    kept = f", features of {task.replay} images of each class to keep" if task.replay else ""
+    return f"{task.n_support} support images{old} of {task.n_way} classes and {task.n_query} queries{kept}"
 
 
 def _plain(value):

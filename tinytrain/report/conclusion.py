@@ -51,7 +51,7 @@ def conclude(facts: dict, written: Written | None = None, width: int = WIDTH) ->
     items = [_accuracy(facts), _decision(facts)]
     if not facts["guard"]["accepted"]:
         items.reverse()
-    items += filter(None, (_suspicious(facts), _skipped(facts), _warnings(facts)))
+    items += filter(None, (_suspicious(facts), _skipped(facts), _warnings(facts), _remembered(facts)))
     if written:
         items.append(written_item(written))
         if written.then:
@@ -61,6 +61,16 @@ def conclude(facts: dict, written: Written | None = None, width: int = WIDTH) ->
 
 def _accuracy(facts: dict) -> Item:
     return Item("accuracy", estimate_text(facts))
+
+
+def _remembered(facts: dict) -> Item | None:
+    """The features that the delta keeps for a later adaptation."""
+    nbytes = facts["memory"].get("replay")
+    if not nbytes:
+        return None
+    return Item(
+        "remembered", f"{format_bytes(nbytes)} of features of these images, for 'tinytrain adapt --from'"
+    )
 
 
 def _better_known(facts: dict) -> str:
