@@ -42,7 +42,7 @@ class Ridge(ScatterMethod):
 
     name, head = "ridge", RidgeHead
     form = AROUND_ALL
-    alpha = 1.0
+    alpha = 0.3
 
     def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> RidgeHead:
         few = "deviations" in arrays
