@@ -65,15 +65,17 @@ class Few:
         kernels.cholesky(gram)
 
     def solve(self, x: np.ndarray) -> None:
-        """Replace each row of x (k, d) by S^-1 row."""
-        along, back = np.empty((len(self.rows), 1), x.dtype), np.empty((1, x.shape[1]), x.dtype)
-        for row in x:
-            self._kernels.matmul(along, self.rows, row[:, None])
-            solved = along.reshape(1, -1)
-            self._kernels.cholesky_solve(solved, self._gram)
-            self._kernels.matmul(back, solved, self.rows)
-            row -= back[0]
-            row /= self._ridge
+        """Replace each row of x (k, d) by S^-1 row.
+
+        Not by BLAS: portable kernels give the same bits on every processor.
+        """
+        along = np.empty((1, len(self.rows)), x.dtype)
+        for value in x:
+            along[0] = [np.multiply(row, value, dtype=float).sum() for row in self.rows]
+            self._kernels.cholesky_solve(along, self._gram)
+            for row, factor in zip(self.rows, along[0], strict=True):
+                value -= factor * row
+            value /= self._ridge
 
     def degrees(self) -> float:
         """trace(S^-1 scale * rows^T rows), the degrees of freedom of the rows."""
