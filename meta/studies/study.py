@@ -23,10 +23,11 @@ def study_parser(name: str, description: str, backbone: str, packs: str) -> Pars
     return p
 
 
-def add_log(parser: Parser) -> None:
-    """The options of a study whose jobs are logged."""
-    parser.add_argument("--policy", default="tinytrain")
-    parser.add_argument("--budget", default="1MB")
+def add_log(parser: Parser, adapts: bool = True) -> None:
+    """The options of a study whose jobs are logged, and `adapts` networks."""
+    if adapts:
+        parser.add_argument("--policy", default="tinytrain")
+        parser.add_argument("--budget", default="1MB")
     parser.add_argument("--out", type=Path, default=None, help="log of finished jobs (JSON lines)")
     parser.add_argument("--summary", action="store_true", help="only print the figures of the log")
 

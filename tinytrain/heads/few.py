@@ -10,7 +10,7 @@ import numpy as np
 from tinytrain.heads.calibration import BLOCK
 from tinytrain.heads.head import FITTING, UPDATING, Batch, Batches, HeadBuffer, Support
 from tinytrain.heads.linear import class_means
-from tinytrain.heads.scatter import diagonal_of
+from tinytrain.heads.scatter import AROUND_ALL, WITHIN, diagonal_of, mean_of_all
 
 
 def are_few(embeddings: int, size: int) -> bool:
@@ -27,12 +27,13 @@ def few_buffers(size: int, embeddings: int) -> tuple[HeadBuffer, ...]:
     )
 
 
-def deviations(kernels, arrays: dict[str, np.ndarray], support: Support) -> np.ndarray:
-    """The array of that name: every embedding minus the mean of its class. Writes the means, too."""
+def deviations(kernels, arrays: dict[str, np.ndarray], support: Support, form: str = WITHIN) -> np.ndarray:
+    """The array of that name: every embedding minus the mean of its class, or of all. Writes the means."""
     rows, labels, means = arrays["deviations"], arrays["labels of rows"], arrays["means"]
     class_means(kernels, means, arrays["class counts"], _kept(rows, labels, support.every_view))
+    whole = mean_of_all(means, arrays["class counts"])
     for row, label in zip(rows, labels, strict=True):
-        row -= means[label]
+        row -= whole if form == AROUND_ALL else means[label]
     return rows
 
 
@@ -53,7 +54,7 @@ class Few:
     """
 
     def __init__(self, kernels, gram: np.ndarray, rows: np.ndarray, scale: float, ridge: float):
-        self._kernels, self._rows, self._gram = kernels, rows, gram
+        self._kernels, self.rows, self.scale, self._gram = kernels, rows, scale, gram
         self._ridge, self._added = rows.dtype.type(ridge), ridge / scale
         gram.fill(0)
         step = max(1, BLOCK // len(rows))
@@ -64,18 +65,20 @@ class Few:
         kernels.cholesky(gram)
 
     def solve(self, x: np.ndarray) -> None:
-        """Replace each row of x (k, d) by S^-1 row."""
-        along, back = np.empty((len(self._rows), 1), x.dtype), np.empty((1, x.shape[1]), x.dtype)
-        for row in x:
-            self._kernels.matmul(along, self._rows, row[:, None])
-            solved = along.reshape(1, -1)
-            self._kernels.cholesky_solve(solved, self._gram)
-            self._kernels.matmul(back, solved, self._rows)
-            row -= back[0]
-            row /= self._ridge
+        """Replace each row of x (k, d) by S^-1 row.
+
+        Not by BLAS: portable kernels give the same bits on every processor.
+        """
+        along = np.empty((1, len(self.rows)), x.dtype)
+        for value in x:
+            along[0] = [np.multiply(row, value, dtype=float).sum() for row in self.rows]
+            self._kernels.cholesky_solve(along, self._gram)
+            for row, factor in zip(self.rows, along[0], strict=True):
+                value -= factor * row
+            value /= self._ridge
 
     def degrees(self) -> float:
         """trace(S^-1 scale * rows^T rows), the degrees of freedom of the rows."""
-        inverse = np.empty(len(self._gram), self._rows.dtype)
+        inverse = np.empty(len(self._gram), self.rows.dtype)
         self._kernels.inverse_diagonal(inverse, self._gram)
         return max(0.0, len(self._gram) - self._added * float(inverse.sum()))

@@ -8,44 +8,17 @@ image would lose to classes of five. An update gives what fitting to all embeddi
 follows from its factor.
 """
 
-from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.heads.few import Few, are_few, deviations, few_buffers
-from tinytrain.heads.head import FITTING, STORED, Batch, Batches, HeadBuffer, HeadMethod, Support
+from tinytrain.heads.few import Few, deviations
+from tinytrain.heads.head import FITTING, STORED, HeadBuffer, Support
 from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers
-from tinytrain.heads.scatter import WITHIN, diagonal_of, packed, stream, unpacked
+from tinytrain.heads.scatter import diagonal_of, keep_covariance, outer_products, packed, unpacked
+from tinytrain.heads.scatter_head import SCATTER, ScatterHead, ScatterMethod, with_scatter
 
 RIDGE = 1e-7  # added to the diagonal, for embeddings that do not vary
-SCATTER = "scatter matrix"
-
-
-@dataclass(frozen=True, eq=False)
-class ScatterHead(LinearHead):
-    """A head whose weights follow from class means and from one scatter of all embeddings.
-
-    `deviations` (n, d), if there are any, are the n embeddings that it was fitted to without their means: for
-    few of them that is less than what an update keeps.
-    """
-
-    deviations: np.ndarray | None = None
-
-    def update(self, kernels, embeddings: np.ndarray, labels: np.ndarray) -> None:
-        """All embeddings, new and old, count as much as each other; every class may change."""
-        scatter = self._scatter(kernels)
-        stream(kernels, scatter, self.means, self.counts, (embeddings, labels), self.method.form)
-        self._solve(kernels, scatter)
-
-    @abstractmethod
-    def _scatter(self, kernels) -> np.ndarray:
-        """The scatter (d, d) of all embeddings so far."""
-
-    @abstractmethod
-    def _solve(self, kernels, scatter: np.ndarray) -> None:
-        """Everything that follows from `scatter`, which is overwritten, and the means."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +35,7 @@ class LdaHead(ScatterHead):
     def for_any_number(self) -> "LdaHead":
         if self.deviations is None:
             return self
-        scatter = (self.deviations.T.astype(float) @ self.deviations) / int(self.counts.sum())
+        scatter = (self.deviations.T.astype(float) @ self.deviations) / self.total
         diagonal = diagonal_of(scatter)
         ridge = ridge_of(float(diagonal.sum()), self.method.shrinkage, len(scatter))
         scatter *= 1 - self.method.shrinkage
@@ -71,19 +44,19 @@ class LdaHead(ScatterHead):
         return replace(self, deviations=None, factor=factor)
 
     def _scatter(self, kernels) -> np.ndarray:
-        factor, shrinkage, total = unpacked(self.factor), self.method.shrinkage, int(self.counts.sum())
+        factor, shrinkage = unpacked(self.factor), self.method.shrinkage
         scatter = np.zeros_like(factor)
         kernels.add_outer(scatter, np.ascontiguousarray(factor.T), factor.dtype.type(1))
         diagonal = diagonal_of(scatter)
         trace = float(diagonal.sum()) - len(factor) * RIDGE
         diagonal -= factor.dtype.type(ridge_of(trace, shrinkage, len(factor)))
-        scatter *= factor.dtype.type(total / (1 - shrinkage))
+        scatter *= factor.dtype.type(self.total / (1 - shrinkage))
         return scatter
 
     def _solve(self, kernels, scatter: np.ndarray) -> None:
-        shrink(kernels, scatter, int(self.counts.sum()), self.method.shrinkage)
+        solver = self.method.factored(kernels, scatter, self.total)
         packed(scatter, self.factor)
-        solve_classes(self, Factored(kernels, scatter, self.method.shrinkage))
+        solve_classes(self, solver)
 
     def problem(self) -> str | None:
         if self.factor is None:
@@ -93,25 +66,17 @@ class LdaHead(ScatterHead):
         return super().problem() or ("the diagonal of head.factor must be above 0" if indefinite else None)
 
 
-class Lda(HeadMethod):
+class Lda(ScatterMethod):
     """`shrinkage`, above 0 and below 1, is the weight of the identity in the covariance."""
 
     name, head = "lda", LdaHead
     shrinkage = 0.7
     sees_every_view = True
-    incremental = any_order = True
-    few_by = "deviations"
-    form = WITHIN
 
     def buffers(self, way: int, size: int):
         scatter = HeadBuffer(SCATTER, (size, size), FITTING)
         factor = HeadBuffer("factor", (size * (size + 1) // 2,), STORED)
         return (*linear_buffers(way, size), factor, scatter)
-
-    def buffers_for(self, way: int, size: int, embeddings: int):
-        if not are_few(embeddings, size):
-            return self.buffers(way, size)
-        return (*linear_buffers(way, size), *few_buffers(size, embeddings))
 
     def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> LdaHead:
         few = "deviations" in arrays
@@ -129,30 +94,28 @@ class Lda(HeadMethod):
             solver.solve(solved)
             return solved[0] @ e + lda_offsets(solved[0], mean, excess, images)
 
-        head = calibrated(self, arrays, support, own_logit)
-        return replace(head, deviations=arrays["deviations"]) if few else head
+        return with_scatter(calibrated(self, arrays, support, own_logit), arrays)
 
     def _any_number(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> "Factored":
         scatter, means, counts = arrays[SCATTER], arrays["means"], arrays["class counts"]
-        scatter.fill(0)
-        class_means(kernels, means, counts, _with_scatter(kernels, scatter, support.every_view))
+        class_means(kernels, means, counts, outer_products(kernels, scatter, support.every_view))
         for k in range(len(means)):
             kernels.add_outer(scatter, means[k : k + 1], -counts[k])
-        shrink(kernels, scatter, float(counts.sum()), self.shrinkage)
-        return Factored(kernels, scatter, self.shrinkage)
+        total = float(counts.sum())
+        if "covariance" in arrays:
+            keep_covariance(scatter, total, arrays["covariance"])
+        return self.factored(kernels, scatter, total)
 
     def _few(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> "FewShrunk":
         rows = deviations(kernels, arrays, support)
         trace = sum(float(np.square(row, dtype=float).sum()) for row in rows) / len(rows)
         ridge = ridge_of(trace, self.shrinkage, rows.shape[1])
-        return FewShrunk(kernels, arrays["gram"], rows, (1 - self.shrinkage) / len(rows), ridge, self)
+        return FewShrunk(kernels, arrays["gram"], rows, (1 - self.shrinkage) / len(rows), ridge)
 
-
-def _with_scatter(kernels, scatter: np.ndarray, batches: Batches) -> Iterator[Batch]:
-    """The batches, whose outer products are added to `scatter` (d, d)."""
-    for embeddings, labels in batches():
-        kernels.add_outer(scatter, embeddings, scatter.dtype.type(1))
-        yield embeddings, labels
+    def factored(self, kernels, scatter: np.ndarray, total: float) -> "Factored":
+        """Solves with S; `scatter`, which is that of so many embeddings, becomes its factor."""
+        shrink(kernels, scatter, total, self.shrinkage)
+        return Factored(kernels, scatter, self.shrinkage)
 
 
 def ridge_of(trace: float, shrinkage: float, size: int) -> float:
@@ -187,13 +150,9 @@ class Factored:
 class FewShrunk(Few):
     """The same for few embeddings, of which there are the deviations."""
 
-    def __init__(self, kernels, gram, rows, scale: float, ridge: float, method: Lda):
-        super().__init__(kernels, gram, rows, scale, ridge)
-        self._shrinkage = method.shrinkage
-
     def excess(self) -> float:
         """trace(S^-1 C)."""
-        return self.degrees() / (1 - self._shrinkage)
+        return self.degrees() / (self.scale * len(self.rows))
 
 
 def solve_classes(head: LinearHead, solver) -> None:
@@ -224,7 +183,7 @@ def excess_of_means(kernels, factor: np.ndarray, shrinkage: float) -> float:
     """
     d = len(factor)
     trace = sum(float(np.square(row[: i + 1], dtype=np.float64).sum()) for i, row in enumerate(factor))
-    inverse = np.empty(d, np.float32)
+    inverse = np.empty(d, factor.dtype)
     kernels.inverse_diagonal(inverse, factor)
     ridge = shrinkage * (trace / d - RIDGE) + RIDGE
     return max(0.0, (d - ridge * float(inverse.sum())) / (1 - shrinkage))

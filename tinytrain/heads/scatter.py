@@ -1,8 +1,12 @@
 """Scatter of embeddings around means, streamed and packed: (d, d) with the lower triangle alone in use."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
-MOST = 2**31 - 1  # that a count of a class says: what comes then counts as one of so many
+from tinytrain.heads.head import Batch, Batches
+from tinytrain.heads.linear import MOST
+
 # What `stream` measures an embedding against, and how much it counts for:
 WITHIN = "within"  # the mean of its class; n / (n + 1), with n of them in its class before
 AROUND_ALL = "around all"  # the mean of all; n / (n + 1), with n before
@@ -15,9 +19,7 @@ def stream(kernels, scatter, means, counts, batch, form: str = WITHIN) -> None:
     Welford, "Note on a method for calculating corrected sums of squares and products", Technometrics 4, 1962:
     in either of the first two forms the result is that of all embeddings at once, whatever their order.
     """
-    whole = means[0] * np.float32(0)
-    for mean, count in zip(means, counts.tolist(), strict=True):
-        whole += mean * (count / max(1, int(counts.sum(dtype=np.int64))))
+    whole = mean_of_all(means, counts)
     for embedding, label in zip(*batch, strict=True):
         n, seen = int(counts[label]), int(counts.sum(dtype=np.int64))
         before = n if form == WITHIN else seen
@@ -27,6 +29,28 @@ def stream(kernels, scatter, means, counts, batch, form: str = WITHIN) -> None:
         means[label] += (embedding - means[label]) / (n + 1)
         whole += (embedding - whole) / (seen + 1)
         counts[label] = min(n + 1, MOST)
+
+
+def mean_of_all(means: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Mean (d,) of all embeddings from those of classes, (way, d), that so many `counts` (way,) have."""
+    whole, total = np.zeros_like(means[0]), max(1, sum(counts.tolist()))
+    for mean, count in zip(means, counts.tolist(), strict=True):
+        whole += mean * (count / total)
+    return whole
+
+
+def outer_products(kernels, scatter: np.ndarray, batches: Batches) -> Iterator[Batch]:
+    """The batches; `scatter` (d, d) becomes the sum of their outer products."""
+    scatter.fill(0)
+    for embeddings, labels in batches():
+        kernels.add_outer(scatter, embeddings, scatter.dtype.type(1))
+        yield embeddings, labels
+
+
+def keep_covariance(scatter: np.ndarray, total: float, covariance: np.ndarray) -> None:
+    """Write the packed `covariance` of so many embeddings."""
+    packed(scatter, covariance)
+    covariance /= covariance.dtype.type(total)
 
 
 def packed(factor: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

@@ -1,0 +1,119 @@
+"""Streaming LDA against the published algorithm and against LDA fitted to everything, in float64."""
+
+import time
+
+import numpy as np
+import pytest
+from headdata import embeddings, fitted
+
+from tinytrain import kernels
+from tinytrain.heads.registry import HEADS
+from tinytrain.heads.scatter import unpacked
+from tinytrain.heads.slda import METHOD, PUBLISHED_SLDA
+
+WAY, SIZE = 6, 24
+STREAM = 2000
+
+
+class Published:
+    """Deep SLDA as its paper and code have it, one embedding after another, in float64."""
+
+    def __init__(self, way, size, epsilon=1e-4):
+        self.means, self.counts = np.zeros((way, size)), np.zeros(way)
+        self.sigma, self.t, self.epsilon = np.zeros((size, size)), 0, epsilon
+
+    def learn(self, x, y):
+        deviation = x - self.means[y]
+        delta = self.t / (self.t + 1) * np.outer(deviation, deviation)
+        self.sigma = (self.t * self.sigma + delta) / (self.t + 1)
+        self.means[y] += deviation / (self.counts[y] + 1)
+        self.counts[y] += 1
+        self.t += 1
+
+    def logits(self, x):
+        size = len(self.sigma)
+        precision = np.linalg.inv((1 - self.epsilon) * self.sigma + self.epsilon * np.eye(size))
+        weights = self.means @ precision
+        return x @ weights.T - 0.5 * (weights * self.means).sum(axis=1)
+
+
+def close(found, wanted, error):
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=error * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("dtype, backend, logits_error", [("f4", "auto", 2e-3), ("f8", "numpy", 1e-9)])
+def test_the_published_update_is_reproduced_on_2000_embeddings(seed, dtype, backend, logits_error):
+    """Means, covariance and predictions to 1e-5, in whatever order; logits as exact as the numbers are.
+
+    The published shrinkage of 1e-4 divides rounding by the smallest variances.
+    """
+    x, labels = embeddings(STREAM, SIZE, seed, WAY)
+    reference = Published(WAY, SIZE)
+    for e, label in zip(x, labels, strict=True):
+        reference.learn(e, label)
+    first = fitted(PUBLISHED_SLDA, x[:500], labels[:500], dtype, backend)
+    head = first.extended(WAY)
+    head = head if dtype == "f4" else first  # room for new classes is made in float32
+    head.update(kernels.load(backend), x[500:].astype(dtype), labels[500:])
+    close(head.means, reference.means, 1e-5)
+    close(unpacked(head.covariance), np.tril(reference.sigma), 1e-5)
+    new, truth = embeddings(500, SIZE, seed + 100, WAY)
+    found, wanted = head.logits(new), reference.logits(new)
+    close(found, wanted, logits_error)
+    assert (found.argmax(axis=1) == wanted.argmax(axis=1)).all()
+    assert (wanted.argmax(axis=1) == truth).mean() > 0.6
+
+
+def test_published_weights_let_the_order_count_and_ours_do_not():
+    x, labels = embeddings(60, SIZE, way=WAY)
+    turned = x[::-1].copy(), labels[::-1].copy()
+    for method, least in ((PUBLISHED_SLDA, 1e-2), (METHOD, 0)):
+        one, other = (unpacked(fitted(method, *data).covariance) for data in ((x, labels), turned))
+        difference = np.abs(one - other).max() / np.abs(one).max()
+        assert difference > least if least else difference < 1e-5
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["slda", "lda", "mild-lda"])
+def test_a_stream_from_one_image_of_each_class_ends_as_lda_of_all_images(kind, seed):
+    x, labels = embeddings(STREAM, SIZE, seed, WAY)
+    firsts = np.array([np.flatnonzero(labels == k)[0] for k in range(WAY)])
+    rest = np.setdiff1d(np.arange(STREAM), firsts)
+    head = fitted(HEADS[kind], x[firsts], labels[firsts]).extended(WAY)
+    for part in np.array_split(rest, 400):
+        head.update(kernels.load(), x[part].astype("f"), labels[part])
+    means = np.stack([x[labels == k].mean(axis=0) for k in range(WAY)])
+    centred = x - means[labels]
+    c, shrinkage, n = centred.T @ centred / STREAM, HEADS[kind].shrinkage, np.bincount(labels)
+    s = (1 - shrinkage) * c + (shrinkage * np.trace(c) / SIZE + 1e-7) * np.eye(SIZE)
+    weights, excess = means @ np.linalg.inv(s), np.trace(np.linalg.inv(s) @ c)
+    close(head.weights, weights, 1e-3)
+    close(head.offsets, -0.5 * ((weights * means).sum(axis=1) - excess / n), 1e-3)
+
+
+def test_a_mean_covariance_stays_exact_when_a_million_images_were_seen():
+    """Every one of the last images still counts: a float32 sum of so many would lose its last digits."""
+    x, labels = embeddings(STREAM, SIZE, way=WAY)
+    head = fitted(METHOD, x, labels).extended(WAY)
+    before = unpacked(head.covariance).astype(float)
+    head.counts[:] = 1_000_000 // WAY
+    total = int(head.counts.sum())
+    far = x + 0.5 * np.random.default_rng(1).standard_normal(x.shape)
+    head.update(kernels.load(), far.astype("f"), labels)
+    centred = far - np.stack([x[labels == k].mean(axis=0) for k in range(WAY)])[labels]
+    wanted = (total * before + np.tril(centred.T @ centred)) / (total + STREAM)
+    # The change is 1 in 500; a hundredth of it would be seen.
+    assert np.abs(wanted - before).max() > 1e-3 * np.abs(before).max()
+    close(unpacked(head.covariance), wanted, 3e-5)
+
+
+def test_an_update_with_160_numbers_takes_a_few_milliseconds():
+    x, labels = embeddings(200, 160, way=5)
+    head = fitted(METHOD, x, labels).extended(5)
+    table, found = kernels.load(), []
+    for k in range(20):
+        start = time.process_time()
+        head.update(table, x[k : k + 1].astype("f"), labels[k : k + 1])
+        found.append(time.process_time() - start)
+    assert np.median(found) < 0.02
