@@ -24,6 +24,12 @@ LIFETIMES = (FITTING, ANSWERING, UPDATING, STORED, BESIDE)
 FIT_TAKES = (FITTING, ANSWERING, UPDATING)  # the buffers that `HeadMethod.fit` is given
 DELTA_TAKES = (FITTING, STORED)  # and those that `Head.for_delta` is given, without the class counts
 
+# What a verdict may say of an embedding:
+IDENTIFIED = "identified"  # an image of the class that is named, as far as the support says
+UNCERTAIN = "uncertain"  # it is near the limit, or several classes fit about as well
+UNKNOWN = "unknown"  # of none of the classes
+STATES = (IDENTIFIED, UNCERTAIN, UNKNOWN)
+
 Batch = tuple[np.ndarray, np.ndarray]  # embeddings (n, d) of length 1, labels (n,)
 Batches = Callable[[], Iterable[Batch]]
 
@@ -166,12 +172,17 @@ class Head(ABC):
 
 @dataclass(frozen=True)
 class HeadVerdict:
-    """The likeliest `label` with the `confidence` in it, or none of the classes if it is `rejected`."""
+    """The likeliest `label` with the `confidence` in it; `rejected` if that is less than was asked for.
+
+    `state`, one of STATES, says whether the image is of any class at all. A head that cannot tell says
+    IDENTIFIED.
+    """
 
     label: int
     confidence: float
     rejected: bool
     probabilities: np.ndarray
+    state: str = IDENTIFIED
 
 
 def all_finite(array: np.ndarray) -> bool:
