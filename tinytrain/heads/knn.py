@@ -18,8 +18,8 @@ import numpy as np
 
 from tinytrain.heads.calibration import calibrate
 from tinytrain.heads.head import ANSWERING, FITTING, Batch, Head, HeadBuffer, HeadMethod, Support
-from tinytrain.heads.lda import SCATTER, packed
 from tinytrain.heads.linear import class_means
+from tinytrain.heads.scatter import SCATTER, packed
 
 CAP = 16  # prototypes of a class
 PASSES = 4  # over the support at most: at the cap, prototypes may chase each other for ever
