@@ -92,12 +92,17 @@ def test_an_unknown_class_is_refused_with_those_that_there_are(delta):
         assert caught.value.exit_code == 3
 
 
-@pytest.mark.parametrize("name", [name for name in HEADS if HEADS[name].separate_classes])
+@pytest.mark.parametrize(
+    "name", [name for name in HEADS if HEADS[name].separate_classes or HEADS[name].keep_classes]
+)
 def test_a_head_that_keeps_classes_apart_is_the_one_that_never_saw_the_class(name):
     task = made_up(5, 12, 6)
     others = task.part(np.flatnonzero(task.labels != 2))
     never = replace(others, labels=others.labels - (others.labels > 2), way=4)
-    found, expected = fitted(HEADS[name], KERNELS, task).without(2, 5), fitted(HEADS[name], KERNELS, never)
+    found, expected = (
+        fitted(HEADS[name], KERNELS, task).without_class(2, 5),
+        fitted(HEADS[name], KERNELS, never),
+    )
     for key, values in expected.tensors().items():
         assert found.tensors()[key].tobytes() == values.tobytes(), key
 
@@ -107,7 +112,7 @@ def test_without_a_class_the_logits_of_the_others_are_what_they_were(name):
     task = made_up(5, 12, 6)
     head = fitted(HEADS[name], KERNELS, task)
     before = {key: values.copy() for key, values in head.tensors().items()}
-    found = head.without(1, 5)
+    found = head.without_class(1, 5)
     np.testing.assert_array_equal(
         found.logits(task.embeddings), np.delete(head.logits(task.embeddings), 1, axis=1)
     )
@@ -185,3 +190,15 @@ def test_python_takes_the_path_of_a_delta(delta, tmp_path):
     save_delta(tmp_path / "a.safetensors", delta)
     assert tinytrain.rename(tmp_path / "a.safetensors", "toy 0", "x").class_names[0] == "x"
     assert tinytrain.forget(tmp_path / "a.safetensors", "toy 0").class_names == delta.class_names[1:]
+
+
+def test_neurons_of_a_forgotten_class_are_free_and_the_others_are_as_many_as_a_smaller_head_holds():
+    task = made_up(5, 12, 40)
+    noisy = replace(task, embeddings=np.random.default_rng(0).permutation(task.embeddings))
+    head = fitted(HEADS["rce"], KERNELS, noisy)
+    found = head.without_class(0, 5)
+    assert len(found.patterns) == HEADS["rce"].tensors(4, 12)[0].shape[0] and found.problem() is None
+    assert sorted(set(found.neurons.categories[found.neurons.categories > 0] & 0x7FFF)) == [1, 2, 3, 4]
+    grown = found.extended(4)
+    grown.update(KERNELS, noisy.embeddings[:20], noisy.labels[:20] % 4)
+    assert grown.problem() is None

@@ -24,6 +24,12 @@ LIFETIMES = (FITTING, ANSWERING, UPDATING, STORED, BESIDE)
 FIT_TAKES = (FITTING, ANSWERING, UPDATING)  # the buffers that `HeadMethod.fit` is given
 DELTA_TAKES = (FITTING, STORED)  # and those that `Head.for_delta` is given, without the class counts
 
+# What a verdict may say of an embedding:
+IDENTIFIED = "identified"  # an image of the class that is named, as far as the support says
+UNCERTAIN = "uncertain"  # it is near the limit, or several classes fit about as well
+UNKNOWN = "unknown"  # of none of the classes
+STATES = (IDENTIFIED, UNCERTAIN, UNKNOWN)
+
 Batch = tuple[np.ndarray, np.ndarray]  # embeddings (n, d) of length 1, labels (n,)
 Batches = Callable[[], Iterable[Batch]]
 
@@ -66,6 +72,7 @@ class HeadMethod(ABC):
     head: type["Head"]  # what `fit` returns
     sized_by = "weights"  # the tensor whose last axis is the embedding's
     sees_every_view = False  # fitted to augmented views too, not to the clean images alone
+    passes = 1  # that `fit` makes over the clean images or every view, to calibrate not counted
     incremental = False  # `update` with more images gives the head that `fit` gives for all of them
     any_order = False  # images may be learnt in any order: that changes the head by rounding alone
     keep_classes = False  # a class more changes no bit of the logits of the others
@@ -181,7 +188,7 @@ class Head(ABC):
         # The leave-one-out accuracy was measured without the new classes.
         return replace(head, left_out=None, **grown)
 
-    def without(self, label: int, way: int) -> "Head":
+    def without_class(self, label: int, way: int) -> "Head":
         """A copy without class `label` of `way` classes: its rows are left out of every tensor."""
         size, tensors, rest = self.embedding_size, self.tensors(), {}
         forms = (self.method.tensors_beside(n, size, tensors) for n in (way, way - 1))
@@ -205,12 +212,17 @@ class Head(ABC):
 
 @dataclass(frozen=True)
 class HeadVerdict:
-    """The likeliest `label` with the `confidence` in it, or none of the classes if it is `rejected`."""
+    """The likeliest `label` with the `confidence` in it; `rejected` if that is less than was asked for.
+
+    `state`, one of STATES, says whether the image is of any class at all. A head that cannot tell says
+    IDENTIFIED.
+    """
 
     label: int
     confidence: float
     rejected: bool
     probabilities: np.ndarray
+    state: str = IDENTIFIED
 
 
 def all_finite(array: np.ndarray) -> bool:

@@ -37,7 +37,7 @@ def forget(delta: Delta, name: str) -> Delta:
     forgotten = {"classes": before["classes"] + 1, "traces": left}
     return replace(
         delta,
-        head=delta.head.without(label, way),
+        head=delta.head.without_class(label, way),
         replay=delta.replay and delta.replay.without(label),
         class_names=tuple(n for k, n in enumerate(delta.class_names) if k != label),
         report={**_without(delta.report, name), "forgotten": forgotten},
@@ -48,7 +48,9 @@ def traces(delta: Delta, name: str) -> tuple[str, ...]:
     """What would still depend on images of class `name` after `forget`: of HEAD and WEIGHTS those that do."""
     # A class that only the head learnt later has changed no weight.
     trained = name in delta.report.get("episode", {}).get("classes", delta.class_names)
-    found = {HEAD: not delta.head.method.separate_classes, WEIGHTS: delta.slices and trained}
+    method = delta.head.method
+    in_head = not (method.separate_classes or method.keep_classes)
+    found = {HEAD: in_head, WEIGHTS: delta.slices and trained}
     return tuple(place for place, is_left in found.items() if is_left)
 
 
