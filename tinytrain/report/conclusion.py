@@ -65,7 +65,7 @@ def _accuracy(facts: dict) -> Item:
 
 def _remembered(facts: dict) -> Item | None:
     """The features that the delta keeps for a later adaptation."""
-    nbytes = facts["memory"].get("replay")
+    nbytes = facts.get("memory", {}).get("replay")
     if not nbytes:
         return None
     return Item(
