@@ -6,6 +6,7 @@ from headdata import embeddings, fitted
 
 from tinytrain import kernels
 from tinytrain.heads.imprint import METHOD
+from tinytrain.heads.linear import MOST
 
 WAY, SIZE = 5, 30
 
@@ -41,3 +42,11 @@ def test_classes_that_are_added_leave_every_bit_of_the_logits_of_the_others(size
         head = head.extended(way)
         head.update(kernels.load(), x[:3].astype("f"), np.full(3, way - 1, np.int32))
         assert head.logits(new)[:, :2].tobytes() == before.tobytes()
+
+
+def test_counts_stop_where_they_would_turn_negative():
+    x, labels = embeddings(20, SIZE, way=2)
+    head = fitted(METHOD, x, labels).extended(2)
+    head.counts[:] = MOST - 1
+    head.update(kernels.load(), x.astype("f"), labels)
+    assert (head.counts == MOST).all() and head.is_finite() and head.problem() is None

@@ -5,7 +5,7 @@ import pytest
 from headdata import embeddings, fitted, in_form
 
 from tinytrain import kernels
-from tinytrain.heads.few import Few, are_few
+from tinytrain.heads.few import Few, are_few, cholesky_of, scatter_of
 from tinytrain.heads.linear import MOST
 from tinytrain.heads.registry import HEADS
 from tinytrain.heads.scatter import AROUND_ALL, WITHIN, packed, stream, unpacked
@@ -119,3 +119,10 @@ def test_updates_in_any_order_give_the_head_of_all_embeddings(kind, seed, first)
     new, _ = embeddings(50, seed=1)
     logits, other = grown.logits(new), fitted(HEADS[kind], x, labels).logits(new)
     np.testing.assert_allclose(logits, other, rtol=0, atol=1e-3 * np.ptp(other))
+
+
+def test_the_factor_without_blas_is_that_of_numpy():
+    rows = np.random.default_rng(0).standard_normal((60, SIZE))
+    matrix = rows.T @ rows
+    np.testing.assert_allclose(scatter_of(rows), matrix, rtol=1e-12)
+    np.testing.assert_allclose(cholesky_of(matrix.copy()), np.linalg.cholesky(matrix), atol=1e-12)

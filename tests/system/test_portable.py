@@ -16,6 +16,7 @@ from kernelarrays import Output
 from kernelcases import CASES
 
 from tinytrain.delta.file import load_delta
+from tinytrain.pipeline.head_tasks import made_up
 
 RUNS = int(os.environ.get("TINYTRAIN_PORTABLE_RUNS", "0"))
 long = pytest.mark.skipif(not RUNS, reason="minutes: TINYTRAIN_PORTABLE_RUNS=3")
@@ -37,6 +38,16 @@ calls = pickle.loads(file.read_bytes())
 for name, arguments in calls.items():
     getattr(table, name)(*arguments)
 file.write_bytes(pickle.dumps((table.backend, calls)))
+"""
+HEADS = """
+import pickle, sys
+from pathlib import Path
+from tinytrain.heads.registry import HEADS
+from tinytrain.pipeline.head_conformance import fingerprint
+
+file = Path(sys.argv[1])
+tasks = pickle.loads(file.read_bytes())
+file.write_bytes(pickle.dumps({name: fingerprint(method, tasks, "numba") for name, method in HEADS.items()}))
 """
 WARM = """
 from tinytrain import cli, kernels
@@ -101,6 +112,16 @@ def test_a_portable_product_is_rounded_and_summed_as_written(portable):
     for k in range(len(w)):
         want += x[:, k, None] * w[k]
     assert y.tobytes() == want.tobytes()
+
+
+def test_a_portable_head_is_fitted_and_updated_to_the_same_bits_on_an_older_processor(tmp_path):
+    found = []
+    for name, variables in (("this", {}), ("older", OLDER)):
+        file = tmp_path / f"{name} tasks"
+        file.write_bytes(pickle.dumps([made_up(5, 160, 20), made_up(3, 160, 4)]))
+        process(["-c", HEADS, str(file)], variables, tmp_path / name)
+        found.append(pickle.loads(file.read_bytes()))
+    assert found[0] == found[1] and len(found[0]) > 5
 
 
 @long

@@ -46,6 +46,23 @@ def _kept(rows: np.ndarray, labels: np.ndarray, batches: Batches) -> Iterator[Ba
         yield embeddings, given
 
 
+def scatter_of(rows: np.ndarray) -> np.ndarray:
+    """``rows^T rows`` (d, d) of rows (n, d), in float64 and without BLAS, as are `Few`'s sums."""
+    scatter = np.zeros((rows.shape[1],) * 2)
+    for row in rows.astype(float):
+        scatter += row[:, None] * row
+    return scatter
+
+
+def cholesky_of(matrix: np.ndarray) -> np.ndarray:
+    """The lower Cholesky factor (d, d) of `matrix`, in its place and without BLAS."""
+    for j, column in enumerate(matrix.T):
+        column[:j] = 0
+        column[j:] /= np.sqrt(column[j])
+        matrix[j + 1 :, j + 1 :] -= column[j + 1 :, None] * column[j + 1 :]
+    return matrix
+
+
 class Few:
     """Solves with ``scale * rows^T rows + ridge * I``, without that matrix, inside `gram` (n, n).
 

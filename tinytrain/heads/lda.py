@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.heads.few import Few, deviations
+from tinytrain.heads.few import Few, cholesky_of, deviations, scatter_of
 from tinytrain.heads.head import FITTING, STORED, HeadBuffer, Support
 from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers
 from tinytrain.heads.scatter import diagonal_of, keep_covariance, outer_products, packed, unpacked
@@ -35,12 +35,12 @@ class LdaHead(ScatterHead):
     def for_any_number(self) -> "LdaHead":
         if self.deviations is None:
             return self
-        scatter = (self.deviations.T.astype(float) @ self.deviations) / self.total
+        scatter = scatter_of(self.deviations) / self.total
         diagonal = diagonal_of(scatter)
         ridge = ridge_of(float(diagonal.sum()), self.method.shrinkage, len(scatter))
         scatter *= 1 - self.method.shrinkage
         diagonal += ridge
-        factor = packed(np.linalg.cholesky(scatter)).astype(self.deviations.dtype)
+        factor = packed(cholesky_of(scatter)).astype(self.deviations.dtype)
         return replace(self, deviations=None, factor=factor)
 
     def _scatter(self, kernels) -> np.ndarray:

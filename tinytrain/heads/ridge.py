@@ -91,7 +91,7 @@ def regress(solve, weights: np.ndarray, offsets: np.ndarray, means: np.ndarray, 
         row *= row.dtype.type(count)
     solve(weights)
     for k, count in enumerate(counts.tolist()):
-        offsets[k] = count / total - float(weights[k] @ whole)
+        offsets[k] = count / total - float(np.multiply(weights[k], whole, dtype=float).sum())
 
 
 METHOD = Ridge()

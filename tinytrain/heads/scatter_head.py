@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.heads.few import are_few, few_buffers
+from tinytrain.heads.few import are_few, few_buffers, scatter_of
 from tinytrain.heads.head import FITTING, UPDATING, HeadBuffer, HeadMethod
 from tinytrain.heads.linear import LinearHead, linear_buffers
 from tinytrain.heads.scatter import WITHIN, packed, stream, unpacked
@@ -54,8 +54,7 @@ class CovarianceHead(ScatterHead):
     def for_any_number(self) -> "CovarianceHead":
         if self.deviations is None:
             return self
-        rows = self.deviations
-        covariance = packed((rows.T.astype(float) @ rows) / self.total).astype(rows.dtype)
+        covariance = packed(scatter_of(self.deviations) / self.total).astype(self.deviations.dtype)
         return replace(self, deviations=None, covariance=covariance)
 
     def _scatter(self, kernels) -> np.ndarray:

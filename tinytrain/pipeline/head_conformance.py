@@ -17,6 +17,7 @@ kernels must be the same on all processors.
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -67,16 +68,17 @@ def check_head(method: HeadMethod, backend: str = "auto") -> dict[tuple[int, int
     return found
 
 
-def fingerprint(method: HeadMethod, backend: str = "auto") -> str:
-    """A digest of every bit of a head of `method` that was fitted to images and updated with others."""
-    kernels, task = kernel_table.load(backend), made_up(5, 12, 6)
-    few = made_up(3, LONG, 2)
-    found = hashlib.sha256()
+def fingerprint(method: HeadMethod, tasks: Iterable[Task], backend: str = "auto") -> str:
+    """A digest of every bit of heads of `method` that are fitted to `tasks`, and updated with these again.
+
+    The same `tasks` must be handed to the processors that are compared: numpy's own sums make them up.
+    """
+    kernels, found = kernel_table.load(backend), hashlib.sha256()
     with np.errstate(all="ignore"):
-        for one in (task, few):
-            head = fitted(method, kernels, one)
-            grown = head.extended(one.way)
-            grown.update(kernels, one.embeddings, one.labels)
+        for task in tasks:
+            head = fitted(method, kernels, task)
+            grown = head.extended(task.way)
+            grown.update(kernels, task.embeddings, task.labels)
             for values in (*_bytes(head).values(), *_bytes(grown).values()):
                 found.update(values)
     return found.hexdigest()
