@@ -79,7 +79,7 @@ def run_job(network, dataset, args, part: str, seed: int) -> dict:
 def _by_step(found: np.ndarray, labels: np.ndarray, steps: list[np.ndarray]) -> list[float]:
     """Accuracy of the classes of each step."""
     seen = labels[labels <= steps[-1][-1]]
-    return [float((found == seen)[np.isin(seen, classes)].mean()) for classes in steps]
+    return [round(float((found == seen)[np.isin(seen, classes)].mean()), 4) for classes in steps]
 
 
 def methods(network, drawn: Episode, args, part: str, seed: int) -> dict[str, Callable[[], Answers]]:
