@@ -29,6 +29,7 @@ from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.heads import lda
 from tinytrain.network.file import decode, decode_network, encode, encode_network
 from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.replay import Replay
 
 MUTANTS = int(os.environ.get("TINYTRAIN_FUZZ", "5000"))
 SECONDS = 0.05  # of processor time for one mutant; they take about 50 us
@@ -93,19 +94,21 @@ def make_checkpoint() -> dict:
 
 
 def make_delta() -> Delta:
-    """A delta of `make_network` with slices of both kinds and the larger kind of head."""
+    """A delta of `make_network` with slices of both kinds, the larger kind of head, and a replay memory."""
     rows = np.arange(4, dtype=np.float32).reshape(2, 2)
     slices = (
-        Slice(0, "bias", np.array([1], np.int32), np.ones(1, np.float32)),
         Slice(1, "weight", np.array([0, 1], np.int32), rows),
+        Slice(1, "bias", np.array([1], np.int32), np.ones(1, np.float32)),
     )
     factor = np.array([1, 0.5, 2], np.float32)
     counts = np.array([3, 4], np.int32)
     head = lda.LdaHead(
-        lda.METHOD, rows, rows[0], rows, counts, factor, temperature=9.5, left_out=0.25, views=3
+        lda.METHOD, rows, rows[0], rows, counts, factor=factor, temperature=9.5, left_out=0.25, views=3
     )
     report = {"policy": "test", "losses": [1.5, 0.5]}
-    return Delta(make_network().digest, "toy", slices, head, ("ant", "bée"), report)
+    codes, ranges = np.arange(16, dtype=np.uint8).reshape(2, 2, 2, 2), np.ones((2, 2), np.float32)
+    replay = Replay(1, codes, ranges, np.array([0, 1], np.int32))
+    return Delta(make_network().digest, "toy", slices, head, ("ant", "bée"), report, replay)
 
 
 def survives(call, *arguments):

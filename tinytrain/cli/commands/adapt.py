@@ -151,7 +151,7 @@ def _write(arguments, report, kept: bool):
 
 def _after_refusal(arguments, guard) -> tuple[str, ...]:
     """Folders can be looked at. Other images cannot be changed, so all that is left is to insist."""
-    if arguments.folder:
+    if arguments.folder and arguments.source is None:
         backbone = () if arguments.backbone is None else ("--backbone", arguments.backbone)
         return ("tinytrain", "check", positional(arguments.folder), *backbone)
     if any(reason.code == "not-finite" for reason in guard.reasons):

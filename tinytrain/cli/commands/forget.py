@@ -5,14 +5,15 @@ from tinytrain.cli.commands.common import open_delta, print_result, text_width
 
 DESCRIPTION = (
     "Take a class out of a delta, without any image. The result says what still carries traces of it: "
-    "a classifier that describes all classes by one covariance, and weights that were trained on the class."
+    "a classifier that keeps something of all classes together, such as a covariance, and weights that were "
+    "trained on the class."
 )
 EXAMPLES = """\
   tinytrain forget mine.safetensors parsley
   tinytrain forget mine.safetensors parsley --out fewer.safetensors
   tinytrain forget state/ parsley --json
 """
-HEAD_TEXT = "the covariance of the classifier was computed with it"
+HEAD_TEXT = "what the classifier keeps of all classes together was computed with it"
 WEIGHTS_TEXT = "trained weights have seen it"
 REMEDY = "; only to adapt again without it removes that"
 AGAIN = ": 'tinytrain adapt --from' does so with what the delta remembers"
