@@ -4,13 +4,16 @@ import json
 
 import numpy as np
 import pytest
+from sourcetree import ROOT
 
 from tinytrain.meta.studies import continual as study
+from tinytrain.meta.studies.study import read_log
 from tinytrain.network.file import save_network
 from tinytrain.pipeline.head_tasks import made_up
 from tinytrain.pipeline.toy import toy_episode, toy_network
 
 WAY, SIZE = 10, 24
+TARGETS = {"gtsrb", "omniglot", "flowers12", "dtd10", "pacs_sketch"}
 
 
 @pytest.fixture
@@ -78,5 +81,31 @@ def test_a_run_that_was_stopped_goes_on(part, tmp_path, capsys):
 
 
 def test_no_target_of_the_benchmarks_decides():
-    targets = {"gtsrb", "omniglot", "flowers12", "dtd10", "pacs_sketch"}
-    assert not targets & set(study.DOMAINS.split(","))
+    assert not TARGETS & set(study.DOMAINS.split(","))
+
+
+def test_the_figures_of_the_project_follow_from_its_log(capsys):
+    """With what they claim: streams of LDA lose nothing, features of all images next to nothing."""
+    assert study.main(["--summary", "--out", str(ROOT / "results/continual.jsonl")]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"{pack}:" in shown for pack in study.DOMAINS.split(","))
+    rows = read_log(ROOT / "results/continual.jsonl")
+    targets = [row for row in rows if row["pack"] in TARGETS]
+    assert {row["pack"] for row in targets} == TARGETS
+
+    def lost(part, name):
+        mine = [row for row in targets if row["part"] == part]
+        sizes = [list(map(len, study.dealt_classes(row["way"]))) for row in mine]
+        methods = ((row["methods"][n] for row in mine) for n in (study.JOINT[part], name))
+        (_, best, least), (_, last, gone) = (
+            np.mean([study._figures(m, s) for m, s in zip(found, sizes, strict=True)], axis=0)
+            for found in methods
+        )
+        return best - last, gone - least
+
+    behind, beyond = lost("heads", "stream slda")
+    assert behind <= 1 and beyond <= 1
+    behind, beyond = lost("adapted", "adapted, replay 5")
+    assert behind <= 2.8 and beyond <= 1
+    behind, beyond = lost("heads", "last layer, SGD")
+    assert behind > 20 and beyond > 20
