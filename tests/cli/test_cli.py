@@ -197,6 +197,7 @@ MISTAKES = {
     "an unknown mode": (["adapt", "--macs-mode", "median"], "invalid choice"),
     "a folder and a pack": (["adapt", "photos", "--data", "signs"], "not both"),
     "what a delta to go on from settles": (["adapt", "--from", "x", "--head", "lda"], "--head would have no"),
+    "mirroring what is remembered": (["adapt", "--from", "x", "--flip"], "--flip would have no"),
     "images to add without delta": (["adapt", "--add", "x"], "go together"),
     "an extension that is not kept": (["adapt", "--from", "x", "--add", "y"], "needs --out"),
     "a report of unknown kind": (["adapt", "--report", "x.pdf"], "must end in .html, .json, .txt"),

@@ -26,7 +26,9 @@ def check_arguments(arguments) -> None:
     if arguments.add is not None:
         _check_extension(arguments)
         return
-    ignored = episodes.given(arguments, (*SAMPLING, *METHOD)) + ["--plan"] * (arguments.plan is not None)
+    without_folder = ("flip",) if arguments.folder is None else ()
+    ignored = episodes.given(arguments, (*SAMPLING, *METHOD, *without_folder))
+    ignored += ["--plan"] * (arguments.plan is not None)
     if ignored:
         raise UsageError(
             "usage",
