@@ -74,7 +74,8 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--replay", type=at_least(0), default=0, metavar="K",
         help="keep the features of so many images of each class in the delta, so that 'tinytrain adapt "
-        "--from' can go on without the images; 5 is sensible; default: 0, none",
+        "--from' can go on without the images; best are all images of a class: with fewer, old classes "
+        "lose against new ones; default: 0, none",
     )  # fmt: skip
 
 
