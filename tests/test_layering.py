@@ -10,6 +10,7 @@ LAYERS = {
     "episode": "base",
     "kernels": "base",
     "heads": "base kernels",
+    "drift": "base",
     "guard": "base heads",
     "plan": "base network episode",
     "delta": "base heads network",
