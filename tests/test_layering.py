@@ -10,7 +10,7 @@ LAYERS = {
     "episode": "base",
     "kernels": "base",
     "heads": "base kernels",
-    "drift": "base",
+    "drift": "base heads",
     "guard": "base heads",
     "plan": "base heads network episode",
     "delta": "base heads network",
