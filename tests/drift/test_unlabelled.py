@@ -93,6 +93,20 @@ def test_a_class_that_is_added_needs_no_new_detector():
     assert not alarms(unit(new), more, detector)
 
 
+def test_a_head_without_means_gives_its_answers_instead():
+    def places(classes, embeddings):
+        detector = UnlabelledDrift(SIZE)
+        pairs = zip(classes, embeddings, strict=True)
+        return [n for n, (k, e) in enumerate(pairs) if detector.update(e, label=int(k)) == DRIFT]
+
+    streams = [(mixed(1000, k), images(mixed(1000, k), k, noise=0.2)) for k in range(20)]
+    assert sum(bool(places(*stream)) for stream in streams) <= 1
+    classes = np.concatenate([mixed(100, 1), mixed(50, 2)])
+    other = 0.5 * unit(np.random.default_rng(9).standard_normal(SIZE))
+    stream = [*images(classes[:100], 1, noise=0.2), *images(classes[100:], 2, other, noise=0.2)]
+    assert 100 <= min(places(classes, stream)) < 130
+
+
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
 def test_the_length_of_an_embedding_does_not_matter(factor):
     stream = np.concatenate([images(mixed(100, 1), 1), images(mixed(50, 2), 2, noise=0.2)])

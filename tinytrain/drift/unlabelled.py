@@ -49,12 +49,14 @@ class UnlabelledDrift:
         self.classes = np.zeros((0, 3))  # sum of distances, images, share of the last images
         self.sums, self.lengths = [0.0, 0.0], [0, 0]
 
-    def update(self, embedding: np.ndarray, centres: np.ndarray | None = None) -> str:
+    def update(self, embedding: np.ndarray, centres: np.ndarray | None = None, label: int = 0) -> str:
         """STABLE or DRIFT after one more image.
 
         `embedding` (d,) has any length; `centres` (way, d) are means of embeddings of length 1, such as the
-        ``means`` of a linear head, and may get more rows from one image to the next. Without them all images
-        are one class, and classes that come in a row are a drift. Raises InputError ``drift-value``.
+        ``means`` of a linear head, and may get more rows from one image to the next. For a head that has no
+        means, `label` is its answer, and the mean of the stream stands for those of classes: small changes
+        are found later, and images of one class in a row are taken for a drift more often. Raises InputError
+        ``drift-value``.
         """
         e = np.asarray(embedding, float)
         if e.shape != (self.size,) or not np.isfinite(e).all():
@@ -65,7 +67,7 @@ class UnlabelledDrift:
                 f"it takes {self.size} finite values",
             )
         e = e / np.sqrt(e @ e + 1e-12)
-        label, distance, rest = self._nearest(e, centres)
+        label, distance, rest = self._nearest(e, centres, label)
         numbers = self._distance(label, distance), self._product(rest)
         usual = self._usual_mix(label)
         self.images += 1
@@ -75,19 +77,16 @@ class UnlabelledDrift:
         self._add(1, numbers[1] if usual else None)
         return self._verdict()
 
-    def _nearest(self, e: np.ndarray, centres: np.ndarray | None) -> tuple[int, float, np.ndarray]:
-        """The class of the nearest mean, 1 - cosine to it, and e without it."""
+    def _nearest(self, e: np.ndarray, centres: np.ndarray | None, label: int) -> tuple:
+        """The class, 1 - cosine to its mean, and what the mean leaves of `e`."""
         if centres is None:
-            centres = self.offset[None] if self.images else e[None]
-            label, rest = 0, e
+            near, rest = self.offset if self.images else e, e
         else:
-            cosines = centres @ e / np.sqrt((centres * centres).sum(axis=1) + 1e-12)
-            label = int(cosines.argmax())
-            rest = e - centres[label]
-        missing = len(centres) - len(self.classes)
+            label = int((centres @ e / np.sqrt((centres * centres).sum(axis=1) + 1e-12)).argmax())
+            near, rest = centres[label], e - centres[label]
+        missing = max(label + 1, 0 if centres is None else len(centres)) - len(self.classes)
         if missing > 0:
             self.classes = np.concatenate([self.classes, np.zeros((missing, 3))])
-        near = centres[label]
         return label, 1 - float(near @ e / np.sqrt(near @ near + 1e-12)), rest
 
     def _distance(self, label: int, distance: float) -> float:
