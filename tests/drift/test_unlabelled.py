@@ -102,7 +102,7 @@ def test_a_head_without_means_gives_its_answers_instead():
     streams = [(mixed(1000, k), images(mixed(1000, k), k, noise=0.2)) for k in range(20)]
     assert sum(bool(places(*stream)) for stream in streams) <= 1
     classes = np.concatenate([mixed(100, 1), mixed(50, 2)])
-    other = 0.5 * unit(np.random.default_rng(9).standard_normal(SIZE))
+    other = unit(np.random.default_rng(9).standard_normal(SIZE))
     stream = [*images(classes[:100], 1, noise=0.2), *images(classes[100:], 2, other, noise=0.2)]
     assert 100 <= min(places(classes, stream)) < 130
 
