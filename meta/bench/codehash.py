@@ -14,7 +14,7 @@ SOURCES = {
         *(
             f"{package}/**/*.py"
             for package in (
-                "backbones", "base", "delta", "episode", "guard", "heads", "kernels", "network", "pipeline",
+                "backbones", "base", "delta", "drift", "episode", "guard", "heads", "kernels", "network", "pipeline",
                 "plan", "planner", "policies", "program", "runtime",
             )
         ),
