@@ -9,6 +9,7 @@ from tinytrain.base.files import read_bytes, write_bytes
 from tinytrain.base.schema import choice, count, flag, list_of, number, parsed, table, text
 from tinytrain.base.units import finite_or_none
 from tinytrain.episode.augment import Ranges
+from tinytrain.heads.registry import HEADS
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import MACS_MODES, Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs, macs_of
@@ -184,7 +185,7 @@ _RECIPE = {
     "step": choice("both", "constant"),
     "decay": list_of(_FRACTION, 2, 2, "a pair"),
     "steps": _SOME,
-    "head": choice("cosine", "lda", "mild-lda"),
+    "head": choice(*HEADS),
     "views": _SOME,
     "options": table(StepOptions, _OPTIONS),
 }

@@ -25,6 +25,19 @@ OPTIMIZER_BLOCK = 1024
 ITEM_BYTES = 100  # of the lists of a step, for each image that it looks at
 FEW_ITEMS = 100  # whose lists are no more than Python takes for other reasons
 IMAGES, HEAD, CACHE, OPTIMIZER = "images", "head", "cached features", "optimizer"
+HEAD_IMAGES = 250  # embeddings a head is fitted to, if they must be computed for it alone
+
+
+def head_views(recipe: Recipe, resources: Resources, method: HeadMethod, n_support: int) -> range:
+    """Views of every support image that a head of this method is fitted to, the clean one last.
+
+    Cached ones, or usual ones made for it.
+    """
+    if not method.sees_every_view:
+        return range(1)
+    if resources.sets >= 2:
+        return range(resources.sets - 1, -1, -1)
+    return range(-max(1, min(recipe.views, HEAD_IMAGES // n_support)), 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +64,12 @@ class Job:
     def shown(self) -> int:
         """Pseudo-queries and unlabelled images of one step."""
         return self.resources.step_queries + n_unlabelled(self.recipe, self.resources, self.task)
+
+    def head_form(self, method: HeadMethod) -> tuple[HeadBuffer, ...]:
+        """The arrays of a head of `method`, fitted to its views of all support images."""
+        n = self.task.n_support
+        embeddings = n * len(head_views(self.recipe, self.resources, method, n))
+        return method.buffers_for(self.task.n_way, self.network.embedding_size, embeddings)
 
 
 def add_buffers(book: Book, job: Job, segments: Iterable[Segment]) -> dict[str, tuple[Unit, ...]]:
@@ -222,12 +241,11 @@ def _passes(b: HeadBuffer, kept: bool) -> bool:
 def _head_buffers(book: Book, job: Job) -> None:
     """Heads, which queries are predicted by, and the labels that three of them give."""
     recipe, task, trains = job.recipe, job.task, job.trains
-    way, size = task.n_way, job.network.embedding_size
     method, result = find_head(recipe.head), AFTER if trains else BEFORE
 
     def add(made_by: HeadMethod, head: str, tick: int, *lifetimes: str) -> None:
         kept = head == "head result"
-        for b in made_by.buffers(way, size):
+        for b in job.head_form(made_by):
             name = head_buffer(b, head, tick, kept)
             if b.lifetime in lifetimes and name not in book.buffers:
                 last = PREDICT if not _passes(b, kept) else RESULT if kept else tick
@@ -236,7 +254,7 @@ def _head_buffers(book: Book, job: Job) -> None:
     if task.n_query:
         book.add("answers", (3, task.n_query), RESULT, PREDICT, "int32")
     add(BASELINE, "head before, cosine", BEFORE, ANSWERING)
-    book.add("head before, cosine: lengths", (way,), BEFORE, PREDICT, use=HEAD)
+    book.add("head before, cosine: lengths", (task.n_way,), BEFORE, PREDICT, use=HEAD)
     add(BASELINE, "head result", result, UPDATING)  # it may be what is kept in the end
     add(method, "head result", result, UPDATING)
     if trains or method is not BASELINE:

@@ -7,7 +7,6 @@ import numpy as np
 from tinytrain.heads.head import DELTA_TAKES, FIT_TAKES, STORED, HeadMethod
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.plan.costs import n_hard, n_sampled, n_unlabelled
-from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.buffers import (
     AFTER,
     BACKWARD,
@@ -19,6 +18,7 @@ from tinytrain.program.buffers import (
     SHARED,
     Job,
     head_buffer,
+    head_views,
     own_before,
 )
 from tinytrain.program.calls import Buffer, Call, Table, View
@@ -40,20 +40,6 @@ from tinytrain.program.stages import (
     Take,
     Unit,
 )
-
-HEAD_IMAGES = 250  # embeddings a head is fitted to, if they must be computed for it alone
-
-
-def head_views(recipe: Recipe, resources: Resources, method: HeadMethod, n_support: int) -> range:
-    """Views of every support image that a head of this method is fitted to, the clean one last.
-
-    Cached ones, or usual ones made for it.
-    """
-    if not method.sees_every_view:
-        return range(1)
-    if resources.sets >= 2:
-        return range(resources.sets - 1, -1, -1)
-    return range(-max(1, min(recipe.views, HEAD_IMAGES // n_support)), 1)
 
 
 class TrainingStages:
@@ -144,7 +130,7 @@ class TrainingStages:
 
     def _arrays(self, method: HeadMethod, name: str, tick: int, kept: bool, taken) -> dict[str, Buffer]:
         """Buffers of a head by the names that its method declares, those of the lifetimes `taken`."""
-        declared = method.buffers(self.job.task.n_way, self.job.network.embedding_size)
+        declared = self.job.head_form(method)
         return {
             b.name: self.buffers[head_buffer(b, name, tick, kept)] for b in declared if b.lifetime in taken
         }
@@ -157,7 +143,7 @@ class TrainingStages:
             tick = AFTER if self.job.trains else BEFORE
             arrays = self._arrays(self.method, "head result", tick, True, DELTA_TAKES)
             arrays = {n: b for n, b in arrays.items() if b.name not in SHARED}  # others' by now
-            declared = self.method.buffers(self.job.task.n_way, self.job.network.embedding_size)
+            declared = self.job.head_form(self.method)
             yield KeepHead(arrays, frozenset(b.name for b in declared if b.lifetime == STORED))
 
     # ---- training -----------------------------------------------------------------------------

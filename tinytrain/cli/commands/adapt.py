@@ -37,7 +37,7 @@ EXAMPLES = """\
   tinytrain adapt --from mine.safetensors --add more/ --out more.safetensors
 """
 # Options of `episodes` for sampling and training, which have no effect with --from.
-TRAINING = ("way", "shots", "queries", "episode", "budget", "macs", "macs_mode", "policy")
+TRAINING = ("way", "shots", "queries", "episode", "budget", "macs", "macs_mode", "policy", "head")
 
 
 def add_arguments(parser) -> None:
@@ -195,8 +195,8 @@ def _plan_of(arguments):
 
     if arguments.plan is None:
         return None
-    if arguments.policy is not None:
-        raise UsageError("usage", "--plan FILE says what is trained, so --policy would mean nothing")
+    if ignored := episodes.given(arguments, ("policy", "head")):
+        raise UsageError("usage", f"--plan FILE says what is trained, so {ignored[0]} would mean nothing")
     return load_plan(arguments.plan)
 
 

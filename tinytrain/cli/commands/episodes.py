@@ -68,6 +68,9 @@ def add_arguments(parser) -> None:
         help="method that chooses what is trained: one of the policies below, or the FILE.json of "
         "'tinytrain search'; default: tinytrain",
     )  # fmt: skip
+    parser.add_argument(
+        "--head", metavar="NAME", help="classifier: one of the heads below; default: what the policy chooses"
+    )
 
 
 def given(arguments, names) -> list[str]:
@@ -79,14 +82,19 @@ def given(arguments, names) -> list[str]:
 
 
 def policy_of(arguments):
-    """The policy of ``--policy``, a name or the result of a search. Raises UsageError or InputError."""
+    """The policy of ``--policy``, a name or the result of a search, with the classifier of ``--head``.
+
+    Raises UsageError or InputError.
+    """
     if path := searched_file(arguments):
         from tinytrain.meta.search.result import searched_policy
 
-        return searched_policy(path)
-    from tinytrain.policies.registry import find_policy
+        policy = searched_policy(path)
+    else:
+        from tinytrain.policies.registry import find_policy
 
-    return find_policy(arguments.policy or "tinytrain")
+        policy = find_policy(arguments.policy or "tinytrain")
+    return policy if arguments.head is None else policy.with_head(arguments.head)
 
 
 def searched_file(arguments) -> str | None:
