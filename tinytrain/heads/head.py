@@ -75,6 +75,7 @@ class HeadMethod(ABC):
     head: type["Head"]  # what `fit` returns
     sized_by = "weights"  # the tensor whose last axis is the embedding's
     sees_every_view = False  # fitted to augmented views too, not to the clean images alone
+    passes = 1  # that `fit` makes over the clean images or every view, to calibrate not counted
     incremental = False  # `update` with more images gives the head that `fit` gives for all of them
     any_order = False  # images may be learnt in any order: that changes the head by rounding alone
     keep_classes = False  # a class more changes no bit of the logits of the others

@@ -1,7 +1,7 @@
 """Heads by name; adding one is adding a row."""
 
 from tinytrain.base.registry import find
-from tinytrain.heads import cosine, imprint, lda, ridge, slda
+from tinytrain.heads import cosine, imprint, knn, lda, rce, ridge, slda
 from tinytrain.heads.head import HeadMethod
 
 HEADS: dict[str, HeadMethod] = {
@@ -13,6 +13,8 @@ HEADS: dict[str, HeadMethod] = {
         slda.METHOD,
         ridge.METHOD,
         imprint.METHOD,
+        knn.METHOD,
+        rce.METHOD,
     )
 }
 BASELINE = cosine.METHOD  # what every adaptation is compared with, and goes back to

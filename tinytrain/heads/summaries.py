@@ -8,4 +8,6 @@ SUMMARIES = {
     "slda": "lda of a stream of images (Deep SLDA)",
     "ridge": "ridge regression on the classes",
     "imprint": "cosine to which classes can be added with no change (Coral)",
+    "knn": "nearest of a few prototypes, kept by condensing (TML-CD)",
+    "rce": "neurons that say identified, uncertain or unknown (NeuroMem)",
 }
