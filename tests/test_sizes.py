@@ -12,8 +12,8 @@ from sourcetree import MODULES, ROOT, imports
 from tinytrain.pipeline.adapt import adapt
 
 FILE_LINES, PARAMETERS, FIELDS = 300, 7, 10
-# Each field is a key of a row in a file that exists outside of the project: networks, recipes of training, and
-# the heads of deltas.
+# Each field is a key of a row in a file that exists outside of the project: networks, recipes of training,
+# and the heads of deltas.
 ROWS_OF_FILES = {
     "Layer": 15,
     "OptimizerSettings": 12,
