@@ -12,13 +12,18 @@ from sourcetree import MODULES, ROOT, imports
 from tinytrain.pipeline.adapt import adapt
 
 FILE_LINES, PARAMETERS, FIELDS = 300, 7, 10
-# Each field is a key of a row in a file that exists outside of the project: networks and recipes of training.
+# Each field is a key of a row in a file that exists outside of the project: networks, recipes of training,
+# and the heads of deltas.
 ROWS_OF_FILES = {
     "Layer": 15,
     "OptimizerSettings": 12,
     "MetaRecipe": 14,
     "PretrainRecipe": 18,
     "DistilRecipe": 13,
+    "ScatterHead": 11,
+    "LdaHead": 11,
+    "RidgeHead": 11,
+    "SldaHead": 11,
 }
 # The parameters of `tinytrain.adapt` are options of the command line, most of which nobody gives.
 OPTIONS = {"tinytrain/api/adapt.py": 8}

@@ -13,6 +13,7 @@ import pytest
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.file import decode_delta, encode_delta
+from tinytrain.heads.head import UNKNOWN
 from tinytrain.heads.lda import excess_of_means, lda_offsets, unpacked
 from tinytrain.kernels import NAMES, load
 from tinytrain.pipeline.adapt import adapt
@@ -213,7 +214,9 @@ def test_a_prediction_names_the_likeliest_class_and_how_sure_that_is(predictor, 
     for prediction, row in zip(predictions, expected, strict=True):
         assert list(prediction.probabilities) == list(report.delta.class_names)
         assert list(prediction.probabilities.values()) == pytest.approx(row, abs=1e-5)
-        assert prediction.name == report.delta.class_names[row.argmax()]
+        assert prediction.best_guess == report.delta.class_names[row.argmax()]
+        refused = prediction.verdict == UNKNOWN
+        assert prediction.name == (None if refused else prediction.best_guess)
         assert prediction.confidence == max(prediction.probabilities.values())
 
 

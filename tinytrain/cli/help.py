@@ -28,7 +28,11 @@ _METHOD = (
 )
 _OUTPUT = ("reject", "out", "store", "report", "program", "plot", "json", "quiet", "verbose", "help")
 _ADAPTING = {"images": _IMAGES, "budget and method": _METHOD, "output": _OUTPUT}
-_PREDICTING = {"delta": ("delta", "backbone"), "images": ("images", "files_from", "null"), "output": _OUTPUT}
+_PREDICTING = {
+    "delta": ("delta", "backbone"),
+    "images": ("images", "files_from", "null", "strangers"),
+    "output": _OUTPUT,
+}
 # Command -> sections of its help, in order: the names of its arguments in the code.
 SECTIONS = {
     "adapt": _ADAPTING,

@@ -29,11 +29,13 @@ from tinytrain.delta.delta import Delta, Slice
 from tinytrain.delta.replay import REPLAY_NAMES, read_replay, replay_tensors
 from tinytrain.heads.head import Head, HeadBuffer, HeadMethod
 from tinytrain.heads.registry import HEADS
+from tinytrain.heads.strangers import Limit
 
 KIND = "tinytrain-delta"
 SCHEMA = "1"
 METADATA = {"kind", "schema", "backbone", "backbone_name", "classes", "head", "report"}
 HEAD_FIELDS = {"kind", "temperature", "left_out", "views"}
+OPTIONAL = {"limit"}  # not in deltas from before heads had one
 SLICE_NAME = re.compile(r"(0|[1-9][0-9]{0,3})\.(?:(weight|bias)\.(channels|values)|(weight)\.(inputs))")
 MAX_NAME = 100
 MAX_VIEWS = 1000
@@ -73,6 +75,8 @@ def encode_delta(delta: Delta, heads: Mapping[str, HeadMethod] = HEADS) -> bytes
         "left_out": head.left_out,
         "views": head.views,
     }
+    if head.limit is not None:
+        facts["limit"] = head.limit._asdict()
     metadata = {
         "kind": KIND,
         "schema": SCHEMA,
@@ -170,7 +174,7 @@ def _classes(text: str, source: str) -> tuple[str, ...]:
 
 def _head_facts(text: str, source: str, heads: Mapping[str, HeadMethod]) -> dict:
     facts = parse_json(text, f"{source}: head", floats=True)
-    if not isinstance(facts, dict) or facts.keys() != HEAD_FIELDS:
+    if not isinstance(facts, dict) or facts.keys() - OPTIONAL != HEAD_FIELDS:
         raise InputError(
             "delta-head", f"{source}: the head must have exactly {', '.join(sorted(HEAD_FIELDS))}"
         )
@@ -187,7 +191,21 @@ def _head_facts(text: str, source: str, heads: Mapping[str, HeadMethod]) -> dict
             f"{source}: the head must be {' or '.join(heads)}, its temperature above 0, left_out"
             f" a share, views 1 to {MAX_VIEWS}",
         )
+    if "limit" in facts:
+        facts["limit"] = _limit(facts["limit"], source)
     return facts
+
+
+def _limit(given, source: str) -> Limit:
+    numbers = isinstance(given, dict) and given.keys() == set(Limit._fields)
+    numbers = numbers and all(type(x) in (int, float) and math.isfinite(x) for x in given.values())
+    if not numbers or given["scale"] <= 0:
+        raise InputError(
+            "delta-head",
+            f"{source}: the limit of the head needs a finite scale above 0 and a finite least"
+            "; make the delta again",
+        )
+    return Limit(**given)
 
 
 def _finite_json(value) -> bool:

@@ -7,6 +7,10 @@ import numpy as np
 # The least temperature, as a fraction of the mean lead of a support image's own class over the others. It is
 # needed because memorised images, and the only image of a class, say nothing about confidence in new ones.
 LEAD_FRACTION = 0.12
+# Training memorises more with every step behind the first ones, and more of a class with fewer images. This
+# is added to the fraction at MANY_STEPS or more: always, and divided by the images of a class.
+FEW_STEPS, MANY_STEPS = 10, 40
+MEMORISED, MEMORISED_PER_IMAGE = 0.04, 0.04
 # Candidates for a higher temperature, if left-out images are right less often than that one implies.
 TEMPERATURES = np.geomspace(1e-4, 1e8, 61, dtype=np.float32)
 NO_LEAD = 1e-4  # fraction of the largest logit: a smaller lead is rounding
@@ -49,7 +53,14 @@ def calibrate(
     # Mean confidence in left-out images must not exceed their accuracy, or that of guessing.
     modest = TEMPERATURES[confidence <= max(right, judged / len(images))]
     least = modest[0] if len(modest) else TEMPERATURES[-1]
-    return max(LEAD_FRACTION * lead / seen, float(least) if judged else 0.0), left_out
+    return max(lead_fraction(support) * lead / seen, float(least) if judged else 0.0), left_out
+
+
+def lead_fraction(support) -> float:
+    """The least temperature as a fraction of the lead, for a `heads.head.Support`."""
+    trained = min(max(support.steps - FEW_STEPS, 0) / (MANY_STEPS - FEW_STEPS), 1.0)
+    images = float(support.images.sum()) / len(support.images)
+    return LEAD_FRACTION + trained * (MEMORISED + MEMORISED_PER_IMAGE / images)
 
 
 def _confidence(logits: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 import numpy as np
 
 from tinytrain.heads.calibration import BLOCK, softmax
+from tinytrain.heads.strangers import UNSURE, Limit
 
 # When a buffer of a head holds a value:
 FITTING = "fitting"  # while the head is fitted, and until `for_delta` has read it
@@ -26,7 +27,7 @@ DELTA_TAKES = (FITTING, STORED)  # and those that `Head.for_delta` is given, wit
 
 # What a verdict may say of an embedding:
 IDENTIFIED = "identified"  # an image of the class that is named, as far as the support says
-UNCERTAIN = "uncertain"  # it is near the limit, or several classes fit about as well
+UNCERTAIN = "uncertain"  # of one of the classes, but another one than is named more likely than not
 UNKNOWN = "unknown"  # of none of the classes
 STATES = (IDENTIFIED, UNCERTAIN, UNKNOWN)
 
@@ -57,12 +58,14 @@ class Support:
     """What a head is fitted to: batches of `every_view` (only the clean one unless the method asks for more).
 
     `clean` are those of the clean images alone, of which there are `images` (way,) per class. Embeddings
-    have length 1 and are only read; a batch may be overwritten by the next one.
+    have length 1 and are only read; a batch may be overwritten by the next one. `steps` of training have seen
+    the images before.
     """
 
     every_view: Batches
     clean: Batches
     images: np.ndarray
+    steps: int = 0
 
 
 class HeadMethod(ABC):
@@ -119,7 +122,8 @@ class Head(ABC):
 
     `temperature` divides the logits, so that a probability is about how often an answer is right; `left_out`
     is the leave-one-out accuracy on the support, None if every class has a single image. `views` is the
-    number of embeddings (of the clean image and of augmented ones) that stand for one image.
+    number of embeddings (of the clean image and of augmented ones) that stand for one image. `limit` says
+    which images are of none of the classes, None if the head cannot tell.
     """
 
     method: HeadMethod
@@ -127,6 +131,7 @@ class Head(ABC):
     temperature: float = 1.0
     left_out: float | None = None
     views: int = 1
+    limit: Limit | None = None
 
     @abstractmethod
     def logits(self, embeddings: np.ndarray) -> np.ndarray:
@@ -172,7 +177,19 @@ class Head(ABC):
         probabilities = self.probabilities(embedding[None])[0]
         label = int(probabilities.argmax())
         confidence = float(probabilities[label])
-        return HeadVerdict(label, confidence, reject is not None and confidence < reject, probabilities)
+        rejected = reject is not None and confidence < reject
+        return HeadVerdict(label, confidence, rejected, probabilities, self.state(embedding, confidence))
+
+    def state(self, embedding: np.ndarray, confidence: float) -> str:
+        """Which of STATES an embedding (d,) is in, whose likeliest class has this `confidence`.
+
+        A head without a limit says IDENTIFIED of everything.
+        """
+        if self.limit is None:
+            return IDENTIFIED
+        if not self.limit.admits(self.logits(embedding[None])[0]):
+            return UNKNOWN
+        return IDENTIFIED if confidence >= UNSURE else UNCERTAIN
 
     def for_any_number(self) -> "Head":
         """The head in the form that its method declares for any number of embeddings."""
@@ -223,6 +240,11 @@ class HeadVerdict:
     rejected: bool
     probabilities: np.ndarray
     state: str = IDENTIFIED
+
+    @property
+    def refused(self) -> bool:
+        """Whether none of the classes is the answer."""
+        return self.rejected or self.state == UNKNOWN
 
 
 def all_finite(array: np.ndarray) -> bool:

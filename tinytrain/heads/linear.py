@@ -22,6 +22,7 @@ from tinytrain.heads.head import (
     HeadMethod,
     Support,
 )
+from tinytrain.heads.strangers import gauge
 from tinytrain.kernels.rows import divide_rows
 
 MOST = 2**31 - 1  # that a count of a class says: what comes then counts as one of so many
@@ -98,8 +99,16 @@ def calibrated(
         mean = means[label] * scale - e * (scale - 1)
         logits[label] = own_logit(mean, e, images[label] - 1)
 
-    temperature, left_out = calibrate(support, lambda e: weights @ e + offsets, leave_out or own_class)
+    found = gauge(lambda k: weights @ means[k] + offsets, images)
+    leave = leave_out or own_class
+
+    def gauged(logits, e, label):
+        leave(logits, e, label)
+        if found:
+            found.add(logits)
+
+    temperature, left_out = calibrate(support, lambda e: weights @ e + offsets, gauged)
+    limit = found.limit(support.steps) if found else None
     views = sum(counts.tolist()) // int(sum(images.tolist()))
-    return method.head(
-        method, weights, offsets, means, counts, temperature=temperature, left_out=left_out, views=views
-    )
+    facts = {"temperature": temperature, "left_out": left_out, "views": views, "limit": limit}
+    return method.head(method, weights, offsets, means, counts, **facts)

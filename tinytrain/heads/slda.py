@@ -54,7 +54,7 @@ class PublishedSlda(Slda):
             head.update(kernels, embeddings, labels)
         arrays["class counts"][:] = counts
         found = calibrated(self, arrays, support, leave_out=lambda logits, e, label: None)
-        return replace(head, temperature=found.temperature, left_out=found.left_out)
+        return replace(head, temperature=found.temperature, left_out=found.left_out, limit=found.limit)
 
     def factored(self, kernels, scatter: np.ndarray, total: float) -> Factored:
         np.multiply(scatter, scatter.dtype.type((1 - self.shrinkage) / total), out=scatter)

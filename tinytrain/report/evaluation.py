@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tinytrain.base.errors import visible
 from tinytrain.base.statistics import wilson_interval
+from tinytrain.heads.head import IDENTIFIED, STATES, UNKNOWN
 
 NAMED = 10  # wrong images that the text names
 PAIRS = 3  # confused pairs of classes that it names
@@ -14,16 +15,20 @@ WIDTHS = (12, 40)  # least and most letters of a class name in the matrix
 
 @dataclass(frozen=True)
 class Answer:
-    """An image, the index of its class, and the class answered with the confidence in it."""
+    """An image, the index of its class, the class answered with the confidence in it, and the verdict."""
 
     image: str
     true: int
     label: int
     confidence: float
+    verdict: str = IDENTIFIED
 
 
-def evaluation(names: Sequence[str], answers: Sequence[Answer]) -> dict:
+def evaluation(names: Sequence[str], answers: Sequence[Answer], strangers: Sequence[bool] = ()) -> dict:
     """The answers, at least one, as JSON values; `names` are the classes.
+
+    `strangers` says of each image of no class whether it was refused. `verdicts` and `refused` are fractions
+    of the images of the classes; `accuracy` counts the class that is the best guess of a refused image.
 
     `confusion` has a row for each true class, and a column for each answer. `wrong` begins with the most
     confident mistake, `confused` with the most frequent one.
@@ -31,7 +36,7 @@ def evaluation(names: Sequence[str], answers: Sequence[Answer]) -> dict:
     matrix = [[0] * len(names) for _ in names]
     for answer in answers:
         matrix[answer.true][answer.label] += 1
-    right = sum(matrix[c][c] for c in range(len(names)))
+    right, verdicts = sum(matrix[c][c] for c in range(len(names))), [a.verdict for a in answers]
     wrong = sorted((a for a in answers if a.label != a.true), key=lambda a: -a.confidence)
     pairs = [
         (matrix[i][j], i, j) for i in range(len(names)) for j in range(len(names)) if i != j and matrix[i][j]
@@ -40,6 +45,9 @@ def evaluation(names: Sequence[str], answers: Sequence[Answer]) -> dict:
         "accuracy": right / len(answers),
         "interval": list(wilson_interval(right, len(answers))),
         "n": len(answers),
+        "verdicts": {state: verdicts.count(state) / len(answers) for state in STATES},
+        "refused": verdicts.count(UNKNOWN) / len(answers),
+        "strangers": {"n": len(strangers), "refused": sum(strangers) / len(strangers)} if strangers else None,
         "per_class": {n: matrix[c][c] / sum(matrix[c]) for c, n in enumerate(names) if sum(matrix[c])},
         "classes": list(names),
         "confusion": matrix,
@@ -64,11 +72,21 @@ def evaluation_text(result: dict, verbose: bool = False) -> str:
     )
     matrix = len(result["classes"]) <= MATRIX_CLASSES or verbose
     parts = [
-        [first, *_confused(result)],
+        [first, *_refused(result), *_confused(result)],
         _wrong(result, verbose),
         _matrix(result) if matrix else _classes(result),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def _refused(result: dict) -> list[str]:
+    """What is taken for none of the classes."""
+    refused, n, strangers = result["refused"], result["n"], result["strangers"]
+    lines = [f"refused as none of the classes: {refused:.1%} ({round(refused * n)} of {n} images)"]
+    if strangers:
+        found = round(strangers["refused"] * strangers["n"])
+        lines[0] += f", and {strangers['refused']:.1%} of the strangers ({found} of {strangers['n']})"
+    return lines if refused or strangers else []
 
 
 def _confused(result: dict) -> list[str]:

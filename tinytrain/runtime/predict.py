@@ -14,6 +14,7 @@ from tinytrain.episode.augment import Augmentation
 from tinytrain.episode.decode import load_image
 from tinytrain.episode.episode import Images
 from tinytrain.episode.sources import images_of, is_single
+from tinytrain.heads.head import IDENTIFIED
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -31,13 +32,22 @@ ONE_IMAGE = Resources(sets=0, micro=1, accumulators=1, step_support=1, step_quer
 class Prediction:
     """The likeliest class of an image, and the confidence in it, 0 to 1.
 
-    `name` is None if the confidence is below the `reject` that was asked for: none of the classes.
-    `probabilities` has every class by name, in the order of the delta.
+    `verdict` is "identified", "uncertain" (one of the classes, but `name` is less likely than the others
+    together) or "unknown" (of none of the classes). A delta that cannot tell says "identified" of everything.
+    `name` is None if it is "unknown", or if the confidence is below the `reject` that was asked for.
+    `best_guess` is the likeliest class all the same. `probabilities` has every class by name, in the order of
+    the delta; they add up to 1 for strangers, too.
     """
 
     name: str | None
     confidence: float
     probabilities: dict[str, float] = field(repr=False)
+    verdict: str = IDENTIFIED
+
+    @property
+    def best_guess(self) -> str:
+        """The likeliest class, the first of several."""
+        return max(self.probabilities, key=self.probabilities.__getitem__)
 
 
 class Predictor:
@@ -65,8 +75,8 @@ class Predictor:
         """The prediction for an image, or a list of them for a list of images (also an array (n, ...) or
         `Images`).
 
-        Below the confidence `reject` (0 to 1) the name is None. Raises InputError for what is no image, and
-        UsageError for a `reject` outside of 0 to 1.
+        Its name is None if it is of none of the classes, or below the confidence `reject` (0 to 1). Raises
+        InputError for what is no image, and UsageError for a `reject` outside of 0 to 1.
         """
         if reject is not None and not (isinstance(reject, Real) and 0 <= reject <= 1):
             raise UsageError("bad-share", f"reject={reject!r} is no confidence; give a number from 0 to 1")
@@ -76,8 +86,8 @@ class Predictor:
         for embedding in self.embed(listed):
             verdict = head.verdict(embedding, reject)
             probabilities = dict(zip(names, verdict.probabilities.tolist(), strict=True))
-            name = None if verdict.rejected else names[verdict.label]
-            predictions.append(Prediction(name, verdict.confidence, probabilities))
+            name = None if verdict.refused else names[verdict.label]
+            predictions.append(Prediction(name, verdict.confidence, probabilities, verdict.state))
         return predictions[0] if single else predictions
 
     __call__ = predict

@@ -21,7 +21,7 @@ from tinytrain.heads.repeats import Sketches
 from tinytrain.network.replay import Replay
 from tinytrain.plan.costs import n_unlabelled
 from tinytrain.plan.plan import Plan
-from tinytrain.program.buffers import BEFORE
+from tinytrain.program.buffers import AFTER, BEFORE
 from tinytrain.program.program import Program
 from tinytrain.program.stages import FitHead, Items, KeepHead
 from tinytrain.runtime.bind import WorkingCopy
@@ -116,13 +116,14 @@ class Session:
         recipe's head is another one.
         """
         cosine = head = None
+        steps = self.program.recipe.steps if tick == AFTER else 0
         for node in self.program.stage("head before" if tick == BEFORE else "head after").body:
             arrays = {name: self.trainer.bind.whole(buffer) for name, buffer in node.arrays.items()}
             if find_head(node.kind) is BASELINE:
                 means = arrays["means"]
-                cosine = self._fit_head(node, arrays, partial(self._measured, node, means))
+                cosine = self._fit_head(node, arrays, partial(self._measured, node, means), steps)
             else:
-                head = self._fit_head(node, arrays, self._clean)
+                head = self._fit_head(node, arrays, self._clean, steps)
         if cosine is None:
             class_means(self.kernels, self.trainer.sums, self.trainer.counts, self._clean())
             for _ in self._measured(node, self.trainer.sums):
@@ -134,13 +135,13 @@ class Session:
     def _clean(self) -> Iterator[Batch]:
         return self._normalized(0)
 
-    def _fit_head(self, node: FitHead, arrays: dict[str, np.ndarray], clean: Batches) -> Head:
-        """A head in `arrays`; without what only updates need unless it is kept."""
+    def _fit_head(self, node: FitHead, arrays: dict[str, np.ndarray], clean: Batches, steps: int) -> Head:
+        """A head in `arrays` after `steps` of training; without what only updates need unless it is kept."""
 
         def every_view():
             return chain.from_iterable(map(self._normalized, node.views))
 
-        support = Support(every_view, clean, self.trainer.class_sizes)
+        support = Support(every_view, clean, self.trainer.class_sizes, steps)
         head = find_head(node.kind).fit(self.kernels, arrays, support)
         return head if node.kept else head.answering()
 

@@ -20,13 +20,15 @@ from tinytrain.cli.commands.common import (
 DESCRIPTION = (
     "Show the accuracy of a delta on images that it has not seen, the images that it got wrong, and the "
     "classes that it confuses. Classes are named as in the adaptation: a folder contains one folder of "
-    "images per class, and the class of a single file is the name of its folder."
+    "images per class, and the class of a single file is the name of its folder. Answers count as if no "
+    "image were refused; how many are refused as none of the classes is shown beside the accuracy."
 )
 EXAMPLES = """\
   tinytrain eval mine.safetensors held-out/
   tinytrain eval mine.safetensors monday/ tuesday/ --json
   tinytrain eval mine.safetensors 'held-out/*/2024-*.jpg' --verbose
   tinytrain eval state/ held-out/ --backbone net.safetensors
+  tinytrain eval mine.safetensors held-out/ --strangers other-things/
 """
 
 
@@ -36,6 +38,11 @@ def add_arguments(parser) -> None:
         parser,
         "IMAGES",
         "folder that contains one folder of images per class, an image file, or a pattern of both",
+    )
+    parser.add_argument(
+        "--strangers",
+        metavar="DIR",
+        help="folder of images of no class (searched with the folders inside it): show how many are refused",
     )
     add_backbone_of_delta(parser)
     add_verbosity(parser, "all wrong answers, and the matrix of more than 20 classes")
@@ -53,23 +60,28 @@ def run(arguments) -> int:
     delta = open_delta(arguments.delta)
     predictor = Predictor(BackboneOfDelta(arguments.backbone).of(delta), delta)
     labelled, skipped, duplicates = _labelled(arguments, delta.class_names)
-    answers = []
+    strangers, answers, refused = _strangers(arguments.strangers, skipped), [], []
     with ProgressLine() as progress:
-        for done, (name, true, images) in enumerate(labelled, 1):
+        for done, (name, true, images) in enumerate([*labelled, *strangers], 1):
             try:
                 verdict = delta.head.verdict(predictor.embed(images())[0])
             except InputError as error:
                 reason = error.message.removeprefix(f"{name!r} ")
                 skipped.append(Skipped(name, reason, kind_of(error)))
             else:
-                answers.append(Answer(name, true, verdict.label, verdict.confidence))
-            progress("images", done, len(labelled), None)
+                if true is None:
+                    refused.append(verdict.refused)
+                else:
+                    answers.append(Answer(name, true, verdict.label, verdict.confidence, verdict.state))
+            progress("images", done, len(labelled) + len(strangers), None)
     warnings = skipped_lines(skipped) + duplicate_lines(duplicates)
     for line in warnings:
         say(line)
     if not answers:
         raise InputError("no-pictures", f"{inputs.all_given(arguments)}: 0 usable images; add some")
-    result = evaluation(delta.class_names, answers)
+    if arguments.strangers is not None and not refused:
+        raise InputError("no-pictures", f"{arguments.strangers}: 0 usable images; add some")
+    result = evaluation(delta.class_names, answers, refused)
     text = evaluation_text(result, arguments.verbose)
     facts = {"skipped": [f.to_json() for f in skipped], "duplicates": [f.to_json() for f in duplicates]}
     print_result({"delta": arguments.delta, **result, **facts, "warnings": warnings}, text, arguments.json)
@@ -118,6 +130,18 @@ def _labelled(arguments, classes) -> tuple[list[tuple], list, list]:
         list(dict.fromkeys(skipped)),
         list(dict.fromkeys(duplicates)),
     )  # an image that is given twice counts once
+
+
+def _strangers(folder: str | None, skipped: list) -> list[tuple]:
+    """(name, None, function that returns it as `Images`) of every image in `folder`; see `_labelled`.
+
+    Raises InputError ``folder-missing`` if it is no folder.
+    """
+    if folder is None:
+        return []
+    if not os.path.isdir(folder):
+        raise InputError("folder-missing", f"{folder!r} is not a folder; --strangers takes one with images")
+    return [(image.name, None, image.images) for image in inputs.inputs([folder], skipped)]
 
 
 def _image(dataset, i: int):

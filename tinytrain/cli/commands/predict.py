@@ -21,8 +21,11 @@ from tinytrain.cli.commands.common import (
 )
 
 DESCRIPTION = (
-    "Predict the class of each image, with a calibrated confidence. If an image cannot be read, the others "
-    "are predicted all the same, and the exit code is 3."
+    "Predict the class of each image, with a calibrated confidence. An image that is unlike those of the "
+    "adaptation is none of the classes: its verdict is 'unknown' instead of 'identified' or, if the class is "
+    "more likely wrong than right, 'uncertain'. About one in ten images of the classes is refused, too; "
+    "--json names the best guess of every image. If an image cannot be read, the others are predicted all "
+    "the same, and the exit code is 3."
 )
 EXAMPLES = """\
   tinytrain predict mine.safetensors new.jpg
@@ -31,6 +34,7 @@ EXAMPLES = """\
   curl -s http://camera/still.jpg | tinytrain predict state/ -
 """
 NONE = "none of these"
+UNCERTAIN, UNKNOWN = "uncertain", "unknown"  # of `heads.head`, which needs numpy
 ALSO = 4  # further classes that --verbose names
 LEAST = 0.0005  # of their probability: what is shown as 0.1 %
 WIDEST = 60  # letters of a name of an image in the first column
@@ -45,7 +49,8 @@ def add_arguments(parser) -> None:
         "--reject",
         type=confidence,
         metavar="P",
-        help=f"answer {NONE!r} if the confidence is below P, such as 60%%; default: always name a class",
+        help=f"answer {NONE!r} also if the confidence is below P, such as 60%%; default: only to images that "
+        "are unlike those of the adaptation",
     )
     add_backbone_of_delta(parser)
     add_verbosity(parser, f"the next {ALSO} likely classes")
@@ -128,8 +133,9 @@ def _row(predictor, image: inputs.Input, reject: float | None) -> dict:
     verdict = head.verdict(predictor.embed(image.images())[0], reject)
     return {
         "picture": image.name,
-        "class": None if verdict.rejected else names[verdict.label],
+        "class": None if verdict.refused else names[verdict.label],
         "best_guess": names[verdict.label],
+        "verdict": verdict.state,
         "confidence": verdict.confidence,
         "probabilities": dict(zip(names, verdict.probabilities.tolist(), strict=True)),
     }
@@ -145,10 +151,12 @@ class _Lines:
         image, name = visible(row["picture"]), visible(row["best_guess"])
         self.width = max(self.width, min(WIDEST, len(image)))
         sure = f"{row['confidence']:.1%}"
-        if row["class"] is None:
+        if row["verdict"] == UNKNOWN:
+            answer = f"        {NONE} (closest: {name}, {sure})"
+        elif row["class"] is None:
             answer = f"        {NONE} (best guess {name}, {sure}, below {arguments.reject:.0%})"
         else:
-            answer = f"{sure:>6}  {name}"
+            answer = f"{sure:>6}  {name}{', uncertain' if row['verdict'] == UNCERTAIN else ''}"
         return f"{image:<{self.width}}  {answer}{_also(row) if arguments.verbose else ''}"
 
 
