@@ -7,14 +7,19 @@ from sourcetree import MODULES, imports
 LAYERS = {
     "base": "",
     "network": "base",
-    "episode": "base",
+    "episode": "base network",
     "kernels": "base",
     "heads": "base kernels",
     "guard": "base heads",
-    "plan": "base network episode",
+    "plan": "base heads network episode",
     "delta": "base heads network",
+<<<<<<< HEAD
     "store": "base kernels heads network delta",
     "policies": "base episode network plan",
+=======
+    "store": "base heads network delta",
+    "policies": "base episode heads network plan",
+>>>>>>> 03f4212df48b663656080036748e16bdc2f0b5f1
     "program": "base heads network plan",
     "planner": "base network plan policies program",
     "runtime": "base network episode kernels heads plan delta policies program planner",

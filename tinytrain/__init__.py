@@ -30,9 +30,11 @@ _PUBLIC = {
     "apply": "tinytrain.delta.delta",
     "check": "tinytrain.api.check",
     "export": "tinytrain.api.export",
+    "forget": "tinytrain.api.classes",
     "load_backbone": "tinytrain.backbones.load",
     "load_delta": "tinytrain.delta.file",
     "load_network": "tinytrain.network.file",
+    "rename": "tinytrain.api.classes",
     "save_delta": "tinytrain.delta.file",
     "save_network": "tinytrain.network.file",
 }

@@ -19,6 +19,8 @@ from tinytrain.cli.main import COMMANDS, help_text, main, parser_of
 from tinytrain.datasets.dataset import Provenance
 from tinytrain.episode import holding
 from tinytrain.episode.input_facts import Skipped, file_lines
+from tinytrain.heads.registry import HEADS
+from tinytrain.heads.summaries import SUMMARIES as HEAD_SUMMARIES
 from tinytrain.pipeline.toy import toy_images
 from tinytrain.policies.registry import POLICIES
 from tinytrain.policies.summaries import SUMMARIES
@@ -134,11 +136,13 @@ def test_the_version_has_a_short_option(capsys):
 
 
 @pytest.mark.parametrize("command", ["adapt", "plan", "simulate"])
-def test_help_names_all_policies_with_half_a_line_each(command, capsys, monkeypatch):
+@pytest.mark.parametrize("what", ["policies", "heads"])
+def test_help_names_all_policies_and_heads_with_half_a_line_each(command, what, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    table = help_of(command, capsys=capsys).split("policies:\n")[1].split("\n\n")[0]
+    table = help_of(command, capsys=capsys).split(f"\n{what}:\n")[1].split("\n\n")[0]
     rows = dict(line.split(maxsplit=1) for line in table.splitlines())
-    assert list(rows) == list(SUMMARIES) and SUMMARIES.keys() == POLICIES.keys()
+    summaries, known = (SUMMARIES, POLICIES) if what == "policies" else (HEAD_SUMMARIES, HEADS)
+    assert list(rows) == list(summaries) and summaries.keys() == known.keys()
     assert all(rows.values()), "none is continued on a line of its own"
 
 
@@ -192,7 +196,7 @@ MISTAKES = {
     "an unknown policy": (["adapt", "--policy", "tinytrian"], "did you mean tinytrain?"),
     "an unknown mode": (["adapt", "--macs-mode", "median"], "invalid choice"),
     "a folder and a pack": (["adapt", "photos", "--data", "signs"], "not both"),
-    "a delta without images to add": (["adapt", "--from", "x"], "go together"),
+    "what a delta to go on from settles": (["adapt", "--from", "x", "--head", "lda"], "--head would have no"),
     "images to add without delta": (["adapt", "--add", "x"], "go together"),
     "an extension that is not kept": (["adapt", "--from", "x", "--add", "y"], "needs --out"),
     "a report of unknown kind": (["adapt", "--report", "x.pdf"], "must end in .html, .json, .txt"),

@@ -1,12 +1,13 @@
 """The choices of policies: within the paper's limits, by Fisher information, and never empty."""
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
 from published import published_network
 from toypolicies import POLICIES
 
+from tinytrain.base.errors import UsageError
 from tinytrain.episode.augment import USUAL
 from tinytrain.network.network import Layer
 from tinytrain.pipeline.toy import toy_network
@@ -16,6 +17,7 @@ from tinytrain.plan.published_costs import peak_activation
 from tinytrain.plan.recipe import Update
 from tinytrain.plan.scores import Scores
 from tinytrain.policies import ablations, baselines, bias_only, common, tinytrain, tinytrain_published
+from tinytrain.policies.registry import find_policy
 
 NETWORK = toy_network()
 TASK = TaskShape(12, 3)
@@ -294,3 +296,19 @@ def test_random_takes_other_channels_for_other_tasks_and_every_channel_sooner_or
     first = np.bincount([order[0] for order in orders], minlength=cout)
     assert (first > 0).all() and first.max() < 8 * 200 / cout
     assert all(sorted(order) == list(range(cout)) for order in orders)
+
+
+@pytest.mark.parametrize("name", ["none", "tinytrain", "full"])
+def test_a_policy_with_a_head_changes_nothing_else(name):
+    policy, plain = find_policy(f"{name}+mild-lda"), chosen(name)
+    recipe = policy.recipe(NETWORK, measured(policy), Budget(10**6, 0.5), TASK, 1.0)
+    assert policy.name == recipe.policy == f"{name}+mild-lda" and recipe.head == "mild-lda"
+    assert replace(recipe, policy=name, head=plain.head) == plain
+    assert policy.with_head("cosine").name == f"{name}+cosine"
+
+
+@pytest.mark.parametrize("name, code", [("none+lad", "unknown-head"), ("nnoe+lda", "unknown-policy")])
+def test_a_mistyped_part_of_policy_and_head_is_named(name, code):
+    with pytest.raises(UsageError, match="did you mean") as caught:
+        find_policy(name)
+    assert caught.value.code == code

@@ -2,7 +2,7 @@
 
 import os
 
-from tinytrain.api.opening import open_budget, open_episode, open_network, wrong_type
+from tinytrain.api.opening import open_budget, open_episode, open_network, open_policy, wrong_type
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.episode.episode import Episode
 from tinytrain.network.network import Network
@@ -22,6 +22,7 @@ def adapt(
     seed: int = 0,
     device: Device | None = None,
     force: bool = False,
+    head: str | None = None,
 ) -> Report:
     """Adapt `network` to `episode` inside `budget`; the network itself is not changed.
 
@@ -30,18 +31,18 @@ def adapt(
     class, an `Episode`, or a `Dataset`, all of whose images are used. `budget` is a `Budget` or the bytes of
     its memory, ``"1MB"`` or ``1_000_000``; None is 1 MB, and 4 MB for the large network if it is given by its
     name. `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and whose budget is the default one.
-    `device` (default: this computer) is what it runs on.
+    `device` (default: this computer) is what it runs on. `head` is the name of a classifier head (None: the
+    one that the policy chooses), which a policy's name may also say, as in ``"none+slda"``.
     The result is `report.delta`, which `save_delta` writes and `Predictor` takes; ``report.to_json()`` is
     what the command line prints with ``--json``.
     `report.guard` says whether the adaptation was kept. If it was not, the delta holds cosine prototypes
     for the network as it was, and nothing else; `force` keeps all that can be kept.
     Raises BudgetError if nothing fits, InputError for an unsuitable network, plan or images, UsageError for
-    an unknown policy, AdaptationRefusedError if even the network as it is gives NaN or infinity.
+    an unknown policy or head, AdaptationRefusedError if even the network as it is gives NaN or infinity.
     """
-    if not isinstance(policy, str | Policy | Plan):
-        raise wrong_type("policy", policy, "the name of a policy, a Policy, or a Plan")
     if not isinstance(device, Device | None):
         raise wrong_type("device", device, "a Device, such as Device(threads=1), or None")
+    policy = open_policy(policy, head)
     backbone = open_network(network)
     # A plan brings its own budget.
     limits = None if budget is None and isinstance(policy, Plan) else open_budget(budget, network)

@@ -51,9 +51,10 @@ class FewShotClassifier:
         seed: int = 0,
         flip: bool = False,
         force: bool = False,
+        head: str | None = None,
     ):
         self.backbone, self.budget, self.policy = backbone, budget, policy
-        self.seed, self.flip, self.force = seed, flip, force
+        self.seed, self.flip, self.force, self.head = seed, flip, force, head
 
     def fit(self, X: Iterable, y: Iterable) -> "FewShotClassifier":
         """Adapt to the images `X` with labels `y` (n,), texts or whole numbers, and forget what was before.
@@ -71,7 +72,7 @@ class FewShotClassifier:
         budget = self.budget
         if budget is None and not isinstance(self.policy, Plan):
             budget = open_budget(None, self.backbone)
-        report = adapt(network, episode, budget, self.policy, self.seed, force=self.force)
+        report = adapt(network, episode, budget, self.policy, self.seed, force=self.force, head=self.head)
         self.report_, self.delta_, self.classes_ = report, report.delta, classes
         self._columns, self._predictor = np.arange(len(classes)), Predictor(network, report.delta)
         return self

@@ -16,6 +16,9 @@ from tinytrain.delta.file import load_delta
 from tinytrain.episode.episode import Episode
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget
+from tinytrain.plan.plan import Plan
+from tinytrain.policies.common import Policy
+from tinytrain.policies.registry import find_policy
 from tinytrain.report import Report
 
 
@@ -90,6 +93,24 @@ def open_budget(value, network) -> Budget:
     if isinstance(value, Integral) and not isinstance(value, bool):
         return Budget(int(value))
     raise wrong_type("budget", value, 'a Budget, bytes as a whole number, or a text such as "1MB"')
+
+
+def open_policy(value, head: str | None = None) -> Policy | Plan:
+    """A policy from itself or its name, with the classifier called `head` unless that is None; or a plan.
+
+    Raises InputError for another type, and for a plan, which names its head itself; UsageError for an unknown
+    policy or head.
+    """
+    if not isinstance(value, str | Policy | Plan):
+        raise wrong_type("policy", value, "the name of a policy, a Policy, or a Plan")
+    if not isinstance(head, str | None):
+        raise wrong_type("head", head, "the name of a head, or None")
+    if isinstance(value, Plan):
+        if head is not None:
+            raise wrong_type("policy", value, f"a Policy with head={head!r}; a plan says itself which head")
+        return value
+    policy = find_policy(value)
+    return policy if head is None else policy.with_head(head)
 
 
 def wrong_type(name: str, value, wanted: str) -> InputError:

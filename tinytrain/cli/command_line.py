@@ -58,6 +58,7 @@ def known_names() -> dict[str, tuple[str, ...]]:
     from tinytrain.backbones.catalogue import NAMES, PUBLISHED, TIERS
     from tinytrain.datasets import DOMAINS, PACKS, TARGETS
     from tinytrain.firmware_sim.boards.board import load_boards
+    from tinytrain.heads.summaries import SUMMARIES as HEADS
     from tinytrain.meta.bench.matrix import FOLDER as MATRICES
     from tinytrain.meta.training.recipe import FOLDER as RECIPES
     from tinytrain.policies.summaries import SUMMARIES
@@ -68,6 +69,7 @@ def known_names() -> dict[str, tuple[str, ...]]:
         "teacher": NAMES,
         "name": (*TIERS, *(row.name for row in PUBLISHED)),
         "policy": tuple(SUMMARIES),
+        "head": tuple(HEADS),
         "board": tuple(load_boards()),
         "data": (*DOMAINS, *PACKS),
         "sets": tuple(TARGETS),

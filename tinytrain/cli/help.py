@@ -5,7 +5,7 @@ from collections.abc import Mapping
 # Sections of `tinytrain --help`, in order: commands of `tinytrain.cli.main.COMMANDS`.
 COMMAND_GROUPS = {
     "start here": ("adapt", "check", "predict", "eval", "plan"),
-    "on a device": ("watch", "warmup", "doctor", "apply", "confirm", "rollback", "status"),
+    "on a device": ("watch", "warmup", "doctor", "apply", "confirm", "rollback", "status", "rename", "forget"),
     "images and networks": ("data", "backbones", "import", "info", "export"),
     "offline, on a PC": ("simulate", "bench", "pretrain", "distil", "meta-train", "search"),
     "shell": ("completion",),
@@ -13,7 +13,19 @@ COMMAND_GROUPS = {
 START = "start here"
 
 _IMAGES = ("folder", "data", "way", "shots", "queries", "episode", "flip", "seed", "source", "add")
-_METHOD = ("backbone", "budget", "macs", "macs_mode", "policy", "plan", "adapt", "force", "threads")
+_METHOD = (
+    "backbone",
+    "budget",
+    "macs",
+    "macs_mode",
+    "policy",
+    "head",
+    "plan",
+    "replay",
+    "adapt",
+    "force",
+    "threads",
+)
 _OUTPUT = ("reject", "out", "store", "report", "program", "plot", "json", "quiet", "verbose", "help")
 _ADAPTING = {"images": _IMAGES, "budget and method": _METHOD, "output": _OUTPUT}
 _PREDICTING = {"delta": ("delta", "backbone"), "images": ("images", "files_from", "null"), "output": _OUTPUT}
@@ -80,5 +92,16 @@ def policy_lines() -> str:
     """The policies with half a line each."""
     from tinytrain.policies.summaries import SUMMARIES
 
-    width = max(map(len, SUMMARIES))
-    return "".join(f"  {name:<{width}}  {text}\n" for name, text in SUMMARIES.items())
+    return _lines(SUMMARIES)
+
+
+def head_lines() -> str:
+    """The heads with half a line each."""
+    from tinytrain.heads.summaries import SUMMARIES
+
+    return _lines(SUMMARIES)
+
+
+def _lines(summaries: Mapping[str, str]) -> str:
+    width = max(map(len, summaries))
+    return "".join(f"  {name:<{width}}  {text}\n" for name, text in summaries.items())

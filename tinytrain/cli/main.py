@@ -12,7 +12,7 @@ from tinytrain.base.errors import UsageError
 from tinytrain.base.notices import NOTICES
 from tinytrain.base.progress import CompilingLine
 from tinytrain.base.shell import quoted
-from tinytrain.cli.help import SECTIONS, full_help, policy_lines, short_help
+from tinytrain.cli.help import SECTIONS, full_help, head_lines, policy_lines, short_help
 from tinytrain.kernels.compile_cache.watch import WATCH
 
 # Name -> (module in tinytrain.cli.commands, summary).
@@ -24,6 +24,8 @@ COMMANDS = {
     "predict": ("predict", "predict class and confidence of images"),
     "watch": ("watch", "predict images as they come, and learn from corrections"),
     "eval": ("evaluate", "show accuracy on labelled images, and what went wrong"),
+    "rename": ("rename", "give a class of a delta another name"),
+    "forget": ("forget", "take a class out of a delta"),
     "export": ("export", "write the adapted network as ONNX, LiteRT or network file"),
     "apply": ("apply", "put a delta on trial in a store"),
     "confirm": ("confirm", "keep the delta that is on trial"),
@@ -64,8 +66,11 @@ def parser_of(name: str) -> tuple[Parser, ModuleType]:
         sections=SECTIONS.get(name),
     )
     command.add_arguments(parser)
-    policies = f"policies:\n{policy_lines()}\n" if parser.has("--policy") else ""
-    parser.epilog = f"{policies}examples:\n{command.EXAMPLES}\n'tinytrain --help' lists the exit codes."
+    tables = {"policy": ("policies", policy_lines), "head": ("heads", head_lines)}
+    listed = (f"{t}:\n{lines()}\n" for name, (t, lines) in tables.items() if parser.has(f"--{name}"))
+    parser.epilog = (
+        f"{''.join(listed)}examples:\n{command.EXAMPLES}\n'tinytrain --help' lists the exit codes."
+    )
     return parser, command
 
 

@@ -1,5 +1,6 @@
 """What an adaptation changed: replacement values of trained slices, and the head. Nothing else."""
 
+import unicodedata
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,6 +9,9 @@ from tinytrain.base.errors import InputError, one_line
 from tinytrain.heads.head import Head, all_finite
 from tinytrain.network.lite_residual import Module
 from tinytrain.network.network import Network
+from tinytrain.network.replay import Replay
+
+NAMED = 10  # classes that a message lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +39,8 @@ class Slice:
 class Delta:
     """Slices and head, bound to the backbone with digest `backbone`.
 
-    `report` is what the report of the adaptation says, as JSON values. The arrays that `adapt` leaves here
+    `report` is what the report of the adaptation says, as JSON values; `replay` are features of some images
+    of each class, for a later adaptation. The arrays that `adapt` leaves here
     lie in its arena: of that memory only their pages are still held.
     """
 
@@ -45,6 +50,7 @@ class Delta:
     head: Head
     class_names: tuple[str, ...]
     report: dict
+    replay: Replay | None = None
 
     def __repr__(self) -> str:
         changed = sum(s.values.size for s in self.slices)
@@ -58,7 +64,8 @@ class Delta:
 
     def arrays(self) -> list[np.ndarray]:
         """All values and indices."""
-        return [*self.head.arrays(), *(a for s in self.slices for a in s.arrays())]
+        replayed = self.replay.arrays() if self.replay else []
+        return [*self.head.arrays(), *(a for s in self.slices for a in s.arrays()), *replayed]
 
     @property
     def nbytes(self) -> int:
@@ -67,6 +74,19 @@ class Delta:
     def is_finite(self) -> bool:
         """Whether no value is NaN or infinite."""
         return all(map(all_finite, self.arrays()))
+
+    def label_of(self, name: str) -> int:
+        """The label of class `name`, however its letters are composed. Raises InputError (unknown-class)."""
+        name = unicodedata.normalize("NFC", name)
+        if name not in self.class_names:
+            way = len(self.class_names)
+            known = ", ".join(one_line(known, 100) for known in self.class_names[:NAMED])
+            more = f" and {way - NAMED} more" if way > NAMED else ""
+            raise InputError(
+                "unknown-class",
+                f"the delta has no class {one_line(name, 100)!r}; it has {way}: {known}{more}",
+            )
+        return self.class_names.index(name)
 
     def check_backbone(self, network: Network) -> None:
         """Raise InputError unless `network` is the backbone this delta was made for and everything fits."""
@@ -84,6 +104,8 @@ class Delta:
             )
         for s in self.slices:
             _check_slice(network, s)
+        if self.replay:
+            self.replay.check(network, min((s.layer for s in self.slices), default=len(network.layers)))
         for module in self.modules(network):
             _check_module(self.slices, module)
 

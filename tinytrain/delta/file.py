@@ -1,8 +1,9 @@
 """Deltas in files: changed values, head and report in the safetensors layout, bound to one backbone.
 
 Tensors are ``<layer>.<weight|bias>.channels`` (int32) with ``<layer>.<weight|bias>.values``, for weights
-of some input channels alone ``<layer>.weight.inputs`` (int32), and ``head.<name>`` for each tensor that
-the method of the head declares (`HeadMethod.tensors`); metadata holds kind, schema, digest and name of the
+of some input channels alone ``<layer>.weight.inputs`` (int32), ``head.<name>`` for each tensor that
+the method of the head declares (`HeadMethod.tensors`), and those of a replay memory (`delta.replay`), which
+not every delta has; metadata holds kind, schema, digest and name of the
 backbone, classes, head and report (JSON). A changed byte is noticed by the checksum that
 `tinytrain.base.safetensors` adds; deltas from before there was one are still read.
 
@@ -25,7 +26,8 @@ from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import encode, parse_json, read_file
 from tinytrain.delta.delta import Delta, Slice
-from tinytrain.heads.head import Head, HeadMethod
+from tinytrain.delta.replay import REPLAY_NAMES, read_replay, replay_tensors
+from tinytrain.heads.head import Head, HeadBuffer, HeadMethod
 from tinytrain.heads.registry import HEADS
 
 KIND = "tinytrain-delta"
@@ -64,6 +66,7 @@ def encode_delta(delta: Delta, heads: Mapping[str, HeadMethod] = HEADS) -> bytes
         tensors[f"{s.layer}.{s.part}.values"] = s.values
     head = delta.head
     tensors |= {f"head.{name}": values for name, values in head.tensors().items()}
+    tensors |= replay_tensors(delta.replay)
     facts = {
         "kind": head.kind,
         "temperature": head.temperature,
@@ -108,19 +111,22 @@ def decode_delta(
     report = parse_json(metadata["report"], f"{source}: report", floats=True)
     if not isinstance(report, dict) or not _finite_json(report):
         raise InputError("delta-metadata", f"{source}: the report must be an object of finite values")
-    needed = {f"head.{b.name}" for b in method.tensors(len(classes), 1)}
+    declared = _declared(method, tensors, len(classes))
+    needed = {f"head.{b.name}" for b in declared}
     if missing := sorted(needed - tensors.keys()):
         raise InputError("tensor-missing", f"{source}: tensor {missing[0]} is missing; make the delta again")
     for name, array in tensors.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise InputError("delta-not-finite", f"{source}: tensor {name[:80]!r} holds NaN or infinity")
+    replay = tensors.keys() & REPLAY_NAMES
     return Delta(
         backbone=metadata["backbone"],
         backbone_name=metadata["backbone_name"],
-        slices=_slices({k: v for k, v in tensors.items() if k not in needed}, source),
-        head=_head(method, facts, tensors, len(classes), source),
+        slices=_slices({k: v for k, v in tensors.items() if k not in needed | replay}, source),
+        head=_head(method, facts, tensors, declared, source),
         class_names=classes,
         report=report,
+        replay=read_replay({name: tensors[name] for name in replay}, len(classes), source),
     )
 
 
@@ -193,13 +199,19 @@ def _finite_json(value) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def _head(method: HeadMethod, facts: dict, tensors: dict, way: int, source: str) -> Head:
-    sizing = tensors[f"head.{method.sized_by}"]
-    size, found = sizing.shape[-1] if sizing.ndim > 1 else 0, {}
-    for buffer in method.tensors(way, size):
+def _declared(method: HeadMethod, tensors: dict, way: int) -> tuple[HeadBuffer, ...]:
+    """What a head of `method` stores: its tensors themselves say how long an embedding is, and which form."""
+    own = {name.removeprefix("head."): a for name, a in tensors.items() if name.startswith("head.")}
+    sizing = own.get(method.sized_by)
+    return method.tensors_beside(way, sizing.shape[-1] if sizing is not None and sizing.ndim > 1 else 0, own)
+
+
+def _head(method: HeadMethod, facts: dict, tensors: dict, declared: tuple, source: str) -> Head:
+    sizing, found = tensors[f"head.{method.sized_by}"], {}
+    for buffer in declared:
         name, shape, dtype = f"head.{buffer.name}", buffer.shape, np.dtype(buffer.dtype)
         array = found[buffer.name] = tensors[name]
-        if not size or array.shape != shape or array.dtype != dtype:
+        if sizing.ndim < 2 or not sizing.shape[-1] or array.shape != shape or array.dtype != dtype:
             raise InputError(
                 "delta-head", f"{source}: {name} is {array.dtype} {array.shape}, must be {dtype} {shape}"
             )

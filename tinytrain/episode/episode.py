@@ -16,6 +16,7 @@ from tinytrain.base.errors import InputError, one_line
 from tinytrain.episode.decode import grey
 from tinytrain.episode.image_size import Size, shape_of
 from tinytrain.episode.input_facts import Duplicate, Skipped
+from tinytrain.network.replay import Replay
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +78,10 @@ class Episode:
 
     `may_flip`: mirroring an image does not change its class. `source` names the origin of the images;
     `generated`: this project drew them. `skipped` are files that were left out, `duplicates` files with the
-    same image. Raises InputError for fewer than two classes or more than
-    `MAX_CLASSES`, class names that `wrong_class_names` refuses, image names that are not text, a class
-    without support images, or a label without a class.
+    same image. The last support images are those of `remembered`: they have features, and nothing to read.
+    `replay`: of how many images of each class an adaptation keeps the features. Raises InputError for fewer
+    than two classes or more than `MAX_CLASSES`, class names that `wrong_class_names` refuses, image names
+    that are not text, a class without support images, or a label without a class.
     """
 
     support: Images
@@ -90,6 +92,8 @@ class Episode:
     generated: bool = False
     skipped: tuple[Skipped, ...] = ()
     duplicates: tuple[Duplicate, ...] = ()
+    remembered: Replay | None = None
+    replay: int = 0
 
     def __post_init__(self):
         if self.n_way < 2:

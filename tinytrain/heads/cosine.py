@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.heads.head import HeadMethod, Support
+from tinytrain.heads.head import NEVER, HeadMethod, Support
 from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers
 from tinytrain.kernels.rows import multiply_rows
 
@@ -24,6 +24,7 @@ class CosineHead(LinearHead):
 
 class Cosine(HeadMethod):
     name, head = "cosine", CosineHead
+    mixes_classes = NEVER
     incremental = True
 
     def buffers(self, way: int, size: int):

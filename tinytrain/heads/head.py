@@ -7,7 +7,7 @@ in the same bytes (`extended`, then `update`), and is what a delta stores (`tens
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
@@ -23,6 +23,11 @@ BESIDE = "beside"  # as ANSWERING, but few bytes per class, which `fit` allocate
 LIFETIMES = (FITTING, ANSWERING, UPDATING, STORED, BESIDE)
 FIT_TAKES = (FITTING, ANSWERING, UPDATING)  # the buffers that `HeadMethod.fit` is given
 DELTA_TAKES = (FITTING, STORED)  # and those that `Head.for_delta` is given, without the class counts
+
+# When an embedding of one class changes what is computed for the others:
+NEVER = "never"  # every class has rows of its own in every tensor, which depend on that class alone
+WHEN_FITTED = "when fitted"  # but an update with it does not
+ALWAYS = "always"
 
 Batch = tuple[np.ndarray, np.ndarray]  # embeddings (n, d) of length 1, labels (n,)
 Batches = Callable[[], Iterable[Batch]]
@@ -66,22 +71,44 @@ class HeadMethod(ABC):
     head: type["Head"]  # what `fit` returns
     sized_by = "weights"  # the tensor whose last axis is the embedding's
     sees_every_view = False  # fitted to augmented views too, not to the clean images alone
+    mixes_classes = ALWAYS  # or NEVER or WHEN_FITTED, which leave less to do if a class is forgotten
     incremental = False  # `update` with more images gives the head that `fit` gives for all of them
+    any_order = False  # images may be learnt in any order: that changes the head by rounding alone
+    keep_classes = False  # a class more changes no bit of the logits of the others
+    few_by: str | None = None  # a tensor with a row per embedding, which only the form for few of them has
 
     @abstractmethod
     def buffers(self, way: int, size: int) -> tuple[HeadBuffer, ...]:
-        """Every array of a head for `way` classes of embeddings with `size` values."""
+        """Every array of a head for `way` classes of embeddings with `size` values, however many these are.
+
+        This is the form that updates keep (`Head.extended`).
+        """
+
+    def buffers_for(self, way: int, size: int, embeddings: int) -> tuple[HeadBuffer, ...]:
+        """Every array of a head that is fitted to so many embeddings, all views counted.
+
+        A method that has a smaller form for few of them declares its arrays here and takes what it is given
+        in `fit`; the tensor `few_by` of that form has `embeddings` rows.
+        """
+        return self.buffers(way, size)
 
     @abstractmethod
     def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> "Head":
         """The head of `support`, whose tensors are those of `arrays`.
 
-        `arrays` has the buffers of FIT_TAKES by name; their content is arbitrary.
+        `arrays` has the buffers of FIT_TAKES by name, those of `buffers_for` the embeddings that `support`
+        has; their content is arbitrary.
         """
 
-    def tensors(self, way: int, size: int) -> tuple[HeadBuffer, ...]:
-        """Of the buffers those that a delta stores."""
-        return tuple(b for b in self.buffers(way, size) if b.lifetime != FITTING)
+    def tensors(self, way: int, size: int, embeddings: int | None = None) -> tuple[HeadBuffer, ...]:
+        """Of the buffers those that a delta stores; None: in the form for any number of embeddings."""
+        form = self.buffers(way, size) if embeddings is None else self.buffers_for(way, size, embeddings)
+        return tuple(b for b in form if b.lifetime != FITTING)
+
+    def tensors_beside(self, way: int, size: int, found: Mapping[str, np.ndarray]) -> tuple[HeadBuffer, ...]:
+        """The tensors of the form that the arrays `found`, by name, are of."""
+        rows = found.get(self.few_by) if self.few_by else None
+        return self.tensors(way, size, None if rows is None or not rows.ndim else len(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,18 +172,35 @@ class Head(ABC):
         confidence = float(probabilities[label])
         return HeadVerdict(label, confidence, reject is not None and confidence < reject, probabilities)
 
+    def for_any_number(self) -> "Head":
+        """The head in the form that its method declares for any number of embeddings."""
+        return self
+
     def extended(self, way: int) -> "Head":
         """A copy with room for `way` classes, the new ones empty, for `update` to write to."""
-        tensors, grown = self.tensors(), {}
+        head, grown = self.for_any_number(), {}
+        tensors = head.tensors()
         for buffer in self.method.tensors(way, self.embedding_size):
             grown[buffer.name], old = buffer.allocate(), tensors[buffer.name]
             grown[buffer.name][tuple(map(slice, old.shape))] = old
         # The leave-one-out accuracy was measured without the new classes.
-        return replace(self, left_out=None, **grown)
+        return replace(head, left_out=None, **grown)
+
+    def without(self, label: int, way: int) -> "Head":
+        """A copy without class `label` of `way` classes: its rows are left out of every tensor."""
+        size, tensors, rest = self.embedding_size, self.tensors(), {}
+        forms = (self.method.tensors_beside(n, size, tensors) for n in (way, way - 1))
+        for wide, narrow in zip(*forms, strict=True):
+            values = tensors[wide.name]
+            for axis, (length, shorter) in enumerate(zip(wide.shape, narrow.shape, strict=True)):
+                if shorter < length:
+                    values = np.delete(values, label, axis)
+            rest[wide.name] = values if values is not tensors[wide.name] else values.copy()
+        return replace(self, left_out=None, **rest)
 
     def answering(self) -> "Head":
         """The head without what only updates need: those bytes are used for something else."""
-        buffers = self.method.tensors(1, self.embedding_size)
+        buffers = self.method.tensors_beside(1, self.embedding_size, self.tensors())
         return replace(self, **{b.name: None for b in buffers if b.lifetime == UPDATING})
 
     def for_delta(self, arrays: dict[str, np.ndarray]) -> "Head":

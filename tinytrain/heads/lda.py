@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.heads.head import FITTING, STORED, Batch, Batches, HeadBuffer, HeadMethod, Support
+from tinytrain.heads.head import (
+    FITTING,
+    STORED,
+    WHEN_FITTED,
+    Batch,
+    Batches,
+    HeadBuffer,
+    HeadMethod,
+    Support,
+)
 from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers
 
 RIDGE = 1e-7  # added to the diagonal, for embeddings that do not vary
@@ -49,6 +58,7 @@ class Lda(HeadMethod):
     name, head = "lda", LdaHead
     shrinkage = 0.7
     sees_every_view = True
+    mixes_classes = WHEN_FITTED
 
     def buffers(self, way: int, size: int):
         scatter = HeadBuffer(SCATTER, (size, size), FITTING)

@@ -1,8 +1,8 @@
 """More images or classes for a finished adaptation, without the old images.
 
-The head learns from them as its method says (`Head.update`). Everything else stays: the trained weights and
-the temperature. A class that training never saw is therefore told apart by features that were trained for
-the others.
+The head learns from them as its method says (`Head.update`), and a replay memory, if there is one, gets their
+features. Everything else stays: the trained weights and the temperature. A class that training never saw is
+therefore told apart by features that were trained for the others.
 """
 
 from dataclasses import replace
@@ -19,7 +19,10 @@ from tinytrain.episode.episode import Images
 from tinytrain.episode.image_size import Size
 from tinytrain.guard.suspects import MISLABELLED
 from tinytrain.network.network import Network
+from tinytrain.network.replay import VIEWS
+from tinytrain.runtime.features import features_of
 from tinytrain.runtime.predict import Predictor
+from tinytrain.runtime.schedule import kept_images
 
 
 def add_classes(
@@ -57,6 +60,7 @@ def add_classes(
         delta,
         head=head,
         class_names=names,
+        replay=_remembered(network, delta, images, rows, seed, may_flip, kernels),
         report={**delta.report, "extended": [*delta.report.get("extended", []), added]},
     )
 
@@ -81,6 +85,18 @@ def doubtful(
             row = {"name": images.names[i], "given": given, "looks_like": like, "reason": MISLABELLED}
             rows.append({**row, "confidence": float(found.max())})
     return sorted(rows, key=lambda row: -row["confidence"])
+
+
+def _remembered(network, delta: Delta, images: Images, labels, seed: int, may_flip: bool, kernels):
+    """The replay memory with images of `labels` (n,), as many of each class as before; None without one."""
+    memory = delta.replay
+    if memory is None:
+        return None
+    views = [_augmentation(view, seed, network.input.size, may_flip) for view in range(VIEWS)]
+    codes, ranges = features_of(network, memory.layer, images, views, kernels)
+    each = int(np.bincount(memory.labels).max())
+    kept = kept_images(np.concatenate([memory.labels, labels]), each, rng_for(seed, "replay"))
+    return memory.extended(codes, ranges, labels, kept)
 
 
 def _augmentation(view: int, seed: int, size: Size, may_flip: bool):

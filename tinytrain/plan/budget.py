@@ -39,12 +39,29 @@ class Budget:
 
 @dataclass(frozen=True)
 class TaskShape:
-    """The sizes of an episode that memory depends on."""
+    """The sizes of an episode that memory depends on.
+
+    `n_remembered` of the support images, the last ones, are features of a replay memory; `replay` is of how
+    many images of each class the features are kept.
+    """
 
     n_support: int
     n_way: int
     n_query: int = 0
+    n_remembered: int = 0
+    replay: int = 0
 
     @classmethod
     def of(cls, episode: Episode) -> "TaskShape":
-        return cls(len(episode.support), episode.n_way, len(episode.query))
+        remembered = len(episode.remembered) if episode.remembered else 0
+        return cls(len(episode.support), episode.n_way, len(episode.query), remembered, episode.replay)
+
+    @property
+    def n_images(self) -> int:
+        """Support images that can be read."""
+        return self.n_support - self.n_remembered
+
+    @property
+    def n_kept(self) -> int:
+        """Images whose features are kept, at most."""
+        return min(self.replay * self.n_way, self.n_support)

@@ -9,6 +9,7 @@ from tinytrain.base.files import read_bytes, write_bytes
 from tinytrain.base.schema import choice, count, flag, list_of, number, parsed, table, text
 from tinytrain.base.units import finite_or_none
 from tinytrain.episode.augment import Ranges
+from tinytrain.heads.registry import HEADS
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import MACS_MODES, Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs, macs_of
@@ -184,10 +185,17 @@ _RECIPE = {
     "step": choice("both", "constant"),
     "decay": list_of(_FRACTION, 2, 2, "a pair"),
     "steps": _SOME,
-    "head": choice("cosine", "lda", "mild-lda"),
+    "head": choice(*HEADS),
     "views": _SOME,
     "options": table(StepOptions, _OPTIONS),
 }
+
+
+def recipe_check():
+    """The check of a recipe as `Plan.to_json` writes it, for `schema.parsed`."""
+    return table(Recipe, _RECIPE)
+
+
 _BYTES = count(0, 2**53)
 _CHECK = table(
     Plan,
@@ -196,7 +204,16 @@ _CHECK = table(
         "budget": table(
             Budget, {"memory": _BYTES, "macs": number(0, 1e300), "macs_mode": choice(*MACS_MODES)}
         ),
-        "task": table(TaskShape, {"n_support": count(1), "n_way": count(1), "n_query": count(0)}),
+        "task": table(
+            TaskShape,
+            {
+                "n_support": count(1),
+                "n_way": count(1),
+                "n_query": count(0),
+                "n_remembered": count(0),
+                "replay": count(0),
+            },
+        ),
         "recipe": table(Recipe, _RECIPE),
         "resources": table(
             Resources,

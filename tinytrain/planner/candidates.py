@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from tinytrain.network.network import Network
+from tinytrain.network.replay import VIEWS
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.autodiff.emitter import ROW_TILE_BYTES
@@ -34,7 +35,7 @@ def candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
         for views in range(recipe.views, LEAST_VIEWS - 1, -1):
             for accumulators, workers, micro in WORKERS:
                 yield Resources(1 + views, min(micro, size), accumulators, size, size, workers)
-        for sets in (1, 0):
+        for sets in (1,) if task.replay else (1, 0):
             for accumulators in (2, 1):
                 yield Resources(sets, 1, accumulators, size, size)
 
@@ -52,7 +53,8 @@ def smallest(task: TaskShape) -> tuple[Resources, Resources]:
     Either can be the smaller one: without a cache the frozen part needs its workspace while training.
     """
     size = step_sizes(task)[-1]
-    return Resources(0, 1, 1, size, size), Resources(1 + LEAST_VIEWS, 1, 1, size, size)
+    least = 1 if task.replay else 0  # what is kept is taken from the cache
+    return Resources(least, 1, 1, size, size), Resources(1 + LEAST_VIEWS, 1, 1, size, size)
 
 
 class Programs:
@@ -86,6 +88,10 @@ class Programs:
         """The program of one adaptation."""
         bank = self._segments(recipe, row_tile)
         return compile_training(self.network, recipe, resources, self.task, bank)
+
+    def replay_bytes(self, recipe: Recipe) -> int:
+        """Bytes of the features that a recipe keeps for later."""
+        return self.task.n_kept * VIEWS * math.prod(self._segments(recipe, None).externals["features"].shape)
 
     def _segments(self, recipe: Recipe, row_tile: int | None) -> SegmentBank:
         if self._bank is None or (self._bank.recipe, self._bank.row_tile) != (recipe, row_tile):

@@ -115,8 +115,18 @@ class Planner:
         raise self._refusal(scores)
 
     def program(self, plan: Plan) -> Program:
-        """The program of a plan that `plan` gave."""
-        return self._programs.training(plan.recipe, plan.resources, plan.row_tile)
+        """The program of a plan that `plan` gave.
+
+        Raises UsageError ``replay-images`` if features are to be kept and training begins at the image.
+        """
+        program = self._programs.training(plan.recipe, plan.resources, plan.row_tile)
+        if self.task.replay and not program.purpose.start:
+            raise UsageError(
+                "replay-images",
+                f"policy {plan.policy} trains from layer 0 on, so that only the images themselves could be "
+                "remembered; leave out --replay, or take policy tinytrain",
+            )
+        return program
 
     def smallest_budget(self, scores: Scores | None) -> int:
         """Bytes of the smallest arena for training and for measuring the deepest layer before it."""
@@ -217,9 +227,20 @@ class Planner:
             f"{self.network.name} with {self.task.n_support} support images and policy {self.policy.name} "
             f"needs {least} bytes at the least, the budget is {self.budget.memory}; give --budget {least} or "
             f"more ({about}{as_option(sensible)} is sensible, {about}{as_option(everything)} keeps "
-            "everything)",
+            f"everything){self._remembering(scores)}",
             least,
             self.task,
+        )
+
+    def _remembering(self, scores: Scores | None) -> str:
+        """What of the bytes is for a replay memory, for a message."""
+        if not self.task.replay:
+            return ""
+        least = self._recipe(scores, 0.0 if self.policy.shrinks else 1.0)
+        nbytes = self._programs.replay_bytes(least)
+        return (
+            f", or remember less: {nbytes} of the bytes are for the features of {self.task.n_kept} images, "
+            f"{self.task.replay} of each class"
         )
 
     def _check_macs(self, recipe: Recipe, queries: int) -> None:

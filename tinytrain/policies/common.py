@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tinytrain.base.errors import UsageError
+from tinytrain.heads.registry import find_head
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.recipe import Recipe, Update
@@ -49,6 +50,15 @@ class Policy:
             return replace(recipe, rates=tuple((scale * w, scale * b) for w, b in recipe.rates))
 
         return self if scale == 1 else replace(self, recipe=scaled_recipe)
+
+    def with_head(self, head: str) -> "Policy":
+        """The same policy with that head, whichever it would choose, as ``NAME+HEAD``. Raises UsageError."""
+        name = f"{self.name.partition('+')[0]}+{find_head(head).name}"
+
+        def recipe_with_head(*arguments) -> Recipe:
+            return replace(self.recipe(*arguments), policy=name, head=head)
+
+        return replace(self, name=name, recipe=recipe_with_head)
 
 
 def norms(network: Network, layer: int, axis: str = "inputs") -> np.ndarray:

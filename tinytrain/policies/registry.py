@@ -35,5 +35,9 @@ POLICIES = {
 
 
 def find_policy(policy: str | Policy) -> Policy:
-    """The policy of that name. Raises UsageError with the closest known one."""
-    return policy if isinstance(policy, Policy) else find("policy", policy, POLICIES)
+    """The policy of that name, or of ``NAME+HEAD`` with that head. Raises UsageError with the closest one."""
+    if isinstance(policy, Policy):
+        return policy
+    name, plus, head = policy.partition("+")
+    found = find("policy", name, POLICIES)
+    return found.with_head(head) if plus else found

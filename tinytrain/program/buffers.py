@@ -11,6 +11,7 @@ from tinytrain.heads.head import ANSWERING, FITTING, STORED, UPDATING, HeadBuffe
 from tinytrain.heads.leave_one_out import COLUMNS as LEFT_OUT_COLUMNS
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.network.network import Network
+from tinytrain.network.replay import VIEWS
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import n_trained, n_unlabelled
 from tinytrain.plan.recipe import Recipe, Resources
@@ -25,6 +26,19 @@ OPTIMIZER_BLOCK = 1024
 ITEM_BYTES = 100  # of the lists of a step, for each image that it looks at
 FEW_ITEMS = 100  # whose lists are no more than Python takes for other reasons
 IMAGES, HEAD, CACHE, OPTIMIZER = "images", "head", "cached features", "optimizer"
+HEAD_IMAGES = 250  # embeddings a head is fitted to, if they must be computed for it alone
+
+
+def head_views(recipe: Recipe, resources: Resources, method: HeadMethod, n_support: int) -> range:
+    """Views of every support image that a head of this method is fitted to, the clean one last.
+
+    Cached ones, or usual ones made for it.
+    """
+    if not method.sees_every_view:
+        return range(1)
+    if resources.sets >= 2:
+        return range(resources.sets - 1, -1, -1)
+    return range(-max(1, min(recipe.views, HEAD_IMAGES // n_support)), 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +65,12 @@ class Job:
     def shown(self) -> int:
         """Pseudo-queries and unlabelled images of one step."""
         return self.resources.step_queries + n_unlabelled(self.recipe, self.resources, self.task)
+
+    def head_form(self, method: HeadMethod) -> tuple[HeadBuffer, ...]:
+        """The arrays of a head of `method`, fitted to its views of all support images."""
+        n = self.task.n_support
+        embeddings = n * len(head_views(self.recipe, self.resources, method, n))
+        return method.buffers_for(self.task.n_way, self.network.embedding_size, embeddings)
 
 
 def add_buffers(book: Book, job: Job, segments: Iterable[Segment]) -> dict[str, tuple[Unit, ...]]:
@@ -105,12 +125,19 @@ def _workspaces(book: Book, job: Job, segments: list[Segment]) -> dict[str, list
 
 
 def _cache_buffers(book: Book, job: Job) -> None:
-    r, task = job.resources, job.task
-    if r.sets:
-        shape = (r.sets, task.n_support, *job.externals["features"].shape)
-        book.add("cached features", shape, FILL, AFTER, "uint8", CACHE)
+    r, task, shape = job.resources, job.task, job.externals["features"].shape
+
+    def add(name: str, outer: tuple[int, int], first: int, last: int) -> None:
+        book.add(f"{name} features", (*outer, *shape), first, last, "uint8", CACHE)
         if job.start > 0:
-            book.add("cached feature ranges", (r.sets, task.n_support, 2), FILL, AFTER, use=CACHE)
+            book.add(f"{name} feature ranges", (*outer, 2), first, last, use=CACHE)
+
+    if r.sets and task.n_images:
+        add("cached", (r.sets, task.n_images), FILL, AFTER)
+    if task.n_remembered:
+        add("remembered", (task.n_remembered, VIEWS), FILL, AFTER)
+    if task.replay:
+        add("kept", (task.n_kept, VIEWS), AFTER if job.trains else BEFORE, PREDICT)
 
 
 def _units(book: Book, job: Job, images, workspaces) -> dict[str, tuple[Unit, ...]]:
@@ -222,12 +249,11 @@ def _passes(b: HeadBuffer, kept: bool) -> bool:
 def _head_buffers(book: Book, job: Job) -> None:
     """Heads, which queries are predicted by, and the labels that three of them give."""
     recipe, task, trains = job.recipe, job.task, job.trains
-    way, size = task.n_way, job.network.embedding_size
     method, result = find_head(recipe.head), AFTER if trains else BEFORE
 
     def add(made_by: HeadMethod, head: str, tick: int, *lifetimes: str) -> None:
         kept = head == "head result"
-        for b in made_by.buffers(way, size):
+        for b in job.head_form(made_by):
             name = head_buffer(b, head, tick, kept)
             if b.lifetime in lifetimes and name not in book.buffers:
                 last = PREDICT if not _passes(b, kept) else RESULT if kept else tick
@@ -236,7 +262,7 @@ def _head_buffers(book: Book, job: Job) -> None:
     if task.n_query:
         book.add("answers", (3, task.n_query), RESULT, PREDICT, "int32")
     add(BASELINE, "head before, cosine", BEFORE, ANSWERING)
-    book.add("head before, cosine: lengths", (way,), BEFORE, PREDICT, use=HEAD)
+    book.add("head before, cosine: lengths", (task.n_way,), BEFORE, PREDICT, use=HEAD)
     add(BASELINE, "head result", result, UPDATING)  # it may be what is kept in the end
     add(method, "head result", result, UPDATING)
     if trains or method is not BASELINE:

@@ -144,7 +144,7 @@ class _Stages:
             self._write(unit.augmented)
         elif isinstance(node, Load):
             self._body(node.computed, (unit,))
-            for buffer in node.cache:
+            for buffer in (*node.cache, *node.remembered):
                 self._read(buffer)
             self._write(unit.features)
         elif isinstance(node, Store):

@@ -84,10 +84,11 @@ def _line(node) -> str:
     if isinstance(node, KeepHead):
         return f"keep the head: {', '.join(b.name for b in node.arrays.values())}"
     if isinstance(node, Load):
+        kept = f" or {node.remembered[0].name}" if node.remembered else ""
         if not node.cache:
-            return "load features, computed:"
+            return f"load features, computed{kept}:"
         rest = ", or else computed:" if node.computed else ""
-        return f"load features from {node.cache[0].name}{rest}"
+        return f"load features from {node.cache[0].name}{kept}{rest}"
     if isinstance(node, Store):
         return f"store features in {node.cache[0].name}"
     if isinstance(node, Take):

@@ -175,8 +175,17 @@ HOST: dict[str, Signature] = {
     ),
     "hardest": _of(residual=updates("n k"), loss=reads("n")),
     "keep_changed": _of(result=writes("n")),
+    "keep_cached": _of(
+        codes=writes("n v h w c", CODES), ranges=writes("n v r"), cached=reads("s m h w c", CODES),
+        cached_ranges=reads("s m r"),
+    ),
+    "keep_remembered": _of(
+        codes=writes("n v h w c", CODES), ranges=writes("n v r"), remembered=reads("m v h w c", CODES),
+        remembered_ranges=reads("m v r"),
+    ),
     "labels_of": _of(labels=writes("n", INDICES)),
     "mix_prototypes": _of(prototypes=updates("k d"), sums=updates("k d"), counts=reads("k")),
+    "recall": _of(codes=writes("n v h w c", CODES), ranges=writes("n v *")),
     "rows_of_labels": _of(y=writes("n d"), x=reads("k d"), labels=reads("n", INDICES)),
     "sampled_weights": _of(divisors=writes("k")),
     "transposed": _of(y=writes("n m"), x=reads("m n")),

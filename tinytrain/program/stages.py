@@ -97,11 +97,13 @@ class Augment:
 class Load:
     """Features of every item of a micro-batch into the unit's `features`.
 
-    They come from the `cache` (codes, or codes and their ranges); `computed` says how if they are not there.
+    They come from the `cache` (codes, or codes and their ranges), those without an image from what is
+    `remembered` (likewise); `computed` says how if they are not there.
     """
 
     cache: tuple[Buffer, ...] = ()
     computed: tuple = ()
+    remembered: tuple[Buffer, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,6 @@ import numpy as np
 from tinytrain.heads.head import DELTA_TAKES, FIT_TAKES, STORED, HeadMethod
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.plan.costs import n_hard, n_sampled, n_unlabelled
-from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.buffers import (
     AFTER,
     BACKWARD,
@@ -19,6 +18,7 @@ from tinytrain.program.buffers import (
     SHARED,
     Job,
     head_buffer,
+    head_views,
     own_before,
 )
 from tinytrain.program.calls import Buffer, Call, Table, View
@@ -41,20 +41,6 @@ from tinytrain.program.stages import (
     Unit,
 )
 
-HEAD_IMAGES = 250  # embeddings a head is fitted to, if they must be computed for it alone
-
-
-def head_views(recipe: Recipe, resources: Resources, method: HeadMethod, n_support: int) -> range:
-    """Views of every support image that a head of this method is fitted to, the clean one last.
-
-    Cached ones, or usual ones made for it.
-    """
-    if not method.sees_every_view:
-        return range(1)
-    if resources.sets >= 2:
-        return range(resources.sets - 1, -1, -1)
-    return range(-max(1, min(recipe.views, HEAD_IMAGES // n_support)), 1)
-
 
 class TrainingStages:
     """Emits the stages of one training run over buffers and units that are there already."""
@@ -63,15 +49,16 @@ class TrainingStages:
         self.job, self.buffers, self.units = job, buffers, units
         self.method = find_head(job.recipe.head)
         self.frozen = (Run("prefix"),) if job.start > 0 else ()
-        names = ("cached features", "cached feature ranges")
-        self.cache = tuple(buffers[name] for name in names if name in buffers)
+        self.cache, self.remembered, self.kept = map(self._features, ("cached", "remembered", "kept"))
 
     def all(self) -> Iterator[Stage]:
         job, r, n = self.job, self.job.resources, self.job.task.n_support
-        if r.sets:
+        if self.remembered:
+            yield Stage("recall", FILL, (Call("recall", _whole(self.remembered)),))
+        if self.cache:
             body = (Augment(), *self.frozen, Store(self.cache))
             views = Repeat(Items.VIEWS, r.sets, body, self.units["fill"])
-            images = Repeat(Items.IMAGES, n, (Read(), views), self.units["fill"])
+            images = Repeat(Items.IMAGES, job.task.n_images, (Read(), views), self.units["fill"])
             yield Stage("cache", FILL, (images,), part="features")
         yield Stage("head before", BEFORE, tuple(self._heads_before()), part="heads")
         if job.trains:
@@ -85,6 +72,10 @@ class TrainingStages:
             yield Stage("update", BACKWARD, tuple(update(job, self.buffers, gradient)), steps)
             head = self._fit(self.method, "head result", AFTER)
             yield Stage("head after", AFTER, (head,), part="heads")
+        if self.kept and job.start > 0:  # images themselves are not remembered
+            held = {"keep_cached": self.cache, "keep_remembered": self.remembered}
+            keep = (Call(name, _whole(self.kept + buffers)) for name, buffers in held.items() if buffers)
+            yield Stage("replay", AFTER if job.trains else BEFORE, tuple(keep))
         yield Stage("result", RESULT, tuple(self._result()))
         if job.task.n_query:
             load = Load((), (Read(), Augment(), *self.frozen))
@@ -94,11 +85,17 @@ class TrainingStages:
 
     # ---- pieces -----------------------------------------------------------------------------
 
+    def _features(self, of: str) -> tuple[Buffer, ...]:
+        """Codes and their ranges of some features; none if the program has no such buffers."""
+        names = (f"{of} features", f"{of} feature ranges")
+        return tuple(self.buffers[name] for name in names if name in self.buffers)
+
     def _whole(self, name: str) -> View:
         return self.buffers[name].whole
 
     def _load(self) -> Load:
-        return Load(self.cache, (Read(), Augment(), *self.frozen) if self.job.alive else ())
+        computed = (Read(), Augment(), *self.frozen) if self.job.alive and self.job.task.n_images else ()
+        return Load(self.cache, computed, self.remembered)
 
     def _embed(self, items: Items, count: int, to: View, units: str = "embed") -> Repeat:
         body = (self._load(), Run("embed", Rows(to)))
@@ -144,7 +141,7 @@ class TrainingStages:
 
     def _arrays(self, method: HeadMethod, name: str, tick: int, kept: bool, taken) -> dict[str, Buffer]:
         """Buffers of a head by the names that its method declares, those of the lifetimes `taken`."""
-        declared = method.buffers(self.job.task.n_way, self.job.network.embedding_size)
+        declared = self.job.head_form(method)
         return {
             b.name: self.buffers[head_buffer(b, name, tick, kept)] for b in declared if b.lifetime in taken
         }
@@ -157,7 +154,7 @@ class TrainingStages:
             tick = AFTER if self.job.trains else BEFORE
             arrays = self._arrays(self.method, "head result", tick, True, DELTA_TAKES)
             arrays = {n: b for n, b in arrays.items() if b.name not in SHARED}  # others' by now
-            declared = self.method.buffers(self.job.task.n_way, self.job.network.embedding_size)
+            declared = self.job.head_form(self.method)
             yield KeepHead(arrays, frozenset(b.name for b in declared if b.lifetime == STORED))
 
     # ---- training -----------------------------------------------------------------------------
@@ -246,3 +243,7 @@ class TrainingStages:
         yield Call("labels_of", (labels, Items.SAMPLED))
         yield Call("rows_of_labels", (Listed(grad, Items.SAMPLED), wanted, labels))
         yield self._backward(Items.SAMPLED, count, Rows(grad))
+
+
+def _whole(buffers: tuple[Buffer, ...]) -> tuple[View, ...]:
+    return tuple(buffer.whole for buffer in buffers)

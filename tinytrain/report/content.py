@@ -159,10 +159,17 @@ def memory(network: Network, plan: Plan, program: Program, result: int | None = 
         "budget": plan.budget.memory,
         "arena": plan.cost.arena,
         **({} if result is None else {"delta": result}),
+        **replay_bytes(program),
         "paper": paper_memory(network.layers, updated),
         "trained_numbers": n_trained(network, plan.recipe.updates),
         "outside": outside,
     }
+
+
+def replay_bytes(program: Program) -> dict:
+    """Of these bytes those of the features that are kept for later, if any are."""
+    kept = sum(b.nbytes for name, b in program.buffers.items() if name.startswith("kept feature"))
+    return {"replay": kept} if kept else {}
 
 
 def planned_macs(network: Network, plan: Plan) -> dict:

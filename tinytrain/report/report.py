@@ -92,6 +92,8 @@ class Report:
             "losses": [finite_or_none(x) for x in self.ran.losses],
             "arena_table": self.program.table(),
             "warnings": list(self.warnings),
+            # What a later adaptation trains again with what was remembered.
+            **({"recipe": self.plan.to_json()["recipe"]} if self.plan.task.replay else {}),
         }
 
     @property

@@ -114,11 +114,12 @@ class Run:
         head = cosine if self.recipe.updates else own
         if self._trained:
             head = session.fit_heads(AFTER)[1]
+        replay = session.replay()
         # Features and workspaces are given back before the result is written down and judged.
         session.release(AFTER)
         delta = Delta(
             self.network.digest, self.network.name, session.slices() if self._trained else (),
-            session.kept(head), self.episode.class_names, {},
+            session.kept(head), self.episode.class_names, {}, replay,
         )  # fmt: skip
         self.is_finite = finite and delta.is_finite()
         session.release(RESULT)

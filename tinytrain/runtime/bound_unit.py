@@ -50,11 +50,16 @@ class QueryUnit(BoundUnit):
         super().__init__(bind, bind.program.units["queries"][0], ("prefix", "embed"), 1)
         self.kernels = bind.kernels
 
-    def embed(self, augmentation: Augmentation | None = None) -> np.ndarray:
-        """Embedding (d,) of the image in `image`, as it is or augmented; valid until the next call."""
+    def run_frozen(self, augmentation: Augmentation | None = None) -> np.ndarray:
+        """Features of the image in `image`, as it is or augmented: `frozen`, valid until the next call."""
         self.augment(self.kernels, augmentation)
         if ("prefix", 1) in self.segments:
             run(self.segments["prefix", 1][0])
+        return self.frozen
+
+    def embed(self, augmentation: Augmentation | None = None) -> np.ndarray:
+        """Embedding (d,) of the image in `image`, as it is or augmented; valid until the next call."""
+        self.run_frozen(augmentation)
         np.copyto(self.features[0], self.frozen.reshape(self.features[0].shape))
         calls, (embedding,) = self.segments["embed", 1]
         run(calls)

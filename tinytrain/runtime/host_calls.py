@@ -63,6 +63,25 @@ class HostCalls:
         """What training changed, as `slices` whose values lie in `result`."""
         self.slices = trained_slices(self.runner.changed, self.runner.working, result)
 
+    def recall(self, work, codes, ranges) -> None:
+        """Features of a replay memory."""
+        remembered = self.runner.source.remembered
+        np.copyto(codes, remembered.codes)
+        np.copyto(ranges, remembered.ranges)
+
+    def keep_cached(self, work, codes, ranges, cached, cached_ranges) -> None:
+        """Features of those of the images `kept` that are in the cache (sets, images)."""
+        for row, i in enumerate(self.runner.source.kept):
+            for view in range(codes.shape[1] if i < self.runner.n_images else 0):
+                at = min(view, len(cached) - 1), i
+                codes[row, view], ranges[row, view] = cached[at], cached_ranges[at]
+
+    def keep_remembered(self, work, codes, ranges, remembered, remembered_ranges) -> None:
+        """Features of those of the images `kept` that were remembered."""
+        for row, i in enumerate(self.runner.source.kept):
+            if (at := i - self.runner.n_images) >= 0:
+                codes[row], ranges[row] = remembered[at], remembered_ranges[at]
+
     # ---- lists of a step ------------------------------------------------------------------------
 
     def labels_of(self, work, labels, items: Items) -> None:

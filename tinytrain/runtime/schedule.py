@@ -75,6 +75,12 @@ def balanced_subset(labels: np.ndarray, size: int, rng: np.random.Generator) -> 
     return sorted(int(i) for i in turn[:size])
 
 
+def kept_images(labels: np.ndarray, each: int, rng: np.random.Generator) -> list[int]:
+    """Indices of `each` images of every class drawn at random, or of all it has, class by class."""
+    drawn = _rank(labels, rng.permutation(len(labels))) < each
+    return [int(i) for i in np.lexsort((np.arange(len(labels)), labels)) if drawn[i]]
+
+
 def dealt(labels: np.ndarray) -> np.ndarray:
     """Image indices class by class in turn, so that every stretch of them holds all classes alike."""
     return np.lexsort((labels, _rank(labels, np.arange(len(labels)))))

@@ -18,13 +18,22 @@ from tinytrain.heads.leave_one_out import COLUMNS, measure
 from tinytrain.heads.linear import class_means
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.heads.repeats import Sketches
+from tinytrain.network.replay import Replay
 from tinytrain.plan.costs import n_unlabelled
 from tinytrain.plan.plan import Plan
 from tinytrain.program.buffers import BEFORE
 from tinytrain.program.program import Program
 from tinytrain.program.stages import FitHead, Items, KeepHead
 from tinytrain.runtime.bind import WorkingCopy
-from tinytrain.runtime.schedule import CleanImages, Item, dealt, rate_factor, sampled_items, step_items
+from tinytrain.runtime.schedule import (
+    CleanImages,
+    Item,
+    dealt,
+    kept_images,
+    rate_factor,
+    sampled_items,
+    step_items,
+)
 from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer
 
@@ -73,13 +82,17 @@ class Session:
             arena,
             working,
             kernels,
-            Source(self._read, augmentation_of(episode, self.input.size, seed, reach(program)), self.labels),
+            self._source(augmentation_of(episode, self.input.size, seed, reach(program))),
             workers,
         )
         self.array = self.trainer.bind.array
         # View and first image of the unit embeddings in the buffer for those of the support.
         self._at_hand: tuple[int, int] | None = None
         self.repeated: float | None = None  # `Sketches.repeated` of the support before training
+
+    def _source(self, augmentation) -> Source:
+        kept = kept_images(self.labels, self.program.task.replay, rng_for(self.seed, "replay"))
+        return Source(self._read, augmentation, self.labels, self.episode.remembered, kept)
 
     def _read(self, i: int) -> np.ndarray:
         """Support image i; behind the last of them come the query images."""
@@ -143,6 +156,15 @@ class Session:
         """The cosine prototypes of the network as it was with their means, which are found up to rounding."""
         lengths = self.array("head before, cosine: lengths")
         return prototypes.with_means(lengths, self.array("head result: means"))
+
+    def replay(self) -> Replay | None:
+        """Features of some images of each class, if the plan keeps any."""
+        if not self.program.task.replay:
+            return None
+        self.trainer.run("replay")
+        kept = self.trainer.source.kept
+        codes, ranges = self.array("kept features"), self.array("kept feature ranges")
+        return Replay(self.program.purpose.start, codes[: len(kept)], ranges[: len(kept)], self.labels[kept])
 
     def slices(self) -> tuple[Slice, ...]:
         """What training changed."""

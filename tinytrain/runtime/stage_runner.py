@@ -12,6 +12,7 @@ import numpy as np
 
 from tinytrain.episode.augment import Augmentation
 from tinytrain.kernels.dispatch.direct import direct
+from tinytrain.network.replay import Replay, remembered_view
 from tinytrain.program.calls import Call
 from tinytrain.program.compile import split_batches
 from tinytrain.program.signatures import HOST
@@ -44,12 +45,15 @@ class Source:
 
     `read(i)` returns support image i as uint8 (height, width, channels), and behind the last of them the
     query images; `augmentation(view, i)` the `Augmentation` of a view, None for view 0; `labels` is
-    (n_support,) int32.
+    (n_support,) int32. The last support images are not read: their features are `remembered`. `kept` are the
+    support images whose features are kept.
     """
 
     read: Callable[[int], np.ndarray]
     augmentation: Callable[[int, int], Augmentation | None]
     labels: np.ndarray
+    remembered: Replay | None = None
+    kept: Sequence[int] = ()
 
 
 @dataclass(slots=True)
@@ -72,6 +76,7 @@ class Runner:
         self.lists: dict[Items, Sequence[Item]] = {}
         self.places: dict[Items, Sequence[int]] = {}  # of the items of a list in another one
         self.number = 0  # of the step
+        self.n_images = len(source.labels) - (len(source.remembered) if source.remembered else 0)
         self.progress: Callable[[int, int], None] | None = None
         self.host = HostCalls(self)
         self.others = Workers(threads - 1)
@@ -168,12 +173,16 @@ class Runner:
 
     def _load(self, node: Load) -> Action:
         codes, *ranges = map(self.bind.whole, node.cache) if node.cache else (None,)
-        compute = self.actions(node.computed)
+        old, *old_ranges = map(self.bind.whole, node.remembered) if node.remembered else (None,)
+        compute, images, n = self.actions(node.computed), self.n_images, len(self.source.labels)
 
         def load(work: Work) -> None:
             for row, (view, i) in enumerate(work.items):
                 target = work.unit.features[row].reshape(-1)
-                if codes is not None and 0 <= view < len(codes) and i < len(self.source.labels):
+                if images <= i < n:
+                    at = i - images, remembered_view(view)
+                    self.kernels.dequantize(target, old[at].reshape(-1), old_ranges[0][at])
+                elif codes is not None and 0 <= view < len(codes) and i < images:
                     cached = codes[view, i].reshape(-1)
                     if ranges:
                         self.kernels.dequantize(target, cached, ranges[0][view, i])

@@ -59,8 +59,10 @@ class Trainer(Runner):
 
     def fill(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Run the frozen part over every support image and view that the plan caches."""
-        if self.resources.sets:
-            self.lists[Items.IMAGES] = CleanImages(0, len(self.labels))
+        if self.source.remembered:
+            self.run("recall")
+        if self.resources.sets and self.n_images:
+            self.lists[Items.IMAGES] = CleanImages(0, self.n_images)
             self.progress = progress
             self.run("cache")
             self.progress = None

@@ -4,9 +4,8 @@ import os
 
 from tinytrain.backbones.load import open_backbone, remember_backbone
 from tinytrain.base.errors import AdaptationRefusedError, UsageError
-from tinytrain.cli.commands import episodes
+from tinytrain.cli.commands import episodes, going_on
 from tinytrain.cli.commands.common import (
-    BackboneOfDelta,
     add_backbone,
     add_json,
     add_threads,
@@ -14,7 +13,6 @@ from tinytrain.cli.commands.common import (
     backbone_file,
     check_outputs,
     check_store,
-    open_delta,
     print_result,
     say,
     text_width,
@@ -34,10 +32,10 @@ EXAMPLES = """\
   tinytrain adapt photos/ --shots 5 --budget 512kB --macs 30% --report mine.html
   tinytrain adapt --data gtsrb --way 5 --shots 5 --policy tinytrain_published --json
   tinytrain adapt photos/ --shots 5 --plan plan.json --out mine.safetensors
+  tinytrain adapt photos/ --replay 5 --out mine.safetensors
+  tinytrain adapt --from mine.safetensors more/ --out more.safetensors
   tinytrain adapt --from mine.safetensors --add more/ --out more.safetensors
 """
-# Options of `episodes` for sampling and training, which have no effect with --from.
-TRAINING = ("way", "shots", "queries", "episode", "budget", "macs", "macs_mode", "policy")
 
 
 def add_arguments(parser) -> None:
@@ -61,24 +59,25 @@ def add_arguments(parser) -> None:
         "--from",
         dest="source",
         metavar="DELTA",
-        help="add images to this delta instead of training; needs --add",
+        help="go on from this delta with images of DIR, one folder per class, old or new; it must have been "
+        "made with --replay, and what it remembers stands for the old images. Without DIR: adapt again to "
+        "what it remembers, as after 'tinytrain forget'",
     )
     parser.add_argument(
-        "--add", metavar="DIR", help="images to add with --from: one folder per class, old or new"
+        "--add", metavar="DIR", help="only add these images to the classifier of --from, and train nothing"
     )
     add_verbosity(parser, "all details: layers, memory, MACs, seconds, every suspect and skipped file")
     add_json(parser)
 
 
 def run(arguments) -> int:
-    if (arguments.source is None) != (arguments.add is None):
-        raise UsageError("usage", "--from DELTA and --add DIR go together")
+    going_on.check_arguments(arguments)
     render = _renderer(arguments.report)
     needed = backbone_file(arguments.backbone), episodes.searched_file(arguments), arguments.plan
     check_outputs(arguments.out, arguments.report, needed=needed)
     check_store(arguments.store, arguments.out, arguments.report)
-    if arguments.source is not None:
-        return _extend(arguments)
+    if arguments.add is not None:
+        return going_on.extend(arguments)
     with naming_tiers(arguments):
         return _adapt(arguments, render)
 
@@ -101,11 +100,16 @@ def _adapt(arguments, render) -> int:
     from tinytrain.pipeline.adapt import adapt
     from tinytrain.runtime.device import Device
 
-    plan = _plan_of(arguments)
-    policy, network = plan or episodes.policy_of(arguments), open_backbone(arguments.backbone)
-    remember_backbone(arguments.backbone, network)
+    plan, source = _plan_of(arguments), going_on.Source.of(arguments)
+    policy = source.policy if source else plan or episodes.policy_of(arguments)
+    network = source.network if source else open_backbone(arguments.backbone)
+    if source is None:
+        remember_backbone(arguments.backbone, network)
     with ProgressLine() as progress:
-        opened = episodes.open_episode(arguments, network, policy, progress)
+        if source:
+            opened = source.opened(arguments, progress)
+        else:
+            opened = episodes.open_episode(arguments, network, policy, progress)
         budget = episodes.budget_of(arguments, plan)
         device = Device(threads=arguments.threads, progress=progress)
         report = adapt(network, opened.episode, budget, policy, arguments.seed, device, arguments.force)
@@ -170,7 +174,7 @@ def _text(arguments, report, result: dict, written) -> str:
     from tinytrain.planner.planner import Planner
 
     plan = report.plan
-    if arguments.plan is None:
+    if arguments.plan is None and arguments.source is None:
         planner = Planner(report.network, plan.task, episodes.policy_of(arguments), plan.budget)
         result = {**result, "advice": planner.advice(report.scores)}
     return render_text(result, written, text_width())
@@ -195,8 +199,8 @@ def _plan_of(arguments):
 
     if arguments.plan is None:
         return None
-    if arguments.policy is not None:
-        raise UsageError("usage", "--plan FILE says what is trained, so --policy would mean nothing")
+    if ignored := episodes.given(arguments, ("policy", "head")):
+        raise UsageError("usage", f"--plan FILE says what is trained, so {ignored[0]} would mean nothing")
     return load_plan(arguments.plan)
 
 
@@ -209,85 +213,3 @@ def _withheld(guard) -> AdaptationRefusedError:
     return AdaptationRefusedError(
         reason.code, f"{reason.text}; the old weights are kept and no delta was written; {remedy}"
     )
-
-
-def _check_extension(arguments) -> None:
-    """Raise UsageError if an option is missing for --from, or given in vain."""
-    if arguments.out is None:
-        raise UsageError("usage", "--from DELTA --add DIR needs --out FILE, the new delta")
-    taken = {"a folder": arguments.folder, "--data": arguments.data, "--threads": arguments.threads}
-    taken |= {"--plan": arguments.plan, "--report": arguments.report, "--store": arguments.store}
-    taken["--force"] = arguments.force or None
-    ignored = episodes.given(arguments, TRAINING) + [name for name in taken if taken[name] is not None]
-    if ignored:
-        text = f"trains nothing, so {', '.join(ignored)} would have no effect; leave it out"
-        raise UsageError("usage", f"--from DELTA only adds the images of --add DIR and {text}")
-
-
-def _extend(arguments) -> int:
-    from tinytrain.base.progress import ProgressLine
-    from tinytrain.datasets import folder_dataset
-    from tinytrain.datasets.decoding import all_decoded
-    from tinytrain.delta.file import save_delta
-    from tinytrain.episode.input_facts import file_lines
-    from tinytrain.pipeline.add_classes import add_classes, doubtful
-
-    _check_extension(arguments)
-    delta = open_delta(arguments.source)
-    network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
-    dataset = folder_dataset(arguments.add, arguments.flip)
-    with ProgressLine() as progress:
-        images, facts = all_decoded(dataset, network.input.shape, progress)
-    warnings = file_lines(facts)
-    doubts = doubtful(network, delta, images, dataset.class_names)
-    extended = add_classes(network, delta, images, dataset.class_names, arguments.seed, dataset.may_flip)
-    save_delta(arguments.out, extended)
-    added = extended.report["extended"][-1]
-    result = {
-        "out": arguments.out,
-        "backbone": network.digest,
-        "classes": list(extended.class_names),
-        "added": added,
-        "new_classes": [name for name in added if name not in delta.class_names],
-        "doubtful": doubts,
-        "warnings": warnings,
-    }
-    if arguments.json:
-        for line in warnings:
-            say(line)
-    print_result(result, _extension_text(arguments, result), arguments.json)
-    return 0
-
-
-def _extension_text(arguments, result: dict) -> str:
-    """What was added to a delta, in eight lines at most; all of it with --verbose."""
-    from tinytrain.report.conclusion import LINES, Written, warnings_item, written_item
-    from tinytrain.report.layout import Command, Item, count_of, fitted, short
-
-    added, new = result["added"], result["new_classes"]
-    known = [f"{short(name)}: {added[name]} images more" for name in added if name not in new]
-    fresh = [f"{short(name)}: new class with {added[name]} images" for name in new]
-    total = sum(added.values())
-    items = [
-        Item("added", f"{count_of(total, 'image')}, {len(new)} of {len(result['classes'])} classes are new",
-             (*fresh, *known)),
-        _doubts_item(result["doubtful"], sum(added[name] for name in added if name not in new)),
-        Item("accuracy", "not measured; 'tinytrain eval' does. With all images at hand, adapt again instead"),
-        warnings_item(result["warnings"]),
-        written_item(Written(arguments.out, os.path.getsize(arguments.out))),
-        Command("next", predict_words(arguments.out, arguments.backbone, result["backbone"])),
-    ]  # fmt: skip
-    return "\n".join(
-        fitted([item for item in items if item], text_width(), None if arguments.verbose else LINES)
-    )
-
-
-def _doubts_item(doubts: list[dict], judged: int):
-    """Added images that the delta took for another class than theirs, None without any."""
-    from tinytrain.report.conclusion import suspect_text
-    from tinytrain.report.layout import Item, count_of
-
-    if not doubts:
-        return None
-    shown = (f"{suspect_text(row)} ({row['confidence']:.0%})" for row in doubts)
-    return Item("suspicious", f"{len(doubts)} of {count_of(judged, 'image')} of known classes", tuple(shown))

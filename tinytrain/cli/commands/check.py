@@ -25,7 +25,7 @@ EXAMPLES = """\
   tinytrain check photos/ --backbone net.safetensors
   tinytrain check --data leaves --way 5 --shots 5
 """
-TRAINING = ("budget", "macs", "macs_mode", "policy")  # options of `episodes` that only --adapt needs
+TRAINING = ("budget", "macs", "macs_mode", "policy", "head")  # options of `episodes` that only --adapt needs
 LINES, WIDTH = 12, 100  # of the text
 ALONE = "unknown: no class has a second image, by which the first could be judged"
 HARDLY = 0.02  # a gain of accuracy below this is hardly worth taking photographs
@@ -52,9 +52,9 @@ def run(arguments) -> int:
     from tinytrain.pipeline.check import check, with_adaptations
     from tinytrain.runtime.device import Device
 
-    unused = ("queries",) if arguments.adapt else ("queries", *TRAINING)
+    unused = ("queries", "replay") if arguments.adapt else ("queries", "replay", *TRAINING)
     if ignored := episodes.given(arguments, unused):
-        remedy = "" if ignored[0] == "--queries" else " without --adapt"
+        remedy = "" if ignored[0] in ("--queries", "--replay") else " without --adapt"
         raise UsageError(
             "usage", f"{ignored[0]} has no effect{remedy}: no image is held out, none trained on"
         )

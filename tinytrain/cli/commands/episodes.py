@@ -68,6 +68,14 @@ def add_arguments(parser) -> None:
         help="method that chooses what is trained: one of the policies below, or the FILE.json of "
         "'tinytrain search'; default: tinytrain",
     )  # fmt: skip
+    parser.add_argument(
+        "--head", metavar="NAME", help="classifier: one of the heads below; default: what the policy chooses"
+    )
+    parser.add_argument(
+        "--replay", type=at_least(0), default=0, metavar="K",
+        help="keep the features of so many images of each class in the delta, so that 'tinytrain adapt "
+        "--from' can go on without the images; 5 is sensible; default: 0, none",
+    )  # fmt: skip
 
 
 def given(arguments, names) -> list[str]:
@@ -79,14 +87,19 @@ def given(arguments, names) -> list[str]:
 
 
 def policy_of(arguments):
-    """The policy of ``--policy``, a name or the result of a search. Raises UsageError or InputError."""
+    """The policy of ``--policy``, a name or the result of a search, with the classifier of ``--head``.
+
+    Raises UsageError or InputError.
+    """
     if path := searched_file(arguments):
         from tinytrain.meta.search.result import searched_policy
 
-        return searched_policy(path)
-    from tinytrain.policies.registry import find_policy
+        policy = searched_policy(path)
+    else:
+        from tinytrain.policies.registry import find_policy
 
-    return find_policy(arguments.policy or "tinytrain")
+        policy = find_policy(arguments.policy or "tinytrain")
+    return policy if arguments.head is None else policy.with_head(arguments.head)
 
 
 def searched_file(arguments) -> str | None:
@@ -160,13 +173,17 @@ def _from_dataset(arguments, dataset):
 
     way, shots = arguments.way or 5, arguments.shots or 5
     queries = 10 if arguments.queries is None else arguments.queries
-    return sample_episode(dataset, way, shots, queries, arguments.seed, arguments.episode)
+    drawn = sample_episode(dataset, way, shots, queries, arguments.seed, arguments.episode)
+    return replace(drawn, replay=arguments.replay)
 
 
 def _from_folder(arguments, dataset):
     from tinytrain.datasets import folder_episode
 
-    return folder_episode(dataset, arguments.shots, arguments.way, arguments.seed, hold_out=arguments.queries)
+    found = folder_episode(
+        dataset, arguments.shots, arguments.way, arguments.seed, hold_out=arguments.queries
+    )
+    return replace(found, replay=arguments.replay)
 
 
 def _unlimited(arguments, policy) -> list[str]:

@@ -97,7 +97,7 @@ def _next(arguments) -> tuple[str, ...]:
     name, _, *options = without(arguments.words, ("--out",), ("--program", "--json", "--quiet", "--verbose"))
     plan = ()
     if arguments.out:
-        options, plan = without(options, ("--policy",)), ("--plan", arguments.out)
+        options, plan = without(options, ("--policy", "--head")), ("--plan", arguments.out)
     return extended((name, "adapt", *options), *plan, "--out", free_name(arguments))
 
 

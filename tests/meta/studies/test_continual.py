@@ -1,0 +1,82 @@
+"""Classes step by step: the figures of known answers, and that forgetting and its absence are seen."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tinytrain.meta.studies import continual as study
+from tinytrain.network.file import save_network
+from tinytrain.pipeline.head_conformance import made_up
+from tinytrain.pipeline.toy import toy_episode, toy_network
+
+WAY, SIZE = 10, 24
+
+
+@pytest.fixture
+def embedded(monkeypatch):
+    """Clear classes: what is lost is lost by the method."""
+    drawn = toy_episode(way=WAY, shots=5, queries=8)
+    found = study.Embedded(toy_network(), drawn)
+    for name, shots, seed in (("support", 5, 0), ("query", 8, 1)):
+        task = made_up(WAY, SIZE, shots, seed)
+        rows = task.embeddings[np.argsort(task.labels, kind="stable")]
+        monkeypatch.setattr(found, name, rows)
+    return found
+
+
+def figures(found, answers):
+    labels, steps = found.drawn.query.labels, found.steps
+    by_step = [study._by_step(row, labels, steps[: k + 1]) for k, (row, _) in enumerate(answers)]
+    return study._figures({"accuracies": by_step}, [len(s) for s in steps])
+
+
+@pytest.mark.parametrize("head", ["lda", "cosine", "mild-lda"])
+def test_a_head_that_learns_from_a_stream_keeps_what_it_knew_and_the_plain_last_layer_does_not(
+    embedded, head
+):
+    _, joint, lost = figures(embedded, embedded.joint("lda"))
+    _, last, forgetting = figures(embedded, embedded.stream(head))
+    assert last >= joint - 1 and forgetting <= lost + 1
+    _, plain, gone = figures(embedded, embedded.sgd())
+    assert plain < joint - 15 and gone > 15, "it collapses"
+
+
+def test_the_figures_are_those_of_known_accuracies():
+    method = {"accuracies": [[1.0], [0.8, 0.6], [0.9, 0.5, 0.7]]}
+    average, last, forgetting = study._figures(method, [2, 2, 2])
+    assert average == pytest.approx(100 * (1.0 + 0.7 + 0.7) / 3) and last == pytest.approx(70)
+    assert forgetting == pytest.approx(100 * ((1.0 - 0.9) + (0.6 - 0.5)) / 2)
+
+
+def test_every_class_comes_in_one_step():
+    for way in (6, 7, 10, 12):
+        steps = study.dealt_classes(way)
+        assert len(steps) == study.STEPS and np.concatenate(steps).tolist() == list(range(way))
+        assert len(steps[0]) >= 2
+
+
+@pytest.mark.parametrize("part", ["heads", "adapted"])
+def test_a_run_that_was_stopped_goes_on(part, tmp_path, capsys):
+    save_network(toy_network(), tmp_path / "toy.safetensors")
+    out = tmp_path / "log.jsonl"
+    words = [
+        "--backbone", str(tmp_path / "toy.safetensors"), "--packs", "leaves", "--part", part, "--way", "6",
+        "--shots", "2", "--queries", "2", "--replay", "2", "--out", str(out),
+    ]  # fmt: skip
+    assert study.main([*words, "--seeds", "1"]) == 0
+    first = out.read_text()
+    assert study.main([*words, "--seeds", "2"]) == 0 and out.read_text().startswith(first)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["seed"] for row in rows] == [0, 1] and study.JOINT[part] in rows[0]["methods"]
+    for row in rows:
+        for method in row["methods"].values():
+            assert [len(step) for step in method["accuracies"]] == [1, 2, 3, 4, 5] and method["bytes"] > 0
+    capsys.readouterr()
+    assert study.main([*words, "--summary"]) == 0
+    assert all(f"| {name} | 2 |" in capsys.readouterr().out for name in [study.JOINT[part]])
+
+
+def test_no_target_of_the_benchmarks_decides():
+    targets = {"gtsrb", "omniglot", "flowers12", "dtd10", "pacs_sketch"}
+    assert not targets & set(study.DOMAINS.split(","))

@@ -1,0 +1,26 @@
+"""`tinytrain.rename` and `tinytrain.forget`: those of `tinytrain.pipeline`, also for the path of a delta."""
+
+import os
+
+from tinytrain.api.opening import open_delta
+from tinytrain.delta.delta import Delta
+from tinytrain.pipeline import forget as forgetting
+from tinytrain.pipeline import rename as renaming
+from tinytrain.report import Report
+
+
+def rename(delta: str | os.PathLike | Delta | Report, old: str, new: str) -> Delta:
+    """`delta` whose class `old` is called `new`; nothing else changes.
+
+    `delta` is as in `Predictor`. Raises InputError ``unknown-class`` or ``class-names``.
+    """
+    return renaming.rename(open_delta(delta), old, new)
+
+
+def forget(delta: str | os.PathLike | Delta | Report, name: str) -> Delta:
+    """`delta` without class `name`; ``delta.report["forgotten"]["traces"]`` says what still depends on it.
+
+    `delta` is as in `Predictor`. Raises InputError ``unknown-class``, or ``one-class`` if fewer than two
+    classes would remain.
+    """
+    return forgetting.forget(open_delta(delta), name)

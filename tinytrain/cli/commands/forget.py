@@ -1,0 +1,53 @@
+"""``tinytrain forget``: a class less in a delta."""
+
+from tinytrain.cli.commands import changing
+from tinytrain.cli.commands.common import open_delta, print_result, text_width
+
+DESCRIPTION = (
+    "Take a class out of a delta, without any image. The result says what still carries traces of it: "
+    "a classifier that describes all classes by one covariance, and weights that were trained on the class."
+)
+EXAMPLES = """\
+  tinytrain forget mine.safetensors parsley
+  tinytrain forget mine.safetensors parsley --out fewer.safetensors
+  tinytrain forget state/ parsley --json
+"""
+HEAD_TEXT = "the covariance of the classifier was computed with it"
+WEIGHTS_TEXT = "trained weights have seen it"
+REMEDY = "; only to adapt again without it removes that"
+AGAIN = ": 'tinytrain adapt --from' does so with what the delta remembers"
+
+
+def add_arguments(parser) -> None:
+    changing.add_arguments(parser)
+    parser.add_argument("name", metavar="CLASS", help="class to forget; at least two must remain")
+
+
+def run(arguments) -> int:
+    from tinytrain.pipeline.forget import forget
+    from tinytrain.report.layout import Item, fitted, short
+
+    changing.check_place(arguments)
+    delta = forget(open_delta(arguments.delta), arguments.name)
+    place, left = changing.write(arguments, delta), delta.report["forgotten"]["traces"]
+    names = list(delta.class_names)
+    result = {"forgotten": arguments.name, "classes": names, "traces": left, **place}
+    items = [
+        Item("forgotten", f"{short(arguments.name)}; {len(names)} classes remain"),
+        Item("traces", _traces_text(left, delta.replay is not None)),
+    ]
+    if place["store"] is not None:
+        items.append(Item("note", "the previous delta in the store still knows the class"))
+    items += changing.written_items(place)
+    print_result(result, "\n".join(fitted(items, text_width(), None)), arguments.json)
+    return 0
+
+
+def _traces_text(left: list[str], remembers: bool) -> str:
+    """What of a delta still depends on a forgotten class."""
+    from tinytrain.pipeline.forget import HEAD, WEIGHTS
+
+    texts = [text for place, text in ((HEAD, HEAD_TEXT), (WEIGHTS, WEIGHTS_TEXT)) if place in left]
+    if not texts:
+        return "none: the delta answers as if it had never seen the class"
+    return f"{', and '.join(texts)}{REMEDY}{AGAIN if remembers else ''}"

@@ -1,0 +1,154 @@
+"""``tinytrain adapt --from``: more classes for a finished delta, by training or in its classifier alone."""
+
+import os
+from dataclasses import dataclass, replace
+
+from tinytrain.base.errors import UsageError
+from tinytrain.cli.commands import episodes
+from tinytrain.cli.commands.common import BackboneOfDelta, open_delta, print_result, say, text_width
+from tinytrain.cli.commands.hints import predict_words
+
+# Options of `episodes` that say which images of a class are used, and how: with --from all of them are.
+SAMPLING = ("data", "way", "shots", "queries", "episode")
+# Options of `episodes` for sampling and training, which have no effect with --add.
+TRAINING = ("way", "shots", "queries", "episode", "budget", "macs", "macs_mode", "policy", "head", "replay")
+METHOD = ("policy", "head", "replay", "macs", "macs_mode")  # those that the delta itself settles
+
+
+def check_arguments(arguments) -> None:
+    """Raise UsageError if options of ``--from`` do not go together."""
+    if arguments.source is None:
+        if arguments.add is not None:
+            raise UsageError(
+                "usage", "--add DIR and --from DELTA, to which the images are added, go together"
+            )
+        return
+    if arguments.add is not None:
+        _check_extension(arguments)
+        return
+    ignored = episodes.given(arguments, (*SAMPLING, *METHOD)) + ["--plan"] * (arguments.plan is not None)
+    if ignored:
+        raise UsageError(
+            "usage",
+            "--from DELTA takes all images of DIR and trains what it trained before, so "
+            f"{', '.join(ignored)} would have no effect; leave it out",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The delta of ``--from``, its network, and the policy that trains the same again."""
+
+    delta: object
+    network: object
+    policy: object
+
+    @classmethod
+    def of(cls, arguments) -> "Source | None":
+        """None without ``--from``. Raises InputError."""
+        from tinytrain.pipeline.continual import continued_policy
+
+        if arguments.source is None:
+            return None
+        delta = open_delta(arguments.source)
+        network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
+        return cls(delta, network, continued_policy(delta))
+
+    def opened(self, arguments, progress) -> episodes.Opened:
+        """The episode of what is remembered and of the images of the folder, if there is one."""
+        from tinytrain.base.file_kinds import refuse_other_kinds
+        from tinytrain.datasets import folder_dataset
+        from tinytrain.datasets.decoding import all_decoded
+        from tinytrain.pipeline.continual import continued_episode
+
+        if arguments.folder is None:
+            return episodes.Opened(continued_episode(self.delta), [])
+        refuse_other_kinds(arguments.folder, "images")
+        dataset = folder_dataset(arguments.folder, arguments.flip)
+        images, facts = all_decoded(dataset, self.network.input.shape, progress)
+        episode = continued_episode(
+            self.delta, images, dataset.class_names, dataset.may_flip, arguments.folder
+        )
+        return episodes.Opened(replace(episode, skipped=facts.skipped), [])
+
+
+def _check_extension(arguments) -> None:
+    """Raise UsageError if an option is missing for --from, or given in vain."""
+    if arguments.out is None:
+        raise UsageError("usage", "--from DELTA --add DIR needs --out FILE, the new delta")
+    taken = {"a folder": arguments.folder, "--data": arguments.data, "--threads": arguments.threads}
+    taken |= {"--plan": arguments.plan, "--report": arguments.report, "--store": arguments.store}
+    taken["--force"] = arguments.force or None
+    ignored = episodes.given(arguments, TRAINING) + [name for name in taken if taken[name] is not None]
+    if ignored:
+        text = f"trains nothing, so {', '.join(ignored)} would have no effect; leave it out"
+        raise UsageError("usage", f"--from DELTA only adds the images of --add DIR and {text}")
+
+
+def extend(arguments) -> int:
+    from tinytrain.base.progress import ProgressLine
+    from tinytrain.datasets import folder_dataset
+    from tinytrain.datasets.decoding import all_decoded
+    from tinytrain.delta.file import save_delta
+    from tinytrain.episode.input_facts import file_lines
+    from tinytrain.pipeline.add_classes import add_classes, doubtful
+
+    _check_extension(arguments)
+    delta = open_delta(arguments.source)
+    network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
+    dataset = folder_dataset(arguments.add, arguments.flip)
+    with ProgressLine() as progress:
+        images, facts = all_decoded(dataset, network.input.shape, progress)
+    warnings = file_lines(facts)
+    doubts = doubtful(network, delta, images, dataset.class_names)
+    extended = add_classes(network, delta, images, dataset.class_names, arguments.seed, dataset.may_flip)
+    save_delta(arguments.out, extended)
+    added = extended.report["extended"][-1]
+    result = {
+        "out": arguments.out,
+        "backbone": network.digest,
+        "classes": list(extended.class_names),
+        "added": added,
+        "new_classes": [name for name in added if name not in delta.class_names],
+        "doubtful": doubts,
+        "warnings": warnings,
+    }
+    if arguments.json:
+        for line in warnings:
+            say(line)
+    print_result(result, _extension_text(arguments, result), arguments.json)
+    return 0
+
+
+def _extension_text(arguments, result: dict) -> str:
+    """What was added to a delta, in eight lines at most; all of it with --verbose."""
+    from tinytrain.report.conclusion import LINES, Written, warnings_item, written_item
+    from tinytrain.report.layout import Command, Item, count_of, fitted, short
+
+    added, new = result["added"], result["new_classes"]
+    known = [f"{short(name)}: {added[name]} images more" for name in added if name not in new]
+    fresh = [f"{short(name)}: new class with {added[name]} images" for name in new]
+    total = sum(added.values())
+    items = [
+        Item("added", f"{count_of(total, 'image')}, {len(new)} of {len(result['classes'])} classes are new",
+             (*fresh, *known)),
+        _doubts_item(result["doubtful"], sum(added[name] for name in added if name not in new)),
+        Item("accuracy", "not measured; 'tinytrain eval' does. With all images at hand, adapt again instead"),
+        warnings_item(result["warnings"]),
+        written_item(Written(arguments.out, os.path.getsize(arguments.out))),
+        Command("next", predict_words(arguments.out, arguments.backbone, result["backbone"])),
+    ]  # fmt: skip
+    return "\n".join(
+        fitted([item for item in items if item], text_width(), None if arguments.verbose else LINES)
+    )
+
+
+def _doubts_item(doubts: list[dict], judged: int):
+    """Added images that the delta took for another class than theirs, None without any."""
+    from tinytrain.report.conclusion import suspect_text
+    from tinytrain.report.layout import Item, count_of
+
+    if not doubts:
+        return None
+    shown = (f"{suspect_text(row)} ({row['confidence']:.0%})" for row in doubts)
+    return Item("suspicious", f"{len(doubts)} of {count_of(judged, 'image')} of known classes", tuple(shown))

@@ -1,0 +1,31 @@
+"""``tinytrain rename``: another name for a class of a delta."""
+
+from tinytrain.cli.commands import changing
+from tinytrain.cli.commands.common import open_delta, print_result, text_width
+
+DESCRIPTION = "Give a class of a delta another name. Nothing else of the delta changes."
+EXAMPLES = """\
+  tinytrain rename mine.safetensors "folder 7" parsley
+  tinytrain rename mine.safetensors parsley coriander --out other.safetensors
+  tinytrain rename state/ parsley coriander
+"""
+
+
+def add_arguments(parser) -> None:
+    changing.add_arguments(parser)
+    parser.add_argument("old", metavar="OLD", help="name that the class has")
+    parser.add_argument("new", metavar="NEW", help="name that it gets")
+
+
+def run(arguments) -> int:
+    from tinytrain.pipeline.rename import rename
+    from tinytrain.report.layout import Item, fitted, short
+
+    changing.check_place(arguments)
+    delta = rename(open_delta(arguments.delta), arguments.old, arguments.new)
+    place = changing.write(arguments, delta)
+    result = {"old": arguments.old, "new": arguments.new, "classes": list(delta.class_names), **place}
+    items = [Item("renamed", f"{short(arguments.old)} is {short(arguments.new)} now")]
+    items += changing.written_items(place)
+    print_result(result, "\n".join(fitted(items, text_width(), None)), arguments.json)
+    return 0

@@ -1,0 +1,8 @@
+"""Half a line about each head for help and completion, which must not import the heads themselves."""
+
+# Name in `registry.HEADS` -> what it is.
+SUMMARIES = {
+    "cosine": "similarity to the mean direction of each class",
+    "lda": "the same, weighed by how images of a class vary",
+    "mild-lda": "lda that is nearer to cosine",
+}

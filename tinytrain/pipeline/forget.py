@@ -1,0 +1,73 @@
+"""A class less in a finished delta, without any image.
+
+What is exact, that is, as if the class had never been seen:
+
+* The rows of the class in the head are gone. In a head that keeps classes apart (`HeadMethod.mixes_classes`)
+  the rest is then, bit for bit, the head of the other classes.
+* A covariance of all classes together still holds the scatter of the forgotten one.
+* Trained weights have seen the class, if it was among those of the adaptation.
+
+`traces` names what is left. The temperature, which scales the confidence, stays as it was calibrated.
+"""
+
+from dataclasses import replace
+
+from tinytrain.base.errors import InputError
+from tinytrain.delta.delta import Delta
+from tinytrain.heads.head import ALWAYS, NEVER
+
+LEAST_CLASSES = 2
+HEAD, WEIGHTS = "head", "weights"  # where a forgotten class may leave traces
+
+
+def forget(delta: Delta, name: str) -> Delta:
+    """`delta` without class `name`, also in its report, where "forgotten" says what still carries traces.
+
+    Raises InputError ``unknown-class``, or ``one-class`` if fewer than two classes would remain.
+    """
+    label, way = delta.label_of(name), len(delta.class_names)
+    if way <= LEAST_CLASSES:
+        raise InputError(
+            "one-class",
+            f"the delta has {way} classes, and at least {LEAST_CLASSES} must remain to tell apart; add a "
+            "class before you forget one",
+        )
+    name = delta.class_names[label]
+    before = delta.report.get("forgotten", {"classes": 0, "traces": []})
+    left = [place for place in (HEAD, WEIGHTS) if place in before["traces"] or place in traces(delta, name)]
+    forgotten = {"classes": before["classes"] + 1, "traces": left}
+    return replace(
+        delta,
+        head=delta.head.without(label, way),
+        replay=delta.replay and delta.replay.without(label),
+        class_names=tuple(n for k, n in enumerate(delta.class_names) if k != label),
+        report={**_without(delta.report, name), "forgotten": forgotten},
+    )
+
+
+def traces(delta: Delta, name: str) -> tuple[str, ...]:
+    """What would still depend on images of class `name` after `forget`: of HEAD and WEIGHTS those that do."""
+    # A class that was added later has changed no weight, and what some methods share not either.
+    added = name not in delta.report.get("episode", {}).get("classes", delta.class_names)
+    mixed = delta.head.method.mixes_classes
+    in_head = mixed == ALWAYS or (mixed != NEVER and not added)
+    return tuple(p for p, is_left in ((HEAD, in_head), (WEIGHTS, delta.slices and not added)) if is_left)
+
+
+def _without(report: dict, name: str) -> dict:
+    """A copy of `report` that does not name the class; its figures stay those of the adaptation."""
+    found = dict(report)
+    if classes := report.get("episode", {}).get("classes"):
+        kept = [k for k, other in enumerate(classes) if other != name]
+        lists = {key: [report["episode"][key][k] for k in kept] for key in ("classes", "shots")}
+        found["episode"] = {**report["episode"], **lists}
+    if guard := report.get("guard"):
+        suspects = [row for row in guard["suspects"] if name not in (row["given"], row["looks_like"])]
+        reasons = [
+            {**row, "text": row["code"] if name in row["text"] else row["text"]} for row in guard["reasons"]
+        ]
+        found["guard"] = {**guard, "suspects": suspects, "reasons": reasons}
+    if "extended" in report:
+        rows = ({k: count for k, count in row.items() if k != name} for row in report["extended"])
+        found["extended"] = [row for row in rows if row]
+    return found
