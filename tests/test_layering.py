@@ -10,6 +10,7 @@ LAYERS = {
     "episode": "base network",
     "kernels": "base",
     "heads": "base kernels",
+    "drift": "base",
     "guard": "base heads",
     "plan": "base heads network episode",
     "delta": "base heads network",
