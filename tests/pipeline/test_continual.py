@@ -17,8 +17,8 @@ from tinytrain.network.replay import VIEWS
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.add_classes import add_classes
 from tinytrain.pipeline.continual import continued_episode, continued_policy
-from tinytrain.pipeline.forget import forget
-from tinytrain.pipeline.rename import rename
+from tinytrain.delta.forget import forget
+from tinytrain.delta.rename import rename
 from tinytrain.pipeline.toy import toy_episode, toy_images, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, Update

@@ -28,6 +28,11 @@ DELTA_TAKES = (FITTING, STORED)  # and those that `Head.for_delta` is given, wit
 NEVER = "never"  # every class has rows of its own in every tensor, which depend on that class alone
 WHEN_FITTED = "when fitted"  # but an update with it does not
 ALWAYS = "always"
+# What a verdict may say of an embedding:
+IDENTIFIED = "identified"  # an image of the class that is named, as far as the support says
+UNCERTAIN = "uncertain"  # it is near the limit, or several classes fit about as well
+UNKNOWN = "unknown"  # of none of the classes
+STATES = (IDENTIFIED, UNCERTAIN, UNKNOWN)
 
 Batch = tuple[np.ndarray, np.ndarray]  # embeddings (n, d) of length 1, labels (n,)
 Batches = Callable[[], Iterable[Batch]]
@@ -210,12 +215,17 @@ class Head(ABC):
 
 @dataclass(frozen=True)
 class HeadVerdict:
-    """The likeliest `label` with the `confidence` in it, or none of the classes if it is `rejected`."""
+    """The likeliest `label` with the `confidence` in it; `rejected` if that is less than was asked for.
+
+    `state`, one of STATES, says whether the image is of any class at all. A head that cannot tell says
+    IDENTIFIED.
+    """
 
     label: int
     confidence: float
     rejected: bool
     probabilities: np.ndarray
+    state: str = IDENTIFIED
 
 
 def all_finite(array: np.ndarray) -> bool:

@@ -9,7 +9,9 @@ import numpy as np
 from tinytrain.base.class_names import MAX_CLASSES, wrong_class_names
 from tinytrain.base.errors import InputError
 from tinytrain.delta.delta import Delta
-from tinytrain.store.journal import LEARN, Entry
+from tinytrain.delta.forget import forget
+from tinytrain.delta.rename import rename
+from tinytrain.store.journal import FORGET, RENAME, Entry
 
 WATCHED = "watched"  # what the report of a delta says of entries that became a part of it
 
@@ -18,10 +20,23 @@ def learnt(kernels, delta: Delta, entry: Entry) -> Delta:
     """`delta` after `entry`; `delta` itself is not changed.
 
     An embedding counts as one image does: as often as there were views of each. An unknown class is added.
-    Raises InputError if the entry does not suit the delta.
+    Raises InputError if the entry does not suit the delta, as `forget` and `rename` do.
     """
-    if entry.action != LEARN:
-        raise InputError("journal-entry", f"a correction {entry.action!r} is unknown to this version")
+    if entry.action == FORGET:
+        return _named(forget(delta, entry.name), {entry.name: None})
+    if entry.action == RENAME:
+        return _named(rename(delta, entry.name, entry.new_name), {entry.name: entry.new_name})
+    return _corrected(kernels, delta, entry)
+
+
+def replayed(kernels, delta: Delta, entries: Iterable[Entry]) -> Delta:
+    """`delta` after all `entries`, in order."""
+    for entry in entries:
+        delta = learnt(kernels, delta, entry)
+    return delta
+
+
+def _corrected(kernels, delta: Delta, entry: Entry) -> Delta:
     name, names = unicodedata.normalize("NFC", entry.name), delta.class_names
     if name not in names:
         names = (*names, name)
@@ -40,13 +55,6 @@ def learnt(kernels, delta: Delta, entry: Entry) -> Delta:
     return replace(delta, head=head, class_names=names, report=_counted(delta.report, name, entry.mark))
 
 
-def replayed(kernels, delta: Delta, entries: Iterable[Entry]) -> Delta:
-    """`delta` after all `entries`, in order."""
-    for entry in entries:
-        delta = learnt(kernels, delta, entry)
-    return delta
-
-
 def length_of(embedding: np.ndarray) -> float:
     """Length of an embedding (d,), never 0."""
     return float(np.sqrt(np.square(embedding, dtype=np.float64).sum() + 1e-12))
@@ -58,3 +66,13 @@ def _counted(report: dict, name: str, mark: str) -> dict:
     counts = watched["corrections"]
     counts = {**counts, name: counts.get(name, 0) + 1}
     return {**report, WATCHED: {"corrections": counts, "mark": mark or watched["mark"]}}
+
+
+def _named(delta: Delta, names: dict[str, str | None]) -> Delta:
+    """`delta` whose counts of corrections have other names; None for a class that is gone."""
+    watched = delta.report.get(WATCHED)
+    if watched is None:
+        return delta
+    counts = {names.get(name, name): count for name, count in watched["corrections"].items()}
+    counts.pop(None, None)
+    return replace(delta, report={**delta.report, WATCHED: {**watched, "corrections": counts}})
