@@ -14,13 +14,8 @@ LAYERS = {
     "guard": "base heads",
     "plan": "base heads network episode",
     "delta": "base heads network",
-<<<<<<< HEAD
     "store": "base kernels heads network delta",
-    "policies": "base episode network plan",
-=======
-    "store": "base heads network delta",
     "policies": "base episode heads network plan",
->>>>>>> 03f4212df48b663656080036748e16bdc2f0b5f1
     "program": "base heads network plan",
     "planner": "base network plan policies program",
     "runtime": "base network episode kernels heads plan delta policies program planner",
@@ -28,7 +23,7 @@ LAYERS = {
 }
 LAYERS["report"] = f"{LAYERS['runtime']} guard runtime backbones"
 LAYERS["pipeline"] = f"{LAYERS['report']} report"
-LAYERS["stream"] = "base kernels heads delta network episode runtime store pipeline"
+LAYERS["stream"] = "base kernels heads delta network episode runtime store pipeline drift"
 LAYERS["doctor"] = "base kernels"
 LAYERS["datasets"] = "base episode"
 LAYERS["api"] = f"{LAYERS['pipeline']} pipeline store stream datasets"

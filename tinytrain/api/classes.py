@@ -3,9 +3,9 @@
 import os
 
 from tinytrain.api.opening import open_delta
-from tinytrain.delta.delta import Delta
 from tinytrain.delta import forget as forgetting
 from tinytrain.delta import rename as renaming
+from tinytrain.delta.delta import Delta
 from tinytrain.report import Report
 
 

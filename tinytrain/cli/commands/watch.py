@@ -22,8 +22,8 @@ STDIN = "-"
 DESCRIPTION = (
     "Predict the class of each image as it comes, and learn from corrections at once. With a store, what is "
     "learnt is kept: each correction is appended to a journal, which survives power cuts. In a terminal, a "
-    "line corrects the last image: the name or number of its class, a new name for a new class, an empty line "
-    "if the verdict is right, ? for the classes."
+    "line corrects the last image: the name or number of its class, a new name for a new class, an empty "
+    "line if the verdict is right, ? for the classes."
 )
 EXAMPLES = """\
   tinytrain watch mine.safetensors camera/ --store state/
