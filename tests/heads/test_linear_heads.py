@@ -14,8 +14,10 @@ WAY, SIZE = 4, 12
 LABELS = np.array([0, 1, 2, 3, 0, 1, 2, 0, 1, 0], np.int32)
 SHOTS = np.bincount(LABELS)
 BACKENDS = pytest.mark.parametrize("backend", ["auto", "numpy"])
-KINDS = pytest.mark.parametrize("kind", list(HEADS))
-SHRINKAGE = {"lda": 0.7, "mild-lda": 0.95}
+SHRINKAGE = {"lda": 0.7, "mild-lda": 0.95, "slda": HEADS["slda"].shrinkage}
+DIRECTIONS = ("cosine", "imprint")
+KINDS = pytest.mark.parametrize("kind", [*DIRECTIONS, *SHRINKAGE])
+DIRECTION_KINDS = pytest.mark.parametrize("kind", DIRECTIONS)
 LDA_KINDS = pytest.mark.parametrize("kind", list(SHRINKAGE))
 
 
@@ -78,9 +80,10 @@ def offsets(m, inverse, excess, images):
 
 
 @BACKENDS
-def test_the_cosine_head_compares_with_mean_directions(backend):
+@DIRECTION_KINDS
+def test_the_cosine_head_compares_with_mean_directions(kind, backend):
     x = unit(embeddings().astype(float))
-    head = fitted("cosine", backend=backend)
+    head = fitted(kind, backend=backend)
     np.testing.assert_allclose(head.means, means(x, LABELS), atol=1e-5)
     np.testing.assert_allclose(head.logits(embeddings()), x @ unit(means(x, LABELS)).T, atol=1e-5)
 
@@ -125,13 +128,13 @@ def test_images_that_are_all_alike_leave_nothing_to_correct(backend):
 def left_out_logits(kind):
     """(logits, label) in float64 of every image that is not alone, itself taken out of its class mean."""
     x = unit(embeddings().astype(float))
-    inverse = None if kind == "cosine" else np.linalg.inv(covariance(x, LABELS, kind))
+    inverse = None if kind in DIRECTIONS else np.linalg.inv(covariance(x, LABELS, kind))
     for i, label in enumerate(LABELS):
         if (label == LABELS).sum() < 2:
             continue
         m = means(x, LABELS)
         m[label] = x[(label == LABELS) & (np.arange(len(x)) != i)].mean(axis=0)
-        if kind == "cosine":
+        if kind in DIRECTIONS:
             yield unit(m) @ x[i], label
         else:
             left = SHOTS - (np.arange(WAY) == label)
@@ -147,13 +150,16 @@ def test_leave_one_out_takes_each_image_out_of_its_own_class_mean(kind):
 @BACKENDS
 @KINDS
 def test_what_is_left_out_leaves_the_logit_of_a_class_with_one_image_less(kind, backend, monkeypatch):
-    found, module = [], cosine if kind == "cosine" else lda
+    found, module = [], cosine if kind in DIRECTIONS else lda
+
+    true = module.calibrated
 
     def calibrated(method, arrays, support, own_logit):
         for e, label in zip(unit(embeddings()), LABELS, strict=True):
             if SHOTS[label] > 1:
                 others = (means(unit(embeddings()), LABELS)[label] * SHOTS[label] - e) / (SHOTS[label] - 1)
                 found.append(own_logit(others, e, SHOTS[label] - 1))
+        return true(method, arrays, support, own_logit)
 
     monkeypatch.setattr(module, "calibrated", calibrated)
     fitted(kind, backend=backend)
@@ -254,8 +260,3 @@ def test_a_head_that_only_answers_answers_the_same_without_means():
     head = fitted("lda")
     assert set(head.answering().tensors()) == {"weights", "offsets", "counts"}
     assert (head.answering().logits(embeddings()) == head.logits(embeddings())).all()
-
-
-def test_packing_a_triangle_keeps_it():
-    factor = np.tril(np.random.default_rng(0).random((5, 5)).astype(np.float32))
-    assert lda.packed(factor).shape == (15,) and (lda.unpacked(lda.packed(factor)) == factor).all()

@@ -8,8 +8,9 @@ import pytest
 
 from tinytrain.heads.cosine import Cosine, CosineHead
 from tinytrain.heads.head import ANSWERING, FITTING, HeadBuffer, HeadVerdict
-from tinytrain.heads.lda import Lda
+from tinytrain.heads.lda import Factored, Lda, LdaHead, solve_classes
 from tinytrain.heads.registry import HEADS, find_head
+from tinytrain.heads.scatter import unpacked
 from tinytrain.pipeline.conformance import ConformanceError
 from tinytrain.pipeline.head_conformance import check_head
 
@@ -41,10 +42,10 @@ class Broken(Cosine):
         return head
 
 
-def head_of(**methods):
-    """A broken method whose fitted head has these methods."""
+def head_of(promises=None, **methods):
+    """A broken method whose fitted head has these methods, and which makes these `promises` beside."""
     head = dataclass(frozen=True, eq=False)(type("BrokenHead", (CosineHead,), methods))
-    return type("WithHead", (Broken,), {"head": head})()
+    return type("WithHead", (Broken,), {"head": head, **(promises or {})})()
 
 
 def method_of(**methods):
@@ -90,6 +91,24 @@ def learns_the_last(self, kernels, embeddings, labels):
     for label in np.unique(labels):
         last = np.flatnonzero(labels == label)[-1:]
         CosineHead.update(self, kernels, embeddings[last], labels[last])
+
+
+def the_first_count_most(self, kernels, embeddings, labels):
+    """Every image as often as there are images to come that nobody knows of: less and less."""
+    for e, label in zip(embeddings, labels, strict=True):
+        times = max(1, 40 - 4 * int(self.counts.sum() - 15))
+        CosineHead.update(self, kernels, np.repeat(e[None], times, axis=0), np.repeat(label, times))
+
+
+def decays(self, kernels, embeddings, labels):
+    CosineHead.update(self, kernels, embeddings, labels)
+    if self.counts.sum() > 900:
+        self.weights[:] = self.weights[0]
+
+
+def centred(self, embeddings):
+    logits = CosineHead.logits(self, embeddings)
+    return logits - logits.mean(axis=1, keepdims=True)
 
 
 def ignores_new_classes(self, kernels, embeddings, labels):
@@ -142,18 +161,32 @@ class Forgetful(Broken):
         return replace(head, slope=2.0)
 
 
-class Premature(Lda):
+@dataclass(frozen=True, eq=False)
+class FrozenHead(LdaHead):
     """The covariance of the first images is not that of all."""
 
-    name, incremental = "premature", True
+    def update(self, kernels, embeddings, labels):
+        factor = self.factor.copy()
+        super().update(kernels, embeddings, labels)
+        self.factor[:] = factor
+        solve_classes(self, Factored(kernels, unpacked(factor), self.method.shrinkage))
+
+
+class Premature(Lda):
+    name, head = "premature", FrozenHead
 
 
 COUNTER = itertools.count()
 
+
+def another_buffer(self, way, size):
+    return with_buffer(f"b{next(COUNTER)}", FITTING)(self, way, size)
+
+
 BROKEN = {
     "a name for people": (method_of(name="My head"), "must have a name of small letters"),
     "other buffers each time": (
-        method_of(buffers=lambda self, *shape: with_buffer(f"b{next(COUNTER)}", FITTING)(self, *shape)),
+        method_of(buffers=another_buffer),
         "declares other buffers when asked again",
     ),
     "a buffer twice": (method_of(buffers=with_buffer("means", FITTING)), "declares means twice"),
@@ -205,6 +238,21 @@ BROKEN = {
     "learns one image of many": (head_of(update=learns_the_last), "learns otherwise from images one by one"),
     "learns no new class": (head_of(update=ignores_new_classes), "does not know a new class"),
     "incremental in name only": (Premature(), "calls itself incremental, and an update is not"),
+    "learns by order": (
+        head_of({"any_order": True, "incremental": False}, update=the_first_count_most),
+        "promises to learn in any order, and differs with it",
+    ),
+    "a new class turns the others": (
+        head_of({"keep_classes": True}, logits=centred),
+        "promises to keep the classes, and a new one changes their logits",
+    ),
+    "loses itself in a stream": (head_of(update=decays), "is right about .* after 1000 updates"),
+    "other buffers for few images": (
+        method_of(
+            buffers_for=lambda self, *shape: with_buffer(f"b{next(COUNTER)}", FITTING)(self, *shape[:2])
+        ),
+        "declares other buffers when asked again",
+    ),
     "state in no tensor": (Forgetful(), "does not come back from a delta file as it was"),
     "does not know itself": (head_of(problem=lambda self: "no head"), "is refused .*delta-head: .*no head"),
 }

@@ -4,61 +4,74 @@ The form is that of Ledoit and Wolf 2004, with a fixed fraction, which suits a f
 (`METHOD`) the covariance counts for much, which helps if all images look alike to the network; at 0.95
 (`MILD`) the head is near to cosine prototypes, which suits a network that knows its images well. The mean
 of few images is noisy, and this noise lowers the offset of its class: without a correction, classes of one
-image would lose to classes of five. An update moves class means and offsets; the covariance does not change.
+image would lose to classes of five. An update gives what fitting to all embeddings gives: the covariance
+follows from its factor.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.heads.head import (
-    FITTING,
-    STORED,
-    WHEN_FITTED,
-    Batch,
-    Batches,
-    HeadBuffer,
-    HeadMethod,
-    Support,
-)
+from tinytrain.heads.few import Few, deviations
+from tinytrain.heads.head import FITTING, STORED, HeadBuffer, Support
 from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers
+from tinytrain.heads.scatter import diagonal_of, keep_covariance, outer_products, packed, unpacked
+from tinytrain.heads.scatter_head import SCATTER, ScatterHead, ScatterMethod, with_scatter
 
 RIDGE = 1e-7  # added to the diagonal, for embeddings that do not vary
-SCATTER = "scatter matrix"
 
 
 @dataclass(frozen=True, eq=False)
-class LdaHead(LinearHead):
+class LdaHead(ScatterHead):
     """`factor` is the packed lower Cholesky factor of the covariance, (d * (d + 1) / 2,), for updates."""
 
     factor: np.ndarray | None = None
 
     def for_delta(self, arrays: dict[str, np.ndarray]) -> "LdaHead":
+        if self.deviations is not None:
+            return self
         return replace(self, factor=packed(arrays[SCATTER], arrays["factor"]))
 
-    def _solve(self, kernels, changed: np.ndarray) -> None:
-        factor, means = unpacked(self.factor), self.means[changed]
-        rows = means.copy()
-        kernels.cholesky_solve(rows, factor)
-        excess = excess_of_means(kernels, factor, self.method.shrinkage)
-        images = self.counts[changed] / self.views
-        self.offsets[changed] = lda_offsets(rows, means, excess, images)
-        self.weights[changed] = rows
+    def for_any_number(self) -> "LdaHead":
+        if self.deviations is None:
+            return self
+        scatter = (self.deviations.T.astype(float) @ self.deviations) / self.total
+        diagonal = diagonal_of(scatter)
+        ridge = ridge_of(float(diagonal.sum()), self.method.shrinkage, len(scatter))
+        scatter *= 1 - self.method.shrinkage
+        diagonal += ridge
+        factor = packed(np.linalg.cholesky(scatter)).astype(self.deviations.dtype)
+        return replace(self, deviations=None, factor=factor)
+
+    def _scatter(self, kernels) -> np.ndarray:
+        factor, shrinkage = unpacked(self.factor), self.method.shrinkage
+        scatter = np.zeros_like(factor)
+        kernels.add_outer(scatter, np.ascontiguousarray(factor.T), factor.dtype.type(1))
+        diagonal = diagonal_of(scatter)
+        trace = float(diagonal.sum()) - len(factor) * RIDGE
+        diagonal -= factor.dtype.type(ridge_of(trace, shrinkage, len(factor)))
+        scatter *= factor.dtype.type(self.total / (1 - shrinkage))
+        return scatter
+
+    def _solve(self, kernels, scatter: np.ndarray) -> None:
+        solver = self.method.factored(kernels, scatter, self.total)
+        packed(scatter, self.factor)
+        solve_classes(self, solver)
 
     def problem(self) -> str | None:
+        if self.factor is None:
+            return super().problem()
         diagonal = np.cumsum(np.arange(1, self.embedding_size + 1)) - 1
         indefinite = self.factor[diagonal].min() <= 0
         return super().problem() or ("the diagonal of head.factor must be above 0" if indefinite else None)
 
 
-class Lda(HeadMethod):
+class Lda(ScatterMethod):
     """`shrinkage`, above 0 and below 1, is the weight of the identity in the covariance."""
 
     name, head = "lda", LdaHead
     shrinkage = 0.7
     sees_every_view = True
-    mixes_classes = WHEN_FITTED
 
     def buffers(self, way: int, size: int):
         scatter = HeadBuffer(SCATTER, (size, size), FITTING)
@@ -66,45 +79,90 @@ class Lda(HeadMethod):
         return (*linear_buffers(way, size), factor, scatter)
 
     def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> LdaHead:
-        scatter, means, counts = arrays[SCATTER], arrays["means"], arrays["class counts"]
-        scatter.fill(0)
-        class_means(kernels, means, counts, _with_scatter(kernels, scatter, support.every_view))
-        _covariance_factor(kernels, scatter, means, counts, self.shrinkage)
-        weights = arrays["weights"]
+        few = "deviations" in arrays
+        solver = (self._few if few else self._any_number)(kernels, arrays, support)
+        weights, offsets, means = arrays["weights"], arrays["offsets"], arrays["means"]
         np.copyto(weights, means)
-        kernels.cholesky_solve(weights, scatter)
-        excess = excess_of_means(kernels, scatter, self.shrinkage)
+        solver.solve(weights)
+        excess = solver.excess()
         # One class after another: the products of all of them take as many bytes as the weights.
         for k, images in enumerate(support.images):
-            arrays["offsets"][k] = lda_offsets(weights[k], means[k], excess, images)
+            offsets[k] = lda_offsets(weights[k], means[k], excess, images)
 
         def own_logit(mean, e, images):
-            solved = mean[None].astype(np.float32)
-            kernels.cholesky_solve(solved, scatter)
+            solved = mean[None].astype(weights.dtype)
+            solver.solve(solved)
             return solved[0] @ e + lda_offsets(solved[0], mean, excess, images)
 
-        return calibrated(self, arrays, support, own_logit)
+        return with_scatter(calibrated(self, arrays, support, own_logit), arrays)
+
+    def _any_number(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> "Factored":
+        scatter, means, counts = arrays[SCATTER], arrays["means"], arrays["class counts"]
+        class_means(kernels, means, counts, outer_products(kernels, scatter, support.every_view))
+        for k in range(len(means)):
+            kernels.add_outer(scatter, means[k : k + 1], -counts[k])
+        total = float(counts.sum())
+        if "covariance" in arrays:
+            keep_covariance(scatter, total, arrays["covariance"])
+        return self.factored(kernels, scatter, total)
+
+    def _few(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> "FewShrunk":
+        rows = deviations(kernels, arrays, support)
+        trace = sum(float(np.square(row, dtype=float).sum()) for row in rows) / len(rows)
+        ridge = ridge_of(trace, self.shrinkage, rows.shape[1])
+        return FewShrunk(kernels, arrays["gram"], rows, (1 - self.shrinkage) / len(rows), ridge)
+
+    def factored(self, kernels, scatter: np.ndarray, total: float) -> "Factored":
+        """Solves with S; `scatter`, which is that of so many embeddings, becomes its factor."""
+        shrink(kernels, scatter, total, self.shrinkage)
+        return Factored(kernels, scatter, self.shrinkage)
 
 
-def _with_scatter(kernels, scatter: np.ndarray, batches: Batches) -> Iterator[Batch]:
-    """The batches, whose outer products are added to `scatter` (d, d)."""
-    for embeddings, labels in batches():
-        kernels.add_outer(scatter, embeddings, np.float32(1))
-        yield embeddings, labels
+def ridge_of(trace: float, shrinkage: float, size: int) -> float:
+    """What shrinkage adds to the diagonal of a covariance with this `trace`."""
+    return shrinkage * trace / size + RIDGE
 
 
-def _covariance_factor(
-    kernels, scatter: np.ndarray, means: np.ndarray, counts: np.ndarray, shrinkage: float
-) -> None:
-    """`scatter` becomes the Cholesky factor of S, the shrunk covariance within classes."""
-    for k in range(len(means)):
-        kernels.add_outer(scatter, means[k : k + 1], -counts[k])
-    total = float(counts.sum())
-    diagonal = scatter.reshape(-1)[:: len(scatter) + 1]
+def shrink(kernels, scatter: np.ndarray, total: float, shrinkage: float) -> None:
+    """`scatter` of so many embeddings becomes the Cholesky factor of S, their shrunk covariance."""
+    diagonal = diagonal_of(scatter)
     ridge = shrinkage * float(diagonal.sum()) / total / len(scatter) + RIDGE
-    np.multiply(scatter, np.float32((1 - shrinkage) / total), out=scatter)
-    diagonal += np.float32(ridge)
+    np.multiply(scatter, scatter.dtype.type((1 - shrinkage) / total), out=scatter)
+    diagonal += scatter.dtype.type(ridge)
     kernels.cholesky(scatter)
+
+
+class Factored:
+    """Solves with S, the shrunk covariance, by its Cholesky `factor` (d, d)."""
+
+    def __init__(self, kernels, factor: np.ndarray, shrinkage: float):
+        self._kernels, self._factor, self._shrinkage = kernels, factor, shrinkage
+
+    def solve(self, x: np.ndarray) -> None:
+        """Replace each row of x (k, d) by S^-1 row."""
+        self._kernels.cholesky_solve(x, self._factor)
+
+    def excess(self) -> float:
+        """trace(S^-1 C)."""
+        return excess_of_means(self._kernels, self._factor, self._shrinkage)
+
+
+class FewShrunk(Few):
+    """The same for few embeddings, of which there are the deviations."""
+
+    def excess(self) -> float:
+        """trace(S^-1 C)."""
+        return self.degrees() / (self.scale * len(self.rows))
+
+
+def solve_classes(head: LinearHead, solver) -> None:
+    """Weights and offsets of all classes with an image, from the means of `head`."""
+    known = np.flatnonzero(head.counts)
+    rows, excess = head.means[known], solver.excess()
+    solver.solve(rows)
+    head.weights[known] = rows
+    images = head.counts[known] / head.views
+    head.offsets[known] = lda_offsets(rows, head.means[known], excess, images)
 
 
 def lda_offsets(weights: np.ndarray, means: np.ndarray, excess: float, images) -> np.ndarray:
@@ -125,25 +183,10 @@ def excess_of_means(kernels, factor: np.ndarray, shrinkage: float) -> float:
     """
     d = len(factor)
     trace = sum(float(np.square(row[: i + 1], dtype=np.float64).sum()) for i, row in enumerate(factor))
-    inverse = np.empty(d, np.float32)
+    inverse = np.empty(d, factor.dtype)
     kernels.inverse_diagonal(inverse, factor)
     ridge = shrinkage * (trace / d - RIDGE) + RIDGE
     return max(0.0, (d - ridge * float(inverse.sum())) / (1 - shrinkage))
-
-
-def packed(factor: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Lower triangle of (d, d), row by row, as (d * (d + 1) / 2,), in `out` if that is given."""
-    return np.concatenate([row[: i + 1] for i, row in enumerate(factor)], out=out)
-
-
-def unpacked(values: np.ndarray) -> np.ndarray:
-    """The (d, d) array whose lower triangle `packed` took; zero above the diagonal."""
-    size = int((np.sqrt(8 * len(values) + 1) - 1) / 2)
-    factor, start = np.zeros((size, size), np.float32), 0
-    for i, row in enumerate(factor):  # row by row: the indices of a triangle take four times its memory
-        row[: i + 1] = values[start : start + i + 1]
-        start += i + 1
-    return factor
 
 
 class MildLda(Lda):

@@ -24,6 +24,8 @@ from tinytrain.heads.head import (
 )
 from tinytrain.kernels.rows import divide_rows
 
+MOST = 2**31 - 1  # that a count of a class says: what comes then counts as one of so many
+
 
 def linear_buffers(way: int, size: int) -> tuple[HeadBuffer, ...]:
     return (
@@ -53,8 +55,9 @@ class LinearHead(Head):
         changed, places = np.unique(labels, return_inverse=True)
         sums = self.means[changed] * self.counts[changed, None].astype(np.float64)
         np.add.at(sums, places, embeddings)
-        np.add.at(self.counts, labels, 1)
-        self.means[changed] = sums / self.counts[changed, None]
+        counts = self.counts[changed] + np.bincount(places, minlength=len(changed))
+        self.counts[changed] = np.minimum(counts, MOST)
+        self.means[changed] = sums / counts[:, None]
         self._solve(kernels, changed)
 
     @abstractmethod
@@ -78,22 +81,24 @@ def calibrated(
     method: HeadMethod,
     arrays: dict[str, np.ndarray],
     support: Support,
-    own_logit: Callable[[np.ndarray, np.ndarray, float], float],
+    own_logit: Callable[[np.ndarray, np.ndarray, float], float] | None = None,
+    leave_out: Callable[[np.ndarray, np.ndarray, int], None] | None = None,
 ) -> LinearHead:
     """The head in `arrays`, calibrated by each clean image after it is taken out of its class mean.
 
     ``own_logit(mean, e, images)`` is the logit of the unit embedding `e` for a class with that mean of so
-    many images. All views of an image are assumed to have the embedding of the clean image.
+    many images. All views of an image are assumed to have the embedding of the clean image. Where more than
+    the own class follows, ``leave_out(logits, e, label)`` does it all.
     """
     weights, offsets, means = arrays["weights"], arrays["offsets"], arrays["means"]
     images, counts = support.images, arrays["class counts"].astype(np.int32)
 
-    def leave_out(logits, e, label):
+    def own_class(logits, e, label):
         scale = images[label] / (images[label] - 1)
         mean = means[label] * scale - e * (scale - 1)
         logits[label] = own_logit(mean, e, images[label] - 1)
 
-    temperature, left_out = calibrate(support, lambda e: weights @ e + offsets, leave_out)
+    temperature, left_out = calibrate(support, lambda e: weights @ e + offsets, leave_out or own_class)
     views = sum(counts.tolist()) // int(sum(images.tolist()))
     return method.head(
         method, weights, offsets, means, counts, temperature=temperature, left_out=left_out, views=views

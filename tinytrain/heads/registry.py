@@ -1,10 +1,22 @@
 """Heads by name; adding one is adding a row."""
 
 from tinytrain.base.registry import find
-from tinytrain.heads import cosine, lda
+from tinytrain.heads import cosine, imprint, knn, lda, rce, ridge, slda
 from tinytrain.heads.head import HeadMethod
 
-HEADS: dict[str, HeadMethod] = {method.name: method for method in (cosine.METHOD, lda.METHOD, lda.MILD)}
+HEADS: dict[str, HeadMethod] = {
+    method.name: method
+    for method in (
+        cosine.METHOD,
+        lda.METHOD,
+        lda.MILD,
+        slda.METHOD,
+        ridge.METHOD,
+        imprint.METHOD,
+        knn.METHOD,
+        rce.METHOD,
+    )
+}
 BASELINE = cosine.METHOD  # what every adaptation is compared with, and goes back to
 
 

@@ -3,16 +3,20 @@
     from tinytrain.pipeline.head_conformance import check_head
     check_head(my_method)
 
-A head takes the bytes that its method declares before it is fitted, and updates need no more. The same
+A head takes the bytes that its method declares before it is fitted, and 1,000 updates need no more. The same
 images give the same bits, whatever the memory held before, and kernels of another kind nearly the same
 logits. Every task that can come up, degenerate ones too, gives finite answers, and a delta file gives back
-the head bit for bit. A method that calls itself `incremental` may be fitted to some images and updated with
-the rest.
+the head bit for bit.
+
+What a method promises beyond that is checked, too: one that calls itself `incremental` may be fitted to some
+images and updated with the rest, one that takes them in `any_order` learns the same from a shuffled stream,
+and with `keep_classes` a class more changes no bit of the logits of the others. A `fingerprint` by portable
+kernels must be the same on all processors.
 """
 
+import hashlib
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,64 +32,14 @@ from tinytrain.heads.head import (
     LIFETIMES,
     Head,
     HeadMethod,
-    Support,
 )
 from tinytrain.pipeline.conformance import blamed, demand
+from tinytrain.pipeline.head_tasks import LONG, Task, degenerate, made_up
 
 SHAPES = ((2, 3), (5, 12), (200, 8))  # classes, and values of an embedding
-BATCH = 7  # embeddings handed to a head at a time
+UPDATES = 1000
 CLOSE = 1e-3  # of the largest logit: more is no rounding
 LEAST_RIGHT = 0.8  # of new images of classes that are far apart
-
-
-@dataclass(frozen=True)
-class Task:
-    """Unit embeddings (n, d) with labels (n,) of `way` classes, and how messages call it."""
-
-    name: str
-    embeddings: np.ndarray
-    labels: np.ndarray
-    way: int
-
-    def part(self, chosen) -> "Task":
-        return replace(self, embeddings=self.embeddings[chosen], labels=self.labels[chosen])
-
-    def support(self, method: HeadMethod) -> Support:
-        """For `method`, in batches that share their memory, as a session hands them out."""
-
-        def batches():
-            room = np.empty((BATCH, self.embeddings.shape[1]), np.float32)
-            for first in range(0, len(self.labels), BATCH):
-                part = slice(first, first + BATCH)
-                batch = room[: len(self.labels[part])]
-                batch[:] = self.embeddings[part]
-                yield batch, self.labels[part]
-                untouched = np.array_equal(batch, self.embeddings[part])
-                _demand(untouched, method, "writes to the embeddings that it is fitted to")
-
-        return Support(batches, batches, np.bincount(self.labels, minlength=self.way))
-
-
-def made_up(way: int, size: int, shots: int, seed: int = 0, name: str = "an ordinary task") -> Task:
-    """Images of classes that are far apart; `seed` draws other images of the same classes."""
-    labels = np.tile(np.arange(way, dtype=np.int32), shots)
-    centres = rng_for(0, "centres of classes").standard_normal((way, size))
-    noise = rng_for(seed, "images of classes").standard_normal((len(labels), size))
-    embeddings = 3 * centres[labels] + noise / 2
-    embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
-    return Task(name, embeddings.astype(np.float32), labels, way)
-
-
-def degenerate() -> list[Task]:
-    """Tasks that come up where little is known."""
-    task = made_up(3, 6, 4)
-    return [
-        made_up(3, 6, 1, name="one image of each class"),
-        replace(task, name="images that are all alike", embeddings=np.full((12, 6), 6**-0.5, np.float32)),
-        replace(task, name="embeddings of zero", embeddings=np.zeros((12, 6), np.float32)),
-        made_up(2, 3, 2, name="two classes"),
-        made_up(200, 8, 2, name="200 classes"),
-    ]
 
 
 def check_head(method: HeadMethod, backend: str = "auto") -> dict[tuple[int, int], int]:
@@ -102,11 +56,30 @@ def check_head(method: HeadMethod, backend: str = "auto") -> dict[tuple[int, int
         for other in (task, *degenerate()):
             with _blamed(method, f"for {other.name}"):
                 _check_answers(method, kernels, other)
-        with _blamed(method, "for an ordinary task"):
-            _check_fit(method, kernels, task)
-            _check_update(method, kernels, task)
-            _check_file(method, kernels, task)
+        # In the form for any number of embeddings, then in the one for few of them.
+        for other in (task, made_up(5, LONG, 6, name="few images")):
+            with _blamed(method, f"for {other.name}"):
+                _check_fit(method, kernels, other)
+                _check_update(method, kernels, other)
+                _check_file(method, kernels, other)
+        with _blamed(method, "in a long stream"):
+            _check_stream(method, kernels, task)
     return found
+
+
+def fingerprint(method: HeadMethod, backend: str = "auto") -> str:
+    """A digest of every bit of a head of `method` that was fitted to images and updated with others."""
+    kernels, task = kernel_table.load(backend), made_up(5, 12, 6)
+    few = made_up(3, LONG, 2)
+    found = hashlib.sha256()
+    with np.errstate(all="ignore"):
+        for one in (task, few):
+            head = fitted(method, kernels, one)
+            grown = head.extended(one.way)
+            grown.update(kernels, one.embeddings, one.labels)
+            for values in (*_bytes(head).values(), *_bytes(grown).values()):
+                found.update(values)
+    return found.hexdigest()
 
 
 def _blamed(method: HeadMethod, where: str):
@@ -119,17 +92,17 @@ def _demand(holds: bool, method: HeadMethod, otherwise: str) -> None:
 
 def fitted(method: HeadMethod, kernels, task: Task, byte: int = 0xFF) -> Head:
     """The head of `task` as a delta stores it, in memory that held `byte` everywhere."""
-    buffers = method.buffers(task.way, task.embeddings.shape[1])
+    buffers = method.buffers_for(task.way, task.embeddings.shape[1], len(task.labels))
     arrays = {b.name: b.allocate(byte) for b in buffers}
 
     def those(lifetimes):
         return {b.name: arrays[b.name] for b in buffers if b.lifetime in lifetimes}
 
-    head = method.fit(kernels, those(FIT_TAKES), task.support(method))
+    head = method.fit(kernels, those(FIT_TAKES), task.support(f"head {method.name}"))
     _demand(isinstance(head, method.head), method, f"is fitted as {type(head).__name__}")
     head = head.for_delta(those(DELTA_TAKES))
-    _check_tensors(method, head, task.way, "when fitted")
-    for b in method.tensors(task.way, head.embedding_size):
+    _check_tensors(method, head, task.way, "when fitted", len(task.labels))
+    for b in method.tensors(task.way, head.embedding_size, len(task.labels)):
         inside = b.lifetime == BESIDE or np.shares_memory(head.tensors()[b.name], arrays[b.name])
         _demand(inside, method, f"has {b.name} outside of the buffer that it declares for it")
     return head
@@ -138,21 +111,28 @@ def fitted(method: HeadMethod, kernels, task: Task, byte: int = 0xFF) -> Head:
 def _check_declaration(method: HeadMethod, way: int, size: int) -> int:
     plain = isinstance(method.name, str) and re.fullmatch("[a-z][a-z0-9-]*", method.name)
     _demand(plain, method, "must have a name of small letters, digits and dashes")
-    buffers = method.buffers(way, size)
-    _demand(method.buffers(way, size) == buffers, method, "declares other buffers when asked again")
-    twice = [name for name, times in Counter(b.name for b in buffers).items() if times > 1]
-    _demand(not twice, method, f"declares {', '.join(twice)} twice")
-    for b in buffers:
-        _demand(b.lifetime in LIFETIMES, method, f"declares {b.name} for the lifetime {b.lifetime!r}")
+    for embeddings in (None, way, 1000 * way):
+        buffers = _declared(method, way, size, embeddings)
+        again = _declared(method, way, size, embeddings)
+        _demand(again == buffers, method, "declares other buffers when asked again")
+        twice = [name for name, times in Counter(b.name for b in buffers).items() if times > 1]
+        _demand(not twice, method, f"declares {', '.join(twice)} twice")
+        for b in buffers:
+            _demand(b.lifetime in LIFETIMES, method, f"declares {b.name} for the lifetime {b.lifetime!r}")
     sizing = [b for b in method.tensors(way, size) if b.name == method.sized_by and len(b.shape) > 1]
     known = sizing and sizing[0].shape[-1] == size
     _demand(known, method, f"is sized by {method.sized_by}, which is no tensor with an embedding in a row")
     return sum(b.nbytes for b in method.tensors(way, size))
 
 
-def _check_tensors(method: HeadMethod, head: Head, way: int, when: str) -> None:
-    """The bytes that were declared, and finite."""
-    declared = {b.name: (b.shape, np.dtype(b.dtype)) for b in method.tensors(way, head.embedding_size)}
+def _declared(method: HeadMethod, way: int, size: int, embeddings: int | None):
+    return method.buffers(way, size) if embeddings is None else method.buffers_for(way, size, embeddings)
+
+
+def _check_tensors(method: HeadMethod, head: Head, way: int, when: str, fitted: int | None = None) -> None:
+    """The bytes that were declared, and finite; `fitted`: to so many embeddings, and not updated since."""
+    tensors = method.tensors(way, head.embedding_size, fitted)
+    declared = {b.name: (b.shape, np.dtype(b.dtype)) for b in tensors}
     present = {name: (a.shape, a.dtype) for name, a in head.tensors().items()}
     wrong = sorted(n for n in declared | present if declared.get(n) != present.get(n))
     _demand(not wrong, method, f"does not have {', '.join(wrong)} as declared {when}")
@@ -213,11 +193,37 @@ def _check_update(method: HeadMethod, kernels, task: Task) -> None:
     if method.incremental:
         near = _close(grown.logits(x), fitted(method, kernels, task).logits(x))
         _demand(near, method, "calls itself incremental, and an update is not what fitting to all gives")
-    wider, new = head.extended(task.way + 1), -made_up(1, x.shape[1], 3).embeddings
-    wider.update(kernels, new, np.full(3, task.way, np.int32))
-    _check_tensors(method, wider, task.way + 1, "after an update with a new class")
-    learnt = (wider.logits(new).argmax(axis=1) == task.way).all()
+    if method.any_order:
+        order, other = rng_for(2, "order of images").permutation(len(rest.labels)), head.extended(task.way)
+        other.update(kernels, rest.embeddings[order], rest.labels[order])
+        near = _close(other.logits(x), grown.logits(x))
+        _demand(near, method, "promises to learn in any order, and differs with it")
+    _check_new_class(method, kernels, head, task)
+
+
+def _check_new_class(method: HeadMethod, kernels, head: Head, task: Task) -> None:
+    x, way = task.embeddings, task.way
+    wider, new = head.extended(way + 1), -made_up(1, x.shape[1], 3).embeddings
+    wider.update(kernels, new, np.full(3, way, np.int32))
+    _check_tensors(method, wider, way + 1, "after an update with a new class")
+    learnt = (wider.logits(new).argmax(axis=1) == way).all()
     _demand(learnt, method, "does not know a new class that it was updated with")
+    if method.keep_classes:
+        for some in (x, x[:1]):  # products of one row and of several are computed in other ways
+            same = wider.logits(some)[:, :way].tobytes() == head.logits(some).tobytes()
+            _demand(same, method, "promises to keep the classes, and a new one changes their logits")
+
+
+def _check_stream(method: HeadMethod, kernels, task: Task) -> None:
+    """The state stays as it was declared, and useful."""
+    grown = fitted(method, kernels, task).extended(task.way)
+    more = made_up(task.way, task.embeddings.shape[1], UPDATES // task.way, seed=2)
+    for k in range(UPDATES):
+        grown.update(kernels, more.embeddings[k : k + 1], more.labels[k : k + 1])
+    _check_tensors(method, grown, task.way, f"after {UPDATES} updates")
+    new = made_up(task.way, task.embeddings.shape[1], 20, seed=1)
+    right = (grown.logits(new.embeddings).argmax(axis=1) == new.labels).mean()
+    _demand(right >= LEAST_RIGHT, method, f"is right about {right:.0%} of new images after {UPDATES} updates")
 
 
 def _check_file(method: HeadMethod, kernels, task: Task) -> None:

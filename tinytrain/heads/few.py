@@ -1,0 +1,82 @@
+"""Few embeddings of many values: sums over the embeddings (n, n) say the same as their scatter (d, d).
+
+So a head that is made of a scatter takes fewer bytes, and its delta, too.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tinytrain.heads.calibration import BLOCK
+from tinytrain.heads.head import FITTING, UPDATING, Batch, Batches, HeadBuffer, Support
+from tinytrain.heads.linear import class_means
+from tinytrain.heads.scatter import AROUND_ALL, WITHIN, diagonal_of, mean_of_all
+
+
+def are_few(embeddings: int, size: int) -> bool:
+    """Whether so many rows of `size` values take no more than the lower triangle of their scatter."""
+    return 2 * embeddings <= size + 1
+
+
+def few_buffers(size: int, embeddings: int) -> tuple[HeadBuffer, ...]:
+    """Beside `linear_buffers`, what few embeddings take in place of their scatter."""
+    return (
+        HeadBuffer("deviations", (embeddings, size), UPDATING),
+        HeadBuffer("gram", (embeddings, embeddings), FITTING),
+        HeadBuffer("labels of rows", (embeddings,), FITTING, "int32"),
+    )
+
+
+def deviations(kernels, arrays: dict[str, np.ndarray], support: Support, form: str = WITHIN) -> np.ndarray:
+    """The array of that name: every embedding minus the mean of its class, or of all. Writes the means."""
+    rows, labels, means = arrays["deviations"], arrays["labels of rows"], arrays["means"]
+    class_means(kernels, means, arrays["class counts"], _kept(rows, labels, support.every_view))
+    whole = mean_of_all(means, arrays["class counts"])
+    for row, label in zip(rows, labels, strict=True):
+        row -= whole if form == AROUND_ALL else means[label]
+    return rows
+
+
+def _kept(rows: np.ndarray, labels: np.ndarray, batches: Batches) -> Iterator[Batch]:
+    """The batches, which are written to `rows` and `labels`."""
+    first = 0
+    for embeddings, given in batches():
+        part = slice(first, first + len(given))
+        rows[part], labels[part], first = embeddings, given, part.stop
+        yield embeddings, given
+
+
+class Few:
+    """Solves with ``scale * rows^T rows + ridge * I``, without that matrix, inside `gram` (n, n).
+
+    `rows` (n, d) are read as long as this is used. The identity is that of Woodbury:
+    ``S^-1 x = (x - rows^T G^-1 rows x) / ridge`` with ``G = rows rows^T + ridge / scale * I``.
+    """
+
+    def __init__(self, kernels, gram: np.ndarray, rows: np.ndarray, scale: float, ridge: float):
+        self._kernels, self.rows, self.scale, self._gram = kernels, rows, scale, gram
+        self._ridge, self._added = rows.dtype.type(ridge), ridge / scale
+        gram.fill(0)
+        step = max(1, BLOCK // len(rows))
+        for first in range(0, rows.shape[1], step):
+            columns = np.ascontiguousarray(rows[:, first : first + step].T)
+            kernels.add_outer(gram, columns, rows.dtype.type(1))
+        diagonal_of(gram)[:] += rows.dtype.type(self._added)
+        kernels.cholesky(gram)
+
+    def solve(self, x: np.ndarray) -> None:
+        """Replace each row of x (k, d) by S^-1 row."""
+        along, back = np.empty((len(self.rows), 1), x.dtype), np.empty((1, x.shape[1]), x.dtype)
+        for row in x:
+            self._kernels.matmul(along, self.rows, row[:, None])
+            solved = along.reshape(1, -1)
+            self._kernels.cholesky_solve(solved, self._gram)
+            self._kernels.matmul(back, solved, self.rows)
+            row -= back[0]
+            row /= self._ridge
+
+    def degrees(self) -> float:
+        """trace(S^-1 scale * rows^T rows), the degrees of freedom of the rows."""
+        inverse = np.empty(len(self._gram), self.rows.dtype)
+        self._kernels.inverse_diagonal(inverse, self._gram)
+        return max(0.0, len(self._gram) - self._added * float(inverse.sum()))

@@ -1,0 +1,192 @@
+"""Condensing nearest neighbours: a class is a few prototypes, and an image only adds one if it is mistaken.
+
+An image that the prototypes so far take for another class becomes a prototype (Hart, "The condensed nearest
+neighbor rule", IEEE Transactions on Information Theory 14, 1968), in `fit` until a pass adds none, and in
+operation once for every image with a label (Disabato and Roveri, "Tiny Machine Learning for Concept Drift",
+2021). A class has at most CAP of them; if it needs one more, its oldest one gives way.
+
+Two things are added to the rule, because with it alone the head stays 8 points behind LDA: an image that is
+recognised moves the prototype of its class that is closest to it, which is the mean of what it stands for
+(`merges`), and distances are those of Mahalanobis, by the covariance within classes (`metric`). It is shrunk
+as if IDENTITY images more for each value of an embedding had shown the identity. An update leaves the covariance as it is.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tinytrain.heads.calibration import calibrate
+from tinytrain.heads.head import ANSWERING, FITTING, Batch, Head, HeadBuffer, HeadMethod, Support
+from tinytrain.heads.linear import class_means
+from tinytrain.heads.scatter import SCATTER, packed
+
+CAP = 16  # prototypes of a class
+PASSES = 4  # over the support at most: at the cap, prototypes may chase each other for ever
+WHITENED_AT_A_TIME = 16  # embeddings, so that little memory is needed beside the arena
+IDENTITY = 0.25  # so many images for each value of an embedding show the identity as covariance
+LEAST_TRACE = 0.01  # of the covariance: images that are all alike say nothing about distances
+
+
+@dataclass(frozen=True, eq=False)
+class KnnHead(Head):
+    """`prototypes` (way, CAP, d), whitened, the oldest of a class first, with `counts` (way, CAP) of images.
+
+    A count of 0 is a free place; those behind it are free, too. `factor` (d * (d + 1) / 2,) is the packed
+    lower Cholesky factor of the covariance. The logit of a class is 1 minus half the squared distance to its
+    closest prototype: without a metric, their cosine.
+    """
+
+    prototypes: np.ndarray
+    counts: np.ndarray
+    factor: np.ndarray
+
+    def logits(self, embeddings: np.ndarray) -> np.ndarray:
+        unit = embeddings / np.sqrt((embeddings**2).sum(axis=1, keepdims=True) + 1e-12)
+        return np.stack([self._logits(w) for w in whitened(unit, self.factor)])
+
+    def update(self, kernels, embeddings: np.ndarray, labels: np.ndarray) -> None:
+        for e, label in zip(embeddings, labels.tolist(), strict=True):
+            self.learn(next(whitened(e[None], self.factor)), label, self.method.merges)
+
+    def learn(self, w: np.ndarray, label: int, merges: bool) -> bool:
+        """Learn from a whitened embedding (d,); whether it became a prototype."""
+        counts, prototypes = self.counts[label], self.prototypes[label]
+        used = int(np.count_nonzero(counts))
+        if used and int(self._logits(w).argmax()) == label:
+            if merges:
+                closest = int(_squared(prototypes[:used], w).argmin())
+                counts[closest] += 1
+                prototypes[closest] += (w - prototypes[closest]) / counts[closest]
+            return False
+        if used == CAP:
+            prototypes[:-1], counts[:-1] = prototypes[1:].copy(), counts[1:].copy()
+            used -= 1
+        prototypes[used], counts[used] = w, 1
+        return True
+
+    def problem(self) -> str | None:
+        free = self.counts == 0
+        if self.counts.min() < 0 or free[:, 0].any() or (free[:, :-1] & ~free[:, 1:]).any():
+            return "head.counts must be above 0 for every class, from its first prototype on"
+        diagonal = np.cumsum(np.arange(1, self.embedding_size + 1)) - 1
+        return "the diagonal of head.factor must be above 0" if self.factor[diagonal].min() <= 0 else None
+
+    def without(self, w: np.ndarray, label: int) -> float:
+        """The logit of its own class for a whitened embedding (d,) that is taken out of its prototype."""
+        used = int(np.count_nonzero(self.counts[label]))
+        distances = _squared(self.prototypes[label, :used], w)
+        closest = int(distances.argmin())
+        count = int(self.counts[label, closest])
+        # The mean of the others is farther by count / (count - 1); without others there is no mean.
+        if count > 1:
+            distances[closest] *= (count / (count - 1)) ** 2
+        elif used > 1:
+            distances[closest] = np.inf
+        return 1 - 0.5 * float(distances.min())
+
+    def _logits(self, w: np.ndarray) -> np.ndarray:
+        """(way,) logits of a whitened embedding (d,); a class without prototypes is farther than any."""
+        found = np.full(len(self.counts), -np.inf, np.float32)
+        for k, counts in enumerate(self.counts):
+            if used := int(np.count_nonzero(counts)):
+                found[k] = 1 - 0.5 * _squared(self.prototypes[k, :used], w).min()
+        known = np.isfinite(found)
+        found[~known] = 2 * found[known].min() - 1 if known.any() else 1
+        return found
+
+
+class Knn(HeadMethod):
+    """`merges` and `metric` are the additions to Hart's rule; without them it is the rule alone."""
+
+    name, head = "knn", KnnHead
+    sized_by = "prototypes"
+    merges = metric = True
+
+    def buffers(self, way: int, size: int):
+        return (
+            HeadBuffer("prototypes", (way, CAP, size), ANSWERING),
+            HeadBuffer("counts", (way, CAP), ANSWERING, "int32"),
+            HeadBuffer("factor", (size * (size + 1) // 2,), ANSWERING),
+            HeadBuffer("means of classes", (way, size), FITTING),
+            HeadBuffer("images of classes", (way,), FITTING),
+            HeadBuffer(SCATTER, (size, size), FITTING),
+        )
+
+    def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> KnnHead:
+        _whitening(kernels, arrays, support, self.metric)
+        arrays["prototypes"].fill(0)
+        arrays["counts"].fill(0)
+        head = KnnHead(self, arrays["prototypes"], arrays["counts"], arrays["factor"])
+        prototypes = set()
+        for number in range(PASSES):
+            if not self._pass(head, support, prototypes, first=number == 0):
+                break
+        return _calibrated(head, support)
+
+    def _pass(self, head: KnnHead, support: Support, prototypes: set[int], first: bool) -> bool:
+        """Show all images but those that became `prototypes`; whether others became some."""
+        known, place = len(prototypes), 0
+        for embeddings, labels in support.clean():
+            for w, label in zip(whitened(embeddings, head.factor), labels.tolist(), strict=True):
+                if place not in prototypes and head.learn(w, label, self.merges and first):
+                    prototypes.add(place)
+                place += 1
+        return len(prototypes) > known
+
+
+def _calibrated(head: KnnHead, support: Support) -> KnnHead:
+    def logits(e):
+        return head.logits(e[None])[0]
+
+    def leave_out(logits, e, label):
+        logits[label] = head.without(next(whitened(e[None], head.factor)), label)
+
+    temperature, left_out = calibrate(support, logits, leave_out)
+    return replace(head, temperature=temperature, left_out=left_out)
+
+
+def _whitening(kernels, arrays: dict[str, np.ndarray], support: Support, metric: bool) -> None:
+    """The packed factor of the shrunk covariance within classes, or of the identity without a `metric`."""
+    scatter, factor, n = arrays[SCATTER], arrays["factor"], int(support.images.sum())
+    scatter.fill(0)
+    diagonal = scatter.reshape(-1)[:: len(scatter) + 1]
+    if metric:
+        means, counts = arrays["means of classes"], arrays["images of classes"]
+        class_means(kernels, means, counts, _with_scatter(kernels, scatter, support))
+        for k in range(len(means)):
+            kernels.add_outer(scatter, means[k : k + 1], -counts[k])
+        shown = IDENTITY * len(scatter)
+        variance = max(float(diagonal.sum()) / n, LEAST_TRACE) / len(scatter)
+        scatter /= np.float32(n + shown)
+        diagonal += np.float32(variance * shown / (n + shown))
+        kernels.cholesky(scatter)
+    else:
+        diagonal.fill(1)
+    packed(scatter, factor)
+
+
+def _with_scatter(kernels, scatter: np.ndarray, support: Support) -> Iterator[Batch]:
+    """The clean images, whose outer products are added to `scatter` (d, d)."""
+    for embeddings, labels in support.clean():
+        kernels.add_outer(scatter, embeddings, np.float32(1))
+        yield embeddings, labels
+
+
+def whitened(embeddings: np.ndarray, factor: np.ndarray) -> Iterator[np.ndarray]:
+    """Each of `embeddings` (n, d) times the inverse of the packed Cholesky `factor`: (d,), one by one."""
+    for first in range(0, len(embeddings), WHITENED_AT_A_TIME):
+        solved, start = embeddings[first : first + WHITENED_AT_A_TIME].T.copy(), 0
+        for i, row in enumerate(solved):
+            row -= factor[start : start + i] @ solved[:i]
+            row /= factor[start + i]
+            start += i + 1
+        yield from solved.T
+
+
+def _squared(prototypes: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Squared distances (n,) of `w` (d,) to `prototypes` (n, d)."""
+    return np.square(prototypes - w).sum(axis=1)
+
+
+METHOD = Knn()

@@ -1,0 +1,73 @@
+"""Scatter of embeddings around means, streamed and packed: (d, d) with the lower triangle alone in use."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tinytrain.heads.head import Batch, Batches
+from tinytrain.heads.linear import MOST
+
+# What `stream` measures an embedding against, and how much it counts for:
+WITHIN = "within"  # the mean of its class; n / (n + 1), with n of them in its class before
+AROUND_ALL = "around all"  # the mean of all; n / (n + 1), with n before
+PUBLISHED = "published"  # the mean of its class, 0 if that is new; n / (n + 1), with n of all classes before
+
+
+def stream(kernels, scatter, means, counts, batch, form: str = WITHIN) -> None:
+    """Add `batch`, embeddings (n, d) with labels (n,), to a `scatter`, class `means` (way, d) and `counts`.
+
+    Welford, "Note on a method for calculating corrected sums of squares and products", Technometrics 4, 1962:
+    in either of the first two forms the result is that of all embeddings at once, whatever their order.
+    """
+    whole = mean_of_all(means, counts)
+    for embedding, label in zip(*batch, strict=True):
+        n, seen = int(counts[label]), int(counts.sum(dtype=np.int64))
+        before = n if form == WITHIN else seen
+        deviation = embedding - (whole if form == AROUND_ALL else means[label])
+        if before:
+            kernels.add_outer(scatter, deviation[None], means.dtype.type(before / (before + 1)))
+        means[label] += (embedding - means[label]) / (n + 1)
+        whole += (embedding - whole) / (seen + 1)
+        counts[label] = min(n + 1, MOST)
+
+
+def mean_of_all(means: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Mean (d,) of all embeddings from those of classes, (way, d), that so many `counts` (way,) have."""
+    whole, total = np.zeros_like(means[0]), max(1, sum(counts.tolist()))
+    for mean, count in zip(means, counts.tolist(), strict=True):
+        whole += mean * (count / total)
+    return whole
+
+
+def outer_products(kernels, scatter: np.ndarray, batches: Batches) -> Iterator[Batch]:
+    """The batches; `scatter` (d, d) becomes the sum of their outer products."""
+    scatter.fill(0)
+    for embeddings, labels in batches():
+        kernels.add_outer(scatter, embeddings, scatter.dtype.type(1))
+        yield embeddings, labels
+
+
+def keep_covariance(scatter: np.ndarray, total: float, covariance: np.ndarray) -> None:
+    """Write the packed `covariance` of so many embeddings."""
+    packed(scatter, covariance)
+    covariance /= covariance.dtype.type(total)
+
+
+def packed(factor: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Lower triangle of (d, d), row by row, as (d * (d + 1) / 2,), in `out` if that is given."""
+    return np.concatenate([row[: i + 1] for i, row in enumerate(factor)], out=out)
+
+
+def unpacked(values: np.ndarray) -> np.ndarray:
+    """The (d, d) array whose lower triangle `packed` took; zero above the diagonal."""
+    size = int((np.sqrt(8 * len(values) + 1) - 1) / 2)
+    factor, start = np.zeros((size, size), values.dtype), 0
+    for i, row in enumerate(factor):  # row by row: the indices of a triangle take four times its memory
+        row[: i + 1] = values[start : start + i + 1]
+        start += i + 1
+    return factor
+
+
+def diagonal_of(scatter: np.ndarray) -> np.ndarray:
+    """The diagonal (d,) of (d, d), to be written to."""
+    return scatter.reshape(-1)[:: len(scatter) + 1]

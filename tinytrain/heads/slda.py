@@ -1,0 +1,73 @@
+"""Streaming LDA (Deep SLDA): class means and the covariance within classes follow every image of a stream.
+
+After Hayes and Kanan, "Lifelong Machine Learning with Deep Streaming Linear Discriminant Analysis", CVPR
+workshops 2020. The published update weighs an outer product by the number of all images seen; here it is
+weighed by those of its class, and the result is that of LDA fitted to all images at once, in any order.
+`PUBLISHED_SLDA` is the same code with the published weights, shrinkage and offsets.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tinytrain.heads.head import Support
+from tinytrain.heads.lda import Factored, Lda, solve_classes
+from tinytrain.heads.linear import calibrated
+from tinytrain.heads.scatter import PUBLISHED, diagonal_of, keep_covariance
+from tinytrain.heads.scatter_head import CovarianceHead, ScatterMethod
+
+
+@dataclass(frozen=True, eq=False)
+class SldaHead(CovarianceHead):
+    def _solve(self, kernels, scatter: np.ndarray) -> None:
+        keep_covariance(scatter, self.total, self.covariance)
+        solve_classes(self, self.method.factored(kernels, scatter, self.total))
+
+
+class Slda(Lda):
+    """LDA of the clean images alone, as a stream has no other ones; its delta keeps the covariance itself."""
+
+    name, head = "slda", SldaHead
+    shrinkage = 0.7
+    sees_every_view = False
+    buffers = ScatterMethod.buffers
+
+
+class PublishedSlda(Slda):
+    """As published: it depends on the order of images, and a new class starts from a mean of 0."""
+
+    name = "slda-published"
+    shrinkage = 1e-4
+    any_order = False
+    form = PUBLISHED
+
+    def buffers_for(self, way: int, size: int, embeddings: int):
+        return self.buffers(way, size)
+
+    def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> SldaHead:
+        for name in ("weights", "offsets", "means", "class counts", "covariance"):
+            arrays[name].fill(0)
+        counts = np.zeros(len(arrays["class counts"]), np.int32)
+        tensors = {name: arrays[name] for name in ("weights", "offsets", "means", "covariance")}
+        head = SldaHead(self, counts=counts, **tensors)
+        for embeddings, labels in support.every_view():
+            head.update(kernels, embeddings, labels)
+        arrays["class counts"][:] = counts
+        found = calibrated(self, arrays, support, leave_out=lambda logits, e, label: None)
+        return replace(head, temperature=found.temperature, left_out=found.left_out)
+
+    def factored(self, kernels, scatter: np.ndarray, total: float) -> Factored:
+        np.multiply(scatter, scatter.dtype.type((1 - self.shrinkage) / total), out=scatter)
+        diagonal_of(scatter)[:] += scatter.dtype.type(self.shrinkage)
+        kernels.cholesky(scatter)
+        return Uncorrected(kernels, scatter, self.shrinkage)
+
+
+class Uncorrected(Factored):
+    """Without the correction for the noise of means of few images, which is not in the published offsets."""
+
+    def excess(self) -> float:
+        return 0.0
+
+
+METHOD, PUBLISHED_SLDA = Slda(), PublishedSlda()
