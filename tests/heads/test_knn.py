@@ -13,6 +13,7 @@ class Hart(Knn):
     """The rule of 1968 alone."""
 
     merges = metric = False
+    passes = 8
 
 
 def unit(x):

@@ -1,7 +1,7 @@
 """Condensing nearest neighbours: a class is a few prototypes, and an image only adds one if it is mistaken.
 
 An image that the prototypes so far take for another class becomes a prototype (Hart, "The condensed nearest
-neighbor rule", IEEE Transactions on Information Theory 14, 1968), in `fit` until a pass adds none, and in
+neighbor rule", IEEE Transactions on Information Theory 14, 1968), in `fit` several times over, and in
 operation once for every image with a label (Disabato and Roveri, "Tiny Machine Learning for Concept Drift",
 2021). A class has at most CAP of them; if it needs one more, its oldest one gives way.
 
@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tinytrain.heads.calibration import calibrate
-from tinytrain.heads.head import ANSWERING, FITTING, Batch, Head, HeadBuffer, HeadMethod, Support
+from tinytrain.heads.head import ANSWERING, FITTING, Head, HeadBuffer, HeadMethod, Support
 from tinytrain.heads.linear import class_means
-from tinytrain.heads.scatter import SCATTER, packed
+from tinytrain.heads.scatter import diagonal_of, outer_products, packed
+from tinytrain.heads.scatter_head import SCATTER
 
 CAP = 16  # prototypes of a class
-PASSES = 4  # over the support at most: at the cap, prototypes may chase each other for ever
 WHITENED_AT_A_TIME = 16  # embeddings, so that little memory is needed beside the arena
 IDENTITY = 0.25  # so many images for each value of an embedding show the identity as covariance
 LEAST_TRACE = 0.01  # of the covariance: images that are all alike say nothing about distances
@@ -101,6 +101,7 @@ class Knn(HeadMethod):
 
     name, head = "knn", KnnHead
     sized_by = "prototypes"
+    passes = 3  # for the covariance, and two to learn: seldom is an image mistaken after the first one
     merges = metric = True
 
     def buffers(self, way: int, size: int):
@@ -118,21 +119,19 @@ class Knn(HeadMethod):
         arrays["prototypes"].fill(0)
         arrays["counts"].fill(0)
         head = KnnHead(self, arrays["prototypes"], arrays["counts"], arrays["factor"])
-        prototypes = set()
-        for number in range(PASSES):
-            if not self._pass(head, support, prototypes, first=number == 0):
-                break
+        prototypes: set[int] = set()
+        for number in range(1, self.passes):
+            self._learn(head, support, prototypes, self.merges and number == 1)
         return _calibrated(head, support)
 
-    def _pass(self, head: KnnHead, support: Support, prototypes: set[int], first: bool) -> bool:
-        """Show all images but those that became `prototypes`; whether others became some."""
-        known, place = len(prototypes), 0
+    def _learn(self, head: KnnHead, support: Support, prototypes: set[int], merges: bool) -> None:
+        """Show all images but those that became `prototypes`, to which new ones are added."""
+        place = 0
         for embeddings, labels in support.clean():
             for w, label in zip(whitened(embeddings, head.factor), labels.tolist(), strict=True):
-                if place not in prototypes and head.learn(w, label, self.merges and first):
+                if place not in prototypes and head.learn(w, label, merges):
                     prototypes.add(place)
                 place += 1
-        return len(prototypes) > known
 
 
 def _calibrated(head: KnnHead, support: Support) -> KnnHead:
@@ -149,11 +148,10 @@ def _calibrated(head: KnnHead, support: Support) -> KnnHead:
 def _whitening(kernels, arrays: dict[str, np.ndarray], support: Support, metric: bool) -> None:
     """The packed factor of the shrunk covariance within classes, or of the identity without a `metric`."""
     scatter, factor, n = arrays[SCATTER], arrays["factor"], int(support.images.sum())
-    scatter.fill(0)
-    diagonal = scatter.reshape(-1)[:: len(scatter) + 1]
+    diagonal = diagonal_of(scatter)
     if metric:
         means, counts = arrays["means of classes"], arrays["images of classes"]
-        class_means(kernels, means, counts, _with_scatter(kernels, scatter, support))
+        class_means(kernels, means, counts, outer_products(kernels, scatter, support.clean))
         for k in range(len(means)):
             kernels.add_outer(scatter, means[k : k + 1], -counts[k])
         shown = IDENTITY * len(scatter)
@@ -162,15 +160,9 @@ def _whitening(kernels, arrays: dict[str, np.ndarray], support: Support, metric:
         diagonal += np.float32(variance * shown / (n + shown))
         kernels.cholesky(scatter)
     else:
+        scatter.fill(0)
         diagonal.fill(1)
     packed(scatter, factor)
-
-
-def _with_scatter(kernels, scatter: np.ndarray, support: Support) -> Iterator[Batch]:
-    """The clean images, whose outer products are added to `scatter` (d, d)."""
-    for embeddings, labels in support.clean():
-        kernels.add_outer(scatter, embeddings, np.float32(1))
-        yield embeddings, labels
 
 
 def whitened(embeddings: np.ndarray, factor: np.ndarray) -> Iterator[np.ndarray]:

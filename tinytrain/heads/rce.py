@@ -4,7 +4,7 @@ An embedding becomes a pattern of bytes: how far it lies from the mean of the su
 from how far the support images lie from it on average; longer embeddings are folded into 256 bytes. The
 logit of a class is minus the distance to its closest neuron (the KNN mode of a chip), so a class is always
 named. Which neurons fire says how sure that is. Their fields end where images of other classes were seen, so
-the order of the images counts; `fit` shows them to the neurons LEARNING_PASSES times, always in their order.
+the order of the images counts; `fit` shows them to the neurons twice, in the same order.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +27,6 @@ from tinytrain.heads.head import (
 from tinytrain.heads.neurons import MAX_BYTES, MAX_CATEGORY, MAX_NEURONS, Neurons
 
 NEURONS_PER_CLASS = 32  # until all classes have MAX_NEURONS together
-LEARNING_PASSES = 2
 MIDDLE, STEPS, REACH = 128, 127, 4  # the byte of the mean; so many steps are so many average deviations
 LARGEST_FIELD = 30  # of a neuron, for each byte of a pattern; settled on images of the development domains
 
@@ -115,6 +114,7 @@ class RceHead(Head):
 class Rce(HeadMethod):
     name, head = "rce", RceHead
     sized_by = "centre"
+    passes = 3  # for the mean, and two to learn
 
     def buffers(self, way: int, size: int):
         n, length = min(MAX_NEURONS, NEURONS_PER_CLASS * way), min(MAX_BYTES, size)
@@ -140,7 +140,7 @@ class Rce(HeadMethod):
         step = np.array([_step(centre[0], n, arrays["patterns"].shape[1])], np.float32)
         tensors = {name: arrays[name] for name in names}
         head = RceHead(self, **tensors, centre=centre, step=step, counts=support.images.astype(np.int32))
-        for _ in range(LEARNING_PASSES):
+        for _ in range(1, self.passes):
             for embeddings, labels in support.clean():
                 for e, label in zip(embeddings, labels.tolist(), strict=True):
                     head._learn(head.pattern(e), label)

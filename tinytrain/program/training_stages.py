@@ -133,6 +133,7 @@ class TrainingStages:
         whole = job.task.n_support <= job.resources.step_support
         # Beside the views: to leave every image out and, after training, means and margins for the guard.
         looks = 0 if whole else 3 if tick == AFTER and method is not BASELINE else 1
+        looks += 0 if whole else method.passes - 1
         views = head_views(job.recipe, job.resources, method, job.task.n_support)
         batches = self._batches(units="embed after" if tick == AFTER else "embed")
         arrays = self._arrays(method, name, tick, kept, FIT_TAKES)
