@@ -76,11 +76,8 @@ class HeadMethod(ABC):
     head: type["Head"]  # what `fit` returns
     sized_by = "weights"  # the tensor whose last axis is the embedding's
     sees_every_view = False  # fitted to augmented views too, not to the clean images alone
-<<<<<<< HEAD
     mixes_classes = ALWAYS  # or NEVER or WHEN_FITTED, which leave less to do if a class is forgotten
-=======
     passes = 1  # that `fit` makes over the clean images or every view, to calibrate not counted
->>>>>>> b650d8979640da4701dba554f72ab8b0c289bea1
     incremental = False  # `update` with more images gives the head that `fit` gives for all of them
     any_order = False  # images may be learnt in any order: that changes the head by rounding alone
     keep_classes = False  # a class more changes no bit of the logits of the others
