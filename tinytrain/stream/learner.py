@@ -12,39 +12,44 @@ import numpy as np
 from tinytrain import kernels as kernel_table
 from tinytrain.base.errors import InputError, StorageError
 from tinytrain.delta.delta import Delta, Slice
-from tinytrain.heads.head import HeadVerdict
+from tinytrain.delta.file import encode_delta
+from tinytrain.drift.detector import STABLE
+from tinytrain.heads.head import UNKNOWN, HeadVerdict
 from tinytrain.store import ChangedError, Entry, Place, Start, Store, learnt
-from tinytrain.store.journal import FORGET, LEARN, RENAME
+from tinytrain.store.journal import FORGET, LEARN, RENAME, framed
 
 # A journal is made a part of its delta at so many entries or bytes, whichever comes first.
 FOLD_ENTRIES, FOLD_BYTES = 256, 2**19
-STABLE = "stable"
 
 
 class Monitor(Protocol):
-    """What looks for a change of the stream; see `tinytrain.drift`."""
+    """What looks for a change of the stream, such as `tinytrain.drift.unlabelled.UnlabelledDrift`."""
 
-    def update(self, value: float) -> str:
-        """ "stable", "warning" or "drift" after one more value."""
+    def update(self, embedding: np.ndarray, centres: np.ndarray | None) -> str:
+        """STABLE, WARNING or DRIFT after one more embedding; `centres` are the class means if known."""
+
+    def reset(self) -> None:
+        """Begin afresh: the classes are not what they were."""
 
 
 @dataclass(frozen=True)
 class Observation:
     """What an embedding shows. `name` is the class, None for none of them; `guess` is the likeliest one.
 
-    `drift` is "stable", "warning" or "drift".
+    `drift` is STABLE, WARNING or DRIFT. `key` is how corrections call the image, "" for an embedding.
     """
 
     name: str | None
     guess: str
     verdict: HeadVerdict
     drift: str = STABLE
+    key: str = ""
 
 
 class Learner:
     """The head of `delta`, which learns; with a `store`, of which `start` is one, that is kept there.
 
-    `monitor` gets ``1 - confidence`` of every observation. Methods that learn raise InputError for what the
+    Methods that learn raise InputError for what the
     delta cannot learn, and StorageError if it cannot be kept; nothing is learnt then.
     """
 
@@ -65,8 +70,11 @@ class Learner:
         """What the embedding (d,) shows; none of the classes if the confidence is below `reject`."""
         verdict = self.delta.head.verdict(embedding, reject)
         guess = self.delta.class_names[verdict.label]
-        drift = self.monitor.update(1 - verdict.confidence) if self.monitor else STABLE
-        return Observation(None if verdict.rejected else guess, guess, verdict, drift)
+        drift = STABLE
+        if self.monitor is not None:
+            drift = self.monitor.update(embedding, getattr(self.delta.head, "means", None))
+        known = not verdict.rejected and verdict.state != UNKNOWN
+        return Observation(guess if known else None, guess, verdict, drift)
 
     def learn(self, embedding: np.ndarray, name: str, mark: str = "") -> bool:
         """Learn that the embedding (d,) is of class `name`; returns whether the class is new.
@@ -84,6 +92,8 @@ class Learner:
     def forget(self, name: str) -> None:
         """Take class `name` out; raises what `forget` of a delta does."""
         self._take(Entry(FORGET, name))
+        if self.monitor is not None:
+            self.monitor.reset()
 
     def rename(self, old: str, new: str) -> None:
         """Call class `old` by the name `new`; raises what `rename` of a delta does."""
@@ -135,6 +145,25 @@ class Learner:
     def _changed(self) -> StorageError:
         text = f"another process has put another delta into {self.store.path}; start again to use that"
         return StorageError("store-changed", text)
+
+
+def entry_bytes(size: int, name: str, mark_letters: int = 0) -> int:
+    """Bytes that one correction to class `name` adds to a journal, for an embedding of `size` values."""
+    entry = Entry(LEARN, name, np.zeros(size, np.float32), mark="0" * mark_letters)
+    return len(framed(entry, "00" * 32, 0))
+
+
+def bytes_a_year(delta: Delta, corrections_a_day: float) -> tuple[float, float]:
+    """Bytes that journals and folds write in a year of so many corrections a day.
+
+    What a file system and flash add to each write is not in it: a correction is one append and one sync, a
+    fold three files and as many syncs of their folder.
+    """
+    year = 365 * corrections_a_day
+    name = max(delta.class_names, key=lambda name: len(name.encode()))
+    entry = entry_bytes(delta.head.embedding_size, name, 40)
+    entries = min(FOLD_ENTRIES, FOLD_BYTES // entry)
+    return year * entry, year / entries * len(encode_delta(delta))
 
 
 def _same_network(a: Delta, b: Delta) -> bool:
