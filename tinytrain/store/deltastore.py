@@ -105,6 +105,11 @@ class Store:
         """
         return fold(self._slots, place, encode_delta(delta))
 
+    def before(self) -> Delta | None:
+        """The delta that a roll-back restores, with what was learnt to it; None for the bare network."""
+        state = self._slots.look_before()
+        return None if state is None else self._start(state).delta
+
     def confirm(self) -> int:
         """Keep the delta on trial and return its generation. Raises InputError ``store-empty``."""
         return self._slots.confirm().current.generation

@@ -113,6 +113,11 @@ class Slots:
             except NotLockedError:
                 return self._unlocked()
 
+    def look_before(self) -> State | None:
+        """The state that a roll-back would restore; None if its delta is damaged."""
+        with self._as_tinytrain_errors():
+            return self._without_current(self.look())
+
     def confirm(self) -> Record:
         """Keep the delta on trial; a confirmed one stays confirmed. Raises InputError ``store-empty``."""
         with self.changing():

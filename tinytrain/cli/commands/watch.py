@@ -3,9 +3,10 @@
 import os
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
-from tinytrain.base.console import confidence
+from tinytrain.base.console import at_least, confidence
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.cli.commands.common import (
     DELTA_HELP,
@@ -16,7 +17,7 @@ from tinytrain.cli.commands.common import (
     open_delta,
     say,
 )
-from tinytrain.cli.commands.watch_session import NONE, Keyboard, Session, seconds
+from tinytrain.cli.commands.watch_session import NONE, Keyboard, Session, mark_of, seconds
 
 STDIN = "-"
 DESCRIPTION = (
@@ -29,6 +30,8 @@ EXAMPLES = """\
   tinytrain watch mine.safetensors camera/ --store state/
   tinytrain watch state/ camera/ --labels corrections.csv --json
   tinytrain watch state/ photos/ --once
+  tinytrain watch state/ --command 'rpicam-still -n -t 1 -o -' --every 10
+  tinytrain watch state/ --command 'ffmpeg -f v4l2 -i /dev/video0 -f mjpeg -'
   find . -name '*.jpg' | tinytrain watch mine.safetensors -
 """
 
@@ -40,7 +43,14 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "source",
         metavar="IMAGES",
+        nargs="?",
         help="folder that a camera writes to, or - for names of files on standard input",
+    )
+    parser.add_argument(
+        "--command",
+        metavar="CMD",
+        help="instead of IMAGES: a shell command that writes an image to standard output and is run again and"
+        " again, or one that goes on writing JPEG images",
     )
     parser.add_argument(
         "--store",
@@ -54,11 +64,29 @@ def add_arguments(parser) -> None:
         help="corrections, a line 'image,class' each, that are appended to this file",
     )
     parser.add_argument(
-        "--every", type=seconds, default=1.0, metavar="S", help="seconds between two looks at a folder"
+        "--every",
+        type=seconds,
+        default=1.0,
+        metavar="S",
+        help="seconds between two looks at a folder, or images of --command",
     )
     parser.add_argument("--once", action="store_true", help="end when all images have been looked at")
     parser.add_argument(
         "--new", action="store_true", help="pass over the images that are in the folder already"
+    )
+    parser.add_argument(
+        "--keep",
+        type=at_least(0),
+        default=200,
+        metavar="N",
+        help="corrected images that are kept in the store, for the network to be adapted to; 32 MB at most",
+    )
+    parser.add_argument(
+        "--readapt",
+        choices=("ask", "auto", "never"),
+        default="ask",
+        help="after a drift, or 32 corrections: print the command that adapts the network to the kept images,"
+        " or do so while no image waits, and go back if it is worse",
     )
     parser.add_argument("-0", "--null", action="store_true", help="names on standard input end with NUL")
     parser.add_argument(
@@ -71,32 +99,33 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> int:
     _check(arguments)
-    learner, network = _opened(arguments)
-    from tinytrain.runtime.predict import Predictor
-    from tinytrain.stream.watcher import Watcher
-
-    watcher = Watcher(learner, Predictor(network, learner.delta))
-    keyboard = Keyboard() if arguments.source != STDIN and sys.stdin and sys.stdin.isatty() else None
-    session = Session(arguments, watcher, keyboard)
+    opened = Opened.of(arguments)
+    keyboard = None
+    if arguments.source != STDIN and sys.stdin is not None and sys.stdin.isatty():
+        keyboard = Keyboard()
+    session = Session(arguments, opened, keyboard)
     try:
         for frame in _frames(arguments, keyboard):
             if frame is not None:
                 session.look_at(frame)
             session.correct()
             if frame is None:
-                watcher.idle()
+                session.idle()
     finally:
         session.end()
     return InputError.exit_code if session.failed else 0
 
 
 def _check(arguments) -> None:
+    given = (arguments.source, arguments.command)
+    if given.count(None) != 1:
+        raise UsageError("usage", "give IMAGES or --command CMD, one of the two; see tinytrain watch --help")
     if arguments.null and arguments.source != STDIN:
         raise UsageError("usage", "--null has no effect without - as IMAGES")
-    if arguments.source == STDIN:
-        if arguments.new:
-            raise UsageError("usage", "--new has no effect with - as IMAGES")
-    elif not os.path.isdir(arguments.source):
+    folder = arguments.source not in (None, STDIN)
+    if arguments.new and not folder:
+        raise UsageError("usage", "--new has no effect without a folder as IMAGES")
+    if folder and not os.path.isdir(arguments.source):
         raise InputError(
             "folder-missing", f"{arguments.source} is no folder; give the one that the images come to"
         )
@@ -104,25 +133,38 @@ def _check(arguments) -> None:
         raise UsageError("usage", f"{arguments.delta} is a store itself, so leave out --store")
 
 
-def _opened(arguments):
-    """The learner, and the network of its delta."""
-    from tinytrain.store import Store
-    from tinytrain.stream.learner import Learner
+@dataclass
+class Opened:
+    """A watcher with its network and its store, None without one. `mark` is where corrections go on."""
 
-    backbone = BackboneOfDelta(arguments.backbone)
-    path = arguments.delta if os.path.isdir(arguments.delta) else arguments.store
-    if path is None:
-        delta = open_delta(arguments.delta)
-        say("nothing that is learnt will be kept; give --store DIR to keep it")
-        return Learner(delta), backbone.of(delta)
-    store = Store(path)
-    if path == arguments.store:
-        _begin(store, arguments, backbone)
-    start = store.start(backbone.is_here)
-    delta = delta_in_use(path, start)
-    if start.torn:
-        say(f"{path}: the last correction was cut short, and is not learnt")
-    return Learner(delta, store, start), backbone.of(delta)
+    watcher: object
+    network: object
+    store: object
+    mark: str
+
+    @classmethod
+    def of(cls, arguments) -> "Opened":
+        """Raises InputError or StorageError."""
+        from tinytrain.store import Store
+        from tinytrain.stream.opening import open_watcher
+
+        backbone = BackboneOfDelta(arguments.backbone)
+        path = arguments.delta if os.path.isdir(arguments.delta) else arguments.store
+        if path is None:
+            delta = open_delta(arguments.delta)
+            say("nothing that is learnt will be kept; give --store DIR to keep it")
+            network = backbone.of(delta)
+            return cls(open_watcher(network, delta), network, None, "")
+        store = Store(path)
+        if path == arguments.store:
+            _begin(store, arguments, backbone)
+        start = store.start(backbone.is_here)
+        delta = delta_in_use(path, start)
+        if start.torn:
+            say(f"{path}: the last correction was cut short, and is not learnt")
+        network = backbone.of(delta)
+        watcher = open_watcher(network, delta, store, start, arguments.keep)
+        return cls(watcher, network, store, watcher.learner.mark or mark_of(store.before()))
 
 
 def _begin(store, arguments, backbone) -> None:
@@ -140,8 +182,12 @@ def _begin(store, arguments, backbone) -> None:
 
 
 def _frames(arguments, keyboard):
+    from tinytrain.stream.camera import frames
     from tinytrain.stream.sources import FolderSource, named_on
 
+    wait = time.sleep if keyboard is None else keyboard.wait
+    if arguments.command is not None:
+        return frames(arguments.command, arguments.every, wait, arguments.once)
     if arguments.source == STDIN:
         return named_on(0, b"\0" if arguments.null else b"\n")
     from tinytrain.datasets.folder_layout import is_image_name
@@ -149,7 +195,6 @@ def _frames(arguments, keyboard):
     def is_image(name: str) -> bool:
         return is_image_name(Path(name))
 
-    wait = time.sleep if keyboard is None else keyboard.wait
     store = arguments.store or arguments.delta
     source = FolderSource(arguments.source, is_image, arguments.every, arguments.once, wait, store)
     if arguments.new:

@@ -8,6 +8,7 @@ import unicodedata
 from tinytrain.base.console import suggestion
 from tinytrain.base.errors import InputError, UsageError, visible
 from tinytrain.cli.commands.common import print_line, say
+from tinytrain.cli.commands.readaptation import Readaptation
 
 NONE = "none of these"
 WIDEST = 60  # letters of a name of an image in the first column
@@ -56,13 +57,14 @@ class Keyboard:
 class Session:
     """One run of the command: prints verdicts and corrections as they come, and a summary at the end."""
 
-    def __init__(self, arguments, watcher, keyboard: Keyboard | None):
+    def __init__(self, arguments, opened, keyboard: Keyboard | None):
         from tinytrain.stream.labels import LabelFile
 
-        self.watcher, self.keyboard, self._arguments = watcher, keyboard, arguments
+        self.watcher, self.keyboard, self._arguments = opened.watcher, keyboard, arguments
         self._labels = None
         if arguments.labels is not None:
-            self._labels = LabelFile(arguments.labels, watcher.learner.mark)
+            self._labels = LabelFile(arguments.labels, opened.mark)
+        self._again = Readaptation(opened, arguments) if opened.watcher.kept else None
         self.seen = self.learnt = self.failed = self.alarms = self._width = 0
 
     def look_at(self, frame) -> None:
@@ -79,12 +81,15 @@ class Session:
             "class": found.name,
             "best_guess": found.guess,
             "confidence": found.verdict.confidence,
+            "state": found.verdict.state,
             "drift": found.drift,
         }
         self._print(row, self._verdict_line(row))
         if found.drift == "drift":
             self.alarms += 1
             self._alarm(frame.name)
+            if self._again:
+                self._again.wanted = True
 
     def correct(self) -> None:
         """Learn what the keyboard and the label file say."""
@@ -95,6 +100,17 @@ class Session:
                 self._trouble({}, label)
             else:
                 self._correct(self._key_of(label.key), label.name, label.mark)
+
+    def idle(self) -> None:
+        """Do what waits until no image does."""
+        self.watcher.idle()
+        if self._again is None:
+            return
+        for row, text in self._again.due():
+            say(text, error=True)
+            if self._arguments.json:
+                self._print(row, "")
+        self.watcher = self._again.watcher
 
     def end(self) -> None:
         """Print what the whole run came to."""
@@ -131,6 +147,8 @@ class Session:
         if done.repeated:
             return
         self.learnt += 1
+        if self._again:
+            self._again.note(done)
         row = {"event": "correction", "picture": key, "class": name, "new_class": done.new,
                "seconds": round(done.seconds, 6)}  # fmt: skip
         took = f" in {1000 * done.seconds:.1f} ms" if self._arguments.verbose else ""
@@ -139,7 +157,7 @@ class Session:
 
     def _key_of(self, text: str) -> str:
         """The image that a line of the label file means: as it is called here, or a file in the folder."""
-        path = os.path.join(self._arguments.source, text)
+        path = os.path.join(self._arguments.source or "", text)
         known = self.watcher.guess_of(text) is not None or os.path.isabs(text)
         return text if known or not (self.watcher.guess_of(path) or os.path.isfile(path)) else path
 
@@ -159,6 +177,8 @@ class Session:
         answer = f"{sure:>6}  {guess}"
         if row["class"] is None:
             answer = f"        {NONE} (best guess {guess}, {sure})"
+        elif row["state"] != "identified":
+            answer += f" ({row['state']})"
         return f"{self._column(row['picture'])}  {answer}"
 
     def _column(self, key: str) -> str:
@@ -168,6 +188,11 @@ class Session:
 
     def _print(self, row: dict, line: str) -> None:
         print_line(json.dumps(row, allow_nan=False) if self._arguments.json else line)
+
+
+def mark_of(delta) -> str:
+    """Where corrections of a label file go on that a delta, or None, has learnt from."""
+    return "" if delta is None else delta.report.get("watched", {}).get("mark", "")
 
 
 def chosen(text: str, names: tuple[str, ...]) -> str:
