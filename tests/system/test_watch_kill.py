@@ -1,4 +1,4 @@
-"""`tinytrain watch` killed at random while a camera and a program that labels go on: each label counts once."""
+"""`tinytrain watch` killed at random while images and labels go on: every label counts once."""
 
 import json
 import os
@@ -92,6 +92,9 @@ def test_a_watch_that_is_killed_again_and_again_learns_every_label_once(tmp_path
             assert all(found[name] >= count for name, count in acknowledged.items()), "something is lost"
     camera.over.set()
     camera.join()
+    with open(labels, "a") as file:  # the last process has begun when it knows this one
+        file.write("frame-000001.png,last\n")
+    camera.counts["last"] += 1
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         limit = time.monotonic() + 120
         while time.monotonic() < limit and (not os.path.isdir(store) or learnt(store) != camera.counts):

@@ -69,12 +69,8 @@ def readapt(network: Network, delta: Delta, files: list[tuple[Path, str]], seed:
         return Outcome(None, "no image of a class could be held out to judge by")
     images = _images(held, names)
     before, after = (_accuracy(network, d, images, names) for d in (delta, report.delta))
-    figures, why = (len(held), before, after), f"{after:.0%} of {len(held)} held-out images are right"
-    if after < before:
-        return Outcome(
-            None, f"{after:.0%} of {len(held)} held-out images are right, {before:.0%} before", *figures
-        )
-    return Outcome(report.delta, f"{after:.0%} of {len(held)} held-out images are right", *figures)
+    why = f"{after:.0%} of {len(held)} held-out images are right, {before:.0%} before"
+    return Outcome(report.delta if after >= before else None, why, len(held), before, after)
 
 
 def _divided(files: list[tuple[Path, str]]):

@@ -1,4 +1,4 @@
-"""When ``tinytrain watch`` adapts the network again: it says how, or does so, and goes back if that is worse."""
+"""When ``tinytrain watch`` adapts the network again: it says how, or does so and goes back if worse."""
 
 import os
 import shlex
