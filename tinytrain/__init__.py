@@ -25,6 +25,7 @@ _PUBLIC = {
     "Prediction": "tinytrain.runtime.predict",
     "Predictor": "tinytrain.api.predictor",
     "Store": "tinytrain.store",
+    "Watcher": "tinytrain.api.watch",
     "adapt": "tinytrain.api.adapt",
     "add_classes": "tinytrain.api.add_classes",
     "apply": "tinytrain.delta.delta",
@@ -37,6 +38,7 @@ _PUBLIC = {
     "rename": "tinytrain.api.classes",
     "save_delta": "tinytrain.delta.file",
     "save_network": "tinytrain.network.file",
+    "watch": "tinytrain.api.watch",
 }
 
 # Former names; they work for one more version.
