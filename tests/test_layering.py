@@ -14,7 +14,7 @@ LAYERS = {
     "guard": "base heads",
     "plan": "base heads network episode",
     "delta": "base heads network",
-    "store": "base heads network delta",
+    "store": "base kernels heads network delta",
     "policies": "base episode heads network plan",
     "program": "base heads network plan",
     "planner": "base network plan policies program",
@@ -23,10 +23,11 @@ LAYERS = {
 }
 LAYERS["report"] = f"{LAYERS['runtime']} guard runtime backbones"
 LAYERS["pipeline"] = f"{LAYERS['report']} report"
+LAYERS["stream"] = "base kernels heads delta network episode runtime store pipeline drift"
 LAYERS["doctor"] = "base kernels"
 LAYERS["datasets"] = "base episode"
-LAYERS["api"] = f"{LAYERS['pipeline']} pipeline datasets"
-LAYERS["meta"] = LAYERS["firmware_sim"] = f"{LAYERS['pipeline']} pipeline store datasets"
+LAYERS["api"] = f"{LAYERS['pipeline']} pipeline store stream datasets"
+LAYERS["meta"] = LAYERS["firmware_sim"] = f"{LAYERS['pipeline']} pipeline store stream datasets drift"
 LAYERS["cli"] = f"{LAYERS['meta']} doctor meta firmware_sim"
 
 

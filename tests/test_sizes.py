@@ -20,10 +20,11 @@ ROWS_OF_FILES = {
     "MetaRecipe": 14,
     "PretrainRecipe": 18,
     "DistilRecipe": 13,
-    "ScatterHead": 11,
+    "CovarianceHead": 11,
     "LdaHead": 11,
     "RidgeHead": 11,
     "SldaHead": 11,
+    "RceHead": 12,
 }
 # The parameters of `tinytrain.adapt` are options of the command line, most of which nobody gives.
 OPTIONS = {"tinytrain/api/adapt.py": 8}

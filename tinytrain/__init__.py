@@ -25,6 +25,7 @@ _PUBLIC = {
     "Prediction": "tinytrain.runtime.predict",
     "Predictor": "tinytrain.api.predictor",
     "Store": "tinytrain.store",
+    "Watcher": "tinytrain.api.watch",
     "adapt": "tinytrain.api.adapt",
     "adapt_again": "tinytrain.api.adapt_again",
     "add_classes": "tinytrain.api.add_classes",
@@ -38,6 +39,7 @@ _PUBLIC = {
     "rename": "tinytrain.api.classes",
     "save_delta": "tinytrain.delta.file",
     "save_network": "tinytrain.network.file",
+    "watch": "tinytrain.api.watch",
 }
 
 # Former names; they work for one more version.

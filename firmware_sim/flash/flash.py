@@ -82,6 +82,10 @@ class Flash:
         self._change(Names(((name, number),)))
         return FlashFile(self, number)
 
+    def append(self, name: str) -> "FlashFile":
+        self._operation(f"append {name}")
+        return FlashFile(self, self._number(name))
+
     def rename(self, old: str, new: str) -> None:
         self._operation(f"rename {old} {new}")
         number = self._number(old)
@@ -141,7 +145,7 @@ class Flash:
 
 
 class FlashFile:
-    """A file being written on a `Flash`."""
+    """A file being written on a `Flash`, at its end."""
 
     def __init__(self, flash: Flash, number: int):
         self._flash, self._number = flash, number
@@ -155,6 +159,10 @@ class FlashFile:
     def write(self, data: bytes) -> None:
         self._flash._operation("write", lambda: self._flash._write(self._number, data[: len(data) // 2]))
         self._flash._write(self._number, data)
+
+    def truncate(self, size: int) -> None:
+        self._flash._operation("truncate")
+        self._flash._change(Size(self._number, size))
 
     def sync(self) -> None:
         self._flash._operation("sync file")

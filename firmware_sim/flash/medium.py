@@ -44,14 +44,18 @@ class Medium:
     def after(self, changes, fill: bytes) -> "Medium":
         """The medium with `changes` made in their order; where content is missing there is `fill`."""
         names, contents = dict(self.names), dict(self.contents)
-        sizes = {change.number: change.size for change in changes if isinstance(change, Size)}
+        sizes: dict[int, int] = {}
         for change in changes:
+            if isinstance(change, Size):
+                sizes[change.number] = change.size
             if isinstance(change, Content):
                 old = contents.get(change.number, b"")
                 old += fill * (change.offset - len(old))
                 contents[change.number] = (
                     old[: change.offset] + change.data + old[change.offset + len(change.data) :]
                 )
+                if change.number in sizes:  # content behind a cut makes the file longer again
+                    sizes[change.number] = max(sizes[change.number], change.offset + len(change.data))
             elif isinstance(change, Names):
                 names.update(change.changes)
         for number, size in sizes.items():

@@ -14,8 +14,8 @@ SOURCES = {
         *(
             f"{package}/**/*.py"
             for package in (
-                "backbones", "base", "delta", "drift", "episode", "guard", "heads", "kernels", "network", "pipeline",
-                "plan", "planner", "policies", "program", "runtime",
+                "backbones", "base", "delta", "drift", "episode", "guard", "heads", "kernels", "network",
+                "pipeline", "plan", "planner", "policies", "program", "runtime",
             )
         ),
         "report/report.py",

@@ -54,7 +54,7 @@ def test_the_closest_neuron_is_named_also_if_none_fires(head):
 def test_patterns_lie_around_the_middle_and_keep_distances(head):
     x = made_up(5, 64, 10, seed=2).embeddings
     patterns = np.stack([head.pattern(e) for e in x]).astype(int)
-    assert abs(patterns.mean() - 128) < 5 and 0 <= patterns.min() and patterns.max() <= 255
+    assert abs(patterns.mean() - 128) < 5 and patterns.min() >= 0 and patterns.max() <= 255
     apart, real = np.abs(patterns[0] - patterns[1:]).sum(axis=1), np.abs(x[0] - x[1:]).sum(axis=1)
     assert np.corrcoef(apart, real)[0, 1] > 0.99
     assert (head.pattern(3 * x[0]) == head.pattern(x[0])).all()

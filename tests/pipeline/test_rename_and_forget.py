@@ -12,13 +12,13 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.safetensors import decode
 from tinytrain.cli.main import main
 from tinytrain.delta.file import decode_delta, encode_delta, load_delta, save_delta
+from tinytrain.delta.forget import HEAD, WEIGHTS, forget
+from tinytrain.delta.rename import rename
 from tinytrain.heads.registry import HEADS
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.add_classes import add_classes
-from tinytrain.pipeline.forget import HEAD, WEIGHTS, forget
 from tinytrain.pipeline.head_conformance import fitted
 from tinytrain.pipeline.head_tasks import made_up
-from tinytrain.pipeline.rename import rename
 from tinytrain.pipeline.toy import toy_episode, toy_images, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, Update

@@ -1,11 +1,11 @@
-"""`tinytrain.rename` and `tinytrain.forget`: those of `tinytrain.pipeline`, also for the path of a delta."""
+"""`tinytrain.rename` and `tinytrain.forget`: those of `tinytrain.delta`, also for the path of a delta."""
 
 import os
 
 from tinytrain.api.opening import open_delta
+from tinytrain.delta import forget as forgetting
+from tinytrain.delta import rename as renaming
 from tinytrain.delta.delta import Delta
-from tinytrain.pipeline import forget as forgetting
-from tinytrain.pipeline import rename as renaming
 from tinytrain.report import Report
 
 

@@ -5,7 +5,17 @@ from collections.abc import Mapping
 # Sections of `tinytrain --help`, in order: commands of `tinytrain.cli.main.COMMANDS`.
 COMMAND_GROUPS = {
     "start here": ("adapt", "check", "predict", "eval", "plan"),
-    "on a device": ("warmup", "doctor", "apply", "confirm", "rollback", "status", "rename", "forget"),
+    "on a device": (
+        "watch",
+        "warmup",
+        "doctor",
+        "apply",
+        "confirm",
+        "rollback",
+        "status",
+        "rename",
+        "forget",
+    ),
     "images and networks": ("data", "backbones", "import", "info", "export"),
     "offline, on a PC": ("simulate", "bench", "pretrain", "distil", "meta-train", "search"),
     "shell": ("completion",),

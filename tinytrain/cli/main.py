@@ -22,6 +22,7 @@ COMMANDS = {
     "plan": ("plan", "show what would be trained and what it costs, without training"),
     "simulate": ("simulate", "run an adaptation on a simulated board and show its cost there"),
     "predict": ("predict", "predict class and confidence of images"),
+    "watch": ("watch", "predict images as they come, and learn from corrections"),
     "eval": ("evaluate", "show accuracy on labelled images, and what went wrong"),
     "rename": ("rename", "give a class of a delta another name"),
     "forget": ("forget", "take a class out of a delta"),

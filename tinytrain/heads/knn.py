@@ -8,7 +8,7 @@ operation once for every image with a label (Disabato and Roveri, "Tiny Machine 
 Two things are added to the rule, because with it alone the head stays 8 points behind LDA: an image that is
 recognised moves the prototype of its class that is closest to it, which is the mean of what it stands for
 (`merges`), and distances are those of Mahalanobis, by the covariance within classes (`metric`). It is shrunk
-as if IDENTITY images more for each value of an embedding had shown the identity. An update leaves the covariance as it is.
+as if IDENTITY images more for each value of an embedding had shown the identity, and stays as `fit` found it.
 """
 
 from collections.abc import Iterator

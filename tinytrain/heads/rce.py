@@ -121,7 +121,10 @@ class RceHead(Head):
         neurons.forget(int((categories == most).argmax()))
 
     def _nearest(self, logits: np.ndarray, neurons: Neurons, pattern: np.ndarray, least: int = 0) -> None:
-        """Minus the mean difference of a byte to the closest neuron of each class, not closer than `least`."""
+        """Minus the mean difference of a byte to the closest neuron of each class, none closer than `least`.
+
+        A class without any is as far as can be.
+        """
         found, distances = neurons.distances(pattern, 1)
         labels, far = (neurons.categories[found] & MAX_CATEGORY).astype(int) - 1, distances >= least
         nearest = np.full(len(logits), 255 * len(pattern), np.int32)

@@ -7,12 +7,15 @@
     start = store.start()        # once per start of the device; use start.delta
     store.confirm()              # keep it
     store.roll_back()            # or go back to the previous delta
+
+What is learnt later (`append`) is in a journal beside the delta in use, and `fold` makes it a part of that.
 """
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tinytrain import kernels as kernel_table
 from tinytrain.base.errors import InputError
 from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.files import read_bytes
@@ -20,19 +23,29 @@ from tinytrain.base.safetensors import decode
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.store.folder import Folder
+from tinytrain.store.journal import Entry
+from tinytrain.store.learning import Place, append, fold
 from tinytrain.store.record import MAX_DELTA, TRIAL_STARTS, Slot
+from tinytrain.store.replay import replayed
 from tinytrain.store.slots import Slots, State
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The delta to start with (None: the bare network), its generation, and warnings for the user."""
+    """The delta to start with (None: the bare network), its generation, and warnings for the user.
+
+    `delta` knows what was learnt since it was committed: `entries` of the journal, which ends at `place`
+    (None: there is no delta). `torn` is true if the last entry was cut short.
+    """
 
     delta: Delta | None
     generation: int | None
     confirmed: bool
     starts: int
     warnings: tuple[str, ...]
+    place: Place | None = None
+    entries: int = 0
+    torn: bool = False
 
 
 class Store:
@@ -43,8 +56,8 @@ class Store:
     an error the delta in use is the same as before.
     """
 
-    def __init__(self, path: str | os.PathLike):
-        self.path = path
+    def __init__(self, path: str | os.PathLike, backend: str = "auto"):
+        self.path, self._backend = path, backend
         self._slots = Slots(Folder(path))
 
     def commit(self, delta: Delta) -> int:
@@ -77,6 +90,26 @@ class Store:
         """The delta in use, without counting a start."""
         return self._start(self._slots.look())
 
+    def append(self, place: Place, entry: Entry) -> Place:
+        """Add `entry` to what was learnt since the delta in use was committed; on return it is kept.
+
+        `place` is that of the start or of the last append. Raises ChangedError if another process has changed
+        the store, StorageError ``journal-full``.
+        """
+        return append(self._slots, place, entry)
+
+    def fold(self, place: Place, delta: Delta) -> Place:
+        """Put `delta`, which knows the whole journal, in the place of the delta in use and its journal.
+
+        It is as confirmed as that was. Raises ChangedError as `append`, and InputError for a bad delta.
+        """
+        return fold(self._slots, place, encode_delta(delta))
+
+    def before(self) -> Delta | None:
+        """The delta that a roll-back restores, with what was learnt to it; None for the bare network."""
+        state = self._slots.look_before()
+        return None if state is None else self._start(state).delta
+
     def confirm(self) -> int:
         """Keep the delta on trial and return its generation. Raises InputError ``store-empty``."""
         return self._slots.confirm().current.generation
@@ -100,6 +133,7 @@ class Store:
             "confirmed": record.confirmed,
             "starts": record.starts,
             "starts_left": left,
+            "learnt": len(state.journal.entries),
             "previous": self._facts(record.previous),
             "warnings": list(state.warnings),
         }
@@ -107,11 +141,18 @@ class Store:
     def _start(self, state: State) -> Start:
         record = state.record
         generation = record.current.generation if record.current else None
-        delta = None
+        delta = place = None
         if state.data is not None:
             source = f"{self.path}: generation {generation}"
             delta = decode_delta(*decode(state.data, source), source)
-        return Start(delta, generation, record.confirmed, record.starts, state.warnings)
+            place = Place.of(state)
+        entries = state.journal.entries
+        if entries:
+            delta = replayed(kernel_table.load(self._backend), delta, entries)
+        torn = state.journal.torn > 0
+        return Start(
+            delta, generation, record.confirmed, record.starts, state.warnings, place, len(entries), torn
+        )
 
     @staticmethod
     def _facts(slot: Slot | None, delta: Delta | None = None) -> dict | None:

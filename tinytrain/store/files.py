@@ -7,9 +7,12 @@ read is checked against a SHA-256. The methods raise OSError if the file system 
 import contextlib
 
 from tinytrain.store.folder import Folder
+from tinytrain.store.journal import MAX_JOURNAL, Entry, Journal, decode_journal, framed, header
 from tinytrain.store.record import (
     DELTA_NAME,
     DELTA_TEMPORARY,
+    JOURNAL_NAME,
+    JOURNAL_TEMPORARY,
     MAX_GENERATION,
     MAX_RECORD,
     RECORD_TEMPORARY,
@@ -27,6 +30,7 @@ class StoreFiles:
 
     def __init__(self, folder: Folder):
         self.folder = folder
+        self._appended: tuple[str, int] | None = None  # the journal of the last append, and its end
 
     def exists(self) -> bool:
         """Whether anything was ever committed here."""
@@ -67,6 +71,44 @@ class StoreFiles:
             return None
         return data if slot.holds(data) else None
 
+    def journal(self, slot: Slot) -> Journal:
+        """What was learnt since the delta in `slot` was committed. Raises OSError if it cannot be read."""
+        try:
+            return decode_journal(self.folder.read(slot.journal, MAX_JOURNAL)[:MAX_JOURNAL], slot.sha256)
+        except FileNotFoundError:
+            return Journal()
+
+    def append(self, slot: Slot, journal: Journal, entry: Entry) -> int:
+        """Add `entry` to the `journal` of `slot`; on return it is on the medium. Returns where it ends.
+
+        After an error the journal is as before, or ends with a torn entry.
+        """
+        if not journal.end:
+            data = header(slot.sha256)
+            data += framed(entry, slot.sha256, len(data))
+            self._publish(JOURNAL_TEMPORARY, slot.journal, data)
+            return len(data)
+        data = framed(entry, slot.sha256, journal.end)
+        ours = self._appended == (slot.journal, journal.end)
+        if not ours:
+            # A killed process may have left the name of the journal, or the record of its delta, unsynced.
+            self.folder.sync()
+        with self.folder.append(slot.journal) as file:
+            try:
+                if not ours:
+                    file.sync()  # and its content: nothing may be there behind a gap
+                if journal.torn:
+                    file.truncate(journal.end)
+                file.write(data)
+                file.sync()
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    file.truncate(journal.end)
+                raise
+        end = journal.end + len(data)
+        self._appended = slot.journal, end
+        return end
+
     def highest_generation(self) -> int:
         """The highest generation of the delta files in the folder, referenced or not; 0 without any.
 
@@ -90,10 +132,9 @@ class StoreFiles:
 
     def sweep(self, needed: set[str] | frozenset[str]) -> None:
         """Remove deltas and temporary files that are not `needed`; a failure does no harm."""
-        temporary = (DELTA_TEMPORARY, RECORD_TEMPORARY)
         with contextlib.suppress(OSError):
-            ours = [n for n in self.folder.names() if n in temporary or DELTA_NAME.fullmatch(n)]
-            unneeded = [name for name in ours if name not in needed]
+            # Deltas go before their journals: who reads the journal first never sees a delta without its own.
+            unneeded = [n for n in self.folder.names() if _is_ours(n) and n not in needed]
             if unneeded:
                 # A killed process may have left the record that does not need them unsynced. Sync it first,
                 # because a power cut could bring back the old record, which needs them.
@@ -117,3 +158,9 @@ class StoreFiles:
                 self.folder.remove(written)
                 self.folder.sync()
             raise
+
+
+def _is_ours(name: str) -> bool:
+    """Whether this is a file that the store may remove."""
+    temporary = (DELTA_TEMPORARY, JOURNAL_TEMPORARY, RECORD_TEMPORARY)
+    return name in temporary or bool(DELTA_NAME.fullmatch(name) or JOURNAL_NAME.fullmatch(name))

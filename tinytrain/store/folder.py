@@ -94,6 +94,13 @@ class Folder:
             self.remove(name)
             return File(self.path / name)
 
+    def append(self, name: str) -> "File":
+        """Open the regular file `name` for writing at its end."""
+        path = self.path / name
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise FileExistsError(errno.EEXIST, "this is not a regular file", str(path))
+        return File(path, os.O_APPEND | os.O_NOFOLLOW)
+
     def rename(self, old: str, new: str) -> None:
         """Rename file `old` to `new`, replacing a file of that name."""
         try:
@@ -115,11 +122,10 @@ class Folder:
 
 
 class File:
-    """A new file being written. Raises FileExistsError if the name is taken."""
+    """A file being written: by default a new one. Raises FileExistsError if its name is taken."""
 
-    def __init__(self, path: Path):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags, 0o666)
+    def __init__(self, path: Path, flags: int = os.O_CREAT | os.O_EXCL):
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | flags, 0o666)
 
     def __enter__(self) -> "File":
         return self
@@ -131,6 +137,10 @@ class File:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(self._descriptor, rest) :]
+
+    def truncate(self, size: int) -> None:
+        """Cut the file off after `size` bytes."""
+        os.ftruncate(self._descriptor, size)
 
     def sync(self) -> None:
         """Wait until the content is on the medium."""

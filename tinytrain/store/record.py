@@ -13,8 +13,10 @@ TRIAL_STARTS = 2
 SCHEMA = 1
 RECORDS = ("tinytrain-0.record", "tinytrain-1.record")
 DELTA_TEMPORARY = "tinytrain-delta.tmp"
+JOURNAL_TEMPORARY = "tinytrain-journal.tmp"
 RECORD_TEMPORARY = "tinytrain-record.tmp"
 DELTA_NAME = re.compile(r"tinytrain-([1-9][0-9]{0,17})\.delta")
+JOURNAL_NAME = re.compile(r"tinytrain-[1-9][0-9]{0,17}\.journal")
 MAX_RECORD = 4096
 MAX_GENERATION = 10**15
 MAX_NUMBER = 10**18
@@ -42,6 +44,11 @@ class Slot:
     def name(self) -> str:
         """File name; it contains the generation, so that no file in use is ever written again."""
         return f"tinytrain-{self.generation}.delta"
+
+    @property
+    def journal(self) -> str:
+        """File name of what was learnt since this delta was committed."""
+        return f"tinytrain-{self.generation}.journal"
 
     def holds(self, data: bytes) -> bool:
         return len(data) == self.size and hashlib.sha256(data).hexdigest() == self.sha256
@@ -73,8 +80,9 @@ class Record:
         return not self.confirmed and self.starts >= TRIAL_STARTS
 
     def files(self) -> set[str]:
-        """Names of the deltas that this record needs."""
-        return {slot.name for slot in (self.current, self.previous) if slot}
+        """Names of the deltas and journals that this record needs."""
+        slots = [slot for slot in (self.current, self.previous) if slot]
+        return {name for slot in slots for name in (slot.name, slot.journal)}
 
     def commit(self, slot: Slot) -> "Record":
         """`slot` on trial. An unconfirmed delta is dropped, so that `previous` is a confirmed one."""
@@ -86,6 +94,10 @@ class Record:
             confirmed=False,
             starts=0,
         )
+
+    def fold(self, slot: Slot) -> "Record":
+        """`slot`, which holds the delta in use and its journal, in the place of both."""
+        return replace(self._next(), generation=slot.generation, current=slot)
 
     def count(self) -> "Record":
         """One trial start more."""

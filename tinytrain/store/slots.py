@@ -14,14 +14,16 @@ from tinytrain.base.files import write_failed
 from tinytrain.base.locks import lock_failed
 from tinytrain.store.files import StoreFiles
 from tinytrain.store.folder import Folder, NotLockedError
+from tinytrain.store.journal import Journal
 from tinytrain.store.record import TRIAL_STARTS, Record, Slot
 
 LOOKS = 3
+NO_JOURNAL = Journal()
 
 
 @dataclass(frozen=True)
 class State:
-    """The record of a store, and the content of the delta in use (None for the bare network).
+    """The record of a store, the content of the delta in use (None for the bare network), and its journal.
 
     `record` does not contain damaged slots. `needed` are the files of the newest record as written. `lost`
     is true if a delta should be in use but none is intact.
@@ -32,6 +34,7 @@ class State:
     needed: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
     lost: bool = False
+    journal: Journal = NO_JOURNAL
 
 
 class Slots:
@@ -72,7 +75,7 @@ class Slots:
         with self._as_tinytrain_errors():
             try:
                 with self._lock():
-                    state = self._intact(strict=False)
+                    state = self.intact(strict=False)
                     return self._counted(state) if self._is_start(state, fits) else state
             except NotLockedError as error:
                 state = self._unlocked()
@@ -106,14 +109,19 @@ class Slots:
         with self._as_tinytrain_errors():
             try:
                 with self.folder.lock(create=False):
-                    return self._intact(strict=False)
+                    return self.intact(strict=False)
             except NotLockedError:
                 return self._unlocked()
 
+    def look_before(self) -> State | None:
+        """The state that a roll-back would restore; None if its delta is damaged."""
+        with self._as_tinytrain_errors():
+            return self._without_current(self.look())
+
     def confirm(self) -> Record:
         """Keep the delta on trial; a confirmed one stays confirmed. Raises InputError ``store-empty``."""
-        with self._as_tinytrain_errors(), self._lock_to_change():
-            record = self._intact(strict=True).record
+        with self.changing():
+            record = self.intact(strict=True).record
             if record.current is None:
                 raise self._empty()
             return record if record.confirmed else self._switch(record.confirm())
@@ -124,8 +132,8 @@ class Slots:
         Raises InputError ``store-empty``, or ``store-oldest`` if the delta in use is confirmed and there is
         no previous one.
         """
-        with self._as_tinytrain_errors(), self._lock_to_change():
-            state = self._intact(strict=True)
+        with self.changing():
+            state = self.intact(strict=True)
             record = state.record
             if record.current is None:
                 raise self._empty()
@@ -171,9 +179,11 @@ class Slots:
         needed = frozenset(record.files())
         if record.current is None:
             return State(record, None, needed, warnings)
+        # Before the delta, which is removed first: a journal that another process removes is not missed.
+        journal, said = self._journal(record.current, strict)
         data = self.files.content(record.current, strict=strict)
         if data is not None:
-            return State(record, data, needed, warnings)
+            return State(record, data, needed, (*warnings, *said), journal=journal)
         warnings = (*warnings, f"generation {record.current.generation} is damaged")
         damaged_state = State(record, None, needed, warnings)
         before = self._without_current(damaged_state)
@@ -185,12 +195,26 @@ class Slots:
     def _without_current(self, state: State) -> State | None:
         """The state with the previous delta in use; None if that delta is damaged."""
         previous = state.record.previous
+        journal = self._journal(previous, False)[0] if previous else Journal()
         data = self.files.content(previous, strict=False) if previous else None
         if previous and data is None:
             return None
-        return replace(state, record=state.record.without_current(), data=data)
+        return replace(state, record=state.record.without_current(), data=data, journal=journal)
 
-    def _intact(self, *, strict: bool) -> State:
+    def _journal(self, slot: Slot, strict: bool) -> tuple[Journal, tuple[str, ...]]:
+        """The journal of the delta in `slot`, and warnings about it."""
+        try:
+            journal = self.files.journal(slot)
+        except OSError as error:
+            if strict:
+                raise
+            return Journal(), (f"{slot.journal} cannot be read ({error.strerror})",)
+        if not journal.damaged:
+            return journal, ()
+        return journal, (f"{journal.damaged} corrections in {slot.journal} are damaged and left out",)
+
+    def intact(self, *, strict: bool) -> State:
+        """The state while the lock is held. Raises InputError ``store-damaged``, and OSError if `strict`."""
         state = self._look(strict=strict)
         if state.lost:
             raise self._damaged(", ".join(state.warnings))
@@ -202,7 +226,7 @@ class Slots:
             state = self._look(strict=False)
             if not state.warnings:
                 return state
-        return self._intact(strict=False)
+        return self.intact(strict=False)
 
     def _damaged(self, text: str) -> InputError:
         return InputError("store-damaged", f"{self.folder}: {text}; apply the delta again")
@@ -214,10 +238,14 @@ class Slots:
         """The lock of an existing store; no lock file is created in another folder."""
         return self.folder.lock(create=self.files.exists())
 
-    def _lock_to_change(self):
-        if not self.files.exists():
-            raise self._empty()
-        return self.folder.lock(create=True)
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[None]:
+        """Hold the lock of a store that is not empty, with errors of file operations in one line."""
+        with self._as_tinytrain_errors():
+            if not self.files.exists():
+                raise self._empty()
+            with self.folder.lock(create=True):
+                yield
 
     @contextlib.contextmanager
     def _as_tinytrain_errors(self) -> Iterator[None]:

@@ -144,13 +144,14 @@ def open_delta(path: str, *, start_of: Callable[[str], bool] | None = None):
             raise InputError("store-empty", text)
 
         store = Store(path)
-        return _delta_in_use(path, store.peek() if start_of is None else store.start(start_of))
+        return delta_in_use(path, store.peek() if start_of is None else store.start(start_of))
     from tinytrain.delta.file import load_delta
 
     return load_delta(path)
 
 
-def _delta_in_use(path: str, start):
+def delta_in_use(path: str, start):
+    """The delta of a `start` of the store `path`, after what there is to say about it. Raises InputError."""
     from tinytrain.store import TRIAL_STARTS
 
     for warning in start.warnings:

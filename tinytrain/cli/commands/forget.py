@@ -25,7 +25,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from tinytrain.pipeline.forget import forget
+    from tinytrain.delta.forget import forget
     from tinytrain.report.layout import Item, fitted, short
 
     changing.check_place(arguments)
@@ -46,7 +46,7 @@ def run(arguments) -> int:
 
 def _traces_text(left: list[str], remembers: bool) -> str:
     """What of a delta still depends on a forgotten class."""
-    from tinytrain.pipeline.forget import HEAD, WEIGHTS
+    from tinytrain.delta.forget import HEAD, WEIGHTS
 
     texts = [text for place, text in ((HEAD, HEAD_TEXT), (WEIGHTS, WEIGHTS_TEXT)) if place in left]
     if not texts:

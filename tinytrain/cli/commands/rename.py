@@ -18,7 +18,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from tinytrain.pipeline.rename import rename
+    from tinytrain.delta.rename import rename
     from tinytrain.report.layout import Item, fitted, short
 
     changing.check_place(arguments)

@@ -1,0 +1,206 @@
+"""A head that learns from corrections: what is learnt, what is kept, in how many bytes and how fast."""
+
+import os
+import statistics
+import time
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from toystreams import SIZE, delta_of, images
+
+from tinytrain import kernels
+from tinytrain.base.errors import InputError, StorageError
+from tinytrain.delta.file import encode_delta
+from tinytrain.drift.unlabelled import UnlabelledDrift
+from tinytrain.store import Store
+from tinytrain.stream import learner as learning
+from tinytrain.stream.learner import Learner
+
+HEADS = ("cosine", "lda", "slda", "ridge", "imprint")
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store", "numpy")
+
+
+def opened(store, delta=None, **options):
+    """A learner on `store`, which begins with `delta`."""
+    if delta is not None:
+        store.commit(delta)
+        store.confirm()
+    start = store.start()
+    return Learner(start.delta, store, start, backend="numpy", **options)
+
+
+def bits(delta):
+    return encode_delta(delta)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_restart_knows_bit_for_bit_what_was_learnt(store, head):
+    learner = opened(store, delta_of(head=head))
+    for number, name in enumerate(("class0", "class1", "new", "new", "other", "class0")):
+        learner.learn(images(number % 5, 1, number)[0], name, f"mark {number}")
+    learner.rename("class2", "renamed")
+    learner.forget("class1")
+    again = opened(store)
+    assert bits(again.delta) == bits(learner.delta)
+    assert again.delta.class_names == ("class0", "renamed", "new", "other") and again.mark == "mark 5"
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_fold_changes_no_bit_and_what_follows_goes_on_from_it(store, head):
+    learner = opened(store, delta_of(head=head))
+    for number in range(5):
+        learner.learn(images(3, 1, number)[0], "new")
+    before = bits(learner.delta)
+    learner.fold()
+    assert bits(learner.delta) == before == bits(store.peek().delta) and store.peek().entries == 0
+    learner.learn(images(3, 1, 9)[0], "new")
+    assert bits(opened(store).delta) == bits(learner.delta) and store.peek().entries == 1
+    assert store.peek().confirmed and store.peek().generation == 2
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_one_correction_of_a_new_class_is_known_at_once(head):
+    learner = Learner(delta_of(head=head), backend="numpy")
+    image = images(6, 1, 0)[0]
+    assert learner.learn(image, "mint") and not learner.learn(image, "mint")
+    assert learner.observe(image).guess == "mint"
+    assert learner.delta.class_names[-1] == "mint"
+
+
+def test_corrections_help_where_the_stream_has_changed():
+    turn = np.roll(np.eye(SIZE), 1, axis=0)  # every class looks different from now on
+    learner = Learner(delta_of(head="cosine"), backend="numpy")
+
+    def accuracy(seed):
+        right = [
+            learner.observe(e @ turn).guess == f"class{k}" for k in range(3) for e in images(k, 30, seed)
+        ]
+        return np.mean(right)
+
+    before = accuracy(1)
+    for number in range(30):
+        learner.learn(images(number % 3, 1, 100 + number)[0] @ turn, f"class{number % 3}")
+    assert accuracy(2) > max(0.9, before + 0.2)
+
+
+def test_nothing_is_learnt_of_what_cannot_be_stored_or_kept(store, monkeypatch):
+    learner = opened(store, delta_of())
+    before = bits(learner.delta)
+    for embedding, name, code in (
+        (np.full(SIZE, np.nan, np.float32), "class0", "journal-entry"),
+        (np.zeros(SIZE + 1, np.float32), "class0", "journal-entry"),
+        (images(0, 1, 0)[0], "", "class-names"),
+        (images(0, 1, 0)[0], "x" * 2000, "class-names"),
+    ):
+        with pytest.raises(InputError, match=code):
+            learner.learn(embedding, name)
+    with pytest.raises(InputError, match="unknown-class"):
+        learner.forget("nothing")
+
+    def full(self, data):
+        raise OSError(28, os.strerror(28))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tinytrain.store.folder.File.write", full)
+        with pytest.raises(StorageError, match="write-failed"):
+            learner.learn(images(0, 1, 0)[0], "class0")
+    assert bits(learner.delta) == before == bits(opened(store).delta)
+    learner.learn(images(0, 1, 0)[0], "class0")
+    assert bits(opened(store).delta) == bits(learner.delta) != before
+
+
+def test_two_processes_that_learn_in_one_store_lose_nothing(store):
+    one = opened(store, delta_of())
+    two = opened(store)
+    for number in range(4):
+        one.learn(images(0, 1, number)[0], "one")
+        two.learn(images(1, 1, number)[0], "two")
+        if number == 2:
+            one.fold()
+    counts = opened(store).delta.report["watched"]["corrections"]
+    assert counts == {"one": 4, "two": 4}
+    two.learn(images(1, 1, 9)[0], "two")
+    assert bits(opened(store).delta) == bits(two.delta)
+
+
+def test_a_delta_of_another_network_ends_the_learning_in_one_line(store):
+    learner, other = opened(store, delta_of()), delta_of(seed=1)
+    store.commit(replace(other, backbone="1" * 64))
+    with pytest.raises(StorageError, match="store-changed"):
+        learner.learn(images(0, 1, 0)[0], "class0")
+    assert opened(store).delta.backbone == "1" * 64
+
+
+def test_a_roll_back_goes_back_to_what_was_learnt_before_the_trial(store):
+    learner = opened(store, delta_of())
+    learner.learn(images(5, 1, 0)[0], "mint")
+    before = bits(learner.delta)
+    store.commit(delta_of(seed=1))
+    trial = opened(store)
+    trial.learn(images(6, 1, 0)[0], "dill")
+    store.roll_back()
+    assert bits(opened(store).delta) == before
+
+
+def test_memory_does_not_grow_with_the_stream(store):
+    learner = opened(store, delta_of(), monitor=UnlabelledDrift(SIZE))
+    x = images(0, 100, 0)
+
+    def go(count):
+        for number in range(count):
+            learner.observe(x[number % 100])
+            if number % 400 == 0:
+                learner.learn(x[number % 100], "class0")
+            if learner.is_fold_due:
+                learner.fold()
+
+    go(2000)
+    tracemalloc.start()
+    go(1000)
+    before = tracemalloc.get_traced_memory()[0]
+    go(20_000)
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 20_000, f"{grown} bytes more after 20,000 observations"
+
+
+def test_flash_takes_the_bytes_that_are_stated(store, tmp_path):
+    """`learner.wear` says what a year takes; the files say what a correction and a fold took."""
+    learner = opened(store, delta_of(head="lda"))
+    journal = tmp_path / "store" / "tinytrain-1.journal"
+    sizes = []
+    for number in range(10):
+        learner.learn(images(0, 1, number)[0], "class0", "12345678:0123456789abcdef")
+        sizes.append(journal.stat().st_size)
+    per_correction = set(np.diff(sizes).tolist())
+    assert per_correction == {learning.entry_bytes(SIZE, "class0", 25)}
+    assert max(per_correction) < SIZE * 4 + 120
+    learner.fold()
+    files = {name: (tmp_path / "store" / name).stat().st_size for name in os.listdir(tmp_path / "store")}
+    assert not any(name.endswith("journal") for name in files) and len(files) == 4
+    # Never more than two deltas and their journals, whatever was learnt.
+    for number in range(600):
+        learner.learn(images(0, 1, number)[0], "class0")
+        if learner.is_fold_due:
+            learner.fold()
+    total = sum((tmp_path / "store" / name).stat().st_size for name in os.listdir(tmp_path / "store"))
+    assert total < len(bits(learner.delta)) + learning.FOLD_ENTRIES * (SIZE * 4 + 120) + 5000
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_correction_is_learnt_and_kept_within_50_ms(store, head):
+    learner = opened(store, delta_of(head=head))
+    learner.kernels = kernels.load()
+    learner.learn(images(0, 1, 0)[0], "class0")  # compiles kernels
+    seconds = []
+    for number in range(20):
+        start = time.perf_counter()
+        learner.learn(images(0, 1, number)[0], "class0")
+        seconds.append(time.perf_counter() - start)
+    assert statistics.median(seconds) < 0.05

@@ -1,0 +1,34 @@
+"""Streams of embeddings without a network: classes as directions, and deltas whose heads know them."""
+
+import numpy as np
+
+from tinytrain import kernels
+from tinytrain.delta.delta import Delta
+from tinytrain.heads.head import Support
+from tinytrain.heads.registry import find_head
+
+SIZE = 32
+
+
+def directions(way, seed=0):
+    """(way, SIZE) class means of length 1."""
+    means = np.random.default_rng(seed).normal(size=(way, SIZE))
+    return means / np.linalg.norm(means, axis=1, keepdims=True)
+
+
+def images(label, count, seed, noise=0.12, way=8):
+    """(count, SIZE) float32 embeddings of length 1 of a class."""
+    found = directions(way)[label] + noise * np.random.default_rng([seed, label]).normal(size=(count, SIZE))
+    return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
+
+
+def delta_of(way=3, shots=5, head="cosine", seed=0):
+    """A delta whose head was fitted to `shots` embeddings of each of `way` classes."""
+    method, table = find_head(head), kernels.load("numpy")
+    labels = np.repeat(np.arange(way, dtype=np.int32), shots)
+    x = np.concatenate([images(k, shots, seed) for k in range(way)])
+    arrays = {b.name: b.allocate(0xFF) for b in method.buffers(way, SIZE)}
+    stream = lambda: [(x, labels)]  # noqa: E731
+    head = method.fit(table, arrays, Support(stream, stream, np.full(way, shots)))
+    head = head.for_delta(arrays)
+    return Delta("0" * 64, "toy", (), head, tuple(f"class{k}" for k in range(way)), {})

@@ -1,0 +1,202 @@
+"""``tinytrain watch``: verdicts for images as they come, and corrections that are learnt at once."""
+
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tinytrain.base.console import at_least, confidence
+from tinytrain.base.errors import InputError, UsageError
+from tinytrain.cli.commands.common import (
+    DELTA_HELP,
+    BackboneOfDelta,
+    add_backbone_of_delta,
+    add_verbosity,
+    delta_in_use,
+    open_delta,
+    say,
+)
+from tinytrain.cli.commands.watch_session import NONE, Keyboard, Session, mark_of, seconds
+
+STDIN = "-"
+DESCRIPTION = (
+    "Predict the class of each image as it comes, and learn from corrections at once. With a store, what is "
+    "learnt is kept: each correction is appended to a journal, which survives power cuts. In a terminal, a "
+    "line corrects the last image: the name or number of its class, a new name for a new class, an empty "
+    "line if the verdict is right, ? for the classes."
+)
+EXAMPLES = """\
+  tinytrain watch mine.safetensors camera/ --store state/
+  tinytrain watch state/ camera/ --labels corrections.csv --json
+  tinytrain watch state/ photos/ --once
+  tinytrain watch state/ --command 'rpicam-still -n -t 1 -o -' --every 10
+  tinytrain watch state/ --command 'ffmpeg -f v4l2 -i /dev/video0 -f mjpeg -'
+  find . -name '*.jpg' | tinytrain watch mine.safetensors -
+"""
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument(
+        "delta", metavar="DELTA", help=f"{DELTA_HELP}; watching with a store counts as a start"
+    )
+    parser.add_argument(
+        "source",
+        metavar="IMAGES",
+        nargs="?",
+        help="folder that a camera writes to, or - for names of files on standard input",
+    )
+    parser.add_argument(
+        "--command",
+        metavar="CMD",
+        help="instead of IMAGES: a shell command that writes an image to standard output and is run again and"
+        " again, or one that goes on writing JPEG images",
+    )
+    parser.add_argument(
+        "--store",
+        metavar="DIR",
+        help="keep what is learnt in this store; if it is new, it begins with DELTA, otherwise its delta is"
+        " used",
+    )
+    parser.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="corrections, a line 'image,class' each, that are appended to this file",
+    )
+    parser.add_argument(
+        "--every",
+        type=seconds,
+        default=1.0,
+        metavar="S",
+        help="seconds between two looks at a folder, or images of --command",
+    )
+    parser.add_argument("--once", action="store_true", help="end when all images have been looked at")
+    parser.add_argument(
+        "--new", action="store_true", help="pass over the images that are in the folder already"
+    )
+    parser.add_argument(
+        "--keep",
+        type=at_least(0),
+        default=200,
+        metavar="N",
+        help="corrected images that are kept in the store, for the network to be adapted to; 32 MB at most",
+    )
+    parser.add_argument(
+        "--readapt",
+        choices=("ask", "auto", "never"),
+        default="ask",
+        help="after a drift, or 32 corrections: print the command that adapts the network to the kept images,"
+        " or do so while no image waits, and go back if it is worse",
+    )
+    parser.add_argument("-0", "--null", action="store_true", help="names on standard input end with NUL")
+    parser.add_argument(
+        "--reject", type=confidence, metavar="P", help=f"answer {NONE!r} below this confidence, such as 60%%"
+    )
+    add_backbone_of_delta(parser)
+    add_verbosity(parser, "how long each correction took")
+    parser.add_argument("--json", action="store_true", help="print a JSON object a line instead of text")
+
+
+def run(arguments) -> int:
+    _check(arguments)
+    opened = Opened.of(arguments)
+    keyboard = None
+    if arguments.source != STDIN and sys.stdin is not None and sys.stdin.isatty():
+        keyboard = Keyboard()
+    session = Session(arguments, opened, keyboard)
+    try:
+        for frame in _frames(arguments, keyboard):
+            if frame is not None:
+                session.look_at(frame)
+            session.correct()
+            if frame is None:
+                session.idle()
+    finally:
+        session.end()
+    return InputError.exit_code if session.failed else 0
+
+
+def _check(arguments) -> None:
+    given = (arguments.source, arguments.command)
+    if given.count(None) != 1:
+        raise UsageError("usage", "give IMAGES or --command CMD, one of the two; see tinytrain watch --help")
+    if arguments.null and arguments.source != STDIN:
+        raise UsageError("usage", "--null has no effect without - as IMAGES")
+    folder = arguments.source not in (None, STDIN)
+    if arguments.new and not folder:
+        raise UsageError("usage", "--new has no effect without a folder as IMAGES")
+    if folder and not os.path.isdir(arguments.source):
+        raise InputError(
+            "folder-missing", f"{arguments.source} is no folder; give the one that the images come to"
+        )
+    if arguments.store is not None and os.path.isdir(arguments.delta):
+        raise UsageError("usage", f"{arguments.delta} is a store itself, so leave out --store")
+
+
+@dataclass
+class Opened:
+    """A watcher with its network and its store, None without one. `mark` is where corrections go on."""
+
+    watcher: object
+    network: object
+    store: object
+    mark: str
+
+    @classmethod
+    def of(cls, arguments) -> "Opened":
+        """Raises InputError or StorageError."""
+        from tinytrain.store import Store
+        from tinytrain.stream.opening import open_watcher
+
+        backbone = BackboneOfDelta(arguments.backbone)
+        path = arguments.delta if os.path.isdir(arguments.delta) else arguments.store
+        if path is None:
+            delta = open_delta(arguments.delta)
+            say("nothing that is learnt will be kept; give --store DIR to keep it")
+            network = backbone.of(delta)
+            return cls(open_watcher(network, delta), network, None, "")
+        store = Store(path)
+        if path == arguments.store:
+            _begin(store, arguments, backbone)
+        start = store.start(backbone.is_here)
+        delta = delta_in_use(path, start)
+        if start.torn:
+            say(f"{path}: the last correction was cut short, and is not learnt")
+        network = backbone.of(delta)
+        watcher = open_watcher(network, delta, store, start, arguments.keep)
+        return cls(watcher, network, store, watcher.learner.mark or mark_of(store.before()))
+
+
+def _begin(store, arguments, backbone) -> None:
+    """Put the delta file into its store, confirmed, if the store is new."""
+    delta = open_delta(arguments.delta)
+    if os.path.isdir(arguments.store) and store.peek().delta is not None:
+        say(
+            f"{arguments.store} has a delta already, which is used, not {arguments.delta}; to use that, run "
+            f"'tinytrain apply {arguments.delta} --store {arguments.store}' first"
+        )
+        return
+    backbone.of(delta)
+    store.commit_file(arguments.delta)
+    store.confirm()
+
+
+def _frames(arguments, keyboard):
+    from tinytrain.stream.camera import frames
+    from tinytrain.stream.sources import FolderSource, named_on
+
+    wait = time.sleep if keyboard is None else keyboard.wait
+    if arguments.command is not None:
+        return frames(arguments.command, arguments.every, wait, arguments.once)
+    if arguments.source == STDIN:
+        return named_on(0, b"\0" if arguments.null else b"\n")
+    from tinytrain.datasets.folder_layout import is_image_name
+
+    def is_image(name: str) -> bool:
+        return is_image_name(Path(name))
+
+    store = arguments.store or arguments.delta
+    source = FolderSource(arguments.source, is_image, arguments.every, arguments.once, wait, store)
+    if arguments.new:
+        source.skip_present()
+    return source

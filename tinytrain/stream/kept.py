@@ -1,0 +1,116 @@
+"""Corrected images that are kept as they are, a folder per class, so that the network can be adapted to them.
+
+The folder is what ``tinytrain adapt`` takes. Its size is bounded: if it is full, the oldest image of the
+class with most images goes. Losing an image here loses nothing that was learnt.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from tinytrain.base.errors import InputError, StorageError
+from tinytrain.base.files import read_bytes, write_bytes
+
+FOLDER = "kept"  # inside of a store
+MOST, MOST_BYTES = 200, 2**25
+LARGEST = MOST_BYTES // 8  # of one image
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+    label: str
+    nbytes: int
+    changed: int
+
+
+class Kept:
+    """The images below `path`: `most` of them at most, and MOST_BYTES."""
+
+    def __init__(self, path: str | os.PathLike, most: int = MOST):
+        self.path, self.most = Path(path), most
+
+    def keep(self, content: str | bytes, label: str, suffix: str = ".jpg") -> bool:
+        """Keep an image, a path or the bytes of a file, as one of class `label`; whether that was possible.
+
+        An image that is kept for another class is moved. It is not kept if it has vanished or is too large,
+        if its class has a name that no folder can have, or if there is no room on the disk.
+        """
+        if not self.most or not can_be_folder(label):
+            return False
+        with contextlib.suppress(InputError, StorageError, OSError):
+            data = content if isinstance(content, bytes) else read_bytes(content, LARGEST)
+            if len(data) > LARGEST:
+                return False
+            if not isinstance(content, bytes):
+                suffix = os.path.splitext(content)[1].lower() or suffix
+            self._write(data, label, hashlib.sha256(data).hexdigest()[:16] + suffix)
+            return True
+        return False
+
+    def counts(self) -> Counter:
+        """How many images of each class are kept."""
+        return Counter(file.label for file in self._files())
+
+    def files(self) -> list[tuple[Path, str]]:
+        """Paths of the images with their classes, the oldest first."""
+        return [(file.path, file.label) for file in sorted(self._files(), key=lambda file: file.changed)]
+
+    def forget(self, label: str) -> None:
+        """Remove all images of class `label`."""
+        if can_be_folder(label):
+            shutil.rmtree(self.path / label, ignore_errors=True)
+
+    def rename(self, old: str, new: str) -> None:
+        """Images of class `old` are of class `new`; they go if no folder can have that name."""
+        if not can_be_folder(new):
+            self.forget(old)
+        elif can_be_folder(old):
+            with contextlib.suppress(OSError):
+                os.rename(self.path / old, self.path / new)
+
+    def _write(self, data: bytes, label: str, name: str) -> None:
+        files = self._files()
+        for file in files:
+            if file.path.name == name and file.label != label:
+                file.path.unlink()
+        files = [file for file in files if file.path.name != name]
+        self._make_room(files, len(data))
+        folder = self.path / label
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / name).exists():
+            write_bytes(folder / name, data)
+
+    def _make_room(self, files: list[_File], nbytes: int) -> None:
+        while files and (len(files) >= self.most or nbytes + sum(f.nbytes for f in files) > MOST_BYTES):
+            counts = Counter(file.label for file in files)
+            goes = min(files, key=lambda file: (-counts[file.label], file.changed))
+            goes.path.unlink(missing_ok=True)
+            files.remove(goes)
+
+    def _files(self) -> list[_File]:
+        found = []
+        with contextlib.suppress(OSError):
+            for folder in os.scandir(self.path):
+                with contextlib.suppress(OSError):
+                    if not folder.is_dir(follow_symlinks=False):
+                        continue
+                    for entry in os.scandir(folder.path):
+                        status = entry.stat(follow_symlinks=False)
+                        if entry.is_file(follow_symlinks=False) and not entry.name.startswith("."):
+                            item = (Path(entry.path), folder.name, status.st_size, status.st_mtime_ns)
+                            found.append(_File(*item))
+        return found
+
+
+def can_be_folder(label: str) -> bool:
+    """Whether a folder can have the name of this class, and is no hidden one."""
+    return (
+        not label.startswith(".")
+        and not {"/", "\0"} & set(label)
+        and 0 < len(label.encode(errors="surrogateescape")) <= 255
+    )
