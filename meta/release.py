@@ -2,9 +2,10 @@
 
     python -m tinytrain.meta.release --work FOLDER
 
-Two commands do the work, `tinytrain pretrain` and `tinytrain meta-train`, each by its shipped recipe; a run
-that was stopped goes on where it was. Then the network is judged on target packs that no stage has seen, as
-it is and after adaptations inside 1 MB, and is written with its card to the package's folder.
+Three commands do the work, one `tinytrain pretrain` and two `tinytrain meta-train`, each by its shipped
+recipe; a run that was stopped goes on where it was. The last one reads the pack free_photos, which `tinytrain
+data pack free_photos.npz free_photos:FOLDER` makes. Then the network is judged on target packs that no stage
+has seen, as it is and after adaptations inside 1 MB, and is written with its card to the package's folder.
 """
 
 import hashlib
@@ -29,6 +30,7 @@ TEACHER = "mcunet-5fps"
 STAGES = (
     ("pretrain", "shipped-pretrain", ["--teacher", TEACHER]),
     ("meta-train", "shipped-meta", ["--backbone", "shipped-pretrain.safetensors"]),
+    ("meta-train", "shipped-tasks", ["--backbone", "shipped-meta.safetensors"]),
 )
 PACKS = ("gtsrb", "omniglot", "flowers12", "dtd10", "pacs_sketch")
 EPISODES, SEED = 40, 7
@@ -71,8 +73,9 @@ def card(network: Network, file: bytes, stages: list[Stage], found, episodes: in
         f"# {network.name}",
         "",
         "The backbone that comes with the package, trained from random weights on unrestricted images:",
-        "caltech101 (CC BY 4.0), the background alphabets of omniglot (MIT) and generated domains. The",
-        f"teacher of the first stage is {TEACHER} (MIT, MIT HAN Lab); none of its weights are in here.",
+        "caltech101 (CC BY 4.0), free_photos (CC BY, CC0 and MIT, `datasets/free_photos.py` names the",
+        "sources), the background alphabets of omniglot (MIT) and generated domains. The teacher of the",
+        f"first stage is {TEACHER} (MIT, MIT HAN Lab); none of its weights are in here.",
         "",
         f"- {len(network.layers)} layers, {network.n_weights:,} int8 weights with one scale per channel,",
         f"  {network.macs:,} MACs per image, input {network.input.size} pixels square,",

@@ -37,6 +37,13 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[-\s]+", "-", heading) for heading in plain}
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_no_chapter_stands_twice_in_a_page(path):
+    text = re.sub(r"^( *)```.*?^\1```$", "", path.read_text(), flags=re.M | re.S)
+    headings = re.findall(r"^## .+$", text, re.M)
+    assert len(headings) == len(set(headings))
+
+
 def lost_links(path: Path) -> list[str]:
     """Links of a page that lead to no file of the project, or to no heading of it."""
     lost = []

@@ -34,7 +34,8 @@ def stages(monkeypatch):
 def test_the_network_is_named_after_its_file_and_the_card_holds_its_sha256(stages, tmp_path):
     out = tmp_path / "made.safetensors"
     ship.ship(tmp_path, out, [], 1)
-    assert [row[:2] for row in stages] == [["pretrain", "shipped-pretrain"], ["meta-train", "shipped-meta"]]
+    assert [kind for kind, *_ in stages] == ["pretrain", "meta-train", "meta-train"]
+    assert [recipe for _, recipe, *_ in stages] == ["shipped-pretrain", "shipped-meta", "shipped-tasks"]
     assert load_network(out).name == "made"
     card = out.with_suffix(".md").read_text()
     assert hashlib.sha256(out.read_bytes()).hexdigest() in card

@@ -45,7 +45,7 @@ class FewShotClassifier:
 
     def __init__(
         self,
-        backbone: str | Network = "tinytrain-small",
+        backbone: str | Network = "small",
         budget: str | int | Budget | None = None,
         policy: str | Policy | Plan = "tinytrain",
         seed: int = 0,

@@ -8,7 +8,7 @@ from importlib import metadata
 import numpy as np
 
 from tinytrain import __version__
-from tinytrain.backbones.catalogue import SHIPPED
+from tinytrain.backbones.catalogue import EARLIER, SHIPPED
 from tinytrain.base.random_streams import rng_for
 from tinytrain.base.units import finite_or_none
 from tinytrain.delta.delta import Delta
@@ -116,9 +116,10 @@ def describe_episode(episode: Episode) -> dict:
 
 
 def is_unseen(network: Network, episode: Episode) -> bool:
-    """True for images of a generated domain that no stage of the shipped backbone's training saw."""
+    """True for images of a generated domain that no stage of a shipped backbone's training saw."""
     domain = episode.source.partition(":")[0]
-    return network.digest == SHIPPED.digest and episode.generated and domain in SHIPPED.unseen
+    unseen = {row.digest: row.unseen for row in (SHIPPED, *EARLIER)}
+    return episode.generated and domain in unseen.get(network.digest, ())
 
 
 def describe_resources(plan: Plan) -> dict:
