@@ -29,7 +29,13 @@ def add_log(parser: Parser, adapts: bool = True) -> None:
         parser.add_argument("--policy", default="tinytrain")
         parser.add_argument("--budget", default="1MB")
     parser.add_argument("--out", type=Path, default=None, help="log of finished jobs (JSON lines)")
-    parser.add_argument("--summary", action="store_true", help="only print the figures of the log")
+    parser.add_argument(
+        "--summary",
+        nargs="?",
+        const="",
+        metavar="PACKS",
+        help="only print the figures of the log, of all packs in it",
+    )
 
 
 def run_study(
@@ -46,7 +52,7 @@ def run_study(
     have in common: rows that differ in one of them belong to other runs.
     """
     rows = read_log(args.out)
-    if not args.summary:
+    if args.summary is None:
         network = load_backbone(args.backbone)
         datasets = {pack: open_dataset(pack, args.data) for pack in args.packs.split(",")}
         given = {name: getattr(args, name) for name in settings}
@@ -54,7 +60,8 @@ def run_study(
         _run_left(
             jobs, given, rows, args.out, lambda pack, **others: job(network, datasets[pack], args, **others)
         )
-    _print_summaries(rows, summary)
+    shown = [row for row in rows if not args.summary or row["pack"] in args.summary.split(",")]
+    _print_summaries(shown, summary)
 
 
 def read_log(path: Path | None) -> list[dict]:

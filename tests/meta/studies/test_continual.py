@@ -80,6 +80,13 @@ def test_a_run_that_was_stopped_goes_on(part, tmp_path, capsys):
     assert all(f"| {name} | 2 |" in capsys.readouterr().out for name in [study.JOINT[part]])
 
 
+def test_figures_can_be_those_of_some_packs_alone(capsys):
+    log = str(ROOT / "results/continual.jsonl")
+    assert study.main(["--summary", ",".join(sorted(TARGETS)), "--out", log]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"{pack}:" in shown for pack in TARGETS) and "leaves:" not in shown
+
+
 def test_no_target_of_the_benchmarks_decides():
     assert not TARGETS & set(study.DOMAINS.split(","))
 
