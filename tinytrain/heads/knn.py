@@ -166,11 +166,14 @@ def _whitening(kernels, arrays: dict[str, np.ndarray], support: Support, metric:
 
 
 def whitened(embeddings: np.ndarray, factor: np.ndarray) -> Iterator[np.ndarray]:
-    """Each of `embeddings` (n, d) times the inverse of the packed Cholesky `factor`: (d,), one by one."""
+    """Each of `embeddings` (n, d) times the inverse of the packed Cholesky `factor`: (d,), one by one.
+
+    Not by BLAS: portable kernels give the same bits on every processor.
+    """
     for first in range(0, len(embeddings), WHITENED_AT_A_TIME):
         solved, start = embeddings[first : first + WHITENED_AT_A_TIME].T.copy(), 0
         for i, row in enumerate(solved):
-            row -= factor[start : start + i] @ solved[:i]
+            row -= (factor[start : start + i, None] * solved[:i]).sum(axis=0)
             row /= factor[start + i]
             start += i + 1
         yield from solved.T
