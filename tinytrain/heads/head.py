@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -80,6 +81,7 @@ class HeadMethod(ABC):
     any_order = False  # images may be learnt in any order: that changes the head by rounding alone
     keep_classes = False  # a class more changes no bit of the logits of the others
     separate_classes = False  # rows of a class follow from its embeddings alone, in every tensor
+    least_classes = 2  # that a task must have; with 1, images can be of no class without a second one
     few_by: str | None = None  # a tensor with a row per embedding, which only the form for few of them has
 
     @abstractmethod
@@ -191,6 +193,14 @@ class Head(ABC):
             return UNKNOWN
         return IDENTIFIED if confidence >= UNSURE else UNCERTAIN
 
+    def score(self, embedding: np.ndarray) -> float | None:
+        """How unlike its likeliest class an embedding (d,) is; None if the head has no such score."""
+        return None
+
+    def normal(self) -> "Normal | None":
+        """What images of the only class score; None if there are several, or if the head has no score."""
+        return None
+
     def for_any_number(self) -> "Head":
         """The head in the form that its method declares for any number of embeddings."""
         return self
@@ -225,6 +235,13 @@ class Head(ABC):
     def for_delta(self, arrays: dict[str, np.ndarray]) -> "Head":
         """The head as a delta stores it. `arrays` has the buffers of DELTA_TAKES by name."""
         return self
+
+
+class Normal(NamedTuple):
+    """New images of the only class have a `typical` score; one above `threshold` is UNKNOWN."""
+
+    typical: float
+    threshold: float
 
 
 @dataclass(frozen=True)

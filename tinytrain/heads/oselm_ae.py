@@ -25,6 +25,7 @@ from tinytrain.heads.head import (
     HeadBuffer,
     HeadMethod,
     HeadVerdict,
+    Normal,
     Support,
 )
 from tinytrain.heads.oselm import centre_of
@@ -41,6 +42,8 @@ SLOPE = 3.0  # of the hidden layer, times the inverse of the average deviation
 DEVIATIONS, USUAL = 1.5, 0.4
 SINGLE = 1.4  # the limit of a class of one image
 SURE = 0.95  # confidence in an image whose error is the mean; at the limit it is half
+STEEPEST = 50.0  # power of the error in units of the limit by which confidence falls
+LEAST_ERROR, LEAST_STEP = 1e-6, 1e-3  # of images that are all alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,19 +87,26 @@ class OselmAeHead(Head):
         deviation = np.sqrt((squares + (USUAL * mean) ** 2) / np.maximum(self.counts, 1))
         return np.where(self.counts > 1, mean + DEVIATIONS * deviation, SINGLE)
 
+    def score(self, embedding: np.ndarray) -> float:
+        return self._likeliest(embedding)[0]
+
+    def normal(self) -> Normal | None:
+        return Normal(float(self.errors[0, 0]), float(self.limits()[0])) if len(self.counts) == 1 else None
+
     def verdict(self, embedding: np.ndarray, reject: float | None = None) -> HeadVerdict:
         """Of a single class, the confidence says whether an image belongs to it: half at the limit."""
         found = super().verdict(embedding, reject)
         if len(self.counts) > 1:
             return found
-        above, limit = float(self._above(embedding)), float(self.limits()[0])
-        steepness = math.log(SURE / (1 - SURE)) / max(math.log(limit / max(self.errors[0, 0], 1e-9)), 1e-3)
-        confidence = 1 / (1 + above ** min(steepness, 50.0))
+        (error, limit), typical = self._likeliest(embedding), max(float(self.errors[0, 0]), LEAST_ERROR)
+        steepness = math.log(SURE / (1 - SURE)) / max(math.log(limit / typical), LEAST_STEP)
+        confidence = 1 / (1 + (error / limit) ** min(steepness, STEEPEST))
         rejected = reject is not None and confidence < reject
         return replace(found, confidence=confidence, rejected=rejected)
 
     def state(self, embedding: np.ndarray, confidence: float) -> str:
-        if self._above(embedding) > 1:
+        error, limit = self._likeliest(embedding)
+        if error > limit:
             return UNKNOWN
         return IDENTIFIED if confidence >= UNSURE else UNCERTAIN
 
@@ -129,10 +139,11 @@ class OselmAeHead(Head):
         found[:, :-1] = hidden(centred, UNITS - 1, SLOPE / math.sqrt(float(self.spread[0])))
         return centred, found
 
-    def _above(self, embedding: np.ndarray) -> float:
-        """The error of the likeliest class for an embedding (d,), in units of its limit."""
+    def _likeliest(self, embedding: np.ndarray) -> tuple[float, float]:
+        """The error of the likeliest class for an embedding (d,), and the limit of that class."""
         label = int(self.logits(embedding[None])[0].argmax())
-        return float(self.errors_of(embedding[None])[0, label] / max(self.limits()[label], 1e-9))
+        limit = max(float(self.limits()[label]), LEAST_ERROR)
+        return float(self.errors_of(embedding[None])[0, label]), limit
 
     def _learn(self, label: int, centred: np.ndarray, h: np.ndarray) -> None:
         forgetting, largest = self.method.forgetting, self.method.largest_trace
@@ -198,14 +209,24 @@ def _measure(head: OselmAeHead, support: Support) -> None:
 
 
 def _calibrated(head: OselmAeHead, support: Support) -> OselmAeHead:
-    if len(support.images) == 1:  # nothing to be mistaken for
-        return head
+    """Of a single class, `left_out` is the fraction of left-out images that are not above its limit."""
+    if len(support.images) == 1:
+        return replace(head, left_out=_accepted(head, support))
 
     def leave_out(logits, e, label):
         logits[:] = 1 - left_out_errors(head, e, label)
 
     temperature, left_out = calibrate(support, lambda e: head.logits(e[None])[0], leave_out)
     return replace(head, temperature=temperature, left_out=left_out)
+
+
+def _accepted(head: OselmAeHead, support: Support) -> float | None:
+    """Fraction of the images of the only class; None if it has a single one."""
+    n, limit = int(support.images[0]), head.limits()[0]
+    if n < 2:
+        return None
+    errors = (left_out_errors(head, e, 0)[0] for embeddings, _ in support.clean() for e in embeddings)
+    return sum(bool(error <= limit) for error in errors) / n
 
 
 METHOD = OselmAe()

@@ -92,7 +92,7 @@ def gauge(logits_of_mean: Callable[[int], np.ndarray], images: np.ndarray) -> Ga
     for k, count in enumerate(images.tolist()):  # one after another: all together may be a large matrix
         logits = logits_of_mean(k).astype(np.float64)
         own = float(logits[k])
-        lead += (own - (float(logits.sum()) - own) / (way - 1)) * count / total
+        lead += (own - (float(logits.sum()) - own) / max(way - 1, 1)) * count / total
         largest = max(largest, float(np.abs(logits).max()))
     if not lead > NO_LEAD * largest:  # NaN is no lead either
         return None

@@ -1,6 +1,8 @@
 """Policies by name; to add one, add a row."""
 
 from tinytrain.base.registry import find
+from tinytrain.heads.registry import find_head
+from tinytrain.plan.plan import Plan
 from tinytrain.policies import (
     ablations,
     baselines,
@@ -41,3 +43,15 @@ def find_policy(policy: str | Policy) -> Policy:
     name, plus, head = policy.partition("+")
     found = find("policy", name, POLICIES)
     return found.with_head(head) if plus else found
+
+
+def least_classes(policy: Policy | Plan) -> int:
+    """How many classes a task must have: 2, or 1 if the head that is asked for needs no second one."""
+    head = policy.recipe.head if isinstance(policy, Plan) else policy.name.partition("+")[2]
+    return find_head(head).least_classes if head else 2
+
+
+def policy_for(policy: Policy, way: int) -> Policy:
+    """`policy` for a task of `way` classes. With one class there is nothing to train but the head."""
+    head = policy.name.partition("+")[2]
+    return baselines.NONE.with_head(head) if way == 1 and head else policy
