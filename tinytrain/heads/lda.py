@@ -19,6 +19,8 @@ from tinytrain.heads.scatter import diagonal_of, keep_covariance, outer_products
 from tinytrain.heads.scatter_head import SCATTER, ScatterHead, ScatterMethod, with_scatter
 
 RIDGE = 1e-7  # added to the diagonal, for embeddings that do not vary
+# What is left at least of an image that its own deviation explains, when that is taken out of the covariance.
+LEAST_LEFT = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +96,18 @@ class Lda(ScatterMethod):
             solver.solve(solved)
             return solved[0] @ e + lda_offsets(solved[0], mean, excess, images)
 
-        return with_scatter(calibrated(self, arrays, support, own_logit), arrays)
+        def unseen(logits, e, label):
+            """After `own_logit`: the covariance has not seen it either (Sherman and Morrison, 1950)."""
+            others, deviation = int(support.images[label]) - 1, e - means[label]
+            solved = deviation[None].astype(weights.dtype)
+            solver.solve(solved)
+            share = (1 - self.shrinkage) / float(arrays["class counts"].sum()) * (others + 1) / others
+            share /= max(1 - share * float(solved[0] @ deviation), LEAST_LEFT)
+            along = means @ solved[0]
+            along[label] -= solved[0] @ deviation / others
+            return logits + share * (float(solved[0] @ e) * along - along * along / 2)
+
+        return with_scatter(calibrated(self, arrays, support, own_logit, unseen=unseen), arrays)
 
     def _any_number(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> "Factored":
         scatter, means, counts = arrays[SCATTER], arrays["means"], arrays["class counts"]

@@ -18,7 +18,7 @@ import numpy as np
 SCALE = 0.2  # s, as a fraction of the lead
 LOST = 0.1  # fraction of images of the classes that are expected below the limit
 # What the limit is lowered by, as fractions of the lead: always, and at MOST_STEPS of training or more.
-ALWAYS, TRAINED = 0.02, 0.2
+ALWAYS, TRAINED = 0.01, 0.15
 MOST_STEPS = 40
 # How far new images are below the only image of their class; more than that for nine in ten of them.
 SINGLE = 0.6
@@ -38,9 +38,11 @@ class Limit(NamedTuple):
 
 
 def energy(logits: np.ndarray, scale: float) -> float:
-    """``scale * log(sum(exp(logits / scale)))`` of logits (way,), in float64."""
+    """``scale * log(sum(exp(logits / scale)))`` of logits (way,), in float64; NaN if they overflow."""
     wide = logits.astype(np.float64)
     top = float(wide.max())
+    if not math.isfinite(top):
+        return math.nan
     return top + scale * math.log(float(np.exp((wide - top) / scale).sum()))
 
 
