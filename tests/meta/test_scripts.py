@@ -16,7 +16,6 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.heads": ("--queries", "run_study"),
     "studies.strangers": ("--queries", "run_study"),
     "studies.how_much": ("--shots", "run_study"),
-    "studies.calibration": ("--episodes", "load_backbone"),
     "search.trady_layer_ranking": ("--episodes", "load_backbone"),
     "pytorch.meta_train_speed": ("--rounds", "open_backbone"),
     "studies.label_noise": ("--queries", "run_study"),
