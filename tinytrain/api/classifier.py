@@ -108,6 +108,14 @@ class FewShotClassifier:
         columns = self.predict_proba(X).argmax(axis=1)
         return self.classes_[columns]
 
+    def verdicts(self, X: Iterable) -> np.ndarray:
+        """ "identified", "uncertain" or "unknown" for each image, (n,). Raises NotFittedError.
+
+        An unknown image is of none of the classes, although `predict` names the likeliest: see
+        `tinytrain.Prediction`.
+        """
+        return np.array([found.verdict for found in self._opened().predict(images_of(X))])
+
     def score(self, X: Iterable, y: Iterable) -> float:
         """The fraction of the images whose label is predicted. Raises NotFittedError."""
         images, labels = _labelled(X, y)

@@ -82,6 +82,7 @@ class HeadMethod(ABC):
     keep_classes = False  # a class more changes no bit of the logits of the others
     separate_classes = False  # rows of a class follow from its embeddings alone, in every tensor
     least_classes = 2  # that a task must have; with 1, images can be of no class without a second one
+    limited = False  # logits fall the less an image is like any class, so a limit on them tells strangers
     few_by: str | None = None  # a tensor with a row per embedding, which only the form for few of them has
 
     @abstractmethod
@@ -169,6 +170,11 @@ class Head(ABC):
     def problem(self) -> str | None:
         """Why values read from a file cannot be a head of this method although their shapes fit, or None."""
         return None
+
+    @property
+    def tells_strangers(self) -> bool:
+        """Whether some images are of none of the classes to it; if not, it says IDENTIFIED of all."""
+        return self.limit is not None
 
     def probabilities(self, embeddings: np.ndarray) -> np.ndarray:
         """(n, way) calibrated class probabilities."""

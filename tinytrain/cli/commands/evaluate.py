@@ -16,6 +16,7 @@ from tinytrain.cli.commands.common import (
     print_result,
     say,
 )
+from tinytrain.cli.commands.verdicts import say_if_all_are_named
 
 DESCRIPTION = (
     "Show the accuracy of a delta on images that it has not seen, the images that it got wrong, and the "
@@ -77,6 +78,7 @@ def run(arguments) -> int:
     warnings = skipped_lines(skipped) + duplicate_lines(duplicates)
     for line in warnings:
         say(line)
+    say_if_all_are_named(delta.head)
     if not answers:
         raise InputError("no-pictures", f"{inputs.all_given(arguments)}: 0 usable images; add some")
     if arguments.strangers is not None and not refused:
@@ -84,7 +86,8 @@ def run(arguments) -> int:
     result = evaluation(delta.class_names, answers, refused)
     text = evaluation_text(result, arguments.verbose)
     facts = {"skipped": [f.to_json() for f in skipped], "duplicates": [f.to_json() for f in duplicates]}
-    print_result({"delta": arguments.delta, **result, **facts, "warnings": warnings}, text, arguments.json)
+    facts |= {"warnings": warnings, "tells_strangers": delta.head.tells_strangers}
+    print_result({"delta": arguments.delta, **result, **facts}, text, arguments.json)
     return 0
 
 
