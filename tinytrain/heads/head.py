@@ -199,10 +199,6 @@ class Head(ABC):
             return UNKNOWN
         return IDENTIFIED if confidence >= UNSURE else UNCERTAIN
 
-    def score(self, embedding: np.ndarray) -> float | None:
-        """How unlike its likeliest class an embedding (d,) is; None if the head has no such score."""
-        return None
-
     def normal(self) -> "Normal | None":
         """What images of the only class score; None if there are several, or if the head has no score."""
         return None
@@ -255,7 +251,8 @@ class HeadVerdict:
     """The likeliest `label` with the `confidence` in it; `rejected` if that is less than was asked for.
 
     `state`, one of STATES, says whether the image is of any class at all. A head that cannot tell says
-    IDENTIFIED.
+    IDENTIFIED. If there is a single class, `score` says how unlike it the image is: UNKNOWN is what is above
+    the `threshold`. Otherwise both are None.
     """
 
     label: int
@@ -263,6 +260,8 @@ class HeadVerdict:
     rejected: bool
     probabilities: np.ndarray
     state: str = IDENTIFIED
+    score: float | None = None
+    threshold: float | None = None
 
     @property
     def refused(self) -> bool:

@@ -87,9 +87,6 @@ class OselmAeHead(Head):
         deviation = np.sqrt((squares + (USUAL * mean) ** 2) / np.maximum(self.counts, 1))
         return np.where(self.counts > 1, mean + DEVIATIONS * deviation, SINGLE)
 
-    def score(self, embedding: np.ndarray) -> float:
-        return self._likeliest(embedding)[0]
-
     def normal(self) -> Normal | None:
         return Normal(float(self.errors[0, 0]), float(self.limits()[0])) if len(self.counts) == 1 else None
 
@@ -102,7 +99,7 @@ class OselmAeHead(Head):
         steepness = math.log(SURE / (1 - SURE)) / max(math.log(limit / typical), LEAST_STEP)
         confidence = 1 / (1 + (error / limit) ** min(steepness, STEEPEST))
         rejected = reject is not None and confidence < reject
-        return replace(found, confidence=confidence, rejected=rejected)
+        return replace(found, confidence=confidence, rejected=rejected, score=error, threshold=limit)
 
     def state(self, embedding: np.ndarray, confidence: float) -> str:
         error, limit = self._likeliest(embedding)

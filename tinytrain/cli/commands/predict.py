@@ -19,14 +19,15 @@ from tinytrain.cli.commands.common import (
     print_result,
     say,
 )
-from tinytrain.cli.commands.verdicts import NONE, say_if_all_are_named, verdict_in_words
+from tinytrain.cli.commands.verdicts import NONE, normal_facts, say_if_all_are_named, verdict_in_words
 
 DESCRIPTION = (
     "Predict the class of each image, with a calibrated confidence. An image that is unlike those of the "
     "adaptation is none of the classes: its verdict is 'unknown' instead of 'identified' or, if the class is "
     "more likely wrong than right, 'uncertain'. About one in ten images of the classes is refused, too; "
-    "--json names the best guess of every image. If an image cannot be read, the others are predicted all "
-    "the same, and the exit code is 3."
+    "--json names the best guess of every image. With a delta of one class (adapt --head oselm-ae) an image "
+    "is of that class or not: the score says how unlike it is, and above a threshold it is not. If an image "
+    "cannot be read, the others are predicted all the same, and the exit code is 3."
 )
 EXAMPLES = """\
   tinytrain predict mine.safetensors new.jpg
@@ -138,6 +139,7 @@ def _row(predictor, image: inputs.Input, reject: float | None) -> dict:
         "best_guess": names[verdict.label],
         "verdict": verdict.state,
         "confidence": verdict.confidence,
+        **normal_facts(verdict),
         "probabilities": dict(zip(names, verdict.probabilities.tolist(), strict=True)),
     }
 

@@ -9,7 +9,7 @@ from tinytrain.base.console import suggestion
 from tinytrain.base.errors import InputError, UsageError, visible
 from tinytrain.cli.commands.common import print_line, say
 from tinytrain.cli.commands.readaptation import Readaptation
-from tinytrain.cli.commands.verdicts import say_if_all_are_named, verdict_in_words
+from tinytrain.cli.commands.verdicts import normal_facts, say_if_all_are_named, verdict_in_words
 
 WIDEST = 60  # letters of a name of an image in the first column
 NEW, LIST = "+", "?"
@@ -83,6 +83,7 @@ class Session:
             "best_guess": found.guess,
             "confidence": found.verdict.confidence,
             "verdict": found.verdict.state,
+            **normal_facts(found.verdict),
             "drift": found.drift,
         }
         self._print(row, self._verdict_line(row))
