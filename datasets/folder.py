@@ -130,8 +130,12 @@ def folder_episode(
         may_flip=dataset.may_flip,
         skipped=dataset.provenance.skipped,
         duplicates=dataset.provenance.duplicates,
-        source=f"{dataset.name}: {len(classes)} classes, shots {shots or rest}, seed {seed}",
+        source=f"{dataset.name}: {_classes(len(classes))}, shots {shots or rest}, seed {seed}",
     )
+
+
+def _classes(count: int) -> str:
+    return f"{count} class{'es' if count > 1 else ''}"
 
 
 def _divided(

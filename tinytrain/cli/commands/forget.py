@@ -21,7 +21,9 @@ AGAIN = ": 'tinytrain adapt --from' does so with what the delta remembers"
 
 def add_arguments(parser) -> None:
     changing.add_arguments(parser)
-    parser.add_argument("name", metavar="CLASS", help="class to forget; at least two must remain, or one with head oselm-ae")
+    parser.add_argument(
+        "name", metavar="CLASS", help="class to forget; at least two must remain, or one with head oselm-ae"
+    )
 
 
 def run(arguments) -> int:
