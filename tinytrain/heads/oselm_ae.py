@@ -34,8 +34,8 @@ from tinytrain.heads.recursive import begin, learn, leverage, product
 from tinytrain.heads.strangers import UNSURE
 
 UNITS = 16  # hidden ones of each class, the constant one counted
-CONSTANT = 32.0
-RIDGE = 100.0
+CONSTANT = 17.0
+RIDGE = 30.0
 SLOPE = 3.0  # of the hidden layer, times the inverse of the average deviation
 # Settled on images of the development domains, so that about one in ten images of a class is above the limit:
 # so many standard deviations above the mean, one image more having deviated by USUAL of the mean.
