@@ -25,7 +25,7 @@ from tinytrain.datasets.folder_layout import (
 )
 from tinytrain.datasets.samplers import shuffled
 from tinytrain.episode.decode import check_image, load_image
-from tinytrain.episode.episode import Episode, NormalEpisode
+from tinytrain.episode.episode import Episode, episode_type
 from tinytrain.episode.imagefile import others
 from tinytrain.episode.input_facts import Skipped
 
@@ -123,7 +123,7 @@ def folder_episode(
         if hold_out is None
         else f"all but {hold_out}"
     )
-    return (NormalEpisode if least_classes == 1 else Episode)(
+    return episode_type(least_classes)(
         support=dataset.images(support),
         query=dataset.images(query),
         class_names=tuple(dataset.class_names[c] for c in classes),

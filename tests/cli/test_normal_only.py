@@ -12,8 +12,13 @@ import tinytrain
 from tinytrain.base.errors import InputError
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.file import decode_delta, encode_delta, load_delta
+from tinytrain.episode.episode import NormalEpisode
+from tinytrain.heads.head import HeadVerdict
 from tinytrain.network.file import load_network
+from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.plan.budget import Budget
+from tinytrain.report.evaluation import Answer, evaluation
 
 BUDGET = ("--budget", "400kB")
 
@@ -93,9 +98,6 @@ def test_it_is_judged_by_new_images_and_by_strangers(place, capsys):
 
 
 def test_the_area_is_the_probability_that_a_stranger_has_the_higher_score():
-    from tinytrain.heads.head import HeadVerdict
-    from tinytrain.report.evaluation import Answer, evaluation
-
     def verdict(score):
         return HeadVerdict(0, 0.5, False, np.ones(1), "unknown" if score > 1 else "identified", score, 1.0)
 
@@ -176,9 +178,6 @@ def test_a_single_image_has_a_threshold_and_the_result_asks_for_more(place, tmp_
 def test_a_delta_of_another_head_must_have_two_classes(place):
     tensors, metadata = decode((place / "d.safetensors").read_bytes())
     assert decode_delta(tensors, metadata).class_names == ("ant",)
-    from tinytrain.pipeline.adapt import adapt
-    from tinytrain.plan.budget import Budget
-
     two = adapt(toy_network(), toy_episode(way=2), Budget(2**22), "none").delta
     tensors, metadata = decode(encode_delta(two))
     with pytest.raises(InputError, match="delta-classes"):
@@ -195,3 +194,33 @@ def test_from_python(place):
     assert sum(p.verdict == "unknown" for p in found) >= 3
     with pytest.raises(InputError, match="one-class"):
         tinytrain.adapt(network, place / "normal", "400kB", device=ONE)
+
+
+def test_a_classifier_of_one_class_tells_what_is_not_of_it(place):
+    images = [place / "normal" / "ant" / f"0-{k}.png" for k in range(12)]
+    model = tinytrain.FewShotClassifier(place / "toy.safetensors", "400kB", head="oselm-ae")
+    model.fit(images, ["ant"] * 12)
+    assert model.predict(images[:2]).tolist() == ["ant", "ant"]
+    network = load_network(place / "toy.safetensors")
+    found = tinytrain.Predictor(network, model.delta_)(
+        [place / "defects" / "cat" / f"0-{k}.png" for k in range(5)]
+    )
+    assert sum(p.verdict == "unknown" for p in found) >= 3
+    with pytest.raises(InputError, match="one-class"):
+        tinytrain.FewShotClassifier(place / "toy.safetensors", "400kB").fit(images, ["ant"] * 12)
+
+
+def test_a_task_of_one_class_is_refused_for_any_other_head():
+    images = toy_episode(way=2, shots=4).support.take([0, 1, 2, 3])
+    one = NormalEpisode(images, images.take([]), ("toy 0",))
+    assert adapt(toy_network(), one, Budget(2**22), "none+oselm-ae").delta.class_names == ("toy 0",)
+    for policy in ("none", "none+lda", "tinytrain"):
+        with pytest.raises(InputError, match="one-class"):
+            adapt(toy_network(), one, Budget(2**22), policy)
+
+
+def test_what_is_remembered_of_one_class_is_adapted_to_again(place, tmp_path):
+    first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
+    assert adapted(place, "--replay", "12", "--out", first) == 0
+    assert tt("adapt", "--from", first, place / "new", "--out", second, *backbone(place)) == 0
+    assert load_delta(second).head.counts.tolist() == [20]

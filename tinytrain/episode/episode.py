@@ -100,12 +100,7 @@ class Episode:
 
     def __post_init__(self):
         if self.n_way < self.least_classes:
-            given = f"{self.n_way} class" + ("es" if self.n_way == 0 else "")
-            raise InputError(
-                "one-class",
-                f"{given} given; at least 2 are needed to tell apart; add images of another class, such as "
-                "of the background alone, or take the head oselm-ae, which learns from one what is normal",
-            )
+            raise too_few_classes(self.n_way)
         if self.n_way > MAX_CLASSES:
             raise InputError("too-many-classes", f"{self.n_way} classes given; give at most {MAX_CLASSES}")
         if wrong := wrong_class_names(self.class_names):
@@ -162,3 +157,18 @@ class NormalEpisode(Episode):
     """
 
     least_classes = 1
+
+
+def too_few_classes(given: int) -> InputError:
+    """The error for 0 classes or one, where two are needed."""
+    return InputError(
+        "one-class",
+        f"{given} class{'es' * (given == 0)} given; at least 2 are needed to tell apart; add images of "
+        "another class, such as of the background alone, or take the head oselm-ae, which learns from one "
+        "what is normal",
+    )
+
+
+def episode_type(least_classes: int) -> type[Episode]:
+    """The type of episodes that a head with these `least_classes` may be fitted to."""
+    return NormalEpisode if least_classes == 1 else Episode
