@@ -127,7 +127,7 @@ def _gain(rows: list[dict]) -> str:
 def parser() -> Parser:
     p = study_parser("normal", __doc__.split("\n")[0], "tinytrain-small", DOMAINS)
     add_log(p, adapts=False)
-    p.add_argument("--shots", default="1,5,20", help="images of the normal class, comma-separated")
+    p.add_argument("--shots", default="1,5,10", help="images of the normal class, comma-separated")
     p.add_argument("--way", type=at_least(2), default=5, help="classes of an episode, one of them normal")
     p.add_argument("--episodes", type=at_least(1), default=60, help="per pack and number of images")
     p.add_argument("--queries", type=at_least(2), default=10, help="per class")
@@ -141,7 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
-    run_study(args, jobs(args), ("way", "queries", "episodes", "seed"), run_job, summary)
+    run_study(args, jobs(args), ("way", "queries", "episodes", "seed", "packs"), run_job, summary)
 
 
 if __name__ == "__main__":
