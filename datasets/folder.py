@@ -25,7 +25,7 @@ from tinytrain.datasets.folder_layout import (
 )
 from tinytrain.datasets.samplers import shuffled
 from tinytrain.episode.decode import check_image, load_image
-from tinytrain.episode.episode import Episode
+from tinytrain.episode.episode import Episode, episode_type
 from tinytrain.episode.imagefile import others
 from tinytrain.episode.input_facts import Skipped
 
@@ -84,6 +84,7 @@ def folder_episode(
     seed: int = 0,
     may_flip: bool = False,
     hold_out: int | None = None,
+    least_classes: int = 2,
 ) -> Episode:
     """Up to `shots` images per class as support, drawn at random; of the others `hold_out` are queries.
 
@@ -92,9 +93,10 @@ def folder_episode(
     Images of one group, such as copies, never lie on both sides. Only one of them is a query, and with
     `shots` the support has a second one only if the class has too few groups.
     Without `way` every class takes part, otherwise `way` classes drawn at random. A class may have fewer
-    images than `shots`. `source` is a folder or the result of `folder_dataset`, which keeps its own
-    `may_flip`. Raises InputError when there are fewer classes than `way` or fewer than two, and UsageError
-    for `shots` below 1, `way` below 2 or `hold_out` below 0.
+    images than `shots`. If `least_classes` is 1, there may be one class alone, of which none is held out.
+    `source` is a folder or the result of `folder_dataset`, which keeps its own `may_flip`. Raises InputError
+    when there are fewer classes than `way` or `least_classes`, and UsageError for `shots` below 1, `way`
+    below 2 or `hold_out` below 0.
     """
     if (shots is not None and shots < 1) or (way is not None and way < 2) or (hold_out or 0) < 0:
         numbers = f"{way} ways, {shots} shots and {hold_out} held out"
@@ -111,6 +113,8 @@ def folder_episode(
     # A stream per class name: adding a class leaves the draws of the others as they were.
     drawn = [shuffled(dataset.by_class[c], rng_for(seed, "folder", dataset.class_names[c])) for c in classes]
     groups = np.arange(len(dataset)) if dataset.groups is None else dataset.groups
+    if len(classes) == 1 and least_classes == 1:  # it could not be mistaken for another one
+        hold_out = 0
     support, query = _divided(drawn, groups, shots, hold_out)
     rest = (
         "all"
@@ -119,15 +123,19 @@ def folder_episode(
         if hold_out is None
         else f"all but {hold_out}"
     )
-    return Episode(
+    return episode_type(least_classes)(
         support=dataset.images(support),
         query=dataset.images(query),
         class_names=tuple(dataset.class_names[c] for c in classes),
         may_flip=dataset.may_flip,
         skipped=dataset.provenance.skipped,
         duplicates=dataset.provenance.duplicates,
-        source=f"{dataset.name}: {len(classes)} classes, shots {shots or rest}, seed {seed}",
+        source=f"{dataset.name}: {_classes(len(classes))}, shots {shots or rest}, seed {seed}",
     )
+
+
+def _classes(count: int) -> str:
+    return f"{count} class{'es' if count > 1 else ''}"
 
 
 def _divided(

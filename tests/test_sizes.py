@@ -22,6 +22,7 @@ ROWS_OF_FILES = {
     "DistilRecipe": 13,
     "CovarianceHead": 11,
     "LdaHead": 11,
+    "OselmAeHead": 11,
     "RidgeHead": 11,
     "SldaHead": 11,
     "RceHead": 12,

@@ -1,27 +1,43 @@
-"""Every head on the same embeddings: accuracy, bytes, and microseconds of an update.
+"""Every head on the same embeddings: accuracy, bytes, microseconds of an update, and strangers refused.
 
     python -m tinytrain.meta.studies.heads --out heads.jsonl
-    python -m tinytrain.meta.studies.heads --packs gtsrb,omniglot,flowers12,dtd10 --out heads.jsonl
-    python -m tinytrain.meta.studies.heads --summary --out heads.jsonl
+    python -m tinytrain.meta.studies.heads \\
+        --packs gtsrb,omniglot,flowers12,dtd10,pacs_sketch --out heads.jsonl
+    python -m tinytrain.meta.studies.heads --packs flowers12 --way 12 --shots 60 --queries 20 --episodes 20 \\
+        --out heads.jsonl
+    python -m tinytrain.meta.studies.heads --summary --out results/heads.jsonl
 
 The network is not adapted, so that nothing differs but the head. Embeddings of a pack are computed once;
 episodes are those of the same seed for every head. By default the packs are domains on which heads are
-settled, no targets. Bytes are those of the tensors that a delta stores, for the largest of the --shots, and
-of those that it keeps once it is updated. An update learns from one image.
+settled; the second command is for the targets, the third trains with three quarters of the images of one.
+
+Bytes are those of the tensors that a delta stores, for the largest of the --shots, and of those that it keeps
+once it is updated. An update learns from one image. "One by one" is the accuracy of a head that was fitted
+to one image of each class and updated once with each of the others, in random order. "Kept" is the fraction
+of the images that a head keeps as prototypes. An image is refused if the verdict of the head is "unknown":
+strangers are of other classes of the same pack, or of the other packs. A head that gives no verdicts has "-".
+The row "logistic-regression" is no head but scikit-learn's with its defaults, which sees all images at once;
+it is left out where scikit-learn is not installed.
 """
 
 import itertools
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from importlib.util import find_spec
 
 import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.base.console import Parser, at_least, guarded
-from tinytrain.datasets import sample_episode
-from tinytrain.heads.head import DELTA_TAKES, FIT_TAKES, Head, HeadMethod, Support
+from tinytrain.base.random_streams import rng_for
+from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.drift.recent import fitted
+from tinytrain.heads.head import UNKNOWN, Head
+from tinytrain.heads.knn import KnnHead
+from tinytrain.heads.rce import RceHead
 from tinytrain.heads.registry import HEADS, find_head
 from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.bench.document import Table, table_lines
@@ -31,27 +47,12 @@ from tinytrain.pipeline.check import embed
 from tinytrain.runtime.device import Device
 
 DOMAINS = "pacs_photo,caltech101,tiny_imagenet200,fsdd_logmel,signs,leaves,glyphs"
-BATCH = 50  # embeddings that a head is fitted to at a time
-TIMED = 20  # updates of one episode
-
-
-def fitted(method: HeadMethod, kernels, embeddings: np.ndarray, labels: np.ndarray) -> Head:
-    """A head of unit embeddings (n, d) with labels (n,), as a delta stores it."""
-
-    def batches():
-        for first in range(0, len(labels), BATCH):
-            part = slice(first, first + BATCH)
-            yield embeddings[part], labels[part]
-
-    images = np.bincount(labels)
-    buffers = method.buffers_for(len(images), embeddings.shape[1], len(labels))
-    arrays = {b.name: (b.allocate(), b.lifetime) for b in buffers}
-
-    def those(lifetimes):
-        return {name: array for name, (array, lifetime) in arrays.items() if lifetime in lifetimes}
-
-    head = method.fit(kernels, those(FIT_TAKES), Support(batches, batches, images))
-    return head.for_delta(those(DELTA_TAKES))
+TIMED = 20  # updates of one episode, and episodes in which they are timed
+FEW = 50  # episodes at most for verdicts, and for images that are learnt one by one
+STRANGERS = 25  # images of each kind in an episode
+KINDS = ("own", "same pack", "other packs")
+REFERENCE = "logistic-regression"
+KNOWN = (*HEADS, *([REFERENCE] if find_spec("sklearn") else ()))
 
 
 def microseconds(head: Head, kernels, embeddings: np.ndarray, labels: np.ndarray) -> tuple[float, int]:
@@ -74,26 +75,124 @@ def indices(dataset, args, shots: int, episode: int) -> tuple[tuple[np.ndarray, 
 
 def run_job(network, dataset, args, shots: int, head: str) -> dict:
     """What a head gets in all episodes of a pack."""
-    every, kernels, method = embedded(network, dataset), kernel_table.load(), find_head(head)
-    right, times = [], []
+    every, right, some = embedded(network, dataset), [], []
+    packs = (opened(pack, args.data) for pack in args.packs.split(","))
+    others = [embedded(network, pack) for pack in packs if pack.name != dataset.name]
     with one_thread(), np.errstate(all="ignore"):
         for episode in range(args.episodes):
-            (support, labels), (query, truth) = indices(dataset, args, shots, episode)
-            found = fitted(method, kernels, every[support], labels)
-            right.append(float((found.logits(every[query]).argmax(axis=1) == truth).mean()))
-            if episode < TIMED:
-                timed, kept = microseconds(found, kernels, every[query], truth)
-                times.append(timed)
-    stored = sum(a.nbytes for a in found.arrays())
-    return {"right": right, "bytes": stored, "kept": kept, "microseconds": float(np.median(times))}
+            support, (query, truth) = indices(dataset, args, shots, episode)
+            task = Task(every[support[0]], support[1], every[query], truth)
+            if head == REFERENCE:
+                right.append(reference(task))
+                continue
+            found = fitted(find_head(head), kernel_table.load(), task.support, task.labels)
+            right.append(accuracy(found, task))
+            if episode < FEW:
+                rng = rng_for(args.seed, "strangers and order", dataset.name, shots, episode)
+                outside = np.flatnonzero(~np.isin(dataset.labels, dataset.labels[support[0]]))
+                shown = {
+                    "own": task.queries,
+                    "same pack": every[rng.permutation(outside)[:STRANGERS]],
+                    "other packs": from_others(others, rng),
+                }
+                some.append(facts(found, task, shown, rng, episode < TIMED))
+    return {"right": [round(r, 4) for r in right], **(averages(some) if some else {})}
 
 
-@cache
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Unit embeddings of the images of an episode, with their labels."""
+
+    support: np.ndarray
+    labels: np.ndarray
+    queries: np.ndarray
+    truth: np.ndarray
+
+
+def accuracy(head: Head, task: Task) -> float:
+    return float((head.logits(task.queries).argmax(axis=1) == task.truth).mean())
+
+
+def reference(task: Task) -> float:
+    """The accuracy of batch logistic regression."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(max_iter=1000).fit(task.support, task.labels)
+    return float(model.score(task.queries, task.truth))
+
+
+def from_others(packs: Sequence[np.ndarray], rng) -> np.ndarray:
+    """Embeddings of STRANGERS images of the other packs, of all of them about as many."""
+    turns = np.bincount(np.arange(STRANGERS) % max(1, len(packs)))
+    drawn = [every[rng.choice(len(every), n)] for every, n in zip(packs, turns, strict=False)]
+    return np.concatenate(drawn) if drawn else np.zeros((0, 0))
+
+
+def facts(head: Head, task: Task, shown: dict[str, np.ndarray], rng, timed: bool) -> dict:
+    """What a head does in one episode besides being right."""
+    kernels = kernel_table.load()
+    found = {
+        "bytes": sum(a.nbytes for a in head.arrays()),
+        "one by one": one_by_one(head, kernels, task, rng),
+    }
+    if timed:
+        found["microseconds"], found["updated"] = microseconds(head, kernels, task.queries, task.truth)
+    if (kept := prototypes(head)) is not None:
+        found["kept"] = kept / len(task.labels)
+    if tells(head):
+        for kind, embeddings in shown.items():
+            states = [head.verdict(e).state for e in embeddings]
+            found |= {kind: states.count(UNKNOWN) / len(states)} if states else {}
+    return found
+
+
+def one_by_one(head: Head, kernels, task: Task, rng) -> float:
+    """The accuracy after an image of each class and an update with each of the others."""
+    order = rng.permutation(len(task.labels))
+    first = np.unique(task.labels[order], return_index=True)[1]
+    learnt = fitted(head.method, kernels, task.support[order[first]], task.labels[order[first]])
+    learnt = learnt.extended(len(first))
+    for i in np.delete(order, first):
+        learnt.update(kernels, task.support[i : i + 1], task.labels[i : i + 1])
+    return accuracy(learnt, task)
+
+
+def prototypes(head: Head) -> int | None:
+    """How many images, or means of some, a head compares with; None if it does otherwise."""
+    if isinstance(head, KnnHead):
+        return int(np.count_nonzero(head.counts))
+    return int(np.count_nonzero(head.neurons.categories)) if isinstance(head, RceHead) else None
+
+
+def tells(head: Head) -> bool:
+    """Whether the verdicts of a head can be "unknown"."""
+    own = any(getattr(type(head), name) is not getattr(Head, name) for name in ("state", "verdict"))
+    return own or head.limit is not None
+
+
+def averages(episodes: list[dict]) -> dict:
+    """Means of what was found; of times the median, of bytes the most."""
+    values: dict[str, list[float]] = {}
+    for name, value in (pair for found in episodes for pair in found.items()):
+        values.setdefault(name, []).append(value)
+    merge = {"bytes": max, "updated": max, "microseconds": np.median}
+    return {name: round(float(merge.get(name, np.mean)(some)), 4) for name, some in values.items()}
+
+
+EMBEDDED: dict[tuple[str, str], np.ndarray] = {}  # by network and dataset
+
+
 def embedded(network, dataset) -> np.ndarray:
     """Unit embeddings (n, d) of all images of a pack."""
-    print(f"\n{dataset.name}: {len(dataset)} images", file=sys.stderr, flush=True)
-    whole = dataset.images([np.arange(len(dataset))])
-    return embed(network, whole, Device(threads=1))
+    key = (network.digest, dataset.name)
+    if key not in EMBEDDED:
+        print(f"\n{dataset.name}: {len(dataset)} images", file=sys.stderr, flush=True)
+        whole = dataset.images([np.arange(len(dataset))])
+        EMBEDDED[key] = embed(network, whole, Device(threads=1))
+    return EMBEDDED[key]
+
+
+opened = cache(open_dataset)
 
 
 def jobs(args) -> list[dict]:
@@ -103,24 +202,54 @@ def jobs(args) -> list[dict]:
     return [{"pack": pack, "shots": shots, "head": head} for pack, shots, head in cells]
 
 
+REFUSED = tuple(f"{kind} refused" for kind in KINDS)
+HEADER = ("bytes", "when updated", "us per update", "one by one", "kept", *REFUSED)
+
+
 def summary(rows: list[dict]) -> list[str]:
     """A row for each head: the mean of all packs at every number of shots, then those of each pack."""
     heads, shots = (list(dict.fromkeys(row[key] for row in rows)) for key in ("head", "shots"))
     packs = list(dict.fromkeys(row["pack"] for row in rows))
-    header = ("head", *(f"{k} shot{'s' * (k > 1)}" for k in shots), "bytes", "when updated", "us per update")
-    lines = [f"Means of {', '.join(packs)}, in percent:", ""]
-    lines += [table_lines(Table(header, tuple(_line(rows, head, shots, packs) for head in heads))), ""]
+    titles = {k: f"{k} shot{'s' * (k > 1)}" for k in shots}
+    lines = [f"Means of {', '.join(packs)}, accuracy in percent, the rest with {titles[max(shots)]}:", ""]
+    body = tuple(
+        (head, *(_mean(rows, head, k, packs) for k in shots), *_rest(_mine(rows, head, max(shots))))
+        for head in heads
+    )
+    lines += [table_lines(Table(("head", *titles.values(), *HEADER), body)), ""]
+    header = ("head", *(f"{titles[k]}, {kind}" for k in shots for kind in KINDS))
+    lines += ["Images refused, in percent:", ""]
+    body = tuple(
+        (head, *(_percent(_mine(rows, head, k), kind) for k in shots for kind in KINDS)) for head in heads
+    )
+    lines += [table_lines(Table(header, body)), ""]
     for k in shots:
         body = tuple((head, *(_mean(rows, head, k, [pack]) for pack in packs)) for head in heads)
-        lines += [f"{k} shot{'s' * (k > 1)}:", "", table_lines(Table(("head", *packs), body)), ""]
+        lines += [f"{titles[k]}:", "", table_lines(Table(("head", *packs), body)), ""]
     return lines
 
 
-def _line(rows: list[dict], head: str, shots: list[int], packs: list[str]) -> tuple[str, ...]:
-    mine = [row for row in rows if row["head"] == head and row["shots"] == max(shots)]
-    sizes = (f"{max(row[key] for row in mine):,}" if mine else "" for key in ("bytes", "kept"))
-    taken = f"{np.median([row['microseconds'] for row in mine]):.0f}" if mine else ""
-    return (head, *(_mean(rows, head, k, packs) for k in shots), *sizes, taken)
+def _mine(rows: list[dict], head: str, shots: int) -> list[dict]:
+    return [row for row in rows if row["head"] == head and row["shots"] == shots]
+
+
+def _rest(mine: list[dict]) -> tuple[str, ...]:
+    """The cells of HEADER; "-" for what a head does not have."""
+    sizes = (_largest(mine, key) for key in ("bytes", "updated"))
+    times = [row["microseconds"] for row in mine if "microseconds" in row]
+    taken = f"{np.median(times):.0f}" if times else "-"
+    return (*sizes, taken, *(_percent(mine, key) for key in ("one by one", "kept", *KINDS)))
+
+
+def _largest(rows: list[dict], key: str) -> str:
+    found = [row[key] for row in rows if key in row]
+    return f"{max(found):,.0f}" if found else "-"
+
+
+def _percent(rows: list[dict], key: str) -> str:
+    """The mean of the rows that have it, each as heavy."""
+    found = [row[key] for row in rows if key in row]
+    return f"{100 * np.mean(found):.1f}" if found else "-"
 
 
 def _mean(rows: list[dict], head: str, shots: int, packs: list[str]) -> str:
@@ -132,7 +261,7 @@ def _mean(rows: list[dict], head: str, shots: int, packs: list[str]) -> str:
 
 
 def _known_heads(text: str) -> str:
-    for head in text.split(","):
+    for head in set(text.split(",")) - set(KNOWN):
         find_head(head)
     return text
 
@@ -140,9 +269,9 @@ def _known_heads(text: str) -> str:
 def parser() -> Parser:
     p = study_parser("heads", __doc__.split("\n")[0], "tinytrain-small", DOMAINS)
     add_log(p, adapts=False)
-    p.add_argument("--heads", type=_known_heads, default=",".join(HEADS), help="comma-separated")
+    p.add_argument("--heads", type=_known_heads, default=",".join(KNOWN), help="comma-separated")
     p.add_argument("--shots", default="1,5,20", help="comma-separated")
-    p.add_argument("--episodes", type=at_least(1), default=300, help="per pack and number of shots")
+    p.add_argument("--episodes", type=at_least(1), default=100, help="per pack and number of shots")
     p.add_argument("--way", type=at_least(2), default=5)
     p.add_argument("--queries", type=at_least(1), default=10, help="per class")
     p.add_argument("--seed", type=at_least(0), default=4)

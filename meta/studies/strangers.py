@@ -8,8 +8,10 @@ other classes of the same pack ("same"), and of the other packs ("other"). An im
 is "unknown". For each kind of stranger the table has the area under the ROC curve of the energy that the
 verdict goes by, the fraction refused, the fraction that a limit would refuse which loses just a tenth of the
 images of that episode (nobody knows that limit beforehand), and what answers below a confidence of 60 %
-would refuse. "Error" is the expected calibration error in ten bins (Guo et al., ICML 2017) over all episodes.
-A run that was stopped goes on where it stopped; --summary prints the figures of a log.
+would refuse. "Error" is the expected calibration error in ten bins (mean distance of confidence and accuracy,
+weighted by predictions; Guo et al., ICML 2017) over all episodes. Adaptations that the guard refused count
+with the head that stands. A run that was stopped goes on where it stopped; --summary prints the figures of a
+log.
 """
 
 import sys
@@ -118,8 +120,8 @@ def jobs(args) -> list[dict]:
 
 
 HEADER = (
-    "shots", "pack", "episodes", "accuracy", "error", "own lost", "uncertain", "strangers", "area", "refused",
-    "if a tenth is lost", "by 60 %", "own below 60 %",
+    "shots", "pack", "episodes", "accuracy", "confidence", "error", "own lost", "uncertain", "strangers",
+    "area", "refused", "if a tenth is lost", "by 60 %", "own below 60 %",
 )  # fmt: skip
 
 
@@ -137,7 +139,7 @@ def summary(rows: list[dict]) -> list[str]:
 
 
 def _line(shots: int, pack: str, rows: list[dict], kinds: tuple[str, ...]) -> tuple[str, ...]:
-    error, _, accuracy = calibration_error(rows)
+    error, confidence, accuracy = calibration_error(rows)
 
     def fraction(kinds, what: str) -> str:
         parts = [[sum(r[kind][key] for r in rows) for key in (what, "n")] for kind in kinds]
@@ -148,7 +150,8 @@ def _line(shots: int, pack: str, rows: list[dict], kinds: tuple[str, ...]) -> tu
 
     own, name = ("own",), " and ".join(kinds)
     return (
-        str(shots), pack, str(len(rows)), _percent(accuracy), _percent(error), fraction(own, "refused"),
+        str(shots), pack, str(len(rows)), _percent(accuracy), _percent(confidence), _percent(error),
+        fraction(own, "refused"),
         fraction(own, "uncertain"), name, mean("area"), fraction(kinds, "refused"), mean("at a tenth"),
         fraction(kinds, "below"), fraction(own, "below"),
     )  # fmt: skip

@@ -49,6 +49,12 @@ def test_it_answers_as_a_predictor_of_its_delta_does(fitted):
     assert fitted.report_.delta is fitted.delta_ and fitted.report_.episode.shots.tolist() == [6, 6, 6]
 
 
+def test_verdicts_say_which_images_are_of_no_class(fitted):
+    found, predictor = fitted.verdicts(X), tinytrain.Predictor(toy_network(), fitted.delta_)
+    assert found.tolist() == [seen.verdict for seen in predictor.predict(X)]
+    assert set(found) <= {"identified", "uncertain", "unknown"}
+
+
 @pytest.mark.parametrize(
     "y",
     [NUMBERS, NUMBERS.astype(np.int16), LABELS, LABELS.astype(object), NUMBERS == 7],

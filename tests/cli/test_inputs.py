@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 from commandline import tt
@@ -14,6 +15,8 @@ from PIL import Image
 from toyfiles import write_images, write_network
 
 from tinytrain.cli.commands import inputs
+from tinytrain.delta.file import load_delta, save_delta
+from tinytrain.heads.strangers import Limit
 
 CLASSES = ("ant", "bee", "cat")
 
@@ -193,6 +196,40 @@ def test_a_rejected_image_says_what_it_looked_like_and_what_was_asked_for(place,
     (row,) = json.loads(capsys.readouterr().out)["pictures"]
     assert row["class"] is None and row["best_guess"] in CLASSES
     assert row["confidence"] == row["probabilities"][row["best_guess"]]
+
+
+def changed(place, **facts):
+    """A delta file like the first one, whose head has these `facts`."""
+    delta = load_delta(place / "d.safetensors")
+    save_delta(place / "changed.safetensors", replace(delta, head=replace(delta.head, **facts)))
+    return place / "changed.safetensors"
+
+
+@pytest.mark.parametrize(
+    "least, words", [(1e9, "none of these (closest: "), (-1e9, "ant"), (None, "ant")], ids=str
+)
+def test_a_verdict_is_said_in_words_and_in_json(place, capsys, least, words):
+    image, limit = place / "held" / "ant" / "9-0.png", least and Limit(1.0, least)
+    delta = changed(place, limit=limit, temperature=1e-3)
+    assert tt("predict", delta, image) == 0
+    out, err = capsys.readouterr()
+    assert words in out and ("cannot tell images of other things" in err) == (limit is None)
+    assert tt("predict", delta, image, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["tells_strangers"] == (limit is not None)
+    (row,) = result["pictures"]
+    assert row["verdict"] == ("unknown" if least == 1e9 else "identified")
+    assert (row["class"] is None) == (least == 1e9) and row["best_guess"] in CLASSES
+
+
+def test_an_uncertain_verdict_still_names_the_class(place, capsys):
+    image = place / "held" / "ant" / "9-0.png"
+    delta = changed(place, limit=Limit(1.0, -1e9), temperature=1e6)
+    assert tt("predict", delta, image) == 0
+    assert ", uncertain\n" in capsys.readouterr().out
+    assert tt("predict", delta, image, "--json") == 0
+    (row,) = json.loads(capsys.readouterr().out)["pictures"]
+    assert row["verdict"] == "uncertain" and row["class"] == row["best_guess"]
 
 
 def test_a_wrong_backbone_is_refused_and_the_right_one_said_to_be_known(place, tmp_path, capsys):

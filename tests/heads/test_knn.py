@@ -6,6 +6,7 @@ import pytest
 from tinytrain import kernels
 from tinytrain.heads.head import Support
 from tinytrain.heads.knn import CAP, IDENTITY, METHOD, Knn, whitened
+from tinytrain.heads.scatter import share_of_image
 from tinytrain.pipeline.head_conformance import fitted, made_up
 
 
@@ -125,7 +126,7 @@ def test_leaving_an_image_out_takes_it_out_of_its_mean():
     mean, count = head.prototypes[0, 0], int(head.counts[0, 0])
     assert count == 3
     rest = (mean * count - w) / (count - 1)
-    assert head.without(w, 0) == pytest.approx(1 - np.square(w - rest).sum() / 2, rel=1e-3)
+    assert head.without(w, 0)[0] == pytest.approx(1 - np.square(w - rest).sum() / 2, rel=1e-3)
 
 
 @pytest.mark.parametrize(("place", "value"), [((0, 0), 0), ((1, 0), -1), ((0, CAP - 1), 3)])
@@ -134,3 +135,23 @@ def test_counts_that_leave_a_gap_are_no_head(place, value):
     assert head.problem() is None
     head.counts[place] = value
     assert "head.counts" in head.problem()
+
+
+def test_leaving_an_image_out_takes_it_out_of_the_covariance_too():
+    """Against a head that was fitted without it, but with the same multiple of the identity."""
+    way, size, shots = 3, 6, 5
+    x, labels = made_up(way, size, shots).embeddings.astype(float), np.tile(np.arange(way), shots)
+    head = learnt(x.astype(np.float32), labels.astype(np.int32), METHOD)
+    assert (np.count_nonzero(head.counts, axis=1) == 1).all(), "a prototype of each class is its mean"
+    means = np.stack([x[labels == k].mean(axis=0) for k in range(way)])
+    total = len(x) + IDENTITY * size
+    ridge = np.square(x - means[labels]).sum() / len(x) * IDENTITY / total * np.eye(size)
+    for i in range(len(x)):
+        rest = np.arange(len(x)) != i
+        means = np.stack([x[rest & (labels == k)].mean(axis=0) for k in range(way)])
+        away = (x - means[labels])[rest]
+        inverse = np.linalg.inv(away.T @ away / total + ridge)
+        expected = [1 - (x[i] - mean) @ inverse @ (x[i] - mean) / 2 for mean in means]
+        w = next(whitened(x[i : i + 1].astype(np.float32), head.factor))
+        found = head.without(w, labels[i], share_of_image(shots, total))
+        assert found == pytest.approx(expected, rel=2e-3)

@@ -11,8 +11,11 @@ from tinytrain import meta
 SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.budgets": ("--episodes", "load_backbone"),
     "studies.estimate": ("--tasks", "run_study"),
+    "studies.continual": ("--seeds", "run_study"),
+    "studies.drift": ("--shots", "run_study"),
+    "studies.heads": ("--queries", "run_study"),
+    "studies.strangers": ("--queries", "run_study"),
     "studies.how_much": ("--shots", "run_study"),
-    "studies.calibration": ("--episodes", "load_backbone"),
     "search.trady_layer_ranking": ("--episodes", "load_backbone"),
     "pytorch.meta_train_speed": ("--rounds", "open_backbone"),
     "studies.label_noise": ("--queries", "run_study"),

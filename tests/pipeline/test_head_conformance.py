@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tinytrain.heads.cosine import Cosine, CosineHead
-from tinytrain.heads.head import ANSWERING, FITTING, HeadBuffer, HeadVerdict
+from tinytrain.heads.head import ANSWERING, FITTING, UNKNOWN, HeadBuffer, HeadVerdict
 from tinytrain.heads.lda import Factored, Lda, LdaHead, solve_classes
 from tinytrain.heads.registry import HEADS, find_head
 from tinytrain.heads.scatter import unpacked
@@ -176,6 +176,13 @@ class Premature(Lda):
     name, head = "premature", FrozenHead
 
 
+def with_limit(**values):
+    """A broken method whose limit is changed."""
+    return method_of(
+        changed=lambda self, head: replace(head, limit=head.limit and head.limit._replace(**values))
+    )
+
+
 COUNTER = itertools.count()
 
 
@@ -243,8 +250,18 @@ BROKEN = {
         "promises to learn in any order, and differs with it",
     ),
     "a new class turns the others": (
-        head_of({"keep_classes": True}, logits=centred),
+        head_of({"keep_classes": True, "limited": False}, logits=centred),
         "promises to keep the classes, and a new one changes their logits",
+    ),
+    "lets strangers through": (with_limit(least=-1e9), "refuses 0% of strangers"),
+    "refuses everything": (with_limit(least=1e9), "refuses 100% of new images of its classes"),
+    "refuses in secret": (
+        head_of({"limited": False}, state=lambda self, embedding, confidence: UNKNOWN),
+        "refuses images, and says that it cannot tell strangers",
+    ),
+    "a state of its own": (
+        head_of(state=lambda self, embedding, confidence: "perhaps"),
+        "says 'perhaps', which is none of identified, uncertain, unknown",
     ),
     "loses itself in a stream": (head_of(update=decays), "is right about .* after 1000 updates"),
     "other buffers for few images": (

@@ -33,6 +33,7 @@ def adapt(
     name. `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and whose budget is the default one.
     `device` (default: this computer) is what it runs on. `head` is the name of a classifier head (None: the
     one that the policy chooses), which a policy's name may also say, as in ``"none+slda"``.
+    One class alone is enough for the head ``"oselm-ae"``: it learns which images are normal.
     The result is `report.delta`, which `save_delta` writes and `Predictor` takes; ``report.to_json()`` is
     what the command line prints with ``--json``.
     `report.guard` says whether the adaptation was kept. If it was not, the delta holds cosine prototypes
@@ -46,5 +47,5 @@ def adapt(
     backbone = open_network(network)
     # A plan brings its own budget.
     limits = None if budget is None and isinstance(policy, Plan) else open_budget(budget, network)
-    opened = open_episode(episode, backbone.input.shape, seed)
+    opened = open_episode(episode, backbone.input.shape, seed, policy)
     return pipeline.adapt(backbone, opened, limits, policy, seed, device, force)

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from tinytrain.api.adapt import adapt
-from tinytrain.api.opening import open_budget, open_network
+from tinytrain.api.opening import open_budget, open_network, open_policy
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.file import decode_delta, encode_delta
-from tinytrain.episode.episode import Episode, Images
+from tinytrain.episode.episode import Images, episode_type
 from tinytrain.episode.holding import fits
 from tinytrain.episode.sources import images_of
 from tinytrain.network.network import Network
@@ -25,6 +25,7 @@ from tinytrain.pipeline.add_classes import add_classes
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.plan import Plan
 from tinytrain.policies.common import Policy
+from tinytrain.policies.registry import least_classes
 from tinytrain.runtime.predict import Predictor
 
 NO_IMAGES = Images(np.zeros(0, np.int32), (), lambda i, size: None)
@@ -59,6 +60,8 @@ class FewShotClassifier:
     def fit(self, X: Iterable, y: Iterable) -> "FewShotClassifier":
         """Adapt to the images `X` with labels `y` (n,), texts or whole numbers, and forget what was before.
 
+        One class is enough for the head "oselm-ae": a `Predictor` with `delta_` says what is not of it.
+
         Raises what `tinytrain.adapt` raises, and InputError ``labels`` for labels that do not fit.
         """
         images, labels = _labelled(X, y)
@@ -68,7 +71,8 @@ class FewShotClassifier:
         if fits(len(support), network.input.shape):
             support = support.held(network.input.shape)
         source = f"{len(images)} images given to fit"
-        episode = Episode(support, NO_IMAGES, _names(classes), self.flip, source)
+        kind = episode_type(least_classes(open_policy(self.policy, self.head)))
+        episode = kind(support, NO_IMAGES, _names(classes), self.flip, source)
         budget = self.budget
         if budget is None and not isinstance(self.policy, Plan):
             budget = open_budget(None, self.backbone)
@@ -107,6 +111,14 @@ class FewShotClassifier:
         """The likeliest label of each image, (n,), of the type of the labels given. Raises NotFittedError."""
         columns = self.predict_proba(X).argmax(axis=1)
         return self.classes_[columns]
+
+    def verdicts(self, X: Iterable) -> np.ndarray:
+        """ "identified", "uncertain" or "unknown" for each image, (n,). Raises NotFittedError.
+
+        An unknown image is of none of the classes, although `predict` names the likeliest: see
+        `tinytrain.Prediction`.
+        """
+        return np.array([found.verdict for found in self._opened().predict(images_of(X))])
 
     def score(self, X: Iterable, y: Iterable) -> float:
         """The fraction of the images whose label is predicted. Raises NotFittedError."""

@@ -18,7 +18,7 @@ from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.plan import Plan
 from tinytrain.policies.common import Policy
-from tinytrain.policies.registry import find_policy
+from tinytrain.policies.registry import find_policy, least_classes
 from tinytrain.report import Report
 
 
@@ -52,17 +52,21 @@ def open_delta(value) -> Delta:
     return load_delta(value)
 
 
-def open_episode(value, shape: tuple[int, int, int], seed: int = 0) -> Episode:
+def open_episode(
+    value, shape: tuple[int, int, int], seed: int = 0, policy: Policy | Plan | None = None
+) -> Episode:
     """An episode from itself, a dataset, or the path of a folder with a folder per class.
 
     Images are divided between support and query as `tinytrain.datasets.folder_episode` does by default, and
     decoded to `shape` (height, width, channels); the episode says which were left out, and which are there
-    more than once. Raises InputError.
+    more than once. They may be of one class alone if the head of `policy` needs no second one. Raises
+    InputError.
     """
     if isinstance(value, Episode):
         return value
+    least = 2 if policy is None else least_classes(policy)
     dataset = open_dataset(value, "episode", "an Episode, ")
-    return unrepeated(decoded(dataset, folder_episode(dataset, seed=seed), shape), shape)
+    return unrepeated(decoded(dataset, folder_episode(dataset, seed=seed, least_classes=least), shape), shape)
 
 
 def open_dataset(value, name: str, also: str = "") -> Dataset:

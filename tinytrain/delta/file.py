@@ -112,6 +112,8 @@ def decode_delta(
     classes = _classes(metadata["classes"], source)
     facts = _head_facts(metadata["head"], source, heads)
     method = heads[facts.pop("kind")]
+    if len(classes) < method.least_classes:
+        raise _too_few(source)
     report = parse_json(metadata["report"], f"{source}: report", floats=True)
     if not isinstance(report, dict) or not _finite_json(report):
         raise InputError("delta-metadata", f"{source}: the report must be an object of finite values")
@@ -164,12 +166,16 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
 
 def _classes(text: str, source: str) -> tuple[str, ...]:
     names = parse_json(text, f"{source}: classes")
-    if not isinstance(names, list) or not 2 <= len(names) <= MAX_CLASSES:
-        raise InputError("delta-classes", f"{source}: classes must be a list of 2 to {MAX_CLASSES} names")
+    if not isinstance(names, list) or not 1 <= len(names) <= MAX_CLASSES:
+        raise _too_few(source)
     if wrong := wrong_class_names(names):
         raise InputError("delta-classes", f"{source}: {wrong}; make the delta again")
     # As names of folders are read: letters that another system took apart are put together.
     return tuple(unicodedata.normalize("NFC", name) for name in names)
+
+
+def _too_few(source: str) -> InputError:
+    return InputError("delta-classes", f"{source}: classes must be a list of 2 to {MAX_CLASSES} names")
 
 
 def _head_facts(text: str, source: str, heads: Mapping[str, HeadMethod]) -> dict:

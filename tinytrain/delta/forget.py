@@ -15,22 +15,20 @@ from dataclasses import replace
 from tinytrain.base.errors import InputError
 from tinytrain.delta.delta import Delta
 
-LEAST_CLASSES = 2
 HEAD, WEIGHTS = "head", "weights"  # where a forgotten class may leave traces
 
 
 def forget(delta: Delta, name: str) -> Delta:
     """`delta` without class `name`, also in its report, where "forgotten" says what still carries traces.
 
-    Raises InputError ``unknown-class``, or ``one-class`` if fewer than two classes would remain.
+    Raises InputError ``unknown-class``, or ``one-class`` if fewer would remain than its head needs.
     """
-    label, way = delta.label_of(name), len(delta.class_names)
-    if way <= LEAST_CLASSES:
-        raise InputError(
-            "one-class",
-            f"the delta has {way} classes, and at least {LEAST_CLASSES} must remain to tell apart; add a "
-            "class before you forget one",
+    label, way, least = delta.label_of(name), len(delta.class_names), delta.head.method.least_classes
+    if way <= least:
+        have = (
+            f"{way} class{'es' * (way > 1)}, and at least {least} must remain{' to tell apart' * (least > 1)}"
         )
+        raise InputError("one-class", f"the delta has {have}; add a class before you forget one")
     name = delta.class_names[label]
     before = delta.report.get("forgotten", {"classes": 0, "traces": []})
     left = [place for place in (HEAD, WEIGHTS) if place in before["traces"] or place in traces(delta, name)]

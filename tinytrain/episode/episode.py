@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -95,14 +96,11 @@ class Episode:
     remembered: Replay | None = None
     replay: int = 0
 
+    least_classes: ClassVar[int] = 2
+
     def __post_init__(self):
-        if self.n_way < 2:
-            given = f"{self.n_way} class" + ("es" if self.n_way == 0 else "")
-            raise InputError(
-                "one-class",
-                f"{given} given; at least 2 are needed to tell apart; "
-                "add images of another class, such as of the background alone",
-            )
+        if self.n_way < self.least_classes:
+            raise too_few_classes(self.n_way)
         if self.n_way > MAX_CLASSES:
             raise InputError("too-many-classes", f"{self.n_way} classes given; give at most {MAX_CLASSES}")
         if wrong := wrong_class_names(self.class_names):
@@ -150,3 +148,27 @@ class Episode:
         for images in (self.support, self.query):
             parts += [images.names, images.labels.tolist()]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+class NormalEpisode(Episode):
+    """An episode that may also be of one class alone: images that are normal, without any that are not.
+
+    Only for a head that needs no second class (`HeadMethod.least_classes`).
+    """
+
+    least_classes = 1
+
+
+def too_few_classes(given: int) -> InputError:
+    """The error for 0 classes or one, where two are needed."""
+    return InputError(
+        "one-class",
+        f"{given} class{'es' * (given == 0)} given; at least 2 are needed to tell apart; add images of "
+        "another class, such as of the background alone, or take the head oselm-ae, which learns from one "
+        "what is normal",
+    )
+
+
+def episode_type(least_classes: int) -> type[Episode]:
+    """The type of episodes that a head with these `least_classes` may be fitted to."""
+    return NormalEpisode if least_classes == 1 else Episode

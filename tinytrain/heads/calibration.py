@@ -39,7 +39,7 @@ def calibrate(
     for embeddings, labels in support.clean():
         for e, label in zip(embeddings, labels, strict=True):
             found = logits(e)
-            others = (float(found.sum()) - float(found[label])) / (len(found) - 1)
+            others = (float(found.sum()) - float(found[label])) / max(len(found) - 1, 1)
             lead, seen = lead + float(found[label]) - others, seen + 1
             largest = max(largest, float(np.abs(found).max()))
             if images[label] < 2:

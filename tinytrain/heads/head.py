@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -80,6 +81,8 @@ class HeadMethod(ABC):
     any_order = False  # images may be learnt in any order: that changes the head by rounding alone
     keep_classes = False  # a class more changes no bit of the logits of the others
     separate_classes = False  # rows of a class follow from its embeddings alone, in every tensor
+    least_classes = 2  # that a task must have; with 1, images can be of no class without a second one
+    limited = False  # logits fall the less an image is like any class, so a limit on them tells strangers
     few_by: str | None = None  # a tensor with a row per embedding, which only the form for few of them has
 
     @abstractmethod
@@ -168,6 +171,11 @@ class Head(ABC):
         """Why values read from a file cannot be a head of this method although their shapes fit, or None."""
         return None
 
+    @property
+    def tells_strangers(self) -> bool:
+        """Whether some images are of none of the classes to it; if not, it says IDENTIFIED of all."""
+        return self.limit is not None
+
     def probabilities(self, embeddings: np.ndarray) -> np.ndarray:
         """(n, way) calibrated class probabilities."""
         return softmax(self.logits(embeddings) / self.temperature)
@@ -190,6 +198,10 @@ class Head(ABC):
         if not self.limit.admits(self.logits(embedding[None])[0]):
             return UNKNOWN
         return IDENTIFIED if confidence >= UNSURE else UNCERTAIN
+
+    def normal(self) -> "Normal | None":
+        """What images of the only class score; None if there are several, or if the head has no score."""
+        return None
 
     def for_any_number(self) -> "Head":
         """The head in the form that its method declares for any number of embeddings."""
@@ -227,12 +239,20 @@ class Head(ABC):
         return self
 
 
+class Normal(NamedTuple):
+    """New images of the only class have a `typical` score; one above `threshold` is UNKNOWN."""
+
+    typical: float
+    threshold: float
+
+
 @dataclass(frozen=True)
 class HeadVerdict:
     """The likeliest `label` with the `confidence` in it; `rejected` if that is less than was asked for.
 
     `state`, one of STATES, says whether the image is of any class at all. A head that cannot tell says
-    IDENTIFIED.
+    IDENTIFIED. If there is a single class, `score` says how unlike it the image is: UNKNOWN is what is above
+    the `threshold`. Otherwise both are None.
     """
 
     label: int
@@ -240,6 +260,8 @@ class HeadVerdict:
     rejected: bool
     probabilities: np.ndarray
     state: str = IDENTIFIED
+    score: float | None = None
+    threshold: float | None = None
 
     @property
     def refused(self) -> bool:

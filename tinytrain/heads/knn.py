@@ -11,6 +11,7 @@ recognised moves the prototype of its class that is closest to it, which is the 
 as if IDENTITY images more for each value of an embedding had shown the identity, and stays as `fit` found it.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -19,8 +20,9 @@ import numpy as np
 from tinytrain.heads.calibration import calibrate
 from tinytrain.heads.head import ANSWERING, FITTING, Head, HeadBuffer, HeadMethod, Support
 from tinytrain.heads.linear import class_means
-from tinytrain.heads.scatter import diagonal_of, outer_products, packed
+from tinytrain.heads.scatter import diagonal_of, gain_without, outer_products, packed, share_of_image
 from tinytrain.heads.scatter_head import SCATTER
+from tinytrain.heads.strangers import gauge
 
 CAP = 16  # prototypes of a class
 WHITENED_AT_A_TIME = 16  # embeddings, so that little memory is needed beside the arena
@@ -72,18 +74,38 @@ class KnnHead(Head):
         diagonal = np.cumsum(np.arange(1, self.embedding_size + 1)) - 1
         return "the diagonal of head.factor must be above 0" if self.factor[diagonal].min() <= 0 else None
 
-    def without(self, w: np.ndarray, label: int) -> float:
-        """The logit of its own class for a whitened embedding (d,) that is taken out of its prototype."""
-        used = int(np.count_nonzero(self.counts[label]))
-        distances = _squared(self.prototypes[label, :used], w)
-        closest = int(distances.argmin())
-        count = int(self.counts[label, closest])
-        # The mean of the others is farther by count / (count - 1); without others there is no mean.
-        if count > 1:
-            distances[closest] *= (count / (count - 1)) ** 2
-        elif used > 1:
-            distances[closest] = np.inf
-        return 1 - 0.5 * float(distances.min())
+    def without(self, w: np.ndarray, label: int, share: float = 0.0) -> np.ndarray:
+        """Logits (way,) for a whitened embedding (d,) of class `label` that is taken out of its prototype.
+
+        Its deviation from the mean of its class is in the covariance with this `share`, and is taken out of
+        that, too.
+        """
+        deviation, found = w - self._mean(label), np.full(len(self.counts), -np.inf, np.float32)
+        gain = gain_without(share, float(deviation @ deviation))
+        for k, counts in enumerate(self.counts):
+            used = int(np.count_nonzero(counts))
+            if not used:
+                continue
+            prototypes = self.prototypes[k, :used]
+            distances = _squared(prototypes, w) + gain * np.square(prototypes @ deviation - w @ deviation)
+            if k == label:
+                closest = int(distances.argmin())
+                # The mean of the others is farther by count / (count - 1); without others there is no mean.
+                if counts[closest] > 1:
+                    distances[closest] *= (counts[closest] / (counts[closest] - 1)) ** 2
+                elif used > 1:
+                    distances[closest] = np.inf
+            found[k] = 1 - 0.5 * distances.min()
+        return found
+
+    def _mean(self, label: int) -> np.ndarray:
+        """The mean (d,) of the prototypes of a class, each weighed by its images."""
+        counts = self.counts[label].astype(np.float32)
+        return counts @ self.prototypes[label] / counts.sum()
+
+    def logits_of_mean(self, label: int) -> np.ndarray:
+        """Logits (way,) of the mean of the prototypes of a class."""
+        return self._logits(self._mean(label))
 
     def _logits(self, w: np.ndarray) -> np.ndarray:
         """(way,) logits of a whitened embedding (d,); a class without prototypes is farther than any."""
@@ -101,6 +123,7 @@ class Knn(HeadMethod):
 
     name, head = "knn", KnnHead
     sized_by = "prototypes"
+    limited = True
     passes = 3  # for the covariance, and two to learn: seldom is an image mistaken after the first one
     merges = metric = True
 
@@ -135,14 +158,21 @@ class Knn(HeadMethod):
 
 
 def _calibrated(head: KnnHead, support: Support) -> KnnHead:
+    found, images = gauge(head.logits_of_mean, support.images), support.images.tolist()
+    total = (sum(images) + IDENTITY * head.embedding_size) if head.method.metric else math.inf
+
     def logits(e):
         return head.logits(e[None])[0]
 
     def leave_out(logits, e, label):
-        logits[label] = head.without(next(whitened(e[None], head.factor)), label)
+        w = next(whitened(e[None], head.factor))
+        logits[label] = head.without(w, label)[label]
+        if found:
+            found.add(head.without(w, label, share_of_image(images[label], total)))
 
     temperature, left_out = calibrate(support, logits, leave_out)
-    return replace(head, temperature=temperature, left_out=left_out)
+    limit = found.limit(support.steps) if found else None
+    return replace(head, temperature=temperature, left_out=left_out, limit=limit)
 
 
 def _whitening(kernels, arrays: dict[str, np.ndarray], support: Support, metric: bool) -> None:
@@ -166,11 +196,14 @@ def _whitening(kernels, arrays: dict[str, np.ndarray], support: Support, metric:
 
 
 def whitened(embeddings: np.ndarray, factor: np.ndarray) -> Iterator[np.ndarray]:
-    """Each of `embeddings` (n, d) times the inverse of the packed Cholesky `factor`: (d,), one by one."""
+    """Each of `embeddings` (n, d) times the inverse of the packed Cholesky `factor`: (d,), one by one.
+
+    Not by BLAS: portable kernels give the same bits on every processor.
+    """
     for first in range(0, len(embeddings), WHITENED_AT_A_TIME):
         solved, start = embeddings[first : first + WHITENED_AT_A_TIME].T.copy(), 0
         for i, row in enumerate(solved):
-            row -= factor[start : start + i] @ solved[:i]
+            row -= (factor[start : start + i, None] * solved[:i]).sum(axis=0)
             row /= factor[start + i]
             start += i + 1
         yield from solved.T

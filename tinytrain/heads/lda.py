@@ -15,7 +15,15 @@ import numpy as np
 from tinytrain.heads.few import Few, cholesky_of, deviations, scatter_of
 from tinytrain.heads.head import FITTING, STORED, HeadBuffer, Support
 from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers
-from tinytrain.heads.scatter import diagonal_of, keep_covariance, outer_products, packed, unpacked
+from tinytrain.heads.scatter import (
+    diagonal_of,
+    gain_without,
+    keep_covariance,
+    outer_products,
+    packed,
+    share_of_image,
+    unpacked,
+)
 from tinytrain.heads.scatter_head import SCATTER, ScatterHead, ScatterMethod, with_scatter
 
 RIDGE = 1e-7  # added to the diagonal, for embeddings that do not vary
@@ -70,6 +78,7 @@ class Lda(ScatterMethod):
     """`shrinkage`, above 0 and below 1, is the weight of the identity in the covariance."""
 
     name, head = "lda", LdaHead
+    limited = True
     shrinkage = 0.7
     sees_every_view = True
 
@@ -94,7 +103,19 @@ class Lda(ScatterMethod):
             solver.solve(solved)
             return solved[0] @ e + lda_offsets(solved[0], mean, excess, images)
 
-        return with_scatter(calibrated(self, arrays, support, own_logit), arrays)
+        def unseen(logits, e, label):
+            """After `own_logit`: the covariance has not seen the image either."""
+            images, deviation = int(support.images[label]), e - means[label]
+            solved = deviation[None].astype(weights.dtype)
+            solver.solve(solved)
+            share = share_of_image(images, float(arrays["class counts"].sum()) / (1 - self.shrinkage))
+            squared = float(solved[0] @ deviation)
+            along = means @ solved[0]
+            along[label] -= squared / (images - 1)
+            gain = gain_without(share, squared)
+            return logits + gain * (float(solved[0] @ e) * along - along * along / 2)
+
+        return with_scatter(calibrated(self, arrays, support, own_logit, unseen=unseen), arrays)
 
     def _any_number(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> "Factored":
         scatter, means, counts = arrays[SCATTER], arrays["means"], arrays["class counts"]

@@ -14,9 +14,10 @@ TINY = np.float32(1e-6)
 def measure(rows, embeddings, labels, means, images, centred) -> None:
     """Write a row for each of some images: (n, 5) float32.
 
-    OWN: similarity to the class it was given, without the image itself; nan if its class has no other one.
-    OTHER: similarity to the closest other class. LIKE: which class that is. NEAR: OWN without the mean
-    subtracted. CHANCE: mean square of its similarities to the other images given, nan for a single one.
+    OWN: similarity to the class it was given, without the image itself; nan if its class has no other one, or
+    if there is no other class. OTHER: similarity to the closest other class, -inf if there is none. LIKE:
+    which class that is. NEAR: OWN without the mean subtracted. CHANCE: mean square of its similarities to the
+    other images given, nan for a single one.
     `embeddings` (n, d) have length 1, `means` (way, d) are class means of such embeddings over
     `images` (way,) images each, these among them. `centred` (way, d) is overwritten.
     """
@@ -39,7 +40,7 @@ def measure(rows, embeddings, labels, means, images, centred) -> None:
             row[OWN] = row[NEAR] = np.nan
             continue
         others = (means[label] * count - e) / (count - 1)
-        row[OWN] = _cosine(e - centre, others - centre)
+        row[OWN] = _cosine(e - centre, others - centre) if len(means) > 1 else np.nan
         row[NEAR] = _cosine(e, others)
 
 

@@ -84,12 +84,14 @@ def calibrated(
     support: Support,
     own_logit: Callable[[np.ndarray, np.ndarray, float], float] | None = None,
     leave_out: Callable[[np.ndarray, np.ndarray, int], None] | None = None,
+    unseen: Callable[[np.ndarray, np.ndarray, int], np.ndarray] | None = None,
 ) -> LinearHead:
     """The head in `arrays`, calibrated by each clean image after it is taken out of its class mean.
 
     ``own_logit(mean, e, images)`` is the logit of the unit embedding `e` for a class with that mean of so
     many images. All views of an image are assumed to have the embedding of the clean image. Where more than
-    the own class follows, ``leave_out(logits, e, label)`` does it all.
+    the own class follows, ``leave_out(logits, e, label)`` does it all. ``unseen(logits, e, label)`` returns
+    what the limit is found from, if that is not what `leave_out` gives.
     """
     weights, offsets, means = arrays["weights"], arrays["offsets"], arrays["means"]
     images, counts = support.images, arrays["class counts"].astype(np.int32)
@@ -99,13 +101,13 @@ def calibrated(
         mean = means[label] * scale - e * (scale - 1)
         logits[label] = own_logit(mean, e, images[label] - 1)
 
-    found = gauge(lambda k: weights @ means[k] + offsets, images)
+    found = gauge(lambda k: weights @ means[k] + offsets, images) if method.limited else None
     leave = leave_out or own_class
 
     def gauged(logits, e, label):
         leave(logits, e, label)
         if found:
-            found.add(logits)
+            found.add(unseen(logits, e, label) if unseen else logits)
 
     temperature, left_out = calibrate(support, lambda e: weights @ e + offsets, gauged)
     limit = found.limit(support.steps) if found else None

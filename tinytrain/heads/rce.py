@@ -48,6 +48,10 @@ class RceHead(Head):
     counts: np.ndarray
 
     @property
+    def tells_strangers(self) -> bool:
+        return True
+
+    @property
     def neurons(self) -> Neurons:
         """The machine over the tensors of the head."""
         categories, fields = (a.view("<u2")[:, 0] for a in (self.categories, self.fields))

@@ -1,7 +1,7 @@
 """Heads by name; adding one is adding a row."""
 
 from tinytrain.base.registry import find
-from tinytrain.heads import cosine, imprint, knn, lda, rce, ridge, slda
+from tinytrain.heads import cosine, imprint, knn, lda, oselm, oselm_ae, rce, ridge, slda, softmax
 from tinytrain.heads.head import HeadMethod
 
 HEADS: dict[str, HeadMethod] = {
@@ -15,6 +15,9 @@ HEADS: dict[str, HeadMethod] = {
         imprint.METHOD,
         knn.METHOD,
         rce.METHOD,
+        softmax.METHOD,
+        oselm.METHOD,
+        oselm_ae.METHOD,
     )
 }
 BASELINE = cosine.METHOD  # what every adaptation is compared with, and goes back to

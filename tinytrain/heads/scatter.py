@@ -11,6 +11,8 @@ from tinytrain.heads.linear import MOST
 WITHIN = "within"  # the mean of its class; n / (n + 1), with n of them in its class before
 AROUND_ALL = "around all"  # the mean of all; n / (n + 1), with n before
 PUBLISHED = "published"  # the mean of its class, 0 if that is new; n / (n + 1), with n of all classes before
+# What is left at least of an image that its own deviation explains, when that is taken out of the covariance.
+LEAST_LEFT = 0.02
 
 
 def stream(kernels, scatter, means, counts, batch, form: str = WITHIN) -> None:
@@ -29,6 +31,23 @@ def stream(kernels, scatter, means, counts, batch, form: str = WITHIN) -> None:
         means[label] += (embedding - means[label]) / (n + 1)
         whole += (embedding - whole) / (seen + 1)
         counts[label] = min(n + 1, MOST)
+
+
+def gain_without(share: float, squared: float) -> float:
+    """The inverse of a covariance S without ``share * x x^T`` is ``S^-1 + gain * u u^T`` with u = S^-1 x.
+
+    x is the deviation of an image, and `squared` is x^T S^-1 x. Sherman and Morrison, "Adjustment of an
+    inverse matrix corresponding to a change in one element of a given matrix", 1950.
+    """
+    return share / max(1 - share * squared, LEAST_LEFT)
+
+
+def share_of_image(images: int, total: float) -> float:
+    """The weight of the deviation of one of `images` of a class in a covariance that is divided by `total`.
+
+    The deviation is that from the mean of all images of the class, which moves when the image is left out.
+    """
+    return images / (images - 1) / total
 
 
 def mean_of_all(means: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -18,10 +18,11 @@ import numpy as np
 SCALE = 0.2  # s, as a fraction of the lead
 LOST = 0.1  # fraction of images of the classes that are expected below the limit
 # What the limit is lowered by, as fractions of the lead: always, and at MOST_STEPS of training or more.
-ALWAYS, TRAINED = 0.02, 0.2
+ALWAYS, TRAINED = 0.01, 0.15
 MOST_STEPS = 40
-# How far new images are below the only image of their class; more than that for nine in ten of them.
-SINGLE = 0.6
+# How far below the only image of their class nine in ten new ones are at most; and if there was no training,
+# which draws images together.
+SINGLE, SINGLE_UNTRAINED = 0.6, 0.7
 NO_LEAD = 1e-4  # fraction of the largest logit: a smaller lead is rounding
 UNSURE = 0.5  # a confidence below it is more likely wrong than right
 
@@ -38,9 +39,11 @@ class Limit(NamedTuple):
 
 
 def energy(logits: np.ndarray, scale: float) -> float:
-    """``scale * log(sum(exp(logits / scale)))`` of logits (way,), in float64."""
+    """``scale * log(sum(exp(logits / scale)))`` of logits (way,), in float64; NaN if they overflow."""
     wide = logits.astype(np.float64)
     top = float(wide.max())
+    if not math.isfinite(top):
+        return math.nan
     return top + scale * math.log(float(np.exp((wide - top) / scale).sum()))
 
 
@@ -71,7 +74,7 @@ class Gauge:
             low = quantile(sorted(-e for e in self.lowest), self.count)
             least = low - self.lead * (ALWAYS + TRAINED * min(steps, MOST_STEPS) / MOST_STEPS)
         else:
-            least = self.typical - SINGLE * self.lead
+            least = self.typical - self.lead * (SINGLE if steps else SINGLE_UNTRAINED)
         return Limit(self.scale, least) if math.isfinite(least) else None
 
 
@@ -92,7 +95,7 @@ def gauge(logits_of_mean: Callable[[int], np.ndarray], images: np.ndarray) -> Ga
     for k, count in enumerate(images.tolist()):  # one after another: all together may be a large matrix
         logits = logits_of_mean(k).astype(np.float64)
         own = float(logits[k])
-        lead += (own - (float(logits.sum()) - own) / (way - 1)) * count / total
+        lead += (own - (float(logits.sum()) - own) / max(way - 1, 1)) * count / total
         largest = max(largest, float(np.abs(logits).max()))
     if not lead > NO_LEAD * largest:  # NaN is no lead either
         return None

@@ -10,4 +10,7 @@ SUMMARIES = {
     "imprint": "cosine to which classes can be added with no change (Coral)",
     "knn": "nearest of a few prototypes, kept by condensing (TML-CD)",
     "rce": "neurons that say identified, uncertain or unknown (NeuroMem)",
+    "softmax": "softmax layer trained image by image (TinyOL)",
+    "oselm": "random hidden layer with exact updates (OS-ELM)",
+    "oselm-ae": "an autoencoder for each class; also for normal images alone (ONLAD)",
 }

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode, Images
@@ -88,6 +89,10 @@ def check(network: Network, source, seed: int = 0, device: Device | None = None)
     any, fewer than two classes, or a network with NaN or infinity.
     """
     episode = episode_of(source)
+    if episode.n_way < 2:
+        raise InputError(
+            "one-class", "1 class given; how classes are told apart can be checked for 2 or more"
+        )
     network.check_finite()
     images, names = episode.support, episode.class_names
     embeddings = embed(network, images, device or Device())

@@ -14,7 +14,7 @@ from tinytrain.base.class_names import wrong_class_names
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.schema import parsed
 from tinytrain.delta.delta import Delta
-from tinytrain.episode.episode import Episode, Images
+from tinytrain.episode.episode import Episode, Images, episode_type
 from tinytrain.plan.plan import recipe_check
 from tinytrain.policies.common import Policy
 
@@ -57,7 +57,7 @@ def continued_episode(
     support = Images(
         np.concatenate([new, memory.labels]).astype(np.int32), (*images.names, *remembered), _reader(images)
     )
-    return Episode(
+    return episode_type(delta.head.method.least_classes)(
         support,
         NO_IMAGES,
         names,

@@ -10,8 +10,9 @@ the head bit for bit.
 
 What a method promises beyond that is checked, too: one that calls itself `incremental` may be fitted to some
 images and updated with the rest, one that takes them in `any_order` learns the same from a shuffled stream,
-and with `keep_classes` a class more changes no bit of the logits of the others. A `fingerprint` by portable
-kernels must be the same on all processors.
+and with `keep_classes` a class more changes no bit of the logits of the others. A head that `tells_strangers`
+refuses images of other classes and keeps those of its own; one that does not refuses none. A `fingerprint` by
+portable kernels must be the same on all processors.
 """
 
 import hashlib
@@ -30,7 +31,10 @@ from tinytrain.heads.head import (
     BESIDE,
     DELTA_TAKES,
     FIT_TAKES,
+    IDENTIFIED,
     LIFETIMES,
+    STATES,
+    UNKNOWN,
     Head,
     HeadMethod,
 )
@@ -41,6 +45,7 @@ SHAPES = ((2, 3), (5, 12), (200, 8))  # classes, and values of an embedding
 UPDATES = 1000
 CLOSE = 1e-3  # of the largest logit: more is no rounding
 LEAST_RIGHT = 0.8  # of new images of classes that are far apart
+LEAST_REFUSED, MOST_LOST = 0.7, 0.35  # of images opposite to those of the classes, and of new ones of these
 
 
 def check_head(method: HeadMethod, backend: str = "auto") -> dict[tuple[int, int], int]:
@@ -174,11 +179,24 @@ def _check_fit(method: HeadMethod, kernels, task: Task) -> None:
     head, new = fitted(method, kernels, task), made_up(task.way, task.embeddings.shape[1], 20, seed=1)
     right = (head.logits(new.embeddings).argmax(axis=1) == new.labels).mean()
     _demand(right >= LEAST_RIGHT, method, f"is right about {right:.0%} of new images of clear classes")
+    _check_strangers(method, head, new)
     again = fitted(method, kernels, task, byte=0)
     _demand(_bytes(again) == _bytes(head), method, "differs with what its memory held before, or by chance")
     other = fitted(method, kernel_table.load("numpy"), task)
     near = _close(other.logits(new.embeddings), head.logits(new.embeddings))
     _demand(near, method, "answers otherwise with numpy kernels")
+
+
+def _check_strangers(method: HeadMethod, head: Head, new: Task) -> None:
+    own, strangers = ([head.verdict(e).state for e in x] for x in (new.embeddings, -new.embeddings))
+    _demand({*own, *strangers} <= {*STATES}, method, f"says {own[0]!r}, which is none of {', '.join(STATES)}")
+    if not head.tells_strangers:
+        silent = {*own, *strangers} == {IDENTIFIED}
+        _demand(silent, method, "refuses images, and says that it cannot tell strangers")
+        return
+    lost, refused = own.count(UNKNOWN) / len(own), strangers.count(UNKNOWN) / len(strangers)
+    _demand(refused >= LEAST_REFUSED, method, f"refuses {refused:.0%} of strangers")
+    _demand(lost <= MOST_LOST, method, f"refuses {lost:.0%} of new images of its classes")
 
 
 def _check_update(method: HeadMethod, kernels, task: Task) -> None:
@@ -232,7 +250,7 @@ def _check_file(method: HeadMethod, kernels, task: Task) -> None:
     head, heads = fitted(method, kernels, task), {method.name: method}
     delta = Delta("0" * 64, "made up", (), head, tuple(f"class {k}" for k in range(task.way)), {})
     again = decode_delta(*decode(encode_delta(delta, heads)), heads=heads).head
-    facts = [(h.kind, h.temperature, h.left_out, h.views) for h in (head, again)]
+    facts = [(h.kind, h.temperature, h.left_out, h.views, h.limit) for h in (head, again)]
     same = facts[0] == facts[1] and _bytes(head) == _bytes(again)
     same = same and np.array_equal(head.logits(task.embeddings), again.logits(task.embeddings))
     _demand(same, method, "does not come back from a delta file as it was")

@@ -30,7 +30,7 @@ from tinytrain.planner.candidates import (
     unreduced,
 )
 from tinytrain.policies.common import FRACTIONS, Policy
-from tinytrain.policies.registry import find_policy
+from tinytrain.policies.registry import find_policy, policy_for
 from tinytrain.program.program import Program
 
 CHEAPER = {"adam": ("adam", "momentum", "sgd"), "momentum": ("momentum", "sgd"), "sgd": ("sgd",)}
@@ -52,7 +52,7 @@ class Planner:
             )
         self.network, self.task = network, task
         self.given = policy if isinstance(policy, Plan) else None
-        self.policy = None if self.given else find_policy(policy)
+        self.policy = None if self.given else policy_for(find_policy(policy), task.n_way)
         self.budget = budget or (self.given.budget if self.given else Budget())
         if self.given:
             self.given.check(network, task, self.budget)

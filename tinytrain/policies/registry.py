@@ -1,6 +1,9 @@
 """Policies by name; to add one, add a row."""
 
 from tinytrain.base.registry import find
+from tinytrain.episode.episode import too_few_classes
+from tinytrain.heads.registry import HEADS
+from tinytrain.plan.plan import Plan
 from tinytrain.policies import (
     ablations,
     baselines,
@@ -41,3 +44,19 @@ def find_policy(policy: str | Policy) -> Policy:
     name, plus, head = policy.partition("+")
     found = find("policy", name, POLICIES)
     return found.with_head(head) if plus else found
+
+
+def least_classes(policy: Policy | Plan) -> int:
+    """How many classes a task must have: 2, or 1 if the head that is asked for needs no second one."""
+    head = policy.recipe.head if isinstance(policy, Plan) else policy.name.partition("+")[2]
+    return HEADS[head].least_classes if head in HEADS else 2
+
+
+def policy_for(policy: Policy, way: int) -> Policy:
+    """`policy` for a task of `way` classes. With one class there is nothing to train but the head.
+
+    Raises InputError ``one-class`` if its head needs a second one.
+    """
+    if way < least_classes(policy):
+        raise too_few_classes(way)
+    return baselines.NONE.with_head(policy.name.partition("+")[2]) if way == 1 else policy

@@ -60,7 +60,19 @@ def conclude(facts: dict, written: Written | None = None, width: int = WIDTH) ->
 
 
 def _accuracy(facts: dict) -> Item:
+    if "normal" in facts:
+        return Item("normal", normal_text(facts))
     return Item("accuracy", estimate_text(facts))
+
+
+def normal_text(facts: dict) -> str:
+    """Of one class alone: which images are taken for it."""
+    normal, n = facts["normal"], facts["episode"]["n_support"]
+    limit = f"an image with a score above {normal['threshold']:.2f} is unknown"
+    if normal["accepted"] is None:
+        return f"{limit}; one image does not say how far others lie from it, give some more"
+    known = f"{round(normal['accepted'] * n)} of {n} images are taken for normal, each left out once"
+    return f"{known}; {limit}"
 
 
 def _remembered(facts: dict) -> Item | None:

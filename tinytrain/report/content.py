@@ -43,9 +43,22 @@ def accuracy(labels: np.ndarray, answers: Answers, left_out: float | None) -> di
 
 def estimate(labels: np.ndarray, answers: Answers, delta: Delta, guard: Verdict) -> Estimate:
     """How often `delta` is expected to be right on new images; `labels` are those of the queries."""
+    if len(delta.class_names) == 1:
+        why = "one class cannot be mistaken for another"
+        return Estimate(None, None, None, "unknown", "unadapted", 0, None, why)
     if not len(labels):
         return cross_validated(guard.left_out)
     return held_out(int((answers.after == labels).sum()), len(labels), bool(delta.slices), guard.left_out)
+
+
+def normal(delta: Delta) -> dict:
+    """Of a delta of one class: the fraction of images, each left out once, that are taken for normal.
+
+    Scores above the threshold are unknown; a `typical` one is the mean of left-out images. Empty if there
+    are several classes.
+    """
+    found = delta.head.normal()
+    return {"normal": {"accepted": delta.head.left_out, **found._asdict()}} if found else {}
 
 
 def share_right(labels: np.ndarray, predicted: np.ndarray | None) -> float | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tinytrain.base.errors import visible
 from tinytrain.base.statistics import wilson_interval
-from tinytrain.heads.head import IDENTIFIED, STATES, UNKNOWN
+from tinytrain.heads.head import IDENTIFIED, STATES, UNKNOWN, HeadVerdict
 
 NAMED = 10  # wrong images that the text names
 PAIRS = 3  # confused pairs of classes that it names
@@ -15,19 +15,26 @@ WIDTHS = (12, 40)  # least and most letters of a class name in the matrix
 
 @dataclass(frozen=True)
 class Answer:
-    """An image, the index of its class, the class answered with the confidence in it, and the verdict."""
+    """An image, the index of its class, the class answered with the confidence in it, and the verdict.
+
+    `score` and `threshold` are those of `heads.head.HeadVerdict`.
+    """
 
     image: str
     true: int
     label: int
     confidence: float
     verdict: str = IDENTIFIED
+    score: float | None = None
+    threshold: float | None = None
 
 
-def evaluation(names: Sequence[str], answers: Sequence[Answer], strangers: Sequence[bool] = ()) -> dict:
+def evaluation(
+    names: Sequence[str], answers: Sequence[Answer], strangers: Sequence[HeadVerdict] = ()
+) -> dict:
     """The answers, at least one, as JSON values; `names` are the classes.
 
-    `strangers` says of each image of no class whether it was refused. `verdicts` and `refused` are fractions
+    `strangers` are the verdicts on images of no class. `verdicts` and `refused` are fractions
     of the images of the classes; `accuracy` counts the class that is the best guess of a refused image.
 
     `confusion` has a row for each true class, and a column for each answer. `wrong` begins with the most
@@ -47,7 +54,7 @@ def evaluation(names: Sequence[str], answers: Sequence[Answer], strangers: Seque
         "n": len(answers),
         "verdicts": {state: verdicts.count(state) / len(answers) for state in STATES},
         "refused": verdicts.count(UNKNOWN) / len(answers),
-        "strangers": {"n": len(strangers), "refused": sum(strangers) / len(strangers)} if strangers else None,
+        "strangers": _strangers(answers, strangers) if strangers else None,
         "per_class": {n: matrix[c][c] / sum(matrix[c]) for c, n in enumerate(names) if sum(matrix[c])},
         "classes": list(names),
         "confusion": matrix,
@@ -62,8 +69,20 @@ def evaluation(names: Sequence[str], answers: Sequence[Answer], strangers: Seque
     }
 
 
+def _strangers(answers: Sequence[Answer], strangers: Sequence[HeadVerdict]) -> dict:
+    """How many there are, which fraction is refused, and with scores the area under their ROC curve."""
+    found = {"n": len(strangers), "refused": sum(v.refused for v in strangers) / len(strangers)}
+    if strangers[0].score is None:
+        return found
+    scores = [[x.score for x in side] for side in (strangers, answers)]
+    above = sum((s > own) + (s == own) / 2 for s in scores[0] for own in scores[1])
+    return {**found, "area": above / (len(strangers) * len(answers))}
+
+
 def evaluation_text(result: dict, verbose: bool = False) -> str:
     """`evaluation` for people: the first lines say most; everything is in it if `verbose`."""
+    if len(result["classes"]) == 1:
+        return _normal_text(result)
     n, (low, high) = result["n"], result["interval"]
     right = n - len(result["wrong"])
     first = (
@@ -77,6 +96,23 @@ def evaluation_text(result: dict, verbose: bool = False) -> str:
         _matrix(result) if matrix else _classes(result),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def _normal_text(result: dict) -> str:
+    """Of one class: how many of its images are taken for it, and how many others are not."""
+    n, strangers, name = result["n"], result["strangers"], visible(result["classes"][0])
+    known = n - round(result["refused"] * n)
+    lines = [
+        f"{known / n:.1%} of {name} are taken for it ({known} of {n} images), if adapt has seen none of them"
+    ]
+    if not strangers:
+        lines.append("images that are not normal, in a folder given to --strangers, would show the rest")
+        return "\n".join(lines)
+    found = round(strangers["refused"] * strangers["n"])
+    lines.append(f"{strangers['refused']:.1%} of the strangers are found ({found} of {strangers['n']})")
+    if "area" in strangers:
+        lines.append(f"area under the ROC curve {strangers['area']:.3f}, whatever the threshold")
+    return "\n".join(lines)
 
 
 def _refused(result: dict) -> list[str]:

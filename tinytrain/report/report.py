@@ -78,6 +78,7 @@ class Report:
             "episode": content.describe_episode(self.episode),
             "unseen_domain": content.is_unseen(self.network, self.episode),
             "accuracy": content.accuracy(self.episode.query.labels, self.answers, self.delta.head.left_out),
+            **content.normal(self.delta),
             "guard": self.guard.to_json(),
             "memory": content.memory(self.network, self.plan, self.program, self.delta.nbytes),
             "macs": {
@@ -122,6 +123,8 @@ class Report:
 def _accuracy_in_words(facts: dict) -> str:
     """The accuracy of unseen images, before and after if images were held out, in the report `facts`."""
     accuracy, estimate = facts["accuracy"], facts["estimate"]
+    if "normal" in facts:
+        return f"unknown above a score of {facts['normal']['threshold']:.2f}"
     if accuracy["n_query"]:
         change = f"{accuracy['before']:.1%} to {accuracy['after']:.1%}"
         return f"accuracy {change} of {accuracy['n_query']} images"

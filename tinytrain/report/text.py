@@ -114,8 +114,9 @@ def _header(facts: dict) -> list:
 def _counts(episode: dict) -> str:
     shots = sorted(set(episode["shots"]))
     per_class = f"{shots[0]}" if len(shots) == 1 else f"{shots[0]} to {shots[-1]}"
+    count = len(episode["classes"])
     return (
-        f"{len(episode['classes'])} classes x {per_class} = {episode['n_support']} to adapt to,"
+        f"{count} class{'es' * (count > 1)} x {per_class} = {episode['n_support']} to adapt to,"
         f" {episode['n_query']} to judge by"
     )
 

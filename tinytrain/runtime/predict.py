@@ -35,6 +35,7 @@ class Prediction:
     `verdict` is "identified", "uncertain" (one of the classes, but `name` is less likely than the others
     together) or "unknown" (of none of the classes). A delta that cannot tell says "identified" of everything.
     `name` is None if it is "unknown", or if the confidence is below the `reject` that was asked for.
+    If there is a single class, `score` says how unlike it the image is; what is above `threshold` is unknown.
     `best_guess` is the likeliest class all the same. `probabilities` has every class by name, in the order of
     the delta; they add up to 1 for strangers, too.
     """
@@ -43,6 +44,8 @@ class Prediction:
     confidence: float
     probabilities: dict[str, float] = field(repr=False)
     verdict: str = IDENTIFIED
+    score: float | None = None
+    threshold: float | None = None
 
     @property
     def best_guess(self) -> str:
@@ -87,7 +90,8 @@ class Predictor:
             verdict = head.verdict(embedding, reject)
             probabilities = dict(zip(names, verdict.probabilities.tolist(), strict=True))
             name = None if verdict.refused else names[verdict.label]
-            predictions.append(Prediction(name, verdict.confidence, probabilities, verdict.state))
+            how = (verdict.state, verdict.score, verdict.threshold)
+            predictions.append(Prediction(name, verdict.confidence, probabilities, *how))
         return predictions[0] if single else predictions
 
     __call__ = predict

@@ -14,7 +14,7 @@ from tinytrain.base.errors import InputError, StorageError
 from tinytrain.delta.delta import Delta, Slice
 from tinytrain.delta.file import encode_delta
 from tinytrain.drift.detector import STABLE
-from tinytrain.heads.head import UNKNOWN, HeadVerdict
+from tinytrain.heads.head import HeadVerdict
 from tinytrain.store import ChangedError, Entry, Place, Start, Store, learnt
 from tinytrain.store.journal import FORGET, LEARN, RENAME, framed
 
@@ -73,8 +73,7 @@ class Learner:
         drift = STABLE
         if self.monitor is not None:
             drift = self.monitor.update(embedding, getattr(self.delta.head, "means", None))
-        known = not verdict.rejected and verdict.state != UNKNOWN
-        return Observation(guess if known else None, guess, verdict, drift)
+        return Observation(None if verdict.refused else guess, guess, verdict, drift)
 
     def learn(self, embedding: np.ndarray, name: str, mark: str = "") -> bool:
         """Learn that the embedding (d,) is of class `name`; returns whether the class is new.

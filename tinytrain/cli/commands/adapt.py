@@ -22,7 +22,8 @@ from tinytrain.cli.commands.tiers import naming_tiers
 
 DESCRIPTION = (
     "Adapt a network to a few labelled images per class, within a hard memory budget. The result is a delta: "
-    "a small file with the changed parameters and the classifier."
+    "a small file with the changed parameters and the classifier. With images of one class alone, --head "
+    "oselm-ae learns what is normal: 'tinytrain predict' then says of an image whether it is."
 )
 EXAMPLES = """\
   tinytrain adapt --shots 5 --budget 1MB
@@ -32,6 +33,7 @@ EXAMPLES = """\
   tinytrain adapt photos/ --shots 5 --budget 512kB --macs 30% --report mine.html
   tinytrain adapt --data gtsrb --way 5 --shots 5 --policy tinytrain_published --json
   tinytrain adapt photos/ --shots 5 --plan plan.json --out mine.safetensors
+  tinytrain adapt normal/ --head oselm-ae --out normal.safetensors
   tinytrain adapt photos/ --replay 5 --out mine.safetensors
   tinytrain adapt --from mine.safetensors more/ --out more.safetensors
   tinytrain adapt --from mine.safetensors --add more/ --out more.safetensors

@@ -143,6 +143,7 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
     from tinytrain.plan.budget import TaskShape
     from tinytrain.plan.plan import Plan
     from tinytrain.planner.planner import Planner
+    from tinytrain.policies.registry import least_classes
 
     of_folder = arguments.folder is not None
     if of_folder and arguments.data is not None:
@@ -153,7 +154,8 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
         )
     if of_folder:
         refuse_other_kinds(arguments.folder, "images")
-        dataset, draw = folder_dataset(arguments.folder, arguments.flip), partial(_from_folder, arguments)
+        dataset = folder_dataset(arguments.folder, arguments.flip)
+        draw = partial(_from_folder, arguments, least_classes(policy))
     else:
         data = DEFAULT_DATA if arguments.data is None else arguments.data
         dataset, draw = open_dataset(data), partial(_from_dataset, arguments)
@@ -178,11 +180,21 @@ def _from_dataset(arguments, dataset):
     return replace(drawn, replay=arguments.replay)
 
 
-def _from_folder(arguments, dataset):
+def _from_folder(arguments, least: int, dataset):
     from tinytrain.datasets import folder_episode
 
+    if least == dataset.n_classes == 1 and arguments.queries:
+        raise UsageError(
+            "usage",
+            "--queries measures how classes are told apart, and here is one; 'tinytrain eval' judges it",
+        )
     found = folder_episode(
-        dataset, arguments.shots, arguments.way, arguments.seed, hold_out=arguments.queries
+        dataset,
+        arguments.shots,
+        arguments.way,
+        arguments.seed,
+        hold_out=arguments.queries,
+        least_classes=least,
     )
     return replace(found, replay=arguments.replay)
 

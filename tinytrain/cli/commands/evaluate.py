@@ -16,12 +16,14 @@ from tinytrain.cli.commands.common import (
     print_result,
     say,
 )
+from tinytrain.cli.commands.verdicts import say_if_all_are_named
 
 DESCRIPTION = (
     "Show the accuracy of a delta on images that it has not seen, the images that it got wrong, and the "
     "classes that it confuses. Classes are named as in the adaptation: a folder contains one folder of "
     "images per class, and the class of a single file is the name of its folder. Answers count as if no "
-    "image were refused; how many are refused as none of the classes is shown beside the accuracy."
+    "image were refused; how many are refused as none of the classes is shown beside the accuracy. For a "
+    "delta of one class it is shown how many images are taken for it, and how many of --strangers are not."
 )
 EXAMPLES = """\
   tinytrain eval mine.safetensors held-out/
@@ -29,6 +31,7 @@ EXAMPLES = """\
   tinytrain eval mine.safetensors 'held-out/*/2024-*.jpg' --verbose
   tinytrain eval state/ held-out/ --backbone net.safetensors
   tinytrain eval mine.safetensors held-out/ --strangers other-things/
+  tinytrain eval normal.safetensors held-out/ --strangers defects/
 """
 
 
@@ -70,13 +73,15 @@ def run(arguments) -> int:
                 skipped.append(Skipped(name, reason, kind_of(error)))
             else:
                 if true is None:
-                    refused.append(verdict.refused)
+                    refused.append(verdict)
                 else:
-                    answers.append(Answer(name, true, verdict.label, verdict.confidence, verdict.state))
+                    how = (verdict.confidence, verdict.state, verdict.score, verdict.threshold)
+                    answers.append(Answer(name, true, verdict.label, *how))
             progress("images", done, len(labelled) + len(strangers), None)
     warnings = skipped_lines(skipped) + duplicate_lines(duplicates)
     for line in warnings:
         say(line)
+    say_if_all_are_named(delta.head)
     if not answers:
         raise InputError("no-pictures", f"{inputs.all_given(arguments)}: 0 usable images; add some")
     if arguments.strangers is not None and not refused:
@@ -84,7 +89,8 @@ def run(arguments) -> int:
     result = evaluation(delta.class_names, answers, refused)
     text = evaluation_text(result, arguments.verbose)
     facts = {"skipped": [f.to_json() for f in skipped], "duplicates": [f.to_json() for f in duplicates]}
-    print_result({"delta": arguments.delta, **result, **facts, "warnings": warnings}, text, arguments.json)
+    facts |= {"warnings": warnings, "tells_strangers": delta.head.tells_strangers}
+    print_result({"delta": arguments.delta, **result, **facts}, text, arguments.json)
     return 0
 
 
@@ -122,7 +128,8 @@ def _labelled(arguments, classes) -> tuple[list[tuple], list, list]:
         raise InputError(
             "unknown-class",
             f"{arguments.delta} does not know {', '.join(map(repr, unknown))}; its classes are "
-            f"{', '.join(map(repr, classes))}; rename the folders, or add classes to the delta",
+            f"{', '.join(map(repr, classes))}; rename the folders, add classes to the delta, or give "
+            "images of no class to --strangers",
         )
     once = {os.path.abspath(name): (name, *rest) for name, *rest in reversed(found)}
     return (

@@ -21,7 +21,9 @@ AGAIN = ": 'tinytrain adapt --from' does so with what the delta remembers"
 
 def add_arguments(parser) -> None:
     changing.add_arguments(parser)
-    parser.add_argument("name", metavar="CLASS", help="class to forget; at least two must remain")
+    parser.add_argument(
+        "name", metavar="CLASS", help="class to forget; at least two must remain, or one with head oselm-ae"
+    )
 
 
 def run(arguments) -> int:
@@ -34,7 +36,7 @@ def run(arguments) -> int:
     names = list(delta.class_names)
     result = {"forgotten": arguments.name, "classes": names, "traces": left, **place}
     items = [
-        Item("forgotten", f"{short(arguments.name)}; {len(names)} classes remain"),
+        Item("forgotten", f"{short(arguments.name)}; {_remain(len(names))}"),
         Item("traces", _traces_text(left, delta.replay is not None)),
     ]
     if place["store"] is not None:
@@ -42,6 +44,10 @@ def run(arguments) -> int:
     items += changing.written_items(place)
     print_result(result, "\n".join(fitted(items, text_width(), None)), arguments.json)
     return 0
+
+
+def _remain(classes: int) -> str:
+    return "1 class remains" if classes == 1 else f"{classes} classes remain"
 
 
 def _traces_text(left: list[str], remembers: bool) -> str:

@@ -19,13 +19,15 @@ from tinytrain.cli.commands.common import (
     print_result,
     say,
 )
+from tinytrain.cli.commands.verdicts import NONE, normal_facts, say_if_all_are_named, verdict_in_words
 
 DESCRIPTION = (
     "Predict the class of each image, with a calibrated confidence. An image that is unlike those of the "
     "adaptation is none of the classes: its verdict is 'unknown' instead of 'identified' or, if the class is "
     "more likely wrong than right, 'uncertain'. About one in ten images of the classes is refused, too; "
-    "--json names the best guess of every image. If an image cannot be read, the others are predicted all "
-    "the same, and the exit code is 3."
+    "--json names the best guess of every image. With a delta of one class (adapt --head oselm-ae) an image "
+    "is of that class or not: the score says how unlike it is, and above a threshold it is not. If an image "
+    "cannot be read, the others are predicted all the same, and the exit code is 3."
 )
 EXAMPLES = """\
   tinytrain predict mine.safetensors new.jpg
@@ -33,8 +35,6 @@ EXAMPLES = """\
   find . -name '*.jpg' -print0 | tinytrain predict mine.safetensors --files-from - --null
   curl -s http://camera/still.jpg | tinytrain predict state/ -
 """
-NONE = "none of these"
-UNCERTAIN, UNKNOWN = "uncertain", "unknown"  # of `heads.head`, which needs numpy
 ALSO = 4  # further classes that --verbose names
 LEAST = 0.0005  # of their probability: what is shown as 0.1 %
 WIDEST = 60  # letters of a name of an image in the first column
@@ -91,11 +91,13 @@ def run(arguments) -> int:
                 progress("images", done, done + 1 if endless else len(names), None)
     for line in skipped_lines(skipped):
         say(line)
+    say_if_all_are_named(delta.head)
     if not answered and not failed:
         raise InputError("no-pictures", f"{inputs.all_given(arguments)} holds 0 images; add some")
     if arguments.json:
         left_out = [file.to_json() for file in skipped]
         named = {"delta": arguments.delta, "backbone": delta.backbone_name}
+        named["tells_strangers"] = delta.head.tells_strangers
         print_result({**named, "pictures": rows, "failed": failed, "skipped": left_out}, "", as_json=True)
     return InputError.exit_code if failed else 0
 
@@ -137,6 +139,7 @@ def _row(predictor, image: inputs.Input, reject: float | None) -> dict:
         "best_guess": names[verdict.label],
         "verdict": verdict.state,
         "confidence": verdict.confidence,
+        **normal_facts(verdict),
         "probabilities": dict(zip(names, verdict.probabilities.tolist(), strict=True)),
     }
 
@@ -148,15 +151,8 @@ class _Lines:
         self.width = min(WIDEST, max(map(len, map(visible, names)), default=0))
 
     def of(self, row: dict, arguments) -> str:
-        image, name = visible(row["picture"]), visible(row["best_guess"])
+        image, answer = visible(row["picture"]), verdict_in_words(row, arguments.reject)
         self.width = max(self.width, min(WIDEST, len(image)))
-        sure = f"{row['confidence']:.1%}"
-        if row["verdict"] == UNKNOWN:
-            answer = f"        {NONE} (closest: {name}, {sure})"
-        elif row["class"] is None:
-            answer = f"        {NONE} (best guess {name}, {sure}, below {arguments.reject:.0%})"
-        else:
-            answer = f"{sure:>6}  {name}{', uncertain' if row['verdict'] == UNCERTAIN else ''}"
         return f"{image:<{self.width}}  {answer}{_also(row) if arguments.verbose else ''}"
 
 

@@ -17,7 +17,8 @@ from tinytrain.cli.commands.common import (
     open_delta,
     say,
 )
-from tinytrain.cli.commands.watch_session import NONE, Keyboard, Session, mark_of, seconds
+from tinytrain.cli.commands.verdicts import NONE
+from tinytrain.cli.commands.watch_session import Keyboard, Session, mark_of, seconds
 
 STDIN = "-"
 DESCRIPTION = (
@@ -90,7 +91,10 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("-0", "--null", action="store_true", help="names on standard input end with NUL")
     parser.add_argument(
-        "--reject", type=confidence, metavar="P", help=f"answer {NONE!r} below this confidence, such as 60%%"
+        "--reject",
+        type=confidence,
+        metavar="P",
+        help=f"answer {NONE!r} also below this confidence, such as 60%%",
     )
     add_backbone_of_delta(parser)
     add_verbosity(parser, "how long each correction took")

@@ -9,8 +9,8 @@ from tinytrain.base.console import suggestion
 from tinytrain.base.errors import InputError, UsageError, visible
 from tinytrain.cli.commands.common import print_line, say
 from tinytrain.cli.commands.readaptation import Readaptation
+from tinytrain.cli.commands.verdicts import normal_facts, say_if_all_are_named, verdict_in_words
 
-NONE = "none of these"
 WIDEST = 60  # letters of a name of an image in the first column
 NEW, LIST = "+", "?"
 LONGEST_WAIT = 86400.0
@@ -65,6 +65,7 @@ class Session:
         if arguments.labels is not None:
             self._labels = LabelFile(arguments.labels, opened.mark)
         self._again = Readaptation(opened, arguments) if opened.watcher.kept else None
+        say_if_all_are_named(opened.watcher.learner.delta.head)
         self.seen = self.learnt = self.failed = self.alarms = self._width = 0
 
     def look_at(self, frame) -> None:
@@ -81,7 +82,8 @@ class Session:
             "class": found.name,
             "best_guess": found.guess,
             "confidence": found.verdict.confidence,
-            "state": found.verdict.state,
+            "verdict": found.verdict.state,
+            **normal_facts(found.verdict),
             "drift": found.drift,
         }
         self._print(row, self._verdict_line(row))
@@ -173,13 +175,7 @@ class Session:
             self._print({"event": "error", **row, **error.facts()}, "")
 
     def _verdict_line(self, row: dict) -> str:
-        sure, guess = f"{row['confidence']:.1%}", visible(row["best_guess"])
-        answer = f"{sure:>6}  {guess}"
-        if row["class"] is None:
-            answer = f"        {NONE} (best guess {guess}, {sure})"
-        elif row["state"] != "identified":
-            answer += f" ({row['state']})"
-        return f"{self._column(row['picture'])}  {answer}"
+        return f"{self._column(row['picture'])}  {verdict_in_words(row, self._arguments.reject)}"
 
     def _column(self, key: str) -> str:
         image = visible(key)

@@ -1,13 +1,14 @@
 """The top of the page: how good, kept or not, what is suspicious."""
 
 from tinytrain.base.page import items, safe, tag
-from tinytrain.report.conclusion import estimate_text, kept_text
+from tinytrain.report.conclusion import estimate_text, kept_text, normal_text
 
 
 def headline(facts: dict) -> str:
     """The title of the page."""
     adapted = "adapted" if facts["guard"]["accepted"] else "not adapted"
-    return f"{facts['backbone']}, {adapted} to {len(facts['episode']['classes'])} classes"
+    count = len(facts["episode"]["classes"])
+    return f"{facts['backbone']}, {adapted} to {f'{count} classes' if count > 1 else 'one class'}"
 
 
 def conclusion(facts: dict) -> str:
@@ -24,6 +25,8 @@ def conclusion(facts: dict) -> str:
 
 def _accuracy(facts: dict) -> list[str]:
     estimate = facts["estimate"]
+    if "normal" in facts:
+        return [tag("p", "Normal or not", class_="figure"), tag("p", safe(f"{normal_text(facts)}."))]
     if estimate["accuracy"] is None:
         return [tag("p", "Accuracy unknown", class_="figure"), tag("p", safe(estimate["why"]))]
     figure = tag("p", _figure(facts), class_="figure")

@@ -65,7 +65,10 @@ def settings_section(facts: dict) -> str:
     count = len(episode["classes"])
     rows = [
         ("images", safe(episode["source"])),
-        ("to adapt to", f"{count} classes, {per_class} images each, {episode['n_support']} in all"),
+        (
+            "to adapt to",
+            f"{count} class{'es' * (count > 1)}, {per_class} images each, {episode['n_support']} in all",
+        ),
         ("held out", f"{episode['n_query']} images"),
         ("list of images", tag("code", safe(episode["digest"]))),
         ("backbone", f"{safe(facts['backbone'])} {tag('code', safe(facts['backbone_digest'][:16]))}"),

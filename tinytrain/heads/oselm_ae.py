@@ -1,0 +1,229 @@
+"""An OS-ELM autoencoder for each class: an image is of the class that reproduces its embedding best.
+
+The anomaly detector of Matsutani's on-device learning (Tsukada, Kondo and Matsutani, IEEE Transactions on
+Computers, 2020): the hidden layer of `heads.oselm`, and a regression back to the embedding, here minus the
+mean of the first images. One more unit is the same for every image: with it a class has learnt its mean from
+its first images, and what they have in common besides from many. An image belongs to a class if its error is
+not above the mean of what the images of that class had when they were new, plus DEVIATIONS standard
+deviations. So one class is enough: images that are normal, without any that are not.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tinytrain.heads.calibration import calibrate
+from tinytrain.heads.head import (
+    ANSWERING,
+    BESIDE,
+    IDENTIFIED,
+    UNCERTAIN,
+    UNKNOWN,
+    UPDATING,
+    Head,
+    HeadBuffer,
+    HeadMethod,
+    HeadVerdict,
+    Normal,
+    Support,
+)
+from tinytrain.heads.oselm import centre_of
+from tinytrain.heads.projection import hidden
+from tinytrain.heads.recursive import begin, learn, leverage, product
+from tinytrain.heads.strangers import UNSURE
+
+UNITS = 16  # hidden ones of each class, the constant one counted
+CONSTANT = 17.0
+RIDGE = 30.0
+SLOPE = 3.0  # of the hidden layer, times the inverse of the average deviation
+# Settled on images of the development domains, so that about one in ten images of a class is above the limit:
+# so many standard deviations above the mean, one image more having deviated by USUAL of the mean.
+DEVIATIONS, USUAL = 1.5, 0.4
+SINGLE = 1.4  # the limit of a class of one image
+SURE = 0.95  # confidence in an image whose error is the mean; at the limit it is half
+STEEPEST = 50.0  # power of the error in units of the limit by which confidence falls
+LEAST_ERROR, LEAST_STEP = 1e-6, 1e-3  # of images that are all alike
+
+
+@dataclass(frozen=True, eq=False)
+class OselmAeHead(Head):
+    """`weights` (way, d, UNITS) and `inverses` (way, UNITS, UNITS) of the regressions, `centre` (1, d).
+
+    `spread` (1,) is the mean squared distance of the first images from the centre, the unit of errors.
+    `errors` (way, 2) are mean and sum of squared deviations of those of new images, `counts` (way,) of them.
+    """
+
+    weights: np.ndarray
+    inverses: np.ndarray | None
+    centre: np.ndarray
+    spread: np.ndarray
+    errors: np.ndarray
+    counts: np.ndarray
+
+    def errors_of(self, embeddings: np.ndarray) -> np.ndarray:
+        """(n, way) squared distances of embeddings (n, d), of any length, from what classes make of them."""
+        found = np.empty((len(embeddings), len(self.counts)), np.float32)
+        for row, centred, h in zip(found, *self._seen(embeddings), strict=True):
+            for k, weights in enumerate(self.weights):
+                row[k] = np.square(centred - product(weights, h)).sum()
+        return found / self.spread
+
+    def logits(self, embeddings: np.ndarray) -> np.ndarray:
+        """1 minus the error of each class; one without images is farther than any."""
+        found = 1 - self.errors_of(embeddings)
+        empty = self.counts == 0
+        if empty.any():
+            found[:, empty] = found[:, ~empty].min(axis=1, initial=0, keepdims=True) - 1
+        return found
+
+    @property
+    def tells_strangers(self) -> bool:
+        return True
+
+    def limits(self) -> np.ndarray:
+        """(way,) errors above which an image is of none."""
+        mean, squares = self.errors.T
+        deviation = np.sqrt((squares + (USUAL * mean) ** 2) / np.maximum(self.counts, 1))
+        return np.where(self.counts > 1, mean + DEVIATIONS * deviation, SINGLE)
+
+    def normal(self) -> Normal | None:
+        return Normal(float(self.errors[0, 0]), float(self.limits()[0])) if len(self.counts) == 1 else None
+
+    def verdict(self, embedding: np.ndarray, reject: float | None = None) -> HeadVerdict:
+        """Of a single class, the confidence says whether an image belongs to it: half at the limit."""
+        found = super().verdict(embedding, reject)
+        if len(self.counts) > 1:
+            return found
+        (error, limit), typical = self._likeliest(embedding), max(float(self.errors[0, 0]), LEAST_ERROR)
+        steepness = math.log(SURE / (1 - SURE)) / max(math.log(limit / typical), LEAST_STEP)
+        confidence = 1 / (1 + (error / limit) ** min(steepness, STEEPEST))
+        rejected = reject is not None and confidence < reject
+        return replace(found, confidence=confidence, rejected=rejected, score=error, threshold=limit)
+
+    def state(self, embedding: np.ndarray, confidence: float) -> str:
+        error, limit = self._likeliest(embedding)
+        if error > limit:
+            return UNKNOWN
+        return IDENTIFIED if confidence >= UNSURE else UNCERTAIN
+
+    def update(self, kernels, embeddings: np.ndarray, labels: np.ndarray) -> None:
+        for centred, h, label in zip(*self._seen(embeddings), labels.tolist(), strict=True):
+            error = np.square(centred - product(self.weights[label], h)).sum() / self.spread[0]
+            self.counts[label] += 1
+            self._learn(label, centred, h)
+            away = error - self.errors[label, 0]
+            self.errors[label, 0] += away / self.counts[label]
+            self.errors[label, 1] += away * (error - self.errors[label, 0])
+
+    def extended(self, way: int) -> "OselmAeHead":
+        head, known = super().extended(way), len(self.counts)
+        for k in range(known, way):
+            begin(head.inverses[k], head.weights[k], RIDGE)
+        return head
+
+    def problem(self) -> str | None:
+        if self.inverses.diagonal(axis1=1, axis2=2).min() <= 0:
+            return "the diagonals of head.inverses must be above 0"
+        below = self.errors.min() < 0 or self.spread[0] <= 0 or self.counts.min() < 1
+        return "head.counts and head.spread must be above 0, head.errors not below" if below else None
+
+    def _seen(self, embeddings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Embeddings (n, d) minus the centre, and what the hidden layer makes of them, (n, UNITS)."""
+        unit = embeddings / np.sqrt((embeddings**2).sum(axis=1, keepdims=True) + 1e-12)
+        centred = unit - self.centre
+        found = np.full((len(unit), UNITS), CONSTANT, unit.dtype)
+        found[:, :-1] = hidden(centred, UNITS - 1, SLOPE / math.sqrt(float(self.spread[0])))
+        return centred, found
+
+    def _likeliest(self, embedding: np.ndarray) -> tuple[float, float]:
+        """The error of the likeliest class for an embedding (d,), and the limit of that class."""
+        label = int(self.logits(embedding[None])[0].argmax())
+        limit = max(float(self.limits()[label]), LEAST_ERROR)
+        return float(self.errors_of(embedding[None])[0, label]), limit
+
+    def _learn(self, label: int, centred: np.ndarray, h: np.ndarray) -> None:
+        forgetting, largest = self.method.forgetting, self.method.largest_trace
+        learn(self.inverses[label], self.weights[label], h, centred, forgetting, largest)
+
+
+class OselmAe(HeadMethod):
+    """`forgetting` below 1 lets old images count less; `largest_trace` then bounds the inverse of a class."""
+
+    name, head = "oselm-ae", OselmAeHead
+    sized_by = "centre"
+    passes = 3  # for the mean, to learn, and for the errors
+    least_classes = 1
+    forgetting, largest_trace = 1.0, 4 * UNITS / RIDGE
+
+    def buffers(self, way: int, size: int):
+        return (
+            HeadBuffer("weights", (way, size, UNITS), ANSWERING),
+            HeadBuffer("inverses", (way, UNITS, UNITS), UPDATING),
+            HeadBuffer("centre", (1, size), ANSWERING),
+            HeadBuffer("spread", (1,), BESIDE),
+            HeadBuffer("errors", (way, 2), BESIDE),
+            HeadBuffer("counts", (way,), BESIDE, "int32"),
+        )
+
+    def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> OselmAeHead:
+        way, counts = len(support.images), support.images.astype(np.int32)
+        spread = np.array([centre_of(arrays["centre"], support)], np.float32)
+        for inverse, weights in zip(arrays["inverses"], arrays["weights"], strict=True):
+            begin(inverse, weights, RIDGE)
+        tensors = {name: arrays[name] for name in ("weights", "inverses", "centre")}
+        head = OselmAeHead(
+            self, **tensors, spread=spread, errors=np.zeros((way, 2), np.float32), counts=counts
+        )
+        for embeddings, labels in support.clean():
+            for centred, h, label in zip(*head._seen(embeddings), labels.tolist(), strict=True):
+                head._learn(label, centred, h)
+        _measure(head, support)
+        return _calibrated(head, support)
+
+
+def left_out_errors(head: OselmAeHead, e: np.ndarray, label: int) -> np.ndarray:
+    """Errors (way,) for an embedding (d,) that the head was fitted to, without it.
+
+    Its leverage says what the others of its class would have made of it.
+    """
+    centred, h = (found[0] for found in head._seen(e[None]))
+    found = np.array([np.square(centred - product(weights, h)).sum() for weights in head.weights])
+    found[label] /= (1 - leverage(head.inverses[label], h)) ** 2
+    return found / float(head.spread[0])
+
+
+def _measure(head: OselmAeHead, support: Support) -> None:
+    """Write mean and sum of squared deviations of the errors of left-out images."""
+    seen = [0] * len(support.images)
+    for embeddings, labels in support.clean():
+        for e, label in zip(embeddings, labels.tolist(), strict=True):
+            seen[label] += 1
+            error = left_out_errors(head, e, label)[label]
+            away = error - head.errors[label, 0]
+            head.errors[label, 0] += away / seen[label]
+            head.errors[label, 1] += away * (error - head.errors[label, 0])
+
+
+def _calibrated(head: OselmAeHead, support: Support) -> OselmAeHead:
+    """Of a single class, `left_out` is the fraction of left-out images that are not above its limit."""
+    if len(support.images) == 1:
+        return replace(head, left_out=_accepted(head, support))
+
+    def leave_out(logits, e, label):
+        logits[:] = 1 - left_out_errors(head, e, label)
+
+    temperature, left_out = calibrate(support, lambda e: head.logits(e[None])[0], leave_out)
+    return replace(head, temperature=temperature, left_out=left_out)
+
+
+def _accepted(head: OselmAeHead, support: Support) -> float | None:
+    """Fraction of the images of the only class; None if it has a single one."""
+    n, limit = int(support.images[0]), head.limits()[0]
+    if n < 2:
+        return None
+    errors = (left_out_errors(head, e, 0)[0] for embeddings, _ in support.clean() for e in embeddings)
+    return sum(bool(error <= limit) for error in errors) / n
+
+
+METHOD = OselmAe()
