@@ -20,10 +20,6 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "pytorch.meta_train_speed": ("--rounds", "open_backbone"),
     "studies.label_noise": ("--queries", "run_study"),
     "release": ("--episodes", "ship"),
-    "studies.continual": ("--seeds", "run_study"),
-    "studies.heads": ("--episodes", "run_study"),
-    "studies.drift": ("--episodes", "run_study"),
-    "studies.strangers": ("--episodes", "run_study"),
     "pytorch.speed": ("--repeats", "load_backbone"),
 }
 NEEDED = {"search.trady_layer_ranking": ["--backbone", "mcunet-5fps"], "release": ["--work", "work"]}
