@@ -15,6 +15,7 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.drift": ("--shots", "run_study"),
     "studies.heads": ("--queries", "run_study"),
     "studies.strangers": ("--queries", "run_study"),
+    "studies.normal": ("--episodes", "run_study"),
     "studies.how_much": ("--shots", "run_study"),
     "search.trady_layer_ranking": ("--episodes", "load_backbone"),
     "pytorch.meta_train_speed": ("--rounds", "open_backbone"),
