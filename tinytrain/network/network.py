@@ -23,6 +23,7 @@ from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.late_fields import written
 from tinytrain.network.layer import Layer
 from tinytrain.network.lite_residual import Module, possible_modules
+from tinytrain.network.quantisation import Quantisation
 
 PLAIN = InputSpec()
 
@@ -33,7 +34,8 @@ class Network:
 
     `weights[i]` is (fan_in, cout), int8 with `scales[i]` (cout,) float32, or float32 with
     `scales[i]` None; `biases[i]` is (cout,) float32. `added` holds float32 (weight, bias) by index in
-    `all_layers` of those modules that the network has. All arrays are read-only.
+    `all_layers` of those modules that the network has. All arrays are read-only. `quantisation`: the codes of int8 programs;
+    the same network in float32 has the same digest with and without it.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Network:
     biases: tuple[np.ndarray, ...]
     input: InputSpec = PLAIN
     added: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    quantisation: Quantisation | None = None
 
     def __post_init__(self):
         added = (array for pair in self.added.values() for array in pair)

@@ -1,0 +1,202 @@
+"""The kernels of int8 programs in plain numpy: the reference for tests, and the fallback without numba.
+
+A code q stands for the value ``scale * (q - zero)``. Weights are int8 from -127 to 127, symmetric, with a scale
+per output channel; sums are int32. A sum becomes a code by `rescaled`, in integers alone, so that every
+processor and every language gives the same one. Matrices of dense layers are (cout, fan_in): the weights of an
+output channel lie side by side. Gradients are float32, of values, not of codes.
+"""
+
+import numpy as np
+
+from tinytrain.kernels.reference import from_bfloat16, to_bfloat16, window
+
+LOWEST, HIGHEST = -128, 127
+NEAREST, TRUNCATED, STOCHASTIC, CARRIED = range(4)  # rules of `round_codes`
+CARRY = np.float32(256)  # parts of a code that a carried rest counts
+
+
+def rescaled(sums, factor, shift):
+    """floor(sums * factor / 2**shift + 1/2) of int32 sums, with factor < 2**31: the nearest, halves up."""
+    return (sums.astype(np.int64) * factor + (np.int64(1) << (np.asarray(shift, np.int64) - 1))) >> shift
+
+
+def coded(values, zero):
+    return np.clip(values + zero, LOWEST, HIGHEST).astype(np.int8)
+
+
+# ---- forward ----------------------------------------------------------------------------------------
+
+
+def unfold_codes(y, image, table, size, stride, first, rotated):
+    """Patches of an image: `table` (256, c) int16 has the code of every pixel value; padding is code 0."""
+    pad = (size - 1) // 2
+    image = np.rot90(image, 2) if rotated else image
+    codes = np.take_along_axis(table, image.reshape(-1, image.shape[2]).astype(np.intp), axis=0)
+    codes = np.pad(codes.reshape(image.shape), ((pad, pad + stride), (pad, pad), (0, 0)))[
+        None, first * stride :
+    ]
+    taps = [window(codes, t // size, t % size, (1, *y.shape), stride)[0] for t in range(size * size)]
+    y[...] = np.concatenate(taps, axis=-1)
+
+
+def product_codes(y, x, w, b, factor, shift, zero):
+    """y (m, n) int8 from codes x (m, k) and weights w (n, k); `b` has what their zero adds up to, too."""
+    sums = x.astype(np.int32) @ w.astype(np.int32).T + b
+    y[...] = coded(rescaled(sums, factor, shift), zero)
+
+
+product_wide = product_codes  # of int16 codes x, those of an image
+
+
+def depthwise_codes(y, x, w, b, factor, shift, size, stride, top, fill, zero):
+    """As `depthwise_forward`; w (taps, c); pixels outside of the image have the code `fill`."""
+    bottom = max(0, (y.shape[1] - 1) * stride + size - top - x.shape[1])
+    side = (size - 1) // 2
+    padded = np.pad(
+        x.astype(np.int32), ((0, 0), (top, bottom), (side, side), (0, 0)), constant_values=int(fill)
+    )
+    sums = np.broadcast_to(b, y.shape).astype(np.int32)
+    for tap in range(size * size):
+        sums += window(padded, tap // size, tap % size, y.shape, stride) * w[tap].astype(np.int32)
+    y[...] = coded(rescaled(sums, factor, shift), zero)
+
+
+def add_codes(y, x, skip, x_factor, skip_factor, shift, x_zero, skip_zero, zero):
+    """The code of a sum of two values: both factors are below 2**20, so that int32 holds everything."""
+    sums = (x.astype(np.int32) - x_zero) * x_factor + (skip.astype(np.int32) - skip_zero) * skip_factor
+    y[...] = coded((sums + (1 << (shift - 1))) >> shift, zero)
+
+
+def pool_codes(y, x, scale, zero):
+    """Means (n, c) of the values of codes x (n, p, c); `scale` is that of a code divided by p."""
+    y[...] = scale * (x.sum(axis=1, dtype=np.int32) - x.shape[1] * zero).astype(np.float32)
+
+
+def copy_codes(y, x):
+    y[...] = x.copy()
+
+
+def gather_codes(y, x, columns):
+    y[...] = x[:, columns]
+
+
+# ---- backward ---------------------------------------------------------------------------------------
+
+
+def pack_inside(bits, y):
+    """A bit for each code: whether it lies between the lowest and the highest. Order as in `pack_mask`."""
+    inside = np.zeros(8 * len(bits), bool)
+    inside[: len(y)] = (y > LOWEST) & (y < HIGHEST)
+    bits[...] = np.packbits(inside.reshape(8, -1), axis=0, bitorder="little")[0]
+
+
+def grad_input_codes(gx, g, w, scale):
+    """gx (m, k) = g (m, n) times the values of w (n, k)."""
+    gx[...] = (g * scale) @ w.astype(g.dtype)
+
+
+def grad_weight_codes(gw, x, g, scale, zero):
+    """gw (k, j) += values of x (m, k), transposed, times g (m, j)."""
+    gw += (scale * (x.astype(g.dtype) - zero)).T @ g
+
+
+def widen_codes(y, x, scale, zero):
+    """Values y of codes x (m, c), `scale` (c,)."""
+    y[...] = (x.astype(y.dtype) - zero) * scale
+
+
+def add_fisher_codes(total, dots, a, g, scale, zero):
+    """As `add_fisher`, of codes a."""
+    dots[...] = (scale * (a.astype(g.dtype) - zero) * g).sum(axis=0)
+    total += dots**2 / 2
+
+
+# ---- updates ----------------------------------------------------------------------------------------
+
+
+def _spread(starts, rates):
+    return np.repeat(rates, np.diff(starts))
+
+
+def sgd_step(g, starts, rates):
+    """g becomes what is to be taken from the parameters."""
+    g *= _spread(starts, rates)
+
+
+def momentum_step(g, m, work, starts, rates, beta):
+    moment = beta * from_bfloat16(m) + g
+    g[...] = _spread(starts, rates) * moment
+    m[...] = to_bfloat16(moment)
+
+
+def adam_step(g, m, v, work, starts, rates, beta1, beta2, step):
+    first = beta1 * from_bfloat16(m) + (1 - beta1) * g
+    second = beta2 * from_bfloat16(v) + (1 - beta2) * g * g
+    slope = first / (1 - beta1**step) / (np.sqrt(second / (1 - beta2**step)) + 1e-8)
+    g[...] = _spread(starts, rates) * slope
+    m[...] = to_bfloat16(first)
+    v[...] = to_bfloat16(second)
+
+
+def uniform(count, seed, step, salt):
+    """float32 (count,) from 0 up to 1: a hash of its place, the step, `salt` and the seed."""
+    parts = ((salt, 0x85EBCA6B), (step, 0xC2B2AE35), (seed, 0x27D4EB2F))
+    offset = sum(int(value) * prime for value, prime in parts) & 0xFFFFFFFF
+    h = np.arange(count, dtype=np.uint32) * np.uint32(0x9E3779B1) + np.uint32(offset)
+    h ^= h >> np.uint32(16)
+    h *= np.uint32(0x7FEB352D)
+    h ^= h >> np.uint32(15)
+    h *= np.uint32(0x846CA68B)
+    h ^= h >> np.uint32(16)
+    return (h >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
+
+
+def round_codes(w, rest, steps, lsb, columns, seed, rule, step, salt):
+    """w (i, j) int8 minus `steps` times `lsb[columns]`, rounded by `rule`; what leaves -127 to 127 stays there.
+
+    CARRIED keeps what rounding lost in `rest` (i, j) int8, in 1 / 256 of a code, for the next step. The other
+    rules ignore it.
+    """
+    target = w.astype(np.float32) - steps * lsb[columns]
+    if rule == NEAREST:
+        found = np.rint(target)
+    elif rule == TRUNCATED:
+        found = np.trunc(target)
+    elif rule == STOCHASTIC:
+        found = np.floor(target + uniform(w.size, seed[0], step, salt).reshape(w.shape))
+    else:
+        target = target + rest.astype(np.float32) / CARRY
+        found = np.clip(np.rint(target), -HIGHEST, HIGHEST)
+        left = (target - found) * CARRY + uniform(w.size, seed[0], step, salt).reshape(w.shape)
+        rest[...] = np.clip(np.floor(left), LOWEST, HIGHEST)
+    w[...] = np.clip(found, -HIGHEST, HIGHEST)
+
+
+def round_masters(w, masters, steps, lsb, columns):
+    """masters (i, j) float32, in codes, minus `steps` times `lsb[columns]`; w (i, j) the nearest codes."""
+    masters -= steps * lsb[columns]
+    w[...] = np.clip(np.rint(masters), -HIGHEST, HIGHEST)
+
+
+def take_step(w, steps):
+    """w (n,) float32 minus steps (n,)."""
+    w -= steps
+
+
+def gather_weights(y, w, rows, columns, turned):
+    """y (i, j) int8 from weights w: w[columns, rows] where they are (cout, fan_in): `turned`."""
+    y[...] = w[np.ix_(columns, rows)].T if turned else w[np.ix_(rows, columns)]
+
+
+def scatter_weights(w, rows, columns, x, turned):
+    """x (i, j) int8 into weights w, as `gather_weights` takes them."""
+    if turned:
+        w[np.ix_(columns, rows)] = x.T
+    else:
+        w[np.ix_(rows, columns)] = x
+
+
+def fold_bias(y, b, unit, w, zero, turned):
+    """y (n,) int32: the nearest multiples of `unit` to b (n,), minus what the zero of the inputs adds up to."""
+    sums = w.sum(axis=1 if turned else 0, dtype=np.int32)
+    y[...] = np.clip(np.rint(b / unit), -(2**30), 2**30).astype(np.int32) - np.int32(zero) * sums

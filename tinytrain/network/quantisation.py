@@ -1,0 +1,78 @@
+"""How the outputs of layers become codes of 8 bits: what an int8 program needs beside int8 weights."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+FACTOR_BITS = 31  # of the factor that a sum is multiplied with before it is shifted
+SUM_BITS = 20  # of the factors of an addition: with them it fits 32 bits
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Codes q from -128 to 127 that stand for ``scale * (q - zero)``; 0 has a code of its own."""
+
+    scale: float
+    zero: int
+
+    @property
+    def is_valid(self) -> bool:
+        whole = type(self.zero) is int and -128 <= self.zero <= 127
+        return whole and type(self.scale) is float and 1e-12 < self.scale < 1e12
+
+
+@dataclass(frozen=True)
+class Quantisation:
+    """Codes of what every layer gives, by its index.
+
+    `outputs`: of its convolution with the activation. `sums`: of what the addition behind it gives, None for
+    layers that add nothing.
+    """
+
+    outputs: tuple[Codes, ...]
+    sums: tuple[Codes | None, ...]
+
+    def given(self, layer: int) -> Codes:
+        """Codes of what layer `layer` hands to the next one."""
+        return self.sums[layer] or self.outputs[layer]
+
+
+def factor_and_shift(ratio: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """int32 factors below 2**31 and shifts from 1 to 62, with ``factor / 2**shift`` nearest to `ratio` (n,).
+
+    The rounding of TensorFlow Lite and CMSIS-NN with a single rounding: ``floor(x * factor / 2**shift + 1/2)``.
+    """
+    mantissa, exponent = np.frexp(np.asarray(ratio, np.float64))
+    factor = np.rint(mantissa * 2.0**FACTOR_BITS).astype(np.int64)
+    grown = factor == 2**FACTOR_BITS  # rounded up to the next power of two
+    factor, exponent = np.where(grown, factor // 2, factor), exponent + grown
+    shift = FACTOR_BITS - exponent
+    lost = np.maximum(shift - 62, 0)  # ratios too small for the shift: fewer bits of the factor
+    return (factor >> np.minimum(lost, 62)).astype(np.int32), np.clip(shift, 1, 62).astype(np.int32)
+
+
+def addition_factors(first: float, second: float) -> tuple[int, int, int]:
+    """Whole factors of two ratios of scales, and the shift that they have in common: for `add_codes`."""
+    shift = SUM_BITS - math.frexp(max(first, second))[1]
+    shift = max(1, min(shift, 30))
+    return round(first * 2**shift), round(second * 2**shift), shift
+
+
+INPUT_RANGE = 2047  # largest code of a pixel, unless the values are exact multiples of a step
+
+
+def input_codes(mean: tuple[float, ...], scale: tuple[float, ...]) -> tuple[np.ndarray, float]:
+    """(256, c) int16 codes of pixel values, 0 for the value 0, and the step that one code stands for.
+
+    A pixel v means ``(v - mean) * scale``. If the mean of every channel is a multiple of 1/2 and all scales
+    are the same, the codes are exact.
+    """
+    pixels = np.arange(256)[:, None]
+    means, scales = np.array(mean), np.array(scale)
+    doubled = 2 * (pixels - means)
+    if len(set(scale)) == 1 and np.array_equal(doubled, np.rint(doubled)):
+        return doubled.astype(np.int16), float(scales[0] / 2)
+    values = (pixels - means) * scales
+    step = float(np.abs(values).max() / INPUT_RANGE)
+    return np.rint(values / step).astype(np.int16), step
