@@ -1,9 +1,9 @@
 """The kernels of int8 programs in plain numpy: the reference for tests, and the fallback without numba.
 
-A code q stands for the value ``scale * (q - zero)``. Weights are int8 from -127 to 127, symmetric, with a scale
-per output channel; sums are int32. A sum becomes a code by `rescaled`, in integers alone, so that every
-processor and every language gives the same one. Matrices of dense layers are (cout, fan_in): the weights of an
-output channel lie side by side. Gradients are float32, of values, not of codes.
+A code q stands for the value ``scale * (q - zero)``. Weights are int8 from -127 to 127, symmetric, with a
+scale per output channel; sums are int32. A sum becomes a code by `rescaled`, in integers alone, so that every
+processor and every language gives the same one. Matrices of dense layers are (cout, fan_in): the weights of
+an output channel lie side by side. Gradients are float32, of values, not of codes.
 """
 
 import numpy as np
@@ -152,7 +152,7 @@ def uniform(count, seed, step, salt):
 
 
 def round_codes(w, rest, steps, lsb, columns, seed, rule, step, salt):
-    """w (i, j) int8 minus `steps` times `lsb[columns]`, rounded by `rule`; what leaves -127 to 127 stays there.
+    """w (i, j) int8 minus `steps` times `lsb[columns]`, rounded by `rule` and kept from -127 to 127.
 
     CARRIED keeps what rounding lost in `rest` (i, j) int8, in 1 / 256 of a code, for the next step. The other
     rules ignore it.
@@ -197,6 +197,6 @@ def scatter_weights(w, rows, columns, x, turned):
 
 
 def fold_bias(y, b, unit, w, zero, turned):
-    """y (n,) int32: the nearest multiples of `unit` to b (n,), minus what the zero of the inputs adds up to."""
+    """y (n,) int32: the multiples of `unit` nearest to b (n,), minus what the zero of the inputs adds up to."""
     sums = w.sum(axis=1 if turned else 0, dtype=np.int32)
     y[...] = np.clip(np.rint(b / unit), -(2**30), 2**30).astype(np.int32) - np.int32(zero) * sums

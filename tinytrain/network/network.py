@@ -34,8 +34,8 @@ class Network:
 
     `weights[i]` is (fan_in, cout), int8 with `scales[i]` (cout,) float32, or float32 with
     `scales[i]` None; `biases[i]` is (cout,) float32. `added` holds float32 (weight, bias) by index in
-    `all_layers` of those modules that the network has. All arrays are read-only. `quantisation`: the codes of int8 programs;
-    the same network in float32 has the same digest with and without it.
+    `all_layers` of those modules that the network has. All arrays are read-only. `quantisation` are the codes
+    of int8 programs; the digest of a network is the same with and without them.
     """
 
     name: str

@@ -41,7 +41,7 @@ class Quantisation:
 def factor_and_shift(ratio: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """int32 factors below 2**31 and shifts from 1 to 62, with ``factor / 2**shift`` nearest to `ratio` (n,).
 
-    The rounding of TensorFlow Lite and CMSIS-NN with a single rounding: ``floor(x * factor / 2**shift + 1/2)``.
+    TensorFlow Lite and CMSIS-NN round so, with a single rounding: ``floor(x * factor / 2**shift + 1/2)``.
     """
     mantissa, exponent = np.frexp(np.asarray(ratio, np.float64))
     factor = np.rint(mantissa * 2.0**FACTOR_BITS).astype(np.int64)
