@@ -177,12 +177,13 @@ def apply(network: Network, delta: Delta) -> Network:
 def trained_slices(slots, working, room: np.ndarray) -> tuple[Slice, ...]:
     """What a working copy of the network now holds where `slots` say that something was trained.
 
-    Written one after another into `room` (numbers,) float32: values, and indices as int32.
+    Written one after another into `room` (numbers,) float32: values, int8 ones four to a number, and indices
+    as int32.
     """
     slices = []
     for slot in slots:
         slices.append(_slice_of(slot, working, room))
-        room = room[sum(a.size for a in slices[-1].arrays()) :]
+        room = room[sum(-(-a.nbytes // 4) for a in slices[-1].arrays()) :]
     return tuple(slices)
 
 
@@ -196,7 +197,7 @@ def _slice_of(slot, working, room: np.ndarray) -> Slice:
     if slot.inputs is not None:
         inputs, room = _indices(slot.inputs, room)
     rows = range(len(values)) if inputs is None else inputs
-    picked = room[: len(rows) * len(channels)].reshape(len(rows), len(channels))
+    picked = room.view(values.dtype)[: len(rows) * len(channels)].reshape(len(rows), len(channels))
     for row, i in zip(picked, rows, strict=True):  # indexing with two arrays takes several times the memory
         row[:] = values[i, channels]
     return Slice(slot.layer, slot.part, channels, picked, inputs)

@@ -28,6 +28,7 @@ NAMES = (
     "copy",
     "depthwise_forward",
     "depthwise_grad_input",
+    "depthwise_grad_input_codes",
     "depthwise_grad_weight",
     "dequantize",
     "entropy",
@@ -108,10 +109,11 @@ def _compiled():
 
 def _compiled_modules() -> tuple:
     from tinytrain.kernels import activation, dense, depthwise, depthwise_weight, head, optimizer, pooling
+    from tinytrain.kernels import depthwise_codes_grad as codes_grad
     from tinytrain.kernels import image as image
     from tinytrain.kernels import lite_residual as lite
 
-    return activation, dense, depthwise, depthwise_weight, head, lite, optimizer, image, pooling
+    return activation, codes_grad, dense, depthwise, depthwise_weight, head, lite, optimizer, image, pooling
 
 
 def _namespace(modules, backend):

@@ -8,7 +8,8 @@ an output channel lie side by side. Gradients are float32, of values, not of cod
 
 import numpy as np
 
-from tinytrain.kernels.reference import from_bfloat16, to_bfloat16, window
+from tinytrain.kernels.reference import depthwise_grad_input, from_bfloat16, to_bfloat16
+from tinytrain.kernels.reference_layers import window
 
 LOWEST, HIGHEST = -128, 127
 NEAREST, TRUNCATED, STOCHASTIC, CARRIED = range(4)  # rules of `round_codes`
@@ -93,6 +94,11 @@ def pack_inside(bits, y):
 def grad_input_codes(gx, g, w, scale):
     """gx (m, k) = g (m, n) times the values of w (n, k)."""
     gx[...] = (g * scale) @ w.astype(g.dtype)
+
+
+def depthwise_grad_input_codes(gx, work, g, w, scale, size, stride):
+    """As `depthwise_grad_input`, with w (taps, c) int8; `work` (taps, 16) is scratch."""
+    depthwise_grad_input(gx, work, g, w * scale, size, stride)
 
 
 def grad_weight_codes(gw, x, g, scale, zero):

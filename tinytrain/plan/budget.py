@@ -8,6 +8,7 @@ from tinytrain.base.errors import UsageError
 from tinytrain.episode.episode import Episode
 
 MACS_MODES = ("mean", "sample")
+CHOICES = ("auto", "float32", "int8")  # of the precision
 
 
 @dataclass(frozen=True)
@@ -16,13 +17,15 @@ class Budget:
 
     `memory`: bytes of the arena, at its peak. `macs`: backward multiply-accumulates per pseudo-query
     as a share of the full backward pass (2 x forward MACs). `macs_mode`: "mean" limits the mean over
-    a step's pseudo-queries, "sample" the dearest single image. Raises UsageError for what
+    a step's pseudo-queries, "sample" the dearest single image. `precision`: "float32" or "int8", in which
+    everything is computed; "auto" leaves it to the planner. Raises UsageError for what
     is no number of bytes or no share.
     """
 
     memory: int = 1_000_000
     macs: float = 0.15
     macs_mode: str = "mean"
+    precision: str = "auto"
 
     def __post_init__(self):
         if not isinstance(self.memory, Integral) or self.memory < 0:
@@ -34,6 +37,10 @@ class Budget:
         if self.macs_mode not in MACS_MODES:
             raise UsageError(
                 "bad-budget", f"{self.macs_mode!r} is no mode of the MACs; give {' or '.join(MACS_MODES)}"
+            )
+        if self.precision not in CHOICES:
+            raise UsageError(
+                "bad-budget", f"{self.precision!r} is no precision; give {', '.join(CHOICES[:-1])} or int8"
             )
 
 

@@ -11,9 +11,18 @@ from tinytrain.base.units import finite_or_none
 from tinytrain.episode.augment import Ranges
 from tinytrain.heads.registry import HEADS
 from tinytrain.network.network import Network
-from tinytrain.plan.budget import MACS_MODES, Budget, TaskShape
+from tinytrain.plan.budget import CHOICES, MACS_MODES, Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs, macs_of
-from tinytrain.plan.recipe import Recipe, Resources, StepOptions, Update, check_recipe
+from tinytrain.plan.recipe import (
+    PRECISIONS,
+    ROUNDINGS,
+    Arithmetic,
+    Recipe,
+    Resources,
+    StepOptions,
+    Update,
+    check_recipe,
+)
 
 VERSION = 1
 MAX_BYTES = 10**7
@@ -178,6 +187,9 @@ _OPTIONS = {
     "entropy": number(0, 1e6),
     "temperature": number(1e-6, 1e6),
     "augmentation": table(Ranges, dict.fromkeys(("colours", "turn", "zoom"), number(0, 100))),
+    "arithmetic": table(
+        Arithmetic, {"precision": choice(*PRECISIONS), "rounding": choice(*ROUNDINGS), "scaled": flag}
+    ),
 }
 _RECIPE = {
     "policy": text,
@@ -204,7 +216,13 @@ _CHECK = table(
     {
         **dict.fromkeys(("network", "digest", "policy"), text),
         "budget": table(
-            Budget, {"memory": _BYTES, "macs": number(0, 1e300), "macs_mode": choice(*MACS_MODES)}
+            Budget,
+            {
+                "memory": _BYTES,
+                "macs": number(0, 1e300),
+                "macs_mode": choice(*MACS_MODES),
+                "precision": choice(*CHOICES),
+            },
         ),
         "task": table(
             TaskShape,
@@ -223,6 +241,7 @@ _CHECK = table(
                 "sets": count(0, 1000),
                 **dict.fromkeys(("accumulators", "workers"), count(1, 1000)),
                 **dict.fromkeys(("micro", "step_support", "step_queries"), count(1)),
+                "small_head": flag,
             },
         ),
         "cost": table(Cost, {"arena": _BYTES, "macs_per_query": number(0, 1e300), "macs_per_image": _BYTES}),

@@ -1,6 +1,6 @@
 """What is trained, how, and with which bytes: the values that a policy decides and the engine obeys."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinytrain.base.errors import UsageError
 from tinytrain.episode.augment import USUAL, Ranges
@@ -86,6 +86,26 @@ def _bad_recipe(what: str) -> UsageError:
     return UsageError("bad-recipe", f"{what}; correct the policy")
 
 
+PRECISIONS = ("float32", "int8")
+ROUNDINGS = ("nearest", "truncated", "stochastic", "carried", "masters")
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """The numbers that a network is computed and trained in.
+
+    `precision`: "float32", or "int8" for 8-bit weights, activations and cached features, and float32
+    gradients. The rest is for int8. `rounding` of an updated weight: "nearest"; "truncated" towards zero;
+    "stochastic", up or down at random; "carried", to the nearest, and what is lost is kept in 8 bits for the
+    next step; "masters", to the nearest from a float32 copy. `scaled`: steps are those of the float32 weights
+    (quantisation-aware scaling, Lin et al., NeurIPS 2022); otherwise gradients of codes are taken as they are.
+    """
+
+    precision: str = "float32"
+    rounding: str = "carried"
+    scaled: bool = True
+
+
 @dataclass(frozen=True)
 class StepOptions:
     """What a training step does beyond the plain one; the defaults are the plain one.
@@ -98,7 +118,7 @@ class StepOptions:
     then starts anew. `entropy`: weight in the loss of the mean Shannon entropy of what is predicted for query
     images, whose labels stay unknown; every step then looks at as many of them as at pseudo-queries.
     `temperature`: of the cosines in the loss. `augmentation`: how far pseudo-queries are changed if every
-    step has views of its own.
+    step has views of its own. `arithmetic`: the numbers that everything is computed in.
     """
 
     hard_fraction: float = 1.0
@@ -107,6 +127,7 @@ class StepOptions:
     entropy: float = 0.0
     temperature: float = 10.0
     augmentation: Ranges = USUAL
+    arithmetic: Arithmetic = Arithmetic()
 
 
 @dataclass(frozen=True)
@@ -131,6 +152,15 @@ class Recipe:
     head: str = "lda"
     views: int = 8
 
+    @property
+    def precision(self) -> str:
+        return self.options.arithmetic.precision
+
+    def in_int8(self, rounding: str = Arithmetic.rounding, scaled: bool = True) -> "Recipe":
+        """The same recipe in 8 bits."""
+        arithmetic = Arithmetic("int8", rounding, scaled)
+        return replace(self, options=replace(self.options, arithmetic=arithmetic))
+
 
 @dataclass(frozen=True)
 class Resources:
@@ -139,7 +169,8 @@ class Resources:
     `sets`: cached sets of features: 0 (none), 1 (the clean images) or 1 + views. `micro`: images
     per call behind the cut. `accumulators`: of gradients, hence the most workers that can run
     backward at once; `workers`, at least as many, those that can embed. `step_support`, `step_queries`:
-    support images and pseudo-queries that one step uses.
+    support images and pseudo-queries that one step uses. `small_head`: the head is fitted to fewer views of
+    each image, so that it takes less memory.
     """
 
     sets: int
@@ -148,6 +179,7 @@ class Resources:
     step_support: int
     step_queries: int
     workers: int = 0
+    small_head: bool = False
 
     def __post_init__(self):
         object.__setattr__(self, "workers", max(self.workers, self.accumulators))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -30,6 +31,13 @@ def step_sizes(task: TaskShape) -> tuple[int, ...]:
 
 def candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
     """Resources in order of preference."""
+    every = list(_candidates(recipe, task))
+    yield from every
+    if recipe.precision == "int8":
+        yield from (replace(r, small_head=True) for r in every)
+
+
+def _candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
     for size in step_sizes(task):
         for views in range(recipe.views, LEAST_VIEWS - 1, -1):
             for accumulators, workers, micro in WORKERS:
@@ -46,14 +54,15 @@ def unreduced(recipe: Recipe, task: TaskShape) -> list[Resources]:
     return [r for r in candidates(recipe, task) if (r.sets, r.step_support) == same]
 
 
-def smallest(task: TaskShape) -> tuple[Resources, Resources]:
+def smallest(recipe: Recipe, task: TaskShape) -> tuple[Resources, Resources]:
     """One worker, one image at a time, with nothing cached and with the least that is cached.
 
     Either can be the smaller one: without a cache the frozen part needs its workspace while training.
     """
     size = step_sizes(task)[-1]
     least = 1 if task.replay else 0  # what is kept is taken from the cache
-    return Resources(least, 1, 1, size, size), Resources(1 + LEAST_VIEWS, 1, 1, size, size)
+    small = recipe.precision == "int8"
+    return tuple(Resources(sets, 1, 1, size, size, small_head=small) for sets in (least, 1 + LEAST_VIEWS))
 
 
 class Programs:
@@ -62,8 +71,8 @@ class Programs:
     Every candidate is placed once; its stages are emitted if it is chosen.
     """
 
-    def __init__(self, network: Network, task: TaskShape):
-        self.network, self.task = network, task
+    def __init__(self, network: Network, task: TaskShape, precision: str):
+        self.network, self.task, self.precision = network, task, precision
         self._sizes: dict[tuple, int] = {}
         self._above: dict[tuple, float] = {}  # bytes that a candidate is known not to fit
         self._bank: SegmentBank | None = None  # of the last recipe: every one has its turn
@@ -101,5 +110,5 @@ class Programs:
         """The program that measures the layers `inspected`."""
         key = inspected, row_tile
         if key not in self._probes:
-            self._probes[key] = compile_fisher(self.network, inspected, self.task, row_tile)
+            self._probes[key] = compile_fisher(self.network, inspected, self.task, row_tile, self.precision)
         return self._probes[key]

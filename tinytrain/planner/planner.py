@@ -15,6 +15,7 @@ import numpy as np
 from tinytrain.base.errors import BudgetError, InputError, UsageError
 from tinytrain.base.units import as_option
 from tinytrain.network.network import Network
+from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import backward_macs_per_query, image_macs, macs_of
 from tinytrain.plan.plan import MAKE, Cost, Plan, check_macs
@@ -57,7 +58,8 @@ class Planner:
         if self.given:
             self.given.check(network, task, self.budget)
         self.wanted = self.policy.inspects(network) if self.policy and self.policy.inspects else ()
-        self._programs = Programs(network, task)
+        self.precision = self._precision()
+        self._programs = Programs(network, task, self.precision)
 
     def probe(self) -> Program | None:
         """The program of Fisher scoring; None if the policy asks for none.
@@ -142,7 +144,7 @@ class Planner:
         count: it changes no result.
         """
         smallest_budget = self.smallest_budget(scores)
-        sensible = self._holding_all(scores, smallest_budget, lambda recipe: smallest(self.task))
+        sensible = self._holding_all(scores, smallest_budget, lambda recipe: smallest(recipe, self.task))
         return {
             "smallest": smallest_budget,
             "sensible": sensible,
@@ -181,7 +183,26 @@ class Planner:
         budget = self.budget if memory is None else replace(self.budget, memory=memory)
         recipe = self.policy.recipe(self.network, scores, budget, self.task, share)
         check_recipe(self.network, recipe)
-        return recipe
+        return recipe if recipe.precision == self.precision else recipe.in_int8()
+
+    def _precision(self) -> str:
+        """What is computed in: that of the given plan, what the budget says, or float32 if there is room."""
+        if self.given:
+            return self.given.recipe.precision
+        wanted, obstacle = self.budget.precision, int8_obstacle(self.network)
+        if wanted == "auto":
+            return "float32" if obstacle or self._holds_float32() else "int8"
+        if wanted == "int8" and obstacle:
+            raise UsageError("no-int8", obstacle)
+        return wanted
+
+    def _holds_float32(self) -> bool:
+        """Whether all that the policy chooses can be trained in float32 inside the budget."""
+        self.precision = "float32"
+        self._programs = Programs(self.network, self.task, self.precision)
+        recipe = self._recipe(self._unmeasured(), 1.0)
+        limit = self.budget.memory
+        return any(self._programs.nbytes(recipe, r, limit=limit) is not None for r in smallest(recipe, self.task))
 
     def _unmeasured(self) -> Scores | None:
         """Scores by which every channel counts as much as any other."""
@@ -194,9 +215,9 @@ class Planner:
         def inside(resources: Resources) -> int | None:
             return self._programs.nbytes(recipe, resources, limit=self.budget.memory)
 
-        if not any(map(inside, smallest(self.task))):
+        if not any(map(inside, smallest(recipe, self.task))):
             return None
-        every = (*candidates(recipe, self.task), *smallest(self.task))
+        every = (*candidates(recipe, self.task), *smallest(recipe, self.task))
         resources = next(filter(inside, every))
         row_tile = self.row_tile(recipe, resources)
         arena = self._programs.nbytes(recipe, resources, row_tile)
@@ -213,7 +234,7 @@ class Planner:
     def _smallest_training(self, scores: Scores | None) -> int:
         """Bytes of the smallest arena in which the policy trains anything at all."""
         least = self._recipe(scores, 0.0 if self.policy.shrinks else 1.0)
-        return self._least(replace(least, optimizer="sgd"), smallest(self.task))
+        return self._least(replace(least, optimizer="sgd"), smallest(least, self.task))
 
     def _refusal(self, scores: Scores | None, probe: int = 0) -> BudgetError:
         """The error to raise; `probe` is the bytes of Fisher scoring that must fit as well."""

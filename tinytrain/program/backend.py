@@ -19,8 +19,8 @@ class ProgramError(AssertionError):
 class Backend:
     """The kernels that a program may call, and the arrays that they take.
 
-    `signatures`: the kernels by name. `dtype`: of activations, which is what new buffers of a segment have.
-    `weight_form`: dtype of weight matrices (fan_in, cout) in the working copy of a network.
+    `signatures`: the kernels by name. `dtype`: of activations; gradients are float32 in any case.
+    `weight_form`: dtype of weight matrices in the working copy of a network.
     """
 
     name: str
@@ -41,3 +41,5 @@ class Backend:
 
 
 FLOAT32 = Backend("float32", SIGNATURES, "float32", "float32")
+INT8 = Backend("int8", SIGNATURES, "int8", "int8")
+BACKENDS = {backend.name: backend for backend in (FLOAT32, INT8)}  # by precision

@@ -14,17 +14,20 @@ from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import n_trained, n_unlabelled
 from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.program.backend import BACKENDS
 from tinytrain.program.calls import Buffer, Segment
 from tinytrain.program.program import Book
 from tinytrain.program.stages import Unit
-from tinytrain.program.trained_arrays import most_changed, slots
+from tinytrain.program.trained_arrays import most_changed, slice_size, slots
 
 FILL, BEFORE, EMBED, BACKWARD, AFTER, RESULT, PREDICT = range(7)
 OPTIMIZER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # bfloat16 moments per trained parameter
 OPTIMIZER_BLOCK = 1024
+CACHED_AS = {"float32": "uint8", "uint8": "uint8", "int8": "int8"}  # features, by their dtype
 ITEM_BYTES = 100  # of the lists of a step, for each image that it looks at
 FEW_ITEMS = 100  # whose lists are no more than Python takes for other reasons
 IMAGES, HEAD, CACHE, OPTIMIZER = "images", "head", "cached features", "optimizer"
+FEW_EMBEDDINGS = 75  # of a small head: with fewer than half as many as values, they take less than sums
 HEAD_IMAGES = 250  # embeddings a head is fitted to, if they must be computed for it alone
 
 
@@ -35,9 +38,10 @@ def head_views(recipe: Recipe, resources: Resources, method: HeadMethod, n_suppo
     """
     if not method.sees_every_view:
         return range(1)
+    fewer = max(1, FEW_EMBEDDINGS // n_support) if resources.small_head else HEAD_IMAGES
     if resources.sets >= 2:
-        return range(resources.sets - 1, -1, -1)
-    return range(-max(1, min(recipe.views, HEAD_IMAGES // n_support)), 1)
+        return range(min(fewer, resources.sets) - 1, -1, -1)
+    return range(-max(1, min(recipe.views, HEAD_IMAGES // n_support, fewer - 1)), 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,14 +92,18 @@ def add_buffers(book: Book, job: Job, segments: Iterable[Segment]) -> dict[str, 
 
 
 def _image_buffers(book: Book, job: Job) -> dict[str, list[tuple[Buffer, Buffer]]]:
-    """A decoded image and its augmented copy for each unit that runs the frozen part, by stage."""
+    """A decoded image and its augmented copy for each unit that runs the frozen part, by stage.
+
+    In int8, where bytes are few, it is augmented out of what the decoder holds.
+    """
     shape = job.externals["input"].shape
 
-    def pair(unit: str, first: int, last: int) -> tuple[Buffer, Buffer]:
-        return tuple(
-            book.add(f"{kind} ({unit})", shape, first, last, "uint8", IMAGES)
-            for kind in ("image", "augmented image")
-        )
+    def pair(unit: str, first: int, last: int) -> tuple[Buffer | None, Buffer]:
+        def add(kind: str) -> Buffer:
+            return book.add(f"{kind} ({unit})", shape, first, last, "uint8", IMAGES)
+
+        copied = job.recipe.precision == "float32"
+        return add("image") if copied else None, add("augmented image")
 
     found = {"fill": [pair("fill", FILL, FILL)] if job.resources.sets else []}
     workers = range(job.resources.workers if job.alive else 0)
@@ -126,9 +134,11 @@ def _workspaces(book: Book, job: Job, segments: list[Segment]) -> dict[str, list
 def _cache_buffers(book: Book, job: Job) -> None:
     r, task, shape = job.resources, job.task, job.externals["features"].shape
 
+    dtype = job.externals["features"].dtype
+
     def add(name: str, outer: tuple[int, ...], first: int, last: int) -> None:
-        book.add(f"{name} features", (*outer, *shape), first, last, "uint8", CACHE)
-        if job.start > 0:
+        book.add(f"{name} features", (*outer, *shape), first, last, CACHED_AS[dtype], CACHE)
+        if dtype == "float32":
             book.add(f"{name} feature ranges", (*outer, 2), first, last, use=CACHE)
 
     if r.sets and task.n_images:
@@ -213,7 +223,7 @@ def _trained_buffers(book: Book, job: Job) -> list[Buffer]:
     trained = n_trained(job.network, job.recipe.updates)
     if not trained:
         return []
-    book.add("trained parameters", (trained,), EMBED, AFTER, use="trained parameters")
+    _parameter_buffers(book, job, trained)
     accumulators = range(job.resources.accumulators)
     found = [
         book.add(f"gradients (worker {p})", (trained,), BACKWARD, BACKWARD, use="gradients")
@@ -226,6 +236,21 @@ def _trained_buffers(book: Book, job: Job) -> list[Buffer]:
         room = (states * min(OPTIMIZER_BLOCK, trained),)
         book.add("optimizer workspace", room, BACKWARD, BACKWARD, use=OPTIMIZER)
     return found
+
+
+def _parameter_buffers(book: Book, job: Job, trained: int) -> None:
+    def add(name: str, count: int, dtype: str = "float32", last: int = AFTER) -> None:
+        book.add(name, (count,), EMBED, last, dtype, use="trained parameters")
+
+    if job.recipe.precision == "float32":
+        add("trained parameters", trained)
+        return
+    add("trained parameters", trained, "int8")  # those that are biases stay unused
+    if biases := sum(u.n_biases(job.network) for u in job.recipe.updates):
+        add("trained biases", biases)
+    kept = {"carried": ("rests of weights", "int8"), "masters": ("master weights", "float32")}
+    if extra := kept.get(job.recipe.options.arithmetic.rounding):
+        add(extra[0], trained, extra[1], BACKWARD)
 
 
 SHARED_BY_HEADS = {"means": "class sums", "class counts": "class counts"}
@@ -288,5 +313,6 @@ def _result_buffers(book: Book, job: Job) -> None:
     epoch = -(-job.task.n_support // job.resources.step_support)
     changed = most_changed(slots(network, recipe), network, recipe, epoch)
     if changed:
-        size = sum(s.size + len(s.channels) + len(s.inputs or ()) for s in changed)
+        itemsize = BACKENDS[recipe.precision].itemsize
+        size = sum(slice_size(s, itemsize) for s in changed)
         book.add("result", (size,), RESULT, PREDICT)

@@ -129,6 +129,20 @@ class Bias:
 
 
 @dataclass(frozen=True)
+class LayerArray:
+    """A small array of a layer in the working copy for int8, by its `name` there: see `runtime.int8_copy`."""
+
+    layer: int
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def extent(self) -> tuple[int, ...]:
+        return self.shape
+
+
+@dataclass(frozen=True)
 class Columns:
     """Channels of a layer whose weights are trained, (count,) int32: `of` its "outputs", its "inputs", or, if
     all of these are trained, "every input"."""
@@ -190,7 +204,7 @@ class Call:
 class Segment:
     """Straight-line code for `n` images. `external` buffers are placed by the program, not here.
 
-    `backend`: the kernels that it may call, and the dtype of new buffers.
+    `backend`: the kernels that it may call, and the dtype of activations.
     `kind`: "prefix" (the frozen part), "embed", "backward", or "fisher".
     """
 
@@ -210,9 +224,13 @@ class Segment:
     def call(self, kernel: str, *args, part: str = "forward") -> None:
         self.calls.append(Call(kernel, args, part, self.backend))
 
-    def new(self, name: str, *shape: int, dtype: str | None = None) -> View:
-        """A buffer of its own, of activations unless `dtype` says otherwise."""
-        return View(Buffer(name, shape, dtype or self.backend.dtype), shape)
+    def new(self, name: str, *shape: int, dtype: str = "float32") -> View:
+        """A buffer of its own."""
+        return View(Buffer(name, shape, dtype), shape)
+
+    def activations(self, name: str, *shape: int) -> View:
+        """A buffer of its own, of what layers give."""
+        return self.new(name, *shape, dtype=self.backend.dtype)
 
     @cached_property
     def _macs(self) -> dict[str, int]:

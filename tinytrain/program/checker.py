@@ -138,9 +138,11 @@ class _Stages:
         if isinstance(node, Call):
             self._call(node, unit)
         elif isinstance(node, Read):
-            self._write(unit.image)
+            if unit.image:
+                self._write(unit.image)
         elif isinstance(node, Augment):
-            self._read(unit.image)
+            if unit.image:
+                self._read(unit.image)
             self._write(unit.augmented)
         elif isinstance(node, Load):
             self._body(node.computed, (unit,))

@@ -6,6 +6,7 @@ from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import n_hard, n_sampled
 from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.program.backend import BACKENDS, FLOAT32
 from tinytrain.program.buffers import Job, add_buffers
 from tinytrain.program.calls import Buffer, Call, Table
 from tinytrain.program.program import Book, Program, Purpose
@@ -93,7 +94,11 @@ def _backward_counts(job: Job) -> set[int]:
 
 
 def compile_fisher(
-    network: Network, inspected: tuple[int, ...], task: TaskShape, row_tile: int | None = None
+    network: Network,
+    inspected: tuple[int, ...],
+    task: TaskShape,
+    row_tile: int | None = None,
+    precision: str = "float32",
 ) -> Program:
     """The program of Fisher scoring: prototypes, then one backward pass per image through inspected layers.
 
@@ -101,23 +106,27 @@ def compile_fisher(
     values are ever alive beside the inputs of the blocks.
     """
     start = network.block_start(min(inspected))
-    externals = externals_of(network, start, 0)
+    backend = BACKENDS[precision]
+    externals = externals_of(network, start, 0, backend)
     size, way = network.embedding_size, task.n_way
     totals = {i: Buffer(f"fisher {i}", (network.layers[i].cout,)) for i in inspected}
     externals |= {buffer.name: buffer for buffer in totals.values()}
     externals["prototypes"] = Buffer("prototypes", (way, size))
     externals["label"] = Buffer("label", (1,), "int32")
-    segments = {} if start == 0 else {("prefix", 1): prefix_segment(network, start, externals, row_tile)}
-    segments["embed", 1] = embed_segment(network, start, 1, externals)
-    segments["fisher", 1] = fisher_segment(network, start, inspected, way, externals)
+    segments = (
+        {} if start == 0 else {("prefix", 1): prefix_segment(network, start, externals, row_tile, backend)}
+    )
+    segments["embed", 1] = embed_segment(network, start, 1, externals, backend=backend)
+    segments["fisher", 1] = fisher_segment(network, start, inspected, way, externals, backend)
     book = Book()
     image, features = externals["input"].shape, externals["features"]
-    images = [
-        book.add(f"{kind} (probe)", image, 0, 0, "uint8", "images") for kind in ("image", "augmented image")
-    ]
+    kinds = ("image", "augmented image") if backend is FLOAT32 else ("augmented image",)
+    images = [book.add(f"{kind} (probe)", image, 0, 0, "uint8", "images") for kind in kinds]
     work = max(s.nbytes for s in segments.values())
     rows = book.add("features (probe)", (1, *features.shape), 0, 0, features.dtype)
-    unit = Unit(book.add("workspace (probe)", (work,), 0, 0, "uint8"), rows, *images)
+    unit = Unit(
+        book.add("workspace (probe)", (work,), 0, 0, "uint8"), rows, *(None,) * (2 - len(images)), *images
+    )
     for buffer in totals.values():
         book.add(buffer.name, buffer.shape, 0, 0)
     book.add("class sums", (way, size), 0, 0)

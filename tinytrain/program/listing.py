@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tinytrain.program.calls import Bias, Buffer, Call, Columns, Segment, Table, View, Weight
+from tinytrain.program.calls import Bias, Buffer, Call, Columns, LayerArray, Segment, Table, View, Weight
 from tinytrain.program.mac_counts import stage_macs
 from tinytrain.program.program import Program
 from tinytrain.program.stages import (
@@ -128,6 +128,8 @@ def _argument(arg, segment: Segment | None = None) -> str:
         return f"weight {arg.layer}" + _shape(arg)
     if isinstance(arg, Bias):
         return f"bias {arg.layer}" + _shape(arg)
+    if isinstance(arg, LayerArray):
+        return f"{arg.name} {arg.layer}" + _shape(arg)
     if isinstance(arg, Columns):
         return f"{arg.of} of layer {arg.layer}" + _shape(arg)
     if isinstance(arg, Table):

@@ -53,6 +53,11 @@ class Program:
         return self.layout.nbytes
 
     @property
+    def precision(self) -> str:
+        """ "float32" or "int8"."""
+        return next(iter(self.segments.values())).backend.name
+
+    @property
     def recipe(self) -> Recipe:
         return self.purpose.recipe
 

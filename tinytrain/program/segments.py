@@ -7,9 +7,9 @@ import numpy as np
 from tinytrain.network.network import Network, with_modules
 from tinytrain.plan.costs import cut_layer, n_trained
 from tinytrain.plan.recipe import Recipe, trained_modules
-from tinytrain.program.autodiff.emitter import Emitter
+from tinytrain.program.autodiff.int8_emitter import emitter_for
 from tinytrain.program.autodiff.tape import Tape
-from tinytrain.program.backend import FLOAT32, Backend
+from tinytrain.program.backend import BACKENDS, FLOAT32, Backend
 from tinytrain.program.calls import Buffer, Segment, View
 from tinytrain.program.trained_arrays import trained_parts
 
@@ -38,15 +38,14 @@ class SegmentBank:
     `row_tile` is that of `Emitter`; `network` the given one with the lite residual modules that are trained.
     """
 
-    def __init__(
-        self, network: Network, recipe: Recipe, row_tile: int | None = None, backend: Backend = FLOAT32
-    ):
+    def __init__(self, network: Network, recipe: Recipe, row_tile: int | None = None):
         network = with_modules(network, trained_modules(network, recipe.updates))
-        self.network, self.recipe, self.row_tile, self.backend = network, recipe, row_tile, backend
+        self.network, self.recipe, self.row_tile = network, recipe, row_tile
+        self.backend = BACKENDS[recipe.precision]
         self.cut = min(cut_layer(network, recipe.updates), len(network.layers) - 1)
         self.start = network.block_start(self.cut)
         trained = n_trained(network, recipe.updates)
-        self.externals = externals_of(network, self.start, trained, backend)
+        self.externals = externals_of(network, self.start, trained, self.backend)
         self._made: dict[tuple[str, int], Segment] = {}
 
     def get(self, kind: str, n: int = 1) -> Segment:
@@ -67,7 +66,7 @@ class SegmentBank:
     def _backward(self, n: int) -> Segment:
         network, external = self.network, self.externals
         segment = Segment("backward", n, external=set(external.values()), backend=self.backend)
-        emitter = Emitter(segment, network, self.row_tile)
+        emitter = emitter_for(segment, network, self.row_tile)
         tape = Tape(self.cut, trained_parts(network, self.recipe, external["gradients"]))
         emitter.forward(external["features"].images(n), self.start, len(network.layers), tape)
         g = emitter.pool_grad(external["grad embedding"].images(n))
@@ -80,7 +79,7 @@ def prefix_segment(
 ) -> Segment:
     """Features (the input of layer `start`) of one image; larger row tiles are faster and take more bytes."""
     segment = Segment("prefix", 1, external=set(externals.values()), backend=backend)
-    emitter = Emitter(segment, network, row_tile)
+    emitter = emitter_for(segment, network, row_tile)
     segment.outputs = (emitter.forward(externals["input"].images(1), 0, start),)
     return segment.finish(keep=segment.outputs)
 
@@ -91,16 +90,18 @@ def embed_segment(
 ) -> Segment:  # fmt: skip
     """Embeddings (n, d) from features."""
     segment = Segment("embed", n, external=set(externals.values()), backend=backend)
-    emitter = Emitter(segment, network, row_tile)
+    emitter = emitter_for(segment, network, row_tile)
     y = emitter.forward(externals["features"].images(n), start, len(network.layers))
     segment.outputs = (emitter.pool(y),)
     return segment.finish(keep=segment.outputs)
 
 
-def fisher_segment(network: Network, start: int, inspected, way: int, externals) -> Segment:
+def fisher_segment(
+    network: Network, start: int, inspected, way: int, externals, backend: Backend = FLOAT32
+) -> Segment:
     """Forward and backward pass of one image that adds to the Fisher information of inspected layers."""
-    segment = Segment("fisher", 1, external=set(externals.values()))
-    emitter = Emitter(segment, network)
+    segment = Segment("fisher", 1, external=set(externals.values()), backend=backend)
+    emitter = emitter_for(segment, network)
     last = len(network.layers)
     starts = [i for i in range(start, last) if network.block_start(i) == i]
     inputs = [externals["features"].images(1)]
@@ -118,7 +119,7 @@ def fisher_segment(network: Network, start: int, inspected, way: int, externals)
                 channels = network.layers[i].cout
                 dots = segment.new("fisher dots", channels)
                 total = externals[f"fisher {i}"].whole
-                segment.call("add_fisher", total, dots, tape.output[i].matrix, gradient.matrix)
+                emitter.add_fisher(i, total, dots, tape.output[i], gradient)
 
         g = emitter.backward(g, a, b, tape, hook)
     return segment.finish(keep=segment.outputs)

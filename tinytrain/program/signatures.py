@@ -74,7 +74,9 @@ def _of(macs=_no_macs, head_macs=_no_macs, in_place=False, **arrays: Argument) -
 
 
 IMAGE, CODES, INDICES, MOMENTS = "uint8", "uint8", "int32", "uint16"
+INT8, SUMS = "int8", "int32"
 _RATES = {"starts": reads("*", INDICES), "rates": reads("*")}
+_RESCALED = {"b": reads("n", SUMS), "factor": reads("n", SUMS), "shift": reads("n", SUMS)}
 
 KERNELS: dict[str, Signature] = {
     "accumulate": _of(total=updates("n"), x=reads("n")),
@@ -82,11 +84,16 @@ KERNELS: dict[str, Signature] = {
         w=updates("n"), g=reads("n"), m=updates("n", MOMENTS), v=updates("n", MOMENTS), work=scratch("*"),
         **_RATES,
     ),
+    "adam_step": _of(
+        g=updates("n"), m=updates("n", MOMENTS), v=updates("n", MOMENTS), work=scratch("*"), **_RATES
+    ),
     "add_bias": _of(y=updates("m n"), b=reads("n")),
     "add_bias_relu6": _of(y=updates("m n"), b=reads("n")),
     "add_bias_residual": _of(y=updates("m n"), b=reads("n"), skip=reads("m n")),
+    "add_codes": _of(y=writes("m", INT8), x=reads("m", INT8), skip=reads("m", INT8), in_place=True),
     "add_column_sums": _of(total=updates("n"), x=reads("m n")),
     "add_fisher": _of(total=updates("n"), dots=scratch("n"), a=reads("m n"), g=reads("m n")),
+    "add_fisher_codes": _of(total=updates("n"), dots=scratch("n"), a=reads("m n", INT8), g=reads("m n")),
     "add_outer": _of(
         a=updates("d d"), x=reads("n d"), head_macs=lambda s: s[1][0] * math.prod(s[0])
     ),
@@ -102,6 +109,12 @@ KERNELS: dict[str, Signature] = {
         sums=updates("k d"), counts=updates("k"), f=reads("n d"), labels=reads("n", INDICES)
     ),
     "copy": _of(y=writes(), x=reads(), in_place=True),
+    "copy_codes": _of(y=writes(None, INT8), x=reads(None, INT8), in_place=True),
+    "depthwise_codes": _of(
+        y=writes("n * * c", INT8), x=reads("n * * c", INT8), w=reads("t c", INT8),
+        b=reads("c", SUMS), factor=reads("c", SUMS), shift=reads("c", SUMS),
+        macs=lambda s: math.prod(s[0]) * s[2][0],
+    ),
     "depthwise_forward": _of(
         y=writes("n * * c"), x=reads("n * * c"), w=reads("t c"), b=reads("c"),
         macs=lambda s: math.prod(s[0]) * s[2][0],
@@ -110,12 +123,28 @@ KERNELS: dict[str, Signature] = {
         gx=writes("n * * c"), zeros=scratch("c"), g=reads("n * * c"), w=reads("t c"),
         macs=lambda s: math.prod(s[2]) * s[3][0],
     ),
+    "depthwise_grad_input_codes": _of(
+        gx=writes("n * * c"), work=scratch("t *"), g=reads("n * * c"), w=reads("t c", INT8), scale=reads("c"),
+        macs=lambda s: math.prod(s[2]) * s[3][0],
+    ),
     "depthwise_grad_weight": _of(
         gw=updates("t c"), x=reads("n * * c"), g=reads("n * * c"), macs=lambda s: math.prod(s[2]) * s[0][0]
     ),
     "dequantize": _of(x=writes("n"), codes=reads("n", CODES), span=reads("*")),
     "entropy": _of(loss=writes("n"), residual=writes("n k"), cosine=reads("n k")),
+    "fold_bias": _of(y=writes("n", SUMS), b=reads("n"), unit=reads("n"), w=reads("* *", INT8)),
+    "gather_codes": _of(y=writes("m k", INT8), x=reads("m n", INT8), columns=reads("k", INDICES)),
     "gather_columns": _of(y=writes("m k"), x=reads("m n"), columns=reads("k", INDICES)),
+    "gather_weights": _of(
+        y=writes("i j", INT8), w=reads("* *", INT8), rows=reads("i", INDICES), columns=reads("j", INDICES)
+    ),
+    "grad_input_codes": _of(
+        gx=writes("m k"), g=reads("m n"), w=reads("n k", INT8), scale=reads("n"),
+        macs=lambda s: math.prod(s[0]) * s[1][1],
+    ),
+    "grad_weight_codes": _of(
+        gw=updates("k j"), x=reads("m k", INT8), g=reads("m j"), macs=lambda s: math.prod(s[0]) * s[1][0]
+    ),
     "hard_sigmoid": _of(y=writes("m"), x=reads("m"), in_place=True),
     "hard_sigmoid_grad": _of(g=updates("m"), x=reads("m")),
     "hard_swish": _of(y=writes("m"), x=reads("m"), in_place=True),
@@ -130,13 +159,24 @@ KERNELS: dict[str, Signature] = {
     "max_pool_grad": _of(gx=writes("n * * c"), g=reads("n i j c"), taps=reads("n i j c", CODES)),
     "max_taps": _of(taps=writes("n i j c", CODES), x=reads("n * * c"), y=reads("n i j c")),
     "momentum": _of(w=updates("n"), g=reads("n"), m=updates("n", MOMENTS), work=scratch("*"), **_RATES),
+    "momentum_step": _of(g=updates("n"), m=updates("n", MOMENTS), work=scratch("*"), **_RATES),
     "normalize_rows": _of(x=updates("n d")),
+    "pack_inside": _of(bits=writes("*", CODES), y=reads("n", INT8)),
     "pack_mask": _of(bits=writes("*", CODES), y=reads("n")),
     "pack_positive": _of(bits=writes("*", CODES), y=reads("n")),
     "pool": _of(y=writes("n c"), x=reads("n p c")),
+    "pool_codes": _of(y=writes("n c"), x=reads("n p c", INT8)),
     "pool2": _of(y=writes("n * * *"), x=reads("n * * *")),
     "pool2_grad": _of(gx=updates("n * * *"), g=reads("n * * *")),
     "pool_grad": _of(gx=writes("n p c"), g=reads("n c")),
+    "product_codes": _of(
+        y=writes("m n", INT8), x=reads("m k", INT8), w=reads("n k", INT8), **_RESCALED,
+        macs=lambda s: math.prod(s[0]) * s[1][1],
+    ),
+    "product_wide": _of(
+        y=writes("m n", INT8), x=reads("m k", "int16"), w=reads("n k", INT8), **_RESCALED,
+        macs=lambda s: math.prod(s[0]) * s[1][1],
+    ),
     "prototype_loss": _of(
         loss=writes("n"), residual=writes("n k"), cosine=writes("n k"), f=reads("n d"),
         labels=reads("n", INDICES), p=reads("k d"), head_macs=lambda s: s[3][0] * math.prod(s[5]),
@@ -146,18 +186,33 @@ KERNELS: dict[str, Signature] = {
         head_macs=lambda s: s[3][0] * math.prod(s[4]),
     ),
     "quantize": _of(codes=writes("n", CODES), span=writes("*"), x=reads("n")),
+    "round_codes": _of(
+        w=updates("i j", INT8), rest=updates(None, INT8), steps=reads("i j"), lsb=reads("*"),
+        columns=reads("j", INDICES), seed=reads("*", INDICES),
+    ),
+    "round_masters": _of(
+        w=writes("i j", INT8), masters=updates("i j"), steps=reads("i j"), lsb=reads("*"),
+        columns=reads("j", INDICES),
+    ),
     "relu": _of(y=updates("m")),
     "scale_channels": _of(y=writes("n p c"), x=reads("n p c"), s=reads("n c"), in_place=True),
     "scale_channels_grad": _of(gs=writes("n c"), g=reads("n p c"), x=reads("n p c")),
     "scatter_block": _of(
         y=updates("* *"), rows=reads("i", INDICES), columns=reads("j", INDICES), x=reads("i j")
     ),
+    "scatter_weights": _of(
+        w=updates("* *", INT8), rows=reads("i", INDICES), columns=reads("j", INDICES), x=reads("i j", INT8)
+    ),
+    "sgd_step": _of(g=updates("n"), **_RATES),
+    "take_step": _of(w=updates("n"), steps=reads("n")),
     "sgd": _of(w=updates("n"), g=reads("n"), **_RATES),
     "transpose": _of(y=writes("n m"), x=reads("m n")),
     "unfold": _of(y=writes("r q p"), image=reads("h w c", IMAGE)),
+    "unfold_codes": _of(y=writes("r q p", "int16"), image=reads("h w c", IMAGE)),
     "unfold_plane": _of(y=writes("r q p"), x=reads("n h w c")),
     "upsample_add": _of(y=updates("n * * c"), x=reads("n * * c")),
     "upsample_grad": _of(gx=writes("n * * c"), g=reads("n * * c")),
+    "widen_codes": _of(y=writes("m c"), x=reads("m c", INT8), scale=reads("c")),
 }  # fmt: skip
 
 # Steps of a Program that numpy does, or the runtime with the lists of a step (`runtime.host_calls`).

@@ -45,7 +45,8 @@ class Value(Enum):
 class Unit:
     """Where one worker of one stage has its bytes.
 
-    `features` and `gradient` hold a row for each image of a micro-batch.
+    `features` and `gradient` hold a row for each image of a micro-batch. A unit without an `image` augments
+    out of the decoded one, which belongs to whoever decodes it.
     """
 
     workspace: Buffer
@@ -85,7 +86,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Read:
-    """Decode the image of the item into the unit's `image`."""
+    """Decode the image of the item into the unit's `image`, or show it to the unit if that has none."""
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,15 @@ def most_changed(slots: Iterable[Slot], network: Network, recipe: Recipe, epoch:
     return tuple(_grown(slot, network, draws) for slot in slots)
 
 
+def slice_size(slot: Slot, itemsize: int) -> int:
+    """Float32 numbers that take as many bytes as the values and indices of `slot` in a delta.
+
+    `itemsize` is that of its weights; every array begins with a new number.
+    """
+    values = -(-slot.size * itemsize // 4) if slot.part == "weight" else slot.size
+    return values + len(slot.channels) + len(slot.inputs or ())
+
+
 def _grown(slot: Slot, network: Network, draws: int) -> Slot:
     if slot.part == "bias" or draws == 1:
         return slot

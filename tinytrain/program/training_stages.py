@@ -21,8 +21,8 @@ from tinytrain.program.buffers import (
     head_views,
     own_before,
 )
+from tinytrain.program import int8_updates, optimizer_stages
 from tinytrain.program.calls import Buffer, Call, Table, View
-from tinytrain.program.optimizer_stages import start, update
 from tinytrain.program.stages import (
     Augment,
     FitHead,
@@ -48,6 +48,7 @@ class TrainingStages:
     def __init__(self, job: Job, buffers: dict[str, Buffer], units: dict[str, tuple[Unit, ...]]):
         self.job, self.buffers, self.units = job, buffers, units
         self.method = find_head(job.recipe.head)
+        self.updates = int8_updates if job.recipe.precision == "int8" else optimizer_stages
         self.frozen = (Run("prefix"),) if job.start > 0 else ()
         self.cache, self.remembered, self.kept = map(self._features, ("cached", "remembered", "kept"))
 
@@ -62,14 +63,14 @@ class TrainingStages:
             yield Stage("cache", FILL, (images,), part="features")
         yield Stage("head before", BEFORE, tuple(self._heads_before()), part="heads")
         if job.trains:
-            yield Stage("start", EMBED, tuple(start(job, self.buffers)))
+            yield Stage("start", EMBED, tuple(self.updates.start(job, self.buffers)))
             if r.step_support < n:
                 yield Stage("first prototypes", EMBED, tuple(self._first_prototypes()), part="training")
             steps = job.recipe.steps
             yield Stage("loss", EMBED, tuple(self._loss()), steps, "training")
             yield Stage("gradients", BACKWARD, tuple(self._gradients()), steps, "training")
             gradient = self.units["backward"][0].gradients.whole
-            yield Stage("update", BACKWARD, tuple(update(job, self.buffers, gradient)), steps)
+            yield Stage("update", BACKWARD, tuple(self.updates.update(job, self.buffers, gradient)), steps)
             head = self._fit(self.method, "head result", AFTER)
             yield Stage("head after", AFTER, (head,), part="heads")
         if self.kept and job.start > 0:  # images themselves are not remembered

@@ -17,8 +17,8 @@ from tinytrain.plan.scores import Scores
 from tinytrain.program.buffers import AFTER, BEFORE, RESULT
 from tinytrain.program.program import Program
 from tinytrain.runtime.answers import Answers
-from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import measure_fisher
+from tinytrain.runtime.int8_copy import working_copy
 from tinytrain.runtime.session import Session
 from tinytrain.runtime.stage_runner import Source
 
@@ -43,12 +43,19 @@ class Run:
     def __init__(self, device, network: Network, episode: Episode, seed: int):
         self.device, self.network, self.episode, self.seed = device, network, episode, seed
         self.kernels, self.clock = device.kernels(), device.clock()
+        self.working, self._copied = None, (None, "")
+
+    def _copy_for(self, program: Program):
+        """The working copy for `program`: the present one if it is of the same network and precision."""
+        if self._copied != (program.network, program.precision):
+            self.working = working_copy(program)
+            self._copied = program.network, program.precision
+        return self.working
 
     def __enter__(self) -> "Run":
         with ExitStack() as stack:
             stack.enter_context(one_thread())
             stack.enter_context(np.errstate(all="ignore"))
-            self.working = WorkingCopy(self.network)
             self._end = stack.pop_all()
         return self
 
@@ -65,18 +72,18 @@ class Run:
                 return draw(rng_for(self.seed, "probe", i), spec.size, may_flip) if view else None
 
             source = Source(lambda i: support.image(i, spec.shape), augmentation, support.labels)
-            scores = measure_fisher(*self.device.memory(program), self.working, self.kernels, source)
+            scores = measure_fisher(
+                *self.device.memory(program), self._copy_for(program), self.kernels, source
+            )
         self.clock.lap("probe")
         return scores
 
     def load(self, program: Program) -> None:
         """Take memory for the program of a plan and bind its calls."""
         self.clock.lap("plan")
-        if program.network is not self.network:  # the plan adds lite residual modules
-            self.working = WorkingCopy(program.network)
         placed, arena = self.device.memory(program)
         self.session = Session(
-            placed, arena, self.working, self.kernels, self.episode, self.seed, self.device.threads
+            placed, arena, self._copy_for(program), self.kernels, self.episode, self.seed, self.device.threads
         )
         self._end.callback(self.session.close)
         self.recipe = program.recipe

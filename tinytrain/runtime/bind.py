@@ -8,7 +8,7 @@ import numpy as np
 from tinytrain.kernels.dispatch.direct import direct
 from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.network.network import Network
-from tinytrain.program.calls import Bias, Buffer, Columns, Segment, Table, View, Weight
+from tinytrain.program.calls import Bias, Buffer, Columns, LayerArray, Segment, Table, View, Weight
 from tinytrain.program.memory_planner import aligned
 from tinytrain.program.program import Program
 from tinytrain.runtime.arena import Arena
@@ -107,6 +107,8 @@ class Binder:
             return weight.T if arg.transposed else weight
         if isinstance(arg, Bias):
             return self.working.bias(arg.layer)
+        if isinstance(arg, LayerArray):
+            return self.working.array(arg.layer, arg.name)
         if isinstance(arg, Columns):
             return self.columns[arg]
         if isinstance(arg, Table):

@@ -16,7 +16,8 @@ class BoundUnit:
         self.arrays = {
             of: bind.whole(buffer) for of in Of if (buffer := getattr(unit, of.value, None)) is not None
         }
-        self.image, self.augmented = self.arrays.get(Of.IMAGE), self.arrays.get(Of.AUGMENTED)
+        self._own, self.augmented = self.arrays.get(Of.IMAGE), self.arrays.get(Of.AUGMENTED)
+        self._shown: np.ndarray | None = None  # the image of whoever shows it, if the unit has no copy
         self.features, self.gradient = self.arrays.get(Of.FEATURES), self.arrays.get(Of.GRADIENT)
         program = bind.program
         views = {b: bind.array(n) for n, b in program.externals.items() if n in program.buffers}
@@ -35,12 +36,20 @@ class BoundUnit:
             self.segments["prefix", 1][1][0][0] if ("prefix", 1) in self.segments else self.augmented
         )
 
-    def augment(self, kernels, augmentation: Augmentation | None) -> None:
-        """`augmented` becomes a copy of `image`, changed as `augmentation` says."""
-        if augmentation is None:
-            np.copyto(self.augmented, self.image)
+    def show(self, image: np.ndarray) -> None:
+        """The image (height, width, channels) uint8 that `augment` changes from now on."""
+        if self._own is None:
+            self._shown = image
         else:
-            kernels.augment(self.augmented, self.image, *augmentation.arguments())
+            np.copyto(self._own, image)
+
+    def augment(self, kernels, augmentation: Augmentation | None) -> None:
+        """`augmented` becomes a copy of the image that is shown, changed as `augmentation` says."""
+        image = self._shown if self._own is None else self._own
+        if augmentation is None:
+            np.copyto(self.augmented, image)
+        else:
+            kernels.augment(self.augmented, image, *augmentation.arguments())
 
 
 class QueryUnit(BoundUnit):
@@ -51,14 +60,14 @@ class QueryUnit(BoundUnit):
         self.kernels = bind.kernels
 
     def run_frozen(self, augmentation: Augmentation | None = None) -> np.ndarray:
-        """Features of the image in `image`, as it is or augmented: `frozen`, valid until the next call."""
+        """Features of the image that is shown, as it is or augmented: `frozen`, valid until the next call."""
         self.augment(self.kernels, augmentation)
         if ("prefix", 1) in self.segments:
             run(self.segments["prefix", 1][0])
         return self.frozen
 
     def embed(self, augmentation: Augmentation | None = None) -> np.ndarray:
-        """Embedding (d,) of the image in `image`, as it is or augmented; valid until the next call."""
+        """Embedding (d,) of the image that is shown, as it is or augmented; valid until the next call."""
         self.run_frozen(augmentation)
         np.copyto(self.features[0], self.frozen.reshape(self.features[0].shape))
         calls, (embedding,) = self.segments["embed", 1]

@@ -28,6 +28,6 @@ def features_of(network: Network, layer: int, images: Images, kernels) -> tuple[
     ranges = np.empty((len(images), 2), np.float32)
     with one_thread():
         for i in range(len(images)):
-            np.copyto(unit.image, images.image(i, network.input.shape))
+            unit.show(images.image(i, network.input.shape))
             kernels.quantize(codes[i].reshape(-1), ranges[i], unit.run_frozen().reshape(-1))
     return codes, ranges

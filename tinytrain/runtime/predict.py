@@ -105,7 +105,7 @@ class Predictor:
             for i in range(len(images)):
                 image = images.image(i, self.input.shape)
                 with self._turn:
-                    np.copyto(self._unit.image, image)
+                    self._unit.show(image)
                     out[i] = self._unit.embed(augmentation(i))
         return out
 

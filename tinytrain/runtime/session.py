@@ -90,6 +90,8 @@ class Session:
             workers,
         )
         self.array = self.trainer.bind.array
+        if "rounding seed" in self.trainer.bind.tables:
+            self.trainer.bind.tables["rounding seed"][0] = seed & 0x7FFFFFFF
         # View and first image of the unit embeddings in the buffer for those of the support.
         self._at_hand: tuple[int, int] | None = None
         self.repeated: float | None = None  # `Sketches.repeated` of the support before training

@@ -220,7 +220,7 @@ class Runner:
 
     def _read(self, node: Read) -> Action:
         def read(work: Work) -> None:
-            np.copyto(work.unit.image, self.source.read(work.items[0][1]))
+            work.unit.show(self.source.read(work.items[0][1]))
 
         return read
 

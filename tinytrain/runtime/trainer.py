@@ -46,6 +46,7 @@ class Trainer(Runner):
         self.queries, self.grad = array("embeddings of queries"), array("gradient of embeddings")
         self.loss, self.residual, self.cosine = array("loss"), array("residual"), array("cosine")
         self.trained = array("trained parameters")
+        self.biases = array("trained biases") if "trained biases" in self.program.buffers else None
         self.states = [array(f"optimizer state {k}") for k in range(OPTIMIZER_STATES[self.recipe.optimizer])]
         self.gradients = [self.bind.whole(u.gradients) for u in self.program.units["backward"]]
         tables = self.bind.tables

@@ -12,27 +12,30 @@ from tinytrain.program.autodiff.activations import SMOOTH, activate, activation_
 from tinytrain.program.autodiff.fused_block import fused_block, is_fused
 from tinytrain.program.autodiff.gradients import parameter_gradients
 from tinytrain.program.autodiff.lite_residual import add_gradient, add_module, backward_module
-from tinytrain.program.autodiff.ops import op_of
+from tinytrain.program.autodiff.ops import OPS, op_of
 from tinytrain.program.autodiff.squeeze import scaled, scaled_grad
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import Bias, Segment, View, Weight
 
-# A row tile takes at most this many bytes: small enough to stay in a first- or second-level cache and to
+# A row tile takes at most this many bytes in float32: small enough to stay in a first- or second-level cache and to
 # bound the arena, large enough to keep the number of calls low.
 ROW_TILE_BYTES = 56_000
 
 
 class Emitter:
-    """Emits passes of `network` for the `segment.n` images of a segment.
+    """Emits passes of `network` in float32 for the `segment.n` images of a segment.
 
-    Kernels and the dtype of new buffers are those of the segment's backend. `row_tile` is the size of row
+    `int8_emitter` has the one for int8. `row_tile` is the size of row
     tiles in bytes. Only passes that may take more bytes name one. They also take the fast paths, which need
     more memory.
     """
 
+    ops = OPS
+
     def __init__(self, segment: Segment, network: Network, row_tile: int | None = None):
         self.segment, self.network, self.n = segment, network, segment.n
-        self.row_tile, self.fast_path = row_tile or ROW_TILE_BYTES, row_tile is not None
+        self.row_tile = row_tile or ROW_TILE_BYTES * segment.backend.itemsize // 4
+        self.fast_path = row_tile is not None
         self.layers, self.modules = network.all_layers, {m.last: m for m in network.modules}
 
     def weight(self, i: int, transposed: bool = False, columns: tuple[int, int] | None = None) -> Weight:
@@ -42,6 +45,14 @@ class Emitter:
 
     def bias(self, i: int) -> Bias:
         return Bias(i, (self.layers[i].cout,))
+
+    def copy(self, y: View, x: View) -> None:
+        """y = x, which may overlap."""
+        self.segment.call("copy", y, x)
+
+    def add_fisher(self, i: int, total: View, dots: View, a: View, g: View) -> None:
+        """Add to the Fisher information of layer i, from its output a and the gradient g of that."""
+        self.segment.call("add_fisher", total, dots, a.matrix, g.matrix)
 
     # ---- forward -------------------------------------------------------------------------
 
@@ -94,7 +105,7 @@ class Emitter:
     def _output(self, i: int, what: str = "") -> View:
         """A new view for what the convolution of layer i gives."""
         layer = self.layers[i]
-        return self.segment.new(f"{layer.name}{what}", self.n, *layer.filter_hw, layer.cout)
+        return self.segment.activations(f"{layer.name}{what}", self.n, *layer.filter_hw, layer.cout)
 
     def _taped_layer(self, x: View, i: int, added: View | None, tape: Tape) -> View:
         layer, hooked, forward = self.layers[i], i in tape.hooked, op_of(self, i).forward
@@ -170,7 +181,8 @@ class Emitter:
 
     def _pooled_grad(self, g: View, i: int, tape: Tape) -> View:
         """Gradient of what layer i pools from that of its output."""
-        gx = self._output(i, " gradient before pooling")
+        layer = self.layers[i]
+        gx = self.segment.new(f"{layer.name} gradient before pooling", self.n, *layer.filter_hw, layer.cout)
         self.segment.call("max_pool_grad", gx, g, tape.taps[i])
         return gx
 
@@ -181,6 +193,15 @@ class Emitter:
         if i - 1 > tape.cut:
             scaled(self, g, g, factors)
         return found, g
+
+    def _convolution_grad(self, i: int, g: View, tape: Tape, skip_grads: dict[int, View]) -> View:
+        """Gradient of what the convolution of layer i gives from that of its output; notes what is added."""
+        layer = self.layers[i]
+        if layer.follows:
+            activation_grad(self.segment, layer.follows, g, tape.kept[i])
+        if layer.residual:
+            skip_grads[self.network.block_start(i)] = g
+        return g
 
     def backward(
         self, g: View, first: int, last: int, tape: Tape, hook: Callable[[int, View], None] | None = None
@@ -200,10 +221,7 @@ class Emitter:
                 g, scaled_grads[i - 1] = self._excited_grad(g, i, tape)
             elif layer.max_pool:
                 g = self._pooled_grad(g, i, tape)
-            if layer.follows:
-                activation_grad(self.segment, layer.follows, g, tape.kept[i])
-            if layer.residual:
-                skip_grads[start] = g
+            g = self._convolution_grad(i, g, tape, skip_grads)
             if hook is not None:
                 hook(i, g)
             if i in self.modules:

@@ -7,15 +7,14 @@ value of a network, and the peak of a forward pass without this.
 from collections.abc import Sequence
 
 from tinytrain.network.layer import Layer
-from tinytrain.program.autodiff import dense_conv, depthwise, pointwise
 from tinytrain.program.autodiff.lite_residual import add_module
+from tinytrain.program.autodiff.ops import op_of
 from tinytrain.program.calls import View
 
-# What computes output rows of the layer before the depthwise one, by the kind of that layer.
-PRODUCERS = {"conv": dense_conv.forward_rows, "pointwise": pointwise.forward_rows}
+PRODUCERS = ("conv", "pointwise")  # kinds of the layer before the depthwise one
 # Kinds of the layers that are fused; other blocks are computed layer by layer.
 FUSED = {("depthwise", "pointwise"), *((kind, "depthwise", "pointwise") for kind in PRODUCERS)}
-# A block whose inner values take no more than this is computed in one row tile.
+# A block whose inner values take no more than this in float32 is computed in one row tile.
 WHOLE_BYTES = 140_000
 
 
@@ -37,13 +36,13 @@ def fused_block(emitter, x: View, first: int, last: int) -> View:
     """
     segment, layers, filtering = emitter.segment, emitter.layers, last - 2
     dw, out = layers[filtering], layers[last - 1]
-    y = segment.new(out.name, 1, *out.out_hw, out.cout)
+    y = segment.activations(out.name, 1, *out.out_hw, out.cout)
     tiles = _row_tiles(emitter, first, filtering)
     held = max(high - low for _, _, low, high in tiles)
     width, channels = dw.in_hw[1], dw.cin
-    mid = segment.new(f"{dw.name} input rows", held, width, channels) if filtering > first else None
-    rows = max(b - a for a, b, _, _ in tiles)
-    filtered = segment.new(f"{dw.name} rows", rows, dw.out_hw[1], dw.cout)
+    mid = segment.activations(f"{dw.name} input rows", held, width, channels) if filtering > first else None
+    most = max(b - a for a, b, _, _ in tiles)
+    filtered = segment.activations(f"{dw.name} rows", most, dw.out_hw[1], dw.cout)
     image = x.reshape(*layers[first].in_hw, layers[first].cin)
     before = (0, 0)
     for a, b, low, high in tiles:
@@ -55,7 +54,7 @@ def fused_block(emitter, x: View, first: int, last: int) -> View:
             before = (low, high)
         part = filtered.rows(0, b - a)
         top = low - (a * dw.stride - dw.pad)
-        depthwise.forward_padded(
+        op_of(emitter, filtering).forward_padded(
             emitter,
             filtering,
             part.reshape(1, *part.shape),
@@ -64,7 +63,8 @@ def fused_block(emitter, x: View, first: int, last: int) -> View:
             dw.follows,
         )
         skip = image.rows(a, b) if out.residual else None
-        pointwise.forward(emitter, last - 1, y.reshape(*y.shape[1:]).rows(a, b), part, skip, out.follows)
+        rows = y.reshape(*y.shape[1:]).rows(a, b)
+        op_of(emitter, last - 1).forward(emitter, last - 1, rows, part, skip, out.follows)
     if last - 1 in emitter.modules:
         add_module(emitter, y, x, emitter.modules[last - 1], None)
     return y
@@ -76,10 +76,10 @@ def _row_tiles(emitter, first: int, filtering: int) -> list[tuple[int, int, int,
     count, height = dw.out_hw[0], dw.in_hw[0]
     in_row = itemsize * dw.in_hw[1] * dw.cin if filtering > first else 0
     out_row = itemsize * dw.out_hw[1] * dw.cout
-    rows = count
+    rows, whole = count, WHOLE_BYTES * itemsize // 4
     while rows > 1:
         held = min(height, (rows - 1) * dw.stride + dw.kernel)
-        limit = max(WHOLE_BYTES, emitter.row_tile) if rows == count else emitter.row_tile
+        limit = max(whole, emitter.row_tile) if rows == count else emitter.row_tile
         if held * in_row + rows * out_row <= limit:
             break
         rows = (rows + 1) // 2
@@ -97,5 +97,5 @@ def _produce(emitter, mid: View, x: View, i: int, before: tuple[int, int], low: 
     kept = max(0, before[1] - low)
     moved = low - before[0]
     if kept and moved:
-        emitter.segment.call("copy", mid.rows(0, kept).flat, mid.rows(moved, moved + kept).flat)
-    PRODUCERS[emitter.layers[i].kind](emitter, i, mid.rows(kept, high - low), x, low + kept)
+        emitter.copy(mid.rows(0, kept).flat, mid.rows(moved, moved + kept).flat)
+    op_of(emitter, i).forward_rows(emitter, i, mid.rows(kept, high - low), x, low + kept)

@@ -23,26 +23,44 @@ class Op:
     - `grad_weight(emitter, i, gw, x, g)`: gw += gradient of the trained weights, from what `trained_input`
       returns and the trained channels of g.
     - `trained_input(emitter, i, x, trained)`: what `grad_weight` reads of x: x itself or a copy of a part.
+
+    For blocks that are computed in row tiles (see `fused_block`):
+
+    - `forward_rows(emitter, i, y, image, first)`: y = output rows from `first` on, of a layer that is first in
+      its block, for one image.
+    - `forward_padded(emitter, i, y, x, top, activation)`: y = output rows of a depthwise layer; `top` rows of
+      zeros lie above the input rows x that they read.
     """
 
     forward: Callable[..., None]
     grad_input: Callable[..., View]
     grad_weight: Callable[..., None]
     trained_input: Callable[[object, int, View, Trained], View]
+    forward_rows: Callable[..., None] | None = None
+    forward_padded: Callable[..., None] | None = None
 
 
 OPS: dict[str, Op] = {
-    "conv": Op(dense_conv.forward, dense_conv.grad_input, dense_conv.grad_weight, dense_conv.trained_input),
-    "depthwise": Op(depthwise.forward, depthwise.grad_input, depthwise.grad_weight, depthwise.trained_input),
+    "conv": Op(
+        dense_conv.forward, dense_conv.grad_input, dense_conv.grad_weight, dense_conv.trained_input,
+        forward_rows=dense_conv.forward_rows,
+    ),
+    "depthwise": Op(
+        depthwise.forward, depthwise.grad_input, depthwise.grad_weight, depthwise.trained_input,
+        forward_padded=depthwise.forward_padded,
+    ),
     "excite": Op(pointwise.forward, pointwise.grad_input, pointwise.grad_weight, pointwise.trained_input),
     "grouped": Op(
         grouped_conv.forward, grouped_conv.grad_input, grouped_conv.grad_weight, grouped_conv.trained_input
     ),
-    "pointwise": Op(pointwise.forward, pointwise.grad_input, pointwise.grad_weight, pointwise.trained_input),
+    "pointwise": Op(
+        pointwise.forward, pointwise.grad_input, pointwise.grad_weight, pointwise.trained_input,
+        forward_rows=pointwise.forward_rows,
+    ),
     "squeeze": Op(squeeze.forward, squeeze.grad_input, squeeze.grad_weight, squeeze.trained_input),
-}
+}  # fmt: skip
 
 
 def op_of(emitter, i: int) -> Op:
     """The op of layer i."""
-    return OPS[emitter.layers[i].kind]
+    return emitter.ops[emitter.layers[i].kind]

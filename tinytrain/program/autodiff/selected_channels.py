@@ -6,7 +6,8 @@ from tinytrain.program.calls import Columns, View
 def some_channels(emitter, x: View, name: str, columns: Columns) -> View:
     """A copy of the channels of x (n, height, width, channels) that `columns` names."""
     part = emitter.segment.new(name, *x.shape[:3], columns.count, dtype=x.dtype)
-    emitter.segment.call("gather_columns", part.matrix, x.matrix, columns)
+    gather = "gather_codes" if x.dtype == "int8" else "gather_columns"
+    emitter.segment.call(gather, part.matrix, x.matrix, columns)
     return part
 
 

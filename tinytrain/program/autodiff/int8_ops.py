@@ -1,0 +1,127 @@
+"""Kernel calls of layers in int8: codes forward, float32 gradients of the values that they stand for.
+
+A saturated code has no gradient, as if it were clamped: that is the activation, too. `emitter` is the
+`Int8Emitter` of the pass.
+"""
+
+import numpy as np
+
+from tinytrain.network.quantisation import addition_factors
+from tinytrain.program.autodiff.ops import Op
+from tinytrain.program.autodiff.pointwise import trained_input as trained_inputs
+from tinytrain.program.autodiff.depthwise import trained_input as trained_filters
+from tinytrain.program.autodiff.tape import Trained
+from tinytrain.program.calls import View
+
+
+def add(emitter, i: int, y: View, x: View, skip: View) -> None:
+    """y = codes of the sum of x, what the convolution of layer i gives, and the input `skip` of its block."""
+    own, other, total = emitter.codes_of(i), emitter.codes_before(i), emitter.codes.sums[i]
+    factors = addition_factors(own.scale / total.scale, other.scale / total.scale)
+    emitter.segment.call("add_codes", y.flat, x.flat, skip.flat, *factors, own.zero, other.zero, total.zero)
+
+
+# ---- dense layers ---------------------------------------------------------------------------------
+
+
+def product(emitter, i: int, y: View, x: View, skip: View | None, activation: str | None) -> None:
+    """Of any rows of any images; codes of images are int16."""
+    kernel = "product_codes" if x.dtype == "int8" else "product_wide"
+    arrays = (emitter.weight(i), *emitter.rescaling(i))
+    emitter.segment.call(kernel, y.matrix, x.matrix, *arrays, emitter.codes_of(i).zero)
+    if skip is not None:
+        add(emitter, i, y, y, skip)
+
+
+def pointwise_rows(emitter, i: int, y: View, image: View, first: int) -> None:
+    product(emitter, i, y, image.rows(first, first + y.shape[0]), None, None)
+
+
+def first_layer(emitter, i: int, y: View, x: View, skip: View | None, activation: str | None) -> None:
+    for k in range(emitter.n):
+        image_rows(emitter, i, y.rows(k, k + 1).reshape(*y.shape[1:]), x.rows(k, k + 1), 0)
+
+
+def image_rows(emitter, i: int, y: View, image: View, first: int) -> None:
+    """y = output rows of the first layer from row `first` on, for one image, in row tiles."""
+    layer, spec, segment = emitter.layers[i], emitter.network.input, emitter.segment
+    row = 2 * layer.filter_hw[1] * layer.fan_in
+    tile = max(1, min(y.shape[0], emitter.row_tile // 2 // row))
+    room = segment.new(f"{layer.name} patches", tile, layer.filter_hw[1], layer.fan_in, dtype="int16")
+    for a in range(0, y.shape[0], tile):
+        b = min(a + tile, y.shape[0])
+        part = room.rows(0, b - a)
+        how = (layer.kernel, layer.stride, first + a, spec.rotated)
+        segment.call("unfold_codes", part, image.reshape(*spec.shape), emitter.pixels, *how)
+        product(emitter, i, y.rows(a, b), part, None, None)
+
+
+def product_grad_input(emitter, i: int, g: View) -> View:
+    layer, segment = emitter.layers[i], emitter.segment
+    gx = segment.new(f"{layer.name} gradient", emitter.n, *layer.in_hw, layer.cin)
+    scale = emitter.array(i, "scale")
+    segment.call("grad_input_codes", gx.matrix, g.matrix, emitter.weight(i), scale, part="grad_input")
+    return gx
+
+
+def product_grad_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
+    codes = emitter.codes_read(i)
+    segment, scale = emitter.segment, np.float32(codes.scale)
+    segment.call("grad_weight_codes", gw, x.matrix, g.matrix, scale, codes.zero, part="grad_weight")
+
+
+# ---- depthwise layers -----------------------------------------------------------------------------
+
+
+def depthwise(emitter, i: int, y: View, x: View, skip: View | None, activation: str | None) -> None:
+    depthwise_padded(emitter, i, y, x, emitter.layers[i].pad, activation)
+
+
+def depthwise_padded(emitter, i: int, y: View, x: View, top: int, activation: str | None) -> None:
+    layer = emitter.layers[i]
+    how = (layer.kernel, layer.stride, top, emitter.codes_read(i).zero, emitter.codes_of(i).zero)
+    emitter.segment.call("depthwise_codes", y, x, emitter.weight(i), *emitter.rescaling(i), *how)
+
+
+def depthwise_grad_input(emitter, i: int, g: View) -> View:
+    layer, segment = emitter.layers[i], emitter.segment
+    gx = segment.new(f"{layer.name} gradient", emitter.n, *layer.in_hw, layer.cin)
+    scale, how = emitter.array(i, "scale"), (layer.kernel, layer.stride)
+    if not emitter.fast_path:
+        work = segment.new(f"{layer.name} weights of some channels", layer.fan_in, 16)
+        arrays = (gx, work, g, emitter.weight(i), scale)
+        segment.call("depthwise_grad_input_codes", *arrays, *how, part="grad_input")
+        return gx
+    zeros = segment.new(f"{layer.name} zeros", layer.cout)
+    weight = segment.new(f"{layer.name} weights", layer.fan_in, layer.cout)
+    segment.call("widen_codes", weight, emitter.weight(i), scale, 0)
+    segment.call("depthwise_grad_input", gx, zeros, g, weight, *how, part="grad_input")
+    return gx
+
+
+def depthwise_grad_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
+    layer, segment, codes = emitter.layers[i], emitter.segment, emitter.codes_read(i)
+    values = segment.new(f"{layer.name} input values", *x.shape)
+    scale = np.full(x.shape[-1], codes.scale, np.float32)
+    segment.call("widen_codes", values.matrix, x.matrix, scale, codes.zero)
+    segment.call("depthwise_grad_weight", gw, values, g, layer.kernel, layer.stride, part="grad_weight")
+
+
+def _image_grad(*arguments) -> View:
+    raise AssertionError("the first layer has no gradient in int8: a recipe that trains it is refused")
+
+
+def _image_trained(emitter, i: int, x: View, trained: Trained) -> View:
+    return _image_grad()
+
+
+INT8_OPS: dict[str, Op] = {
+    "conv": Op(first_layer, _image_grad, _image_grad, _image_trained, forward_rows=image_rows),
+    "depthwise": Op(
+        depthwise, depthwise_grad_input, depthwise_grad_weight, trained_filters,
+        forward_padded=depthwise_padded,
+    ),
+    "pointwise": Op(
+        product, product_grad_input, product_grad_weight, trained_inputs, forward_rows=pointwise_rows
+    ),
+}  # fmt: skip

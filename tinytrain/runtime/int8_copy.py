@@ -1,0 +1,87 @@
+"""Int8 weights of a network that training may write to, and the constants of its layers' integer arithmetic."""
+
+import numpy as np
+
+from tinytrain.network.network import Network
+from tinytrain.network.quantisation import factor_and_shift, input_codes, int8_weights
+from tinytrain.program.autodiff.int8_emitter import is_turned
+from tinytrain.program.program import Program
+from tinytrain.runtime.bind import WorkingCopy
+
+
+def working_copy(program: Program) -> "WorkingCopy | Int8Copy":
+    """A working copy of the network of `program`, in its precision."""
+    kind = Int8Copy if program.precision == "int8" else WorkingCopy
+    return kind(program.network)
+
+
+class Int8Copy:
+    """Weights int8 (cout, fan_in), of depthwise layers (taps, channels), and arrays of each layer by name.
+
+    "bias" (cout,) float32; "unit", the value of one of its sums; "folded bias", the int32 that sums start
+    with: the bias, and what the zero of the inputs adds up to; "factor" and "shift" make a code of a sum;
+    "scale" of the weights; "lsb", codes for each unit of a weight, 0 for channels that are dead. The network
+    stays as it is.
+    """
+
+    def __init__(self, network: Network):
+        self.network = network
+        self.weights: list[np.ndarray] = []
+        self.arrays: list[dict[str, np.ndarray]] = []
+        self.zeros: list[int] = []
+        for i in range(len(network.layers)):
+            self._add_layer(i)
+        self.restore()
+
+    def _add_layer(self, i: int) -> None:
+        network, codes = self.network, self.network.quantisation
+        weights, scale, dead = int8_weights(network, i)
+        step = codes.given(i - 1).scale if i else input_codes(network.input.mean, network.input.scale)[1]
+        unit = np.float64(step) * scale
+        factor, shift = factor_and_shift(unit / codes.outputs[i].scale)
+        self.zeros.append(codes.given(i - 1).zero if i else 0)
+        self.weights.append(
+            np.empty(weights.shape[::-1] if is_turned(network, i) else weights.shape, np.int8)
+        )
+        self.arrays.append(
+            {
+                "bias": np.empty(len(scale), np.float32),
+                "unit": unit.astype(np.float32),
+                "folded bias": np.empty(len(scale), np.int32),
+                "factor": factor,
+                "shift": shift,
+                "scale": scale,
+                "lsb": np.where(dead, np.float32(0), np.float32(1) / scale).astype(np.float32),
+            }
+        )
+
+    def weight(self, layer: int) -> np.ndarray:
+        return self.weights[layer]
+
+    def bias(self, layer: int) -> np.ndarray:
+        return self.arrays[layer]["bias"]
+
+    def array(self, layer: int, name: str) -> np.ndarray:
+        return self.arrays[layer][name]
+
+    def part(self, layer: int, part: str) -> np.ndarray:
+        """Weights (fan_in, cout) int8, or biases (1, cout) float32."""
+        if part == "bias":
+            return self.bias(layer)[None]
+        return self.weight(layer).T if is_turned(self.network, layer) else self.weight(layer)
+
+    def restore(self) -> None:
+        """The network's own values again."""
+        for i in range(len(self.weights)):
+            np.copyto(self.part(i, "weight"), int8_weights(self.network, i)[0])
+            np.copyto(self.bias(i), self.network.biases[i])
+            self.fold(i)
+
+    def fold(self, i: int) -> None:
+        """`folded bias` of layer i from its bias and weights."""
+        from tinytrain.kernels.reference_int8 import fold_bias
+
+        arrays, turned = self.arrays[i], is_turned(self.network, i)
+        fold_bias(
+            arrays["folded bias"], arrays["bias"], arrays["unit"], self.weights[i], self.zeros[i], turned
+        )
