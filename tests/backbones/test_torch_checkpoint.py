@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toycheckpoint import archive, checkpoint, convolution
+from toycheckpoint import BLOCK, SIX, STEM, archive, checkpoint, convolution
 
 from tinytrain.backbones.restricted_pickle import ArrayBox, read_pickle
 from tinytrain.backbones.torch_checkpoint import convert, import_checkpoint, read_archive
 from tinytrain.base.errors import InputError
+from tinytrain.network.quantisation import Codes, Quantisation, int8_obstacle
 
 NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 
@@ -35,6 +36,30 @@ def test_a_checkpoint_becomes_layers_in_order(protocol):
     assert [layer.relu6 for layer in network.layers] == [True, True, True, False]
     assert [layer.residual for layer in network.layers] == [False, False, False, True]
     assert (network.name, network.input.size) == ("toy", 8)
+
+
+def test_scales_and_zeros_of_activations_become_codes():
+    outputs = tuple(Codes(*codes) for codes in (STEM, SIX, SIX, BLOCK))
+    network = imported(checkpoint())
+    assert network.quantisation == Quantisation(outputs, (None, None, None, Codes(0.2, -5)))
+    assert int8_obstacle(network) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda stem, block: stem.pop("y_zero"),
+        lambda stem, block: block["residual"]["params"].clear(),
+        lambda stem, block: stem.update(y_scale=0.011),
+        lambda stem, block: block["depthwise"]["params"].update(x_zero=-127),
+        lambda stem, block: block["residual"]["params"].update(x_scale=0.011),
+    ],
+)
+def test_codes_that_are_missing_or_contradict_each_other_are_left_out(change):
+    content = checkpoint()
+    change(content["first_conv"]["params"], content["blocks"][0])
+    network = imported(content)
+    assert network.quantisation is None and network.digest == imported(checkpoint()).digest
 
 
 def test_weights_are_rows_of_kernel_and_input_and_columns_of_output():
@@ -88,6 +113,13 @@ def test_published_checkpoints_agree_exactly_with_the_neutral_files(name):
             for b, s in zip(neutral[f"{layer.name}.bias"], scale, strict=True)
         ]
         assert (network.biases[i] == np.array(bias).astype(np.float32)).all()
+        output, total = network.quantisation.outputs[i], network.quantisation.sums[i]
+        assert (output.scale, output.zero) == (row["y_scale"], row["y_zero"])
+        assert (total is not None) == residual
+        if residual:
+            added = body[block]["residual"]
+            assert (total.scale, total.zero) == (added["y_scale"], added["y_zero"])
+    assert int8_obstacle(network) is None
 
 
 class Call:
@@ -195,6 +227,18 @@ def params(**changes):
     return lambda content: content["first_conv"]["params"].update(changes)
 
 
+def behind_stem(zero: int):
+    """Another zero of what the stem gives, and of all that reads it."""
+
+    def change(content):
+        block = content["blocks"][0]
+        content["first_conv"]["params"].update(y_zero=zero)
+        for name in ("pointwise1", "residual"):
+            block[name]["params"].update(x_zero=zero)
+
+    return change
+
+
 def block(**changes):
     return lambda content: content["blocks"][0].update(changes)
 
@@ -219,6 +263,11 @@ def block(**changes):
         ("checkpoint-layout", params(x_scale="1")),
         ("checkpoint-layout", params(x_scale=float("nan"))),
         ("checkpoint-layout", params(x_scale=0.0)),
+        ("checkpoint-layout", params(y_scale=0.0)),
+        ("checkpoint-layout", params(y_scale=1)),
+        ("checkpoint-layout", params(y_zero=-129)),
+        ("checkpoint-layout", params(y_zero=1.0)),
+        ("network-codes", behind_stem(zero=-127)),
         ("checkpoint-layout", block(pointwise2=None)),
         ("checkpoint-unsupported", block(se={"params": {}})),
         ("checkpoint-unsupported", stem(act="swish")),

@@ -14,6 +14,8 @@ from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import InputError, StorageError
 from tinytrain.network.file import decode, decode_network, encode, encode_network, load_network, save_network
 from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.quantisation import Codes, Quantisation
+from tinytrain.network.validation import check_network
 
 
 def make_network(name="toy", floats=False) -> Network:
@@ -219,7 +221,7 @@ def test_each_broken_input_is_refused_by_its_own_name(code, change):
     [
         ("network-kind", lambda t, m, topology: m.clear()),
         ("network-kind", text("kind", "other")),
-        ("network-schema", text("schema", "4")),
+        ("network-schema", text("schema", "5")),
         ("topology", text("schema", "2")),
         ("topology", lambda t, m, topology: topology["preprocessing"].update(shape=[8, 8, 3])),
         ("preprocessing", lambda t, m, topology: topology["preprocessing"].update(mean=[127.5] * 3)),
@@ -272,6 +274,74 @@ def test_each_broken_network_is_refused_by_its_own_name(code, change):
     with pytest.raises(InputError) as caught:
         decode_network(*decode(edited(change)), "net.safetensors")
     assert caught.value.code == code and "\n" not in str(caught.value)
+
+
+CODES = Quantisation((Codes(6 / 255, -128), Codes(0.1 / 3, 5)), (None, Codes(1e-3, -128)))
+
+
+@pytest.mark.parametrize("spec", [InputSpec((8, 8, 3)), *SPECS, *ROTATED])
+def test_codes_come_back_exactly_and_are_no_part_of_the_digest(spec):
+    plain = replace(make_network(), input=spec)
+    network = replace(plain, quantisation=CODES)
+    data = encode_network(network)
+    assert network.digest == plain.digest and decode(data)[1]["schema"] == "4"
+    again = decode_network(*decode(data))
+    assert (again.quantisation, again.digest, again.input) == (CODES, plain.digest, spec)
+    assert encode_network(again) == data
+    assert encode_network(replace(again, quantisation=None)) == encode_network(plain)
+    assert b"codes" not in encode_network(plain)
+
+
+def codes(**changes):
+    """The codes with `outputs` or `sums` instead of theirs."""
+    rows = {"outputs": [[6 / 255, -128], [0.1 / 3, 5]], "sums": [None, [1e-3, -128]]}
+    return text("codes", json.dumps(rows | changes))
+
+
+GOOD = [0.1, 0]
+
+
+@pytest.mark.parametrize(
+    ("code", "change"),
+    [
+        ("network-metadata", lambda t, metadata, topology: metadata.pop("codes")),
+        *(("network-metadata", text("schema", old)) for old in "123"),
+        ("json-invalid", text("codes", "")),
+        ("json-number", text("codes", '{"outputs":[[NaN,0],[1.0,0]],"sums":[null,[1.0,0]]}')),
+        ("json-duplicate-key", text("codes", '{"sums":[],"sums":[]}')),
+        *(("network-codes", text("codes", rows)) for rows in ("[]", "{}", "5", "null", '{"outputs":[]}')),
+        ("network-codes", codes(more=[])),
+        *(("network-codes", codes(outputs=rows)) for rows in ([], [GOOD], [GOOD, GOOD, GOOD], None, 5, "ab")),
+        *(
+            ("network-codes", codes(outputs=[[6 / 255, -128], pair]))
+            for pair in (
+                None, [], [0.1], [0.1, 0, 0], [0.0, 0], [-0.1, 0], [1e-300, 0], [1e300, 0], [1, 0],
+                [0.1, 0.0], [0.1, 128], [0.1, -129], [0.1, True], [True, 0], ["0.1", 0], [[0.1], 0],
+                [0.1, None], {"scale": 0.1, "zero": 0}, [10**13, 0],
+            )
+        ),
+        ("network-codes", text("codes", '{"outputs":[[1e999,-128],[1.0,0]],"sums":[null,[1.0,0]]}')),
+        ("network-codes", codes(outputs=[[6 / 255, -127], GOOD])),
+        ("network-codes", codes(outputs=[[6.1 / 255, -128], GOOD])),
+        ("network-codes", codes(sums=[None, None])),
+        ("network-codes", codes(sums=[GOOD, GOOD])),
+        ("network-codes", codes(sums=[None, [0.1, 200]])),
+        ("network-codes", codes(sums=[None])),
+    ],
+)  # fmt: skip
+def test_broken_codes_are_refused_by_their_own_name(code, change):
+    with pytest.raises(InputError) as caught:
+        decode_network(*decode(edited(change, replace(make_network(), quantisation=CODES))))
+    assert caught.value.code == code and "\n" not in str(caught.value)
+
+
+def test_a_network_that_int8_programs_cannot_run_has_no_codes():
+    for name in UNBOUNDED:
+        network = toy(name)
+        some = tuple(Codes(0.1, -128) for _ in network.layers)
+        sums = tuple(Codes(0.1, 0) if layer.adds else None for layer in network.layers)
+        with pytest.raises(InputError, match="network-codes"):
+            check_network(replace(network, quantisation=Quantisation(some, sums)))
 
 
 def test_a_broken_network_is_not_written(tmp_path):

@@ -10,6 +10,7 @@ import pickle
 import random
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.heads import lda
 from tinytrain.network.file import decode, decode_network, encode, encode_network
 from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.quantisation import Codes, Quantisation, int8_obstacle, int8_ratios, int8_weights
 from tinytrain.network.replay import Replay
 
 MUTANTS = int(os.environ.get("TINYTRAIN_FUZZ", "5000"))
@@ -73,6 +75,7 @@ def make_network(spec: InputSpec | None = None) -> Network:
 
 PER_CHANNEL = InputSpec((4, 4, 3), mean=(124.0, 116.5, 104.0), scale=(0.017, 0.018, 0.0175))
 GREY = InputSpec((4, 4, 1), mean=96.0)
+CODES = Quantisation((Codes(6 / 255, -128), Codes(0.25, 5)), (None, Codes(1.5, -128)))
 
 
 def make_checkpoint() -> dict:
@@ -81,7 +84,10 @@ def make_checkpoint() -> dict:
             "weight": np.ones((cout, cin // groups, kernel, kernel), np.int8),
             "bias": np.ones(cout, np.int32),
             "w_scales": np.ones(cout, np.float32),
-            "x_scale": 0.5,
+            "x_scale": 0.02,
+            "x_zero": -128,
+            "y_scale": 0.02,
+            "y_zero": -128,
         }
         return {
             "in_channel": cin, "out_channel": cout, "kernel_size": (kernel, kernel), "stride": stride,
@@ -131,8 +137,9 @@ def survives(call, *arguments):
     raise AssertionError(f"more than {SECONDS} s of processor time")
 
 
+NETWORKS = [*map(make_network, (None, PER_CHANNEL, GREY)), replace(make_network(), quantisation=CODES)]
 WHOLE_FILES = [
-    *(encode_network(make_network(spec)) for spec in (None, PER_CHANNEL, GREY)),
+    *map(encode_network, NETWORKS),
     encode(
         {"a": np.zeros((2, 3), np.float32), "b": np.zeros(5, np.int8), "é": np.zeros((), np.int32)},
         {"k": "v"},
@@ -154,8 +161,9 @@ def test_what_a_file_must_not_do_is_seen(evil):
 
 
 def test_the_sound_files_are_accepted():
-    for data, spec in zip(FILES, (None, PER_CHANNEL, GREY), strict=False):
-        assert decode_network(*decode(data)).digest == make_network(spec).digest
+    for data, network in zip(FILES, NETWORKS, strict=False):
+        read = decode_network(*decode(data))
+        assert (read.digest, read.quantisation) == (network.digest, network.quantisation)
     assert encode_delta(decode_delta(*decode(FILES[-1]))) == WHOLE_FILES[-1]
     assert apply(make_network(), make_delta()).digest != make_network().digest
     for protocol in (2, 4):
@@ -186,6 +194,25 @@ def test_a_broken_file_is_refused_or_equal_to_what_the_library_reads(kind):
         accepted += reads(data, decode_delta if kind == len(FILES) - 1 else decode_network) is not None
     print(f"\nfile {kind}: {accepted} of {MUTANTS // len(FILES)} accepted, by the library too")
     assert accepted >= MUTANTS // 1000, "the mutants are too wild to test anything"
+
+
+def test_broken_codes_are_refused_or_such_as_int8_programs_can_use():
+    kinds = set()
+    for seed in range(MUTANTS):
+        mutant = mutate_content(random.Random(f"codes-{seed}"), FILES[len(NETWORKS) - 1], "codes")
+        network = survives(lambda mutant=mutant: decode_network(*decode(mutant)))
+        if network is None:
+            continue
+        assert network.digest == NETWORKS[-1].digest and network.quantisation is not None
+        codes = [*network.quantisation.outputs, network.quantisation.sums[1]]
+        assert all(each.is_valid for each in codes) and codes[0].zero == -128
+        kinds.add(network.quantisation)
+        if int8_obstacle(network) is None:
+            for layer in range(len(network.layers)):
+                codes, scales, _ = int8_weights(network, layer)
+                ratios = int8_ratios(network, layer, scales)
+                assert codes.dtype == np.int8 and ratios.min() >= 2**-31 and ratios.max() <= 2**16
+    assert len(kinds) > 2, "the mutants are too wild to test anything"
 
 
 @pytest.mark.parametrize("kind", range(3))

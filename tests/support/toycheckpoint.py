@@ -7,8 +7,16 @@ import zipfile
 
 import numpy as np
 
+SIX = (6 / 255, -128)  # scale and zero behind ReLU6
+INPUT, STEM, BLOCK = (1 / 127.5, 0), (0.01, -128), (0.1, 3)
 
-def convolution(cin, cout, kernel=1, stride=1, groups=1, side=4) -> dict:
+
+def codes(x=SIX, y=SIX) -> dict:
+    """Scales and zeros of what a part of the network reads and gives."""
+    return {"x_scale": x[0], "x_zero": x[1], "y_scale": y[0], "y_zero": y[1]}
+
+
+def convolution(cin, cout, kernel=1, stride=1, groups=1, side=4, x=SIX, y=SIX) -> dict:
     """One convolution as the published files describe it, with random numbers."""
     rng = np.random.default_rng(cin * cout + kernel)
     return {
@@ -19,20 +27,20 @@ def convolution(cin, cout, kernel=1, stride=1, groups=1, side=4) -> dict:
             "weight": rng.integers(-127, 128, (cout, cin // groups, kernel, kernel), dtype=np.int8),
             "bias": rng.integers(-9999, 9999, cout, dtype=np.int32),
             "w_scales": rng.uniform(0.01, 0.1, cout).astype(np.float32),
-            "x_scale": 0.0235, "x_zero": -128, "y_scale": 0.1, "y_zero": 3,
+            **codes(x, y),
         },
     }  # fmt: skip
 
 
 def checkpoint() -> dict:
     block = {
-        "pointwise1": convolution(4, 6),
+        "pointwise1": convolution(4, 6, x=STEM),
         "depthwise": convolution(6, 6, kernel=3, groups=6),
-        "pointwise2": convolution(6, 4),
-        "residual": {"params": {}},
+        "pointwise2": convolution(6, 4, y=BLOCK),
+        "residual": {"params": codes(x=STEM, y=(0.2, -5))},
         "se": None,
     }
-    stem = convolution(3, 4, kernel=3, stride=2, side=8)
+    stem = convolution(3, 4, kernel=3, stride=2, side=8, x=INPUT, y=STEM)
     return {"first_conv": stem, "blocks": [block], "feature_mix": None, "classifier": None}
 
 

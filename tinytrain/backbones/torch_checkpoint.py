@@ -1,7 +1,8 @@
 """Published int8 checkpoints (PyTorch zip files of the tiny-training model zoo) as networks, without torch.
 
 Their float meaning: w = weight * w_scale, b = bias * w_scale * x_scale, input (uint8 - 127.5) / 127.5;
-every convolution but a block's last ends in ReLU6. The classifier is dropped.
+every convolution but a block's last ends in ReLU6. The classifier is dropped. The scales and zero points of
+activations become the codes of the network, if the file has all of them.
 """
 
 import io
@@ -18,6 +19,7 @@ from tinytrain.backbones.restricted_pickle import ArrayBox, read_pickle
 from tinytrain.base.errors import InputError
 from tinytrain.base.files import read_bytes
 from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.quantisation import Codes, Quantisation
 from tinytrain.network.validation import check_network
 
 MAX_FILE = 16 * 2**20
@@ -108,9 +110,45 @@ def convert(checkpoint, name: str, source: str) -> Network:
         if sum(layer.n_weights for layer, *_ in parts) > MAX_FILE or index > MAX_BLOCKS:
             raise InputError("checkpoint-too-large", f"{source}: more weights than the file has bytes")
     layers, weights, scales, biases = zip(*parts, strict=True)
-    network = Network(name, layers, weights, scales, biases, InputSpec((*layers[0].in_hw, layers[0].cin)))
+    spec = InputSpec((*layers[0].in_hw, layers[0].cin))
+    network = Network(name, layers, weights, scales, biases, spec, quantisation=_quantisation(root, layers))
     check_network(network)
     return network
+
+
+def _quantisation(root: "_Node", layers: tuple[Layer, ...]) -> Quantisation | None:
+    """Codes of what each layer gives; None if some are missing, or if one layer reads other codes than the
+    layer before it gives.
+    """
+    nodes = [root.child("first_conv")]
+    for index, content in enumerate(root.get("blocks")):
+        block = _Node(content, root.source, f"block{index}")
+        nodes += [block.child(key) for key in CONVOLUTIONS if block.get(key) is not None]
+        if block.get("residual") is not None:
+            nodes.append(block.child("residual"))
+    found = [_codes(node.child("params")) for node in nodes]
+    if None in found:
+        return None
+    parts, outputs, sums = iter(found), [], []
+    reads = block = None  # what the last layer gave, and what the first layer of its block read
+    for index, layer in enumerate(layers):
+        x, output = next(parts)
+        if index == 0 or layer.block != layers[index - 1].block:
+            block = x
+        outputs.append(output)
+        skip, total = next(parts) if layer.residual else (block, None)
+        sums.append(total)
+        if (index and x != reads) or skip != block:
+            return None
+        reads = total or output
+    return Quantisation(tuple(outputs), tuple(sums))
+
+
+def _codes(params: "_Node") -> tuple[Codes, Codes] | None:
+    """What a part reads and gives; None if the file does not say so."""
+    if not params.value.keys() >= {"x_scale", "x_zero", "y_scale", "y_zero"}:
+        return None
+    return tuple(Codes(params.positive(f"{end}_scale"), params.code(f"{end}_zero")) for end in "xy")
 
 
 def _block(node: "_Node", index: int) -> list[tuple]:
@@ -190,6 +228,12 @@ class _Node:
         value = self.get(key)
         if type(value) is not int or not 1 <= value <= 2**16:
             raise self.wrong(f"{key} must be a whole number 1..65536")
+        return value
+
+    def code(self, key: str) -> int:
+        value = self.get(key)
+        if type(value) is not int or not -128 <= value <= 127:
+            raise self.wrong(f"{key} must be a whole number -128..127")
         return value
 
     def positive(self, key: str) -> float:

@@ -1,7 +1,8 @@
 """Networks in files: int8 weights, scales, biases and topology in the safetensors layout.
 
 Tensors are ``<layer>.weight`` (int8 or float32), ``<layer>.scale`` (float32, with int8 weights only)
-and ``<layer>.bias`` (float32); metadata holds kind, schema, name, topology (JSON) and digest.
+and ``<layer>.bias`` (float32); metadata holds kind, schema, name, topology (JSON), digest and, if the network
+has any, the codes of its layers' outputs (JSON).
 """
 
 import json
@@ -14,6 +15,7 @@ from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import decode, encode, parse_json, read_file
 from tinytrain.network.late_fields import late_names, used, written
 from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.quantisation import Codes, Quantisation
 from tinytrain.network.validation import check_layers, check_network
 
 __all__ = [
@@ -28,8 +30,10 @@ __all__ = [
 
 KIND = "tinytrain-network"
 # The second only for inputs that the first cannot say, the third only if a late field is used, or a dense
-# convolution behind the first layer.
-SCHEMAS = ("1", "2", "3")
+# convolution behind the first layer, the fourth only if the network has codes.
+SCHEMAS = ("1", "2", "3", "4")
+WITH_LATE = ("3", "4")
+WITH_CODES = "4"
 PLAIN = ("size", "mean", "scale", "resize")  # of the input in the first
 METADATA = {"kind", "schema", "name", "topology", "digest"}
 MAX_NAME = 100
@@ -77,10 +81,14 @@ def encode_network(network: Network) -> bytes:
         "topology": json.dumps(topology, separators=(",", ":")),
         "digest": network.digest,
     }
+    if network.quantisation is not None:
+        metadata["codes"] = _written_codes(network.quantisation)
     return encode(tensors, metadata)
 
 
 def _schema(network: Network) -> str:
+    if network.quantisation is not None:
+        return WITH_CODES
     dense = any(layer.kind == "conv" for layer in network.layers[1:])
     if dense or any(map(used, (network.input, *network.layers))):
         return "3"
@@ -91,7 +99,7 @@ def decode_network(tensors: dict, metadata: dict[str, str], source: str = "file"
     """Network of what `decode` returned; `source` names the file in messages.
 
     Raises InputError ``network-kind``, ``network-schema``, ``network-metadata``, ``topology``,
-    ``tensor-missing``, ``tensor-unknown``, ``digest`` or a code of `check_network`.
+    ``tensor-missing``, ``tensor-unknown``, ``digest``, ``network-codes`` or a code of `check_network`.
     """
     _check_metadata(metadata, source)
     layers, spec = _parse_topology(metadata["topology"], metadata["schema"], source)
@@ -104,6 +112,7 @@ def decode_network(tensors: dict, metadata: dict[str, str], source: str = "file"
         scales=tuple(tensors.get(f"{layer.name}.scale") for layer in layers),
         biases=tuple(tensors[f"{layer.name}.bias"] for layer in layers),
         input=spec,
+        quantisation=_parse_codes(metadata["codes"], source) if "codes" in metadata else None,
     )
     check_network(network)
     if network.digest != metadata["digest"]:
@@ -126,11 +135,12 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
             f"{source} has schema {metadata.get('schema', 'none')[:20]!r}, this version reads"
             f" {' and '.join(map(repr, SCHEMAS))}; use the version that wrote it",
         )
+    keys = METADATA | {"codes"} if metadata["schema"] == WITH_CODES else METADATA
     # The name is shown to people: it must not be able to steer their terminal.
-    if metadata.keys() != METADATA or len(metadata["name"]) > MAX_NAME or not metadata["name"].isprintable():
+    if metadata.keys() != keys or len(metadata["name"]) > MAX_NAME or not metadata["name"].isprintable():
         raise InputError(
             "network-metadata",
-            f"{source}: metadata must be exactly {', '.join(sorted(METADATA))}; the name has at most"
+            f"{source}: metadata must be exactly {', '.join(sorted(keys))}; the name has at most"
             f" {MAX_NAME} printable letters",
         )
 
@@ -142,14 +152,40 @@ def _parse_topology(text: str, schema: str, source: str) -> tuple[tuple[Layer, .
     rows = topology["layers"]
     if not isinstance(rows, list):
         raise InputError("topology", f"{source}: layers must be a list")
-    names, late = _names(Layer), late_names(Layer) if schema == "3" else set()
+    names, late = _names(Layer), late_names(Layer) if schema in WITH_LATE else set()
     layers = tuple(Layer(**_row(names, late, row, f"{source}: layer {i}")) for i, row in enumerate(rows))
     return layers, _input(topology["preprocessing"], schema, f"{source}: preprocessing")
 
 
+def _written_codes(quantisation: Quantisation) -> str:
+    """JSON with scale and zero of each code; its numbers give the same floats again."""
+    rows = {
+        name: [None if codes is None else [codes.scale, codes.zero] for codes in getattr(quantisation, name)]
+        for name in ("outputs", "sums")
+    }
+    return json.dumps(rows, separators=(",", ":"))
+
+
+def _parse_codes(text: str, source: str) -> Quantisation:
+    """What `_written_codes` wrote; the values are left to `check_network`."""
+    rows = parse_json(text, f"{source}: codes", floats=True)
+    if not isinstance(rows, dict) or rows.keys() != {"outputs", "sums"}:
+        raise InputError("network-codes", f"{source}: the codes must have exactly outputs and sums")
+    parts = []
+    for name in ("outputs", "sums"):
+        row = rows[name]
+        pairs = isinstance(row, list) and all(
+            pair is None or (isinstance(pair, list) and len(pair) == 2) for pair in row
+        )
+        if not pairs:
+            raise InputError("network-codes", f"{source}: {name} must be a list of scales with zeros")
+        parts.append(tuple(None if pair is None else Codes(*pair) for pair in row))
+    return Quantisation(*parts)
+
+
 def _input(row, schema: str, where: str) -> InputSpec:
-    """In schema 1 no value is a list, in schema 2 those of each axis or channel are; 3 has both forms."""
-    late = late_names(InputSpec) if schema == "3" else set()
+    """In schema 1 no value is a list, in schema 2 those of each axis or channel are; 3 and 4 have both."""
+    late = late_names(InputSpec) if schema in WITH_LATE else set()
     plain = "size" in row if late and isinstance(row, dict) else schema == "1"
     values = _row(PLAIN if plain else _names(InputSpec), late, row, where)
     lists = {name for name, value in values.items() if isinstance(value, tuple)}

@@ -59,6 +59,80 @@ def addition_factors(first: float, second: float) -> tuple[int, int, int]:
     return round(first * 2**shift), round(second * 2**shift), shift
 
 
+MOST_BIAS = 2**28  # units of a sum that a bias may take
+MOST_RATIO, LEAST_RATIO = 2**16, 2**-31  # of the scale of a sum to that of an output code
+MOST_INPUTS = 2**15  # of an output channel: with more, a sum may leave 32 bits
+RELU6_TOP = 6 * (1 + 1e-6)
+
+
+def layers_obstacle(layers) -> str | None:
+    """The layer that int8 programs cannot run, with the reason; None if they can run all of `layers`."""
+    for index, layer in enumerate(layers):
+        wrong = {
+            "is a squeeze or excite layer": layer.squeezes or layer.excites,
+            "is a dense convolution behind the first layer": layer.kind == "conv" and index > 0,
+            "adds a shortcut": layer.shortcut,
+            "has max pooling": layer.max_pool,
+            f"has the activation {layer.follows}": layer.follows not in (None, "relu", "relu6"),
+            "has an activation behind a sum": layer.adds and layer.follows is not None,
+            f"has more than {MOST_INPUTS:,} weights per channel": layer.fan_in > MOST_INPUTS,
+        }
+        if reasons := [reason for reason, found in wrong.items() if found]:
+            return f"layer {layer.name} {reasons[0]}"
+    return None
+
+
+def int8_obstacle(network) -> str | None:
+    """Why `network`, a Network, cannot run as an int8 program; None if it can."""
+    if obstacle := layers_obstacle(network.layers):
+        return obstacle
+    if network.added:
+        return "it has lite residual modules"
+    for layer, scale in zip(network.layers, network.scales, strict=True):
+        if scale is None:
+            return f"layer {layer.name} has float32 weights"
+    if network.quantisation is None:
+        return "it has no codes of its layers' outputs; make them with: tinytrain calibrate"
+    for index, layer in enumerate(network.layers):
+        if int8_ratios(network, index, int8_weights(network, index)[1]).max() > MOST_RATIO:
+            return f"layer {layer.name} has codes whose scales are too far apart"
+    return None
+
+
+def given_scale(network, layer: int) -> float:
+    """What one code that layer `layer` reads stands for."""
+    if layer == 0:
+        return input_codes(network.input.mean, network.input.scale)[1]
+    return network.quantisation.given(layer - 1).scale
+
+
+def int8_ratios(network, layer: int, scales: np.ndarray) -> np.ndarray:
+    """(cout,) float64: output codes in one unit of a sum of layer `layer`, by its weights' `scales`."""
+    return scales.astype(np.float64) * (
+        given_scale(network, layer) / network.quantisation.outputs[layer].scale
+    )
+
+
+def int8_weights(network, layer: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights (fan_in, cout) int8 of layer `layer`, their scales (cout,) float32, and dead channels (cout,).
+
+    `network` has int8 weights and codes. A channel is dead if the units of its sums are so small that its
+    bias takes more than `MOST_BIAS` of them, or that one is less than `LEAST_RATIO` of an output code. It
+    gets the smallest scale that is large enough, and its weights are rounded to that, mostly to 0.
+    """
+    weights, scales = network.weights[layer], network.scales[layer]
+    given, out = given_scale(network, layer), network.quantisation.outputs[layer].scale
+    least = np.abs(network.biases[layer].astype(np.float64)) / MOST_BIAS / given
+    least = np.maximum(least, LEAST_RATIO * out / given)
+    raised = np.nextafter(least.astype(np.float32), np.float32(np.inf))
+    dead = scales < least
+    scales = np.where(dead, raised, scales)
+    codes = weights.copy()
+    shrunk = weights[:, dead] * (network.scales[layer][dead].astype(np.float64) / scales[dead])
+    codes[:, dead] = np.rint(shrunk).astype(np.int8)
+    return codes, scales, dead
+
+
 INPUT_RANGE = 2047  # largest code of a pixel, unless the values are exact multiples of a step
 
 

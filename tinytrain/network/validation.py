@@ -8,6 +8,7 @@ import numpy as np
 from tinytrain.base.errors import InputError
 from tinytrain.network.layer import ACTIVATIONS, KINDS, Layer
 from tinytrain.network.network import InputSpec, Network
+from tinytrain.network.quantisation import RELU6_TOP, Codes, Quantisation, layers_obstacle
 
 MAX_LAYERS = 1024
 MAX_CHANNELS = 2**16
@@ -23,7 +24,7 @@ def check_network(network: Network) -> None:
 
     Codes: ``network-size``, ``network-arrays``, ``preprocessing``, ``layer-field``, ``layer-kind``,
     ``layer-name``, ``layer-block``, ``layer-chain``, ``layer-size``, ``layer-residual``,
-    ``array-shape``, ``array-not-finite``, ``scale-not-positive``.
+    ``array-shape``, ``array-not-finite``, ``scale-not-positive``, ``network-codes``.
     """
     check_layers(network.layers)
     check_input(network.input, network.layers[0])
@@ -39,6 +40,8 @@ def check_network(network: Network) -> None:
             _check_array(layer, "scale", scale, (layer.cout,), "f4")
             if scale.min() <= 0:
                 raise InputError("scale-not-positive", f"layer {layer.name}: a weight scale is {scale.min()}")
+    if network.quantisation is not None:
+        check_codes(network.layers, network.quantisation)
 
 
 def check_layers(layers: tuple[Layer, ...]) -> None:
@@ -65,6 +68,35 @@ def check_layers(layers: tuple[Layer, ...]) -> None:
         raise InputError(
             "layer-kind", f"layer {layers[-1].name}: an excite layer must follow a squeeze layer"
         )
+
+
+def check_codes(layers: tuple[Layer, ...], quantisation: Quantisation) -> None:
+    """Raises InputError ``network-codes`` unless every layer has codes that say what its activation says.
+
+    Weights are not looked at: a network with float32 weights can have codes, too.
+    """
+    if obstacle := layers_obstacle(layers):
+        raise InputError("network-codes", f"{obstacle}, so that its network can have no codes")
+    outputs, sums = quantisation.outputs, quantisation.sums
+    if not len(outputs) == len(sums) == len(layers):
+        raise InputError(
+            "network-codes", f"{len(layers)} layers need {len(layers)} codes of outputs and sums"
+        )
+    for layer, output, total in zip(layers, outputs, sums, strict=True):
+        where = f"layer {layer.name}"
+        if (total is not None) != layer.adds:
+            raise InputError(
+                "network-codes", f"{where}: codes of a sum are for layers that add, and only them"
+            )
+        for codes in (output, *(() if total is None else (total,))):
+            if type(codes) is not Codes or not codes.is_valid:
+                raise InputError(
+                    "network-codes", f"{where}: a code needs a scale above 0 and a zero from -128 to 127"
+                )
+        if layer.follows is not None and output.zero != -128:
+            raise InputError("network-codes", f"{where}: behind {layer.follows} the zero must be -128")
+        if layer.follows == "relu6" and 255 * output.scale > RELU6_TOP:
+            raise InputError("network-codes", f"{where}: the largest code behind relu6 must be at most 6")
 
 
 def _check_fields(layer: Layer) -> None:
