@@ -9,6 +9,7 @@ from tinytrain.base.errors import InputError, one_line
 from tinytrain.heads.head import Head, all_finite
 from tinytrain.network.lite_residual import Module
 from tinytrain.network.network import Network
+from tinytrain.network.quantisation import Quantisation, int8_obstacle, int8_weights
 from tinytrain.network.replay import Replay
 
 NAMED = 10  # classes that a message lists
@@ -40,7 +41,8 @@ class Delta:
     """Slices and head, bound to the backbone with digest `backbone`.
 
     `report` is what the report of the adaptation says, as JSON values; `replay` are features of some images
-    of each class, for a later adaptation. The arrays that `adapt` leaves here
+    of each class, for a later adaptation. With `codes` it was adapted in int8, and predicts so: these are the
+    codes of the layers' outputs, and values of weights are int8. The arrays that `adapt` leaves here
     lie in its arena: of that memory only their pages are still held.
     """
 
@@ -51,11 +53,17 @@ class Delta:
     class_names: tuple[str, ...]
     report: dict
     replay: Replay | None = None
+    codes: Quantisation | None = None
 
     def __repr__(self) -> str:
         changed = sum(s.values.size for s in self.slices)
         facts = f"{len(self.class_names)} classes, {changed:,} changed parameters, head {self.head.kind}"
         return f"<Delta for {one_line(self.backbone_name, 100)!r}: {facts}>"
+
+    @property
+    def precision(self) -> str:
+        """ "float32" or "int8"."""
+        return "int8" if self.codes else "float32"
 
     @property
     def views(self) -> int:
@@ -102,8 +110,19 @@ class Delta:
                 f"the head takes {self.head.embedding_size} values, {network.name} gives "
                 f"{network.embedding_size}; make the delta again",
             )
+        if self.codes and (obstacle := int8_obstacle(replace(network, quantisation=self.codes))):
+            raise InputError(
+                "delta-shape",
+                f"the delta is for int8, which {network.name} cannot run: {obstacle}; make the delta again",
+            )
         for s in self.slices:
             _check_slice(network, s)
+            if (s.values.dtype == np.int8) != (self.codes is not None and s.part == "weight"):
+                raise InputError(
+                    "delta-shape",
+                    f"layer {s.layer} has {s.values.dtype} {s.part} values, which a delta for"
+                    f" {self.precision} does not have; make the delta again",
+                )
         if self.replay:
             self.replay.check(network, min((s.layer for s in self.slices), default=len(network.layers)))
         for module in self.modules(network):
@@ -149,10 +168,12 @@ def _check_module(slices: tuple[Slice, ...], module: Module) -> None:
 def apply(network: Network, delta: Delta) -> Network:
     """A network with the delta's values written over the backbone's; changed layers become float32.
 
-    There is no inverse to compute: the backbone itself never changes. Raises InputError for a delta
-    of another backbone.
+    Those of a delta for int8 stay int8, and the network gets its codes. There is no inverse to compute: the
+    backbone itself never changes. Raises InputError for a delta of another backbone.
     """
     delta.check_backbone(network)
+    if delta.codes:
+        network = replace(network, quantisation=delta.codes)
     weights, scales, biases = list(network.weights), list(network.scales), list(network.biases)
     added = dict(network.added)
     for module in delta.modules(network):
@@ -163,15 +184,22 @@ def apply(network: Network, delta: Delta) -> Network:
         if s.layer >= len(network.layers):
             continue
         if s.part == "weight":
-            weight = network.float_weight(s.layer) if scales[s.layer] is not None else weights[s.layer].copy()
+            weight, scale = _writable(network, s.layer, delta.codes is not None)
             rows = slice(None) if s.inputs is None else s.inputs[:, None]
             weight[rows, s.channels] = s.values
-            weights[s.layer], scales[s.layer] = weight, None
+            weights[s.layer], scales[s.layer] = weight, scale
         else:
             bias = biases[s.layer].copy()
             bias[s.channels] = s.values
             biases[s.layer] = bias
     return replace(network, weights=tuple(weights), scales=tuple(scales), biases=tuple(biases), added=added)
+
+
+def _writable(network: Network, layer: int, int8: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """A copy of the weights of a layer as float32, or as the int8 that an int8 program takes, and scales."""
+    if int8:
+        return int8_weights(network, layer)[:2]
+    return network.float_weight(layer).copy(), None
 
 
 def trained_slices(slots, working, room: np.ndarray) -> tuple[Slice, ...]:

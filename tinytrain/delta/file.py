@@ -30,9 +30,11 @@ from tinytrain.delta.replay import REPLAY_NAMES, read_replay, replay_tensors
 from tinytrain.heads.head import Head, HeadBuffer, HeadMethod
 from tinytrain.heads.registry import HEADS
 from tinytrain.heads.strangers import Limit
+from tinytrain.network.codes_json import parsed_codes, written_codes
+from tinytrain.network.quantisation import Quantisation
 
 KIND = "tinytrain-delta"
-SCHEMA = "1"
+SCHEMA, WITH_CODES = "1", "2"  # the second for int8
 METADATA = {"kind", "schema", "backbone", "backbone_name", "classes", "head", "report"}
 HEAD_FIELDS = {"kind", "temperature", "left_out", "views"}
 OPTIONAL = {"limit"}  # not in deltas from before heads had one
@@ -79,13 +81,15 @@ def encode_delta(delta: Delta, heads: Mapping[str, HeadMethod] = HEADS) -> bytes
         facts["limit"] = head.limit._asdict()
     metadata = {
         "kind": KIND,
-        "schema": SCHEMA,
+        "schema": WITH_CODES if delta.codes else SCHEMA,
         "backbone": delta.backbone,
         "backbone_name": "".join(c for c in delta.backbone_name if c.isprintable())[:MAX_NAME],
         "classes": json.dumps(delta.class_names),
         "head": _json(facts, "head"),
         "report": _json(delta.report, "report"),
     }
+    if delta.codes:
+        metadata["codes"] = written_codes(delta.codes)
     # What could not be read back must not be written.
     decode_delta(tensors, metadata, "the delta to be written", heads)
     return encode(tensors, metadata)
@@ -132,6 +136,7 @@ def decode_delta(
         head=_head(method, facts, tensors, declared, source),
         class_names=classes,
         report=report,
+        codes=_codes(metadata, source),
         replay=read_replay({name: tensors[name] for name in replay}, len(classes), source),
     )
 
@@ -141,16 +146,15 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
         raise InputError(
             "delta-kind", f"{source} is not a delta of ours; make one with: tinytrain adapt --out"
         )
-    if metadata.get("schema") != SCHEMA:
+    if metadata.get("schema") not in (SCHEMA, WITH_CODES):
         raise InputError(
             "delta-schema",
-            f"{source} has schema {metadata.get('schema', 'none')[:20]!r}, this version reads {SCHEMA!r};"
-            " use the version that wrote it",
+            f"{source} has schema {metadata.get('schema', 'none')[:20]!r}, this version reads"
+            f" {SCHEMA!r} and {WITH_CODES!r}; use the version that wrote it",
         )
-    if metadata.keys() != METADATA:
-        raise InputError(
-            "delta-metadata", f"{source}: metadata must be exactly {', '.join(sorted(METADATA))}"
-        )
+    keys = METADATA | {"codes"} if metadata["schema"] == WITH_CODES else METADATA
+    if metadata.keys() != keys:
+        raise InputError("delta-metadata", f"{source}: metadata must be exactly {', '.join(sorted(keys))}")
     name = metadata["backbone_name"]
     # The name is shown to people: it must not be able to steer their terminal.
     if (
@@ -162,6 +166,19 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
             "delta-metadata",
             f"{source}: the backbone must be a sha256 digest, its name {MAX_NAME} printable letters or less",
         )
+
+
+def _codes(metadata: dict[str, str], source: str) -> Quantisation | None:
+    """Codes of an int8 delta, all of which are valid; that they fit a network is checked with it."""
+    if "codes" not in metadata:
+        return None
+    codes = parsed_codes(metadata["codes"], source)
+    outputs_missing = None in codes.outputs
+    if outputs_missing or not all(c.is_valid for c in (*codes.outputs, *codes.sums) if c is not None):
+        raise InputError(
+            "network-codes", f"{source}: a code has no valid scale or zero; make the delta again"
+        )
+    return codes
 
 
 def _classes(text: str, source: str) -> tuple[str, ...]:
@@ -267,8 +284,8 @@ def _slice(layer: int, part: str, pair: dict, source: str) -> Slice:
     _check_indices(channels, f"{where}: channels")
     if inputs is not None:
         _check_indices(inputs, f"{where}: inputs")
-    if values.dtype != np.dtype("f4") or values.ndim != (2 if part == "weight" else 1):
-        raise InputError("delta-slice", f"{where}: values must be float32, a column per channel")
+    if values.dtype not in (np.dtype("f4"), np.dtype("i1")) or values.ndim != (2 if part == "weight" else 1):
+        raise InputError("delta-slice", f"{where}: values must be float32 or int8, a column per channel")
     if values.shape[-1] != len(channels):
         raise InputError("delta-slice", f"{where}: {values.shape[-1]} values for {len(channels)} channels")
     if inputs is not None and len(values) != len(inputs):

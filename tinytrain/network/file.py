@@ -13,9 +13,9 @@ from dataclasses import fields
 from tinytrain.base.errors import InputError
 from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import decode, encode, parse_json, read_file
+from tinytrain.network.codes_json import parsed_codes, written_codes
 from tinytrain.network.late_fields import late_names, used, written
 from tinytrain.network.network import InputSpec, Layer, Network
-from tinytrain.network.quantisation import Codes, Quantisation
 from tinytrain.network.validation import check_layers, check_network
 
 __all__ = [
@@ -82,7 +82,7 @@ def encode_network(network: Network) -> bytes:
         "digest": network.digest,
     }
     if network.quantisation is not None:
-        metadata["codes"] = _written_codes(network.quantisation)
+        metadata["codes"] = written_codes(network.quantisation)
     return encode(tensors, metadata)
 
 
@@ -112,7 +112,7 @@ def decode_network(tensors: dict, metadata: dict[str, str], source: str = "file"
         scales=tuple(tensors.get(f"{layer.name}.scale") for layer in layers),
         biases=tuple(tensors[f"{layer.name}.bias"] for layer in layers),
         input=spec,
-        quantisation=_parse_codes(metadata["codes"], source) if "codes" in metadata else None,
+        quantisation=parsed_codes(metadata["codes"], source) if "codes" in metadata else None,
     )
     check_network(network)
     if network.digest != metadata["digest"]:
@@ -155,32 +155,6 @@ def _parse_topology(text: str, schema: str, source: str) -> tuple[tuple[Layer, .
     names, late = _names(Layer), late_names(Layer) if schema in WITH_LATE else set()
     layers = tuple(Layer(**_row(names, late, row, f"{source}: layer {i}")) for i, row in enumerate(rows))
     return layers, _input(topology["preprocessing"], schema, f"{source}: preprocessing")
-
-
-def _written_codes(quantisation: Quantisation) -> str:
-    """JSON with scale and zero of each code; its numbers give the same floats again."""
-    rows = {
-        name: [None if codes is None else [codes.scale, codes.zero] for codes in getattr(quantisation, name)]
-        for name in ("outputs", "sums")
-    }
-    return json.dumps(rows, separators=(",", ":"))
-
-
-def _parse_codes(text: str, source: str) -> Quantisation:
-    """What `_written_codes` wrote; the values are left to `check_network`."""
-    rows = parse_json(text, f"{source}: codes", floats=True)
-    if not isinstance(rows, dict) or rows.keys() != {"outputs", "sums"}:
-        raise InputError("network-codes", f"{source}: the codes must have exactly outputs and sums")
-    parts = []
-    for name in ("outputs", "sums"):
-        row = rows[name]
-        pairs = isinstance(row, list) and all(
-            pair is None or (isinstance(pair, list) and len(pair) == 2) for pair in row
-        )
-        if not pairs:
-            raise InputError("network-codes", f"{source}: {name} must be a list of scales with zeros")
-        parts.append(tuple(None if pair is None else Codes(*pair) for pair in row))
-    return Quantisation(*parts)
 
 
 def _input(row, schema: str, where: str) -> InputSpec:

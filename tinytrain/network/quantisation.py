@@ -150,27 +150,3 @@ def input_codes(mean: tuple[float, ...], scale: tuple[float, ...]) -> tuple[np.n
     values = (pixels - means) * scales
     step = float(np.abs(values).max() / INPUT_RANGE)
     return np.rint(values / step).astype(np.int16), step
-
-
-def int8_weights(network, layer: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Codes (fan_in, cout) int8 and scales (cout,) float32 of the weights of a layer, and dead channels.
-
-    A bias may take up to 2**28 units of the sums. A channel whose scale is too small for that, or for the
-    rescaling, gets a larger one, which leaves of its weights nothing as a rule: it is dead, and is not trained.
-    """
-    weights, scale = network.weights[layer], network.scales[layer]
-    given, output = network.quantisation, network.quantisation.outputs[layer]
-    step = given.given(layer - 1).scale if layer else input_codes(network.input.mean, network.input.scale)[1]
-    least = np.maximum(np.abs(network.biases[layer]) / (step * 2.0**28), output.scale / step * 2.0**-31)
-    dead = scale < least
-    if not dead.any():
-        return weights, scale, dead
-    raised = np.where(dead, least, scale).astype(np.float32)
-    return np.rint(weights * (scale / raised)).astype(np.int8), raised, dead
-
-
-def int8_obstacle(network) -> str | None:
-    """Why `network` cannot be computed in int8, with a remedy; None if it can."""
-    if network.quantisation is None:
-        return f"{network.name} has no codes for 8 bits; make them with tinytrain calibrate NET -o FILE"
-    return None

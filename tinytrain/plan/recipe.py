@@ -98,7 +98,7 @@ class Arithmetic:
     gradients. The rest is for int8. `rounding` of an updated weight: "nearest"; "truncated" towards zero;
     "stochastic", up or down at random; "carried", to the nearest, and what is lost is kept in 8 bits for the
     next step; "masters", to the nearest from a float32 copy. `scaled`: steps are those of the float32 weights
-    (quantisation-aware scaling, Lin et al., NeurIPS 2022); otherwise gradients of codes are taken as they are.
+    (quantisation-aware scaling, Lin et al., NeurIPS 2022); otherwise gradients of codes are not scaled.
     """
 
     precision: str = "float32"

@@ -193,7 +193,7 @@ class Planner:
         if wanted == "auto":
             return "float32" if obstacle or self._holds_float32() else "int8"
         if wanted == "int8" and obstacle:
-            raise UsageError("no-int8", obstacle)
+            raise UsageError("no-int8", f"{self.network.name} cannot run in int8: {obstacle}")
         return wanted
 
     def _holds_float32(self) -> bool:
@@ -202,7 +202,9 @@ class Planner:
         self._programs = Programs(self.network, self.task, self.precision)
         recipe = self._recipe(self._unmeasured(), 1.0)
         limit = self.budget.memory
-        return any(self._programs.nbytes(recipe, r, limit=limit) is not None for r in smallest(recipe, self.task))
+        return any(
+            self._programs.nbytes(recipe, r, limit=limit) is not None for r in smallest(recipe, self.task)
+        )
 
     def _unmeasured(self) -> Scores | None:
         """Scores by which every channel counts as much as any other."""

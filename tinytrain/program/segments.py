@@ -35,13 +35,19 @@ def externals_of(network: Network, start: int, trained: int, backend: Backend = 
 class SegmentBank:
     """The segments of one recipe, emitted when first asked for and shared by all candidate programs.
 
-    `row_tile` is that of `Emitter`; `network` the given one with the lite residual modules that are trained.
+    `row_tile` is that of `Emitter`, `backend` by default that of the recipe; `network` the given one with the lite residual modules that are trained.
     """
 
-    def __init__(self, network: Network, recipe: Recipe, row_tile: int | None = None):
+    def __init__(
+        self,
+        network: Network,
+        recipe: Recipe,
+        row_tile: int | None = None,
+        backend: Backend | None = None,
+    ):
         network = with_modules(network, trained_modules(network, recipe.updates))
         self.network, self.recipe, self.row_tile = network, recipe, row_tile
-        self.backend = BACKENDS[recipe.precision]
+        self.backend = backend or BACKENDS[recipe.precision]
         self.cut = min(cut_layer(network, recipe.updates), len(network.layers) - 1)
         self.start = network.block_start(self.cut)
         trained = n_trained(network, recipe.updates)

@@ -7,6 +7,7 @@ import numpy as np
 from tinytrain.heads.head import DELTA_TAKES, FIT_TAKES, STORED, HeadMethod
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.plan.costs import n_hard, n_sampled, n_unlabelled
+from tinytrain.program import int8_updates, optimizer_stages
 from tinytrain.program.buffers import (
     AFTER,
     BACKWARD,
@@ -21,7 +22,6 @@ from tinytrain.program.buffers import (
     head_views,
     own_before,
 )
-from tinytrain.program import int8_updates, optimizer_stages
 from tinytrain.program.calls import Buffer, Call, Table, View
 from tinytrain.program.stages import (
     Augment,

@@ -127,6 +127,7 @@ class Run:
         delta = Delta(
             self.network.digest, self.network.name, session.slices() if self._trained else (),
             session.kept(head), self.episode.class_names, {}, replay,
+            self.working.network.quantisation if session.program.precision == "int8" else None,
         )  # fmt: skip
         self.is_finite = finite and delta.is_finite()
         session.release(RESULT)

@@ -1,9 +1,9 @@
-"""Int8 weights of a network that training may write to, and the constants of its layers' integer arithmetic."""
+"""Int8 weights of a network that training may write to, and the constants of its integer arithmetic."""
 
 import numpy as np
 
 from tinytrain.network.network import Network
-from tinytrain.network.quantisation import factor_and_shift, input_codes, int8_weights
+from tinytrain.network.quantisation import factor_and_shift, given_scale, int8_ratios, int8_weights
 from tinytrain.program.autodiff.int8_emitter import is_turned
 from tinytrain.program.program import Program
 from tinytrain.runtime.bind import WorkingCopy
@@ -36,9 +36,8 @@ class Int8Copy:
     def _add_layer(self, i: int) -> None:
         network, codes = self.network, self.network.quantisation
         weights, scale, dead = int8_weights(network, i)
-        step = codes.given(i - 1).scale if i else input_codes(network.input.mean, network.input.scale)[1]
-        unit = np.float64(step) * scale
-        factor, shift = factor_and_shift(unit / codes.outputs[i].scale)
+        unit = given_scale(network, i) * scale.astype(np.float64)
+        factor, shift = factor_and_shift(int8_ratios(network, i, scale))
         self.zeros.append(codes.given(i - 1).zero if i else 0)
         self.weights.append(
             np.empty(weights.shape[::-1] if is_turned(network, i) else weights.shape, np.int8)

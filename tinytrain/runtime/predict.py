@@ -21,8 +21,9 @@ from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.compile import compile_training
 from tinytrain.runtime.arena import Arena
-from tinytrain.runtime.bind import Binder, WorkingCopy
+from tinytrain.runtime.bind import Binder
 from tinytrain.runtime.bound_unit import QueryUnit
+from tinytrain.runtime.int8_copy import working_copy
 
 FORWARD_ONLY = Recipe("none", (), (), steps=0, head="cosine")
 ONE_IMAGE = Resources(sets=0, micro=1, accumulators=1, step_support=1, step_queries=1)
@@ -65,9 +66,9 @@ class Predictor:
     def __init__(self, network: Network, delta: Delta, backend: str = "auto"):
         self.network, self.delta, self.input = network, delta, network.input
         shape = TaskShape(1, len(delta.class_names))
-        working = WorkingCopy(apply(network, delta))
-        program = compile_training(working.network, FORWARD_ONLY, ONE_IMAGE, shape)
-        bind = Binder(program, Arena(program.nbytes), working, kernel_table.load(backend))
+        recipe = FORWARD_ONLY.in_int8() if delta.codes else FORWARD_ONLY
+        program = compile_training(apply(network, delta), recipe, ONE_IMAGE, shape)
+        bind = Binder(program, Arena(program.nbytes), working_copy(program), kernel_table.load(backend))
         self.arena, self.embedding_size = program.nbytes, network.embedding_size
         self._unit, self._turn = QueryUnit(bind), threading.Lock()
 

@@ -17,8 +17,8 @@ from tinytrain.program.autodiff.squeeze import scaled, scaled_grad
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import Bias, Segment, View, Weight
 
-# A row tile takes at most this many bytes in float32: small enough to stay in a first- or second-level cache and to
-# bound the arena, large enough to keep the number of calls low.
+# A row tile takes at most this many bytes in float32: small enough to stay in a first- or second-level cache
+# and to bound the arena, large enough to keep the number of calls low.
 ROW_TILE_BYTES = 56_000
 
 
@@ -134,14 +134,14 @@ class Emitter:
         """What layer i makes of what its convolution and activation give."""
         layer, noted = self.layers[i], tape is not None and i >= tape.cut
         if layer.excites:
-            x = self.segment.new(f"{layer.name} scaled", *squeezed.shape)
+            x = self.segment.activations(f"{layer.name} scaled", *squeezed.shape)
             scaled(self, x, squeezed, y)
             if noted:
                 tape.scaled[i] = squeezed, y
             return x
         if not layer.max_pool:
             return y
-        x = self.segment.new(f"{layer.name} pooled", self.n, *layer.out_hw, layer.cout)
+        x = self.segment.activations(f"{layer.name} pooled", self.n, *layer.out_hw, layer.cout)
         self.segment.call("max_pool", x, y)
         if noted:
             tape.taps[i] = self.segment.new(f"{layer.name} taps", *x.shape, dtype="uint8")
@@ -166,7 +166,7 @@ class Emitter:
 
     def pool(self, x: View) -> View:
         """Embeddings (n, channels) of the last layer's output."""
-        embedding = self.segment.new("embedding", self.n, x.shape[-1])
+        embedding = self.segment.activations("embedding", self.n, x.shape[-1])
         self.segment.call("pool", embedding, x.reshape(self.n, -1, x.shape[-1]))
         return embedding
 

@@ -7,9 +7,9 @@ A saturated code has no gradient, as if it were clamped: that is the activation,
 import numpy as np
 
 from tinytrain.network.quantisation import addition_factors
+from tinytrain.program.autodiff.depthwise import trained_input as trained_filters
 from tinytrain.program.autodiff.ops import Op
 from tinytrain.program.autodiff.pointwise import trained_input as trained_inputs
-from tinytrain.program.autodiff.depthwise import trained_input as trained_filters
 from tinytrain.program.autodiff.tape import Trained
 from tinytrain.program.calls import View
 

@@ -15,9 +15,9 @@ def add_module(emitter, y: View, x: View, module: Module, tape: Tape | None) -> 
     """
     segment, n = emitter.segment, emitter.n
     filtered, projected = module.layers
-    planes = segment.new(f"{filtered.name} input", *grouped_conv.planes_shape(emitter, module.index))
-    hidden = segment.new(filtered.name, n, *filtered.out_hw, filtered.cout)
-    low = segment.new(projected.name, n, *projected.out_hw, projected.cout)
+    planes = segment.activations(f"{filtered.name} input", *grouped_conv.planes_shape(emitter, module.index))
+    hidden = segment.activations(filtered.name, n, *filtered.out_hw, filtered.cout)
+    low = segment.activations(projected.name, n, *projected.out_hw, projected.cout)
     for group in range(filtered.groups):
         segment.call("pool2", grouped_conv.plane(planes, group), x, group * planes.shape[-1])
     grouped_conv.forward(emitter, module.index, hidden, planes, None, filtered.follows)

@@ -15,7 +15,7 @@ def patches(emitter, i: int, count: int) -> View:
     layer, itemsize = emitter.layers[i], emitter.segment.backend.itemsize
     width = layer.filter_hw[1]
     rows = min(count, emitter.row_tile // 2 // (itemsize * width * layer.fan_in))
-    return emitter.segment.new(f"{layer.name} patches", max(1, rows), width, layer.fan_in)
+    return emitter.segment.activations(f"{layer.name} patches", max(1, rows), width, layer.fan_in)
 
 
 def add_bias(emitter, i: int, rows: View, skip: View | None, activation: str | None) -> None:

@@ -26,8 +26,8 @@ class Op:
 
     For blocks that are computed in row tiles (see `fused_block`):
 
-    - `forward_rows(emitter, i, y, image, first)`: y = output rows from `first` on, of a layer that is first in
-      its block, for one image.
+    - `forward_rows(emitter, i, y, image, first)`: y = output rows from `first` on, of a layer that begins its
+      block, for one image.
     - `forward_padded(emitter, i, y, x, top, activation)`: y = output rows of a depthwise layer; `top` rows of
       zeros lie above the input rows x that they read.
     """

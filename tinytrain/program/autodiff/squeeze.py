@@ -43,7 +43,7 @@ def scaled_grad(emitter, i: int, g: View, x: View) -> View:
 
 
 def _mean(emitter, i: int, x: View) -> View:
-    mean = emitter.segment.new(f"{emitter.layers[i].name} mean", emitter.n, 1, 1, x.shape[-1])
+    mean = emitter.segment.activations(f"{emitter.layers[i].name} mean", emitter.n, 1, 1, x.shape[-1])
     emitter.segment.call("pool", mean.matrix, _positions(x))
     return mean
 
