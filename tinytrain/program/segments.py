@@ -35,7 +35,8 @@ def externals_of(network: Network, start: int, trained: int, backend: Backend = 
 class SegmentBank:
     """The segments of one recipe, emitted when first asked for and shared by all candidate programs.
 
-    `row_tile` is that of `Emitter`, `backend` by default that of the recipe; `network` the given one with the lite residual modules that are trained.
+    `row_tile` is that of `Emitter`, `backend` by default that of the recipe; `network` the given one with the
+    lite residual modules that are trained.
     """
 
     def __init__(
