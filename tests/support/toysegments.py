@@ -12,10 +12,12 @@ from tinytrain.program.autodiff import emitter as emit
 from tinytrain.program.autodiff import fused_block
 from tinytrain.program.autodiff.emitter import Emitter
 from tinytrain.program.autodiff.tape import Tape
+from tinytrain.program.backend import INT8
 from tinytrain.program.calls import Buffer, Segment
 from tinytrain.program.trained_arrays import columns_of, slots, trained_parts
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy
+from tinytrain.runtime.int8_copy import Int8Copy
 
 
 def bound(segment, network, arrays, updates=()):
@@ -23,7 +25,8 @@ def bound(segment, network, arrays, updates=()):
     arena = Arena(segment.nbytes)
     columns = columns_of(slots(network, recipe(updates)))
     place = SimpleNamespace(offset=lambda workspace: 0)
-    binder = Binder(place, arena, WorkingCopy(network), kernels.load(), columns)
+    working = Int8Copy(network) if segment.backend is INT8 else WorkingCopy(network)
+    binder = Binder(place, arena, working, kernels.load(), columns)
     calls, outputs = binder.segment(segment, Buffer("workspace", (segment.nbytes,)), arrays)
     return calls, outputs, arena.view(0, (segment.nbytes,), "uint8")
 

@@ -170,6 +170,11 @@ class Table:
         return self.shape
 
 
+def extent_of(array) -> tuple[int, ...]:
+    """Shape of an array argument, which may be a table of constants."""
+    return array.shape if isinstance(array, np.ndarray) else array.extent
+
+
 @dataclass(frozen=True, eq=False)
 class Call:
     """One kernel call. `part` says what its MACs count towards: forward, grad_input or grad_weight.
@@ -197,7 +202,7 @@ class Call:
     @property
     def macs(self) -> int:
         """Multiply-accumulates of the network, by the shapes of its arrays."""
-        return self.signature.macs([a.extent for a in self.arrays])
+        return self.signature.macs([extent_of(a) for a in self.arrays])
 
 
 @dataclass(eq=False)

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 
 from tinytrain.program.backend import ProgramError
-from tinytrain.program.calls import Buffer, Call, Segment, View
+from tinytrain.program.calls import Buffer, Call, Segment, View, extent_of
 from tinytrain.program.memory_planner import check
 from tinytrain.program.signatures import SCRATCH, Argument
 from tinytrain.program.stages import Listed, Of
@@ -25,10 +25,11 @@ def check_call(call: Call, where: str) -> None:
             raise ProgramError(f"{where}: {name} of {call.kernel} is {wrong}")
         if argument.shape is None:
             continue
-        if len(array.extent) != len(argument.shape):
-            raise ProgramError(f"{where}: {name} of {call.kernel} has shape {array.extent}")
-        for letter, size in zip(argument.shape, array.extent, strict=True):
-            first = isinstance(array, Listed) and size == array.extent[0]
+        extent = extent_of(array)
+        if len(extent) != len(argument.shape):
+            raise ProgramError(f"{where}: {name} of {call.kernel} has shape {extent}")
+        for letter, size in zip(argument.shape, extent, strict=True):
+            first = isinstance(array, Listed) and size == extent[0]
             if letter != "*" and not first and sizes.setdefault(letter, size) != size:
                 raise ProgramError(
                     f"{where}: {call.kernel} has {letter}={size} in {name}, and {sizes[letter]} before it"

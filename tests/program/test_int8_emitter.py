@@ -1,0 +1,101 @@
+"""Int8 passes: codes that equal an oracle in whole numbers, and gradients that equal one in float64."""
+
+import numpy as np
+import pytest
+from int8nets import backward8, forward8, gradients8, run8, surrogate, toy8, walk
+from integernet import Integers
+from oracle import Oracle
+from toynets import everything, images, random_updates, recipe, relative, selected
+
+from tinytrain.plan.costs import image_macs
+from tinytrain.program.segment_checker import check_segment
+from tinytrain.program.trained_arrays import slots
+
+NETWORKS = pytest.mark.parametrize("name", ["blocks", "headed"])
+
+
+def but_the_first(network):
+    return tuple(u for u in everything(network) if u.layer > 0)
+
+
+@NETWORKS
+@pytest.mark.parametrize("row_tile", [1, 700, 3000, 56_000])
+@pytest.mark.parametrize("n", [1, 2])
+def test_codes_equal_those_in_whole_numbers_in_row_tiles_of_any_size(name, row_tile, n):
+    network = toy8(name)
+    segment, source = forward8(network, 0, len(network.layers), n, row_tile)
+    check_segment(segment)
+    shown = images(n)
+    (out,) = run8(segment, network, {source: shown})
+    want = np.stack([Integers(network).run(Integers(network).pixels(image))[-1] for image in shown])
+    np.testing.assert_array_equal(out, want)
+    assert segment.macs("forward") == n * network.macs
+
+
+@NETWORKS
+def test_every_layer_gives_codes_at_both_ends_and_between_them(name):
+    """So that the tests here see clamped codes."""
+    seen = walk(toy8(name), images(4))
+    assert all(0.02 < inside.mean() < 0.999 for inside in seen.inside)
+
+
+@NETWORKS
+@pytest.mark.parametrize("row_tile", [None, 56_000])
+@pytest.mark.parametrize("n", [1, 3])
+def test_gradients_equal_the_oracle(name, row_tile, n):
+    network = toy8(name)
+    updates = but_the_first(network)
+    segment, source, g, gradients = backward8(network, updates, 0, n, row_tile)
+    check_segment(segment)
+    shown = images(n)
+    wanted = np.random.default_rng(1).standard_normal(g.shape).astype("f")
+    found = np.zeros(gradients.shape, "f")
+    run8(segment, network, {source: shown, g: wanted, gradients: found}, updates)
+    weights, biases = gradients8(network, walk(network, shown), wanted.astype(float))
+    for slot in slots(network, recipe(updates)):
+        got = found[slot.start : slot.start + slot.size].reshape(slot.shape)
+        exact = {"weight": weights, "bias": biases}[slot.part][slot.layer]
+        assert relative(got, selected(exact, slot)) < 1e-5
+
+
+@NETWORKS
+@pytest.mark.parametrize("key", range(8))
+def test_gradients_of_some_channels_equal_the_oracle_and_cost_what_the_plan_says(name, key):
+    network = toy8(name)
+    updates = tuple(u for u in random_updates(network, key) if u.layer > 0)
+    segment, source, g, gradients = backward8(network, updates, 0, 2)
+    shown, found = images(2), np.zeros(gradients.shape, "f")
+    wanted = np.random.default_rng(key).standard_normal(g.shape).astype("f")
+    run8(segment, network, {source: shown, g: wanted, gradients: found}, updates)
+    weights, biases = gradients8(network, walk(network, shown), wanted.astype(float))
+    for slot in slots(network, recipe(updates)):
+        got = found[slot.start : slot.start + slot.size].reshape(slot.shape)
+        exact = {"weight": weights, "bias": biases}[slot.part][slot.layer]
+        assert relative(got, selected(exact, slot)) < 1e-5
+    assert segment.backward_macs == 2 * image_macs(network, updates)
+
+
+@NETWORKS
+def test_the_oracle_is_the_slope_of_the_network_whose_codes_follow_their_convolutions(name):
+    """Central differences in float64; a clamped code does not move."""
+    network, r = toy8(name), np.random.default_rng(3)
+    seen, grad = walk(network, images(2)), r.standard_normal((2, network.embedding_size))
+    weights, biases = gradients8(network, seen, grad)
+    own = Oracle(network)
+    for exact, values in zip((*weights, *biases), (*own.weights, *own.biases), strict=True):
+        direction, size = r.standard_normal(values.shape), 1e-4
+        start, ends = values.copy(), []
+        for sign in (1, -1):
+            values[...] = start + sign * size * direction
+            ends.append(surrogate(network, seen, own.weights, own.biases, grad))
+        values[...] = start
+        slope, scale = (ends[0] - ends[1]) / (2 * size), max(1.0, float(np.abs(exact).max()))
+        assert abs(slope - float((exact * direction).sum())) < 1e-6 * scale * direction.size
+
+
+def test_an_int8_pass_takes_less_than_half_the_memory_of_a_float32_pass():
+    from toysegments import forward_segment
+
+    network = toy8("blocks", size=64)
+    last = len(network.layers)
+    assert forward8(network, 0, last, 1)[0].nbytes < forward_segment(network, 0, last, 1)[0].nbytes / 2
