@@ -7,7 +7,7 @@ moments.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -35,6 +35,9 @@ from tinytrain.policies.registry import find_policy, policy_for
 from tinytrain.program.program import Program
 
 CHEAPER = {"adam": ("adam", "momentum", "sgd"), "momentum": ("momentum", "sgd"), "sgd": ("sgd",)}
+
+
+LARGE = 3  # of the fractions of a selection are tried before its shallowest layer is left out
 
 
 class Planner:
@@ -104,8 +107,8 @@ class Planner:
                     "plan-broken", f"the plan says {said} bytes, it takes {taken}; make one with {MAKE}"
                 )
             return replace(self.given, budget=self.budget)
-        for share in FRACTIONS if self.policy.shrinks else (1.0,):
-            wanted = self._recipe(scores, share)
+        for share, skipped in self._retreats(scores):
+            wanted = self._recipe(_without_shallowest(scores, skipped), share)
             self._check_macs(wanted, step_sizes(self.task)[0])
             for optimizer in CHEAPER[wanted.optimizer]:
                 if found := self._fitting(replace(wanted, optimizer=optimizer)):
@@ -115,6 +118,20 @@ class Planner:
                 if optimizer == wanted.optimizer and share > 0 and self.policy.shrinks:
                     break  # a smaller selection is tried before a poorer optimizer
         raise self._refusal(scores)
+
+    def _retreats(self, scores: Scores | None) -> Iterator[tuple[float, int]]:
+        """Fractions of the policy's selection, and how many of the shallowest layers are left out of it.
+
+        In int8 the gradients of shallow layers take more bytes than what is trained, so that it is tried with
+        deeper ones before it becomes small.
+        """
+        if not self.policy.shrinks:
+            yield 1.0, 0
+            return
+        most = len(scores.fisher) - 1 if scores and self.precision == "int8" else 0
+        for skipped in range(most):
+            yield from ((share, skipped) for share in FRACTIONS[:LARGE])
+        yield from ((share, most) for share in FRACTIONS)
 
     def program(self, plan: Plan) -> Program:
         """The program of a plan that `plan` gave.
@@ -180,7 +197,8 @@ class Planner:
         return tuple(lines)
 
     def _recipe(self, scores: Scores | None, share: float, memory: int | None = None) -> Recipe:
-        budget = self.budget if memory is None else replace(self.budget, memory=memory)
+        budget = replace(self.budget, precision=self.precision)
+        budget = budget if memory is None else replace(budget, memory=memory)
         recipe = self.policy.recipe(self.network, scores, budget, self.task, share)
         check_recipe(self.network, recipe)
         return recipe if recipe.precision == self.precision else recipe.in_int8()
@@ -274,3 +292,11 @@ class Planner:
         if self.budget.macs_mode == "mean" and not self.policy.macs_of_image:
             cost = backward_macs_per_query(self.network, recipe, queries)
         check_macs(f"policy {self.policy.name}", cost, self.budget, self.network)
+
+
+def _without_shallowest(scores: Scores | None, count: int) -> Scores | None:
+    """`scores` but those of the `count` shallowest layers."""
+    if not count:
+        return scores
+    kept = sorted(scores.fisher)[count:]
+    return replace(scores, fisher={i: scores.fisher[i] for i in kept})

@@ -16,6 +16,7 @@ Differences to the published method:
 * It trains less if the backbone sees images of different classes as different, which is the case for
   photographs: a quarter of the steps, and a head near to cosine prototypes. There is little to gain then, and
   a few images are soon learnt by heart.
+* In int8 the biases of those layers are trained whose weights are: bytes are few, and the others add nothing.
 * A MAC budget of a quarter or more goes to more parameters. They take the memory of the cache if both do not
   fit; then every step has new views. Learning rates decay in the second half of the steps and depend on the
   task: they are lower if the backbone sees little similarity between classes, as with photographs of
@@ -39,7 +40,8 @@ from tinytrain.policies.common import FRACTIONS, Policy, learning_rates_by_size,
 LAYERS = 5  # inspected layers
 # Minimum of back-propagated images per pseudo-query, and the fraction of them that are support images.
 IMAGES, SAMPLED = 0.6, 1 / 3
-BYTES_EACH = 12  # per trained parameter: value, gradient and two 16-bit moments
+# Per trained parameter: value, gradient and two 16-bit moments; in int8 also what rounding left.
+BYTES_EACH = {"float32": 12, "int8": 10}
 RELATIVE_RATE = 0.01
 BIAS_RATE = 5e-4
 LEAST_EXTENT = 0.25  # of the usual steps
@@ -102,14 +104,17 @@ class Choice:
     gain: float
 
 
-def choose(network: Network, scores: Scores, cut: int, macs: float, parameters: float) -> Choice | None:
+def choose(
+    network: Network, scores: Scores, cut: int, macs: float, parameters: float, every_bias: bool = True
+) -> Choice | None:
     """The channels of layers from `cut` on with the most Fisher information per cost, within the limits.
 
-    `macs` limits the backward MACs of one image, `parameters` the trained parameters. None if the limits do
-    not even allow the gradient down to the cut.
+    `macs` limits the backward MACs of one image, `parameters` the trained parameters, with the
+    biases of all layers from the cut on if `every_bias`. None if the limits do not even allow the gradient
+    down to the cut.
     """
     layers = network.layers
-    biases = sum(layer.cout for layer in layers[cut:])
+    biases = sum(layer.cout for layer in layers[cut:]) if every_bias else 0
     left_macs = macs - sum(layer.macs for layer in layers[cut + 1 :])
     left_parameters = parameters - biases
     candidates = [i for i in scores.fisher if i >= cut]
@@ -135,14 +140,19 @@ def choose(network: Network, scores: Scores, cut: int, macs: float, parameters: 
 
 
 def select(
-    network: Network, scores: Scores, macs: float, parameters: float, cached_set: float
+    network: Network,
+    scores: Scores,
+    macs: float,
+    parameters: float,
+    cached_set: float,
+    every_bias: bool = True,
 ) -> Choice | None:
     """The best choice of all cuts whose features of one image have at most `cached_set` values.
 
     If no cut has so few, all cuts are considered.
     """
     small = [cut for cut in scores.fisher if network.layers[cut].in_size <= cached_set]
-    found = [choose(network, scores, cut, macs, parameters) for cut in small or scores.fisher]
+    found = [choose(network, scores, cut, macs, parameters, every_bias) for cut in small or scores.fisher]
     return max((c for c in found if c), key=lambda c: c.gain, default=None)
 
 
@@ -189,14 +199,16 @@ def recipe(
         fraction = min(1.0, fraction / FRACTIONS[1])
     limit = budget.macs * full
     one_image = min(limit / IMAGES, style.max_image_cost * full) if mean else limit
-    parameters = style.parameter_fraction * budget.memory / BYTES_EACH
+    precision = "int8" if budget.precision == "int8" else "float32"
+    parameters = style.parameter_fraction * budget.memory / BYTES_EACH[precision]
     cached_set = CACHE_FRACTION * budget.memory / CACHED_SETS / task.n_support
-    choice = scores and select(network, scores, one_image, parameters, cached_set)
+    choice = scores and select(network, scores, one_image, parameters, cached_set, precision == "float32")
     last = len(network.layers) - 1
     if choice is None:
         updates = (Update(last, bias=True),)
     else:
-        updates = tuple(Update(i, choice.channels.get(i, ()), bias=True) for i in range(choice.cut, last + 1))
+        biases = choice.channels if precision == "int8" else range(choice.cut, last + 1)
+        updates = tuple(Update(i, choice.channels.get(i, ()), bias=True) for i in sorted(biases))
     updates = scaled(network, updates, fraction)
     similarity = scores.similarity if scores else math.nan
     shown = similarity if style.by_task else math.nan
