@@ -53,7 +53,7 @@ def emit_codes(builder, totals, factor, shift, zero):
     totals, factor, shift = (builder.sext(v, wide) for v in (totals, factor, shift))
     half = builder.shl(one, builder.sub(shift, one))
     values = builder.ashr(builder.add(builder.mul(totals, factor), half), shift)
-    values = builder.add(values, _spread(builder, zero, wide))
+    values = builder.add(values, spread(builder, zero, wide))
     for sign, limit in ((">", 127), ("<", -128)):
         bound = ir.Constant(wide, [limit] * wide.count)
         values = builder.select(builder.icmp_signed(sign, values, bound), bound, values)
@@ -139,7 +139,7 @@ def _twice(builder, pointer):
     return _shuffled(builder, value, value, (0, 1, 2, 3, 0, 1, 2, 3))
 
 
-def _spread(builder, value, vector):
+def spread(builder, value, vector):
     nothing = ir.Constant(vector, ir.Undefined)
     one = builder.insert_element(nothing, value, WORD(0))
     return _shuffled(builder, one, nothing, [0] * vector.count)
