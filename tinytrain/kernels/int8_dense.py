@@ -7,15 +7,16 @@ output channel lie side by side. Sums are int32, so every processor computes the
 import numpy as np
 
 from tinytrain.kernels.int8_rescale import as_code, rescaled
-from tinytrain.kernels.jit import kernel
+from tinytrain.kernels.int8_tiles import product_tile
+from tinytrain.kernels.jit import inlined, kernel
 
 
 @kernel
 def unfold_codes(y, image, table, size, stride, first, rotated):
     """y (rows, out width, size * size * c) int16: patches of the output rows from `first` on.
 
-    `image` (height, width, c) uint8, turned by 180 degrees if `rotated`; `table` (256, c) int16 has the code of
-    every pixel value. Padding is code 0.
+    `image` (height, width, c) uint8, turned by 180 degrees if `rotated`; `table` (256, c) int16 has the code
+    of every pixel value. Padding is code 0.
     """
     height, width, channels = image.shape
     pad = (size - 1) // 2
@@ -36,26 +37,37 @@ def unfold_codes(y, image, table, size, stride, first, rotated):
                             patch[k + c] = table[image[r, q, c], c]
 
 
+@inlined
+def _product(y, x, w, b, factor, shift, zero):
+    """Tiles of two rows and four channels; the last ones overlap. Too few of either: one by one."""
+    (m, size), n = x.shape, w.shape[0]
+    if m < 2 or n < 4:
+        for i in range(m):
+            for j in range(n):
+                total = b[j]
+                for k in range(size):
+                    total = np.int32(total + np.int32(x[i, k]) * np.int32(w[j, k]))
+                y[i, j] = as_code(rescaled(total, factor[j], shift[j]), zero)
+        return
+    arrays = y.reshape(-1), x.reshape(-1), w.reshape(-1), b, factor, shift
+    for c in range(0, n, 4):
+        j = min(c, n - 4)
+        for r in range(0, m, 2):
+            i = min(r, m - 2)
+            places = i * n, (i + 1) * n, i * size, (i + 1) * size, j * size, j
+            product_tile(arrays, places, size, zero)
+
+
 @kernel
 def product_codes(y, x, w, b, factor, shift, zero):
     """y (m, n) int8 from codes x (m, k) int8 and weights w (n, k) int8; b, factor, shift (n,) int32."""
-    for i in range(x.shape[0]):
-        for j in range(w.shape[0]):
-            total = np.int32(0)
-            for k in range(x.shape[1]):
-                total += np.int32(x[i, k]) * np.int32(w[j, k])
-            y[i, j] = as_code(rescaled(total + b[j], factor[j], shift[j]), zero)
+    _product(y, x, w, b, factor, shift, zero)
 
 
 @kernel
 def product_wide(y, x, w, b, factor, shift, zero):
     """As `product_codes`, of int16 codes x (m, k), those of an image."""
-    for i in range(x.shape[0]):
-        for j in range(w.shape[0]):
-            total = np.int32(0)
-            for k in range(x.shape[1]):
-                total += np.int32(x[i, k]) * np.int32(w[j, k])
-            y[i, j] = as_code(rescaled(total + b[j], factor[j], shift[j]), zero)
+    _product(y, x, w, b, factor, shift, zero)
 
 
 @kernel

@@ -2,8 +2,27 @@
 
 import numpy as np
 
+from tinytrain.kernels.int8_depthwise_tiles import depthwise_tile
 from tinytrain.kernels.int8_rescale import as_code, rescaled
-from tinytrain.kernels.jit import kernel
+from tinytrain.kernels.jit import inlined, kernel
+
+_four, _one = depthwise_tile(4, 16), depthwise_tile(1, 16)
+
+
+@inlined
+def _pixel(arrays, places, sizes, shape, fill, zero):
+    """One pixel of few channels, one by one."""
+    y, x, w, b, factor, shift = arrays
+    (out, image, _), (height, width, channels), (row, column, size, _) = places, sizes, shape
+    for c in range(channels):
+        total = np.int64(b[c])
+        for t in range(size * size):
+            r, q = row + t // size, column + t % size
+            code = np.int64(fill)
+            if 0 <= r < height and 0 <= q < width:
+                code = np.int64(x[image + (r * width + q) * channels + c])
+            total += code * np.int64(w[t * channels + c])
+        y[out + c] = as_code(rescaled(total, factor[c], shift[c]), zero)
 
 
 @kernel
@@ -13,14 +32,26 @@ def depthwise_codes(y, x, w, b, factor, shift, size, stride, top, fill, zero):
     b, factor, shift (c,) int32. `top` is the padding above x; pixels outside of x have the code `fill`.
     """
     n, height, width, channels = x.shape
+    down, across = y.shape[1], y.shape[2]
     side = (size - 1) // 2
+    arrays = y.reshape(-1), x.reshape(-1), w.reshape(-1), b, factor, shift
+    sizes = height, width, channels
+    step = 4 if across >= 4 else 1
     for k in range(n):
-        for i in range(y.shape[1]):
-            for j in range(y.shape[2]):
-                for c in range(channels):
-                    total = np.int64(b[c])
-                    for t in range(size * size):
-                        r, q = i * stride + t // size - top, j * stride + t % size - side
-                        inside = 0 <= r < height and 0 <= q < width
-                        total += np.int64(x[k, r, q, c] if inside else fill) * w[t, c]
-                    y[k, i, j, c] = as_code(rescaled(total, factor[c], shift[c]), zero)
+        image = k * height * width * channels
+        for i in range(down):
+            for left in range(0, across, step):
+                j = min(left, across - step)
+                out = ((k * down + i) * across + j) * channels
+                shape = i * stride - top, j * stride - side, size, stride
+                if channels < 16:
+                    for p in range(step):
+                        one = shape[0], (j + p) * stride - side, size, stride
+                        _pixel(arrays, (out + p * channels, image, 0), sizes, one, fill, zero)
+                    continue
+                for c in range(0, channels, 16):
+                    places = out, image, min(c, channels - 16)
+                    if step == 4:
+                        _four(arrays, places, sizes, shape, fill, zero)
+                    else:
+                        _one(arrays, places, sizes, shape, fill, zero)
