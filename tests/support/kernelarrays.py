@@ -14,7 +14,8 @@ NOTHING = 0xFF  # what canaries consist of: read as float32 it is NaN, so that a
 class Output:
     """An argument that the kernel writes to. `fresh`: every element, so that it may start as NaN.
 
-    `compared` is "close", "codes" (integers that may differ by one), "moments" (bfloat16) or "no" (scratch).
+    `compared` is "close", "equal", "codes" (integers that may differ by one), "moments" (bfloat16) or "no"
+    (scratch).
     """
 
     start: np.ndarray

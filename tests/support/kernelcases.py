@@ -1,6 +1,7 @@
 """Random arguments for every kernel."""
 
 import numpy as np
+from int8cases import INT8_CASES
 from kernelarrays import Output, fresh
 
 from tinytrain.kernels import reference
@@ -388,4 +389,4 @@ CASES = {
 } | {
     "add_bias_relu6": add_bias, "hard_sigmoid": hard_swish, "hard_sigmoid_grad": hard_swish_grad,
     "pack_positive": pack_mask,
-}  # fmt: skip
+} | INT8_CASES  # fmt: skip

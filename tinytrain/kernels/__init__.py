@@ -13,11 +13,14 @@ BACKENDS = ("auto", "numba", "numpy")
 NAMES = (
     "accumulate",
     "adam",
+    "adam_step",
     "add_bias",
     "add_bias_relu6",
     "add_bias_residual",
+    "add_codes",
     "add_column_sums",
     "add_fisher",
+    "add_fisher_codes",
     "add_outer",
     "add_patches",
     "apply_mask",
@@ -26,12 +29,19 @@ NAMES = (
     "cholesky_solve",
     "class_sums",
     "copy",
+    "copy_codes",
+    "depthwise_codes",
     "depthwise_forward",
     "depthwise_grad_input",
     "depthwise_grad_weight",
     "dequantize",
     "entropy",
+    "fold_bias",
+    "gather_codes",
     "gather_columns",
+    "gather_weights",
+    "grad_input_codes",
+    "grad_weight_codes",
     "hard_sigmoid",
     "hard_sigmoid_grad",
     "hard_swish",
@@ -42,26 +52,38 @@ NAMES = (
     "max_pool_grad",
     "max_taps",
     "momentum",
+    "momentum_step",
     "normalize_rows",
+    "pack_inside",
     "pack_mask",
     "pack_positive",
     "pool",
     "pool2",
     "pool2_grad",
+    "pool_codes",
     "pool_grad",
+    "product_codes",
+    "product_wide",
     "prototype_loss",
     "prototype_loss_grad",
     "quantize",
     "relu",
+    "round_codes",
+    "round_masters",
     "scale_channels",
     "scale_channels_grad",
     "scatter_block",
+    "scatter_weights",
     "sgd",
+    "sgd_step",
+    "take_step",
     "transpose",
     "unfold",
+    "unfold_codes",
     "unfold_plane",
     "upsample_add",
     "upsample_grad",
+    "widen_codes",
 )
 
 
@@ -87,14 +109,15 @@ def load(backend: str = "auto") -> Kernels:
         raise UsageError("unknown-backend", f"no backend {backend!r}; known: {', '.join(BACKENDS)}")
     if backend == "numba":
         return _compiled()
-    from tinytrain.kernels import reference
+    from tinytrain.kernels import reference, reference_int8
 
+    numpy_table = _namespace((reference, reference_int8), "numpy")
     if backend == "auto":
         try:
-            return _guarded(_compiled(), reference)
+            return _guarded(_compiled(), numpy_table)
         except Exception as error:  # a broken installation raises anything, not only ImportError
             _warn_without_numba(error)
-    return _namespace((reference,), "numpy")
+    return numpy_table
 
 
 def _compiled():
@@ -109,9 +132,11 @@ def _compiled():
 def _compiled_modules() -> tuple:
     from tinytrain.kernels import activation, dense, depthwise, depthwise_weight, head, optimizer, pooling
     from tinytrain.kernels import image as image
+    from tinytrain.kernels import int8_dense, int8_depthwise, int8_gradients, int8_updates, int8_weights
     from tinytrain.kernels import lite_residual as lite
 
-    return activation, dense, depthwise, depthwise_weight, head, lite, optimizer, image, pooling
+    float32 = activation, dense, depthwise, depthwise_weight, head, lite, optimizer, image, pooling
+    return *float32, int8_dense, int8_depthwise, int8_gradients, int8_updates, int8_weights
 
 
 def _namespace(modules, backend):

@@ -1,0 +1,232 @@
+"""Random arguments for the kernels of int8 programs."""
+
+import numpy as np
+from kernelarrays import Output, fresh
+
+EXACT = {"dtype": np.int8, "compared": "equal"}
+
+
+def sizes(r, *limits) -> list[int]:
+    """A size from 1 to each limit; one in four is 1 or the limit."""
+    return [
+        int(r.choice([1, limit])) if r.random() < 0.25 else int(r.integers(1, limit + 1)) for limit in limits
+    ]
+
+
+def codes(r, *shape) -> np.ndarray:
+    """Codes of the whole range; in one of four calls only the lowest and the highest."""
+    if r.random() < 0.25:
+        return r.choice(np.array([-128, 127], np.int8), shape)
+    return r.integers(-128, 128, shape, dtype=np.int8)
+
+
+def weights(r, *shape) -> np.ndarray:
+    """Weights from -127 to 127, those of the last channel 0 in one of four calls."""
+    found = r.choice(np.array([-127, 127], np.int8), shape) if r.random() < 0.25 else None
+    found = r.integers(-127, 128, shape, dtype=np.int8) if found is None else found
+    return found if r.random() < 0.75 else found * np.int8(0)
+
+
+def _values(r, *shape) -> np.ndarray:
+    return r.standard_normal(shape).astype(np.float32)
+
+
+def _zero(r) -> int:
+    return int(r.integers(-128, 128))
+
+
+def rescaling(r, n, fan_in) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Biases, factors and shifts (n,): usual ones, small shifts, or any at all."""
+    kind = r.random()
+    bias = r.integers(-(2**12), 2**12, n)
+    factor, shift = r.integers(2**30, 2**31, n), 37 + r.integers(0, 3, n) + int(np.log2(fan_in) / 2)
+    if kind < 0.2:
+        bias, shift = r.integers(-(2**30), 2**30, n), r.choice([1, 2, 30, 31, 32, 33, 34, 61, 62], n)
+    elif kind < 0.4:
+        factor, shift = r.integers(0, 2 ** r.integers(1, 32, n)), r.integers(1, 63, n)
+    elif kind < 0.5:
+        factor = factor * 0
+    return bias.astype(np.int32), factor.astype(np.int32), shift.astype(np.int32)
+
+
+def _product(r, x, m, k, n):
+    return fresh(m, n, **EXACT), x, weights(r, n, k), *rescaling(r, n, k), _zero(r)
+
+
+def product_codes(r):
+    m, k, n = sizes(r, 40, int(r.choice([8, 40, 140])), 40)
+    return _product(r, codes(r, m, k), m, k, n)
+
+
+def product_wide(r):
+    m, k, n = sizes(r, 40, 60, 40)
+    return _product(r, r.integers(-2047, 2048, (m, k)).astype(np.int16), m, k, n)
+
+
+def depthwise_codes(r):
+    size, stride = int(r.choice([1, 3, 5, 7])), int(r.choice([1, 1, 2, 3]))
+    n, height, width = sizes(r, 3, 14, 14)
+    (channels,) = sizes(r, int(r.choice([15, 16, 63, 64, 90])))
+    y = fresh(n, -(-height // stride), -(-width // stride), channels, **EXACT)
+    w, scaled = weights(r, size * size, channels), rescaling(r, channels, size * size)
+    x, top = codes(r, n, height, width, channels), (size - 1) // 2
+    return y, x, w, *scaled, size, stride, top, int(r.choice([_zero(r), -128])), _zero(r)
+
+
+def unfold_codes(r):
+    size, stride = int(r.choice([3, 5, 7])), int(r.choice([1, 2]))
+    height, width = sizes(r, 16, 16)
+    channels = int(r.choice([1, 3]))
+    image = r.integers(0, 256, (height, width, channels), dtype=np.uint8)
+    rows, columns = -(-height // stride), -(-width // stride)
+    first = int(r.integers(rows))
+    (count,) = sizes(r, rows - first)
+    table = r.integers(-2047, 2048, (256, channels)).astype(np.int16)
+    out = fresh(count, columns, channels * size * size, dtype=np.int16, compared="equal")
+    return out, image, table, size, stride, first, bool(r.integers(2))
+
+
+def add_codes(r):
+    (m,) = sizes(r, 300)
+    factors, shift = r.integers(0, 2**20, 2), int(r.integers(1, 24))
+    zeros = (_zero(r) for _ in range(3))
+    return fresh(m, **EXACT), codes(r, m), codes(r, m), *map(int, factors), shift, *zeros
+
+
+def pool_codes(r):
+    n, positions, channels = sizes(r, 4, 50, 70)
+    return fresh(n, channels), codes(r, n, positions, channels), np.float32(0.02 / positions), _zero(r)
+
+
+def copy_codes(r):
+    (m,) = sizes(r, 300)
+    return fresh(m, **EXACT), codes(r, m)
+
+
+def chosen(r, n) -> np.ndarray:
+    (count,) = sizes(r, n)
+    return np.sort(r.permutation(n)[:count]).astype(np.int32)
+
+
+def gather_codes(r):
+    m, n = sizes(r, 50, 70)
+    columns = chosen(r, n)
+    return fresh(m, len(columns), **EXACT), codes(r, m, n), columns
+
+
+def pack_inside(r):
+    (m,) = sizes(r, 300)
+    return fresh(-(-m // 8), dtype=np.uint8, compared="equal"), codes(r, m)
+
+
+def grad_input_codes(r):
+    m, n, k = sizes(r, 40, 60, 60)
+    scale = r.uniform(0, 0.01, n).astype(np.float32)
+    return fresh(m, k), _values(r, m, n), weights(r, n, k), scale
+
+
+def grad_weight_codes(r):
+    m, k, j = sizes(r, 40, 60, 60)
+    return Output(_values(r, k, j)), codes(r, m, k), _values(r, m, j), np.float32(0.02), _zero(r)
+
+
+def widen_codes(r):
+    m, c = sizes(r, 50, 70)
+    return fresh(m, c), codes(r, m, c), r.uniform(0, 0.01, c).astype(np.float32), _zero(r)
+
+
+def add_fisher_codes(r):
+    m, c = sizes(r, 50, 70)
+    total, dots = Output(np.abs(_values(r, c))), fresh(c, compared="no")
+    return total, dots, codes(r, m, c), _values(r, m, c), np.float32(0.02), _zero(r)
+
+
+def _trained(r):
+    """(numbers, start of each slice and the end, a rate per slice)."""
+    counts = sizes(r, 5, 60, 40)[int(r.integers(3)) :]
+    starts = np.cumsum([0, *counts]).astype(np.int32)
+    return int(starts[-1]), starts, r.uniform(0.01, 0.3, len(counts)).astype(np.float32)
+
+
+def _moments(r, count, positive=False) -> Output:
+    values = np.abs(_values(r, count)) if positive else _values(r, count)
+    return Output((values.view(np.uint32) >> 16).astype(np.uint16), compared="moments")
+
+
+def sgd_step(r):
+    m, starts, rates = _trained(r)
+    return Output(_values(r, m)), starts, rates
+
+
+def momentum_step(r):
+    m, starts, rates = _trained(r)
+    work = Output(np.zeros(int(r.integers(1, 33)), np.float32), compared="no")
+    return Output(_values(r, m)), _moments(r, m), work, starts, rates, np.float32(0.9)
+
+
+def adam_step(r):
+    m, starts, rates = _trained(r)
+    work = Output(np.zeros(2 * int(r.integers(1, 17)), np.float32), compared="no")
+    moments = _moments(r, m), _moments(r, m, positive=True)
+    betas = np.float32(0.9), np.float32(0.999)
+    return Output(_values(r, m)), *moments, work, starts, rates, *betas, int(r.integers(1, 50))
+
+
+def _stepped(r):
+    """Weights (i, j), steps, sizes of a code per channel, and the channel of every column."""
+    i, j, more = sizes(r, 30, 40, 9)
+    columns = np.sort(r.permutation(j + more)[:j]).astype(np.int32)
+    lsb = r.uniform(0, 2, j + more).astype(np.float32)
+    steps = _values(r, i, j) * np.float32(r.choice([0.1, 1, 200]))
+    return weights(r, i, j), steps, lsb, columns
+
+
+def round_codes(r):
+    w, steps, lsb, columns = _stepped(r)
+    rule, step, salt = int(r.integers(4)), int(r.integers(1, 1000)), int(r.integers(100))
+    rest, seed = codes(r, *w.shape), r.integers(0, 2**32, 1, dtype=np.uint32)
+    outputs = Output(w, compared="equal"), Output(rest, compared="equal")
+    return *outputs, steps, lsb, columns, seed, rule, step, salt
+
+
+def round_masters(r):
+    w, steps, lsb, columns = _stepped(r)
+    masters = Output((w + _values(r, *w.shape) / 4).astype(np.float32), compared="equal")
+    return Output(w, compared="equal"), masters, steps, lsb, columns
+
+
+def take_step(r):
+    (n,) = sizes(r, 300)
+    return Output(_values(r, n)), _values(r, n)
+
+
+def gather_weights(r):
+    m, n = sizes(r, 50, 70)
+    w, rows, columns, turned = weights(r, m, n), chosen(r, m), chosen(r, n), bool(r.integers(2))
+    return fresh(len(rows), len(columns), **EXACT), w.T.copy() if turned else w, rows, columns, turned
+
+
+def scatter_weights(r):
+    m, n = sizes(r, 50, 70)
+    w, rows, columns, turned = weights(r, m, n), chosen(r, m), chosen(r, n), bool(r.integers(2))
+    w = Output(w.T.copy() if turned else w, compared="equal")
+    return w, rows, columns, weights(r, len(rows), len(columns)), turned
+
+
+def fold_bias(r):
+    m, n = sizes(r, 50, 70)
+    w, turned = weights(r, m, n), bool(r.integers(2))
+    y, unit = fresh(n, dtype=np.int32, compared="equal"), r.uniform(1e-4, 1e-2, n).astype(np.float32)
+    unit[:: int(r.integers(1, 9))] *= np.float32(r.choice([1, 1e-12]))
+    return y, _values(r, n), unit, w.T.copy() if turned else w, _zero(r), turned
+
+
+INT8_CASES = {
+    function.__name__: function
+    for function in (
+        adam_step, add_codes, add_fisher_codes, copy_codes, depthwise_codes, fold_bias, gather_codes,
+        gather_weights, grad_input_codes, grad_weight_codes, momentum_step, pack_inside, pool_codes,
+        product_codes, product_wide, round_codes, round_masters, scatter_weights, sgd_step, take_step,
+        unfold_codes, widen_codes,
+    )
+}  # fmt: skip

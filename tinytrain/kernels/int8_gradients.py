@@ -1,0 +1,70 @@
+"""Gradients through layers of int8 programs: float32, of values, not of codes."""
+
+import numpy as np
+
+from tinytrain.kernels.fused import fused
+from tinytrain.kernels.jit import kernel
+
+ZERO = np.float32(0)
+
+
+@kernel
+def pack_inside(bits, y):
+    """bits (ceil(m / 8),) uint8: whether each code of y (m,) int8 is neither -128 nor 127.
+
+    Bit k of byte i belongs to y[k * len(bits) + i], as in `pack_mask`.
+    """
+    size = bits.shape[0]
+    for i in range(size):
+        bits[i] = 0
+    for k in range(8):
+        part = y[k * size : min((k + 1) * size, y.shape[0])]
+        bit = np.uint8(1 << k)
+        for i in range(part.shape[0]):
+            bits[i] |= bit if part[i] > -128 and part[i] < 127 else np.uint8(0)
+
+
+@kernel
+def grad_input_codes(gx, g, w, scale):
+    """gx (m, k) float32 = g (m, n) float32 times the values of w (n, k) int8; `scale` (n,) float32."""
+    for i in range(gx.shape[0]):
+        row = gx[i]
+        for k in range(row.shape[0]):
+            row[k] = ZERO
+        for j in range(w.shape[0]):
+            factor, line = g[i, j] * scale[j], w[j]
+            for k in range(row.shape[0]):
+                row[k] = fused(factor, np.float32(line[k]), row[k])
+
+
+@kernel
+def grad_weight_codes(gw, x, g, scale, zero):
+    """gw (k, j) float32 += values of codes x (m, k) int8, transposed, times g (m, j) float32."""
+    for k in range(gw.shape[0]):
+        row = gw[k]
+        for i in range(x.shape[0]):
+            factor, line = scale * np.float32(x[i, k] - zero), g[i]
+            for j in range(row.shape[0]):
+                row[j] = fused(factor, line[j], row[j])
+
+
+@kernel
+def widen_codes(y, x, scale, zero):
+    """Values y (m, c) float32 of codes x (m, c) int8; `scale` (c,) float32."""
+    for i in range(y.shape[0]):
+        out, row = y[i], x[i]
+        for c in range(out.shape[0]):
+            out[c] = np.float32(np.int32(row[c] - zero)) * scale[c]
+
+
+@kernel
+def add_fisher_codes(total, dots, a, g, scale, zero):
+    """As `add_fisher`, of codes a (positions, c) int8 and gradients g (positions, c) float32."""
+    for c in range(dots.shape[0]):
+        dots[c] = ZERO
+    for i in range(a.shape[0]):
+        left, right = a[i], g[i]
+        for c in range(dots.shape[0]):
+            dots[c] = fused(scale * np.float32(np.int32(left[c] - zero)), right[c], dots[c])
+    for c in range(dots.shape[0]):
+        total[c] = fused(np.float32(0.5) * dots[c], dots[c], total[c])

@@ -1,0 +1,137 @@
+"""Optimizer steps of int8 programs, and how int8 weights take them.
+
+A step is computed in place of the gradient g (m,) float32; moments, `starts`, `rates` and `work` are as in
+`optimizer`. The weights then take it by one of four rules of rounding.
+"""
+
+import math
+
+import numpy as np
+
+from tinytrain.kernels.fused import fused
+from tinytrain.kernels.jit import kernel, ordered
+from tinytrain.kernels.optimizer import _from_bfloat16, _to_bfloat16
+
+ONE = np.float32(1)
+HIGHEST, CARRY = np.float32(127), np.float32(256)
+LEAST, MOST = np.float32(-128), np.float32(127)
+NEAREST, TRUNCATED, STOCHASTIC = 0, 1, 2
+
+
+@kernel
+def sgd_step(g, starts, rates):
+    """g (m,) becomes what is to be taken from the parameters."""
+    for s in range(rates.shape[0]):
+        for i in range(starts[s], starts[s + 1]):
+            g[i] *= rates[s]
+
+
+@kernel
+def momentum_step(g, m, work, starts, rates, beta):
+    """Heavy-ball momentum: m = beta * m + g, g = rate * m; m (m,) uint16, work (block,) float32."""
+    bits = work.view(np.uint32)
+    block = work.shape[0]
+    for s in range(rates.shape[0]):
+        for first in range(starts[s], starts[s + 1], block):
+            last = min(first + block, starts[s + 1])
+            _from_bfloat16(bits, m[first:last])
+            for i in range(last - first):
+                work[i] = fused(beta, work[i], g[first + i])
+                g[first + i] = rates[s] * work[i]
+            _to_bfloat16(bits, m[first:last])
+
+
+@kernel
+def adam_step(g, m, v, work, starts, rates, beta1, beta2, step):
+    """The step of `adam` in place of g; m, v (m,) uint16; work (2 * block,) float32."""
+    block = work.shape[0] // 2
+    first_moment, second_moment = work[:block], work[block:]
+    first_bits, second_bits = first_moment.view(np.uint32), second_moment.view(np.uint32)
+    correct1 = ONE / (ONE - beta1**step)
+    correct2 = ONE / (ONE - beta2**step)
+    for s in range(rates.shape[0]):
+        for first in range(starts[s], starts[s + 1], block):
+            last = min(first + block, starts[s + 1])
+            _from_bfloat16(first_bits, m[first:last])
+            _from_bfloat16(second_bits, v[first:last])
+            for i in range(last - first):
+                x = g[first + i]
+                first_moment[i] = fused(ONE - beta1, x, beta1 * first_moment[i])
+                second_moment[i] = fused((ONE - beta2) * x, x, beta2 * second_moment[i])
+                g[first + i] = (
+                    rates[s]
+                    * first_moment[i]
+                    * correct1
+                    / (math.sqrt(second_moment[i] * correct2) + np.float32(1e-8))
+                )
+            _to_bfloat16(first_bits, m[first:last])
+            _to_bfloat16(second_bits, v[first:last])
+
+
+@ordered
+def _uniform(place, offset):
+    """float32 from 0 up to 1: a hash of a place, both uint32."""
+    h = np.uint32(np.uint32(place) * np.uint32(0x9E3779B1) + offset)
+    h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x7FEB352D))
+    h = np.uint32((h ^ (h >> np.uint32(15))) * np.uint32(0x846CA68B))
+    h = np.uint32(h ^ (h >> np.uint32(16)))
+    return np.float32(np.int32(h >> np.uint32(8))) * np.float32(2**-24)
+
+
+@ordered
+def _kept(value):
+    """A weight, from -127 to 127."""
+    return np.int8(np.int32(min(max(value, -HIGHEST), HIGHEST)))
+
+
+@ordered
+def _round(w, rest, steps, lsb, columns, offset, rule):
+    """Without fast-math flags, so that every processor computes the same codes."""
+    wide = w.shape[1]
+    for i in range(w.shape[0]):
+        for j in range(wide):
+            target = np.float32(w[i, j]) - steps[i, j] * lsb[columns[j]]
+            if rule == NEAREST:
+                w[i, j] = _kept(np.rint(target))
+            elif rule == TRUNCATED:
+                w[i, j] = _kept(np.trunc(target))
+            elif rule == STOCHASTIC:
+                w[i, j] = _kept(np.floor(target + _uniform(i * wide + j, offset)))
+            else:
+                target = target + np.float32(rest[i, j]) / CARRY
+                found = min(max(np.rint(target), -HIGHEST), HIGHEST)
+                left = np.floor((target - found) * CARRY + _uniform(i * wide + j, offset))
+                rest[i, j] = np.int8(np.int32(min(max(left, LEAST), MOST)))
+                w[i, j] = np.int8(np.int32(found))
+
+
+@kernel
+def round_codes(w, rest, steps, lsb, columns, seed, rule, step, salt):
+    """w (i, j) int8 minus `steps` (i, j) float32 times ``lsb[columns]``, rounded by `rule`.
+
+    rest (i, j) int8 is what rounding lost, in 1 / 256 of a code; only the rule CARRIED uses it. `lsb` (c,)
+    float32, `columns` (j,) int32; seed (1,), `step` and `salt` decide what is drawn.
+    """
+    offset = np.uint32(salt) * np.uint32(0x85EBCA6B) + np.uint32(step) * np.uint32(0xC2B2AE35)
+    _round(w, rest, steps, lsb, columns, np.uint32(offset + np.uint32(seed[0]) * np.uint32(0x27D4EB2F)), rule)
+
+
+@ordered
+def _round_masters(w, masters, steps, lsb, columns):
+    for i in range(w.shape[0]):
+        for j in range(w.shape[1]):
+            masters[i, j] -= steps[i, j] * lsb[columns[j]]
+            w[i, j] = _kept(np.rint(masters[i, j]))
+
+
+@kernel
+def round_masters(w, masters, steps, lsb, columns):
+    """masters (i, j) float32, in codes, minus `steps` times ``lsb[columns]``; w (i, j) the nearest codes."""
+    _round_masters(w, masters, steps, lsb, columns)
+
+
+@kernel
+def take_step(w, steps):
+    """w (n,) float32 minus steps (n,)."""
+    for i in range(w.shape[0]):
+        w[i] -= steps[i]
