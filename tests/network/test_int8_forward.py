@@ -8,12 +8,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-import referenceint8
 from integernet import Integers, Published
 from oracle import Oracle
 from published import published_network
 
 from tinytrain.datasets import open_dataset
+from tinytrain.kernels import reference_int8
+from tinytrain.meta.studies.int8_network import Int8Network
 
 NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 INPUTS = int(os.environ.get("TINYTRAIN_INT8_INPUTS", "3"))
@@ -39,12 +40,12 @@ def images() -> np.ndarray:
 @pytest.mark.parametrize("name", NAMES)
 def test_reference_kernels_give_the_codes_and_embeddings_of_the_oracle(name):
     pictures, oracle = images(), Integers(network(name))
-    handed = referenceint8.run(network(name), pictures)
+    handed = (ours := Int8Network(network(name), reference_int8)).run(pictures)
     for k, picture in enumerate(pictures):
         codes = oracle.run(oracle.pixels(picture))
-        for ours, theirs in zip(handed, codes, strict=True):
-            assert np.array_equal(ours[k], theirs)
-        embedding = referenceint8.embeddings(network(name), handed[-1][k : k + 1])[0]
+        for mine, theirs in zip(handed, codes, strict=True):
+            assert np.array_equal(mine[k], theirs)
+        embedding = ours.embeddings(handed[-1][k : k + 1])[0]
         assert embedding.tobytes() == oracle.embedding(codes[-1]).tobytes()
 
 
@@ -56,7 +57,7 @@ def test_each_block_gives_the_codes_of_the_oracle_for_random_inputs(name):
         layer = net.layers[first]
         low, high, kind = (-128, 128, np.int8) if first else (0, 256, np.uint8)
         x = rng.integers(low, high, (INPUTS, *layer.in_hw, layer.cin), dtype=kind)
-        ours = referenceint8.run(net, x, first, behind - 1)
+        ours = Int8Network(net, reference_int8).run(x, first, behind - 1)
         for k in range(INPUTS):
             given = x[k].astype(np.int64) if first else oracle.pixels(x[k])
             for mine, theirs in zip(ours, oracle.run(given, first, behind - 1), strict=True):
@@ -111,7 +112,7 @@ def test_embeddings_in_int8_point_where_those_in_float32_do(name):
 
 def test_the_oracle_notices_a_bias_and_a_factor_that_are_off():
     net, picture = network("mcunet-5fps"), real_images(1)
-    right = referenceint8.run(net, picture, 0, 2)[-1][0]
+    right = Int8Network(net, reference_int8).run(picture, 0, 2)[-1][0]
     oracle = Integers(net)
     weights, bias, factor, shift = oracle.parts[2]
     for broken in ((weights, bias + 2**8, factor, shift), (weights, bias, factor + 2**23, shift)):
