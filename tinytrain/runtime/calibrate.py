@@ -33,8 +33,8 @@ def calibrated(
 ) -> Network:
     """`network` with codes that fit what its layers give for `images`; nothing else of it changes.
 
-    ``progress(done, total)`` counts images. The parts `kept` of a range are tried. Raises InputError ``int8-unsupported`` if a layer cannot run in
-    int8, ``calibration-empty`` without images.
+    ``progress(done, total)`` counts images. The parts `kept` of a range are tried. Raises InputError
+    ``int8-unsupported`` if a layer cannot run in int8, ``calibration-empty`` without images.
     """
     if obstacle := layers_obstacle(network.layers):
         raise InputError("int8-unsupported", f"{network.name}: {obstacle}; int8 programs cannot run it")
@@ -91,7 +91,8 @@ class _Float:
                 normal = np.array(spec.mean, np.float32), np.array(spec.scale, np.float32)
                 self.kernels.unfold(patches, x, layer.kernel, layer.stride, 0, spec.rotated, *normal)
                 rows = patches.reshape(-1, layer.fan_in)
-            y = (rows @ weight + bias).reshape(y.shape)
+            self.kernels.matmul(y.reshape(-1, layer.cout), rows, weight)
+            y += bias
         if layer.follows:
             np.clip(y, 0, SIX if layer.follows == "relu6" else None, out=y)
         return y
