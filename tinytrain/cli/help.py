@@ -16,7 +16,7 @@ COMMAND_GROUPS = {
         "rename",
         "forget",
     ),
-    "images and networks": ("data", "backbones", "import", "info", "export"),
+    "images and networks": ("data", "backbones", "import", "calibrate", "info", "export"),
     "offline, on a PC": ("simulate", "bench", "pretrain", "distil", "meta-train", "search"),
     "shell": ("completion",),
 }

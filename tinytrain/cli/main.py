@@ -32,6 +32,7 @@ COMMANDS = {
     "rollback": ("rollback", "go back to the previous delta"),
     "status": ("status", "show the deltas of a store"),
     "import": ("import_checkpoint", "convert a published checkpoint or an ONNX model to a network file"),
+    "calibrate": ("calibrate", "give a network the codes by which it runs in int8"),
     "info": ("info", "show layers, shapes, parameters and costs of a network"),
     "backbones": ("backbones", "list backbones by name, download published ones"),
     "warmup": ("warmup", "compile all kernels and keep them on disk"),

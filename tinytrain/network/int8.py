@@ -13,7 +13,10 @@ def int8_scales(weight: np.ndarray) -> np.ndarray:
 
 
 def quantised(network: Network) -> Network:
-    """`network`, whose weights are float32, with int8 weights."""
-    scales = tuple(int8_scales(w) for w in network.weights)
-    weights = (np.rint(w / s).astype(np.int8) for w, s in zip(network.weights, scales, strict=True))
-    return replace(network, weights=tuple(weights), scales=scales)
+    """`network` with int8 weights: those that are float32 are rounded."""
+    weights, scales = list(network.weights), list(network.scales)
+    for i, weight in enumerate(network.weights):
+        if scales[i] is None:
+            scales[i] = int8_scales(weight)
+            weights[i] = np.rint(weight / scales[i]).astype(np.int8)
+    return replace(network, weights=tuple(weights), scales=tuple(scales))

@@ -3,6 +3,7 @@
 from tinytrain.base.units import format_bytes, format_count
 from tinytrain.network.late_fields import written
 from tinytrain.network.network import Network
+from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.plan.published_costs import full_backward_macs, peak_activation
 
 
@@ -16,6 +17,8 @@ def describe(network: Network) -> dict:
         "weights": network.n_weights,
         "biases": sum(layer.cout for layer in network.layers),
         "weight_dtypes": sorted({str(weight.dtype) for weight in network.weights}),
+        "has_codes": network.quantisation is not None,
+        "int8_obstacle": int8_obstacle(network),
         "macs": network.macs,
         "full_backward_macs": full_backward_macs(network.layers),
         "peak_activation_bytes": peak_activation(network.layers),
@@ -46,6 +49,7 @@ def describe_text(network: Network) -> str:
         f" {format_count(facts['full_backward_macs'])} full backward",
         f"peak activation: {format_bytes(facts['peak_activation_bytes'])}"
         f" ({facts['peak_activation_bytes'] / 1024:g} KiB)",
+        f"int8: {facts['int8_obstacle'] or 'has codes of all outputs'}",
         f"digest {facts['digest']}",
         "",
         f"{'#':>3} {'layer':<20} {'kind':<10} {'kernel':>6} {'input':>12} {'output':>12}"

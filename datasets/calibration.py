@@ -1,0 +1,32 @@
+"""Images that stand for what a network may see, where nobody gives any: generated ones, free to use."""
+
+import numpy as np
+
+from tinytrain.datasets import DOMAINS, Dataset, open_dataset
+from tinytrain.episode.episode import Images
+
+IMAGES = 20  # of each domain
+STRIDE = 37  # from one image to the next: all classes have their turn
+
+
+def images_from(dataset: Dataset, most: int) -> Images:
+    """At most `most` images of `dataset`, the same ones every time."""
+    count = min(most, len(dataset))
+    chosen = [(k * STRIDE) % len(dataset) if len(dataset) % STRIDE else k for k in range(count)]
+    return Images(
+        np.zeros(count, np.int32),
+        tuple(dataset.names[i] for i in chosen),
+        lambda k, size: dataset.read(chosen[k], size),
+    )
+
+
+def calibration_images() -> Images:
+    """Some images of each generated domain."""
+    parts = [images_from(open_dataset(name), IMAGES) for name in DOMAINS]
+    where = [(part, k) for part in parts for k in range(len(part))]
+
+    def read(i: int, size):
+        part, k = where[i]
+        return part.read(k, size)
+
+    return Images(np.zeros(len(where), np.int32), tuple(part.names[k] for part, k in where), read)
