@@ -28,6 +28,7 @@ _METHOD = (
     "budget",
     "macs",
     "macs_mode",
+    "precision",
     "policy",
     "head",
     "plan",

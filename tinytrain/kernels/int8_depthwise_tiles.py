@@ -60,7 +60,9 @@ def depthwise_tile(pixels: int, lanes: int):
             at = starts, sizes, shape, (line, within, tap)
             with cgutils.for_range(builder, builder.lshr(size, INDEX(1))) as pairs:
                 first = builder.shl(pairs.index, INDEX(1))
-                both = zip(*(_products(builder, at, builder.add(first, INDEX(i))) for i in (0, 1)), strict=True)
+                both = zip(
+                    *(_products(builder, at, builder.add(first, INDEX(i))) for i in (0, 1)), strict=True
+                )
                 _add(builder, sums, [builder.add(a, b) for a, b in both])
             with builder.if_then(builder.trunc(size, ir.IntType(1))):
                 _add(builder, sums, _products(builder, at, builder.sub(size, INDEX(1))))

@@ -156,9 +156,9 @@ class Recipe:
     def precision(self) -> str:
         return self.options.arithmetic.precision
 
-    def in_int8(self, rounding: str = Arithmetic.rounding, scaled: bool = True) -> "Recipe":
-        """The same recipe in 8 bits."""
-        arithmetic = Arithmetic("int8", rounding, scaled)
+    def in_precision(self, precision: str, rounding: str = Arithmetic.rounding, scaled=True) -> "Recipe":
+        """The same recipe in other numbers."""
+        arithmetic = Arithmetic(precision, rounding, scaled)
         return replace(self, options=replace(self.options, arithmetic=arithmetic))
 
 

@@ -201,13 +201,17 @@ class Planner:
         budget = budget if memory is None else replace(budget, memory=memory)
         recipe = self.policy.recipe(self.network, scores, budget, self.task, share)
         check_recipe(self.network, recipe)
-        return recipe if recipe.precision == self.precision else recipe.in_int8()
+        return recipe if recipe.precision == self.precision else recipe.in_precision(self.precision)
 
     def _precision(self) -> str:
         """What is computed in: that of the given plan, what the budget says, or float32 if there is room."""
         if self.given:
             return self.given.recipe.precision
         wanted, obstacle = self.budget.precision, int8_obstacle(self.network)
+        if self.task.n_remembered or self.task.replay:
+            obstacle = (
+                "features that are remembered have ranges of their own, which int8 programs do not read"
+            )
         if wanted == "auto":
             return "float32" if obstacle or self._holds_float32() else "int8"
         if wanted == "int8" and obstacle:

@@ -163,10 +163,9 @@ def memory(network: Network, plan: Plan, program: Program, result: int | None = 
     """
     updated = sum(u.n_weights(network) for u in plan.recipe.updates)
     added = program.network.added.values()
-    numbers = network.n_weights + sum(layer.cout for layer in network.layers)
     outside = {
         "frozen_weights": frozen_bytes(network),
-        "working_copy": 4 * (numbers + sum(a.size for pair in added for a in pair)),
+        "working_copy": _copy_bytes(program) + 4 * sum(a.size for pair in added for a in pair),
         "support_pictures": math.prod(network.input.shape) * plan.task.n_support,
     }
     return {
@@ -176,8 +175,16 @@ def memory(network: Network, plan: Plan, program: Program, result: int | None = 
         **replay_bytes(program),
         "paper": paper_memory(network.layers, updated),
         "trained_numbers": n_trained(network, plan.recipe.updates),
+        "precision": plan.recipe.precision,
         "outside": outside,
     }
+
+
+def _copy_bytes(program: Program) -> int:
+    """Of weights and biases as the kernels read them; in int8 also of what rescales the sums of a channel."""
+    layers = program.network.layers
+    weights, channels = sum(layer.n_weights for layer in layers), sum(layer.cout for layer in layers)
+    return weights + 4 * 7 * channels if program.precision == "int8" else 4 * (weights + channels)
 
 
 def replay_bytes(program: Program) -> dict:

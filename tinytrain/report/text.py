@@ -67,7 +67,8 @@ def _trained(facts: dict) -> str:
     layers, numbers = f"{own} of {network['layers']} layers", f"{facts['memory']['trained_numbers']:,}"
     if own < len(rows):
         return f"{layers} and {len(rows) - own} of lite residual modules, {numbers} parameters"
-    return f"{layers}, {numbers} of {network['parameters']:,} parameters"
+    how = " in int8" if facts["memory"].get("precision") == "int8" else ""
+    return f"{layers}, {numbers} of {network['parameters']:,} parameters{how}"
 
 
 def _backward(macs: dict) -> str:

@@ -66,7 +66,7 @@ class Predictor:
     def __init__(self, network: Network, delta: Delta, backend: str = "auto"):
         self.network, self.delta, self.input = network, delta, network.input
         shape = TaskShape(1, len(delta.class_names))
-        recipe = FORWARD_ONLY.in_int8() if delta.codes else FORWARD_ONLY
+        recipe = FORWARD_ONLY.in_precision(delta.precision)
         program = compile_training(apply(network, delta), recipe, ONE_IMAGE, shape)
         bind = Binder(program, Arena(program.nbytes), working_copy(program), kernel_table.load(backend))
         self.arena, self.embedding_size = program.nbytes, network.embedding_size

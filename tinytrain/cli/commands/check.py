@@ -25,7 +25,14 @@ EXAMPLES = """\
   tinytrain check photos/ --backbone net.safetensors
   tinytrain check --data leaves --way 5 --shots 5
 """
-TRAINING = ("budget", "macs", "macs_mode", "policy", "head")  # options of `episodes` that only --adapt needs
+TRAINING = (
+    "budget",
+    "macs",
+    "macs_mode",
+    "precision",
+    "policy",
+    "head",
+)  # options of `episodes` that only --adapt needs
 LINES, WIDTH = 12, 100  # of the text
 ALONE = "unknown: no class has a second image, by which the first could be judged"
 HARDLY = 0.02  # a gain of accuracy below this is hardly worth taking photographs

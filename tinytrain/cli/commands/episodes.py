@@ -64,6 +64,12 @@ def add_arguments(parser) -> None:
         help="--macs limits the mean over pseudo-queries (default), or the cost of each image",
     )
     parser.add_argument(
+        "--precision",
+        choices=("auto", "float32", "int8"),
+        help="numbers that are computed and trained with; int8 takes about half the memory; default: auto, "
+        "int8 if not all that the policy chooses fits the budget in float32",
+    )
+    parser.add_argument(
         "--policy", metavar="NAME",
         help="method that chooses what is trained: one of the policies below, or the FILE.json of "
         "'tinytrain search'; default: tinytrain",
@@ -114,6 +120,7 @@ def budget_of(arguments, plan=None):
     from tinytrain.plan.budget import Budget
 
     asked = {"memory": arguments.budget, "macs": arguments.macs, "macs_mode": arguments.macs_mode}
+    asked["precision"] = arguments.precision
     usual = plan.budget if plan else Budget(usual_budget(arguments.backbone))
     return replace(usual, **{name: value for name, value in asked.items() if value is not None})
 

@@ -1,0 +1,145 @@
+"""Int8 training against float32 training: budgets, ways to round an update, and scaled or plain gradients.
+
+Every form adapts to the same episodes. The published int8 training rounds float32 weights in the forward pass
+("masters" here); the C code that was published with it truncates.
+"""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+
+from tinytrain.base.console import at_least, guarded
+from tinytrain.base.units import parse_bytes
+from tinytrain.datasets.samplers import sample_episode
+from tinytrain.meta.bench.statistics import stratified
+from tinytrain.meta.studies.study import add_log, run_study, study_parser
+from tinytrain.network.network import Network
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.plan.budget import Budget
+from tinytrain.plan.recipe import ROUNDINGS, Recipe
+from tinytrain.policies.common import Policy
+from tinytrain.policies.registry import find_policy, policy_for
+from tinytrain.runtime.device import Device
+
+DOMAINS = "pacs_photo,tiny_imagenet200,signs,leaves"  # none of them is a target
+PLAIN = "float32"
+UNSCALED = "-unscaled"
+
+
+def forms(args) -> list[str]:
+    """Names such as "float32@1MB", "int8@256KB", or "nearest-unscaled@1MB" for int8 by that rule."""
+    return args.forms.split(",")
+
+
+def in_form(policy: Policy, rounding: str) -> Policy:
+    """`policy` with updates that are rounded by this rule."""
+    rule, scaled = rounding.removesuffix(UNSCALED), not rounding.endswith(UNSCALED)
+
+    def recipe(*arguments) -> Recipe:
+        return policy.recipe(*arguments).in_precision("int8", rule, scaled)
+
+    return replace(policy, recipe=recipe)
+
+
+class CountingDevice(Device):
+    """Counts updates of int8 weights by at least a thousandth of a code, and those that are lost."""
+
+    def __init__(self):
+        super().__init__(threads=1)
+        self.updates = self.lost = 0
+
+    def kernels(self):
+        table = super().kernels()
+        rounded = table.round_codes
+
+        def round_codes(w, rest, steps, lsb, columns, *others):
+            moved, before = np.abs(steps * lsb[columns]) > 1e-3, w.copy()
+            rounded(w, rest, steps, lsb, columns, *others)
+            self.updates += int(moved.sum())
+            self.lost += int((moved & (w == before)).sum())
+
+        table.round_codes = round_codes
+        return table
+
+
+def run_job(network: Network, dataset, args, episode: int) -> dict:
+    drawn = sample_episode(dataset, args.way, args.shots, args.queries, args.seed, episode)
+    found: dict = {}
+    for form in forms(args):
+        kind, _, memory = form.partition("@")
+        policy = policy_for(find_policy(args.policy), args.way).with_rates(args.rates)
+        if kind.removesuffix(UNSCALED) in ROUNDINGS:
+            policy = in_form(policy, kind)
+        if kind == "none":
+            policy = find_policy("none_lda")
+        precision = PLAIN if kind in (PLAIN, "none") else "int8"
+        budget, device = Budget(parse_bytes(memory), args.macs, precision=precision), CountingDevice()
+        report = adapt(network, drawn, budget, policy, args.seed, device)
+        facts = report.to_json()
+        found[form] = {
+            "accuracy": facts["accuracy"]["withheld" if not report.guard.accepted else "after"],
+            "arena": facts["memory"]["arena"],
+            "parameters": facts["memory"]["trained_numbers"],
+            "lost": device.lost / device.updates if device.updates else None,
+            "refused": not report.guard.accepted,
+        }
+    return {"forms": found}
+
+
+def summary(rows: list[dict]) -> list[str]:
+    """Per form: accuracy in per cent by pack, and points above the first form with 95 % intervals."""
+    packs, names = list(dict.fromkeys(row["pack"] for row in rows)), list(rows[0]["forms"])
+    lines = [
+        f"| form | {' | '.join(packs)} | mean | above {names[0]} | parameters | arena | lost | episodes |",
+        "|" + "---|" * (len(packs) + 7),
+    ]
+    return lines + [_line(rows, packs, name, names[0]) for name in names]
+
+
+def _line(rows: list[dict], packs: list[str], name: str, first: str) -> str:
+    def values(pack: str, form: str) -> np.ndarray:
+        return np.array([100 * row["forms"][form]["accuracy"] for row in rows if row["pack"] == pack])
+
+    means = [values(pack, name).mean() for pack in packs]
+    above = stratified([values(pack, name) - values(pack, first) for pack in packs])
+    half = "-" if above.half is None else f"{above.half:.2f}"
+    facts = [row["forms"][name] for row in rows]
+    sizes = (f"{np.median([fact[key] for fact in facts]):,.0f}" for key in ("parameters", "arena"))
+    lost = [fact["lost"] for fact in facts if fact["lost"] is not None]
+    cells = [
+        name, *(f"{mean:.1f}" for mean in means), f"{np.mean(means):.1f}",
+        f"{above.mean:+.2f} ±{half}", *sizes,
+        f"{100 * np.mean(lost):.0f} %" if lost else "-", str(len(rows)),
+    ]  # fmt: skip
+    return f"| {' | '.join(cells)} |"
+
+
+def parser():
+    p = study_parser("int8_training", __doc__.split("\n")[0], "tinytrain-small-2", DOMAINS)
+    p.add_argument("--forms", default="none@1MB,float32@1MB,int8@256KB,int8@1MB", help="comma-separated")
+    p.add_argument("--policy", default="tinytrain")
+    p.add_argument("--macs", type=float, default=0.15, help="fraction (default: %(default)s)")
+    p.add_argument("--rates", type=float, default=1.0, help="factor of learning rates (default: %(default)s)")
+    p.add_argument("--way", type=at_least(2), default=5)
+    p.add_argument("--shots", type=at_least(1), default=5, help="per class (default: %(default)s)")
+    p.add_argument("--queries", type=at_least(1), default=10, help="per class (default: %(default)s)")
+    p.add_argument("--episodes", type=at_least(1), default=10, help="per pack (default: %(default)s)")
+    p.add_argument("--seed", type=at_least(0), default=7)
+    add_log(p, adapts=False)
+    return p
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return guarded(run, arguments)
+
+
+def run(arguments: list[str]) -> None:
+    args = parser().parse(arguments)
+    jobs = [{"pack": pack, "episode": k} for k in range(args.episodes) for pack in args.packs.split(",")]
+    settings = ("forms", "policy", "macs", "rates", "way", "shots", "queries", "seed")
+    run_study(args, jobs, settings, run_job, summary)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
