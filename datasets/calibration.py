@@ -5,6 +5,7 @@ import numpy as np
 from tinytrain.datasets import DOMAINS, Dataset, open_dataset
 from tinytrain.episode.episode import Images
 
+LEFT_OUT = {"leaves"}  # the domain that shipped networks have never seen
 IMAGES = 20  # of each domain
 STRIDE = 37  # from one image to the next: all classes have their turn
 
@@ -21,8 +22,8 @@ def images_from(dataset: Dataset, most: int) -> Images:
 
 
 def calibration_images() -> Images:
-    """Some images of each generated domain."""
-    parts = [images_from(open_dataset(name), IMAGES) for name in DOMAINS]
+    """Some images of each generated domain but those left out."""
+    parts = [images_from(open_dataset(name), IMAGES) for name in DOMAINS if name not in LEFT_OUT]
     where = [(part, k) for part in parts for k in range(len(part))]
 
     def read(i: int, size):

@@ -16,7 +16,7 @@ from tinytrain.network.file import load_network, save_network
 from tinytrain.network.int8 import quantised
 from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.network.validation import check_network
-from tinytrain.runtime.calibrate import best_ends, calibrated
+from tinytrain.runtime.calibrate import FloatPass, best_ends, calibrated
 
 
 def pictures(network, count=6) -> Images:
@@ -47,6 +47,15 @@ def test_relu6_keeps_its_range_unless_its_values_stay_clearly_below():
         )
         codes = calibrated(scaled, pictures(scaled)).quantisation.outputs[0]
         assert codes.zero == -128 and (codes.scale == 6 / 255 if fits else codes.scale < 1 / 255)
+
+
+def test_the_measured_values_are_those_of_the_oracle():
+    network = quantised(toy("blocks"))
+    measured = dict(FloatPass(network).run(pictures(network).image(0, network.input.shape)))
+    last = len(network.layers) - 1
+    values = measured.get((last, "sum"), measured[last, "output"]).mean(axis=(0, 1))
+    wanted = Oracle(network).forward(images_of(network.input.shape, 6)[:1]).embeddings[0]
+    assert np.allclose(values, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_the_same_images_give_the_same_codes():

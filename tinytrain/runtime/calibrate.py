@@ -40,7 +40,7 @@ def calibrated(
         raise InputError("int8-unsupported", f"{network.name}: {obstacle}; int8 programs cannot run it")
     if not len(images):
         raise InputError("calibration-empty", "there are no images to calibrate with; give at least one")
-    passes, total, done = _Float(network), 2 * len(images), 0
+    passes, total, done = FloatPass(network), 2 * len(images), 0
     ranges, histograms = {}, {}
     for measure in (_widen, _count):
         for i in range(len(images)):
@@ -58,7 +58,7 @@ def calibrated(
     )
 
 
-class _Float:
+class FloatPass:
     """The float32 forward pass of one image, layer by layer."""
 
     def __init__(self, network: Network):
@@ -88,7 +88,9 @@ class _Float:
             if i == 0:
                 spec = self.network.input
                 patches = np.empty((*layer.out_hw, layer.fan_in), np.float32)
-                normal = np.array(spec.mean, np.float32), np.array(spec.scale, np.float32)
+                normal = (
+                    np.tile(np.array(part, np.float32), layer.kernel) for part in (spec.mean, spec.scale)
+                )
                 self.kernels.unfold(patches, x, layer.kernel, layer.stride, 0, spec.rotated, *normal)
                 rows = patches.reshape(-1, layer.fan_in)
             self.kernels.matmul(y.reshape(-1, layer.cout), rows, weight)
