@@ -5,7 +5,9 @@ over k and are added up at the end. Pairs of 16-bit products with their sum are 
 other processors.
 """
 
-from llvmlite import ir
+from functools import cache
+
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -13,6 +15,25 @@ from numba.extending import intrinsic
 BYTE, SHORT, WORD, INDEX = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 ROWS, COLUMNS = 2, 4
 EIGHT = ir.VectorType(WORD, 8)
+
+# Registers of 256 bits with integer instructions: LLVM adds such vectors in one instruction.
+PROBE = """
+define <8 x i32> @f(<8 x i32> %a, <8 x i32> %b) {
+  %r = add <8 x i32> %a, %b
+  ret <8 x i32> %r
+}
+"""
+
+
+@cache
+def has_wide_pairs(triple: str, processor: str, features: str) -> bool:
+    """Whether this is an x86 processor that adds up pairs of sixteen products in one instruction."""
+    if not triple.startswith("x86_64"):
+        return False
+    machine = binding.Target.from_triple(triple).create_target_machine(cpu=processor, features=features)
+    module = binding.parse_assembly(PROBE)
+    module.triple = triple
+    return "ymm" in machine.emit_assembly(module)
 
 
 @intrinsic
@@ -33,7 +54,8 @@ def product_tile(typing, arrays, places, size, zero):
         rows = [builder.gep(x, [places[2]]), builder.gep(x, [places[3]])]
         first = builder.gep(w, [places[4]])
         columns = [builder.gep(first, [builder.mul(INDEX(j), size)]) for j in range(COLUMNS)]
-        totals = _totals(builder, rows, columns, size)
+        pairs = _wide_pairs if has_wide_pairs(*context.codegen().magic_tuple()) else _pairs
+        totals = _totals(builder, rows, columns, size, pairs)
         channel = places[5]
         b, factor, shift = (_twice(builder, builder.gep(a, [channel])) for a in (b, factor, shift))
         codes = emit_codes(builder, builder.add(totals, b), factor, shift, zero)
@@ -60,7 +82,7 @@ def emit_codes(builder, totals, factor, shift, zero):
     return builder.trunc(values, ir.VectorType(BYTE, wide.count))
 
 
-def _totals(builder, rows, columns, size):
+def _totals(builder, rows, columns, size, pairs):
     """<8 x i32>: the sums of products of every row with every column, row by row."""
     sums = [cgutils.alloca_once(builder, EIGHT) for _ in range(ROWS * COLUMNS)]
     rest = [cgutils.alloca_once(builder, WORD) for _ in range(ROWS * COLUMNS)]
@@ -69,10 +91,10 @@ def _totals(builder, rows, columns, size):
     sixteens = builder.lshr(size, INDEX(4))
     with cgutils.for_range(builder, sixteens) as loop:
         k = builder.shl(loop.index, INDEX(4))
-        _add_products(builder, sums, rows, columns, k, 16)
+        _add_products(builder, sums, rows, columns, (k, 16), pairs)
     done = builder.and_(size, INDEX(-16))
     with builder.if_then(builder.icmp_unsigned("!=", builder.and_(size, INDEX(8)), INDEX(0))):
-        _add_products(builder, sums, rows, columns, done, 8)
+        _add_products(builder, sums, rows, columns, (done, 8), _pairs)
     done = builder.and_(size, INDEX(-8))
     with cgutils.for_range(builder, builder.sub(size, done)) as loop:
         k = builder.add(done, loop.index)
@@ -86,7 +108,8 @@ def _totals(builder, rows, columns, size):
     return totals
 
 
-def _add_products(builder, sums, rows, columns, k, count):
+def _add_products(builder, sums, rows, columns, span, pairs_of):
+    k, count = span
     narrow = ir.VectorType(SHORT, count)
 
     def load(pointer):
@@ -97,7 +120,7 @@ def _add_products(builder, sums, rows, columns, k, count):
 
     xs, ws = [load(p) for p in rows], [load(p) for p in columns]
     for one, (a, b) in zip(sums, ((a, b) for a in xs for b in ws), strict=True):
-        pairs = _pairs(builder, a, b)
+        pairs = pairs_of(builder, a, b)
         if count == 8:
             pairs = _shuffled(builder, pairs, ir.Constant(pairs.type, None), range(8))
         builder.store(builder.add(builder.load(one), pairs), one)
@@ -112,6 +135,13 @@ def _pairs(builder, a, b):
         x, y = (builder.sext(_shuffled(builder, v, v, range(odd, count, 2)), half) for v in (a, b))
         parts.append(builder.mul(x, y))
     return builder.add(*parts)
+
+
+def _wide_pairs(builder, a, b):
+    """As `_pairs`, of sixteen, which LLVM does not recognise."""
+    kind = ir.FunctionType(EIGHT, [a.type, b.type])
+    found = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.pmadd.wd")
+    return builder.call(found, [a, b])
 
 
 def _added_up(builder, vectors):
