@@ -40,8 +40,8 @@ def has_wide_pairs(triple: str, processor: str, features: str) -> bool:
 def product_strip(typing, arrays, sizes, channel, zero):
     """Codes of all pixels and of four output channels from `channel` on, two pixels at a time.
 
-    `arrays`: (y, x, w, b, factor, shift), flat; x is int8 or int16. `sizes`: pixels (at least two), k, and the
-    number of channels. For an odd number of pixels the last tile overlaps with the one before.
+    `arrays`: (y, x, w, b, factor, shift), flat; x is int8 or int16. `sizes`: pixels (at least two), k, and
+    the number of channels. For an odd number of pixels the last tile overlaps with the one before.
     """
 
     def emit(context, builder, signature, arguments):

@@ -197,6 +197,6 @@ def scatter_weights(w, rows, columns, x, turned):
 
 
 def fold_bias(y, b, unit, w, zero, turned):
-    """y (n,) int32: the multiples of `unit` nearest to b (n,), minus what the zero of the inputs adds up to."""
+    """y (n,) int32: the multiples of `unit` nearest to b (n,), minus what the zero of inputs adds up to."""
     sums = w.sum(axis=1 if turned else 0, dtype=np.int32)
     y[...] = np.clip(np.rint(b / unit), -(2**30), 2**30).astype(np.int32) - np.int32(zero) * sums
