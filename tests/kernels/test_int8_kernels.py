@@ -33,7 +33,6 @@ def test_what_is_carried_is_the_exact_value_within_a_256th_and_right_on_average(
     for draw in range(DRAWS):
         before = w + rest / 256
         rounded(tables, CARRIED, w, rest, steps, draw)
-        # A half that is rounded down would need a rest of 128, which becomes 127.
         assert np.abs(w + rest / 256 - (before - steps)).max() <= 1.001 / 256
     assert abs(np.mean(w + rest / 256 - (5 - DRAWS * steps.astype(float)))) < 0.02
 

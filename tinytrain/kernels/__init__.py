@@ -130,9 +130,21 @@ def _compiled():
 
 
 def _compiled_modules() -> tuple:
-    from tinytrain.kernels import activation, dense, depthwise, depthwise_weight, head, optimizer, pooling
+    from tinytrain.kernels import (
+        activation,
+        dense,
+        depthwise,
+        depthwise_weight,
+        head,
+        int8_dense,
+        int8_depthwise,
+        int8_gradients,
+        int8_updates,
+        int8_weights,
+        optimizer,
+        pooling,
+    )
     from tinytrain.kernels import image as image
-    from tinytrain.kernels import int8_dense, int8_depthwise, int8_gradients, int8_updates, int8_weights
     from tinytrain.kernels import lite_residual as lite
 
     float32 = activation, dense, depthwise, depthwise_weight, head, lite, optimizer, image, pooling
