@@ -7,7 +7,7 @@ output channel lie side by side. Sums are int32, so every processor computes the
 import numpy as np
 
 from tinytrain.kernels.int8_rescale import as_code, rescaled
-from tinytrain.kernels.int8_tiles import product_tile
+from tinytrain.kernels.int8_tiles import product_strip
 from tinytrain.kernels.jit import inlined, kernel
 
 
@@ -51,11 +51,7 @@ def _product(y, x, w, b, factor, shift, zero):
         return
     arrays = y.reshape(-1), x.reshape(-1), w.reshape(-1), b, factor, shift
     for c in range(0, n, 4):
-        j = min(c, n - 4)
-        for r in range(0, m, 2):
-            i = min(r, m - 2)
-            places = i * n, (i + 1) * n, i * size, (i + 1) * size, j * size, j
-            product_tile(arrays, places, size, zero)
+        product_strip(arrays, (m, size, n), min(c, n - 4), zero)
 
 
 @kernel

@@ -42,7 +42,10 @@ def depthwise_tile(pixels: int, lanes: int):
         for one in sums:
             builder.store(bias, one)
         starts = builder.gep(x, [builder.add(image, channel)]), builder.gep(w, [channel]), outside
-        _add_taps(builder, sums, starts, sizes, shape)
+        with builder.if_else(_within(builder, sizes, shape), likely=True) as (then, otherwise):
+            for block, products in ((then, _inner_products), (otherwise, _products)):
+                with block:
+                    _add_taps(builder, sums, starts, sizes, shape, products)
         factor, shift = (_load(builder, words, builder.gep(a, [channel])) for a in (factor, shift))
         for p, one in enumerate(sums):
             place = builder.add(builder.add(out, channel), builder.mul(INDEX(p), channels))
@@ -50,8 +53,17 @@ def depthwise_tile(pixels: int, lanes: int):
             builder.store(found, builder.bitcast(builder.gep(y, [place]), codes.as_pointer()), align=1)
         return context.get_dummy_value()
 
-    def _add_taps(builder, sums, starts, sizes, shape):
-        (height, width, _), (row, column, size, _) = sizes, shape
+    def _within(builder, sizes, shape):
+        """Whether every tap of every pixel lies inside of the image."""
+        (height, width, _), (row, column, size, stride) = sizes, shape
+        down = builder.sub(height, size)
+        right = builder.sub(width, builder.add(size, builder.mul(INDEX(pixels - 1), stride)))
+        tests = [builder.icmp_signed(">=", v, INDEX(0)) for v in (row, column)]
+        tests += [builder.icmp_signed("<=", row, down), builder.icmp_signed("<=", column, right)]
+        return builder.and_(builder.and_(*tests[:2]), builder.and_(*tests[2:]))
+
+    def _add_taps(builder, sums, starts, sizes, shape, products):
+        (height, width, _), (row, _, size, _) = sizes, shape
         with cgutils.for_range(builder, size) as rows:
             r = builder.add(row, rows.index)
             line = builder.mul(r, width)
@@ -61,11 +73,24 @@ def depthwise_tile(pixels: int, lanes: int):
             with cgutils.for_range(builder, builder.lshr(size, INDEX(1))) as pairs:
                 first = builder.shl(pairs.index, INDEX(1))
                 both = zip(
-                    *(_products(builder, at, builder.add(first, INDEX(i))) for i in (0, 1)), strict=True
+                    *(products(builder, at, builder.add(first, INDEX(i))) for i in (0, 1)), strict=True
                 )
                 _add(builder, sums, [builder.add(a, b) for a, b in both])
             with builder.if_then(builder.trunc(size, ir.IntType(1))):
-                _add(builder, sums, _products(builder, at, builder.sub(size, INDEX(1))))
+                _add(builder, sums, products(builder, at, builder.sub(size, INDEX(1))))
+
+    def _inner_products(builder, at, tap):
+        """As `_products` if every tap lies inside of the image."""
+        (x, w, _), (*_, channels), (_, column, _, stride), (line, _, first) = at
+        place = builder.mul(builder.add(first, tap), channels)
+        weight = builder.sext(_load(builder, codes, builder.gep(w, [place])), shorts)
+        own = builder.gep(x, [builder.mul(builder.add(builder.add(line, column), tap), channels)])
+        found = []
+        for p in range(pixels):
+            apart = builder.mul(builder.mul(INDEX(p), stride), channels)
+            value = builder.sext(_load(builder, codes, builder.gep(own, [apart])), shorts)
+            found.append(builder.mul(value, weight))
+        return found
 
     def _products(builder, at, tap):
         """The weights of tap number `tap` of a row times what every pixel has under it: int16."""

@@ -101,6 +101,8 @@ def _round(w, rest, steps, lsb, columns, offset, rule):
                 target = target + np.float32(rest[i, j]) / CARRY
                 found = min(max(np.rint(target), -HIGHEST), HIGHEST)
                 left = np.floor((target - found) * CARRY + _uniform(i * wide + j, offset))
+                if left > MOST and found < HIGHEST:  # a half: the next code, and minus a half
+                    found, left = found + ONE, left - CARRY
                 rest[i, j] = np.int8(np.int32(min(max(left, LEAST), MOST)))
                 w[i, j] = np.int8(np.int32(found))
 

@@ -173,8 +173,10 @@ def round_codes(w, rest, steps, lsb, columns, seed, rule, step, salt):
     else:
         target = target + rest.astype(np.float32) / CARRY
         found = np.clip(np.rint(target), -HIGHEST, HIGHEST)
-        left = (target - found) * CARRY + uniform(w.size, seed[0], step, salt).reshape(w.shape)
-        rest[...] = np.clip(np.floor(left), LOWEST, HIGHEST)
+        left = np.floor((target - found) * CARRY + uniform(w.size, seed[0], step, salt).reshape(w.shape))
+        over = (left > HIGHEST) & (found < HIGHEST)  # a half: the next code, and minus a half
+        found, left = found + over, left - CARRY * over
+        rest[...] = np.clip(left, LOWEST, HIGHEST)
     w[...] = np.clip(found, -HIGHEST, HIGHEST)
 
 
