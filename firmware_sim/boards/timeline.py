@@ -6,10 +6,10 @@ Time is counted in stages; inside a stage, one pass of its calls takes from one 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tinytrain.program.buffers import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT
 from tinytrain.program.calls import Segment
 from tinytrain.program.program import Program
 from tinytrain.program.stages import Repeat, Run, nodes
+from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT
 
 STAGES = {
     FILL: "features",

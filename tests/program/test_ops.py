@@ -10,7 +10,7 @@ from tinytrain.network.validation import KINDS
 from tinytrain.program import autodiff
 from tinytrain.program.autodiff.ops import OPS
 
-NAMED = {"ops.py", "fused_block.py"}  # the table, and which kinds are fused
+NAMED = {"ops.py", "int8_ops.py", "fused_block.py"}  # the tables, and which kinds are fused
 
 
 def test_every_kind_of_layer_has_a_row():

@@ -12,6 +12,7 @@ from tinytrain.program.compile import compile_fisher, compile_training, training
 from tinytrain.program.program import Program
 from tinytrain.program.segments import SegmentBank
 
+IMAGES_OF_CLASS = 2  # in a small step of int8: the fewer embeddings, the more can be trained
 STEP_IMAGES = 50  # support images of one step when there are more of them
 # (gradient accumulators, workers, images per call), fastest first.
 WORKERS = ((2, 2, 5), (2, 2, 2), (2, 2, 1), (1, 2, 1), (1, 1, 2), (1, 1, 1))
@@ -22,10 +23,11 @@ WIDE_TILES = (224_000, 112_000)
 ROW_TILES = (*WIDE_TILES, ROW_TILE_BYTES)
 
 
-def step_sizes(task: TaskShape) -> tuple[int, ...]:
+def step_sizes(task: TaskShape, precision: str = "float32") -> tuple[int, ...]:
     """Support images of one step, preferred size first: all of them, or a subset with every class in it."""
     if task.n_support <= STEP_IMAGES:
-        return (task.n_support,)
+        few = min(task.n_support, IMAGES_OF_CLASS * task.n_way)
+        return tuple(dict.fromkeys((task.n_support, few))) if precision == "int8" else (task.n_support,)
     return tuple(dict.fromkeys((max(STEP_IMAGES, task.n_way), task.n_way)))
 
 
@@ -38,7 +40,7 @@ def candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
 
 
 def _candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
-    for size in step_sizes(task):
+    for size in step_sizes(task, recipe.precision):
         for views in range(recipe.views, LEAST_VIEWS - 1, -1):
             for accumulators, workers, micro in WORKERS:
                 yield Resources(1 + views, min(micro, size), accumulators, size, size, workers)
@@ -54,14 +56,14 @@ def unreduced(recipe: Recipe, task: TaskShape) -> list[Resources]:
     return [r for r in candidates(recipe, task) if (r.sets, r.step_support) == same]
 
 
-def smallest(recipe: Recipe, task: TaskShape) -> tuple[Resources, Resources]:
+def smallest(task: TaskShape, precision: str = "float32") -> tuple[Resources, Resources]:
     """One worker, one image at a time, with nothing cached and with the least that is cached.
 
     Either can be the smaller one: without a cache the frozen part needs its workspace while training.
     """
-    size = step_sizes(task)[-1]
+    size = step_sizes(task, precision)[-1]
     least = 1 if task.replay else 0  # what is kept is taken from the cache
-    small = recipe.precision == "int8"
+    small = precision == "int8"
     return tuple(Resources(sets, 1, 1, size, size, small_head=small) for sets in (least, 1 + LEAST_VIEWS))
 
 
@@ -71,7 +73,7 @@ class Programs:
     Every candidate is placed once; its stages are emitted if it is chosen.
     """
 
-    def __init__(self, network: Network, task: TaskShape, precision: str):
+    def __init__(self, network: Network, task: TaskShape, precision: str = "float32"):
         self.network, self.task, self.precision = network, task, precision
         self._sizes: dict[tuple, int] = {}
         self._above: dict[tuple, float] = {}  # bytes that a candidate is known not to fit

@@ -7,7 +7,7 @@ moments.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -30,14 +30,12 @@ from tinytrain.planner.candidates import (
     step_sizes,
     unreduced,
 )
-from tinytrain.policies.common import FRACTIONS, Policy
+from tinytrain.planner.retreats import retreats
+from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy, policy_for
 from tinytrain.program.program import Program
 
 CHEAPER = {"adam": ("adam", "momentum", "sgd"), "momentum": ("momentum", "sgd"), "sgd": ("sgd",)}
-
-
-LARGE = 3  # of the fractions of a selection are tried before its shallowest layer is left out
 
 
 class Planner:
@@ -107,9 +105,9 @@ class Planner:
                     "plan-broken", f"the plan says {said} bytes, it takes {taken}; make one with {MAKE}"
                 )
             return replace(self.given, budget=self.budget)
-        for share, skipped in self._retreats(scores):
-            wanted = self._recipe(_without_shallowest(scores, skipped), share)
-            self._check_macs(wanted, step_sizes(self.task)[0])
+        for share, kept in retreats(scores, self.policy.shrinks, self.precision):
+            wanted = self._recipe(kept, share)
+            self._check_macs(wanted, step_sizes(self.task, self.precision)[0])
             for optimizer in CHEAPER[wanted.optimizer]:
                 if found := self._fitting(replace(wanted, optimizer=optimizer)):
                     # A small step rounds its share of the images up to one.
@@ -118,20 +116,6 @@ class Planner:
                 if optimizer == wanted.optimizer and share > 0 and self.policy.shrinks:
                     break  # a smaller selection is tried before a poorer optimizer
         raise self._refusal(scores)
-
-    def _retreats(self, scores: Scores | None) -> Iterator[tuple[float, int]]:
-        """Fractions of the policy's selection, and how many of the shallowest layers are left out of it.
-
-        In int8 the gradients of shallow layers take more bytes than what is trained, so that it is tried with
-        deeper ones before it becomes small.
-        """
-        if not self.policy.shrinks:
-            yield 1.0, 0
-            return
-        most = len(scores.fisher) - 1 if scores and self.precision == "int8" else 0
-        for skipped in range(most):
-            yield from ((share, skipped) for share in FRACTIONS[:LARGE])
-        yield from ((share, most) for share in FRACTIONS)
 
     def program(self, plan: Plan) -> Program:
         """The program of a plan that `plan` gave.
@@ -161,7 +145,9 @@ class Planner:
         count: it changes no result.
         """
         smallest_budget = self.smallest_budget(scores)
-        sensible = self._holding_all(scores, smallest_budget, lambda recipe: smallest(recipe, self.task))
+        sensible = self._holding_all(
+            scores, smallest_budget, lambda recipe: smallest(self.task, self.precision)
+        )
         return {
             "smallest": smallest_budget,
             "sensible": sensible,
@@ -225,7 +211,8 @@ class Planner:
         recipe = self._recipe(self._unmeasured(), 1.0)
         limit = self.budget.memory
         return any(
-            self._programs.nbytes(recipe, r, limit=limit) is not None for r in smallest(recipe, self.task)
+            self._programs.nbytes(recipe, r, limit=limit) is not None
+            for r in smallest(self.task, self.precision)
         )
 
     def _unmeasured(self) -> Scores | None:
@@ -239,9 +226,9 @@ class Planner:
         def inside(resources: Resources) -> int | None:
             return self._programs.nbytes(recipe, resources, limit=self.budget.memory)
 
-        if not any(map(inside, smallest(recipe, self.task))):
+        if not any(map(inside, smallest(self.task, self.precision))):
             return None
-        every = (*candidates(recipe, self.task), *smallest(recipe, self.task))
+        every = (*candidates(recipe, self.task), *smallest(self.task, self.precision))
         resources = next(filter(inside, every))
         row_tile = self.row_tile(recipe, resources)
         arena = self._programs.nbytes(recipe, resources, row_tile)
@@ -258,7 +245,7 @@ class Planner:
     def _smallest_training(self, scores: Scores | None) -> int:
         """Bytes of the smallest arena in which the policy trains anything at all."""
         least = self._recipe(scores, 0.0 if self.policy.shrinks else 1.0)
-        return self._least(replace(least, optimizer="sgd"), smallest(least, self.task))
+        return self._least(replace(least, optimizer="sgd"), smallest(self.task, self.precision))
 
     def _refusal(self, scores: Scores | None, probe: int = 0) -> BudgetError:
         """The error to raise; `probe` is the bytes of Fisher scoring that must fit as well."""
@@ -296,11 +283,3 @@ class Planner:
         if self.budget.macs_mode == "mean" and not self.policy.macs_of_image:
             cost = backward_macs_per_query(self.network, recipe, queries)
         check_macs(f"policy {self.policy.name}", cost, self.budget, self.network)
-
-
-def _without_shallowest(scores: Scores | None, count: int) -> Scores | None:
-    """`scores` but those of the `count` shallowest layers."""
-    if not count:
-        return scores
-    kept = sorted(scores.fisher)[count:]
-    return replace(scores, fisher={i: scores.fisher[i] for i in kept})

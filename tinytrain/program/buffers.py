@@ -1,7 +1,6 @@
 """Buffers of an adaptation: every array outside of segments, with the ticks that it lives through.
 
-A training run passes through seven ticks, of which EMBED and BACKWARD take turns in every step. Buffers with
-disjoint lifetimes may share memory.
+Buffers with disjoint lifetimes may share memory.
 """
 
 from collections.abc import Iterable
@@ -12,21 +11,20 @@ from tinytrain.heads.leave_one_out import COLUMNS as LEFT_OUT_COLUMNS
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
-from tinytrain.plan.costs import n_trained, n_unlabelled
+from tinytrain.plan.costs import n_unlabelled
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.backend import BACKENDS
 from tinytrain.program.calls import Buffer, Segment
 from tinytrain.program.program import Book
 from tinytrain.program.stages import Unit
+from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT
 from tinytrain.program.trained_arrays import most_changed, slice_size, slots
+from tinytrain.program.trained_buffers import trained_buffers
 
-FILL, BEFORE, EMBED, BACKWARD, AFTER, RESULT, PREDICT = range(7)
-OPTIMIZER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # bfloat16 moments per trained parameter
-OPTIMIZER_BLOCK = 1024
 CACHED_AS = {"float32": "uint8", "uint8": "uint8", "int8": "int8"}  # features, by their dtype
 ITEM_BYTES = 100  # of the lists of a step, for each image that it looks at
 FEW_ITEMS = 100  # whose lists are no more than Python takes for other reasons
-IMAGES, HEAD, CACHE, OPTIMIZER = "images", "head", "cached features", "optimizer"
+IMAGES, HEAD, CACHE = "images", "head", "cached features"
 FEW_EMBEDDINGS = 75  # of a small head: with fewer than half as many as values, they take less than sums
 HEAD_IMAGES = 250  # embeddings a head is fitted to, if they must be computed for it alone
 
@@ -84,7 +82,7 @@ def add_buffers(book: Book, job: Job, segments: Iterable[Segment]) -> dict[str, 
     units = _units(book, job, images, workspaces)
     _step_buffers(book, job)
     _reserve_heap(book, job)
-    gradients = _trained_buffers(book, job)
+    gradients = trained_buffers(book, job)
     _head_buffers(book, job)
     _result_buffers(book, job)
     backward = zip(units["backward"], gradients, strict=True)
@@ -216,41 +214,6 @@ def _reserve_heap(book: Book, job: Job) -> None:
     nbytes = 8 * drawn + (ITEM_BYTES * items if items > FEW_ITEMS else 0)
     if nbytes:
         book.add("beside the arena", (nbytes,), FILL, PREDICT, "uint8")
-
-
-def _trained_buffers(book: Book, job: Job) -> list[Buffer]:
-    """Trained parameters, optimizer; returns the gradient accumulators."""
-    trained = n_trained(job.network, job.recipe.updates)
-    if not trained:
-        return []
-    _parameter_buffers(book, job, trained)
-    accumulators = range(job.resources.accumulators)
-    found = [
-        book.add(f"gradients (worker {p})", (trained,), BACKWARD, BACKWARD, use="gradients")
-        for p in accumulators
-    ]
-    states = OPTIMIZER_STATES[job.recipe.optimizer]
-    for k in range(states):
-        book.add(f"optimizer state {k}", (trained,), EMBED, BACKWARD, "uint16", OPTIMIZER)
-    if states:
-        room = (states * min(OPTIMIZER_BLOCK, trained),)
-        book.add("optimizer workspace", room, BACKWARD, BACKWARD, use=OPTIMIZER)
-    return found
-
-
-def _parameter_buffers(book: Book, job: Job, trained: int) -> None:
-    def add(name: str, count: int, dtype: str = "float32", last: int = AFTER) -> None:
-        book.add(name, (count,), EMBED, last, dtype, use="trained parameters")
-
-    if job.recipe.precision == "float32":
-        add("trained parameters", trained)
-        return
-    add("trained parameters", trained, "int8")  # those that are biases stay unused
-    if biases := sum(u.n_biases(job.network) for u in job.recipe.updates):
-        add("trained biases", biases)
-    kept = {"carried": ("rests of weights", "int8"), "masters": ("master weights", "float32")}
-    if extra := kept.get(job.recipe.options.arithmetic.rounding):
-        add(extra[0], trained, extra[1], BACKWARD)
 
 
 SHARED_BY_HEADS = {"means": "class sums", "class counts": "class counts"}

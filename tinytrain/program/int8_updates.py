@@ -9,16 +9,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinytrain.network.network import Network
-from tinytrain.program.autodiff.int8_emitter import DTYPES, int8_weight, is_turned
-from tinytrain.program.buffers import OPTIMIZER_STATES, Job
+from tinytrain.program.autodiff.int8_emitter import DTYPES
+from tinytrain.program.autodiff.int8_ops import int8_weight, is_turned
+from tinytrain.program.buffers import Job
 from tinytrain.program.calls import Buffer, Call, Columns, LayerArray, Table, View
 from tinytrain.program.optimizer_stages import ADAM, MOMENTUM, TRAINED
 from tinytrain.program.stages import Value
 from tinytrain.program.trained_arrays import Slot, slots
+from tinytrain.program.trained_buffers import OPTIMIZER_STATES
 
 RULES = {"nearest": 0, "truncated": 1, "stochastic": 2, "carried": 3}  # those of `round_codes`
 NO_REST = np.empty((0, 0), np.int8)
-SEED = Table("rounding seed", (1,), "int32")
+SEED = Table("rounding seed", (1,), "uint32")
 
 
 def start(job: Job, buffers: dict[str, Buffer]) -> Iterator[Call]:

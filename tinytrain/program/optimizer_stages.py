@@ -5,10 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinytrain.network.network import Network
-from tinytrain.program.buffers import OPTIMIZER_STATES, Job
+from tinytrain.program.buffers import Job
 from tinytrain.program.calls import Bias, Buffer, Call, Columns, Table, View, Weight
 from tinytrain.program.stages import Value
 from tinytrain.program.trained_arrays import Slot, slots
+from tinytrain.program.trained_buffers import OPTIMIZER_STATES
 
 MOMENTUM = (np.float32(0.9),)
 ADAM = (np.float32(0.9), np.float32(0.999))

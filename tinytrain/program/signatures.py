@@ -188,7 +188,7 @@ KERNELS: dict[str, Signature] = {
     "quantize": _of(codes=writes("n", CODES), span=writes("*"), x=reads("n")),
     "round_codes": _of(
         w=updates("i j", INT8), rest=updates(None, INT8), steps=reads("i j"), lsb=reads("*"),
-        columns=reads("j", INDICES), seed=reads("*", INDICES),
+        columns=reads("j", INDICES), seed=reads("*", "uint32"),
     ),
     "round_masters": _of(
         w=writes("i j", INT8), masters=updates("i j"), steps=reads("i j"), lsb=reads("*"),

@@ -8,20 +8,7 @@ from tinytrain.heads.head import DELTA_TAKES, FIT_TAKES, STORED, HeadMethod
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.plan.costs import n_hard, n_sampled, n_unlabelled
 from tinytrain.program import int8_updates, optimizer_stages
-from tinytrain.program.buffers import (
-    AFTER,
-    BACKWARD,
-    BEFORE,
-    EMBED,
-    FILL,
-    PREDICT,
-    RESULT,
-    SHARED,
-    Job,
-    head_buffer,
-    head_views,
-    own_before,
-)
+from tinytrain.program.buffers import SHARED, Job, head_buffer, head_views, own_before
 from tinytrain.program.calls import Buffer, Call, Table, View
 from tinytrain.program.stages import (
     Augment,
@@ -40,6 +27,7 @@ from tinytrain.program.stages import (
     Take,
     Unit,
 )
+from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT
 
 
 class TrainingStages:

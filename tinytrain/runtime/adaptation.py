@@ -14,8 +14,8 @@ from tinytrain.heads import leave_one_out
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
 from tinytrain.plan.scores import Scores
-from tinytrain.program.buffers import AFTER, BEFORE, RESULT
 from tinytrain.program.program import Program
+from tinytrain.program.ticks import AFTER, BEFORE, RESULT
 from tinytrain.runtime.answers import Answers
 from tinytrain.runtime.fisher import measure_fisher
 from tinytrain.runtime.int8_copy import working_copy

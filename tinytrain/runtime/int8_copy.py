@@ -4,7 +4,7 @@ import numpy as np
 
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import factor_and_shift, given_scale, int8_ratios, int8_weights
-from tinytrain.program.autodiff.int8_emitter import is_turned
+from tinytrain.program.autodiff.int8_ops import is_turned
 from tinytrain.program.program import Program
 from tinytrain.runtime.bind import WorkingCopy
 

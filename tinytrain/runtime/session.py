@@ -21,9 +21,9 @@ from tinytrain.heads.repeats import Sketches
 from tinytrain.network.replay import Replay
 from tinytrain.plan.costs import n_unlabelled
 from tinytrain.plan.plan import Plan
-from tinytrain.program.buffers import AFTER, BEFORE
 from tinytrain.program.program import Program
 from tinytrain.program.stages import FitHead, Items, KeepHead
+from tinytrain.program.ticks import AFTER, BEFORE
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.schedule import (
     CleanImages,

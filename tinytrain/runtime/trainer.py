@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinytrain.program.buffers import OPTIMIZER_STATES
 from tinytrain.program.program import Program
 from tinytrain.program.stages import Items, Load, nodes
 from tinytrain.program.trained_arrays import columns_of, resampled, slots, union
+from tinytrain.program.trained_buffers import OPTIMIZER_STATES
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy
 from tinytrain.runtime.schedule import CleanImages, Item

@@ -5,7 +5,7 @@ import numpy as np
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import Codes, input_codes
 from tinytrain.program.autodiff.emitter import Emitter
-from tinytrain.program.autodiff.int8_ops import INT8_OPS, add
+from tinytrain.program.autodiff.int8_ops import INT8_OPS, add, int8_weight
 from tinytrain.program.autodiff.ops import op_of
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import LayerArray, Segment, View, Weight
@@ -103,18 +103,6 @@ class Int8Emitter(Emitter):
                 self.segment.call("copy", g.flat, skip_grads[start].flat)
         self.segment.call("apply_mask", g.flat, tape.kept[i])
         return g
-
-
-def int8_weight(network: Network, i: int) -> Weight:
-    """Weights of layer i in the working copy: (cout, fan_in), or (taps, channels) if it is depthwise."""
-    layer = network.layers[i]
-    shape = (layer.cout, layer.fan_in) if is_turned(network, i) else (layer.fan_in, layer.cout)
-    return Weight(i, shape, dtype="int8")
-
-
-def is_turned(network: Network, i: int) -> bool:
-    """Whether the weights of layer i lie in the working copy with a row for every output channel."""
-    return network.layers[i].kind != "depthwise"
 
 
 def emitter_for(segment: Segment, network: Network, row_tile: int | None = None) -> Emitter:

@@ -6,12 +6,13 @@ A saturated code has no gradient, as if it were clamped: that is the activation,
 
 import numpy as np
 
+from tinytrain.network.network import Network
 from tinytrain.network.quantisation import addition_factors
 from tinytrain.program.autodiff.depthwise import trained_input as trained_filters
 from tinytrain.program.autodiff.ops import Op
 from tinytrain.program.autodiff.pointwise import trained_input as trained_inputs
 from tinytrain.program.autodiff.tape import Trained
-from tinytrain.program.calls import View
+from tinytrain.program.calls import View, Weight
 
 
 def add(emitter, i: int, y: View, x: View, skip: View) -> None:
@@ -105,6 +106,18 @@ def depthwise_grad_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
     scale = np.full(x.shape[-1], codes.scale, np.float32)
     segment.call("widen_codes", values.matrix, x.matrix, scale, codes.zero)
     segment.call("depthwise_grad_weight", gw, values, g, layer.kernel, layer.stride, part="grad_weight")
+
+
+def int8_weight(network: Network, i: int) -> Weight:
+    """Weights of layer i in the working copy: (cout, fan_in), or (taps, channels) if it is depthwise."""
+    layer = network.layers[i]
+    shape = (layer.cout, layer.fan_in) if is_turned(network, i) else (layer.fan_in, layer.cout)
+    return Weight(i, shape, dtype="int8")
+
+
+def is_turned(network: Network, i: int) -> bool:
+    """Whether the weights of layer i lie in the working copy with a row for every output channel."""
+    return network.layers[i].kind != "depthwise"
 
 
 def _image_grad(*arguments) -> View:
