@@ -65,6 +65,8 @@ class CountingDevice(Device):
 
 def run_job(network: Network, dataset, args, episode: int) -> dict:
     drawn = sample_episode(dataset, args.way, args.shots, args.queries, args.seed, episode)
+    parts = (part.held(network.input.shape) for part in (drawn.support, drawn.query))
+    drawn = replace(drawn, **dict(zip(("support", "query"), parts, strict=True)))
     found: dict = {}
     for form in forms(args):
         kind, _, memory = form.partition("@")

@@ -244,7 +244,8 @@ class Planner:
 
     def _smallest_training(self, scores: Scores | None) -> int:
         """Bytes of the smallest arena in which the policy trains anything at all."""
-        least = self._recipe(scores, 0.0 if self.policy.shrinks else 1.0)
+        *_, (fraction, kept) = retreats(scores, self.policy.shrinks, self.precision)
+        least = self._recipe(kept, fraction)
         return self._least(replace(least, optimizer="sgd"), smallest(self.task, self.precision))
 
     def _refusal(self, scores: Scores | None, probe: int = 0) -> BudgetError:
