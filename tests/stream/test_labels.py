@@ -55,7 +55,9 @@ def test_a_mark_that_no_line_has_is_the_beginning(path, mark):
     assert read(LabelFile(str(path), mark)) == [("a.png", "oak")]
 
 
-@pytest.mark.parametrize("line", ["a.png", "a.png,oak,elm", ",oak", "a.png, ", '"a.png,oak', "x" * (MAX_LINE + 9)])
+@pytest.mark.parametrize(
+    "line", ["a.png", "a.png,oak,elm", ",oak", "a.png, ", '"a.png,oak', "x" * (MAX_LINE + 9)]
+)
 def test_a_line_that_is_none_is_named_and_the_others_are_read(path, line):
     path.write_text(f"a.png,oak\n{line}\nb.png,elm\n")
     found = list(LabelFile(str(path)).read())

@@ -29,7 +29,8 @@ def names(source, tmp_path):
 
 
 def once(tmp_path, **options):
-    return FolderSource(str(tmp_path), is_image, once=True, wait=lambda s: time.sleep(min(s, 0.05)), **options)
+    wait = lambda seconds: time.sleep(min(seconds, 0.05))  # noqa: E731
+    return FolderSource(str(tmp_path), is_image, once=True, wait=wait, **options)
 
 
 def test_images_come_oldest_first_and_only_images(tmp_path):
