@@ -216,7 +216,8 @@ def summary(rows: list[dict]) -> list[str]:
     heads, shots = (list(dict.fromkeys(row[key] for row in rows)) for key in ("head", "shots"))
     packs = list(dict.fromkeys(row["pack"] for row in rows))
     there = {k: [p for p in packs if any((r["pack"], r["shots"]) == (p, k) for r in rows)] for k in shots}
-    titles = {k: _title(k, len(there[k]), len(packs)) for k in shots}
+    titles = {k: f"{k} shot{'s' * (k > 1)}" for k in shots}
+    titles |= {k: f"{titles[k]}, {len(some)} packs" for k, some in there.items() if some != packs}
     lines = [f"Means of {', '.join(packs)}, accuracy in percent, the rest with {titles[max(shots)]}:", ""]
     body = tuple(
         (head, *(_mean(rows, head, k, there[k]) for k in shots), *_rest(_mine(rows, head, max(shots))))
@@ -233,10 +234,6 @@ def summary(rows: list[dict]) -> list[str]:
         body = tuple((head, *(_mean(rows, head, k, [pack]) for pack in packs)) for head in heads)
         lines += [f"{titles[k]}:", "", table_lines(Table(("head", *packs), body)), ""]
     return lines
-
-
-def _title(shots: int, packs: int, of: int) -> str:
-    return f"{shots} shot{'s' * (shots > 1)}" + (f", {packs} packs" if packs < of else "")
 
 
 def _mine(rows: list[dict], head: str, shots: int) -> list[dict]:
