@@ -196,10 +196,15 @@ opened = cache(open_dataset)
 
 
 def jobs(args) -> list[dict]:
-    """All of a pack first, as its embeddings are at hand."""
+    """All of a pack first, as its embeddings are at hand; not with more shots than a pack has images for."""
     names = args.heads.split(",")
     cells = itertools.product(args.packs.split(","), map(int, args.shots.split(",")), names)
+    cells = ((p, k, head) for p, k, head in cells if _has_enough(opened(p, args.data), args, k))
     return [{"pack": pack, "shots": shots, "head": head} for pack, shots, head in cells]
+
+
+def _has_enough(dataset, args, shots: int) -> bool:
+    return sum(len(images) >= shots + args.queries for images in dataset.by_class) >= args.way
 
 
 REFUSED = tuple(f"{kind} refused" for kind in KINDS)
@@ -210,10 +215,12 @@ def summary(rows: list[dict]) -> list[str]:
     """A row for each head: the mean of all packs at every number of shots, then those of each pack."""
     heads, shots = (list(dict.fromkeys(row[key] for row in rows)) for key in ("head", "shots"))
     packs = list(dict.fromkeys(row["pack"] for row in rows))
+    there = {k: [p for p in packs if any((r["pack"], r["shots"]) == (p, k) for r in rows)] for k in shots}
     titles = {k: f"{k} shot{'s' * (k > 1)}" for k in shots}
+    titles |= {k: f"{titles[k]}, {len(some)} packs" for k, some in there.items() if some != packs}
     lines = [f"Means of {', '.join(packs)}, accuracy in percent, the rest with {titles[max(shots)]}:", ""]
     body = tuple(
-        (head, *(_mean(rows, head, k, packs) for k in shots), *_rest(_mine(rows, head, max(shots))))
+        (head, *(_mean(rows, head, k, there[k]) for k in shots), *_rest(_mine(rows, head, max(shots))))
         for head in heads
     )
     lines += [table_lines(Table(("head", *titles.values(), *HEADER), body)), ""]

@@ -144,6 +144,17 @@ def test_a_table_has_the_mean_of_all_packs_and_leaves_out_what_was_not_run():
     assert y.startswith("| y |  |") and y.endswith("| 50.0 | - | - | - | - |")
 
 
+def test_a_pack_with_too_few_images_for_so_many_shots_is_left_out_and_the_table_says_so(arguments, capsys):
+    few = [*arguments, "--packs", "leaves,signs", "--heads", "cosine", "--shots", "2,500"]
+    assert study.main(few) == 0
+    assert {row["shots"] for row in rows(arguments)} == {2}
+    made = [
+        {"pack": p, "shots": k, "head": "x", "right": [0.5, 0.5]} for p, k in (("a", 1), ("b", 1), ("a", 9))
+    ]
+    head = study.summary(made)[2].split("\n")[0]
+    assert "| 1 shot | 9 shots, 1 packs |" in head
+
+
 def test_a_mistyped_head_is_named(arguments, capsys):
     assert study.main([*arguments, "--heads", "ldaa"]) == 2
     assert "did you mean lda?" in capsys.readouterr().err

@@ -1,0 +1,284 @@
+"""``tinytrain watch``: verdicts for images as they come, corrections that are there after a restart."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from commandline import tt
+from toyfiles import write_images, write_network
+
+import tinytrain
+from tinytrain.base.errors import UsageError
+from tinytrain.cli.commands import readaptation, watch
+from tinytrain.cli.commands.readaptation import Readaptation
+from tinytrain.cli.commands.watch_session import chosen
+from tinytrain.cli.main import parser_of
+from tinytrain.delta.file import encode_delta, load_delta
+from tinytrain.store import Store
+from tinytrain.stream.readapt import Outcome, is_enough
+
+CLASSES = ("ant", "bee", "cat")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A network, images of three classes and of a fourth one, and a delta of the three."""
+    root = tmp_path_factory.mktemp("watch")
+    write_network(root)
+    write_images(root / "photos", CLASSES, count=5)
+    write_images(root / "new", (*CLASSES, "dog"), count=4, seed=1)
+    words = ("adapt", root / "photos", *backbone(root), "--policy", "none", "--budget", "400kB")
+    assert tt(*words, "--out", root / "d.safetensors", "--force", "-q") == 0
+    return root
+
+
+def backbone(root):
+    return ("--backbone", root / "toy.safetensors")
+
+
+@pytest.fixture
+def place(made, tmp_path):
+    """A folder of its own with the delta and the network."""
+    for name in ("d.safetensors", "toy.safetensors"):
+        os.link(made / name, tmp_path / name)
+    return tmp_path
+
+
+def photos(made, name):
+    return sorted((made / "new" / name).glob("*"))
+
+
+def watched(place, *words):
+    return tt("watch", *words, *backbone(place), "--json")
+
+
+def rows(capsys, event=None):
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return [row for row in found if row.get("event") == event]
+
+
+def test_every_image_of_a_folder_has_a_verdict_and_the_end_says_how_many(made, place, capsys):
+    assert watched(place, place / "d.safetensors", made / "new", "--once") == 0
+    out = capsys.readouterr()
+    lines = [json.loads(line) for line in out.out.splitlines()]
+    assert {row["picture"] for row in lines[:-1]} == {str(path) for path in (made / "new").glob("*/*")}
+    assert {row["verdict"] for row in lines[:-1]} <= {"identified", "uncertain", "unknown"}
+    assert lines[-1]["event"] == "end" and lines[-1]["pictures"] == 16 and lines[-1]["failed"] == 0
+    assert "nothing that is learnt will be kept" in out.err
+    assert tt("watch", place / "d.safetensors", made / "new", "--once", *backbone(place)) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 16
+
+
+def test_corrections_are_learnt_once_and_known_after_a_restart(made, place, capsys):
+    labels, words = place / "labels.csv", (place / "d.safetensors", made / "new")
+    labels.write_text("".join(f"{path},dog\n" for path in photos(made, "dog")[:3]))
+    more = ("--store", place / "store", "--labels", labels, "--once")
+    assert watched(place, *words, *more) == 0
+    learnt = rows(capsys, "correction")
+    assert [row["new_class"] for row in learnt] == [True, False, False]
+    assert all(row["class"] == "dog" and 0 < row["seconds"] < 1 for row in learnt)
+    assert watched(place, *words, *more) == 0
+    assert rows(capsys, "correction") == []
+    start = Store(place / "store").peek()
+    assert start.delta.class_names == (*CLASSES, "dog") and start.entries == 3 and start.confirmed
+    assert watched(place, place / "store", made / "new" / "dog", "--once") == 0
+    seen = rows(capsys)
+    assert sum(row["best_guess"] == "dog" for row in seen) >= 3
+    kept = place / "store" / "kept" / "dog"
+    assert len(list(kept.iterdir())) == 3
+
+
+def test_what_is_no_image_is_named_and_the_next_one_is_looked_at(made, place, capsys):
+    (place / "in").mkdir()
+    (place / "in" / "broken.png").write_bytes(photos(made, "ant")[0].read_bytes()[:60])
+    (place / "in" / "whole.png").write_bytes(photos(made, "ant")[0].read_bytes())
+    for path in (place / "in").iterdir():
+        os.utime(path, (time.time() - 60,) * 2)
+    assert watched(place, place / "d.safetensors", place / "in", "--once") == 3
+    out = capsys.readouterr()
+    found = [json.loads(line) for line in out.out.splitlines()]
+    assert sum("verdict" in row for row in found) == 1 and found[-1]["failed"] == 1
+    assert len([line for line in out.err.splitlines() if "broken.png" in line]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "code"),
+    [
+        ((), 2, "usage"),
+        (("{new}", "--command", "true"), 2, "usage"),
+        (("{new}", "--null"), 2, "usage"),
+        (("-", "--new"), 2, "usage"),
+        (("{new}", "--every", "0"), 2, "bad-number"),
+        (("{new}", "--readapt", "maybe"), 2, "usage"),
+        (("nothing-here",), 3, "folder-missing"),
+        (("--command", "exit 1", "--once"), 3, "camera-failed"),
+        (("{new}", "--once", "--labels", "{new}"), 3, "labels-unreadable"),
+    ],
+)
+def test_bad_words_end_in_one_line_and_their_own_exit_code(made, place, capsys, words, exit_code, code):
+    words = [word.format(new=made / "new" / "ant") for word in words]
+    assert tt("watch", place / "d.safetensors", *words, *backbone(place), "-q") == exit_code
+    lines = [line for line in capsys.readouterr().err.splitlines() if code in line]
+    assert len(lines) == 1
+
+
+def test_lines_of_a_label_file_that_cannot_be_learnt_are_named_and_the_others_are(made, place, capsys):
+    labels, ant = place / "labels.csv", photos(made, "ant")[0]
+    labels.write_text(f"nonsense\nno-such-image.png,ant\n{ant},{'x' * 3000}\n{ant},bee\n")
+    words = (place / "d.safetensors", made / "new", "--labels", labels, "--store", place / "store", "--once")
+    assert watched(place, *words) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    errors = [row["code"] for row in found if row.get("event") == "error"]
+    assert errors == ["label-line", "image-gone", "class-names"]
+    assert [row["class"] for row in found if row.get("event") == "correction"] == ["bee"]
+
+
+def test_names_come_on_standard_input(made, place, monkeypatch, capsys):
+    reading, writing = os.pipe()
+    os.write(writing, b"\0".join(os.fsencode(path) for path in photos(made, "bee")))
+    os.close(writing)
+    saved = os.dup(0)
+    os.dup2(reading, 0)
+    try:
+        assert watched(place, place / "d.safetensors", "-", "--null") == 0
+    finally:
+        os.dup2(saved, 0)
+        for descriptor in (saved, reading):
+            os.close(descriptor)
+    assert [row["picture"] for row in rows(capsys)] == [str(path) for path in photos(made, "bee")]
+
+
+def test_a_command_gives_an_image_and_it_can_be_corrected_by_its_name(made, place, capsys):
+    labels = place / "labels.csv"
+    labels.write_text("image 1,dog\n")
+    more = ("--store", place / "store", "--labels", labels, "--once")
+    assert watched(place, place / "d.safetensors", "--command", f"cat '{photos(made, 'dog')[0]}'", *more) == 0
+    found = capsys.readouterr().out
+    assert '"picture": "image 1"' in found and '"new_class": true' in found
+    assert len(list((place / "store" / "kept" / "dog").iterdir())) == 1
+
+
+def test_a_typed_line_corrects_the_last_image(made, place):
+    terminal, slave = pty.openpty()
+    words = [sys.executable, "-m", "tinytrain", "watch", place / "d.safetensors", made / "new" / "dog"]
+    words += [*backbone(place), "--store", place / "store", "--every", "0.1"]
+    with subprocess.Popen(
+        list(map(str, words)), stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        for _ in photos(made, "dog"):
+            process.stdout.readline()
+        os.write(terminal, b"dog\n")
+        line = process.stdout.readline()
+        process.terminate()
+    for descriptor in (terminal, slave):
+        os.close(descriptor)
+    assert "new class: dog, learnt" in line
+    assert Store(place / "store").peek().delta.class_names == (*CLASSES, "dog")
+
+
+def test_a_typed_line_is_a_name_a_number_or_a_new_name():
+    assert [chosen(text, CLASSES) for text in ("bee", "2", "dog", "+bea", "+ bea", "7")] == [
+        "bee", "bee", "dog", "bea", "bea", "7",
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match=r"write \+maples"):
+        chosen("maples", ("maple", "oak"))
+
+
+def opened(place, made, mode):
+    """What the command opens with a store, and its `Readaptation`, after 12 images were corrected."""
+    words = [place / "d.safetensors", made / "new", "--store", place / "store", "--readapt", mode]
+    arguments = parser_of("watch")[0].parse([str(word) for word in (*words, *backbone(place), "-q")])
+    found = watch.Opened.of(arguments)
+    again = Readaptation(found, arguments)
+    for name in CLASSES:
+        for path in photos(made, name):
+            again.note(found.watcher.correct(str(path), name))
+    assert is_enough(found.watcher.learner.delta, found.watcher.kept.counts())
+    return again, found.store
+
+
+def test_a_command_that_adapts_to_the_kept_images_is_proposed_and_works(made, place):
+    again, store = opened(place, made, "ask")
+    assert list(again.due()) == []  # neither a drift nor enough corrections
+    again.wanted = True
+    ((row, text),) = again.due()
+    assert row["event"] == "readapt" and row["done"] is False and "12 corrected images are kept" in text
+    assert list(again.due()) == []
+    generation = store.peek().generation
+    assert tt(*row["command"][1:], "-q", "--force", "--budget", "400kB") == 0
+    assert store.peek().generation > generation
+
+
+def test_an_adaptation_that_the_guard_refuses_changes_nothing(made, place):
+    again, store = opened(place, made, "auto")  # the toy network cannot be trained on so little
+    before, again.wanted = encode_delta(store.peek().delta), True
+    ((row, text),) = again.due()
+    assert not row["done"] and "the network stays as it is" in text
+    assert encode_delta(store.peek().delta) == before and store.peek().confirmed
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_an_adaptation_while_idle_is_kept_if_it_is_better_and_rolled_back_if_it_is_worse(
+    made, place, monkeypatch, better
+):
+    trained = replace(load_delta(place / "d.safetensors"), report={"policy": "another"})
+    monkeypatch.setattr("tinytrain.stream.readapt.readapt", lambda *_: Outcome(trained, "better"))
+    again, store = opened(place, made, "auto")
+    before, again.wanted = store.peek(), True
+    ((row, text),) = again.due()
+    assert row["done"], text
+    trial = store.peek()
+    assert trial.generation > before.generation and not trial.confirmed
+    assert trial.delta.report["watched"]["corrections"] == dict.fromkeys(CLASSES, 4)
+    watcher = again.watcher
+    assert watcher.learner.place == trial.place
+    for number in range(readaptation.TRIAL):
+        path = made / "photos" / CLASSES[number % 3]
+        done = watcher.correct(str(sorted(path.glob("*"))[number // 3]), CLASSES[number % 3])
+        guess = done.name if better else "nothing"
+        again._before = 1.0
+        again.note(type(done)(done.key, done.name, guess))
+    ((row, text),) = again.due()
+    after = store.peek()
+    assert row["done"] == better, text
+    if better:
+        assert after.generation == trial.generation and after.confirmed
+    else:
+        assert after.generation == before.generation and "is what it was again" in text
+    counts = after.delta.report["watched"]["corrections"]
+    assert sum(counts.values()) == 12 + readaptation.TRIAL, "nothing that was learnt in the trial is lost"
+
+
+def test_python_watches_corrects_renames_and_forgets(made, place):
+    store = Store(place / "store")
+    store.commit_file(place / "d.safetensors")
+    store.confirm()
+    watcher = tinytrain.Watcher(place / "store", place / "toy.safetensors")
+    paths = photos(made, "dog")
+    seen = list(watcher.watch(map(str, paths)))
+    assert [one.key for one in seen] == list(map(str, paths))
+    done = watcher.correct(str(paths[0]), "dog")
+    assert done.new and done.guess == seen[0].guess and done.seconds > 0
+    assert watcher.correct(str(paths[0]), "dog").repeated
+    watcher.rename("dog", "hound")
+    watcher.forget("ant")
+    again = tinytrain.Watcher(place / "store", place / "toy.safetensors")
+    assert again.class_names == ("bee", "cat", "hound") == watcher.class_names
+    assert [one.guess for one in again.watch(paths)] == [one.guess for one in watcher.watch(paths)]
+
+
+def test_python_watches_a_folder_as_images_come(made, place):
+    folder = place / "camera"
+    folder.mkdir()
+    for number, path in enumerate(photos(made, "cat")):
+        (folder / f"{number}.png").write_bytes(path.read_bytes())
+        os.utime(folder / f"{number}.png", (time.time() - 60 + number,) * 2)
+    found = tinytrain.watch(place / "d.safetensors", folder, place / "toy.safetensors")
+    assert [Path(next(found).key).name for _ in range(4)] == ["0.png", "1.png", "2.png", "3.png"]
+    found.close()
