@@ -1,9 +1,9 @@
 """One adaptation in a fresh process, seen by the operating system; prints one JSON object.
 
 Arguments: JSON with `network` (a file or a name), `policy`, `shots` (how many images of each class),
-`queries`, `budget` (the smallest is taken if it is null or less), `macs`, `lanes`, `leak` (bytes of heap that
-are taken in the middle of training and kept, to see that the check sees them) and `hard` (whether the system
-refuses any memory beyond the baseline, the budget and 1 MB).
+`queries`, `budget` (the smallest is taken if it is null or less), `macs`, `precision`, `lanes`, `leak` (bytes
+of heap that are taken in the middle of training and kept, to see that the check sees them) and `hard`
+(whether the system refuses any memory beyond the baseline, the budget and 1 MB).
 
 What happens before the baseline is outside the budget: images decoded, network loaded, plan
 made and bound, kernels and BLAS warmed with the plan's own shapes on every worker at the same time
@@ -19,6 +19,7 @@ import resource
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -35,8 +36,9 @@ from tinytrain.policies.registry import POLICIES
 from tinytrain.runtime import fisher as scoring
 from tinytrain.runtime.adaptation import Run
 from tinytrain.runtime.arena import Arena
-from tinytrain.runtime.bind import WorkingCopy, run
+from tinytrain.runtime.bind import run
 from tinytrain.runtime.device import Device
+from tinytrain.runtime.int8_copy import working_copy
 from tinytrain.runtime.session import Session
 from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer
@@ -69,13 +71,13 @@ def decoded_episode(size: int, shots: list[int], queries: int) -> Episode:
     return Episode(every.take(range(sum(shots))), every.take(range(sum(shots), count)), names)
 
 
-def smallest(network, policy, macs: float, shape: TaskShape) -> int:
+def smallest(network, policy, limits: Budget, shape: TaskShape) -> int:
     """The smallest budget that a refusal names, before anything was measured; a byte less is refused, too."""
     refused, least = -1, 1
     while refused != least - 1:
         refused = least - 1
         try:
-            Planner(network, shape, policy, Budget(refused, macs)).probe()
+            Planner(network, shape, policy, replace(limits, memory=refused)).probe()
         except BudgetError as error:
             least = error.smallest
         else:
@@ -101,11 +103,11 @@ def growth_of_probe(run: Run, program) -> int:
     return peaks[-1].growth if peaks else 0
 
 
-def warm(session: Session, network, kernels) -> None:
+def warm(session: Session, kernels) -> None:
     """Every segment of the plan on every worker of `session` at the same time, in a mapping of its own."""
     program = session.program
     trainer = Trainer(
-        program, Arena(program.nbytes), WorkingCopy(network), kernels,
+        program, Arena(program.nbytes), working_copy(program), kernels,
         Source(session.trainer.source.read, lambda view, i: None, session.labels), session.trainer.workers,
     )  # fmt: skip
     trainer.fill()
@@ -162,7 +164,7 @@ class WatchedRun(Run):
         device.found["probe"] = growth_of_probe(self, planner.probe())
         super().load(program)
         session = self.session
-        warm(session, program.network, self.kernels)
+        warm(session, self.kernels)
         release = session.release
         session.release = lambda tick: (device.peak.look(), release(tick))
         r = program.resources
@@ -201,8 +203,9 @@ def main() -> None:
     assert network.digest  # computed once and kept, as with every network that was loaded and checked
     episode = decoded_episode(network.input.size, task["shots"], task["queries"])
     policy = POLICIES[task["policy"]]
-    least = smallest(network, policy, task["macs"], TaskShape.of(episode))
-    budget = Budget(max(task["budget"] or 0, least), task["macs"])
+    limits = Budget(0, task["macs"], precision=task["precision"])
+    least = smallest(network, policy, limits, TaskShape.of(episode))
+    budget = replace(limits, memory=max(task["budget"] or 0, least))
     warm_up()
     device = WatchedDevice(task, policy, budget)
     with suppress(Measured):

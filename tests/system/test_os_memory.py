@@ -60,10 +60,10 @@ SOME = [  # None: the smallest budget
 ]
 
 
-def started(network, policy, budget, macs, shots=(5,) * 5, queries=10, leak=0, workers=2, hard=False):
+def started(network, policy, budget, macs, shots=(5,) * 5, queries=10, precision="float32", **options):
     """One finished run in a process of its own."""
-    task = {"network": str(network), "policy": policy, "budget": budget, "macs": macs}
-    task |= {"shots": list(shots), "queries": queries, "lanes": workers, "leak": leak, "hard": hard}
+    task = {"network": str(network), "policy": policy, "budget": budget, "macs": macs, "precision": precision}
+    task |= {"shots": list(shots), "queries": queries, "lanes": 2, "leak": 0, "hard": False} | options
     script = Path(__file__).with_name("os_memory.py")
     command = [sys.executable, str(script), json.dumps(task)]
     return subprocess.run(command, capture_output=True, text=True, env=os.environ | CALM, timeout=600)
@@ -90,6 +90,18 @@ def test_an_adaptation_needs_no_more_than_budget_and_1_mb_where_the_system_refus
 ):
     for _ in range(-(-RUNS // 4) or 1):
         assert measured(published_file(network), policy, budget, macs, hard=True)["arena"] <= budget
+
+
+@pytest.mark.parametrize("network", ["mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3"])
+def test_256000_bytes_hold_an_adaptation_in_int8_also_under_a_limit(network):
+    plan = (published_file(network), "tinytrain", 256_000, 0.15)
+    run = measured(*plan, precision="int8", hard=True)
+    assert run["arena"] <= run["budget"] == 256_000
+    assert 0.9 * run["arena"] <= run["growth"] and max(run["growth"], run["probe"]) <= 256_000 + SLACK
+    print(
+        f"\n| {network} | int8 | 256,000 | {run['arena']:,} | {run['growth']:,} | {run['smallest']:,} |",
+        end="",
+    )
 
 
 def test_a_leak_of_2_mb_does_not_pass_the_limit():

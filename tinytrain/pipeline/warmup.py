@@ -1,9 +1,12 @@
 """Runs every kernel once, on tiny adaptations, so that numba compiles it and keeps the result."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.network.network import Network
+from tinytrain.network.quantisation import Codes, Quantisation
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
@@ -12,6 +15,7 @@ from tinytrain.policies.common import Policy
 from tinytrain.policies.tinytl import modules_from
 
 # Between them these pass through every kernel: (first trained layer, optimizer, kind of step, head).
+INT8_RUNS = (("adam", "carried"), ("momentum", "masters"), ("sgd", "nearest"))  # optimizer, rounding
 RUNS = ((0, "momentum", "both", "cosine"), (1, "sgd", "constant", "lda"), (4, "adam", "constant", "lda"))
 
 
@@ -20,6 +24,9 @@ def warm_up() -> list[str]:
     network, episode = toy_network(), toy_episode(way=2, shots=2, queries=1)
     for run in RUNS:
         adapt(network, episode, Budget(memory=2**24), _policy(*run))
+    in_codes = replace(network, quantisation=_codes_of(network))
+    for optimizer, rounding in INT8_RUNS:
+        adapt(in_codes, episode, Budget(memory=2**24, precision="int8"), _int8_policy(optimizer, rounding))
     table = kernel_table.load()
     # A large network also asks for matrices to be transposed, and for products of some columns, transposed; a
     # portable one is compiled for them.
@@ -27,6 +34,7 @@ def warm_up() -> list[str]:
     table.matmul(np.empty((2, 2), np.float32), some, np.zeros((2, 2), np.float32))
     table.transpose(np.empty((2, 3), np.float32), np.zeros((3, 2), np.float32))
     _layers_of_other_networks(table)
+    _in_little_memory(table)
     return sorted(name for name, kernel in vars(table).items() if _is_compiled(kernel))
 
 
@@ -45,6 +53,31 @@ def _layers_of_other_networks(table) -> None:
     rows, factors = x.reshape(1, 4, 4), y.reshape(1, 4)
     table.scale_channels(rows, rows.copy(), factors)
     table.scale_channels_grad(factors, rows, rows.copy())
+
+
+def _in_little_memory(table) -> None:
+    """What an int8 program calls only if memory is short, on zeros."""
+    planes, work = np.zeros((1, 2, 2, 4), np.float32), np.empty((9, 16), np.float32)
+    weights, scale = np.zeros((9, 4), np.int8), np.ones(4, np.float32)
+    table.copy_codes(weights[0], weights[1])
+    table.depthwise_grad_input_codes(planes.copy(), work, planes, weights, scale, 3, 1)
+
+
+def _codes_of(network: Network) -> Quantisation:
+    """Some codes: what they are does not matter here."""
+    outputs = tuple(Codes(6 / 255, -128) if layer.relu6 else Codes(0.05, 0) for layer in network.layers)
+    return Quantisation(
+        outputs, tuple(Codes(0.05, 0) if layer.residual else None for layer in network.layers)
+    )
+
+
+def _int8_policy(optimizer: str, rounding: str) -> Policy:
+    def recipe(network: Network, *_) -> Recipe:
+        updates = tuple(_update(network, i) for i in range(1, len(network.layers)))
+        plain = Recipe("warmup", updates, ((1e-4, 1e-4),) * len(updates), optimizer, "both", steps=2, views=3)
+        return plain.in_precision("int8", rounding)
+
+    return replace(_policy(1, optimizer, "both", "lda"), recipe=recipe)
 
 
 def _is_compiled(kernel) -> bool:

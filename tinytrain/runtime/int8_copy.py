@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tinytrain.kernels.reference_int8 import fold_bias
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import factor_and_shift, given_scale, int8_ratios, int8_weights
 from tinytrain.program.autodiff.int8_ops import is_turned
@@ -28,7 +29,7 @@ class Int8Copy:
         self.network = network
         self.weights: list[np.ndarray] = []
         self.arrays: list[dict[str, np.ndarray]] = []
-        self.zeros: list[int] = []
+        self._own: list[tuple] = []  # dead channels, their weights, and folded biases as they were
         for i in range(len(network.layers)):
             self._add_layer(i)
         self.restore()
@@ -38,13 +39,11 @@ class Int8Copy:
         weights, scale, dead = int8_weights(network, i)
         unit = given_scale(network, i) * scale.astype(np.float64)
         factor, shift = factor_and_shift(int8_ratios(network, i, scale))
-        self.zeros.append(codes.given(i - 1).zero if i else 0)
-        self.weights.append(
-            np.empty(weights.shape[::-1] if is_turned(network, i) else weights.shape, np.int8)
-        )
+        turned = is_turned(network, i)
+        self.weights.append(np.ascontiguousarray(weights.T if turned else weights))
         self.arrays.append(
             {
-                "bias": np.empty(len(scale), np.float32),
+                "bias": network.biases[i].copy(),
                 "unit": unit.astype(np.float32),
                 "folded bias": np.empty(len(scale), np.int32),
                 "factor": factor,
@@ -53,6 +52,10 @@ class Int8Copy:
                 "lsb": np.where(dead, np.float32(0), np.float32(1) / scale).astype(np.float32),
             }
         )
+        arrays, zero = self.arrays[i], codes.given(i - 1).zero if i else 0
+        fold_bias(arrays["folded bias"], arrays["bias"], arrays["unit"], self.weights[i], zero, turned)
+        channels = np.flatnonzero(dead)
+        self._own.append((channels, weights[:, channels], arrays["folded bias"].copy()))
 
     def weight(self, layer: int) -> np.ndarray:
         return self.weights[layer]
@@ -70,17 +73,11 @@ class Int8Copy:
         return self.weight(layer).T if is_turned(self.network, layer) else self.weight(layer)
 
     def restore(self) -> None:
-        """The network's own values again."""
-        for i in range(len(self.weights)):
-            np.copyto(self.part(i, "weight"), int8_weights(self.network, i)[0])
+        """The network's own values again; nothing is allocated."""
+        for i, (channels, weights, folded) in enumerate(self._own):
+            part = self.part(i, "weight")
+            np.copyto(part, self.network.weights[i])
+            for k, channel in enumerate(channels):
+                part[:, channel] = weights[:, k]
             np.copyto(self.bias(i), self.network.biases[i])
-            self.fold(i)
-
-    def fold(self, i: int) -> None:
-        """`folded bias` of layer i from its bias and weights."""
-        from tinytrain.kernels.reference_int8 import fold_bias
-
-        arrays, turned = self.arrays[i], is_turned(self.network, i)
-        fold_bias(
-            arrays["folded bias"], arrays["bias"], arrays["unit"], self.weights[i], self.zeros[i], turned
-        )
+            np.copyto(self.arrays[i]["folded bias"], folded)
