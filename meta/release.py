@@ -4,9 +4,9 @@
 
 Three commands do the work, one `tinytrain pretrain` and two `tinytrain meta-train`, each by its shipped
 recipe; a run that was stopped goes on where it was. The last one reads the pack free_photos, which `tinytrain
-data pack free_photos.npz free_photos:FOLDER` makes. Then the network gets the codes of `tinytrain calibrate`, is
-judged on target packs that no stage has seen, as it is and after adaptations inside 1 MB, and is written with its
-card to the package's folder.
+data pack free_photos.npz free_photos:FOLDER` makes. Then the network gets the codes of `tinytrain calibrate`,
+is judged on target packs that no stage has seen, as it is and after adaptations inside 1 MB, and is written
+with its card to the package's folder.
 """
 
 import hashlib
