@@ -51,7 +51,7 @@ def depthwise_tile(pixels: int, lanes: int):
         return context.get_dummy_value()
 
     def _add_taps(builder, sums, starts, sizes, shape):
-        (height, width, _), (row, column, size, _) = sizes, shape
+        (height, width, _), (row, _, size, _) = sizes, shape
         with cgutils.for_range(builder, size) as rows:
             r = builder.add(row, rows.index)
             line = builder.mul(r, width)

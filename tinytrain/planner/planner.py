@@ -35,8 +35,6 @@ from tinytrain.policies.registry import find_policy, policy_for
 from tinytrain.program.program import Program
 
 CHEAPER = {"adam": ("adam", "momentum", "sgd"), "momentum": ("momentum", "sgd"), "sgd": ("sgd",)}
-
-
 LARGE = 3  # of the fractions of a selection are tried before its shallowest layer is left out
 
 
@@ -108,7 +106,7 @@ class Planner:
                 )
             return replace(self.given, budget=self.budget)
         for share, skipped in self._retreats(scores):
-            wanted = self._recipe(_without_shallowest(scores, skipped), share)
+            wanted = self._recipe(scores and scores.without_shallowest(skipped), share)
             self._check_macs(wanted, step_sizes(self.task)[0])
             for optimizer in CHEAPER[wanted.optimizer]:
                 if found := self._fitting(replace(wanted, optimizer=optimizer)):
@@ -296,11 +294,3 @@ class Planner:
         if self.budget.macs_mode == "mean" and not self.policy.macs_of_image:
             cost = backward_macs_per_query(self.network, recipe, queries)
         check_macs(f"policy {self.policy.name}", cost, self.budget, self.network)
-
-
-def _without_shallowest(scores: Scores | None, count: int) -> Scores | None:
-    """`scores` but those of the `count` shallowest layers."""
-    if not count:
-        return scores
-    kept = sorted(scores.fisher)[count:]
-    return replace(scores, fisher={i: scores.fisher[i] for i in kept})

@@ -16,13 +16,10 @@ from tinytrain.program.buffers import (
     FILL,
     PREDICT,
     RESULT,
-    SHARED,
     Job,
-    head_buffer,
-    head_views,
-    own_before,
 )
 from tinytrain.program.calls import Buffer, Call, Table, View
+from tinytrain.program.head_buffers import SHARED, head_buffer, head_views, own_before
 from tinytrain.program.stages import (
     Augment,
     FitHead,
