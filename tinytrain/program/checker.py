@@ -186,7 +186,7 @@ class _Stages:
 
     def _call(self, call: Call, unit: Unit | None) -> None:
         check_call(call, self.where)
-        if Of.OUTPUT in call.arrays and not self.has_output:
+        if any(array is Of.OUTPUT for array in call.arrays) and not self.has_output:
             raise ProgramError(f"{self.where}: {call.kernel} reads an output that no segment left")
         for array in call.arrays:
             if isinstance(array, Listed) and array.extent[0] < self.counts.get(array.items, 0):
