@@ -4,8 +4,9 @@
 
 Three commands do the work, one `tinytrain pretrain` and two `tinytrain meta-train`, each by its shipped
 recipe; a run that was stopped goes on where it was. The last one reads the pack free_photos, which `tinytrain
-data pack free_photos.npz free_photos:FOLDER` makes. Then the network is judged on target packs that no stage
-has seen, as it is and after adaptations inside 1 MB, and is written with its card to the package's folder.
+data pack free_photos.npz free_photos:FOLDER` makes. Then the network gets the codes of `tinytrain calibrate`,
+is judged on target packs that no stage has seen, as it is and after adaptations inside 1 MB, and is written
+with its card to the package's folder.
 """
 
 import hashlib
@@ -20,11 +21,13 @@ from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.errors import StorageError
 from tinytrain.base.files import write_bytes
 from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.datasets.calibration import calibration_images
 from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.episode import run_episode
 from tinytrain.meta.bench.statistics import Interval, mean_interval
 from tinytrain.network.file import load_network, save_network
 from tinytrain.network.network import Network
+from tinytrain.runtime.calibrate import calibrated
 
 TEACHER = "mcunet-5fps"
 STAGES = (
@@ -82,6 +85,7 @@ def card(network: Network, file: bytes, stages: list[Stage], found, episodes: in
         f"  embedding {network.embedding_size}",
         f"- file: {len(file):,} bytes, sha256 `{hashlib.sha256(file).hexdigest()}`",
         f"- digest of the network: `{network.digest}`",
+        "- codes of its layers' outputs, for int8: `tinytrain calibrate`, on generated images only",
         "",
         "## Training",
         "",
@@ -123,6 +127,7 @@ def ship(work: Path, out: Path, packs, episodes: int) -> None:
             raise StorageError("write-failed", f"{folder} is no folder; create it first")
     stages = [run_stage(kind, recipe, options, work) for kind, recipe, options in STAGES]
     network = replace(load_network(work / f"{STAGES[-1][1]}.safetensors"), name=out.stem)
+    network = calibrated(network, calibration_images())
     save_network(network, out)
     found = judge(network, packs, episodes)
     text = card(network, out.read_bytes(), stages, found, episodes)

@@ -25,7 +25,7 @@ from tinytrain.backbones.load import load_backbone
 from tinytrain.base.cache_folder import cache_folder
 from tinytrain.base.errors import InputError
 from tinytrain.cli.main import main
-from tinytrain.network.file import load_network
+from tinytrain.network.file import load_network, save_network
 
 NAMES = [row.name for row in zoo.PUBLISHED if row.name not in zoo.PACKAGES]
 
@@ -209,6 +209,34 @@ def test_a_broken_cached_file_is_fetched_again(server, capsys, cache, made):
     assert "run: tinytrain backbones get mcunet-5fps" in capsys.readouterr().err
     assert get(capsys, "mcunet-5fps")[0] == 0
     assert (cache / "mcunet-5fps.safetensors").read_bytes() == whole
+
+
+def test_a_cached_file_without_the_codes_of_its_source_is_made_again(server, capsys, cache, made):
+    server.answer = lambda handler: handler.send(made)
+    get(capsys, "mcunet-5fps")
+    path = cache / "mcunet-5fps.safetensors"
+    whole, network = path.read_bytes(), load_network(path)
+    save_network(replace(network, quantisation=None), path)
+    assert "is here now" in get(capsys, "mcunet-5fps")[1] and len(server.asked) == 2
+    assert path.read_bytes() == whole and load_network(path).quantisation is not None
+    assert "is already here" in get(capsys, "mcunet-5fps")[1] and len(server.asked) == 2
+
+
+def test_a_cached_file_without_codes_stays_if_its_source_cannot_be_reached(server, capsys, cache, made):
+    server.answer = lambda handler: handler.send(made)
+    get(capsys, "mcunet-5fps")
+    path = cache / "mcunet-5fps.safetensors"
+    save_network(replace(load_network(path), quantisation=None), path)
+    before, server.answer = path.read_bytes(), lambda handler: handler.send_error(404)
+    failed(capsys, 3)
+    assert path.read_bytes() == before
+
+
+def test_a_cached_file_is_enough_if_its_source_has_no_codes(cache):
+    row = zoo.BACKBONES["efficientnet-lite0"]
+    cache.mkdir(parents=True)
+    write_network(cache, name=row.name)
+    assert load_network(row.path).quantisation is None and fetch.cached(row) is not None
 
 
 def test_a_file_fetched_by_hand_is_checked_and_taken(tmp_path, capsys, cache, made):

@@ -190,7 +190,14 @@ def put(array, index, value):
 
 DAMAGES = {
     "another kind": (lambda t, m: m.update(kind="tinytrain-network"), "delta-kind"),
-    "a later schema": (lambda t, m: m.update(schema="2"), "delta-schema"),
+    "a later schema": (lambda t, m: m.update(schema="3"), "delta-schema"),
+    "the schema of int8 without codes": (lambda t, m: m.update(schema="2"), "delta-metadata"),
+    "codes in the schema of float32": (lambda t, m: m.update(codes="{}"), "delta-metadata"),
+    "codes that are a list": (lambda t, m: m.update(schema="2", codes="[]"), "network-codes"),
+    "codes without a scale": (
+        lambda t, m: m.update(schema="2", codes='{"outputs":[[0.0,3]],"sums":[null]}'),
+        "network-codes",
+    ),
     "more metadata": (lambda t, m: m.update(note="hello"), "delta-metadata"),
     "less metadata": (lambda t, m: m.pop("classes"), "delta-metadata"),
     "a short digest": (lambda t, m: m.update(backbone="ab12"), "delta-metadata"),

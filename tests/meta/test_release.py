@@ -36,7 +36,8 @@ def test_the_network_is_named_after_its_file_and_the_card_holds_its_sha256(stage
     ship.ship(tmp_path, out, [], 1)
     assert [kind for kind, *_ in stages] == ["pretrain", "meta-train", "meta-train"]
     assert [recipe for _, recipe, *_ in stages] == ["shipped-pretrain", "shipped-meta", "shipped-tasks"]
-    assert load_network(out).name == "made"
+    made = load_network(out)
+    assert made.name == "made" and made.quantisation is not None
     card = out.with_suffix(".md").read_text()
     assert hashlib.sha256(out.read_bytes()).hexdigest() in card
     assert "step 8 of 10, 2 minutes" in card and "| leaves | 25.0 | 50.0 | 49.0 |" in card

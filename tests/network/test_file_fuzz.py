@@ -117,6 +117,13 @@ def make_delta() -> Delta:
     return Delta(make_network().digest, "toy", slices, head, ("ant", "bée"), report, replay)
 
 
+def make_int8_delta() -> Delta:
+    """A delta of `make_network` that was trained in int8, with codes of its own and int8 weights."""
+    plain = make_delta()
+    weights = Slice(1, "weight", np.array([0, 1], np.int32), np.array([[3, -4], [127, -128]], np.int8))
+    return replace(plain, slices=(weights, plain.slices[1]), replay=None, codes=CODES)
+
+
 def survives(call, *arguments):
     """What `call` returns, or None for an InputError.
 
@@ -146,8 +153,10 @@ WHOLE_FILES = [
     ),
     encode({"empty": np.zeros((0, 3), np.uint8), "x": np.zeros(1, np.uint8)}, {}),
     encode({}, {}),
+    encode_delta(make_int8_delta()),
     encode_delta(make_delta()),
 ]
+DELTAS = range(len(WHOLE_FILES) - 2, len(WHOLE_FILES))
 FILES = [without_checksum(data) for data in WHOLE_FILES]
 
 
@@ -164,8 +173,10 @@ def test_the_sound_files_are_accepted():
     for data, network in zip(FILES, NETWORKS, strict=False):
         read = decode_network(*decode(data))
         assert (read.digest, read.quantisation) == (network.digest, network.quantisation)
-    assert encode_delta(decode_delta(*decode(FILES[-1]))) == WHOLE_FILES[-1]
-    assert apply(make_network(), make_delta()).digest != make_network().digest
+    for kind in DELTAS:
+        assert encode_delta(decode_delta(*decode(FILES[kind]))) == WHOLE_FILES[kind]
+    for delta in (make_delta(), make_int8_delta()):
+        assert apply(make_network(), delta).digest != make_network().digest
     for protocol in (2, 4):
         pickled = pickle.dumps(make_checkpoint(), protocol)
         assert convert(read_archive(archive(pickled)), "toy", "file").n_weights == 76
@@ -191,7 +202,7 @@ def test_a_broken_file_is_refused_or_equal_to_what_the_library_reads(kind):
     for seed in range(MUTANTS // len(FILES)):
         rng = random.Random(f"{kind}-{seed}")
         data = mutate_file(rng, FILES[kind], rng.choice(FILES))
-        accepted += reads(data, decode_delta if kind == len(FILES) - 1 else decode_network) is not None
+        accepted += reads(data, decode_delta if kind in DELTAS else decode_network) is not None
     print(f"\nfile {kind}: {accepted} of {MUTANTS // len(FILES)} accepted, by the library too")
     assert accepted >= MUTANTS // 1000, "the mutants are too wild to test anything"
 
@@ -224,16 +235,19 @@ def test_a_broken_topology_is_refused_or_its_digest_says_no(kind):
         assert network is None or network.digest == digest
 
 
-def test_a_broken_delta_is_refused_or_finite_and_applied_only_where_it_fits():
+@pytest.mark.parametrize("kind, favourite", [*zip(DELTAS, ("codes", "head"), strict=True)])
+def test_a_broken_delta_is_refused_or_finite_and_applied_only_where_it_fits(kind, favourite):
     network, applied = make_network(), 0
     for seed in range(MUTANTS):
-        mutant = mutate_content(random.Random(f"delta-{seed}"), FILES[-1], "head")
+        mutant = mutate_content(random.Random(f"delta-{seed}"), FILES[kind], favourite)
         delta = survives(lambda mutant=mutant: decode_delta(*decode(mutant)))
         if delta is None:
             continue
         assert delta.is_finite() and encode_delta(delta) and network.digest == make_network().digest
         adapted = survives(apply, network, delta)
         applied += adapted is not None
+        if adapted is not None and delta.codes:
+            assert int8_obstacle(adapted) is None and adapted.weights[1].dtype == np.int8
     assert applied >= MUTANTS // 1000
 
 

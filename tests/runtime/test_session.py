@@ -16,7 +16,7 @@ from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.policies.common import Policy
-from tinytrain.program.buffers import head_views
+from tinytrain.program.head_buffers import head_views
 from tinytrain.report.executed_macs import executed
 from tinytrain.runtime.session import Session, augmentation_of
 from tinytrain.runtime.trainer import Trainer

@@ -36,11 +36,15 @@ def address_of(row: Backbone) -> str:
 
 
 def cached(row: Backbone) -> Network | None:
-    """The network of `row` if the cache has it and it is intact, else None."""
+    """The network of `row` if the cache has it, intact and with the codes that its source has, else None.
+
+    Files of earlier versions have no codes.
+    """
     try:
-        return load_network(row.path)
+        network = load_network(row.path)
     except InputError:
         return None
+    return network if network.quantisation or row.name in PACKAGES else None
 
 
 def fetch(row: Backbone, source: str | None, progress: Callable[[int], None]) -> Network:

@@ -110,11 +110,8 @@ class Delta:
                 f"the head takes {self.head.embedding_size} values, {network.name} gives "
                 f"{network.embedding_size}; make the delta again",
             )
-        if self.codes and (obstacle := int8_obstacle(replace(network, quantisation=self.codes))):
-            raise InputError(
-                "delta-shape",
-                f"the delta is for int8, which {network.name} cannot run: {obstacle}; make the delta again",
-            )
+        if self.codes:
+            _check_int8(replace(network, quantisation=self.codes))
         for s in self.slices:
             _check_slice(network, s)
             if (s.values.dtype == np.int8) != (self.codes is not None and s.part == "weight"):
@@ -192,7 +189,20 @@ def apply(network: Network, delta: Delta) -> Network:
             bias = biases[s.layer].copy()
             bias[s.channels] = s.values
             biases[s.layer] = bias
-    return replace(network, weights=tuple(weights), scales=tuple(scales), biases=tuple(biases), added=added)
+    arrays = {"weights": tuple(weights), "scales": tuple(scales), "biases": tuple(biases)}
+    adapted = replace(network, **arrays, added=added)
+    if delta.codes:
+        _check_int8(adapted)  # a bias may be too large
+    return adapted
+
+
+def _check_int8(network: Network) -> None:
+    """Raise InputError unless `network`, with the codes of a delta, can run in int8."""
+    if obstacle := int8_obstacle(network):
+        raise InputError(
+            "delta-shape",
+            f"the delta is for int8, which {network.name} cannot run: {obstacle}; make the delta again",
+        )
 
 
 def _writable(network: Network, layer: int, int8: bool) -> tuple[np.ndarray, np.ndarray | None]:

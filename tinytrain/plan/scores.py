@@ -1,7 +1,7 @@
 """Fisher information of channels, as a value."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +26,10 @@ class Scores:
     def potential(self, layer: int) -> float:
         """Fisher potential of a layer: the sum over its channels."""
         return float(self.fisher[layer].sum())
+
+    def without_shallowest(self, count: int) -> "Scores":
+        """These scores but those of the `count` shallowest layers."""
+        return replace(self, fisher={i: self.fisher[i] for i in sorted(self.fisher)[count:]})
 
 
 def last_blocks(network: Network, count: int) -> tuple[int, ...]:

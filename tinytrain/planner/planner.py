@@ -15,7 +15,6 @@ import numpy as np
 from tinytrain.base.errors import BudgetError, InputError, UsageError
 from tinytrain.base.units import as_option
 from tinytrain.network.network import Network
-from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import backward_macs_per_query, image_macs, macs_of
 from tinytrain.plan.plan import MAKE, Cost, Plan, check_macs
@@ -30,6 +29,7 @@ from tinytrain.planner.candidates import (
     step_sizes,
     unreduced,
 )
+from tinytrain.planner.precision import recipe_obstacle, task_obstacle
 from tinytrain.planner.retreats import retreats
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy, policy_for
@@ -60,6 +60,8 @@ class Planner:
             self.given.check(network, task, self.budget)
         self.wanted = self.policy.inspects(network) if self.policy and self.policy.inspects else ()
         self.precision = self._precision()
+        if self.precision == "int8":
+            self.wanted = tuple(filter(None, self.wanted))  # the first layer has no gradient there
         self._programs = Programs(network, task, self.precision)
 
     def probe(self) -> Program | None:
@@ -97,8 +99,7 @@ class Planner:
         InputError ``plan-broken`` for a given plan that takes other bytes than it says.
         """
         if self.given:
-            given = self.given
-            said = given.cost.arena
+            given, said = self.given, self.given.cost.arena
             taken = self._programs.nbytes(given.recipe, given.resources, given.row_tile)
             if said != taken:
                 raise InputError(
@@ -191,25 +192,27 @@ class Planner:
 
     def _precision(self) -> str:
         """What is computed in: that of the given plan, what the budget says, or float32 if there is room."""
-        if self.given:
-            return self.given.recipe.precision
-        wanted, obstacle = self.budget.precision, int8_obstacle(self.network)
-        if self.task.n_remembered or self.task.replay:
-            obstacle = (
-                "features that are remembered have ranges of their own, which int8 programs do not read"
-            )
+        wanted = self.given.recipe.precision if self.given else self.budget.precision
+        if wanted == "float32":
+            return wanted
+        self.precision = "int8"
+        obstacle = task_obstacle(self.network, self.task)
+        obstacle = obstacle or recipe_obstacle(self.network, self._whole_recipe())
         if wanted == "auto":
             return "float32" if obstacle or self._holds_float32() else "int8"
-        if wanted == "int8" and obstacle:
+        if obstacle:
             raise UsageError("no-int8", f"{self.network.name} cannot run in int8: {obstacle}")
         return wanted
+
+    def _whole_recipe(self) -> Recipe:
+        """All that the policy chooses, or what the given plan says."""
+        return self.given.recipe if self.given else self._recipe(self._unmeasured(), 1.0)
 
     def _holds_float32(self) -> bool:
         """Whether all that the policy chooses can be trained in float32 inside the budget."""
         self.precision = "float32"
         self._programs = Programs(self.network, self.task, self.precision)
-        recipe = self._recipe(self._unmeasured(), 1.0)
-        limit = self.budget.memory
+        recipe, limit = self._whole_recipe(), self.budget.memory
         return any(
             self._programs.nbytes(recipe, r, limit=limit) is not None
             for r in smallest(self.task, self.precision)
@@ -217,7 +220,8 @@ class Planner:
 
     def _unmeasured(self) -> Scores | None:
         """Scores by which every channel counts as much as any other."""
-        alike = {i: np.ones(self.network.layers[i].cout, np.float32) for i in self.wanted}
+        wanted = self.wanted if self.precision == "float32" else filter(None, self.wanted)
+        alike = {i: np.ones(self.network.layers[i].cout, np.float32) for i in wanted}
         return Scores(alike, 0.0, 0, 0) if alike else None
 
     def _fitting(self, recipe: Recipe) -> Plan | None:

@@ -1,7 +1,6 @@
 """Smaller selections to be tried, one after another, if what a policy chooses does not fit the memory."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import FRACTIONS
@@ -20,8 +19,8 @@ def retreats(scores: Scores | None, shrinks: bool, precision: str) -> Iterator[t
         return
     layers = sorted(scores.fisher) if scores and precision == "int8" else []
     for skipped in range(len(layers) - 1):
-        kept = replace(scores, fisher={i: scores.fisher[i] for i in layers[skipped:]})
+        kept = scores.without_shallowest(skipped)
         yield from ((fraction, kept) for fraction in FRACTIONS[:LARGE])
     if layers:
-        scores = replace(scores, fisher={layers[-1]: scores.fisher[layers[-1]]})
+        scores = scores.without_shallowest(len(layers) - 1)
     yield from ((fraction, scores) for fraction in FRACTIONS)

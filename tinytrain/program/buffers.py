@@ -15,6 +15,7 @@ from tinytrain.plan.costs import n_unlabelled
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.backend import BACKENDS
 from tinytrain.program.calls import Buffer, Segment
+from tinytrain.program.head_buffers import head_buffer, head_views, own_before, passes
 from tinytrain.program.program import Book
 from tinytrain.program.stages import Unit
 from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT
@@ -25,21 +26,6 @@ CACHED_AS = {"float32": "uint8", "uint8": "uint8", "int8": "int8"}  # features, 
 ITEM_BYTES = 100  # of the lists of a step, for each image that it looks at
 FEW_ITEMS = 100  # whose lists are no more than Python takes for other reasons
 IMAGES, HEAD, CACHE = "images", "head", "cached features"
-FEW_EMBEDDINGS = 75  # of a small head: with fewer than half as many as values, they take less than sums
-HEAD_IMAGES = 250  # embeddings a head is fitted to, if they must be computed for it alone
-
-
-def head_views(recipe: Recipe, resources: Resources, method: HeadMethod, n_support: int) -> range:
-    """Views of every support image that a head of this method is fitted to, the clean one last.
-
-    Cached ones, or usual ones made for it.
-    """
-    if not method.sees_every_view:
-        return range(1)
-    fewer = max(1, FEW_EMBEDDINGS // n_support) if resources.small_head else HEAD_IMAGES
-    if resources.sets >= 2:
-        return range(min(fewer, resources.sets) - 1, -1, -1)
-    return range(-max(1, min(recipe.views, HEAD_IMAGES // n_support, fewer - 1)), 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,25 +202,6 @@ def _reserve_heap(book: Book, job: Job) -> None:
         book.add("beside the arena", (nbytes,), FILL, PREDICT, "uint8")
 
 
-SHARED_BY_HEADS = {"means": "class sums", "class counts": "class counts"}
-SHARED = frozenset(SHARED_BY_HEADS.values())  # with training, and gone when it is over
-
-
-def head_buffer(b: HeadBuffer, head: str, tick: int, kept: bool) -> str:
-    """Name of the program's buffer for `b` of `head`, fitted at `tick` to be `kept` or only to answer.
-
-    Class sums and counts are there in any case: a head that needs its means no more computes them there.
-    """
-    if _passes(b, kept):
-        return SHARED_BY_HEADS.get(b.name, f"{b.name} ({tick})")
-    return f"{head if b.lifetime == ANSWERING else 'head result'}: {b.name}"
-
-
-def _passes(b: HeadBuffer, kept: bool) -> bool:
-    """Whether nobody needs `b` once its head is fitted or, if that is `kept`, written down."""
-    return b.lifetime == FITTING or (b.lifetime == UPDATING and not kept)
-
-
 def _head_buffers(book: Book, job: Job) -> None:
     """Heads, which queries are predicted by, and the labels that three of them give."""
     recipe, task, trains = job.recipe, job.task, job.trains
@@ -245,7 +212,7 @@ def _head_buffers(book: Book, job: Job) -> None:
         for b in job.head_form(made_by):
             name = head_buffer(b, head, tick, kept)
             if b.lifetime in lifetimes and name not in book.buffers:
-                last = PREDICT if not _passes(b, kept) else RESULT if kept else tick
+                last = PREDICT if not passes(b, kept) else RESULT if kept else tick
                 book.add(name, b.shape, RESULT if b.lifetime == STORED else tick, last, b.dtype, HEAD)
 
     if task.n_query:
@@ -263,11 +230,6 @@ def _head_buffers(book: Book, job: Job) -> None:
         add(method, "head before", BEFORE, ANSWERING)
         add(method, "head before", BEFORE, FITTING, UPDATING)
     add(method, "head result", result, FITTING)
-
-
-def own_before(recipe: Recipe, task: TaskShape) -> bool:
-    """Whether the recipe's head is fitted to the network as it is: to predict queries by, or to be kept."""
-    return not recipe.updates or task.n_query > 0
 
 
 def _result_buffers(book: Book, job: Job) -> None:

@@ -8,8 +8,9 @@ from tinytrain.heads.head import DELTA_TAKES, FIT_TAKES, STORED, HeadMethod
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.plan.costs import n_hard, n_sampled, n_unlabelled
 from tinytrain.program import int8_updates, optimizer_stages
-from tinytrain.program.buffers import SHARED, Job, head_buffer, head_views, own_before
+from tinytrain.program.buffers import Job
 from tinytrain.program.calls import Buffer, Call, Table, View
+from tinytrain.program.head_buffers import SHARED, head_buffer, head_views, own_before
 from tinytrain.program.stages import (
     Augment,
     FitHead,

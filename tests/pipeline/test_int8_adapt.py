@@ -1,0 +1,184 @@
+"""An adaptation in int8, from the images to predictions with the delta that was saved."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from int8nets import toy8
+from toydevices import ONE
+
+from tinytrain.base.errors import BudgetError, UsageError
+from tinytrain.base.safetensors import decode
+from tinytrain.delta.delta import apply
+from tinytrain.delta.file import decode_delta, encode_delta, load_delta, save_delta
+from tinytrain.network.quantisation import int8_weights
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import toy_episode
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.recipe import ROUNDINGS, Recipe, Update
+from tinytrain.planner.planner import Planner
+from tinytrain.policies.common import Policy
+from tinytrain.runtime.device import Device
+from tinytrain.runtime.predict import Predictor
+
+MEMORY = 80_000
+INT8 = Budget(MEMORY, precision="int8")
+NETWORK = toy8()
+
+
+def policy(rounding: str = "carried", scaled: bool = True) -> Policy:
+    """Trains whole layers of every kind, and of one of them some inputs alone."""
+    layers = NETWORK.layers
+    updates = (
+        Update(6, tuple(range(layers[6].cout)), bias=True),
+        Update(7, (1, 4, 5)),
+        Update(12, (0, 3), inputs=(1, 2)),
+        Update(14, tuple(range(layers[14].cout)), bias=True),
+    )
+    found = Recipe("test", updates, ((3e-2, 3e-2),) * len(updates), steps=6, head="lda", views=3)
+    found = found.in_precision("int8", rounding, scaled)
+    return Policy("test", lambda *_: found, "none", macs_limited=False, shrinks=False)
+
+
+def in_float32() -> Policy:
+    found = replace(policy().recipe().in_precision("float32"), optimizer="sgd")
+    return replace(policy(), recipe=lambda *_: found)
+
+
+def forced(chosen: Policy | str, device: Device = ONE, seed: int = 0):
+    """The report of an adaptation in int8 whose changes are kept, however good they are."""
+    return adapt(NETWORK, toy_episode(), INT8, chosen, seed, device, force=True)
+
+
+@pytest.mark.parametrize(
+    "chosen", [policy(), "tinytrain", "tinytrain_published", "last_layer", "bias_only", "trady"], ids=str
+)
+def test_it_takes_the_bytes_of_its_plan_and_no_more_than_the_budget(chosen):
+    report = forced(chosen)
+    assert report.plan.recipe.precision == "int8"
+    assert report.program.nbytes == report.plan.cost.arena <= MEMORY
+    assert report.to_json()["memory"]["precision"] == "int8"
+    assert all(np.isfinite(report.ran.losses)) and report.ran.losses
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("scaled", [True, False])
+def test_every_rule_of_rounding_changes_weights_that_stay_int8(rounding, scaled):
+    delta = forced(policy(rounding, scaled)).delta
+    changed = 0
+    for s in delta.slices:
+        assert s.values.dtype == (np.int8 if s.part == "weight" else np.float32)
+        if s.part == "weight":
+            before = int8_weights(NETWORK, s.layer)[0]
+            rows = slice(None) if s.inputs is None else s.inputs[:, None]
+            changed += int((before[rows, s.channels] != s.values).sum())
+    assert [(s.layer, s.part) for s in delta.slices] == [
+        (6, "weight"), (6, "bias"), (7, "weight"), (12, "weight"), (14, "weight"), (14, "bias"),
+    ]  # fmt: skip
+    # Unscaled steps are those of codes: far below one, so that most rules lose them all.
+    assert changed or not scaled
+
+
+def test_the_rules_of_rounding_differ_in_what_they_give():
+    kept = {encode_delta(replace(forced(policy(r)).delta, report={})) for r in ROUNDINGS}
+    assert len(kept) == len(ROUNDINGS)
+
+
+@pytest.mark.parametrize("chosen", [policy("stochastic"), "tinytrain"], ids=["stochastic", "tinytrain"])
+def test_one_thread_and_two_give_the_same_bytes(chosen):
+    one, again, two = (encode_delta(forced(chosen, Device(threads=n)).delta) for n in (1, 1, 2))
+    assert one == again == two
+
+
+def test_another_seed_rounds_at_random_in_another_way():
+    first, other = (forced(policy("stochastic"), seed=seed).delta for seed in (0, 1))
+    assert any((a.values != b.values).any() for a, b in zip(first.slices, other.slices, strict=True))
+
+
+@pytest.mark.parametrize("chosen", [policy(), "tinytrain"], ids=["test", "tinytrain"])
+def test_a_saved_delta_predicts_as_the_session_did(chosen, tmp_path):
+    report = forced(chosen)
+    save_delta(tmp_path / "delta.safetensors", report.delta)
+    again = load_delta(tmp_path / "delta.safetensors")
+    assert again.precision == "int8" and again.codes == NETWORK.quantisation
+    probabilities = Predictor(NETWORK, again).probabilities(report.episode.query)
+    assert np.array_equal(probabilities.argmax(axis=1), report.answers.after)
+    # The head of a delta is solved again, as in float32.
+    assert probabilities.max(axis=1) == pytest.approx(report.answers.confidence, abs=1e-4)
+    # The codes are those of the delta: the network that it is applied to needs none.
+    bare = replace(NETWORK, quantisation=None)
+    assert np.array_equal(Predictor(bare, again).probabilities(report.episode.query), probabilities)
+    assert {w.dtype for w in apply(bare, again).weights} == {np.dtype(np.int8)}
+
+
+def test_what_the_guard_refuses_predicts_in_int8_without_changes():
+    diverging = replace(policy().recipe(), rates=((30.0, 30.0),) * 4)
+    report = adapt(NETWORK, toy_episode(), INT8, replace(policy(), recipe=lambda *_: diverging), device=ONE)
+    assert not report.guard.accepted and not report.delta.slices
+    found = Predictor(NETWORK, load_again(report.delta)).probabilities(report.episode.query)
+    assert np.array_equal(found.argmax(axis=1), report.answers.after)
+
+
+def load_again(delta):
+    return decode_delta(*decode(encode_delta(delta)))
+
+
+def test_int8_needs_codes_and_says_how_to_make_them():
+    with pytest.raises(UsageError, match=r"no-int8: .*no codes.*tinytrain calibrate"):
+        adapt(replace(NETWORK, quantisation=None), toy_episode(), INT8, device=ONE)
+
+
+@pytest.mark.parametrize(
+    "chosen, why", [("full", "first layer"), ("transductive", "first layer"), ("tinytl", "lite residual")]
+)
+def test_what_int8_cannot_train_is_refused_and_auto_trains_it_in_float32(chosen, why):
+    with pytest.raises(UsageError, match=rf"no-int8: .*{why}"):
+        adapt(NETWORK, toy_episode(), INT8, chosen, device=ONE)
+    shape = TaskShape.of(toy_episode())
+    assert Planner(NETWORK, shape, chosen, Budget(1000)).precision == "float32"
+
+
+def test_in_int8_the_first_layer_of_a_short_network_is_neither_measured_nor_trained():
+    short = toy8("headed")
+    planner = Planner(short, TaskShape.of(toy_episode()), "tinytrain", INT8)
+    assert 0 not in planner.wanted and planner.wanted
+    report = adapt(short, toy_episode(), INT8, device=ONE)
+    assert report.plan.recipe.updates and all(u.layer for u in report.plan.recipe.updates)
+
+
+def test_a_plan_for_int8_is_refused_where_the_network_has_no_codes():
+    plan = forced(policy()).plan
+    with pytest.raises(UsageError, match="no-int8"):
+        adapt(replace(NETWORK, quantisation=None), toy_episode(), policy=plan, device=ONE)
+
+
+def test_features_that_are_kept_need_float32():
+    with pytest.raises(UsageError, match=r"no-int8: .*remembered"):
+        adapt(NETWORK, replace(toy_episode(), replay=2), INT8, device=ONE)
+
+
+def smallest(precision: str) -> int:
+    """Bytes of the smallest arena of the policy, all of whose layers are trained."""
+    planner = Planner(NETWORK, TaskShape.of(toy_episode()), in_float32(), Budget(2**22, precision=precision))
+    return planner.smallest_budget(None)
+
+
+def test_auto_takes_int8_only_where_float32_does_not_fit():
+    least, shape = smallest("float32"), TaskShape.of(toy_episode())
+    for memory, expected in ((2**22, "float32"), (least, "float32"), (least - 1, "int8")):
+        assert Planner(NETWORK, shape, in_float32(), Budget(memory)).precision == expected
+    report = adapt(NETWORK, toy_episode(), Budget(least - 1), in_float32(), device=ONE)
+    assert report.plan.recipe.precision == report.delta.precision == "int8"
+    assert adapt(NETWORK, toy_episode(), Budget(least), in_float32(), device=ONE).delta.codes is None
+
+
+def test_without_codes_auto_stays_in_float32_and_refuses_what_does_not_fit():
+    bare, shape = replace(NETWORK, quantisation=None), TaskShape.of(toy_episode())
+    budget = Budget(smallest("float32") - 1)
+    assert Planner(bare, shape, in_float32(), budget).precision == "float32"
+    with pytest.raises(BudgetError, match="memory-budget"):
+        adapt(bare, toy_episode(), budget, in_float32(), device=ONE)
+
+
+def test_int8_takes_fewer_bytes_than_float32():
+    assert smallest("int8") < 0.8 * smallest("float32")

@@ -1,0 +1,43 @@
+"""What heads take: the views that they are fitted to, and the names of their arrays."""
+
+from tinytrain.heads.head import ANSWERING, FITTING, UPDATING, HeadBuffer, HeadMethod
+from tinytrain.plan.budget import TaskShape
+from tinytrain.plan.recipe import Recipe, Resources
+
+FEW_EMBEDDINGS = 75  # of a small head: with fewer than half as many as values, they take less than sums
+HEAD_IMAGES = 250  # embeddings a head is fitted to, if they must be computed for it alone
+SHARED_BY_HEADS = {"means": "class sums", "class counts": "class counts"}
+SHARED = frozenset(SHARED_BY_HEADS.values())  # with training, and gone when it is over
+
+
+def head_views(recipe: Recipe, resources: Resources, method: HeadMethod, n_support: int) -> range:
+    """Views of every support image that a head of this method is fitted to, the clean one last.
+
+    Cached ones, or usual ones made for it.
+    """
+    if not method.sees_every_view:
+        return range(1)
+    fewer = max(1, FEW_EMBEDDINGS // n_support) if resources.small_head else HEAD_IMAGES
+    if resources.sets >= 2:
+        return range(min(fewer, resources.sets) - 1, -1, -1)
+    return range(-max(1, min(recipe.views, HEAD_IMAGES // n_support, fewer - 1)), 1)
+
+
+def head_buffer(b: HeadBuffer, head: str, tick: int, kept: bool) -> str:
+    """Name of the program's buffer for `b` of `head`, fitted at `tick` to be `kept` or only to answer.
+
+    Class sums and counts are there in any case: a head that needs its means no more computes them there.
+    """
+    if passes(b, kept):
+        return SHARED_BY_HEADS.get(b.name, f"{b.name} ({tick})")
+    return f"{head if b.lifetime == ANSWERING else 'head result'}: {b.name}"
+
+
+def passes(b: HeadBuffer, kept: bool) -> bool:
+    """Whether nobody needs `b` once its head is fitted or, if that is `kept`, written down."""
+    return b.lifetime == FITTING or (b.lifetime == UPDATING and not kept)
+
+
+def own_before(recipe: Recipe, task: TaskShape) -> bool:
+    """Whether the recipe's head is fitted to the network as it is: to predict queries by, or to be kept."""
+    return not recipe.updates or task.n_query > 0
