@@ -51,7 +51,9 @@ def forced(chosen: Policy | str, device: Device = ONE, seed: int = 0):
 
 
 @pytest.mark.parametrize(
-    "chosen", [policy(), "tinytrain", "tinytrain_published", "last_layer", "bias_only", "trady"], ids=str
+    "chosen",
+    [policy(), "tinytrain", "tinytrain_published", "last_layer", "bias_only", "trady"],
+    ids=lambda chosen: getattr(chosen, "name", chosen),
 )
 def test_it_takes_the_bytes_of_its_plan_and_no_more_than_the_budget(chosen):
     report = forced(chosen)

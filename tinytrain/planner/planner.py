@@ -201,7 +201,9 @@ class Planner:
         if wanted == "auto":
             return "float32" if obstacle or self._holds_float32() else "int8"
         if obstacle:
-            raise UsageError("no-int8", f"{self.network.name} cannot run in int8: {obstacle}")
+            raise UsageError(
+                "no-int8", f"{self.network.name} cannot be adapted in int8: {obstacle}; take float32"
+            )
         return wanted
 
     def _whole_recipe(self) -> Recipe:
