@@ -188,7 +188,8 @@ def _memory(facts: dict) -> list:
         f"arena {_used(m)}" + (f", of which the delta keeps {m['delta']:,}" if "delta" in m else ""),
         f"{_both(m['paper'])} as published (16 bytes per trained weight + peak activation)",
         f"not in the budget: {outside}",
-        f"{m['trained_numbers']:,} trained parameters, optimizer {r['optimizer']}, head {r['head']}, "
+        f"{m['trained_numbers']:,} trained parameters, {m.get('precision', 'float32')}, "
+        f"optimizer {r['optimizer']}, head {r['head']}, "
         f"{r['cached_sets']} cached sets of features",
     ]
     if "advice" in facts:
