@@ -154,7 +154,7 @@ def test_the_default_policy_prefers_the_cut_that_holds_most_information():
 def test_the_default_policy_trains_no_more_parameters_than_its_fraction_of_the_memory(macs, share):
     for memory in (10_000, 30_000, 10**6):
         numbers = n_trained(NETWORK, chosen("tinytrain", memory=memory, macs=macs).updates)
-        assert numbers <= max(memory * share / tinytrain.BYTES_EACH, NETWORK.layers[-1].cout)
+        assert numbers <= max(memory * share / tinytrain.BYTES_EACH["float32"], NETWORK.layers[-1].cout)
 
 
 def test_from_a_quarter_of_the_macs_on_more_parameters_are_trained_and_rates_decay_later():

@@ -73,6 +73,16 @@ def depthwise_codes(r):
     return y, x, w, *scaled, size, stride, top, int(r.choice([_zero(r), -128])), _zero(r)
 
 
+def depthwise_grad_input_codes(r):
+    size, stride = int(r.choice([1, 3, 5, 7])), int(r.choice([1, 2]))
+    n, height, width = sizes(r, 3, 9, 9)
+    channels = int(r.choice([16, 17, 40]))  # with fewer than 16, a part of the scratch stays as it was
+    gx, work = fresh(n, height, width, channels), fresh(size * size, 16, compared="no")
+    g = _values(r, n, -(-height // stride), -(-width // stride), channels)
+    scale = r.uniform(0, 0.01, channels).astype(np.float32)
+    return gx, work, g, weights(r, size * size, channels), scale, size, stride
+
+
 def unfold_codes(r):
     size, stride = int(r.choice([3, 5, 7])), int(r.choice([1, 2]))
     height, width = sizes(r, 16, 16)
@@ -224,7 +234,9 @@ def fold_bias(r):
 INT8_CASES = {
     function.__name__: function
     for function in (
-        adam_step, add_codes, add_fisher_codes, copy_codes, depthwise_codes, fold_bias, gather_codes,
+        adam_step, add_codes, add_fisher_codes, copy_codes, depthwise_codes,
+        depthwise_grad_input_codes, fold_bias,
+        gather_codes,
         gather_weights, grad_input_codes, grad_weight_codes, momentum_step, pack_inside, pool_codes,
         product_codes, product_wide, round_codes, round_masters, scatter_weights, sgd_step, take_step,
         unfold_codes, widen_codes,

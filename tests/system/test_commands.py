@@ -149,7 +149,7 @@ def test_the_smallest_budget_that_plan_names_works(place, answer):
 
 
 def test_the_smallest_budget_that_plan_names_has_room_for_the_probe(answer, capsys):
-    options = ["--way", 2, "--shots", 1, "--queries", 0, "--macs", "30%"]
+    options = ["--way", 2, "--shots", 1, "--queries", 0, "--macs", "30%", "--precision", "float32"]
     smallest = answer("plan", *options)["memory"]["smallest_budget"]
     assert answer("plan", *options, "--budget", smallest)["memory"]["arena"] <= smallest
     assert tt("plan", *options, "--budget", smallest - 1) == 4

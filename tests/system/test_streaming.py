@@ -6,7 +6,7 @@ from published import published_network
 from toynets import relative
 from toysegments import bound, forward_segment, limit_row_tiles
 
-from tinytrain.plan.budget import TaskShape
+from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.planner import Planner
 
 WHOLE = 10**9  # bytes of a row tile that holds every layer
@@ -24,7 +24,8 @@ def forward(network):
 
 def smallest(network):
     """Bytes of the smallest budget for 25 images of 5 classes, as refusals name it."""
-    return Planner(network, TaskShape(25, 5), "tinytrain").smallest_budget(None)
+    limits = Budget(precision="float32")
+    return Planner(network, TaskShape(25, 5), "tinytrain", limits).smallest_budget(None)
 
 
 @pytest.mark.parametrize(

@@ -253,7 +253,8 @@ class Planner:
     def _smallest_training(self, scores: Scores | None) -> int:
         """Bytes of the smallest arena in which the policy trains anything at all."""
         *_, (fraction, kept) = retreats(scores, self.policy.shrinks, self.precision)
-        least = self._recipe(kept, fraction)
+        # In int8 the last biases alone: where there is room for them, there is some for weights before them.
+        least = self._recipe(kept, fraction, 0 if self.precision == "int8" else None)
         return self._least(replace(least, optimizer="sgd"), smallest(self.task, self.precision))
 
     def _refusal(self, scores: Scores | None, probe: int = 0) -> BudgetError:

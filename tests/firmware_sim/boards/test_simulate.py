@@ -131,7 +131,9 @@ def test_a_wrong_command_line_is_one_line(capsys, arguments, code, said):
 
 
 def test_a_misfit_has_an_exit_code_of_its_own(capsys):
-    assert cli.main(["simulate", "--board", "rp2040", "--shots", "2", "--json"]) == 7
+    assert (
+        cli.main(["simulate", "--board", "rp2040", "--shots", "2", "--precision", "float32", "--json"]) == 7
+    )
     facts = json.loads(capsys.readouterr().out)
     assert facts["fits"] is False and facts["ram"]["missing"] > 0 and facts["remedies"]
 
@@ -144,6 +146,7 @@ def test_a_misfit_has_an_exit_code_of_its_own(capsys):
 def test_what_does_not_fit_the_board_is_no_matter_of_the_budget(capsys, board, budget, code, policy):
     """The remedy has to work: a larger budget is none where the board has no room for it."""
     words = ["--board", board, "--budget", budget, "--policy", policy, "--way", "2", "--shots", "2"]
+    words += ["--precision", "float32"]
     assert cli.main(["simulate", *words, "--json"]) == code
     answer = json.loads(capsys.readouterr().out)
     if code == 7:

@@ -102,5 +102,10 @@ def test_the_command_draws_and_refuses_other_kinds_of_file(tmp_path, capsys):
     ElementTree.parse(path)
     assert cli.main([*arguments, "--plot", str(tmp_path / "arena.png")]) == 2
     assert "must end in .svg" in capsys.readouterr().err
-    assert cli.main(["simulate", "--board", "rp2040", "--plot", str(tmp_path / "none.svg")]) == 7
+    assert (
+        cli.main(
+            ["simulate", "--board", "rp2040", "--precision", "float32", "--plot", str(tmp_path / "none.svg")]
+        )
+        == 7
+    )
     assert "was not written: nothing ran" in capsys.readouterr().err and not (tmp_path / "none.svg").exists()

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +10,6 @@ from tinytrain.base.errors import InputError, StorageError, TinytrainError
 
 CORRECTIONS = 32  # after so many it is worth it without a drift
 TRIAL = 10  # corrections by which a new delta is judged
-TICK = 20_000_000  # ns that times of files may lag behind the clock
 Said = tuple[dict, str]
 
 
@@ -25,7 +23,7 @@ class Readaptation:
         self._corrections = 0
         self._right: deque[bool] = deque(maxlen=TRIAL)  # whether the last corrected images were right
         self._before: float | None = None  # fraction that was right before the trial
-        self._began = 0
+        self._known: dict = {}  # when each kept image changed last, as a trial begins
 
     def note(self, correction) -> None:
         """A correction was learnt."""
@@ -46,6 +44,10 @@ class Readaptation:
             return
         self.wanted, self._corrections = False, 0
         yield self._proposal() if self._mode == "ask" else self._done()
+
+    def _changed(self) -> dict:
+        """Kept images, and when each changed last, by the clock of the files."""
+        return {path: path.stat().st_mtime_ns for path, _ in self.watcher.kept.files()}
 
     def _proposal(self) -> Said:
         store, kept = os.fspath(self._opened.store.path), os.fspath(self.watcher.kept.path)
@@ -71,7 +73,7 @@ class Readaptation:
         watched = {"watched": learner.delta.report.get("watched", {"corrections": {}, "mark": ""})}
         right = list(self._right)
         self._opened.store.commit(replace(outcome.delta, report={**outcome.delta.report, **watched}))
-        self._before, self._began = sum(right) / max(1, len(right)), time.time_ns() - TICK
+        self._before, self._known = sum(right) / max(1, len(right)), self._changed()
         self._open()
         return self._said(
             True, f"the network was adapted again, on trial for {TRIAL} corrections: {outcome.why}"
@@ -84,7 +86,8 @@ class Readaptation:
             self._opened.store.confirm()
             return self._said(True, f"the adapted network is kept: {figures}")
         self._opened.store.roll_back()
-        relearnt = [(p, n) for p, n in self.watcher.kept.files() if p.stat().st_mtime_ns >= self._began]
+        changed = self._changed()
+        relearnt = [(p, n) for p, n in self.watcher.kept.files() if self._known.get(p) != changed.get(p)]
         self._open()
         for path, name in relearnt:
             try:
