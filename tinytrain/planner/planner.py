@@ -116,6 +116,8 @@ class Planner:
                     return found
                 if optimizer == wanted.optimizer and share > 0 and self.policy.shrinks:
                     break  # a smaller selection is tried before a poorer optimizer
+        if self.precision == "int8" and (found := self._fitting(self._least_recipe(scores))):
+            return found
         raise self._refusal(scores)
 
     def program(self, plan: Plan) -> Program:
@@ -252,10 +254,13 @@ class Planner:
 
     def _smallest_training(self, scores: Scores | None) -> int:
         """Bytes of the smallest arena in which the policy trains anything at all."""
+        return self._least(self._least_recipe(scores), smallest(self.task, self.precision))
+
+    def _least_recipe(self, scores: Scores | None) -> Recipe:
+        """What takes the least memory of all that the policy may train: in int8 the last biases alone."""
         *_, (fraction, kept) = retreats(scores, self.policy.shrinks, self.precision)
-        # In int8 the last biases alone: where there is room for them, there is some for weights before them.
         least = self._recipe(kept, fraction, 0 if self.precision == "int8" else None)
-        return self._least(replace(least, optimizer="sgd"), smallest(self.task, self.precision))
+        return replace(least, optimizer="sgd")
 
     def _refusal(self, scores: Scores | None, probe: int = 0) -> BudgetError:
         """The error to raise; `probe` is the bytes of Fisher scoring that must fit as well."""
