@@ -78,7 +78,8 @@ class FloatPass:
                     yield (i, "sum"), x
 
     def _convolved(self, i: int, layer, x: np.ndarray) -> np.ndarray:
-        weight, bias = self.network.float_weight(i), self.network.bias(i)
+        # A copy: kernels are compiled once, for arrays that can be written to.
+        weight, bias = self.network.float_weight(i), self.network.bias(i).copy()
         y = np.empty((*layer.out_hw, layer.cout), np.float32)
         if layer.kind == "depthwise":
             shape = layer.kernel, layer.stride, layer.pad
