@@ -14,7 +14,7 @@ import sys
 import numpy as np
 
 from tinytrain import kernels as kernel_table
-from tinytrain.base.console import Parser, at_least, guarded
+from tinytrain.base.console import Parser, guarded
 from tinytrain.datasets import sample_episode
 from tinytrain.datasets.calibration import calibration_images
 from tinytrain.drift.recent import fitted
@@ -22,7 +22,14 @@ from tinytrain.episode.episode import Images
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.meta.bench.statistics import stratified
 from tinytrain.meta.studies.int8_network import Int8Network
-from tinytrain.meta.studies.study import add_log, run_study, study_parser
+from tinytrain.meta.studies.study import (
+    EPISODES,
+    add_episodes,
+    add_log,
+    episode_jobs,
+    run_study,
+    study_parser,
+)
 from tinytrain.network.network import Network
 from tinytrain.pipeline.check import embed
 from tinytrain.runtime.calibrate import calibrated
@@ -92,11 +99,7 @@ def summary(rows: list[dict]) -> list[str]:
 
 def parser() -> Parser:
     p = study_parser("int8_forward", __doc__.split("\n")[0], "tinytrain-small-2", PACKS)
-    p.add_argument("--way", type=at_least(2), default=5)
-    p.add_argument("--shots", type=at_least(1), default=5, help="per class (default: %(default)s)")
-    p.add_argument("--queries", type=at_least(1), default=10, help="per class (default: %(default)s)")
-    p.add_argument("--episodes", type=at_least(1), default=20, help="per pack (default: %(default)s)")
-    p.add_argument("--seed", type=at_least(0), default=7)
+    add_episodes(p, 20)
     add_log(p, adapts=False)
     return p
 
@@ -107,8 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
-    jobs = [{"pack": pack, "episode": k} for k in range(args.episodes) for pack in args.packs.split(",")]
-    run_study(args, jobs, ("way", "shots", "queries", "seed"), run_job, summary)
+    run_study(args, episode_jobs(args), EPISODES, run_job, summary)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,22 @@ Every form adapts to the same episodes. The published int8 training rounds float
 
 import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from tinytrain.base.console import at_least, guarded
+from tinytrain.base.console import guarded
 from tinytrain.base.units import parse_bytes
 from tinytrain.datasets.samplers import sample_episode
 from tinytrain.meta.bench.statistics import stratified
-from tinytrain.meta.studies.study import add_log, run_study, study_parser
+from tinytrain.meta.studies.study import (
+    EPISODES,
+    add_episodes,
+    add_log,
+    episode_jobs,
+    run_study,
+    study_parser,
+)
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget
@@ -89,30 +97,42 @@ def run_job(network: Network, dataset, args, episode: int) -> dict:
     return {"forms": found}
 
 
-def summary(rows: list[dict]) -> list[str]:
-    """Per form: accuracy in per cent by pack, and points above the first form with 95 % intervals."""
+def summary(rows: list[dict], base: str | None = None) -> list[str]:
+    """Per form: accuracy in per cent, and points above the form `base` with 95 % intervals, by pack."""
     packs, names = list(dict.fromkeys(row["pack"] for row in rows)), list(rows[0]["forms"])
-    lines = [
-        f"| form | {' | '.join(packs)} | mean | above {names[0]} | parameters | arena | lost | episodes |",
-        "|" + "---|" * (len(packs) + 7),
-    ]
-    return lines + [_line(rows, packs, name, names[0]) for name in names]
+    base = base or names[0]
+    columns = ["form", *packs, "mean", f"above {base}", "parameters", "arena", "lost", "refused", "episodes"]
+    lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
+    lines += [_line(rows, packs, name, base) for name in names]
+    lines += ["", f"| above {base} | {' | '.join(packs)} |", "|" + "---|" * (len(packs) + 1)]
+    return lines + [_above(rows, packs, name, base) for name in names if name != base]
 
 
-def _line(rows: list[dict], packs: list[str], name: str, first: str) -> str:
-    def values(pack: str, form: str) -> np.ndarray:
-        return np.array([100 * row["forms"][form]["accuracy"] for row in rows if row["pack"] == pack])
+def _points(rows: list[dict], pack: str, form: str) -> np.ndarray:
+    return np.array([100 * row["forms"][form]["accuracy"] for row in rows if row["pack"] == pack])
 
-    means = [values(pack, name).mean() for pack in packs]
-    above = stratified([values(pack, name) - values(pack, first) for pack in packs])
-    half = "-" if above.half is None else f"{above.half:.2f}"
+
+def _interval(strata: list[np.ndarray]) -> str:
+    found = stratified(strata)
+    return f"{found.mean:+.2f} ±" + ("-" if found.half is None else f"{found.half:.2f}")
+
+
+def _above(rows: list[dict], packs: list[str], name: str, base: str) -> str:
+    cells = (_interval([_points(rows, p, name) - _points(rows, p, base)]) for p in packs)
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def _line(rows: list[dict], packs: list[str], name: str, base: str) -> str:
+    means = [_points(rows, pack, name).mean() for pack in packs]
+    above = _interval([_points(rows, pack, name) - _points(rows, pack, base) for pack in packs])
     facts = [row["forms"][name] for row in rows]
     sizes = (f"{np.median([fact[key] for fact in facts]):,.0f}" for key in ("parameters", "arena"))
     lost = [fact["lost"] for fact in facts if fact["lost"] is not None]
     cells = [
         name, *(f"{mean:.1f}" for mean in means), f"{np.mean(means):.1f}",
-        f"{above.mean:+.2f} ±{half}", *sizes,
-        f"{100 * np.mean(lost):.0f} %" if lost else "-", str(len(rows)),
+        above, *sizes,
+        f"{100 * np.mean(lost):.0f} %" if lost else "-",
+        str(sum(fact["refused"] for fact in facts)), str(len(rows)),
     ]  # fmt: skip
     return f"| {' | '.join(cells)} |"
 
@@ -120,14 +140,11 @@ def _line(rows: list[dict], packs: list[str], name: str, first: str) -> str:
 def parser():
     p = study_parser("int8_training", __doc__.split("\n")[0], "tinytrain-small-2", DOMAINS)
     p.add_argument("--forms", default="none@1MB,float32@1MB,int8@256KB,int8@1MB", help="comma-separated")
+    p.add_argument("--above", metavar="FORM", help="compare with it in the summary (default: the first)")
     p.add_argument("--policy", default="tinytrain")
     p.add_argument("--macs", type=float, default=0.15, help="fraction (default: %(default)s)")
     p.add_argument("--rates", type=float, default=1.0, help="factor of learning rates (default: %(default)s)")
-    p.add_argument("--way", type=at_least(2), default=5)
-    p.add_argument("--shots", type=at_least(1), default=5, help="per class (default: %(default)s)")
-    p.add_argument("--queries", type=at_least(1), default=10, help="per class (default: %(default)s)")
-    p.add_argument("--episodes", type=at_least(1), default=10, help="per pack (default: %(default)s)")
-    p.add_argument("--seed", type=at_least(0), default=7)
+    add_episodes(p, 10)
     add_log(p, adapts=False)
     return p
 
@@ -138,9 +155,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
-    jobs = [{"pack": pack, "episode": k} for k in range(args.episodes) for pack in args.packs.split(",")]
-    settings = ("forms", "policy", "macs", "rates", "way", "shots", "queries", "seed")
-    run_study(args, jobs, settings, run_job, summary)
+    settings = ("forms", "policy", "macs", "rates", *EPISODES)
+    run_study(args, episode_jobs(args), settings, run_job, partial(summary, base=args.above))
 
 
 if __name__ == "__main__":

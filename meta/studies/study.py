@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from tinytrain.backbones.load import load_backbone
-from tinytrain.base.console import Parser
+from tinytrain.base.console import Parser, at_least
 from tinytrain.base.errors import StorageError
 from tinytrain.datasets import open_dataset
 from tinytrain.meta.bench.codehash import code_hash
@@ -36,6 +36,23 @@ def add_log(parser: Parser, adapts: bool = True) -> None:
         metavar="PACKS",
         help="only print the figures of the log, of all packs in it",
     )
+
+
+def add_episodes(parser: Parser, count: int) -> None:
+    """The options of a study of random episodes; `count` of them per pack is the default."""
+    parser.add_argument("--way", type=at_least(2), default=5)
+    parser.add_argument("--shots", type=at_least(1), default=5, help="per class (default: %(default)s)")
+    parser.add_argument("--queries", type=at_least(1), default=10, help="per class (default: %(default)s)")
+    parser.add_argument("--episodes", type=at_least(1), default=count, help="per pack (default: %(default)s)")
+    parser.add_argument("--seed", type=at_least(0), default=7)
+
+
+EPISODES = ("way", "shots", "queries", "seed")  # what all rows of a run have in common
+
+
+def episode_jobs(args) -> list[dict]:
+    """A job for every episode of every pack, the first episodes of all packs first."""
+    return [{"pack": pack, "episode": k} for k in range(args.episodes) for pack in args.packs.split(",")]
 
 
 def run_study(

@@ -39,23 +39,27 @@ def test_every_layer_gives_codes_at_both_ends_and_between_them(name):
     assert all(0.02 < inside.mean() < 0.999 for inside in seen.inside)
 
 
-@NETWORKS
-@pytest.mark.parametrize("row_tile", [None, 56_000])
-@pytest.mark.parametrize("n", [1, 3])
-def test_gradients_equal_the_oracle(name, row_tile, n):
-    network = toy8(name)
-    updates = but_the_first(network)
+def assert_gradients_equal_the_oracle(network, updates, n, row_tile=None):
+    """Of one pass over n images, for random gradients of their embeddings; returns the segment."""
     segment, source, g, gradients = backward8(network, updates, 0, n, row_tile)
     check_segment(segment)
-    shown = images(n)
-    wanted = np.random.default_rng(1).standard_normal(g.shape).astype("f")
-    found = np.zeros(gradients.shape, "f")
+    shown, found = images(n), np.zeros(gradients.shape, "f")
+    wanted = np.random.default_rng(n).standard_normal(g.shape).astype("f")
     run8(segment, network, {source: shown, g: wanted, gradients: found}, updates)
     weights, biases = gradients8(network, walk(network, shown), wanted.astype(float))
     for slot in slots(network, recipe(updates)):
         got = found[slot.start : slot.start + slot.size].reshape(slot.shape)
         exact = {"weight": weights, "bias": biases}[slot.part][slot.layer]
         assert relative(got, selected(exact, slot)) < 1e-5
+    return segment
+
+
+@NETWORKS
+@pytest.mark.parametrize("row_tile", [None, 56_000])
+@pytest.mark.parametrize("n", [1, 3])
+def test_gradients_equal_the_oracle(name, row_tile, n):
+    network = toy8(name)
+    assert_gradients_equal_the_oracle(network, but_the_first(network), n, row_tile)
 
 
 @NETWORKS
@@ -63,15 +67,7 @@ def test_gradients_equal_the_oracle(name, row_tile, n):
 def test_gradients_of_some_channels_equal_the_oracle_and_cost_what_the_plan_says(name, key):
     network = toy8(name)
     updates = tuple(u for u in random_updates(network, key) if u.layer > 0)
-    segment, source, g, gradients = backward8(network, updates, 0, 2)
-    shown, found = images(2), np.zeros(gradients.shape, "f")
-    wanted = np.random.default_rng(key).standard_normal(g.shape).astype("f")
-    run8(segment, network, {source: shown, g: wanted, gradients: found}, updates)
-    weights, biases = gradients8(network, walk(network, shown), wanted.astype(float))
-    for slot in slots(network, recipe(updates)):
-        got = found[slot.start : slot.start + slot.size].reshape(slot.shape)
-        exact = {"weight": weights, "bias": biases}[slot.part][slot.layer]
-        assert relative(got, selected(exact, slot)) < 1e-5
+    segment = assert_gradients_equal_the_oracle(network, updates, 2)
     assert segment.backward_macs == 2 * image_macs(network, updates)
 
 

@@ -59,10 +59,11 @@ class Planner:
         if self.given:
             self.given.check(network, task, self.budget)
         self.wanted = self.policy.inspects(network) if self.policy and self.policy.inspects else ()
+        self._programs = Programs(network, task)
         self.precision = self._precision()
         if self.precision == "int8":
             self.wanted = tuple(filter(None, self.wanted))  # the first layer has no gradient there
-        self._programs = Programs(network, task, self.precision)
+            self._programs = Programs(network, task, self.precision)
 
     def probe(self) -> Program | None:
         """The program of Fisher scoring; None if the policy asks for none.
@@ -217,7 +218,6 @@ class Planner:
     def _holds_float32(self) -> bool:
         """Whether all that the policy chooses can be trained in float32 inside the budget."""
         self.precision = "float32"
-        self._programs = Programs(self.network, self.task, self.precision)
         recipe, limit = self._whole_recipe(), self.budget.memory
         return any(
             self._programs.nbytes(recipe, r, limit=limit) is not None

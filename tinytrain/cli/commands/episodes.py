@@ -66,8 +66,8 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--precision",
         choices=("auto", "float32", "int8"),
-        help="numbers that are computed and trained with; int8 takes about half the memory; default: auto, "
-        "int8 if not all that the policy chooses fits the budget in float32",
+        help="numbers that are computed and trained with; int8 fits smaller budgets; default: auto, int8 if "
+        "not all that the policy chooses fits the budget in float32",
     )
     parser.add_argument(
         "--policy", metavar="NAME",
