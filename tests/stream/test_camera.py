@@ -1,6 +1,7 @@
 """Images of a command: one for each run, or a stream of JPEG images of which the newest counts."""
 
 import io
+import select
 import time
 
 import numpy as np
@@ -15,7 +16,7 @@ from tinytrain.stream.camera import frames, jpeg_end, newest_jpeg
 def jpeg(seed=0, progressive=False, exif=b""):
     pixels = np.random.default_rng(seed).integers(0, 256, (24, 32, 3), np.uint8)
     file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "JPEG", quality=95, progressive=progressive, exif=exif)
+    Image.fromarray(pixels).save(file, "JPEG", quality=75, progressive=progressive, exif=exif)
     return file.getvalue()
 
 
@@ -53,12 +54,17 @@ def test_a_command_that_gives_one_image_and_ends_is_run_again(tmp_path):
 
 
 def test_a_command_that_goes_on_gives_the_newest_image(tmp_path):
-    paths = [tmp_path / f"{k}.jpg" for k in range(3)]
-    for k, path in enumerate(paths):
-        path.write_bytes(jpeg(k))
-    first, second, third = map(str, paths)
-    found = given(f"cat '{first}' '{second}'; sleep 0.5; cat '{third}'")
-    assert [f.content for f in found] == [paths[1].read_bytes(), paths[2].read_bytes()]
+    both, third, taken = tmp_path / "both.jpg", tmp_path / "third.jpg", tmp_path / "taken"
+    both.write_bytes(jpeg(0) + jpeg(1))
+    third.write_bytes(jpeg(2))
+    assert both.stat().st_size <= select.PIPE_BUF, "so that both arrive at once"
+    command = f"cat '{both}'; while [ ! -e '{taken}' ]; do sleep 0.02; done; cat '{third}'"
+    found = []
+    for frame in frames(command, 0.05, lambda s: time.sleep(min(s, 0.02)), once=True):
+        if frame is not None:
+            found.append(frame.content)
+            taken.touch()
+    assert found == [jpeg(1), jpeg(2)]
 
 
 @pytest.mark.parametrize(
