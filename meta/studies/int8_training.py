@@ -2,15 +2,20 @@
 
 Every form adapts to the same episodes. The published int8 training rounds float32 weights in the forward pass
 ("masters" here); the C code that was published with it truncates.
+
+A form is a rule and a budget, such as "carried@1MB". Rules are "none" (not adapted, LDA head), "float32",
+"int8" (as the policy has it) and those of ``recipe.ROUNDINGS``, also without quantisation-aware scaling
+("masters-unscaled"); "*10" behind it makes the learning rates ten times as large ("carried*10@1MB").
 """
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from tinytrain.base.console import guarded
+from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes
 from tinytrain.datasets.samplers import sample_episode
 from tinytrain.meta.bench.statistics import stratified
@@ -28,26 +33,53 @@ from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import ROUNDINGS, Recipe
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy, policy_for
+from tinytrain.program.trained_buffers import OPTIMIZER_STATES
 from tinytrain.runtime.device import Device
 
 DOMAINS = "pacs_photo,tiny_imagenet200,signs,leaves"  # none of them is a target
-PLAIN = "float32"
+NONE, PLAIN = "none", "float32"
 UNSCALED = "-unscaled"
 
 
-def forms(args) -> list[str]:
-    """Names such as "float32@1MB", "int8@256KB", or "nearest-unscaled@1MB" for int8 by that rule."""
-    return args.forms.split(",")
+@dataclass(frozen=True)
+class Form:
+    """What one name stands for: see above."""
+
+    rule: str
+    scaled: bool
+    rates: float
+    memory: int
+
+    @property
+    def precision(self) -> str:
+        return PLAIN if self.rule in (PLAIN, NONE) else "int8"
+
+    def policy(self, args) -> Policy:
+        if self.rule == NONE:
+            return find_policy("none_lda")
+        policy = policy_for(find_policy(args.policy), args.way).with_rates(args.rates * self.rates)
+
+        def recipe(*arguments) -> Recipe:
+            found = policy.recipe(*arguments)
+            found = replace(found, optimizer=args.optimizer or found.optimizer)
+            return found.in_precision("int8", self.rule, self.scaled) if self.rule in ROUNDINGS else found
+
+        return replace(policy, recipe=recipe)
 
 
-def in_form(policy: Policy, rounding: str) -> Policy:
-    """`policy` with updates that are rounded by this rule."""
-    rule, scaled = rounding.removesuffix(UNSCALED), not rounding.endswith(UNSCALED)
-
-    def recipe(*arguments) -> Recipe:
-        return policy.recipe(*arguments).in_precision("int8", rule, scaled)
-
-    return replace(policy, recipe=recipe)
+def form(name: str) -> Form:
+    """The form of this name. Raises UsageError ``bad-form``."""
+    rule, _, memory = name.partition("@")
+    rule, _, rates = rule.partition("*")
+    plain = rule.removesuffix(UNSCALED)
+    known = plain in ROUNDINGS or rule in (NONE, PLAIN, "int8")
+    try:
+        found = Form(plain, plain == rule, float(rates or 1), parse_bytes(memory))
+    except ValueError:
+        known = False
+    if not known:
+        raise UsageError("bad-form", f"there is no form {name}; a form is such as carried*10@1MB")
+    return found
 
 
 class CountingDevice(Device):
@@ -76,18 +108,12 @@ def run_job(network: Network, dataset, args, episode: int) -> dict:
     parts = (part.held(network.input.shape) for part in (drawn.support, drawn.query))
     drawn = replace(drawn, **dict(zip(("support", "query"), parts, strict=True)))
     found: dict = {}
-    for form in forms(args):
-        kind, _, memory = form.partition("@")
-        policy = policy_for(find_policy(args.policy), args.way).with_rates(args.rates)
-        if kind.removesuffix(UNSCALED) in ROUNDINGS:
-            policy = in_form(policy, kind)
-        if kind == "none":
-            policy = find_policy("none_lda")
-        precision = PLAIN if kind in (PLAIN, "none") else "int8"
-        budget, device = Budget(parse_bytes(memory), args.macs, precision=precision), CountingDevice()
-        report = adapt(network, drawn, budget, policy, args.seed, device)
+    for name in args.forms.split(","):
+        each, device = form(name), CountingDevice()
+        budget = Budget(each.memory, args.macs, precision=each.precision)
+        report = adapt(network, drawn, budget, each.policy(args), args.seed, device)
         facts = report.to_json()
-        found[form] = {
+        found[name] = {
             "accuracy": facts["accuracy"]["withheld" if not report.guard.accepted else "after"],
             "arena": facts["memory"]["arena"],
             "parameters": facts["memory"]["trained_numbers"],
@@ -139,9 +165,10 @@ def _line(rows: list[dict], packs: list[str], name: str, base: str) -> str:
 
 def parser():
     p = study_parser("int8_training", __doc__.split("\n")[0], "tinytrain-small-2", DOMAINS)
-    p.add_argument("--forms", default="none@1MB,float32@1MB,int8@256KB,int8@1MB", help="comma-separated")
+    p.add_argument("--forms", default="none@1MB,float32@1MB,int8@256KB,int8@1MB", help="with commas")
     p.add_argument("--above", metavar="FORM", help="compare with it in the summary (default: the first)")
     p.add_argument("--policy", default="tinytrain")
+    p.add_argument("--optimizer", choices=sorted(OPTIMIZER_STATES), help="default: that of the policy")
     p.add_argument("--macs", type=float, default=0.15, help="fraction (default: %(default)s)")
     p.add_argument("--rates", type=float, default=1.0, help="factor of learning rates (default: %(default)s)")
     add_episodes(p, 10)
@@ -155,7 +182,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
-    settings = ("forms", "policy", "macs", "rates", *EPISODES)
+    settings = ("forms", "policy", "optimizer", "macs", "rates", *EPISODES)
+    for name in args.forms.split(","):
+        form(name)
     run_study(args, episode_jobs(args), settings, run_job, partial(summary, base=args.above))
 
 
