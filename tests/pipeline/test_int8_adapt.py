@@ -154,11 +154,6 @@ def test_a_plan_for_int8_is_refused_where_the_network_has_no_codes():
         adapt(replace(NETWORK, quantisation=None), toy_episode(), policy=plan, device=ONE)
 
 
-def test_features_that_are_kept_need_float32():
-    with pytest.raises(UsageError, match=r"no-int8: .*remembered"):
-        adapt(NETWORK, replace(toy_episode(), replay=2), INT8, device=ONE)
-
-
 def smallest(precision: str) -> int:
     """Bytes of the smallest arena of the policy, all of whose layers are trained."""
     planner = Planner(NETWORK, TaskShape.of(toy_episode()), in_float32(), Budget(2**22, precision=precision))

@@ -15,6 +15,7 @@ import numpy as np
 from tinytrain.base.errors import BudgetError, InputError, UsageError
 from tinytrain.base.units import as_option
 from tinytrain.network.network import Network
+from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import backward_macs_per_query, image_macs, macs_of
 from tinytrain.plan.plan import MAKE, Cost, Plan, check_macs
@@ -29,7 +30,7 @@ from tinytrain.planner.candidates import (
     step_sizes,
     unreduced,
 )
-from tinytrain.planner.precision import recipe_obstacle, task_obstacle
+from tinytrain.planner.precision import recipe_obstacle
 from tinytrain.planner.retreats import retreats
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy, policy_for
@@ -201,8 +202,7 @@ class Planner:
         if wanted == "float32":
             return wanted
         self.precision = "int8"
-        obstacle = task_obstacle(self.network, self.task)
-        obstacle = obstacle or recipe_obstacle(self.network, self._whole_recipe())
+        obstacle = int8_obstacle(self.network) or recipe_obstacle(self.network, self._whole_recipe())
         if wanted == "auto":
             return "float32" if obstacle or self._holds_float32() else "int8"
         if obstacle:
