@@ -4,14 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from commandline import tt
 from int8nets import toy8
 from integernet import Integers
 from toydevices import ONE
+from toyfiles import write_images
 
 from tinytrain.base.errors import BudgetError
 from tinytrain.base.safetensors import decode
-from tinytrain.delta.file import decode_delta, encode_delta
+from tinytrain.delta.file import decode_delta, encode_delta, load_delta
 from tinytrain.delta.forget import forget
+from tinytrain.network.file import save_network
 from tinytrain.network.quantisation import Codes
 from tinytrain.network.replay import int8_codes, range_of, remembered_codes
 from tinytrain.pipeline.adapt import adapt
@@ -166,6 +169,23 @@ def test_a_memory_of_either_precision_goes_on_in_the_other(delta):
     )
     low, high = (codes.scale * (end - codes.zero) for end in (-128, 127))
     assert np.abs(np.clip(meant, low, high) - kept[old]).max() <= 0.501 * codes.scale
+
+
+def test_the_commands_go_on_in_the_precision_that_is_asked_for(tmp_path, capsys):
+    save_network(NETWORK, tmp_path / "net.safetensors")
+    photos = write_images(tmp_path / "photos")
+    more = write_images(tmp_path / "more", classes=("dog",), seed=1)
+    first, second, third = (tmp_path / f"{k}.safetensors" for k in (1, 2, 3))
+    common = ("--backbone", tmp_path / "net.safetensors", "--force", "--precision", "int8")
+    assert tt("adapt", photos, "--queries", 0, "--replay", 3, "--out", first, *common) == 0
+    assert tt("adapt", "--from", first, more, "--out", second, *common) == 0
+    out = capsys.readouterr().out
+    assert out.count("; trained in int8") == 2 and out.count("remembered") == 2
+    assert tt("adapt", "--from", second, "--out", third, *common[:-1], "float32") == 0
+    after = [load_delta(path) for path in (first, second, third)]
+    assert [delta.precision for delta in after] == ["int8", "int8", "float32"]
+    assert after[2].class_names == ("ant", "bee", "cat", "dog")
+    assert np.array_equal(after[2].replay.codes, after[1].replay.codes)
 
 
 @pytest.mark.parametrize("scale", [1e-11, 0.0234, 1.0, 3.7e11])
