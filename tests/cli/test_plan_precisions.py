@@ -66,7 +66,7 @@ def test_the_plan_of_each_precision_is_the_one_that_it_has_alone(compared):
         (("--budget", ENOUGH), "float32", "all that the policy chooses can be trained inside the budget"),
         (("--budget", SMALL), "int8", "in float32 not all that the policy chooses"),
         (("--budget", ENOUGH, "--precision", "int8"), "int8", "--precision int8 was given"),
-        (("--budget", "64MB", "--policy", "full"), "float32", "cannot be trained in int8"),
+        (("--budget", "64MB", "--policy", "tinytl"), "float32", "cannot be trained in int8"),
     ],
 )
 def test_it_says_which_is_taken_and_why(compared, words, capsys, options, taken, why):

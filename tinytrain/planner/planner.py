@@ -63,7 +63,6 @@ class Planner:
         self._programs = Programs(network, task)
         self.precision = self._precision()
         if self.precision == "int8":
-            self.wanted = tuple(filter(None, self.wanted))  # the first layer has no gradient there
             self._programs = Programs(network, task, self.precision)
 
     def probe(self) -> Program | None:
@@ -226,8 +225,7 @@ class Planner:
 
     def _unmeasured(self) -> Scores | None:
         """Scores by which every channel counts as much as any other."""
-        wanted = self.wanted if self.precision == "float32" else filter(None, self.wanted)
-        alike = {i: np.ones(self.network.layers[i].cout, np.float32) for i in wanted}
+        alike = {i: np.ones(self.network.layers[i].cout, np.float32) for i in self.wanted}
         return Scores(alike, 0.0, 0, 0) if alike else None
 
     def _fitting(self, recipe: Recipe) -> Plan | None:

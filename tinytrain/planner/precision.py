@@ -8,6 +8,4 @@ def recipe_obstacle(network: Network, recipe: Recipe) -> str | None:
     """Why what `recipe` trains cannot be trained in int8; None if it can."""
     if any(u.layer >= len(network.layers) for u in recipe.updates):
         return "lite residual modules are to be trained, which int8 programs do not have"
-    if any(u.layer == 0 and u.channels for u in recipe.updates):
-        return "weights of the first layer are to be trained, of which int8 programs have no gradient"
     return None
