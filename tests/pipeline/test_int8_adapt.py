@@ -130,33 +130,42 @@ def test_int8_needs_codes_and_says_how_to_make_them():
         adapt(replace(NETWORK, quantisation=None), toy_episode(), INT8, device=ONE)
 
 
-@pytest.mark.parametrize(
-    "chosen, why", [("full", "first layer"), ("transductive", "first layer"), ("tinytl", "lite residual")]
-)
-def test_what_int8_cannot_train_is_refused_and_auto_trains_it_in_float32(chosen, why):
-    with pytest.raises(UsageError, match=rf"no-int8: .*{why}"):
-        adapt(NETWORK, toy_episode(), INT8, chosen, device=ONE)
+def test_what_int8_cannot_train_is_refused_and_auto_trains_it_in_float32():
+    with pytest.raises(UsageError, match=r"no-int8: .*lite residual"):
+        adapt(NETWORK, toy_episode(), INT8, "tinytl", device=ONE)
     shape = TaskShape.of(toy_episode())
-    assert Planner(NETWORK, shape, chosen, Budget(1000)).precision == "float32"
+    assert Planner(NETWORK, shape, "tinytl", Budget(1000)).precision == "float32"
 
 
-def test_in_int8_the_first_layer_of_a_short_network_is_neither_measured_nor_trained():
-    short = toy8("headed")
-    planner = Planner(short, TaskShape.of(toy_episode()), "tinytrain", INT8)
-    assert 0 not in planner.wanted and planner.wanted
-    report = adapt(short, toy_episode(), INT8, device=ONE)
-    assert report.plan.recipe.updates and all(u.layer for u in report.plan.recipe.updates)
+def test_the_first_layer_is_trained_too_and_the_delta_predicts_so():
+    updates = tuple(Update(i, tuple(range(NETWORK.layers[i].cout)), bias=True) for i in (0, 6))
+    recipe = replace(policy().recipe(), updates=updates, rates=((3e-2, 3e-2),) * 2)
+    report = forced(replace(policy(), recipe=lambda *_: recipe))
+    first = report.delta.slices[0]
+    assert (first.layer, first.part, first.values.dtype) == (0, "weight", np.int8)
+    assert (first.values != int8_weights(NETWORK, 0)[0]).any()
+    found = Predictor(NETWORK, load_again(report.delta)).probabilities(report.episode.query)
+    assert np.array_equal(found.argmax(axis=1), report.answers.after)
+
+
+@pytest.mark.parametrize("chosen", ["full", "transductive"])
+def test_policies_that_train_everything_do_so_in_int8(chosen):
+    report = adapt(NETWORK, toy_episode(), Budget(10**6, precision="int8"), chosen, device=ONE, force=True)
+    assert {u.layer for u in report.plan.recipe.updates} == set(range(len(NETWORK.layers)))
+    assert report.delta.precision == "int8" and np.isfinite(report.ran.losses).all()
+
+
+def test_the_first_layer_is_measured_where_the_policy_asks_for_it():
+    planner = Planner(NETWORK, TaskShape.of(toy_episode()), "tinytrain_published", INT8)
+    report = forced("tinytrain_published")
+    assert planner.wanted[0] == 0 and report.scores.fisher.keys() == set(planner.wanted)
+    assert report.scores.fisher[0].any()
 
 
 def test_a_plan_for_int8_is_refused_where_the_network_has_no_codes():
     plan = forced(policy()).plan
     with pytest.raises(UsageError, match="no-int8"):
         adapt(replace(NETWORK, quantisation=None), toy_episode(), policy=plan, device=ONE)
-
-
-def test_features_that_are_kept_need_float32():
-    with pytest.raises(UsageError, match=r"no-int8: .*remembered"):
-        adapt(NETWORK, replace(toy_episode(), replay=2), INT8, device=ONE)
 
 
 def smallest(precision: str) -> int:

@@ -1,5 +1,7 @@
 """Int8 passes: codes that equal an oracle in whole numbers, and gradients that equal one in float64."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from int8nets import backward8, forward8, gradients8, run8, surrogate, toy8, walk
@@ -8,14 +10,11 @@ from oracle import Oracle
 from toynets import everything, images, random_updates, recipe, relative, selected
 
 from tinytrain.plan.costs import image_macs
+from tinytrain.plan.recipe import Update
 from tinytrain.program.segment_checker import check_segment
 from tinytrain.program.trained_arrays import slots
 
 NETWORKS = pytest.mark.parametrize("name", ["blocks", "headed"])
-
-
-def but_the_first(network):
-    return tuple(u for u in everything(network) if u.layer > 0)
 
 
 @NETWORKS
@@ -59,14 +58,26 @@ def assert_gradients_equal_the_oracle(network, updates, n, row_tile=None):
 @pytest.mark.parametrize("n", [1, 3])
 def test_gradients_equal_the_oracle(name, row_tile, n):
     network = toy8(name)
-    assert_gradients_equal_the_oracle(network, but_the_first(network), n, row_tile)
+    assert_gradients_equal_the_oracle(network, everything(network), n, row_tile)
+
+
+@pytest.mark.parametrize("rotated", [False, True])
+@pytest.mark.parametrize(
+    "mean, scale", [((128.0, 128.0, 128.0), (0.01,) * 3), ((120.3, 110.1, 99.7), (0.02, 0.018, 0.016))]
+)
+def test_the_gradient_of_the_first_layer_is_that_of_the_codes_of_pixels(rotated, mean, scale):
+    """Whatever the input is: with means of their own, pixels are rounded to codes of 12 bits."""
+    network = toy8("blocks")
+    network = replace(network, input=replace(network.input, mean=mean, scale=scale, rotated=rotated))
+    updates = (Update(0, tuple(range(network.layers[0].cout)), bias=True),)
+    assert_gradients_equal_the_oracle(network, updates, 2)
 
 
 @NETWORKS
 @pytest.mark.parametrize("key", range(8))
 def test_gradients_of_some_channels_equal_the_oracle_and_cost_what_the_plan_says(name, key):
     network = toy8(name)
-    updates = tuple(u for u in random_updates(network, key) if u.layer > 0)
+    updates = random_updates(network, key)
     segment = assert_gradients_equal_the_oracle(network, updates, 2)
     assert segment.backward_macs == 2 * image_macs(network, updates)
 

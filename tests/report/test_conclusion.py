@@ -58,6 +58,15 @@ WRITTEN = Written(
     ("tinytrain", "predict", "fruit.safetensors", "new.jpg"),
 )
 GOLDEN = {
+    "in int8": (
+        report(memory={"precision": "int8"}),
+        """\
+accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); 76% before adaptation
+kept        6 points better than before adaptation (95 % interval -2 to +16); that may be chance
+written     fruit.safetensors (216.3 kB), report r.html; trained in int8
+next        tinytrain predict fruit.safetensors new.jpg
+""",
+    ),
     "held-out": (
         report(),
         """\

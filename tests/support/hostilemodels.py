@@ -41,6 +41,13 @@ def norms(count: int) -> bytes:
     return model(nodes, stem=np.zeros((1500, 3, 1, 1)), w=np.zeros((1500, 1500, 1, 1)), one=np.ones(1500))
 
 
+def dequantised(count: int) -> bytes:
+    """One quantised weight, made float32 again and again."""
+    nodes = [helper.make_node("QuantizeLinear", ["w", "s"], ["q"])]
+    nodes += [helper.make_node("DequantizeLinear", ["q", "s"], [f"d{k}"]) for k in range(count)]
+    return model(nodes, w=np.zeros((2000, 2000, 1, 1)), s=1)
+
+
 def largest() -> bytes:
     """A network of 16 million weights, none of them shared."""
     nodes = [helper.make_node("Conv", ["x", "stem"], ["a"])]
@@ -88,6 +95,7 @@ HOSTILE = {
     "one small weight of 3,000 convolutions": lambda: convolutions(3000, 2),
     "one weight of refused convolutions": lambda: refused(2000),
     "normalisations": lambda: norms(2000),
+    "one weight dequantised": lambda: dequantised(2000),
     "empty operations": lambda: in_model(b"\x0a\x00" * (MOST // 2)),
     "empty tensors": lambda: in_model(OPERATION + b"\x2a\x00" * (MOST // 2)),
     "empty attributes": lambda: in_model(field(1, field(4, b"Relu") + b"\x2a\x00" * (MOST // 2))),

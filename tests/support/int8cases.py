@@ -96,6 +96,17 @@ def unfold_codes(r):
     return out, image, table, size, stride, first, bool(r.integers(2))
 
 
+def grad_weight_image(r):
+    size, stride = int(r.choice([3, 5, 7])), int(r.choice([1, 2]))
+    height, width, outputs = sizes(r, 12, 12, 20)
+    channels = int(r.choice([1, 3]))
+    image = r.integers(0, 256, (height, width, channels), dtype=np.uint8)
+    g = _values(r, -(-height // stride), -(-width // stride), outputs)
+    table = r.integers(-2047, 2048, (256, channels)).astype(np.int16)
+    gw = _values(r, size * size * channels, outputs)
+    return Output(gw), image, g, table, np.float32(1e-3), size, stride, bool(r.integers(2))
+
+
 def add_codes(r):
     (m,) = sizes(r, 300)
     factors, shift = r.integers(0, 2**20, 2), int(r.integers(1, 24))
@@ -237,7 +248,8 @@ INT8_CASES = {
         adam_step, add_codes, add_fisher_codes, copy_codes, depthwise_codes,
         depthwise_grad_input_codes, fold_bias,
         gather_codes,
-        gather_weights, grad_input_codes, grad_weight_codes, momentum_step, pack_inside, pool_codes,
+        gather_weights, grad_input_codes, grad_weight_codes, grad_weight_image, momentum_step, pack_inside,
+        pool_codes,
         product_codes, product_wide, round_codes, round_masters, scatter_weights, sgd_step, take_step,
         unfold_codes, widen_codes,
     )

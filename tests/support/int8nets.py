@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from integernet import Integers
+from integernet import Integers, pixel_codes
 from oracle import Oracle, convolve, convolve_gradients
 from toynets import images_of, recipe, toy
 from toysegments import bound
@@ -85,7 +85,7 @@ def walk(network, images: np.ndarray) -> Walk:
     codes, integers = network.quantisation, Integers(network)
     found = Walk([], [], [], None)
     pixels = np.stack([integers.pixels(image) for image in images])
-    step = network.input.scale[0] / 2
+    _, step = pixel_codes(network.input, images[0])
     handed, value = pixels, pixels * step
     for i, layer in enumerate(network.layers):
         if i == network.block_start(i):

@@ -56,7 +56,7 @@ def test_adapt_says_in_eight_lines_what_came_out_and_the_proposed_command_works(
     assert code == 0 and err == "" and len(lines) <= 8 and max(map(len, lines)) <= 100
     assert lines[0].startswith("accuracy    ") and " held-out images" in lines[0]
     size = os.path.getsize(place / "d.safetensors")
-    assert f"written     d.safetensors ({size / 1000:.1f} kB), report r.html" in lines
+    assert f"written     d.safetensors ({size / 1000:.1f} kB), report r.html; trained in float32" in lines
     assert next_of(out) == ["predict", "d.safetensors", "new.jpg"]
     code, out, err = tell(next_of(out))
     assert code == 0 and out.startswith("new.jpg")

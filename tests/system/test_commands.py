@@ -64,7 +64,11 @@ def test_adapt_says_when_its_result_is_lost_and_keeps_stdout_for_the_result(plac
     assert tt(*adapt_arguments(place)) == 0
     out, err = capsys.readouterr()
     then = " ".join(out.replace("\\\n", " ").split())  # lines break where the names of folders are long
-    assert "\nwritten     no delta\n" in out and "--out photos.safetensors" in then and not err
+    assert (
+        "\nwritten     no delta; trained in float32\n" in out
+        and "--out photos.safetensors" in then
+        and not err
+    )
     assert tt(*adapt_arguments(place), "--json") == 0
     out, err = capsys.readouterr()
     assert json.loads(out) and "give --out FILE" in err
@@ -172,7 +176,7 @@ def test_a_policy_that_keeps_no_mac_limit_or_another_one_says_so_where_one_was_g
 def test_plan_is_readable(place, capsys):
     assert tt("plan", *adapt_arguments(place)[1:]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("trained     1 of 12 layers") and len(out.splitlines()) <= 8
+    assert out.startswith("float32     1 of 12 layers, ") and len(out.splitlines()) <= 8
     assert "is sensible" in out and "block4.project" not in out
     assert tt("plan", *adapt_arguments(place)[1:], "--verbose") == 0
     details = capsys.readouterr().out

@@ -43,6 +43,7 @@ NAMES = (
     "gather_weights",
     "grad_input_codes",
     "grad_weight_codes",
+    "grad_weight_image",
     "hard_sigmoid",
     "hard_sigmoid_grad",
     "hard_swish",
@@ -140,6 +141,7 @@ def _compiled_modules() -> tuple:
         int8_dense,
         int8_depthwise,
         int8_gradients,
+        int8_image_gradient,
         int8_updates,
         int8_weights,
         optimizer,
@@ -150,7 +152,8 @@ def _compiled_modules() -> tuple:
     from tinytrain.kernels import lite_residual as lite
 
     float32 = activation, dense, depthwise, depthwise_weight, head, lite, optimizer, image, pooling
-    return *float32, codes_grad, int8_dense, int8_depthwise, int8_gradients, int8_updates, int8_weights
+    gradients = codes_grad, int8_gradients, int8_image_gradient
+    return *float32, *gradients, int8_dense, int8_depthwise, int8_updates, int8_weights
 
 
 def _namespace(modules, backend):

@@ -4,13 +4,10 @@ A step is computed in place of the gradient g (m,) float32; moments, `starts`, `
 `optimizer`. The weights then take it by one of four rules of rounding.
 """
 
-import math
-
 import numpy as np
 
-from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import kernel, ordered
-from tinytrain.kernels.optimizer import _from_bfloat16, _to_bfloat16
+from tinytrain.kernels.optimizer import adam_slices, momentum_slices
 
 ONE = np.float32(1)
 HIGHEST, CARRY = np.float32(127), np.float32(256)
@@ -29,43 +26,13 @@ def sgd_step(g, starts, rates):
 @kernel
 def momentum_step(g, m, work, starts, rates, beta):
     """Heavy-ball momentum: m = beta * m + g, g = rate * m; m (m,) uint16, work (block,) float32."""
-    bits = work.view(np.uint32)
-    block = work.shape[0]
-    for s in range(rates.shape[0]):
-        for first in range(starts[s], starts[s + 1], block):
-            last = min(first + block, starts[s + 1])
-            _from_bfloat16(bits, m[first:last])
-            for i in range(last - first):
-                work[i] = fused(beta, work[i], g[first + i])
-                g[first + i] = rates[s] * work[i]
-            _to_bfloat16(bits, m[first:last])
+    momentum_slices(g, g, m, work, starts, rates, beta, False)
 
 
 @kernel
 def adam_step(g, m, v, work, starts, rates, beta1, beta2, step):
     """The step of `adam` in place of g; m, v (m,) uint16; work (2 * block,) float32."""
-    block = work.shape[0] // 2
-    first_moment, second_moment = work[:block], work[block:]
-    first_bits, second_bits = first_moment.view(np.uint32), second_moment.view(np.uint32)
-    correct1 = ONE / (ONE - beta1**step)
-    correct2 = ONE / (ONE - beta2**step)
-    for s in range(rates.shape[0]):
-        for first in range(starts[s], starts[s + 1], block):
-            last = min(first + block, starts[s + 1])
-            _from_bfloat16(first_bits, m[first:last])
-            _from_bfloat16(second_bits, v[first:last])
-            for i in range(last - first):
-                x = g[first + i]
-                first_moment[i] = fused(ONE - beta1, x, beta1 * first_moment[i])
-                second_moment[i] = fused((ONE - beta2) * x, x, beta2 * second_moment[i])
-                g[first + i] = (
-                    rates[s]
-                    * first_moment[i]
-                    * correct1
-                    / (math.sqrt(second_moment[i] * correct2) + np.float32(1e-8))
-                )
-            _to_bfloat16(first_bits, m[first:last])
-            _to_bfloat16(second_bits, v[first:last])
+    adam_slices(g, g, m, v, work, starts, rates, beta1, beta2, step, False)
 
 
 @ordered

@@ -36,9 +36,9 @@ def sgd(w, g, starts, rates):
             w[i] = fused(-rates[s], g[i], w[i])
 
 
-@kernel
-def momentum(w, g, m, work, starts, rates, beta):
-    """Heavy-ball momentum: m = beta * m + g, w -= rate * m; m (m,) uint16, work (block,) float32."""
+@inlined
+def momentum_slices(y, g, m, work, starts, rates, beta, taken):
+    """m = beta * m + g; y -= rate * m if it is `taken`, else y = rate * m. y may be g."""
     bits = work.view(np.uint32)
     block = work.shape[0]
     for s in range(rates.shape[0]):
@@ -47,16 +47,16 @@ def momentum(w, g, m, work, starts, rates, beta):
             _from_bfloat16(bits, m[first:last])
             for i in range(last - first):
                 work[i] = fused(beta, work[i], g[first + i])
-                w[first + i] = fused(-rates[s], work[i], w[first + i])
+                if taken:
+                    y[first + i] = fused(-rates[s], work[i], y[first + i])
+                else:
+                    y[first + i] = rates[s] * work[i]
             _to_bfloat16(bits, m[first:last])
 
 
-@kernel
-def adam(w, g, m, v, work, starts, rates, beta1, beta2, step):
-    """Adam (Kingma and Ba, 2015) with bias correction, epsilon 1e-8; `step` counts from 1.
-
-    m, v (m,) uint16; work (2 * block,) float32.
-    """
+@inlined
+def adam_slices(y, g, m, v, work, starts, rates, beta1, beta2, step, taken):
+    """The moments of Adam; y -= what they come to if it is `taken`, else y is that. y may be g."""
     block = work.shape[0] // 2
     first_moment, second_moment = work[:block], work[block:]
     first_bits, second_bits = first_moment.view(np.uint32), second_moment.view(np.uint32)
@@ -71,11 +71,30 @@ def adam(w, g, m, v, work, starts, rates, beta1, beta2, step):
                 x = g[first + i]
                 first_moment[i] = fused(ONE - beta1, x, beta1 * first_moment[i])
                 second_moment[i] = fused((ONE - beta2) * x, x, beta2 * second_moment[i])
-                w[first + i] -= (
+                found = (
                     rates[s]
                     * first_moment[i]
                     * correct1
                     / (math.sqrt(second_moment[i] * correct2) + np.float32(1e-8))
                 )
+                if taken:
+                    y[first + i] -= found
+                else:
+                    y[first + i] = found
             _to_bfloat16(first_bits, m[first:last])
             _to_bfloat16(second_bits, v[first:last])
+
+
+@kernel
+def momentum(w, g, m, work, starts, rates, beta):
+    """Heavy-ball momentum: m = beta * m + g, w -= rate * m; m (m,) uint16, work (block,) float32."""
+    momentum_slices(w, g, m, work, starts, rates, beta, True)
+
+
+@kernel
+def adam(w, g, m, v, work, starts, rates, beta1, beta2, step):
+    """Adam (Kingma and Ba, 2015) with bias correction, epsilon 1e-8; `step` counts from 1.
+
+    m, v (m,) uint16; work (2 * block,) float32.
+    """
+    adam_slices(w, g, m, v, work, starts, rates, beta1, beta2, step, True)

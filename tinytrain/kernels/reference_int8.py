@@ -106,6 +106,13 @@ def grad_weight_codes(gw, x, g, scale, zero):
     gw += (scale * (x.astype(g.dtype) - zero)).T @ g
 
 
+def grad_weight_image(gw, image, g, table, scale, size, stride, rotated):
+    """gw (taps * c, j) += values of the patches of an image, transposed, times g (h, w, j)."""
+    patches = np.empty((*g.shape[:2], len(gw)), np.int16)
+    unfold_codes(patches, image, table, size, stride, 0, rotated)
+    gw += (scale * patches.reshape(-1, len(gw)).astype(g.dtype)).T @ g.reshape(-1, g.shape[2])
+
+
 def widen_codes(y, x, scale, zero):
     """Values y of codes x (m, c), `scale` (c,)."""
     y[...] = (x.astype(y.dtype) - zero) * scale

@@ -94,7 +94,9 @@ def _remembered(network, delta: Delta, images: Images, embeddings, labels, kerne
         return None
     counts = np.bincount(memory.labels, minlength=int(labels.max()) + 1)
     chosen = herded(embeddings, labels, np.maximum(counts.max() - counts, 0))
-    codes, ranges = features_of(network, memory.layer, images.take(chosen), kernels)
+    if delta.codes:
+        network = replace(network, quantisation=delta.codes)
+    codes, ranges = features_of(network, memory.layer, images.take(chosen), kernels, delta.precision)
     return memory.extended(codes, ranges, labels[chosen])
 
 

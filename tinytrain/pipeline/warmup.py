@@ -15,7 +15,8 @@ from tinytrain.policies.common import Policy
 from tinytrain.policies.tinytl import modules_from
 
 # Between them these pass through every kernel: (first trained layer, optimizer, kind of step, head).
-INT8_RUNS = (("adam", "carried"), ("momentum", "masters"), ("sgd", "nearest"))  # optimizer, rounding
+# First trained layer, optimizer, rounding.
+INT8_RUNS = ((1, "adam", "carried"), (1, "momentum", "masters"), (0, "sgd", "nearest"))
 RUNS = ((0, "momentum", "both", "cosine"), (1, "sgd", "constant", "lda"), (4, "adam", "constant", "lda"))
 
 
@@ -25,8 +26,8 @@ def warm_up() -> list[str]:
     for run in RUNS:
         adapt(network, episode, Budget(memory=2**24), _policy(*run))
     in_codes = replace(network, quantisation=_codes_of(network))
-    for optimizer, rounding in INT8_RUNS:
-        adapt(in_codes, episode, Budget(memory=2**24, precision="int8"), _int8_policy(optimizer, rounding))
+    for run in INT8_RUNS:
+        adapt(in_codes, episode, Budget(memory=2**24, precision="int8"), _int8_policy(*run))
     table = kernel_table.load()
     # A large network also asks for matrices to be transposed, and for products of some columns, transposed; a
     # portable one is compiled for them.
@@ -71,13 +72,13 @@ def _codes_of(network: Network) -> Quantisation:
     )
 
 
-def _int8_policy(optimizer: str, rounding: str) -> Policy:
+def _int8_policy(first: int, optimizer: str, rounding: str) -> Policy:
     def recipe(network: Network, *_) -> Recipe:
-        updates = tuple(_update(network, i) for i in range(1, len(network.layers)))
+        updates = tuple(_update(network, i) for i in range(first, len(network.layers)))
         plain = Recipe("warmup", updates, ((1e-4, 1e-4),) * len(updates), optimizer, "both", steps=2, views=3)
         return plain.in_precision("int8", rounding)
 
-    return replace(_policy(1, optimizer, "both", "lda"), recipe=recipe)
+    return replace(_policy(first, optimizer, "both", "lda"), recipe=recipe)
 
 
 def _is_compiled(kernel) -> bool:

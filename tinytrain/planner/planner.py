@@ -15,6 +15,7 @@ import numpy as np
 from tinytrain.base.errors import BudgetError, InputError, UsageError
 from tinytrain.base.units import as_option
 from tinytrain.network.network import Network
+from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import backward_macs_per_query, image_macs, macs_of
 from tinytrain.plan.plan import MAKE, Cost, Plan, check_macs
@@ -29,7 +30,7 @@ from tinytrain.planner.candidates import (
     step_sizes,
     unreduced,
 )
-from tinytrain.planner.precision import recipe_obstacle, task_obstacle
+from tinytrain.planner.precision import recipe_obstacle
 from tinytrain.planner.retreats import retreats
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy, policy_for
@@ -62,7 +63,6 @@ class Planner:
         self._programs = Programs(network, task)
         self.precision = self._precision()
         if self.precision == "int8":
-            self.wanted = tuple(filter(None, self.wanted))  # the first layer has no gradient there
             self._programs = Programs(network, task, self.precision)
 
     def probe(self) -> Program | None:
@@ -201,8 +201,7 @@ class Planner:
         if wanted == "float32":
             return wanted
         self.precision = "int8"
-        obstacle = task_obstacle(self.network, self.task)
-        obstacle = obstacle or recipe_obstacle(self.network, self._whole_recipe())
+        obstacle = int8_obstacle(self.network) or recipe_obstacle(self.network, self._whole_recipe())
         if wanted == "auto":
             return "float32" if obstacle or self._holds_float32() else "int8"
         if obstacle:
@@ -226,8 +225,7 @@ class Planner:
 
     def _unmeasured(self) -> Scores | None:
         """Scores by which every channel counts as much as any other."""
-        wanted = self.wanted if self.precision == "float32" else filter(None, self.wanted)
-        alike = {i: np.ones(self.network.layers[i].cout, np.float32) for i in wanted}
+        alike = {i: np.ones(self.network.layers[i].cout, np.float32) for i in self.wanted}
         return Scores(alike, 0.0, 0, 0) if alike else None
 
     def _fitting(self, recipe: Recipe) -> Plan | None:

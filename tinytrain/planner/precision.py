@@ -1,22 +1,11 @@
 """What keeps an adaptation from being computed in int8."""
 
 from tinytrain.network.network import Network
-from tinytrain.network.quantisation import int8_obstacle
-from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe
-
-
-def task_obstacle(network: Network, task: TaskShape) -> str | None:
-    """Why `network` cannot be adapted to `task` in int8, whatever is trained; None if it can."""
-    if task.n_remembered or task.replay:
-        return "features that are remembered have ranges of their own, which int8 programs do not read"
-    return int8_obstacle(network)
 
 
 def recipe_obstacle(network: Network, recipe: Recipe) -> str | None:
     """Why what `recipe` trains cannot be trained in int8; None if it can."""
     if any(u.layer >= len(network.layers) for u in recipe.updates):
         return "lite residual modules are to be trained, which int8 programs do not have"
-    if any(u.layer == 0 and u.channels for u in recipe.updates):
-        return "weights of the first layer are to be trained, of which int8 programs have no gradient"
     return None

@@ -121,8 +121,9 @@ def _cache_buffers(book: Book, job: Job) -> None:
     dtype = job.externals["features"].dtype
 
     def add(name: str, outer: tuple[int, ...], first: int, last: int) -> None:
-        book.add(f"{name} features", (*outer, *shape), first, last, CACHED_AS[dtype], CACHE)
-        if dtype == "float32":
+        stored = CACHED_AS["float32" if name == "kept" else dtype]  # a replay memory has one form
+        book.add(f"{name} features", (*outer, *shape), first, last, stored, CACHE)
+        if dtype == "float32" or name == "kept":
             book.add(f"{name} feature ranges", (*outer, 2), first, last, use=CACHE)
 
     if r.sets and task.n_images:

@@ -56,7 +56,7 @@ def update(job: Job, buffers: dict[str, Buffer], gradient: View) -> Iterator[Cal
     for slot in {slot.layer: slot for slot in touched}.values():
         names = ("folded bias", "bias", "unit")
         arrays = (_array(job.network, slot, name) for name in names)
-        zero = job.network.quantisation.given(slot.layer - 1).zero
+        zero = job.network.quantisation.given(slot.layer - 1).zero if slot.layer else 0
         weight, turned = int8_weight(job.network, slot.layer), is_turned(job.network, slot.layer)
         yield Call("fold_bias", (*arrays, weight, zero, turned))
 

@@ -145,6 +145,10 @@ KERNELS: dict[str, Signature] = {
     "grad_weight_codes": _of(
         gw=updates("k j"), x=reads("m k", INT8), g=reads("m j"), macs=lambda s: math.prod(s[0]) * s[1][0]
     ),
+    "grad_weight_image": _of(
+        gw=updates("k j"), image=reads("h w c", IMAGE), g=reads("r q j"),
+        macs=lambda s: math.prod(s[0]) * s[2][0] * s[2][1],
+    ),
     "hard_sigmoid": _of(y=writes("m"), x=reads("m"), in_place=True),
     "hard_sigmoid_grad": _of(g=updates("m"), x=reads("m")),
     "hard_swish": _of(y=writes("m"), x=reads("m"), in_place=True),
@@ -235,6 +239,7 @@ HOST: dict[str, Signature] = {
         codes=writes("n h w c", CODES), ranges=writes("n r"), cached=reads("s m h w c", CODES),
         cached_ranges=reads("s m r"),
     ),
+    "keep_codes": _of(codes=writes("n h w c", CODES), ranges=writes("n r"), features=reads("m h w c", INT8)),
     "keep_remembered": _of(
         codes=writes("n h w c", CODES), ranges=writes("n r"), remembered=reads("m h w c", CODES),
         remembered_ranges=reads("m r"),
@@ -242,6 +247,7 @@ HOST: dict[str, Signature] = {
     "labels_of": _of(labels=writes("n", INDICES)),
     "mix_prototypes": _of(prototypes=updates("k d"), sums=updates("k d"), counts=reads("k")),
     "recall": _of(codes=writes("n h w c", CODES), ranges=writes("n *")),
+    "recall_codes": _of(codes=writes("n h w c", INT8)),
     "rows_of_images": _of(y=writes("m d"), embeddings=reads("n d")),
     "rows_of_labels": _of(y=writes("n d"), x=reads("k d"), labels=reads("n", INDICES)),
     "sampled_weights": _of(divisors=writes("k")),

@@ -44,7 +44,8 @@ class TrainingStages:
     def all(self) -> Iterator[Stage]:
         job, r, n = self.job, self.job.resources, self.job.task.n_support
         if self.remembered:
-            yield Stage("recall", FILL, (Call("recall", _whole(self.remembered)),))
+            name = "recall" if self.remembered[1:] else "recall_codes"
+            yield Stage("recall", FILL, (Call(name, _whole(self.remembered)),))
         if self.cache:
             body = (Augment(), *self.frozen, Store(self.cache))
             views = Repeat(Items.VIEWS, r.sets, body, self.units["fill"])
@@ -141,9 +142,21 @@ class TrainingStages:
         copied = Call("rows_of_images", (every, Listed(embeddings, Items.BATCH)))
         yield self._batches((copied,), "embed after" if self.job.trains else "embed")
         yield Call("choose_kept", (every,))
+        if self.job.recipe.precision == "int8":
+            yield from self._kept_codes()
+            return
         for name, buffers in (("keep_cached", self.cache), ("keep_remembered", self.remembered)):
             if buffers:
                 yield Call(name, _whole(self.kept + buffers))
+
+    def _kept_codes(self) -> Iterator[Call]:
+        """Those of an int8 program that are cached, of the clean view, and those that were remembered."""
+        if self.cache:
+            cached = self.cache[0].whole.rows(0, 1)
+            yield Call("keep_codes", (*_whole(self.kept), cached.reshape(*cached.shape[1:]), 0))
+        if self.remembered:
+            arrays = _whole(self.kept + self.remembered)
+            yield Call("keep_codes", (*arrays, self.job.task.n_images))
 
     def _result(self) -> Iterator:
         """What the delta keeps: new values of what was trained, and the head."""

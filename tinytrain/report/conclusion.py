@@ -53,7 +53,7 @@ def conclude(facts: dict, written: Written | None = None, width: int = WIDTH) ->
         items.reverse()
     items += filter(None, (_suspicious(facts), _skipped(facts), _warnings(facts), _remembered(facts)))
     if written:
-        items.append(written_item(written))
+        items.append(written_item(written, _computed_in(facts)))
         if written.then:
             items.append(Command("next", written.then))
     return fitted(items, width, LINES)
@@ -220,7 +220,16 @@ def _plain(warning: str) -> str:
     return short(prefix + rest if colon and CODE.fullmatch(code) else warning, 160)
 
 
-def written_item(written: Written) -> Item:
+def _computed_in(facts: dict) -> str:
+    """In which numbers the result was found; nothing if there is none, or the report does not say so."""
+    precision = facts.get("memory", {}).get("precision")
+    if not precision or not facts["guard"]["accepted"]:
+        return ""
+    return f"; {'trained' if facts['selection'] else 'computed'} in {precision}"
+
+
+def written_item(written: Written, how: str = "") -> Item:
+    """Where the result is, and `how` it was found."""
     places = []
     if written.delta:
         places.append(f"{short(written.delta)} ({format_bytes(written.nbytes)})")
@@ -230,4 +239,4 @@ def written_item(written: Written) -> Item:
         places.append("no delta")
     if written.report:
         places.append(f"report {short(written.report)}")
-    return Item("written", ", ".join(places))
+    return Item("written", ", ".join(places) + how)

@@ -33,8 +33,7 @@ def render_text(facts: dict, written: Written | None = None, width: int = WIDTH)
 def summarize_plan(facts: dict, then: tuple[str, ...], out: str | None = None, width: int = WIDTH) -> str:
     """The result of ``tinytrain plan`` in eight lines at most; `then`: the words of the next command."""
     items = [
-        Item("trained", _trained(facts)),
-        Item("cost", f"{_used(facts['memory'])}, {_backward(facts['macs'])}"),
+        *_precisions(facts),
         Item("budgets", advice_text(facts["advice"])),
         Item("images", _counts(facts["episode"])),
         warnings_item(facts["warnings"]),
@@ -58,24 +57,35 @@ def render_plan(facts: dict, width: int = WIDTH) -> str:
     return "\n".join(_lines([*blocks, rows, _warnings(facts)], width))
 
 
-def _trained(facts: dict) -> str:
-    """What a plan trains, in one line."""
-    rows, network = facts["selection"], facts["network"]
-    if not rows:
-        return "nothing; only the head is fitted"
-    own = sum(row["layer"] < network["layers"] for row in rows)
-    layers, numbers = f"{own} of {network['layers']} layers", f"{facts['memory']['trained_numbers']:,}"
-    if own < len(rows):
-        return f"{layers} and {len(rows) - own} of lite residual modules, {numbers} parameters"
-    how = " in int8" if facts["memory"].get("precision") == "int8" else ""
-    return f"{layers}, {numbers} of {network['parameters']:,} parameters{how}"
+def _precisions(facts: dict) -> list[Item]:
+    """What the plan of each precision trains and costs, the one that is taken first."""
+    rows, taken = facts["precisions"], facts["precisions"]["taken"]
+    names = sorted(("float32", "int8"), key=lambda name: name != taken)
+    return [
+        *(Item(name, _planned(rows[name], facts)) for name in names),
+        Item("taken", f"{taken}: {rows['why']}"),
+    ]
 
 
-def _backward(macs: dict) -> str:
-    """MACs of what the limit holds for, or else of a pseudo-query."""
-    each = {"dearest_picture": "image"}.get(macs["limits"], "pseudo-query")
-    cost = macs[macs["limits"] or "backward_per_query"]
-    return f"{format_count(cost)} backward MACs per {each} ({cost / macs['full_backward']:.0%} of full)"
+def _planned(row: dict, facts: dict) -> str:
+    """The plan of one precision in a line."""
+    if "refused" in row:
+        return f"needs {row['needs']:,} bytes at the least" if row["needs"] else f"not possible: {row['why']}"
+    network, budget = facts["network"], max(facts["memory"]["budget"], 1)
+    layers = f"{row['layers']} of {network['layers']} layers"
+    if row["modules"]:
+        layers += f" and {row['modules']} of lite residual modules"
+    trained = f"{layers}, {row['channels']:,} channels" if row["layers"] + row["modules"] else "only the head"
+    share = row["backward_per_query"] / facts["macs"]["full_backward"]
+    cost = f"{row['arena']:,} bytes ({row['arena'] / budget:.0%})"
+    macs = f"{format_count(row['backward_per_query'])} MACs ({share:.0%})"
+    time = "" if row["seconds"] is None else f"; roughly {_rough(row['seconds'])} s"
+    return f"{trained}; {cost}; {macs}{time}"
+
+
+def _rough(seconds: float) -> str:
+    """One digit that counts: all that such an estimate has."""
+    return f"{float(f'{seconds:.0e}'):g}"
 
 
 def advice_text(advice: dict) -> str:

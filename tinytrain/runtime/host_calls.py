@@ -9,6 +9,8 @@ from tinytrain.delta.delta import Slice, trained_slices
 from tinytrain.heads.head import Head
 from tinytrain.heads.herding import herded
 from tinytrain.kernels.rows import divide_rows, multiply_rows
+from tinytrain.network.quantisation import Codes
+from tinytrain.network.replay import int8_codes, range_of, remembered_codes
 from tinytrain.program.stages import Items
 from tinytrain.runtime.answers import answer
 
@@ -71,6 +73,17 @@ class HostCalls:
         np.copyto(codes, remembered.codes)
         np.copyto(ranges, remembered.ranges)
 
+    def recall_codes(self, work, codes) -> None:
+        """Features of a replay memory as codes of the layer that they enter."""
+        remembered, wanted = self.runner.source.remembered, self._codes()
+        for y, x, values in zip(codes, remembered.codes, remembered.ranges, strict=True):
+            int8_codes(y, x, values, wanted)
+
+    def _codes(self) -> Codes:
+        """Codes of the features that an int8 program keeps or remembers."""
+        program = self.runner.program
+        return program.network.quantisation.given(program.purpose.start - 1)
+
     def rows_of_images(self, work, y, embeddings) -> None:
         """Rows of `y` for the images of a batch."""
         for row, (_, i) in zip(embeddings, self.runner.lists[Items.BATCH], strict=True):
@@ -92,6 +105,13 @@ class HostCalls:
         for row, i in enumerate(self.kept):
             if (at := i - self.runner.n_images) >= 0:
                 codes[row], ranges[row] = remembered[at], remembered_ranges[at]
+
+    def keep_codes(self, work, codes, ranges, features, first: int) -> None:
+        """As both, in int8: `features` are those of the images from `first` on."""
+        for row, i in enumerate(self.kept):
+            if first <= i < first + len(features):
+                remembered_codes(codes[row], features[i - first])
+                ranges[row] = range_of(self._codes())
 
     # ---- lists of a step ------------------------------------------------------------------------
 

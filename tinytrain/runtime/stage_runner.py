@@ -172,6 +172,13 @@ class Runner:
     def _load(self, node: Load) -> Action:
         codes, *ranges = map(self.bind.whole, node.cache) if node.cache else (None,)
         old, *old_ranges = map(self.bind.whole, node.remembered) if node.remembered else (None,)
+
+        def fetch(target: np.ndarray, stored: np.ndarray, values: np.ndarray | None) -> None:
+            if values is None:
+                np.copyto(target, stored.reshape(-1))
+            else:
+                self.kernels.dequantize(target, stored.reshape(-1), values)
+
         compute, images, n = self.actions(node.computed), self.n_images, len(self.source.labels)
 
         def load(work: Work) -> None:
@@ -179,13 +186,9 @@ class Runner:
                 target = work.unit.features[row].reshape(-1)
                 if images <= i < n:
                     at = i - images  # there is one view of it, the clean one
-                    self.kernels.dequantize(target, old[at].reshape(-1), old_ranges[0][at])
+                    fetch(target, old[at], old_ranges[0][at] if old_ranges else None)
                 elif codes is not None and 0 <= view < len(codes) and i < images:
-                    cached = codes[view, i].reshape(-1)
-                    if ranges:
-                        self.kernels.dequantize(target, cached, ranges[0][view, i])
-                    else:
-                        np.copyto(target, cached)
+                    fetch(target, codes[view, i], ranges[0][view, i] if ranges else None)
                 else:
                     act(compute, Work([(view, i)], 0, work.unit))
                     np.copyto(target, work.unit.frozen.reshape(-1))

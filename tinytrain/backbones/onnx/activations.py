@@ -14,6 +14,8 @@ def activated(walk: Walk, node: Node, activation: str) -> Value:
     """The value behind `activation`, which belongs to the last convolution, or to the classifier."""
     if walk.in_tail(node):
         return tail(walk, node)
+    if _is_there(walk, node, activation):
+        return walk.shared(node, walk.value(node))
     value = walk.newest(node, 0, ("linear", "sum") if activation == "relu" else ("linear",))
     part = walk.parts[value.part]
     if walk.is_open:
@@ -24,6 +26,14 @@ def activated(walk: Walk, node: Node, activation: str) -> Value:
         )
     part.activation = activation
     return Value(value.part, "factors" if part.kind == "excite" else "active", value.channels, value.hw)
+
+
+def _is_there(walk: Walk, node: Node, activation: str) -> bool:
+    """Whether the codes of a quantised model have the values clamped as `activation` does."""
+    value = walk.value(node)
+    if (value.part, "active") not in walk.noted:
+        return False
+    return walk.parts[value.part].activation in (activation, "relu6" if activation == "relu" else None)
 
 
 def clip(walk: Walk, node: Node) -> Value:

@@ -1,4 +1,4 @@
-"""Converts ONNX models of convolutional networks to ours with float32 weights, without quantisation.
+"""Converts ONNX models of convolutional networks to ours: float32 weights, or int8 as in a quantised model.
 
 `tinytrain.backbones.onnx.operators` has the rules; the result lists the dropped nodes.
 `tinytrain.backbones.onnx.check` compares the result with onnxruntime.
@@ -14,9 +14,11 @@ import numpy as np
 
 from tinytrain.backbones.onnx.graph import Part, Walk
 from tinytrain.backbones.onnx.operators import OPERATIONS, SUPPORTED
+from tinytrain.backbones.onnx.quantised import BEFORE, as_int8, int8_problems
 from tinytrain.backbones.onnx.reading import Graph, read_onnx
 from tinytrain.base.errors import InputError
 from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.network.validation import check_network
 
 NAMED = 3  # nodes with the same problem that a message names
@@ -66,6 +68,8 @@ def import_onnx(
     check_network(network)
     network = replace(network, input=_normalised(fed, walk))
     check_network(network)
+    if walk.noted:
+        network = _in_int8(network, walk)
     dropped = tuple(f"{node.op} {node.name}" for node in walk.dropped)
     return Imported(network, fed, graph, walk.pooled, dropped)
 
@@ -111,11 +115,28 @@ def _network(parts: list[Part], name: str, spec: InputSpec, rotated: bool) -> Ne
     weights, biases = [], []
     with np.errstate(over="ignore"):  # check_network reports values that are too large for float32
         for part, layer in zip(parts, layers, strict=True):
-            weight = part.weight[:, :, ::-1, ::-1] if rotated else part.weight
-            matrix = weight.transpose(2, 3, 1, 0).reshape(layer.fan_in, layer.cout)
-            weights.append(np.ascontiguousarray(matrix, np.float32))
+            weights.append(_matrix(part.weight, layer, rotated, np.float32))
             biases.append(part.bias.astype(np.float32))
     return Network(name, layers, tuple(weights), (None,) * len(layers), tuple(biases), spec)
+
+
+def _matrix(weight: np.ndarray, layer: Layer, rotated: bool, dtype) -> np.ndarray:
+    """A weight (out, in / groups, k, k) as a network has it."""
+    weight = weight[:, :, ::-1, ::-1] if rotated else weight
+    return np.ascontiguousarray(weight.transpose(2, 3, 1, 0).reshape(layer.fan_in, layer.cout), dtype)
+
+
+def _in_int8(network: Network, walk: Walk) -> Network:
+    """`network` with the weights and codes of a quantised graph."""
+    walk.problems += int8_problems(walk, network.layers)
+    if walk.problems:
+        raise InputError("onnx-unsupported", f"{walk.source}: {_listed(walk)}; {BEFORE}")
+    rotated = False not in walk.turned
+    network = as_int8(walk, network, lambda weight, layer: _matrix(weight, layer, rotated, np.int8))
+    check_network(network)
+    if obstacle := int8_obstacle(network):
+        raise InputError("onnx-unsupported", f"{walk.source}: {obstacle}; {BEFORE}")
+    return network
 
 
 def _layer(part: Part, name: str, block: int) -> Layer:

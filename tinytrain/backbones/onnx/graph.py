@@ -13,12 +13,14 @@ from tinytrain.backbones.onnx.folding import fold
 from tinytrain.backbones.onnx.reading import Graph, Node, UnsupportedError
 from tinytrain.base.errors import InputError
 from tinytrain.base.safetensors import MAX_FILE
+from tinytrain.network.quantisation import Codes
 from tinytrain.network.validation import MAX_LAYERS
 
 # Limit of the numbers that all operations together read: those of the largest network file. A file can hold
 # one array and thousands of operations that read it, and a network has separate weights for each.
 MAX_NUMBERS = MAX_FILE // 4
 NO_PADS = (0, 0, 0, 0)
+MAY_BE_PADDED = ("Conv", "QuantizeLinear", "DequantizeLinear")
 IMAGE = -1  # stands for the convolution before the first
 # Name of a value in messages, by stage.
 DESCRIBED = {
@@ -105,6 +107,11 @@ class Walk:
             for name in node.inputs if node.op != "Shape" else ():
                 self.readers[name] = self.readers.get(name, 0) + 1
         self.parts: list[Part] = []
+        self.convolutions: list[Node] = []  # those of the parts
+        # Of quantised models: codes of tensors, codes of values by (part, stage), dequantised constants.
+        self.codes_of: dict[str, Codes] = {}
+        self.noted: dict[tuple[int, str], Codes] = {}
+        self.stored: dict = {}
         self.read = self.scaled = 0  # counts of values read from constants, and of scaled weights
         self.problems: list[tuple[Node, str]] = []
         self.dropped: list[Node] = []
@@ -133,7 +140,9 @@ class Walk:
         """The input of `node` at `position`."""
         name = node.inputs[position] if position < len(node.inputs) else ""
         if name in self.values:
-            if self.values[name].pads != NO_PADS and node.op != "Conv":
+            if name in self.codes_of and node.op != "DequantizeLinear":
+                raise UnsupportedError("it reads codes of 8 bits, which only a DequantizeLinear may do")
+            if self.values[name].pads != NO_PADS and node.op not in MAY_BE_PADDED:
                 raise UnsupportedError("it follows a Pad, which only a Conv may do")
             return self.values[name]
         if name in self.constants or not name:
@@ -147,6 +156,12 @@ class Walk:
             raise UnsupportedError(f"it follows {DESCRIBED[value.stage]}")
         if value.part != len(self.parts) - 1 or self.readers[node.inputs[position]] > 1:
             raise UnsupportedError("the graph branches before it")
+        return value
+
+    def shared(self, node: Node, value: Value) -> Value:
+        """`value`, the input of `node`, under the name of its output too: both share their readers."""
+        source, copy = node.inputs[0], node.outputs[0]
+        self.readers[copy] = self.readers.get(copy, 0) + self.readers[source] - 1
         return value
 
     def in_tail(self, node: Node) -> bool:

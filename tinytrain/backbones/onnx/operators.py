@@ -10,6 +10,7 @@ import numpy as np
 
 from tinytrain.backbones.onnx.activations import ACTIVATIONS
 from tinytrain.backbones.onnx.graph import BRANCH, DESCRIBED, IMAGE, NO_PADS, Part, Value, Walk
+from tinytrain.backbones.onnx.quantised import OPERATIONS as QUANTISED
 from tinytrain.backbones.onnx.reading import Node, UnsupportedError
 from tinytrain.backbones.onnx.tail import TAIL, tail
 
@@ -42,6 +43,7 @@ def convolution(walk: Walk, node: Node) -> Value:
         out_hw = tuple((side - 1) // stride + 1 for side in value.hw)
     reads = replace(value, pads=NO_PADS)
     walk.parts.append(Part(kind, weight, bias, stride, reads, out_hw, shortcut=branches))
+    walk.convolutions.append(node)
     walk.refuse_large()
     return Value(len(walk.parts) - 1, "linear", len(weight), out_hw)
 
@@ -149,6 +151,8 @@ def batch_norm(walk: Walk, node: Node) -> Value:
     if walk.in_tail(node):
         return tail(walk, node)
     value, epsilon = walk.newest(node), node.get("epsilon", 1e-5)
+    if (value.part, value.stage) in walk.noted:
+        raise UnsupportedError("it follows quantised values; fold it into its Conv before quantising")
     what = ("scale", "bias", "mean", "variance")
     scale, bias, mean, variance = (
         walk.constant(node, k, (value.channels,), w) for k, w in enumerate(what, 1)
@@ -254,10 +258,7 @@ def alias(walk: Walk, node: Node) -> Value | None:
         flag = walk.constants.get(node.inputs[2])
         if flag is None or flag.size != 1 or bool(flag.reshape(())):
             raise UnsupportedError("it is in training mode")
-    value, copy = walk.value(node), node.outputs[0]
-    # Original and copy share their readers.
-    walk.readers[copy] = walk.readers.get(copy, 0) + walk.readers[source] - 1
-    return value
+    return walk.shared(node, walk.value(node))
 
 
 OPERATIONS = {
@@ -271,6 +272,7 @@ OPERATIONS = {
     "Shape": shape,
     "Identity": alias,
     "Dropout": alias,
+    **QUANTISED,
     **TAIL,
 }
 SUPPORTED = (

@@ -13,7 +13,7 @@ SAMPLING = ("data", "way", "shots", "queries", "episode")
 # Options of `episodes` for sampling and training, which have no effect with --add.
 TRAINING = ("way", "shots", "queries", "episode", "budget", "macs", "macs_mode", "precision")
 TRAINING += ("policy", "head", "replay")
-METHOD = ("policy", "head", "replay", "macs", "macs_mode", "precision")  # those that the delta itself settles
+METHOD = ("policy", "head", "replay", "macs", "macs_mode")  # those that the delta itself settles
 
 
 def check_arguments(arguments) -> None:

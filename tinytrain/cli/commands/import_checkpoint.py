@@ -10,8 +10,9 @@ DESCRIPTION = (
     "Convert a published int8 checkpoint (.pkl) or an ONNX model (.onnx) to a network file. A checkpoint is "
     "read without PyTorch, and nothing in it is run. An ONNX model is a MobileNet (V1 to V4), an "
     "EfficientNet-Lite, a ResNet of basic blocks or another network of their layers; its weights stay "
-    "float32, and its classifier is dropped. If onnxruntime is installed, its embeddings are compared with "
-    "those of the result. --mean, --scale, --std and --size are for .onnx only.\n"
+    "float32, or int8 if it is quantised, and its classifier is dropped. If onnxruntime is installed, its "
+    "embeddings are compared with those of the result. --mean, --scale, --std and --size are for .onnx "
+    "only.\n"
     f"ONNX models need: {install('onnx')}."
 )
 EXAMPLES = """\
@@ -91,7 +92,9 @@ def _import_onnx(arguments, given: dict) -> int:
     imported = import_onnx(arguments.checkpoint, **given)
     difference = _compare(imported)
     facts = {"dropped": list(imported.dropped), "largest_difference": difference}
-    lines = ["weights are float32, as in the file"]
+    int8 = imported.network.quantisation is not None
+    kept = "int8, with codes of all layers" if int8 else "float32"
+    lines = [f"weights are {kept}, as in the file"]
     if imported.dropped:
         lines.append(f"dropped the classifier: {', '.join(imported.dropped)}")
     if difference is not None:

@@ -13,6 +13,7 @@ from tinytrain.cli.commands.common import (
     text_width,
 )
 from tinytrain.cli.commands.hints import extended, free_name, without
+from tinytrain.cli.commands.precisions import compared, planned
 from tinytrain.cli.commands.tiers import naming_tiers
 
 DESCRIPTION = (
@@ -52,10 +53,7 @@ def run(arguments) -> int:
 
 def _plan(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
-    from tinytrain.plan.budget import TaskShape
     from tinytrain.plan.plan import save_plan
-    from tinytrain.planner.planner import Planner
-    from tinytrain.runtime.device import Device
 
     check_outputs(
         arguments.out, needed=(backbone_file(arguments.backbone), episodes.searched_file(arguments))
@@ -64,11 +62,11 @@ def _plan(arguments) -> int:
     with ProgressLine() as progress:
         opened = episodes.open_episode(arguments, network, policy, progress)
     episode = opened.episode
-    planner = Planner(network, TaskShape.of(episode), policy, episodes.budget_of(arguments))
-    with Device().open(network, episode, arguments.seed) as run:
-        scores = run.measure_fisher(planner.probe())
-        plan = planner.plan(scores)
-        result = _facts(network, episode, planner, plan, scores)
+    budget = episodes.budget_of(arguments)
+    found = planned(network, episode, policy, budget, arguments.seed)
+    planner, plan = found.planner, found.plan
+    result = _facts(network, episode, planner, plan, found.scores)
+    result["precisions"] = compared(network, episode, policy, budget, arguments.seed, found)
     if arguments.program:
         from tinytrain.program.listing import listing
 

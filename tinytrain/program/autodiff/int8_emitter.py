@@ -21,7 +21,8 @@ class Int8Emitter(Emitter):
     def __init__(self, segment: Segment, network: Network, row_tile: int | None = None):
         super().__init__(segment, network, row_tile)
         self.codes = network.quantisation
-        self.pixels = input_codes(network.input.mean, network.input.scale)[0]
+        self.pixels, step = input_codes(network.input.mean, network.input.scale)
+        self.pixel_step = np.float32(step)
 
     # ---- constants --------------------------------------------------------------------------------
 

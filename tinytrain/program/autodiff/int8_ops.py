@@ -120,16 +120,26 @@ def is_turned(network: Network, i: int) -> bool:
     return network.layers[i].kind != "depthwise"
 
 
-def _image_grad(*arguments) -> View:
-    raise AssertionError("the first layer has no gradient in int8: a recipe that trains it is refused")
+def _no_grad_input(*arguments) -> View:
+    raise AssertionError("images have no gradient")
 
 
-def _image_trained(emitter, i: int, x: View, trained: Trained) -> View:
-    return _image_grad()
+def image_grad_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
+    """Of codes of pixels, image by image; nothing is unfolded."""
+    layer, spec = emitter.layers[i], emitter.network.input
+    how = (emitter.pixels, emitter.pixel_step, layer.kernel, layer.stride, spec.rotated)
+    for k in range(emitter.n):
+        image, gk = x.rows(k, k + 1).reshape(*spec.shape), g.rows(k, k + 1).reshape(*g.shape[1:])
+        emitter.segment.call("grad_weight_image", gw, image, gk, *how, part="grad_weight")
+
+
+def image_input(emitter, i: int, x: View, trained: Trained) -> View:
+    """Every output channel reads all of the image."""
+    return x
 
 
 INT8_OPS: dict[str, Op] = {
-    "conv": Op(first_layer, _image_grad, _image_grad, _image_trained, forward_rows=image_rows),
+    "conv": Op(first_layer, _no_grad_input, image_grad_weight, image_input, forward_rows=image_rows),
     "depthwise": Op(
         depthwise, depthwise_grad_input, depthwise_grad_weight, trained_filters,
         forward_padded=depthwise_padded,

@@ -1,0 +1,102 @@
+"""``tinytrain plan`` shows both precisions side by side and says which one is taken."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from commandline import tt
+from int8nets import toy8
+from toyfiles import write_images, write_network
+
+from tinytrain.network.file import save_network
+from tinytrain.network.network import Network
+
+ENOUGH, SMALL = "4MB", "12kB"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("precisions")
+    write_images(folder / "photos")
+    save_network(named(toy8()), folder / "net.safetensors")
+    write_network(folder)
+    return folder
+
+
+def named(network: Network) -> Network:
+    return replace(network, name="net")
+
+
+@pytest.fixture
+def words(place):
+    def make(*options, network="net"):
+        return ("plan", place / "photos", "--backbone", place / f"{network}.safetensors", *options)
+
+    return make
+
+
+@pytest.fixture
+def compared(words, capsys):
+    def answer(*options, network="net") -> tuple[dict, dict]:
+        assert tt(*words(*options, "--json", network=network)) == 0
+        facts = json.loads(capsys.readouterr().out)
+        return facts["precisions"], facts
+
+    return answer
+
+
+def test_the_plan_of_each_precision_is_the_one_that_it_has_alone(compared):
+    both, facts = compared("--budget", ENOUGH)
+    assert both["taken"] == facts["plan"]["recipe"]["options"]["arithmetic"]["precision"] == "float32"
+    for precision in ("float32", "int8"):
+        alone = compared("--budget", ENOUGH, "--precision", precision)[1]
+        row = both[precision]
+        assert row["arena"] == alone["memory"]["arena"] <= 4_000_000
+        assert row["layers"] == len(alone["selection"]) > 0 and row["modules"] == 0
+        assert row["channels"] == sum(s["n_channels"] for s in alone["selection"])
+        assert row["trained_numbers"] == alone["memory"]["trained_numbers"]
+        assert row["backward_per_query"] == alone["macs"]["backward_per_query"]
+        assert row["executed"] > 0 and 0 < row["seconds"] < 1000
+    assert both["int8"]["arena"] != both["float32"]["arena"]
+
+
+@pytest.mark.parametrize(
+    ("options", "taken", "why"),
+    [
+        (("--budget", ENOUGH), "float32", "all that the policy chooses can be trained inside the budget"),
+        (("--budget", SMALL), "int8", "in float32 not all that the policy chooses"),
+        (("--budget", ENOUGH, "--precision", "int8"), "int8", "--precision int8 was given"),
+        (("--budget", "64MB", "--policy", "tinytl"), "float32", "cannot be trained in int8"),
+    ],
+)
+def test_it_says_which_is_taken_and_why(compared, words, capsys, options, taken, why):
+    both, _ = compared(*options)
+    assert both["taken"] == taken and why in both["why"]
+    assert tt(*words(*options)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 8 and max(map(len, lines)) <= 100
+    other = {"float32": "int8", "int8": "float32"}[taken]
+    order = [line.split()[0] for line in lines if not line.startswith(" ")]
+    assert order[:3] == [taken, other, "taken"]
+    assert f"{both[taken]['arena']:,} bytes" in lines[0] and f"{both[taken]['layers']} of" in lines[0]
+
+
+def test_what_does_not_fit_names_the_bytes_that_it_needs(compared, words, capsys):
+    both, _ = compared("--budget", SMALL)
+    refused = both["float32"]
+    assert refused["refused"] == "memory-budget" and refused["needs"] > 12_000
+    assert tt(*words("--budget", SMALL)) == 0
+    assert f"float32     needs {refused['needs']:,} bytes at the least" in capsys.readouterr().out
+    assert compared("--budget", refused["needs"])[0]["float32"]["arena"] <= refused["needs"]
+
+
+def test_a_network_without_codes_says_so(compared):
+    both, _ = compared("--budget", ENOUGH, network="toy")
+    assert both["taken"] == "float32" and both["int8"]["refused"] == "no-int8"
+    assert "no codes" in both["int8"]["why"]
+
+
+def test_without_measured_layers_there_is_no_estimate_of_time(compared):
+    both, _ = compared("--budget", ENOUGH, "--policy", "none")
+    assert both["float32"]["seconds"] is None and both["float32"]["layers"] == 0
+    assert both["float32"]["executed"] > 0
