@@ -8,7 +8,7 @@ an output channel lie side by side. Gradients are float32, of values, not of cod
 
 import numpy as np
 
-from tinytrain.kernels.reference import depthwise_grad_input, from_bfloat16, to_bfloat16
+from tinytrain.kernels.reference import augment, depthwise_grad_input, from_bfloat16, to_bfloat16
 from tinytrain.kernels.reference_layers import window
 
 LOWEST, HIGHEST = -128, 127
@@ -38,6 +38,18 @@ def unfold_codes(y, image, table, size, stride, first, rotated):
     ]
     taps = [window(codes, t // size, t % size, (1, *y.shape), stride)[0] for t in range(size * size)]
     y[...] = np.concatenate(taps, axis=-1)
+
+
+def sum_pixels(y, x):
+    """y (1,) int64 = the sum of all values of an image."""
+    y[0] = x.sum(dtype=np.int64)
+
+
+def augment_rows(y, x, total, top, *how):
+    """Rows of what `augment` makes of an image, from row `top` on; `total` is the sum of its values."""
+    whole = np.empty_like(x)
+    augment(whole, x, *how)
+    y[...] = whole[top : top + len(y)]
 
 
 def product_codes(y, x, w, b, factor, shift, zero):

@@ -14,7 +14,7 @@ from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import n_unlabelled
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.backend import BACKENDS
-from tinytrain.program.calls import Buffer, Segment
+from tinytrain.program.calls import SHOWN, Buffer, Segment
 from tinytrain.program.head_buffers import head_buffer, head_views, own_before, passes
 from tinytrain.program.program import Book
 from tinytrain.program.stages import Unit
@@ -78,16 +78,17 @@ def add_buffers(book: Book, job: Job, segments: Iterable[Segment]) -> dict[str, 
 def _image_buffers(book: Book, job: Job) -> dict[str, list[tuple[Buffer, Buffer]]]:
     """A decoded image and its augmented copy for each unit that runs the frozen part, by stage.
 
-    In int8, where bytes are few, it is augmented out of what the decoder holds.
+    In int8, where bytes are few, it is augmented out of what the decoder holds, and some rows at a time if
+    there is a frozen part that asks for them.
     """
-    shape = job.externals["input"].shape
+    shape, shown = job.externals["input"].shape, job.externals["input"].use == SHOWN
 
-    def pair(unit: str, first: int, last: int) -> tuple[Buffer | None, Buffer]:
+    def pair(unit: str, first: int, last: int) -> tuple[Buffer | None, Buffer | None]:
         def add(kind: str) -> Buffer:
             return book.add(f"{kind} ({unit})", shape, first, last, "uint8", IMAGES)
 
         copied = job.recipe.precision == "float32"
-        return add("image") if copied else None, add("augmented image")
+        return add("image") if copied else None, None if shown else add("augmented image")
 
     found = {"fill": [pair("fill", FILL, FILL)] if job.resources.sets else []}
     workers = range(job.resources.workers if job.alive else 0)

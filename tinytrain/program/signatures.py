@@ -101,6 +101,7 @@ KERNELS: dict[str, Signature] = {
     "add_patches": _of(gx=writes("n h w c"), g=reads("r q p")),
     "apply_mask": _of(g=updates("n"), bits=reads("*", CODES)),
     "augment": _of(y=writes("h w c", IMAGE), x=reads("h w c", IMAGE)),
+    "augment_rows": _of(y=writes("r w c", IMAGE), x=reads("h w c", IMAGE), total=reads("*", "int64")),
     "cholesky": _of(a=updates("d d"), head_macs=lambda s: s[0][0] ** 3 // 6),
     "cholesky_solve": _of(
         x=updates("n d"), factor=reads("d d"), head_macs=lambda s: s[0][0] * math.prod(s[1])
@@ -204,6 +205,7 @@ KERNELS: dict[str, Signature] = {
         w=updates("* *", INT8), rows=reads("i", INDICES), columns=reads("j", INDICES), x=reads("i j", INT8)
     ),
     "sgd_step": _of(g=updates("n"), **_RATES),
+    "sum_pixels": _of(y=writes("*", "int64"), x=reads("* * *", IMAGE)),
     "take_step": _of(w=updates("n"), steps=reads("n")),
     "sgd": _of(w=updates("n"), g=reads("n"), **_RATES),
     "transpose": _of(y=writes("n m"), x=reads("m n")),
@@ -245,6 +247,7 @@ HOST: dict[str, Signature] = {
     "rows_of_images": _of(y=writes("m d"), embeddings=reads("n d")),
     "rows_of_labels": _of(y=writes("n d"), x=reads("k d"), labels=reads("n", INDICES)),
     "sampled_weights": _of(divisors=writes("k")),
+    "show_rows": _of(y=writes("r w c", IMAGE)),
     "transposed": _of(y=writes("n m"), x=reads("m n")),
 }  # fmt: skip
 
