@@ -83,6 +83,17 @@ def depthwise_grad_input_codes(r):
     return gx, work, g, weights(r, size * size, channels), scale, size, stride
 
 
+def depthwise_grad_in_place(r):
+    size = int(r.choice([1, 3, 5, 7]))
+    n, height, width = sizes(r, 3, 9, 9)
+    channels = int(r.choice([3, 16, 17, 40]))
+    g, work = (
+        Output(_values(r, n, height, width, channels)),
+        fresh(size**2 + height * width, 16, compared="no"),
+    )
+    return g, work, weights(r, size * size, channels), r.uniform(0, 0.01, channels).astype(np.float32), size
+
+
 def unfold_codes(r):
     size, stride = int(r.choice([3, 5, 7])), int(r.choice([1, 2]))
     height, width = sizes(r, 16, 16)
@@ -235,7 +246,7 @@ INT8_CASES = {
     function.__name__: function
     for function in (
         adam_step, add_codes, add_fisher_codes, copy_codes, depthwise_codes,
-        depthwise_grad_input_codes, fold_bias,
+        depthwise_grad_in_place, depthwise_grad_input_codes, fold_bias,
         gather_codes,
         gather_weights, grad_input_codes, grad_weight_codes, momentum_step, pack_inside, pool_codes,
         product_codes, product_wide, round_codes, round_masters, scatter_weights, sgd_step, take_step,

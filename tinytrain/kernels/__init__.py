@@ -33,6 +33,7 @@ NAMES = (
     "copy_codes",
     "depthwise_codes",
     "depthwise_forward",
+    "depthwise_grad_in_place",
     "depthwise_grad_input",
     "depthwise_grad_input_codes",
     "depthwise_grad_weight",
@@ -148,11 +149,21 @@ def _compiled_modules() -> tuple:
         pooling,
     )
     from tinytrain.kernels import depthwise_codes_grad as codes_grad
+    from tinytrain.kernels import depthwise_grad_in_place as in_place
     from tinytrain.kernels import image as image
     from tinytrain.kernels import lite_residual as lite
 
     float32 = activation, dense, depthwise, depthwise_weight, head, lite, optimizer, image, pooling
-    return *float32, codes_grad, int8_dense, int8_depthwise, int8_gradients, int8_updates, int8_weights
+    return (
+        *float32,
+        codes_grad,
+        in_place,
+        int8_dense,
+        int8_depthwise,
+        int8_gradients,
+        int8_updates,
+        int8_weights,
+    )
 
 
 def _namespace(modules, backend):

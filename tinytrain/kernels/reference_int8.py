@@ -113,6 +113,11 @@ def depthwise_grad_input_codes(gx, work, g, w, scale, size, stride):
     depthwise_grad_input(gx, work, g, w * scale, size, stride)
 
 
+def depthwise_grad_in_place(g, work, w, scale, size):
+    """As `depthwise_grad_input` with stride 1, in the place of g; `work` (taps + pixels, 16) is scratch."""
+    depthwise_grad_input(g, work, g.copy(), w * scale, size, 1)
+
+
 def grad_weight_codes(gw, x, g, scale, zero):
     """gw (k, j) += values of x (m, k), transposed, times g (m, j)."""
     gw += (scale * (x.astype(g.dtype) - zero)).T @ g

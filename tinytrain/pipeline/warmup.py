@@ -60,6 +60,7 @@ def _in_little_memory(table) -> None:
     planes, work = np.zeros((1, 2, 2, 4), np.float32), np.empty((9, 16), np.float32)
     weights, scale = np.zeros((9, 4), np.int8), np.ones(4, np.float32)
     table.copy_codes(weights[0], weights[1])
+    table.depthwise_grad_in_place(planes.copy(), np.empty((13, 16), np.float32), weights, scale, 3)
     table.depthwise_grad_input_codes(planes.copy(), work, planes, weights, scale, 3, 1)
 
 

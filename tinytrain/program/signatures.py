@@ -120,6 +120,10 @@ KERNELS: dict[str, Signature] = {
         y=writes("n * * c"), x=reads("n * * c"), w=reads("t c"), b=reads("c"),
         macs=lambda s: math.prod(s[0]) * s[2][0],
     ),
+    "depthwise_grad_in_place": _of(
+        g=updates("n h w c"), work=scratch("* *"), weight=reads("t c", INT8), scale=reads("c"),
+        macs=lambda s: math.prod(s[0]) * s[2][0],
+    ),
     "depthwise_grad_input": _of(
         gx=writes("n * * c"), zeros=scratch("c"), g=reads("n * * c"), w=reads("t c"),
         macs=lambda s: math.prod(s[2]) * s[3][0],

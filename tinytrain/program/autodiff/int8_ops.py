@@ -115,9 +115,17 @@ def depthwise_padded(emitter, i: int, y: View, x: View, top: int, activation: st
 
 
 def depthwise_grad_input(emitter, i: int, g: View) -> View:
-    layer, segment = emitter.layers[i], emitter.segment
-    gx = segment.new(f"{layer.name} gradient", emitter.n, *layer.in_hw, layer.cin)
-    scale, how = emitter.array(i, "scale"), (layer.kernel, layer.stride)
+    layer, segment, scale = emitter.layers[i], emitter.segment, emitter.array(i, "scale")
+    if not emitter.fast_path and layer.stride == 1:
+        room = layer.fan_in + layer.in_hw[0] * layer.in_hw[1]
+        work = segment.new(f"{layer.name} weights and gradients of some channels", room, 16)
+        arrays = g, work, emitter.weight(i), scale
+        segment.call("depthwise_grad_in_place", *arrays, layer.kernel, part="grad_input")
+        return g
+    gx, how = (
+        segment.new(f"{layer.name} gradient", emitter.n, *layer.in_hw, layer.cin),
+        (layer.kernel, layer.stride),
+    )
     if not emitter.fast_path:
         work = segment.new(f"{layer.name} weights of some channels", layer.fan_in, 16)
         arrays = (gx, work, g, emitter.weight(i), scale)
