@@ -19,7 +19,7 @@ def but_the_first(network):
 
 
 @NETWORKS
-@pytest.mark.parametrize("row_tile", [1, 700, 3000, 56_000])
+@pytest.mark.parametrize("row_tile", [None, 1, 700, 3000, 56_000])
 @pytest.mark.parametrize("n", [1, 2])
 def test_codes_equal_those_in_whole_numbers_in_row_tiles_of_any_size(name, row_tile, n):
     network = toy8(name)

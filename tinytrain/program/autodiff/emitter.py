@@ -14,6 +14,7 @@ from tinytrain.program.autodiff.gradients import parameter_gradients
 from tinytrain.program.autodiff.lite_residual import add_gradient, add_module, backward_module
 from tinytrain.program.autodiff.ops import OPS, op_of
 from tinytrain.program.autodiff.squeeze import scaled, scaled_grad
+from tinytrain.program.autodiff.streamed import streamed
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import Bias, Segment, View, Weight
 
@@ -36,6 +37,7 @@ class Emitter:
         self.segment, self.network, self.n = segment, network, segment.n
         self.row_tile = row_tile or ROW_TILE_BYTES * segment.backend.itemsize // 4
         self.fast_path = row_tile is not None
+        self.whole_tiles = True  # whether blocks with small inner values are computed in one row tile
         self.layers, self.modules = network.all_layers, {m.last: m for m in network.modules}
 
     def weight(self, i: int, transposed: bool = False, columns: tuple[int, int] | None = None) -> Weight:
@@ -63,13 +65,21 @@ class Emitter:
         """
         if tape is not None:
             return self._whole(x, first, last, tape)
-        i = first
+        i = self.streams(x, first, last)
+        if i:
+            x = streamed(self, x, i)
+        else:
+            i = first
         while i < last:
             end = self._group_end(i, last)
             fused = self.n == 1 and is_fused(self.layers, i, end)
             x = fused_block(self, x, i, end) if fused else self._whole(x, i, end)
             i = end
         return x
+
+    def streams(self, x: View, first: int, last: int) -> int:
+        """How many of the layers [first, last) are computed by `streamed`, beginning with an image x."""
+        return 0
 
     def _group_end(self, first: int, last: int) -> int:
         """End of the layers computed together: a block, or a stem of one layer and the block fused to it."""

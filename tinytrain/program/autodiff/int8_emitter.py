@@ -7,6 +7,7 @@ from tinytrain.network.quantisation import Codes, input_codes
 from tinytrain.program.autodiff.emitter import Emitter
 from tinytrain.program.autodiff.int8_ops import INT8_OPS, add, int8_weight
 from tinytrain.program.autodiff.ops import op_of
+from tinytrain.program.autodiff.streamed import streamed_layers
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import LayerArray, Segment, View, Weight
 
@@ -20,6 +21,7 @@ class Int8Emitter(Emitter):
 
     def __init__(self, segment: Segment, network: Network, row_tile: int | None = None):
         super().__init__(segment, network, row_tile)
+        self.whole_tiles = self.fast_path  # otherwise bytes are few
         self.codes = network.quantisation
         self.pixels = input_codes(network.input.mean, network.input.scale)[0]
 
@@ -47,7 +49,16 @@ class Int8Emitter(Emitter):
     def weight(self, i: int, transposed: bool = False, columns=None) -> Weight:
         return int8_weight(self.network, i)
 
+    @property
+    def patch_bytes(self) -> int:
+        """Bytes of patches of the image at a time."""
+        return self.row_tile // 2 if self.fast_path else self.row_tile // 4
+
     # ---- passes -----------------------------------------------------------------------------------
+
+    def streams(self, x: View, first: int, last: int) -> int:
+        few = not self.fast_path and first == 0 and self.n == 1
+        return streamed_layers(self.layers, last, self.row_tile) if few else 0
 
     def copy(self, y: View, x: View) -> None:
         self.segment.call("copy_codes", y, x)

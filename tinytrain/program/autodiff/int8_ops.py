@@ -51,7 +51,7 @@ def image_rows(emitter, i: int, y: View, image: View, first: int) -> None:
     """
     layer, spec = emitter.layers[i], emitter.network.input
     row = 2 * layer.filter_hw[1] * layer.fan_in
-    tile = max(1, min(y.shape[0], emitter.row_tile // 2 // row))
+    tile = max(1, min(y.shape[0], emitter.patch_bytes // row))
     if image.buffer.use != SHOWN:
         _first_rows(emitter, i, y, image.reshape(*spec.shape), first, tile)
         return
