@@ -242,13 +242,41 @@ def fold_bias(r):
     return y, _values(r, n), unit, w.T.copy() if turned else w, _zero(r), turned
 
 
+def _triangle(r, d: int, factor: bool = False) -> np.ndarray:
+    """The packed lower triangle of a positive definite matrix (d, d), or of its factor."""
+    x = r.standard_normal((d + 3, d))
+    whole = x.T @ x / d + np.eye(d)
+    return (np.linalg.cholesky(whole) if factor else whole)[np.tril_indices(d)].astype(np.float32)
+
+
+def add_outer_packed(r):
+    n, d = sizes(r, 9, 24)
+    return Output(_triangle(r, d)), r.standard_normal((n, d)).astype(np.float32), np.float32(-0.5)
+
+
+def cholesky_packed(r):
+    (d,) = sizes(r, 24)
+    return (Output(_triangle(r, d)),)
+
+
+def cholesky_solve_packed(r):
+    k, d = sizes(r, 6, 24)
+    return Output(r.standard_normal((k, d)).astype(np.float32)), _triangle(r, d, factor=True)
+
+
+def inverse_diagonal_packed(r):
+    (d,) = sizes(r, 24)
+    return fresh(d), _triangle(r, d, factor=True)
+
+
 INT8_CASES = {
     function.__name__: function
     for function in (
-        adam_step, add_codes, add_fisher_codes, copy_codes, depthwise_codes,
+        adam_step, add_codes, add_fisher_codes, add_outer_packed, cholesky_packed, cholesky_solve_packed,
+        copy_codes, depthwise_codes,
         depthwise_grad_in_place, depthwise_grad_input_codes, fold_bias,
         gather_codes,
-        gather_weights, grad_input_codes, grad_weight_codes, momentum_step, pack_inside, pool_codes,
+        gather_weights, grad_input_codes, grad_weight_codes, inverse_diagonal_packed, momentum_step, pack_inside, pool_codes,
         product_codes, product_wide, round_codes, round_masters, scatter_weights, sgd_step, take_step,
         unfold_codes, widen_codes,
     )

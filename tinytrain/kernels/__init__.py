@@ -22,12 +22,15 @@ NAMES = (
     "add_fisher",
     "add_fisher_codes",
     "add_outer",
+    "add_outer_packed",
     "add_patches",
     "apply_mask",
     "augment",
     "augment_rows",
     "cholesky",
+    "cholesky_packed",
     "cholesky_solve",
+    "cholesky_solve_packed",
     "class_sums",
     "copy",
     "copy_codes",
@@ -50,6 +53,7 @@ NAMES = (
     "hard_swish",
     "hard_swish_grad",
     "inverse_diagonal",
+    "inverse_diagonal_packed",
     "matmul",
     "max_pool",
     "max_pool_grad",
@@ -146,6 +150,7 @@ def _compiled_modules() -> tuple:
         int8_updates,
         int8_weights,
         optimizer,
+        packed,
         pooling,
     )
     from tinytrain.kernels import depthwise_codes_grad as codes_grad
@@ -153,7 +158,7 @@ def _compiled_modules() -> tuple:
     from tinytrain.kernels import image as image
     from tinytrain.kernels import lite_residual as lite
 
-    float32 = activation, dense, depthwise, depthwise_weight, head, lite, optimizer, image, pooling
+    float32 = activation, dense, depthwise, depthwise_weight, head, lite, optimizer, image, packed, pooling
     return (
         *float32,
         codes_grad,

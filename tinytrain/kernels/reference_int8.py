@@ -8,6 +8,7 @@ an output channel lie side by side. Gradients are float32, of values, not of cod
 
 import numpy as np
 
+from tinytrain.kernels import reference
 from tinytrain.kernels.reference import augment, depthwise_grad_input, from_bfloat16, to_bfloat16
 from tinytrain.kernels.reference_layers import window
 
@@ -132,6 +133,38 @@ def add_fisher_codes(total, dots, a, g, scale, zero):
     """As `add_fisher`, of codes a."""
     dots[...] = (scale * (a.astype(g.dtype) - zero) * g).sum(axis=0)
     total += dots**2 / 2
+
+
+# ---- the head ---------------------------------------------------------------------------------------
+
+
+def _whole(packed):
+    """(d, d) with the lower triangle that is packed row by row in (d * (d + 1) / 2,)."""
+    size = int((np.sqrt(8 * len(packed) + 1) - 1) / 2)
+    whole = np.zeros((size, size), packed.dtype)
+    whole[np.tril_indices(size)] = packed
+    return whole
+
+
+def add_outer_packed(a, x, scale):
+    whole = _whole(a)
+    reference.add_outer(whole, x, scale)
+    a[...] = whole[np.tril_indices(len(whole))]
+
+
+def cholesky_packed(a):
+    whole = _whole(a)
+    failed = reference.cholesky(whole)
+    a[...] = whole[np.tril_indices(len(whole))]
+    return failed
+
+
+def cholesky_solve_packed(x, factor):
+    reference.cholesky_solve(x, _whole(factor))
+
+
+def inverse_diagonal_packed(diagonal, factor):
+    reference.inverse_diagonal(diagonal, _whole(factor))
 
 
 # ---- updates ----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tinytrain.heads.head import ANSWERING, FITTING, STORED, UPDATING, HeadBuffer, HeadMethod
 from tinytrain.heads.leave_one_out import COLUMNS as LEFT_OUT_COLUMNS
 from tinytrain.heads.registry import BASELINE, find_head
+from tinytrain.heads.triangle import packed_buffers
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import n_unlabelled
@@ -57,7 +58,10 @@ class Job:
         """The arrays of a head of `method`, fitted to its views of all support images."""
         n = self.task.n_support
         embeddings = n * len(head_views(self.recipe, self.resources, method, n))
-        return method.buffers_for(self.task.n_way, self.network.embedding_size, embeddings)
+        declared = method.buffers_for(self.task.n_way, self.network.embedding_size, embeddings)
+        # In int8, where bytes are few, a matrix is its lower triangle.
+        is_packed = self.recipe.precision == "int8" and method.packs
+        return packed_buffers(declared, method.packs) if is_packed else declared
 
 
 def add_buffers(book: Book, job: Job, segments: Iterable[Segment]) -> dict[str, tuple[Unit, ...]]:

@@ -78,6 +78,12 @@ INT8, SUMS = "int8", "int32"
 _RATES = {"starts": reads("*", INDICES), "rates": reads("*")}
 _RESCALED = {"b": reads("n", SUMS), "factor": reads("n", SUMS), "shift": reads("n", SUMS)}
 
+
+def _side(packed: int) -> int:
+    """Rows of the matrix whose lower triangle has so many numbers."""
+    return math.isqrt(2 * packed)
+
+
 KERNELS: dict[str, Signature] = {
     "accumulate": _of(total=updates("n"), x=reads("n")),
     "adam": _of(
@@ -97,12 +103,17 @@ KERNELS: dict[str, Signature] = {
     "add_outer": _of(
         a=updates("d d"), x=reads("n d"), head_macs=lambda s: s[1][0] * math.prod(s[0])
     ),
+    "add_outer_packed": _of(a=updates("p"), x=reads("n d"), head_macs=lambda s: s[1][0] * s[0][0]),
     # It starts an image at zero with the first of its rows, and goes on with the others.
     "add_patches": _of(gx=writes("n h w c"), g=reads("r q p")),
     "apply_mask": _of(g=updates("n"), bits=reads("*", CODES)),
     "augment": _of(y=writes("h w c", IMAGE), x=reads("h w c", IMAGE)),
     "augment_rows": _of(y=writes("r w c", IMAGE), x=reads("h w c", IMAGE), total=reads("*", "int64")),
     "cholesky": _of(a=updates("d d"), head_macs=lambda s: s[0][0] ** 3 // 6),
+    "cholesky_packed": _of(a=updates("p"), head_macs=lambda s: _side(s[0][0]) ** 3 // 6),
+    "cholesky_solve_packed": _of(
+        x=updates("n d"), factor=reads("p"), head_macs=lambda s: s[0][0] * s[0][1] ** 2
+    ),
     "cholesky_solve": _of(
         x=updates("n d"), factor=reads("d d"), head_macs=lambda s: s[0][0] * math.prod(s[1])
     ),
@@ -156,6 +167,9 @@ KERNELS: dict[str, Signature] = {
     "hard_swish_grad": _of(g=updates("m"), x=reads("m")),
     "inverse_diagonal": _of(
         diagonal=writes("d"), factor=reads("d d"), head_macs=lambda s: s[1][0] ** 3 // 6
+    ),
+    "inverse_diagonal_packed": _of(
+        diagonal=writes("d"), factor=reads("p"), head_macs=lambda s: s[0][0] ** 3 // 6
     ),
     "matmul": _of(
         y=writes("m n"), x=reads("m k"), w=reads("k n"), macs=lambda s: math.prod(s[0]) * s[1][1]
