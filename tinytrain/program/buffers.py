@@ -54,10 +54,14 @@ class Job:
         """Pseudo-queries and unlabelled images of one step."""
         return self.resources.step_queries + n_unlabelled(self.recipe, self.resources, self.task)
 
+    def head_views(self, method: HeadMethod) -> range:
+        """Views of every support image that a head of `method` is fitted to."""
+        sizes = self.task.n_support, self.network.embedding_size
+        return head_views(self.recipe, self.resources, method, *sizes)
+
     def head_form(self, method: HeadMethod) -> tuple[HeadBuffer, ...]:
         """The arrays of a head of `method`, fitted to its views of all support images."""
-        n = self.task.n_support
-        embeddings = n * len(head_views(self.recipe, self.resources, method, n))
+        embeddings = self.task.n_support * len(self.head_views(method))
         declared = method.buffers_for(self.task.n_way, self.network.embedding_size, embeddings)
         # In int8, where bytes are few, a matrix is its lower triangle.
         is_packed = self.recipe.precision == "int8" and method.packs
