@@ -8,6 +8,8 @@ from oracle import Oracle
 from toynets import everything, images, random_updates, recipe, relative, selected
 
 from tinytrain.plan.costs import image_macs
+from tinytrain.plan.recipe import Update
+from tinytrain.program.autodiff import inner_channels
 from tinytrain.program.segment_checker import check_segment
 from tinytrain.program.trained_arrays import slots
 
@@ -60,6 +62,31 @@ def assert_gradients_equal_the_oracle(network, updates, n, row_tile=None):
 def test_gradients_equal_the_oracle(name, row_tile, n):
     network = toy8(name)
     assert_gradients_equal_the_oracle(network, but_the_first(network), n, row_tile)
+
+
+@NETWORKS
+@pytest.mark.parametrize("key", range(8))
+@pytest.mark.parametrize("least", [1, 5, 16])
+def test_gradients_equal_the_oracle_for_so_many_inner_channels_at_a_time(name, least, key, monkeypatch):
+    monkeypatch.setattr(inner_channels, "BYTES", 0)
+    monkeypatch.setattr(inner_channels, "LEAST", least)
+    network = toy8(name)
+    updates = tuple(u for u in random_updates(network, key) if u.layer > 0)
+    segment = assert_gradients_equal_the_oracle(network, updates, 2)
+    assert segment.backward_macs == 2 * image_macs(network, updates)
+
+
+def test_a_gradient_that_goes_on_takes_inner_channels_of_a_block_at_a_time():
+    """Of three layers whose biases are trained."""
+    network, last = toy8("blocks"), len(toy8("blocks").layers)
+    triples = [
+        i for i in range(2, last) if [x.kind for x in network.layers[i - 2 : i + 1]] == inner_channels.KINDS
+    ]
+    assert triples
+    first = min(triples) - 2
+    segment = backward8(network, tuple(Update(i, bias=True) for i in range(first, last)), 0, 1)[0]
+    found = [call.kernel for call in segment.calls]
+    assert "depthwise_grad_columns" in found and "depthwise_grad_input_codes" not in found
 
 
 @NETWORKS

@@ -156,10 +156,51 @@ def widen_codes(r):
     return fresh(m, c), codes(r, m, c), r.uniform(0, 0.01, c).astype(np.float32), _zero(r)
 
 
-def add_fisher_codes(r):
+def _part(r, channels: int) -> tuple[int, int]:
+    """The first and the number of some channels."""
+    first = int(r.integers(channels))
+    return first, int(r.integers(1, channels - first + 1))
+
+
+def add_fisher_columns(r):
     m, c = sizes(r, 50, 70)
-    total, dots = Output(np.abs(_values(r, c))), fresh(c, compared="no")
-    return total, dots, codes(r, m, c), _values(r, m, c), np.float32(0.02), _zero(r)
+    first, b = _part(r, c)
+    total, dots = Output(np.abs(_values(r, b))), fresh(b, compared="no")
+    return total, dots, codes(r, m, c), _values(r, m, b), np.float32(0.02), _zero(r), first
+
+
+def grad_input_columns(r):
+    m, n, k = sizes(r, 30, 40, 60)
+    first, b = _part(r, k)
+    scale = r.uniform(0, 0.01, n).astype(np.float32)
+    return fresh(m, b), _values(r, m, n), weights(r, n, k), scale, first
+
+
+def grad_input_rows(r):
+    m, n, k = sizes(r, 30, 40, 60)
+    b = int(r.integers(1, n + 1))
+    scale = r.uniform(0, 0.01, n).astype(np.float32)
+    return fresh(m, k), _values(r, m, b), weights(r, n, k), scale, 0
+
+
+def mask_columns(r):
+    m, c = sizes(r, 30, 60)
+    first, b = _part(r, c)
+    bits = r.integers(0, 256, -(-m * c // 8), dtype=np.uint8)
+    return Output(_values(r, m, b), compared="equal"), bits, first, c
+
+
+def gather_some(r):
+    m, b = sizes(r, 30, 40)
+    first, columns = int(r.integers(50)), np.sort(r.permutation(b)[: int(r.integers(1, b + 1))])
+    out = fresh(m, len(columns), compared="equal")
+    return out, _values(r, m, b), (first + columns).astype(np.int32), first
+
+
+def depthwise_grad_columns(r):
+    gx, work, g, w, _, size, stride = depthwise_grad_input_codes(r)
+    more, first = weights(r, len(w), w.shape[1] + 20), int(r.integers(21))
+    return gx, work, g, more, r.uniform(0, 0.01, more.shape[1]).astype(np.float32), size, stride, first
 
 
 def _trained(r):
@@ -272,11 +313,13 @@ def inverse_diagonal_packed(r):
 INT8_CASES = {
     function.__name__: function
     for function in (
-        adam_step, add_codes, add_fisher_codes, add_outer_packed, cholesky_packed, cholesky_solve_packed,
-        copy_codes, depthwise_codes,
+        adam_step, add_codes, add_fisher_columns, add_outer_packed, cholesky_packed, cholesky_solve_packed,
+        copy_codes, depthwise_codes, depthwise_grad_columns, gather_some, grad_input_columns,
+        grad_input_rows, mask_columns,
         depthwise_grad_in_place, depthwise_grad_input_codes, fold_bias,
         gather_codes,
-        gather_weights, grad_input_codes, grad_weight_codes, inverse_diagonal_packed, momentum_step, pack_inside, pool_codes,
+        gather_weights, grad_input_codes, grad_weight_codes, inverse_diagonal_packed, momentum_step,
+        pack_inside, pool_codes,
         product_codes, product_wide, round_codes, round_masters, scatter_weights, sgd_step, take_step,
         unfold_codes, widen_codes,
     )

@@ -1,6 +1,6 @@
 """Linear algebra of the LDA head on the lower triangle of a matrix alone, packed row by row.
 
-Entry (i, j) with j <= i is number ``i * (i + 1) / 2 + j``. The kernels of `head` do the same in twice the bytes.
+Entry (i, j) with j <= i is number ``i * (i + 1) / 2 + j``. The kernels of `head` take twice the bytes.
 """
 
 import math

@@ -114,6 +114,36 @@ def depthwise_grad_input_codes(gx, work, g, w, scale, size, stride):
     depthwise_grad_input(gx, work, g, w * scale, size, stride)
 
 
+def grad_input_columns(gx, g, w, scale, first):
+    """gx (m, b) = g (m, n) times the values of some columns of w (n, k), from `first` on."""
+    gx[...] = (g * scale) @ w[:, first : first + gx.shape[1]].astype(g.dtype)
+
+
+def grad_input_rows(gx, g, w, scale, first):
+    """gx (m, k) += g (m, b) times the values of some rows of w (n, k); the first ones start it at zero."""
+    rows = slice(first, first + g.shape[1])
+    found = (g * scale[rows]) @ w[rows].astype(g.dtype)
+    gx[...] = found + (gx if first else 0)
+
+
+def mask_columns(g, bits, first, channels):
+    """As `apply_mask`, of columns of so many `channels`, from `first` on."""
+    flat = np.unpackbits(bits[None], axis=0, bitorder="little").reshape(-1)[: len(g) * channels]
+    g[flat.reshape(len(g), channels)[:, first : first + g.shape[1]] == 0] = 0
+
+
+def depthwise_grad_columns(gx, work, g, w, scale, size, stride, first):
+    """As `depthwise_grad_input`, of channels from `first` on of w (taps, c); `work` (taps, 16) is scratch."""
+    columns = slice(first, first + gx.shape[-1])
+    depthwise_grad_input(gx, work, g, w[:, columns] * scale[columns], size, stride)
+
+
+def gather_some(y, x, columns, first):
+    """y (m, j)[:, k] = the column of x (m, b) that is channel `columns[k]`, for those that x has."""
+    there = (columns >= first) & (columns < first + x.shape[1])
+    y[:, there] = x[:, columns[there] - first]
+
+
 def depthwise_grad_in_place(g, work, w, scale, size):
     """As `depthwise_grad_input` with stride 1, in the place of g; `work` (taps + pixels, 16) is scratch."""
     depthwise_grad_input(g, work, g.copy(), w * scale, size, 1)
@@ -129,9 +159,9 @@ def widen_codes(y, x, scale, zero):
     y[...] = (x.astype(y.dtype) - zero) * scale
 
 
-def add_fisher_codes(total, dots, a, g, scale, zero):
-    """As `add_fisher`, of codes a."""
-    dots[...] = (scale * (a.astype(g.dtype) - zero) * g).sum(axis=0)
+def add_fisher_columns(total, dots, a, g, scale, zero, first):
+    """As `add_fisher`, of codes a (positions, c) and gradients g (positions, b) of channels from `first`."""
+    dots[...] = (scale * (a[:, first : first + len(dots)].astype(g.dtype) - zero) * g).sum(axis=0)
     total += dots**2 / 2
 
 

@@ -122,12 +122,9 @@ def fisher_segment(
         tape = Tape(cut, hooked=frozenset(inspected))
         emitter.forward(x, a, b, tape)
 
-        def hook(i, gradient, tape=tape):
+        def hook(i, gradient, channel, tape=tape):
             if i in tape.output:
-                channels = network.layers[i].cout
-                dots = segment.new("fisher dots", channels)
-                total = externals[f"fisher {i}"].whole
-                emitter.add_fisher(i, total, dots, tape.output[i], gradient)
+                emitter.add_fisher(i, externals[f"fisher {i}"].whole, tape.output[i], gradient, channel)
 
         g = emitter.backward(g, a, b, tape, hook)
     return segment.finish(keep=segment.outputs)

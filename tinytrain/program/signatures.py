@@ -99,7 +99,7 @@ KERNELS: dict[str, Signature] = {
     "add_codes": _of(y=writes("m", INT8), x=reads("m", INT8), skip=reads("m", INT8), in_place=True),
     "add_column_sums": _of(total=updates("n"), x=reads("m n")),
     "add_fisher": _of(total=updates("n"), dots=scratch("n"), a=reads("m n"), g=reads("m n")),
-    "add_fisher_codes": _of(total=updates("n"), dots=scratch("n"), a=reads("m n", INT8), g=reads("m n")),
+    "add_fisher_columns": _of(total=updates("b"), dots=scratch("b"), a=reads("m *", INT8), g=reads("m b")),
     "add_outer": _of(
         a=updates("d d"), x=reads("n d"), head_macs=lambda s: s[1][0] * math.prod(s[0])
     ),
@@ -131,6 +131,10 @@ KERNELS: dict[str, Signature] = {
         y=writes("n * * c"), x=reads("n * * c"), w=reads("t c"), b=reads("c"),
         macs=lambda s: math.prod(s[0]) * s[2][0],
     ),
+    "depthwise_grad_columns": _of(
+        gx=writes("n * * b"), work=scratch("t *"), g=reads("n * * b"), weight=reads("t c", INT8),
+        scale=reads("c"), macs=lambda s: math.prod(s[2]) * s[1][0],
+    ),
     "depthwise_grad_in_place": _of(
         g=updates("n h w c"), work=scratch("* *"), weight=reads("t c", INT8), scale=reads("c"),
         macs=lambda s: math.prod(s[0]) * s[2][0],
@@ -150,12 +154,23 @@ KERNELS: dict[str, Signature] = {
     "entropy": _of(loss=writes("n"), residual=writes("n k"), cosine=reads("n k")),
     "fold_bias": _of(y=writes("n", SUMS), b=reads("n"), unit=reads("n"), w=reads("* *", INT8)),
     "gather_codes": _of(y=writes("m k", INT8), x=reads("m n", INT8), columns=reads("k", INDICES)),
+    # Some columns at a time, until all are written.
+    "gather_some": _of(y=writes("m j"), x=reads("m *"), columns=reads("j", INDICES)),
     "gather_columns": _of(y=writes("m k"), x=reads("m n"), columns=reads("k", INDICES)),
     "gather_weights": _of(
         y=writes("i j", INT8), w=reads("* *", INT8), rows=reads("i", INDICES), columns=reads("j", INDICES)
     ),
     "grad_input_codes": _of(
         gx=writes("m k"), g=reads("m n"), w=reads("n k", INT8), scale=reads("n"),
+        macs=lambda s: math.prod(s[0]) * s[1][1],
+    ),
+    "grad_input_columns": _of(
+        gx=writes("m b"), g=reads("m n"), w=reads("n *", INT8), scale=reads("n"),
+        macs=lambda s: math.prod(s[0]) * s[1][1],
+    ),
+    # It starts the result at zero with the first rows, and goes on with the others.
+    "grad_input_rows": _of(
+        gx=writes("m k"), g=reads("m *"), w=reads("n k", INT8), scale=reads("n"),
         macs=lambda s: math.prod(s[0]) * s[1][1],
     ),
     "grad_weight_codes": _of(
@@ -171,6 +186,7 @@ KERNELS: dict[str, Signature] = {
     "inverse_diagonal_packed": _of(
         diagonal=writes("d"), factor=reads("p"), head_macs=lambda s: s[0][0] ** 3 // 6
     ),
+    "mask_columns": _of(g=updates("m *"), bits=reads("*", CODES)),
     "matmul": _of(
         y=writes("m n"), x=reads("m k"), w=reads("k n"), macs=lambda s: math.prod(s[0]) * s[1][1]
     ),

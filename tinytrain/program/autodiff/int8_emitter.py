@@ -5,6 +5,7 @@ import numpy as np
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import Codes, input_codes
 from tinytrain.program.autodiff.emitter import Emitter
+from tinytrain.program.autodiff.inner_channels import has_inner_channels
 from tinytrain.program.autodiff.int8_ops import INT8_OPS, add, int8_weight
 from tinytrain.program.autodiff.ops import op_of
 from tinytrain.program.autodiff.streamed import streamed_layers
@@ -60,13 +61,17 @@ class Int8Emitter(Emitter):
         few = not self.fast_path and first == 0 and self.n == 1
         return streamed_layers(self.layers, last, self.row_tile) if few else 0
 
+    def takes_block(self, i: int, tape: Tape) -> bool:
+        return not self.fast_path and has_inner_channels(self, i, tape)
+
     def copy(self, y: View, x: View) -> None:
         self.segment.call("copy_codes", y, x)
 
-    def add_fisher(self, i: int, total: View, dots: View, a: View, g: View) -> None:
-        codes = self.codes_of(i)
-        scale = np.float32(codes.scale)
-        self.segment.call("add_fisher_codes", total, dots, a.matrix, g.matrix, scale, codes.zero)
+    def add_fisher(self, i: int, total: View, a: View, g: View, first: int = 0) -> None:
+        codes, count = self.codes_of(i), g.shape[-1]
+        dots, scale = self.segment.new("fisher dots", count), np.float32(codes.scale)
+        total = total.rows(first, first + count)
+        self.segment.call("add_fisher_columns", total, dots, a.matrix, g.matrix, scale, codes.zero, first)
 
     def _taped_layer(self, x: View, i: int, added: View | None, tape: Tape) -> View:
         y = self._output(i)

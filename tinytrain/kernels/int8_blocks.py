@@ -1,0 +1,126 @@
+"""Gradients through a block of an int8 network for some of its inner channels at a time.
+
+The gradients inside a block are its largest values. Its inner channels do not mix in the depthwise layer, so
+`b` of them, from channel `first` on, are taken down to the input of the block before the next ones.
+"""
+
+import numpy as np
+from numba import carray
+
+from tinytrain.kernels.depthwise import place_of_sums
+from tinytrain.kernels.fused import fused
+from tinytrain.kernels.jit import kernel
+
+ZERO = np.float32(0)
+CHANNELS = 16  # whose sums stay in registers
+
+
+@kernel
+def grad_input_columns(gx, g, w, scale, first):
+    """gx (m, b) float32 = g (m, n) times the values of columns [first, first + b) of w (n, k) int8."""
+    count = gx.shape[1]
+    for i in range(gx.shape[0]):
+        row = gx[i]
+        for c in range(count):
+            row[c] = ZERO
+        for j in range(w.shape[0]):
+            factor, line = g[i, j] * scale[j], w[j, first : first + count]
+            for c in range(count):
+                row[c] = fused(factor, np.float32(line[c]), row[c])
+
+
+@kernel
+def grad_input_rows(gx, g, w, scale, first):
+    """gx (m, k) float32 += g (m, b) times the values of rows [first, first + b) of w (n, k) int8.
+
+    The first rows start it at zero.
+    """
+    for i in range(gx.shape[0]):
+        row = gx[i]
+        if first == 0:
+            for k in range(row.shape[0]):
+                row[k] = ZERO
+        for j in range(g.shape[1]):
+            factor, line = g[i, j] * scale[first + j], w[first + j]
+            for k in range(row.shape[0]):
+                row[k] = fused(factor, np.float32(line[k]), row[k])
+
+
+@kernel
+def mask_columns(g, bits, first, channels):
+    """g (m, b) becomes 0 where no bit is set: those of columns [first, first + b) of so many `channels`.
+
+    Order as in `pack_inside`.
+    """
+    size = bits.shape[0]
+    for i in range(g.shape[0]):
+        row = g[i]
+        for c in range(row.shape[0]):
+            place = i * channels + first + c
+            if not bits[place % size] >> np.uint8(place // size) & 1:
+                row[c] = ZERO
+
+
+@kernel
+def depthwise_grad_columns(gx, work, g, w, scale, size, stride, first):
+    """gx (n, height, width, b) from g (n, out height, out width, b), for b channels of w (taps, c).
+
+    `work` (taps, 16) takes the weights of some of them. Taps of a pixel are added row by row, left to right.
+    """
+    n, height, width, channels = gx.shape
+    down, across, pad = g.shape[1], g.shape[2], (size - 1) // 2
+    sums = carray(place_of_sums(), (64,))
+    for start in range(0, channels, CHANNELS):
+        count = min(CHANNELS, channels - start)
+        for tap in range(size * size):
+            for c in range(count):
+                work[tap, c] = np.float32(w[tap, first + start + c]) * scale[first + start + c]
+        for k in range(n):
+            for i in range(height):
+                for j in range(width):
+                    for c in range(CHANNELS):
+                        sums[c] = ZERO
+                    for a in range(size):
+                        p = i + pad - a
+                        if p < 0 or p % stride or p // stride >= down:
+                            continue
+                        for b in range(size):
+                            q = j + pad - b
+                            if q < 0 or q % stride or q // stride >= across:
+                                continue
+                            line = g[k, p // stride, q // stride, start : start + count]
+                            taps = work[a * size + b]
+                            if count == CHANNELS:
+                                for c in range(CHANNELS):
+                                    sums[c] = fused(line[c], taps[c], sums[c])
+                            else:
+                                for c in range(count):
+                                    sums[c] = fused(line[c], taps[c], sums[c])
+                    for c in range(count):
+                        gx[k, i, j, start + c] = sums[c]
+
+
+@kernel
+def gather_some(y, x, columns, first):
+    """y (m, j)[:, k] = the column of x (m, b) that is channel `columns[k]`, for those that x has."""
+    for k in range(columns.shape[0]):
+        c = columns[k] - first
+        if 0 <= c < x.shape[1]:
+            for i in range(y.shape[0]):
+                y[i, k] = x[i, c]
+
+
+@kernel
+def add_fisher_columns(total, dots, a, g, scale, zero, first):
+    """As `add_fisher` of codes, of gradients g (positions, b) of channels [first, first + b).
+
+    total (b,) is that of these channels; codes a (positions, c) have all of them.
+    """
+    for c in range(dots.shape[0]):
+        dots[c] = ZERO
+    for i in range(a.shape[0]):
+        left, right = a[i, first : first + dots.shape[0]], g[i]
+        for c in range(dots.shape[0]):
+            dots[c] = fused(scale * np.float32(np.int32(left[c] - zero)), right[c], dots[c])
+    for c in range(dots.shape[0]):
+        total[c] = fused(np.float32(0.5) * dots[c], dots[c], total[c])
