@@ -197,10 +197,10 @@ def gather_some(r):
     return out, _values(r, m, b), (first + columns).astype(np.int32), first
 
 
-def depthwise_grad_columns(r):
-    gx, work, g, w, _, size, stride = depthwise_grad_input_codes(r)
-    more, first = weights(r, len(w), w.shape[1] + 20), int(r.integers(21))
-    return gx, work, g, more, r.uniform(0, 0.01, more.shape[1]).astype(np.float32), size, stride, first
+def widen_columns(r):
+    t, c = sizes(r, 49, 70)
+    first, b = _part(r, c)
+    return fresh(t, b), weights(r, t, c), r.uniform(0, 0.01, c).astype(np.float32), first
 
 
 def _trained(r):
@@ -314,13 +314,13 @@ INT8_CASES = {
     function.__name__: function
     for function in (
         adam_step, add_codes, add_fisher_columns, add_outer_packed, cholesky_packed, cholesky_solve_packed,
-        copy_codes, depthwise_codes, depthwise_grad_columns, gather_some, grad_input_columns,
+        copy_codes, depthwise_codes, gather_some, grad_input_columns,
         grad_input_rows, mask_columns,
         depthwise_grad_in_place, depthwise_grad_input_codes, fold_bias,
         gather_codes,
         gather_weights, grad_input_codes, grad_weight_codes, inverse_diagonal_packed, momentum_step,
         pack_inside, pool_codes,
         product_codes, product_wide, round_codes, round_masters, scatter_weights, sgd_step, take_step,
-        unfold_codes, widen_codes,
+        unfold_codes, widen_codes, widen_columns,
     )
 }  # fmt: skip

@@ -36,7 +36,6 @@ NAMES = (
     "copy_codes",
     "depthwise_codes",
     "depthwise_forward",
-    "depthwise_grad_columns",
     "depthwise_grad_in_place",
     "depthwise_grad_input",
     "depthwise_grad_input_codes",
@@ -97,6 +96,7 @@ NAMES = (
     "upsample_add",
     "upsample_grad",
     "widen_codes",
+    "widen_columns",
 )
 
 

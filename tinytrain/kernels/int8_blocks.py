@@ -5,14 +5,11 @@ The gradients inside a block are its largest values. Its inner channels do not m
 """
 
 import numpy as np
-from numba import carray
 
-from tinytrain.kernels.depthwise import place_of_sums
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import kernel
 
 ZERO = np.float32(0)
-CHANNELS = 16  # whose sums stay in registers
 
 
 @kernel
@@ -52,52 +49,28 @@ def mask_columns(g, bits, first, channels):
 
     Order as in `pack_inside`.
     """
-    size = bits.shape[0]
+    size, count = bits.shape[0], g.shape[1]
     for i in range(g.shape[0]):
-        row = g[i]
-        for c in range(row.shape[0]):
-            place = i * channels + first + c
-            if not bits[place % size] >> np.uint8(place // size) & 1:
-                row[c] = ZERO
+        # Of a row, columns whose bits are number k of their bytes, and then those of the next number.
+        start, row = i * channels + first, g[i]
+        k, done = start // size, 0
+        while done < count:
+            some = bits[start + done - k * size :]
+            here = min(count - done, (k + 1) * size - start - done)
+            part, bit = row[done:], np.uint8(1 << k)
+            for c in range(here):
+                part[c] = part[c] if some[c] & bit else ZERO
+            done += here
+            k += 1
 
 
 @kernel
-def depthwise_grad_columns(gx, work, g, w, scale, size, stride, first):
-    """gx (n, height, width, b) from g (n, out height, out width, b), for b channels of w (taps, c).
-
-    `work` (taps, 16) takes the weights of some of them. Taps of a pixel are added row by row, left to right.
-    """
-    n, height, width, channels = gx.shape
-    down, across, pad = g.shape[1], g.shape[2], (size - 1) // 2
-    sums = carray(place_of_sums(), (64,))
-    for start in range(0, channels, CHANNELS):
-        count = min(CHANNELS, channels - start)
-        for tap in range(size * size):
-            for c in range(count):
-                work[tap, c] = np.float32(w[tap, first + start + c]) * scale[first + start + c]
-        for k in range(n):
-            for i in range(height):
-                for j in range(width):
-                    for c in range(CHANNELS):
-                        sums[c] = ZERO
-                    for a in range(size):
-                        p = i + pad - a
-                        if p < 0 or p % stride or p // stride >= down:
-                            continue
-                        for b in range(size):
-                            q = j + pad - b
-                            if q < 0 or q % stride or q // stride >= across:
-                                continue
-                            line = g[k, p // stride, q // stride, start : start + count]
-                            taps = work[a * size + b]
-                            if count == CHANNELS:
-                                for c in range(CHANNELS):
-                                    sums[c] = fused(line[c], taps[c], sums[c])
-                            else:
-                                for c in range(count):
-                                    sums[c] = fused(line[c], taps[c], sums[c])
-                    for c in range(count):
-                        gx[k, i, j, start + c] = sums[c]
+def widen_columns(y, w, scale, first):
+    """y (taps, b) float32 = the values of columns [first, first + b) of w (taps, c) int8; `scale` (c,)."""
+    for tap in range(y.shape[0]):
+        row, line = y[tap], w[tap]
+        for c in range(row.shape[0]):
+            row[c] = np.float32(line[first + c]) * scale[first + c]
 
 
 @kernel

@@ -132,10 +132,10 @@ def mask_columns(g, bits, first, channels):
     g[flat.reshape(len(g), channels)[:, first : first + g.shape[1]] == 0] = 0
 
 
-def depthwise_grad_columns(gx, work, g, w, scale, size, stride, first):
-    """As `depthwise_grad_input`, of channels from `first` on of w (taps, c); `work` (taps, 16) is scratch."""
-    columns = slice(first, first + gx.shape[-1])
-    depthwise_grad_input(gx, work, g, w[:, columns] * scale[columns], size, stride)
+def widen_columns(y, w, scale, first):
+    """Values y (taps, b) of some columns of w (taps, c), from `first` on."""
+    columns = slice(first, first + y.shape[1])
+    y[...] = w[:, columns] * scale[columns]
 
 
 def gather_some(y, x, columns, first):

@@ -61,16 +61,16 @@ def _in_little_memory(table) -> None:
     planes, work = np.zeros((1, 2, 2, 4), np.float32), np.empty((9, 16), np.float32)
     weights, scale = np.zeros((9, 4), np.int8), np.ones(4, np.float32)
     table.copy_codes(weights[0], weights[1])
-    _inner_channels(table, planes, work, weights, scale)
+    _inner_channels(table, planes, weights, scale)
     table.depthwise_grad_in_place(planes.copy(), np.empty((13, 16), np.float32), weights, scale, 3)
     table.depthwise_grad_input_codes(planes.copy(), work, planes, weights, scale, 3, 1)
 
 
-def _inner_channels(table, planes, work, weights, scale) -> None:
+def _inner_channels(table, planes, weights, scale) -> None:
     rows, bits, some = planes.reshape(4, 4), np.zeros(2, np.uint8), np.zeros(1, np.int32)
     table.grad_input_columns(rows.copy(), np.zeros((4, 9), np.float32), weights, np.zeros(9, np.float32), 0)
     table.mask_columns(rows, bits, 0, 4)
-    table.depthwise_grad_columns(planes.copy(), work, planes, weights, scale, 3, 1, 0)
+    table.widen_columns(np.zeros((9, 4), np.float32), weights, scale, 0)
     table.gather_some(np.zeros((4, 1), np.float32), rows, some, 0)
     table.grad_input_rows(rows.copy(), rows, np.zeros((4, 4), np.int8), scale, 0)
 

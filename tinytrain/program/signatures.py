@@ -131,10 +131,6 @@ KERNELS: dict[str, Signature] = {
         y=writes("n * * c"), x=reads("n * * c"), w=reads("t c"), b=reads("c"),
         macs=lambda s: math.prod(s[0]) * s[2][0],
     ),
-    "depthwise_grad_columns": _of(
-        gx=writes("n * * b"), work=scratch("t *"), g=reads("n * * b"), weight=reads("t c", INT8),
-        scale=reads("c"), macs=lambda s: math.prod(s[2]) * s[1][0],
-    ),
     "depthwise_grad_in_place": _of(
         g=updates("n h w c"), work=scratch("* *"), weight=reads("t c", INT8), scale=reads("c"),
         macs=lambda s: math.prod(s[0]) * s[2][0],
@@ -249,6 +245,7 @@ KERNELS: dict[str, Signature] = {
     "upsample_add": _of(y=updates("n * * c"), x=reads("n * * c")),
     "upsample_grad": _of(gx=writes("n * * c"), g=reads("n * * c")),
     "widen_codes": _of(y=writes("m c"), x=reads("m c", INT8), scale=reads("c")),
+    "widen_columns": _of(y=writes("t *"), w=reads("t c", INT8), scale=reads("c")),
 }  # fmt: skip
 
 # Steps of a Program that numpy does, or the runtime with the lists of a step (`runtime.host_calls`).

@@ -49,10 +49,11 @@ def through_block(emitter, i: int, g: View, tape: Tape, hook: Hook | None) -> Vi
         segment.call("grad_input_columns", *arrays, a, part="grad_input")
         _parameters(emitter, i - 1, rows, a, tape, hook)
         inner = segment.new(f"{filtered.name} some gradients", emitter.n, *filtered.in_hw, b - a)
-        work = segment.new(f"{filtered.name} some weights", filtered.fan_in, LEAST)
-        arrays = inner, work, rows, emitter.weight(i - 1), emitter.array(i - 1, "scale")
-        how = filtered.kernel, filtered.stride, a
-        segment.call("depthwise_grad_columns", *arrays, *how, part="grad_input")
+        weights = segment.new(f"{filtered.name} some weights", filtered.fan_in, b - a)
+        segment.call("widen_columns", weights, emitter.weight(i - 1), emitter.array(i - 1, "scale"), a)
+        arrays = inner, segment.new("zeros", b - a), rows, weights
+        how = filtered.kernel, filtered.stride
+        segment.call("depthwise_grad_input", *arrays, *how, part="grad_input")
         _parameters(emitter, first, inner, a, tape, hook)
         if chosen is not None:
             segment.call("gather_some", chosen.matrix, inner.matrix, Columns(first, trained.channels), a)
