@@ -76,6 +76,22 @@ def test_gradients_equal_the_oracle_for_so_many_inner_channels_at_a_time(name, l
     assert segment.backward_macs == 2 * image_macs(network, updates)
 
 
+@NETWORKS
+@pytest.mark.parametrize("least", [1, 5, 16])
+@pytest.mark.parametrize("inputs", [False, True], ids=["all inputs", "some inputs"])
+def test_gradients_of_all_outputs_equal_the_oracle_for_some_of_them_at_a_time(
+    name, inputs, least, monkeypatch
+):
+    monkeypatch.setattr(inner_channels, "BYTES", 0)
+    monkeypatch.setattr(inner_channels, "LEAST", least)
+    network = toy8(name)
+    pointwise = [i for i, layer in enumerate(network.layers) if i and layer.kind == "pointwise"]
+    updates = tuple(
+        Update(i, tuple(range(network.layers[i].cout)), True, (0, 2) if inputs else None) for i in pointwise
+    )
+    assert_gradients_equal_the_oracle(network, updates, 2)
+
+
 def test_a_gradient_that_goes_on_takes_inner_channels_of_a_block_at_a_time():
     """Of three layers whose biases are trained."""
     network, last = toy8("blocks"), len(toy8("blocks").layers)

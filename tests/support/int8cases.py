@@ -183,6 +183,13 @@ def grad_input_rows(r):
     return fresh(m, k), _values(r, m, b), weights(r, n, k), scale, 0
 
 
+def grad_weight_columns(r):
+    m, k, n = sizes(r, 30, 40, 60)
+    first, b = _part(r, n)
+    out = Output(_values(r, k, n))
+    return out, codes(r, m, k), _values(r, m, b), np.float32(0.02), _zero(r), first
+
+
 def mask_columns(r):
     m, c = sizes(r, 30, 60)
     first, b = _part(r, c)
@@ -318,7 +325,8 @@ INT8_CASES = {
         grad_input_rows, mask_columns,
         depthwise_grad_in_place, depthwise_grad_input_codes, fold_bias,
         gather_codes,
-        gather_weights, grad_input_codes, grad_weight_codes, inverse_diagonal_packed, momentum_step,
+        gather_weights, grad_input_codes, grad_weight_codes, grad_weight_columns, inverse_diagonal_packed,
+        momentum_step,
         pack_inside, pool_codes,
         product_codes, product_wide, round_codes, round_masters, scatter_weights, sgd_step, take_step,
         unfold_codes, widen_codes, widen_columns,

@@ -51,6 +51,7 @@ NAMES = (
     "grad_input_columns",
     "grad_input_rows",
     "grad_weight_codes",
+    "grad_weight_columns",
     "hard_sigmoid",
     "hard_sigmoid_grad",
     "hard_swish",

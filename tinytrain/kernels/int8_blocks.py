@@ -74,6 +74,17 @@ def widen_columns(y, w, scale, first):
 
 
 @kernel
+def grad_weight_columns(gw, x, g, scale, zero, first):
+    """Columns [first, first + b) of gw (k, n) += values of codes x (m, k), transposed, times g (m, b)."""
+    for k in range(gw.shape[0]):
+        row = gw[k, first : first + g.shape[1]]
+        for i in range(x.shape[0]):
+            factor, line = scale * np.float32(x[i, k] - zero), g[i]
+            for j in range(row.shape[0]):
+                row[j] = fused(factor, line[j], row[j])
+
+
+@kernel
 def gather_some(y, x, columns, first):
     """y (m, j)[:, k] = the column of x (m, b) that is channel `columns[k]`, for those that x has."""
     for k in range(columns.shape[0]):

@@ -126,6 +126,10 @@ def grad_input_rows(gx, g, w, scale, first):
     gx[...] = found + (gx if first else 0)
 
 
+def grad_weight_columns(gw, x, g, scale, zero, first):
+    gw[:, first : first + g.shape[1]] += (scale * (x.astype(g.dtype) - zero)).T @ g
+
+
 def mask_columns(g, bits, first, channels):
     """As `apply_mask`, of columns of so many `channels`, from `first` on."""
     flat = np.unpackbits(bits[None], axis=0, bitorder="little").reshape(-1)[: len(g) * channels]

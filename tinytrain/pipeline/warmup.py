@@ -72,7 +72,9 @@ def _inner_channels(table, planes, weights, scale) -> None:
     table.mask_columns(rows, bits, 0, 4)
     table.widen_columns(np.zeros((9, 4), np.float32), weights, scale, 0)
     table.gather_some(np.zeros((4, 1), np.float32), rows, some, 0)
-    table.grad_input_rows(rows.copy(), rows, np.zeros((4, 4), np.int8), scale, 0)
+    codes = np.zeros((4, 4), np.int8)
+    table.grad_weight_columns(rows.copy(), codes, rows, np.float32(1), 0, 0)
+    table.grad_input_rows(rows.copy(), rows, codes, scale, 0)
 
 
 def _heads_of_many_images(table) -> None:

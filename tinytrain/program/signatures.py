@@ -172,6 +172,9 @@ KERNELS: dict[str, Signature] = {
     "grad_weight_codes": _of(
         gw=updates("k j"), x=reads("m k", INT8), g=reads("m j"), macs=lambda s: math.prod(s[0]) * s[1][0]
     ),
+    "grad_weight_columns": _of(
+        gw=updates("k *"), x=reads("m k", INT8), g=reads("m b"), macs=lambda s: math.prod(s[1]) * s[2][1]
+    ),
     "hard_sigmoid": _of(y=writes("m"), x=reads("m"), in_place=True),
     "hard_sigmoid_grad": _of(g=updates("m"), x=reads("m")),
     "hard_swish": _of(y=writes("m"), x=reads("m"), in_place=True),

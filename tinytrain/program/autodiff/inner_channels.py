@@ -6,8 +6,10 @@ large as those before and behind it.
 
 from collections.abc import Callable
 
+import numpy as np
+
 from tinytrain.program.autodiff.ops import op_of
-from tinytrain.program.autodiff.tape import Tape, Trained
+from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import Columns, View
 
 KINDS = ["pointwise", "depthwise", "pointwise"]
@@ -18,16 +20,15 @@ Hook = Callable[[int, View, int], None]
 def has_inner_channels(emitter, i: int, tape: Tape) -> bool:
     """Whether the gradient goes through the block that layer i ends by `through_block`.
 
-    It does not if weights of the depthwise layer or all of those of the expanding one are trained.
+    It does not if weights of the depthwise layer are trained.
     """
     first = i - 2
     if first < tape.cut or [layer.kind for layer in emitter.layers[max(0, first) : i + 1]] != KINDS:
         return False
     same = {layer.block for layer in emitter.layers[first : i + 1]}
-    expand, filtered = (tape.trained.get(k, Trained(None, None, None)) for k in (first, i - 1))
-    some = expand.weight is None or expand.channels is not None
+    filtered = tape.trained.get(i - 1)
     plain = not emitter.layers[first].residual and not emitter.layers[i - 1].residual
-    return len(same) == 1 and filtered.weight is None and some and plain
+    return len(same) == 1 and (filtered is None or filtered.weight is None) and plain
 
 
 def through_block(emitter, i: int, g: View, tape: Tape, hook: Hook | None) -> View | None:
@@ -37,10 +38,12 @@ def through_block(emitter, i: int, g: View, tape: Tape, hook: Hook | None) -> Vi
     """
     first, segment = i - 2, emitter.segment
     layer, filtered = emitter.layers[first], emitter.layers[i - 1]
-    trained, gx, chosen = tape.trained.get(first), None, None
+    trained, gx, chosen, x = tape.trained.get(first), None, None, None
     if trained is not None and trained.weight is not None:
-        shape = emitter.n, *layer.out_hw, trained.channels
-        chosen = segment.new(f"{layer.name} selected gradient", *shape)
+        x = op_of(emitter, first).trained_input(emitter, first, tape.saved_input[first], trained)
+        if trained.channels is not None:
+            shape = emitter.n, *layer.out_hw, trained.channels
+            chosen = segment.new(f"{layer.name} selected gradient", *shape)
     if first > tape.cut:
         gx = segment.new(f"{layer.name} gradient", emitter.n, *layer.in_hw, layer.cin)
     for a, b in _spans(emitter, filtered):
@@ -57,20 +60,22 @@ def through_block(emitter, i: int, g: View, tape: Tape, hook: Hook | None) -> Vi
         _parameters(emitter, first, inner, a, tape, hook)
         if chosen is not None:
             segment.call("gather_some", chosen.matrix, inner.matrix, Columns(first, trained.channels), a)
+        elif x is not None:
+            codes = emitter.codes_read(first)
+            arrays, how = (trained.weight, x.matrix, inner.matrix), (np.float32(codes.scale), codes.zero, a)
+            segment.call("grad_weight_columns", *arrays, *how, part="grad_weight")
         if gx is not None:
             arrays = gx.matrix, inner.matrix, emitter.weight(first), emitter.array(first, "scale")
             segment.call("grad_input_rows", *arrays, a, part="grad_input")
     if chosen is not None:
-        op = op_of(emitter, first)
-        x = op.trained_input(emitter, first, tape.saved_input[first], trained)
-        op.grad_weight(emitter, first, trained.weight, x, chosen)
+        op_of(emitter, first).grad_weight(emitter, first, trained.weight, x, chosen)
     return gx
 
 
 def _spans(emitter, filtered) -> list[tuple[int, int]]:
     """[first, last) channels that are taken at a time."""
-    pixels = emitter.n * filtered.in_hw[0] * filtered.in_hw[1]
-    count = max(1, BYTES // (4 * pixels * LEAST)) * LEAST
+    each = 4 * max(emitter.n * filtered.in_hw[0] * filtered.in_hw[1], filtered.fan_in)
+    count = max(1, BYTES // (each * LEAST)) * LEAST
     return [(a, min(a + count, filtered.cout)) for a in range(0, filtered.cout, count)]
 
 
