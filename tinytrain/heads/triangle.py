@@ -53,8 +53,13 @@ class Triangle:
 
     def sum_of_squares(self) -> float:
         """In float64: of a factor that is the trace of its matrix."""
-        rows = [self.matrix] if self._form else (row[: i + 1] for i, row in enumerate(self.matrix))
-        return sum(float(np.square(row, dtype=np.float64).sum()) for row in rows)
+        # Row by row, so that what numpy takes for it is small.
+        return sum(float(np.square(row, dtype=np.float64).sum()) for row in map(self._row, range(self.size)))
+
+    def _row(self, i: int) -> np.ndarray:
+        """Row i up to its diagonal."""
+        start = i * (i + 1) // 2
+        return self.matrix[start : start + i + 1] if self._form else self.matrix[i, : i + 1]
 
     def _diagonal(self) -> np.ndarray:
         return self.matrix[_places(self.size)] if self._form else diagonal_of(self.matrix)
