@@ -11,6 +11,7 @@ from toynets import everything, images, random_updates, recipe, relative, select
 
 from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update
+from tinytrain.program.autodiff import inner_channels
 from tinytrain.program.segment_checker import check_segment
 from tinytrain.program.trained_arrays import slots
 
@@ -18,7 +19,7 @@ NETWORKS = pytest.mark.parametrize("name", ["blocks", "headed"])
 
 
 @NETWORKS
-@pytest.mark.parametrize("row_tile", [1, 700, 3000, 56_000])
+@pytest.mark.parametrize("row_tile", [None, 1, 700, 3000, 56_000])
 @pytest.mark.parametrize("n", [1, 2])
 def test_codes_equal_those_in_whole_numbers_in_row_tiles_of_any_size(name, row_tile, n):
     network = toy8(name)
@@ -71,6 +72,47 @@ def test_the_gradient_of_the_first_layer_is_that_of_the_codes_of_pixels(rotated,
     network = replace(network, input=replace(network.input, mean=mean, scale=scale, rotated=rotated))
     updates = (Update(0, tuple(range(network.layers[0].cout)), bias=True),)
     assert_gradients_equal_the_oracle(network, updates, 2)
+
+
+@NETWORKS
+@pytest.mark.parametrize("key", range(8))
+@pytest.mark.parametrize("least", [1, 5, 16])
+def test_gradients_equal_the_oracle_for_so_many_inner_channels_at_a_time(name, least, key, monkeypatch):
+    monkeypatch.setattr(inner_channels, "BYTES", 0)
+    monkeypatch.setattr(inner_channels, "LEAST", least)
+    network = toy8(name)
+    updates = tuple(u for u in random_updates(network, key) if u.layer > 0)
+    segment = assert_gradients_equal_the_oracle(network, updates, 2)
+    assert segment.backward_macs == 2 * image_macs(network, updates)
+
+
+@NETWORKS
+@pytest.mark.parametrize("least", [1, 5, 16])
+@pytest.mark.parametrize("inputs", [False, True], ids=["all inputs", "some inputs"])
+def test_gradients_of_all_outputs_equal_the_oracle_for_some_of_them_at_a_time(
+    name, inputs, least, monkeypatch
+):
+    monkeypatch.setattr(inner_channels, "BYTES", 0)
+    monkeypatch.setattr(inner_channels, "LEAST", least)
+    network = toy8(name)
+    pointwise = [i for i, layer in enumerate(network.layers) if i and layer.kind == "pointwise"]
+    updates = tuple(
+        Update(i, tuple(range(network.layers[i].cout)), True, (0, 2) if inputs else None) for i in pointwise
+    )
+    assert_gradients_equal_the_oracle(network, updates, 2)
+
+
+def test_a_gradient_that_goes_on_takes_inner_channels_of_a_block_at_a_time():
+    """Of three layers whose biases are trained."""
+    network, last = toy8("blocks"), len(toy8("blocks").layers)
+    triples = [
+        i for i in range(2, last) if [x.kind for x in network.layers[i - 2 : i + 1]] == inner_channels.KINDS
+    ]
+    assert triples
+    first = min(triples) - 2
+    segment = backward8(network, tuple(Update(i, bias=True) for i in range(first, last)), 0, 1)[0]
+    found = [call.kernel for call in segment.calls]
+    assert "grad_input_columns" in found and "depthwise_grad_input_codes" not in found
 
 
 @NETWORKS

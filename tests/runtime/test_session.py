@@ -27,7 +27,8 @@ BIG = Budget(2**22)
 def views_of(report, kind: str) -> range:
     """Views that a head of this kind is fitted to in the plan of an adaptation."""
     plan = report.plan
-    return head_views(plan.recipe, plan.resources, find_head(kind), len(report.episode.support))
+    sizes = len(report.episode.support), report.program.network.embedding_size
+    return head_views(plan.recipe, plan.resources, find_head(kind), *sizes)
 
 
 @pytest.fixture

@@ -83,6 +83,17 @@ def depthwise_grad_input_codes(r):
     return gx, work, g, weights(r, size * size, channels), scale, size, stride
 
 
+def depthwise_grad_in_place(r):
+    size = int(r.choice([1, 3, 5, 7]))
+    n, height, width = sizes(r, 3, 9, 9)
+    channels = int(r.choice([3, 16, 17, 40]))
+    g, work = (
+        Output(_values(r, n, height, width, channels)),
+        fresh(size**2 + height * width, 16, compared="no"),
+    )
+    return g, work, weights(r, size * size, channels), r.uniform(0, 0.01, channels).astype(np.float32), size
+
+
 def unfold_codes(r):
     size, stride = int(r.choice([3, 5, 7])), int(r.choice([1, 2]))
     height, width = sizes(r, 16, 16)
@@ -156,10 +167,58 @@ def widen_codes(r):
     return fresh(m, c), codes(r, m, c), r.uniform(0, 0.01, c).astype(np.float32), _zero(r)
 
 
-def add_fisher_codes(r):
+def _part(r, channels: int) -> tuple[int, int]:
+    """The first and the number of some channels."""
+    first = int(r.integers(channels))
+    return first, int(r.integers(1, channels - first + 1))
+
+
+def add_fisher_columns(r):
     m, c = sizes(r, 50, 70)
-    total, dots = Output(np.abs(_values(r, c))), fresh(c, compared="no")
-    return total, dots, codes(r, m, c), _values(r, m, c), np.float32(0.02), _zero(r)
+    first, b = _part(r, c)
+    total, dots = Output(np.abs(_values(r, b))), fresh(b, compared="no")
+    return total, dots, codes(r, m, c), _values(r, m, b), np.float32(0.02), _zero(r), first
+
+
+def grad_input_columns(r):
+    m, n, k = sizes(r, 30, 40, 60)
+    first, b = _part(r, k)
+    scale = r.uniform(0, 0.01, n).astype(np.float32)
+    return fresh(m, b), _values(r, m, n), weights(r, n, k), scale, first
+
+
+def grad_input_rows(r):
+    m, n, k = sizes(r, 30, 40, 60)
+    b = int(r.integers(1, n + 1))
+    scale = r.uniform(0, 0.01, n).astype(np.float32)
+    return fresh(m, k), _values(r, m, b), weights(r, n, k), scale, 0
+
+
+def grad_weight_columns(r):
+    m, k, n = sizes(r, 30, 40, 60)
+    first, b = _part(r, n)
+    out = Output(_values(r, k, n))
+    return out, codes(r, m, k), _values(r, m, b), np.float32(0.02), _zero(r), first
+
+
+def mask_columns(r):
+    m, c = sizes(r, 30, 60)
+    first, b = _part(r, c)
+    bits = r.integers(0, 256, -(-m * c // 8), dtype=np.uint8)
+    return Output(_values(r, m, b), compared="equal"), bits, first, c
+
+
+def gather_some(r):
+    m, b = sizes(r, 30, 40)
+    first, columns = int(r.integers(50)), np.sort(r.permutation(b)[: int(r.integers(1, b + 1))])
+    out = fresh(m, len(columns), compared="equal")
+    return out, _values(r, m, b), (first + columns).astype(np.int32), first
+
+
+def widen_columns(r):
+    t, c = sizes(r, 49, 70)
+    first, b = _part(r, c)
+    return fresh(t, b), weights(r, t, c), r.uniform(0, 0.01, c).astype(np.float32), first
 
 
 def _trained(r):
@@ -242,15 +301,45 @@ def fold_bias(r):
     return y, _values(r, n), unit, w.T.copy() if turned else w, _zero(r), turned
 
 
+def _triangle(r, d: int, factor: bool = False) -> np.ndarray:
+    """The packed lower triangle of a positive definite matrix (d, d), or of its factor."""
+    x = r.standard_normal((d + 3, d))
+    whole = x.T @ x / d + np.eye(d)
+    return (np.linalg.cholesky(whole) if factor else whole)[np.tril_indices(d)].astype(np.float32)
+
+
+def add_outer_packed(r):
+    n, d = sizes(r, 9, 24)
+    return Output(_triangle(r, d)), r.standard_normal((n, d)).astype(np.float32), np.float32(-0.5)
+
+
+def cholesky_packed(r):
+    (d,) = sizes(r, 24)
+    return (Output(_triangle(r, d)),)
+
+
+def cholesky_solve_packed(r):
+    k, d = sizes(r, 6, 24)
+    return Output(r.standard_normal((k, d)).astype(np.float32)), _triangle(r, d, factor=True)
+
+
+def inverse_diagonal_packed(r):
+    (d,) = sizes(r, 24)
+    return fresh(d), _triangle(r, d, factor=True)
+
+
 INT8_CASES = {
     function.__name__: function
     for function in (
-        adam_step, add_codes, add_fisher_codes, copy_codes, depthwise_codes,
-        depthwise_grad_input_codes, fold_bias,
+        adam_step, add_codes, add_fisher_columns, add_outer_packed, cholesky_packed, cholesky_solve_packed,
+        copy_codes, depthwise_codes, gather_some, grad_input_columns,
+        grad_input_rows, mask_columns,
+        depthwise_grad_in_place, depthwise_grad_input_codes, fold_bias,
         gather_codes,
-        gather_weights, grad_input_codes, grad_weight_codes, grad_weight_image, momentum_step, pack_inside,
-        pool_codes,
+        gather_weights, grad_input_codes, grad_weight_codes, grad_weight_columns, grad_weight_image,
+        inverse_diagonal_packed, momentum_step,
+        pack_inside, pool_codes,
         product_codes, product_wide, round_codes, round_masters, scatter_weights, sgd_step, take_step,
-        unfold_codes, widen_codes,
+        unfold_codes, widen_codes, widen_columns,
     )
 }  # fmt: skip

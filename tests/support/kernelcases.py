@@ -259,6 +259,18 @@ def augment(r):
     return out, image, bool(r.random() < 0.5), down, right, *map(np.float32, turn), *values, np.uint8(128)
 
 
+def augment_rows(r):
+    _, image, *how = augment(r)
+    top = int(r.integers(len(image)))
+    (count,) = _sizes(r, len(image) - top)
+    out = fresh(count, *image.shape[1:], dtype=np.uint8, compared="codes")
+    return out, image, image.sum(dtype=np.int64)[None], top, *how
+
+
+def sum_pixels(r):
+    return fresh(1, dtype=np.int64, compared="equal"), augment(r)[1]
+
+
 def quantize(r):
     (m,) = _sizes(r, 300)
     return fresh(m, dtype=np.uint8, compared="codes"), fresh(2), _normal(r, m)
@@ -379,12 +391,12 @@ CASES = {
     function.__name__: function
     for function in (
         accumulate, adam, add_bias, add_bias_residual, add_column_sums, add_fisher, add_outer, add_patches,
-        apply_mask, augment, cholesky, cholesky_solve, class_sums, copy, depthwise_forward,
+        apply_mask, augment, augment_rows, cholesky, cholesky_solve, class_sums, copy, depthwise_forward,
         depthwise_grad_input, depthwise_grad_weight, dequantize, entropy, gather_columns, hard_swish,
          hard_swish_grad, inverse_diagonal, matmul, max_pool, max_pool_grad, max_taps, momentum,
         normalize_rows, pack_mask, pool, pool2, pool2_grad, pool_grad, prototype_loss, prototype_loss_grad,
-        quantize, relu, scale_channels, scale_channels_grad, scatter_block, sgd, transpose, unfold,
-        unfold_plane, upsample_add, upsample_grad,
+        quantize, relu, scale_channels, scale_channels_grad, scatter_block, sgd, sum_pixels, transpose,
+        unfold, unfold_plane, upsample_add, upsample_grad,
     )
 } | {
     "add_bias_relu6": add_bias, "hard_sigmoid": hard_swish, "hard_sigmoid_grad": hard_swish_grad,

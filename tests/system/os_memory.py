@@ -113,6 +113,8 @@ def warm(session: Session, kernels) -> None:
     trainer.fill()
     for stage in ("embed", "backward"):
         units = [trainer.units[unit] for unit in program.units[stage][: trainer.workers]]
+        for unit in units if program.precision == "int8" else ():  # segments ask for rows of an image
+            unit.show(session.trainer.source.read(0))
         warm_lanes(units, trainer.others)
 
 

@@ -83,6 +83,7 @@ class HeadMethod(ABC):
     separate_classes = False  # rows of a class follow from its embeddings alone, in every tensor
     least_classes = 2  # that a task must have; with 1, images can be of no class without a second one
     limited = False  # logits fall the less an image is like any class, so a limit on them tells strangers
+    packs: str | None = None  # a buffer (d, d) that `fit` also takes as its lower triangle, packed row by row
     few_by: str | None = None  # a tensor with a row per embedding, which only the form for few of them has
 
     @abstractmethod

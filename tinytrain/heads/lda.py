@@ -25,6 +25,7 @@ from tinytrain.heads.scatter import (
     unpacked,
 )
 from tinytrain.heads.scatter_head import SCATTER, ScatterHead, ScatterMethod, with_scatter
+from tinytrain.heads.triangle import Triangle
 
 RIDGE = 1e-7  # added to the diagonal, for embeddings that do not vary
 
@@ -38,7 +39,12 @@ class LdaHead(ScatterHead):
     def for_delta(self, arrays: dict[str, np.ndarray]) -> "LdaHead":
         if self.deviations is not None:
             return self
-        return replace(self, factor=packed(arrays[SCATTER], arrays["factor"]))
+        scatter, factor = arrays[SCATTER], arrays["factor"]
+        if scatter.ndim == 2:
+            packed(scatter, factor)
+        else:
+            np.copyto(factor, scatter)
+        return replace(self, factor=factor)
 
     def for_any_number(self) -> "LdaHead":
         if self.deviations is None:
@@ -79,6 +85,7 @@ class Lda(ScatterMethod):
 
     name, head = "lda", LdaHead
     limited = True
+    packs = SCATTER
     shrinkage = 0.7
     sees_every_view = True
 
@@ -120,8 +127,9 @@ class Lda(ScatterMethod):
     def _any_number(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> "Factored":
         scatter, means, counts = arrays[SCATTER], arrays["means"], arrays["class counts"]
         class_means(kernels, means, counts, outer_products(kernels, scatter, support.every_view))
+        within = Triangle(kernels, scatter)
         for k in range(len(means)):
-            kernels.add_outer(scatter, means[k : k + 1], -counts[k])
+            within.add_outer(means[k : k + 1], -counts[k])
         total = float(counts.sum())
         if "covariance" in arrays:
             keep_covariance(scatter, total, arrays["covariance"])
@@ -135,7 +143,7 @@ class Lda(ScatterMethod):
 
     def factored(self, kernels, scatter: np.ndarray, total: float) -> "Factored":
         """Solves with S; `scatter`, which is that of so many embeddings, becomes its factor."""
-        shrink(kernels, scatter, total, self.shrinkage)
+        shrink(Triangle(kernels, scatter), total, self.shrinkage)
         return Factored(kernels, scatter, self.shrinkage)
 
 
@@ -144,24 +152,24 @@ def ridge_of(trace: float, shrinkage: float, size: int) -> float:
     return shrinkage * trace / size + RIDGE
 
 
-def shrink(kernels, scatter: np.ndarray, total: float, shrinkage: float) -> None:
+def shrink(scatter: Triangle, total: float, shrinkage: float) -> None:
     """`scatter` of so many embeddings becomes the Cholesky factor of S, their shrunk covariance."""
-    diagonal = diagonal_of(scatter)
-    ridge = shrinkage * float(diagonal.sum()) / total / len(scatter) + RIDGE
-    np.multiply(scatter, scatter.dtype.type((1 - shrinkage) / total), out=scatter)
-    diagonal += scatter.dtype.type(ridge)
-    kernels.cholesky(scatter)
+    matrix = scatter.matrix
+    ridge = shrinkage * scatter.trace() / total / scatter.size + RIDGE
+    np.multiply(matrix, matrix.dtype.type((1 - shrinkage) / total), out=matrix)
+    scatter.add_to_diagonal(ridge)
+    scatter.factorize()
 
 
 class Factored:
-    """Solves with S, the shrunk covariance, by its Cholesky `factor` (d, d)."""
+    """Solves with S, the shrunk covariance, by its Cholesky `factor` (d, d), or packed."""
 
     def __init__(self, kernels, factor: np.ndarray, shrinkage: float):
         self._kernels, self._factor, self._shrinkage = kernels, factor, shrinkage
 
     def solve(self, x: np.ndarray) -> None:
         """Replace each row of x (k, d) by S^-1 row."""
-        self._kernels.cholesky_solve(x, self._factor)
+        Triangle(self._kernels, self._factor).solve(x)
 
     def excess(self) -> float:
         """trace(S^-1 C)."""
@@ -198,16 +206,14 @@ def lda_offsets(weights: np.ndarray, means: np.ndarray, excess: float, images) -
 
 
 def excess_of_means(kernels, factor: np.ndarray, shrinkage: float) -> float:
-    """trace(S^-1 C) from the Cholesky factor (d, d) of S = (1 - shrinkage) C + ridge * I.
+    """trace(S^-1 C) from the Cholesky factor (d, d), or packed, of S = (1 - shrinkage) C + ridge * I.
 
     The ridge follows from trace(S), which is trace(C) + d * RIDGE.
     """
-    d = len(factor)
-    trace = sum(float(np.square(row[: i + 1], dtype=np.float64).sum()) for i, row in enumerate(factor))
-    inverse = np.empty(d, factor.dtype)
-    kernels.inverse_diagonal(inverse, factor)
+    triangle = Triangle(kernels, factor)
+    d, trace = triangle.size, triangle.sum_of_squares()
     ridge = shrinkage * (trace / d - RIDGE) + RIDGE
-    return max(0.0, (d - ridge * float(inverse.sum())) / (1 - shrinkage))
+    return max(0.0, (d - ridge * float(triangle.inverse_diagonal().sum())) / (1 - shrinkage))
 
 
 class MildLda(Lda):

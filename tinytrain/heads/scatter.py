@@ -59,10 +59,11 @@ def mean_of_all(means: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def outer_products(kernels, scatter: np.ndarray, batches: Batches) -> Iterator[Batch]:
-    """The batches; `scatter` (d, d) becomes the sum of their outer products."""
+    """The batches; `scatter` (d, d), or packed, becomes the sum of their outer products."""
     scatter.fill(0)
+    add = kernels.add_outer if scatter.ndim == 2 else kernels.add_outer_packed
     for embeddings, labels in batches():
-        kernels.add_outer(scatter, embeddings, scatter.dtype.type(1))
+        add(scatter, embeddings, scatter.dtype.type(1))
         yield embeddings, labels
 
 

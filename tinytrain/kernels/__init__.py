@@ -20,18 +20,23 @@ NAMES = (
     "add_codes",
     "add_column_sums",
     "add_fisher",
-    "add_fisher_codes",
+    "add_fisher_columns",
     "add_outer",
+    "add_outer_packed",
     "add_patches",
     "apply_mask",
     "augment",
+    "augment_rows",
     "cholesky",
+    "cholesky_packed",
     "cholesky_solve",
+    "cholesky_solve_packed",
     "class_sums",
     "copy",
     "copy_codes",
     "depthwise_codes",
     "depthwise_forward",
+    "depthwise_grad_in_place",
     "depthwise_grad_input",
     "depthwise_grad_input_codes",
     "depthwise_grad_weight",
@@ -40,15 +45,21 @@ NAMES = (
     "fold_bias",
     "gather_codes",
     "gather_columns",
+    "gather_some",
     "gather_weights",
     "grad_input_codes",
+    "grad_input_columns",
+    "grad_input_rows",
     "grad_weight_codes",
+    "grad_weight_columns",
     "grad_weight_image",
     "hard_sigmoid",
     "hard_sigmoid_grad",
     "hard_swish",
     "hard_swish_grad",
     "inverse_diagonal",
+    "inverse_diagonal_packed",
+    "mask_columns",
     "matmul",
     "max_pool",
     "max_pool_grad",
@@ -78,6 +89,7 @@ NAMES = (
     "scatter_weights",
     "sgd",
     "sgd_step",
+    "sum_pixels",
     "take_step",
     "transpose",
     "unfold",
@@ -86,6 +98,7 @@ NAMES = (
     "upsample_add",
     "upsample_grad",
     "widen_codes",
+    "widen_columns",
 )
 
 
@@ -138,6 +151,7 @@ def _compiled_modules() -> tuple:
         depthwise,
         depthwise_weight,
         head,
+        int8_blocks,
         int8_dense,
         int8_depthwise,
         int8_gradients,
@@ -145,15 +159,27 @@ def _compiled_modules() -> tuple:
         int8_updates,
         int8_weights,
         optimizer,
+        packed,
         pooling,
     )
     from tinytrain.kernels import depthwise_codes_grad as codes_grad
+    from tinytrain.kernels import depthwise_grad_in_place as in_place
     from tinytrain.kernels import image as image
     from tinytrain.kernels import lite_residual as lite
 
-    float32 = activation, dense, depthwise, depthwise_weight, head, lite, optimizer, image, pooling
-    gradients = codes_grad, int8_gradients, int8_image_gradient
-    return *float32, *gradients, int8_dense, int8_depthwise, int8_updates, int8_weights
+    float32 = activation, dense, depthwise, depthwise_weight, head, lite, optimizer, image, packed, pooling
+    return (
+        *float32,
+        codes_grad,
+        in_place,
+        int8_blocks,
+        int8_dense,
+        int8_depthwise,
+        int8_gradients,
+        int8_image_gradient,
+        int8_updates,
+        int8_weights,
+    )
 
 
 def _namespace(modules, backend):

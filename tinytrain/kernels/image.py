@@ -36,17 +36,26 @@ def bilinear(x, p, o, step, far, low):
     return fused(corner, np.float32(x[o + step]), fused(low - corner, np.float32(x[o]), near))
 
 
+@inlined
+def added_up(x):
+    """The sum of all pixels of x, uint8."""
+    values = x.reshape(-1)
+    total = 0
+    for n in range(values.shape[0]):
+        total += int(values[n])
+    return total
+
+
 @copied
-def augment_pixels(y, x, channels, flip, down, right, cosine, sine, brightness, saturation, contrast, fill):
-    """`augment` of pixels of 3 channels, or of 1, which is then read and written as each of the three.
+def augment_pixels(
+    y, x, top, total, channels, flip, down, right, cosine, sine, brightness, saturation, contrast, fill
+):
+    """`augment_rows` of pixels of 3 channels, or of 1, which is then read and written as each of the three.
 
     The caller writes the number of `channels` as a constant: loops over neighbouring pixels vectorise.
     """
     height, width = x.shape[0], x.shape[1]
     values, written = x.reshape(-1), y.reshape(-1)
-    total = 0
-    for n in range(values.shape[0]):
-        total += int(values[n])
     mean, spread = (
         np.float32(total) / np.float32(channels * height * width) + brightness,
         saturation * contrast,
@@ -55,8 +64,8 @@ def augment_pixels(y, x, channels, flip, down, right, cosine, sine, brightness, 
         # Columns [first, last) of y are those of x from `start` on. Loops over contiguous values vectorise.
         first, last = max(right, 0), max(min(width, width + right), 0)
         start = width - last + right if flip else first - right
-        for i in range(height):
-            row, r = written[channels * i * width : channels * (i + 1) * width], i - down
+        for i in range(y.shape[0]):
+            row, r = written[channels * i * width : channels * (i + 1) * width], top + i - down
             if not 0 <= r < height:
                 row[:] = fill
                 continue
@@ -78,10 +87,10 @@ def augment_pixels(y, x, channels, flip, down, right, cosine, sine, brightness, 
         return
     side = -ONE if flip else ONE
     bottom, end = np.float32(height - 1), np.float32(width - 1)
-    for i in range(height):
+    for i in range(y.shape[0]):
         row = written[channels * i * width : channels * (i + 1) * width]
         # Of the first pixel; from each to the next it is the same step in x.
-        v, h = fused(-HALF, bottom, np.float32(i - down)), -side * fused(HALF, end, np.float32(right))
+        v, h = fused(-HALF, bottom, np.float32(top + i - down)), -side * fused(HALF, end, np.float32(right))
         first_r = fused(HALF, bottom, fused(cosine, v, -sine * h))
         first_q = fused(HALF, end, fused(sine, v, cosine * h))
         for j in range(width):
@@ -92,10 +101,10 @@ def augment_pixels(y, x, channels, flip, down, right, cosine, sine, brightness, 
                     fill
                 )
                 continue
-            top, left = np.int32(r), np.int32(q)
-            low, far = r - np.float32(top), q - np.float32(left)
+            above, left = np.int32(r), np.int32(q)
+            low, far = r - np.float32(above), q - np.float32(left)
             p = np.uintp(
-                channels * (top * width + left)
+                channels * (above * width + left)
             )  # an index that cannot be negative is not checked for it
             o = p + np.uintp(channels * width)
             step, second = np.uintp(channels), np.uintp(channels // 2)
@@ -115,10 +124,37 @@ def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contr
     mean of x times `contrast`. Then mirrored if `flip`, and moved by (`down`, `right`) pixels, what is
     uncovered set to `fill`.
     """
+    total = added_up(x)
     if x.shape[2] == 1:
-        augment_pixels(y, x, 1, flip, down, right, cosine, sine, brightness, saturation, contrast, fill)
+        augment_pixels(
+            y, x, 0, total, 1, flip, down, right, cosine, sine, brightness, saturation, contrast, fill
+        )
     else:
-        augment_pixels(y, x, 3, flip, down, right, cosine, sine, brightness, saturation, contrast, fill)
+        augment_pixels(
+            y, x, 0, total, 3, flip, down, right, cosine, sine, brightness, saturation, contrast, fill
+        )
+
+
+@kernel
+def sum_pixels(y, x):
+    """y (1,) int64 = the sum of all values of x (height, width, channels) uint8."""
+    y[0] = added_up(x)
+
+
+@kernel
+def augment_rows(y, x, total, top, flip, down, right, cosine, sine, brightness, saturation, contrast, fill):
+    """y (rows, width, channels) = rows of what `augment` makes of x, from row `top` on.
+
+    `total` (1,) int64 is the sum of all values of x, so that nobody adds them up for every few rows.
+    """
+    if x.shape[2] == 1:
+        augment_pixels(
+            y, x, top, total[0], 1, flip, down, right, cosine, sine, brightness, saturation, contrast, fill
+        )
+    else:
+        augment_pixels(
+            y, x, top, total[0], 3, flip, down, right, cosine, sine, brightness, saturation, contrast, fill
+        )
 
 
 @kernel

@@ -55,16 +55,3 @@ def widen_codes(y, x, scale, zero):
         out, row = y[i], x[i]
         for c in range(out.shape[0]):
             out[c] = np.float32(np.int32(row[c] - zero)) * scale[c]
-
-
-@kernel
-def add_fisher_codes(total, dots, a, g, scale, zero):
-    """As `add_fisher`, of codes a (positions, c) int8 and gradients g (positions, c) float32."""
-    for c in range(dots.shape[0]):
-        dots[c] = ZERO
-    for i in range(a.shape[0]):
-        left, right = a[i], g[i]
-        for c in range(dots.shape[0]):
-            dots[c] = fused(scale * np.float32(np.int32(left[c] - zero)), right[c], dots[c])
-    for c in range(dots.shape[0]):
-        total[c] = fused(np.float32(0.5) * dots[c], dots[c], total[c])

@@ -8,7 +8,8 @@ an output channel lie side by side. Gradients are float32, of values, not of cod
 
 import numpy as np
 
-from tinytrain.kernels.reference import depthwise_grad_input, from_bfloat16, to_bfloat16
+from tinytrain.kernels import reference
+from tinytrain.kernels.reference import augment, depthwise_grad_input, from_bfloat16, to_bfloat16
 from tinytrain.kernels.reference_layers import window
 
 LOWEST, HIGHEST = -128, 127
@@ -38,6 +39,18 @@ def unfold_codes(y, image, table, size, stride, first, rotated):
     ]
     taps = [window(codes, t // size, t % size, (1, *y.shape), stride)[0] for t in range(size * size)]
     y[...] = np.concatenate(taps, axis=-1)
+
+
+def sum_pixels(y, x):
+    """y (1,) int64 = the sum of all values of an image."""
+    y[0] = x.sum(dtype=np.int64)
+
+
+def augment_rows(y, x, total, top, *how):
+    """Rows of what `augment` makes of an image, from row `top` on; `total` is the sum of its values."""
+    whole = np.empty_like(x)
+    augment(whole, x, *how)
+    y[...] = whole[top : top + len(y)]
 
 
 def product_codes(y, x, w, b, factor, shift, zero):
@@ -101,6 +114,45 @@ def depthwise_grad_input_codes(gx, work, g, w, scale, size, stride):
     depthwise_grad_input(gx, work, g, w * scale, size, stride)
 
 
+def grad_input_columns(gx, g, w, scale, first):
+    """gx (m, b) = g (m, n) times the values of some columns of w (n, k), from `first` on."""
+    gx[...] = (g * scale) @ w[:, first : first + gx.shape[1]].astype(g.dtype)
+
+
+def grad_input_rows(gx, g, w, scale, first):
+    """gx (m, k) += g (m, b) times the values of some rows of w (n, k); the first ones start it at zero."""
+    rows = slice(first, first + g.shape[1])
+    found = (g * scale[rows]) @ w[rows].astype(g.dtype)
+    gx[...] = found + (gx if first else 0)
+
+
+def grad_weight_columns(gw, x, g, scale, zero, first):
+    gw[:, first : first + g.shape[1]] += (scale * (x.astype(g.dtype) - zero)).T @ g
+
+
+def mask_columns(g, bits, first, channels):
+    """As `apply_mask`, of columns of so many `channels`, from `first` on."""
+    flat = np.unpackbits(bits[None], axis=0, bitorder="little").reshape(-1)[: len(g) * channels]
+    g[flat.reshape(len(g), channels)[:, first : first + g.shape[1]] == 0] = 0
+
+
+def widen_columns(y, w, scale, first):
+    """Values y (taps, b) of some columns of w (taps, c), from `first` on."""
+    columns = slice(first, first + y.shape[1])
+    y[...] = w[:, columns] * scale[columns]
+
+
+def gather_some(y, x, columns, first):
+    """y (m, j)[:, k] = the column of x (m, b) that is channel `columns[k]`, for those that x has."""
+    there = (columns >= first) & (columns < first + x.shape[1])
+    y[:, there] = x[:, columns[there] - first]
+
+
+def depthwise_grad_in_place(g, work, w, scale, size):
+    """As `depthwise_grad_input` with stride 1, in the place of g; `work` (taps + pixels, 16) is scratch."""
+    depthwise_grad_input(g, work, g.copy(), w * scale, size, 1)
+
+
 def grad_weight_codes(gw, x, g, scale, zero):
     """gw (k, j) += values of x (m, k), transposed, times g (m, j)."""
     gw += (scale * (x.astype(g.dtype) - zero)).T @ g
@@ -118,10 +170,42 @@ def widen_codes(y, x, scale, zero):
     y[...] = (x.astype(y.dtype) - zero) * scale
 
 
-def add_fisher_codes(total, dots, a, g, scale, zero):
-    """As `add_fisher`, of codes a."""
-    dots[...] = (scale * (a.astype(g.dtype) - zero) * g).sum(axis=0)
+def add_fisher_columns(total, dots, a, g, scale, zero, first):
+    """As `add_fisher`, of codes a (positions, c) and gradients g (positions, b) of channels from `first`."""
+    dots[...] = (scale * (a[:, first : first + len(dots)].astype(g.dtype) - zero) * g).sum(axis=0)
     total += dots**2 / 2
+
+
+# ---- the head ---------------------------------------------------------------------------------------
+
+
+def _whole(packed):
+    """(d, d) with the lower triangle that is packed row by row in (d * (d + 1) / 2,)."""
+    size = int((np.sqrt(8 * len(packed) + 1) - 1) / 2)
+    whole = np.zeros((size, size), packed.dtype)
+    whole[np.tril_indices(size)] = packed
+    return whole
+
+
+def add_outer_packed(a, x, scale):
+    whole = _whole(a)
+    reference.add_outer(whole, x, scale)
+    a[...] = whole[np.tril_indices(len(whole))]
+
+
+def cholesky_packed(a):
+    whole = _whole(a)
+    failed = reference.cholesky(whole)
+    a[...] = whole[np.tril_indices(len(whole))]
+    return failed
+
+
+def cholesky_solve_packed(x, factor):
+    reference.cholesky_solve(x, _whole(factor))
+
+
+def inverse_diagonal_packed(diagonal, factor):
+    reference.inverse_diagonal(diagonal, _whole(factor))
 
 
 # ---- updates ----------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ def warm_up() -> list[str]:
     table.transpose(np.empty((2, 3), np.float32), np.zeros((3, 2), np.float32))
     _layers_of_other_networks(table)
     _in_little_memory(table)
+    _heads_of_many_images(table)
     return sorted(name for name, kernel in vars(table).items() if _is_compiled(kernel))
 
 
@@ -61,7 +62,28 @@ def _in_little_memory(table) -> None:
     planes, work = np.zeros((1, 2, 2, 4), np.float32), np.empty((9, 16), np.float32)
     weights, scale = np.zeros((9, 4), np.int8), np.ones(4, np.float32)
     table.copy_codes(weights[0], weights[1])
+    _inner_channels(table, planes, weights, scale)
+    table.depthwise_grad_in_place(planes.copy(), np.empty((13, 16), np.float32), weights, scale, 3)
     table.depthwise_grad_input_codes(planes.copy(), work, planes, weights, scale, 3, 1)
+
+
+def _inner_channels(table, planes, weights, scale) -> None:
+    rows, bits, some = planes.reshape(4, 4), np.zeros(2, np.uint8), np.zeros(1, np.int32)
+    table.grad_input_columns(rows.copy(), np.zeros((4, 9), np.float32), weights, np.zeros(9, np.float32), 0)
+    table.mask_columns(rows, bits, 0, 4)
+    table.widen_columns(np.zeros((9, 4), np.float32), weights, scale, 0)
+    table.gather_some(np.zeros((4, 1), np.float32), rows, some, 0)
+    codes = np.zeros((4, 4), np.int8)
+    table.grad_weight_columns(rows.copy(), codes, rows, np.float32(1), 0, 0)
+    table.grad_input_rows(rows.copy(), rows, codes, scale, 0)
+
+
+def _heads_of_many_images(table) -> None:
+    triangle, row = np.array([1, 0, 1], np.float32), np.zeros((1, 2), np.float32)
+    table.add_outer_packed(triangle, row, np.float32(1))
+    table.cholesky_packed(triangle)
+    table.cholesky_solve_packed(row, triangle)
+    table.inverse_diagonal_packed(row[0], triangle)
 
 
 def _codes_of(network: Network) -> Quantisation:

@@ -170,7 +170,7 @@ class Resources:
     per call behind the cut. `accumulators`: of gradients, hence the most workers that can run
     backward at once; `workers`, at least as many, those that can embed. `step_support`, `step_queries`:
     support images and pseudo-queries that one step uses. `small_head`: the head is fitted to fewer views of
-    each image, so that it takes less memory.
+    each image, so that it takes less memory, often to the image as it is alone.
     """
 
     sets: int

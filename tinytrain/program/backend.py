@@ -20,13 +20,15 @@ class Backend:
     """The kernels that a program may call, and the arrays that they take.
 
     `signatures`: the kernels by name. `dtype`: of activations; gradients are float32 in any case.
-    `weight_form`: dtype of weight matrices in the working copy of a network.
+    `weight_form`: dtype of weight matrices in the working copy of a network. `shows_rows`: its frozen part
+    asks for some rows of an augmented image at a time.
     """
 
     name: str
     signatures: Mapping[str, Signature] = field(hash=False, repr=False)
     dtype: str
     weight_form: str
+    shows_rows: bool = False
 
     @property
     def itemsize(self) -> int:
@@ -41,5 +43,5 @@ class Backend:
 
 
 FLOAT32 = Backend("float32", SIGNATURES, "float32", "float32")
-INT8 = Backend("int8", SIGNATURES, "int8", "int8")
+INT8 = Backend("int8", SIGNATURES, "int8", "int8", shows_rows=True)
 BACKENDS = {backend.name: backend for backend in (FLOAT32, INT8)}  # by precision

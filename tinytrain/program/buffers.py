@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from tinytrain.heads.head import ANSWERING, FITTING, STORED, UPDATING, HeadBuffer, HeadMethod
 from tinytrain.heads.leave_one_out import COLUMNS as LEFT_OUT_COLUMNS
 from tinytrain.heads.registry import BASELINE, find_head
+from tinytrain.heads.triangle import packed_buffers
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import n_unlabelled
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.backend import BACKENDS
-from tinytrain.program.calls import Buffer, Segment
+from tinytrain.program.calls import SHOWN, Buffer, Segment
 from tinytrain.program.head_buffers import head_buffer, head_views, own_before, passes
 from tinytrain.program.program import Book
 from tinytrain.program.stages import Unit
@@ -53,11 +54,18 @@ class Job:
         """Pseudo-queries and unlabelled images of one step."""
         return self.resources.step_queries + n_unlabelled(self.recipe, self.resources, self.task)
 
+    def head_views(self, method: HeadMethod) -> range:
+        """Views of every support image that a head of `method` is fitted to."""
+        sizes = self.task.n_support, self.network.embedding_size
+        return head_views(self.recipe, self.resources, method, *sizes)
+
     def head_form(self, method: HeadMethod) -> tuple[HeadBuffer, ...]:
         """The arrays of a head of `method`, fitted to its views of all support images."""
-        n = self.task.n_support
-        embeddings = n * len(head_views(self.recipe, self.resources, method, n))
-        return method.buffers_for(self.task.n_way, self.network.embedding_size, embeddings)
+        embeddings = self.task.n_support * len(self.head_views(method))
+        declared = method.buffers_for(self.task.n_way, self.network.embedding_size, embeddings)
+        # In int8, where bytes are few, a matrix is its lower triangle.
+        is_packed = self.recipe.precision == "int8" and method.packs
+        return packed_buffers(declared, method.packs) if is_packed else declared
 
 
 def add_buffers(book: Book, job: Job, segments: Iterable[Segment]) -> dict[str, tuple[Unit, ...]]:
@@ -78,16 +86,17 @@ def add_buffers(book: Book, job: Job, segments: Iterable[Segment]) -> dict[str, 
 def _image_buffers(book: Book, job: Job) -> dict[str, list[tuple[Buffer, Buffer]]]:
     """A decoded image and its augmented copy for each unit that runs the frozen part, by stage.
 
-    In int8, where bytes are few, it is augmented out of what the decoder holds.
+    In int8, where bytes are few, it is augmented out of what the decoder holds, and some rows at a time if
+    there is a frozen part that asks for them.
     """
-    shape = job.externals["input"].shape
+    shape, shown = job.externals["input"].shape, job.externals["input"].use == SHOWN
 
-    def pair(unit: str, first: int, last: int) -> tuple[Buffer | None, Buffer]:
+    def pair(unit: str, first: int, last: int) -> tuple[Buffer | None, Buffer | None]:
         def add(kind: str) -> Buffer:
             return book.add(f"{kind} ({unit})", shape, first, last, "uint8", IMAGES)
 
         copied = job.recipe.precision == "float32"
-        return add("image") if copied else None, add("augmented image")
+        return add("image") if copied else None, None if shown else add("augmented image")
 
     found = {"fill": [pair("fill", FILL, FILL)] if job.resources.sets else []}
     workers = range(job.resources.workers if job.alive else 0)

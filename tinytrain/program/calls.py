@@ -15,6 +15,8 @@ from tinytrain.program.backend import FLOAT32, Backend
 from tinytrain.program.memory_planner import Interval, Layout, place
 from tinytrain.program.signatures import Signature
 
+SHOWN = "shown"  # use of the image of a segment that asks for rows of it: it has no bytes of its own
+
 
 @dataclass(frozen=True, eq=False)
 class Buffer:

@@ -143,7 +143,8 @@ class _Stages:
         elif isinstance(node, Augment):
             if unit.image:
                 self._read(unit.image)
-            self._write(unit.augmented)
+            if unit.augmented:
+                self._write(unit.augmented)
         elif isinstance(node, Load):
             self._body(node.computed, (unit,))
             for buffer in (*node.cache, *node.remembered):

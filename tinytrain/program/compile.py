@@ -8,7 +8,7 @@ from tinytrain.plan.costs import n_hard, n_sampled
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.backend import BACKENDS, FLOAT32
 from tinytrain.program.buffers import Job, add_buffers
-from tinytrain.program.calls import Buffer, Call, Table
+from tinytrain.program.calls import SHOWN, Buffer, Call, Table
 from tinytrain.program.program import Book, Program, Purpose
 from tinytrain.program.segments import (
     SegmentBank,
@@ -120,13 +120,14 @@ def compile_fisher(
     segments["fisher", 1] = fisher_segment(network, start, inspected, way, externals, backend)
     book = Book()
     image, features = externals["input"].shape, externals["features"]
-    kinds = ("image", "augmented image") if backend is FLOAT32 else ("augmented image",)
-    images = [book.add(f"{kind} (probe)", image, 0, 0, "uint8", "images") for kind in kinds]
+    kinds = {"image": backend is FLOAT32, "augmented image": externals["input"].use != SHOWN}
+    images = [
+        book.add(f"{kind} (probe)", image, 0, 0, "uint8", "images") if there else None
+        for kind, there in kinds.items()
+    ]
     work = max(s.nbytes for s in segments.values())
     rows = book.add("features (probe)", (1, *features.shape), 0, 0, features.dtype)
-    unit = Unit(
-        book.add("workspace (probe)", (work,), 0, 0, "uint8"), rows, *(None,) * (2 - len(images)), *images
-    )
+    unit = Unit(book.add("workspace (probe)", (work,), 0, 0, "uint8"), rows, *images)
     for buffer in totals.values():
         book.add(buffer.name, buffer.shape, 0, 0)
     book.add("class sums", (way, size), 0, 0)

@@ -4,20 +4,23 @@ from tinytrain.heads.head import ANSWERING, FITTING, UPDATING, HeadBuffer, HeadM
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources
 
-FEW_EMBEDDINGS = 75  # of a small head: with fewer than half as many as values, they take less than sums
+# Of a small head, as a fraction of the values of one: so many take fewer bytes than half of their sums.
+FEW_EMBEDDINGS = 1 / 4
 HEAD_IMAGES = 250  # embeddings a head is fitted to, if they must be computed for it alone
 SHARED_BY_HEADS = {"means": "class sums", "class counts": "class counts"}
 SHARED = frozenset(SHARED_BY_HEADS.values())  # with training, and gone when it is over
 
 
-def head_views(recipe: Recipe, resources: Resources, method: HeadMethod, n_support: int) -> range:
+def head_views(recipe: Recipe, resources: Resources, method: HeadMethod, n_support: int, size: int) -> range:
     """Views of every support image that a head of this method is fitted to, the clean one last.
 
-    Cached ones, or usual ones made for it.
+    Cached ones, or usual ones made for it. `size` is that of an embedding.
     """
     if not method.sees_every_view:
         return range(1)
-    fewer = max(1, FEW_EMBEDDINGS // n_support) if resources.small_head else HEAD_IMAGES
+    fewer = max(1, int(FEW_EMBEDDINGS * size) // n_support) if resources.small_head else HEAD_IMAGES
+    if fewer == 1:
+        return range(1)
     if resources.sets >= 2:
         return range(min(fewer, resources.sets) - 1, -1, -1)
     return range(-max(1, min(recipe.views, HEAD_IMAGES // n_support, fewer - 1)), 1)

@@ -10,7 +10,7 @@ from tinytrain.plan.recipe import Recipe, trained_modules
 from tinytrain.program.autodiff.int8_emitter import emitter_for
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.backend import BACKENDS, FLOAT32, Backend
-from tinytrain.program.calls import Buffer, Segment, View
+from tinytrain.program.calls import SHOWN, Buffer, Segment, View
 from tinytrain.program.trained_arrays import trained_parts
 
 TEMPERATURE = np.float32(10)  # of the loss of Fisher scoring
@@ -19,13 +19,14 @@ TEMPERATURE = np.float32(10)  # of the loss of Fisher scoring
 def externals_of(network: Network, start: int, trained: int, backend: Backend = FLOAT32) -> dict[str, Buffer]:
     """Buffers that segments read or write and that each worker places for itself.
 
-    Shapes are those of one image; a segment for n images uses n of them, one after another.
+    Shapes are those of one image; a segment for n images uses n of them, one after another. In int8 the image
+    that the frozen part reads is nowhere.
     """
     spec = network.input
     first = network.layers[start]
     dtype = spec.dtype if start == 0 else backend.dtype
     return {
-        "input": Buffer("input", spec.shape, spec.dtype),
+        "input": Buffer("input", spec.shape, spec.dtype, SHOWN if backend.shows_rows and start else "other"),
         "features": Buffer("features", (*first.in_hw, first.cin), dtype),
         "grad embedding": Buffer("grad embedding", (network.embedding_size,)),
         "gradients": Buffer("gradients", (trained,)),
@@ -121,12 +122,9 @@ def fisher_segment(
         tape = Tape(cut, hooked=frozenset(inspected))
         emitter.forward(x, a, b, tape)
 
-        def hook(i, gradient, tape=tape):
+        def hook(i, gradient, channel, tape=tape):
             if i in tape.output:
-                channels = network.layers[i].cout
-                dots = segment.new("fisher dots", channels)
-                total = externals[f"fisher {i}"].whole
-                emitter.add_fisher(i, total, dots, tape.output[i], gradient)
+                emitter.add_fisher(i, externals[f"fisher {i}"].whole, tape.output[i], gradient, channel)
 
         g = emitter.backward(g, a, b, tape, hook)
     return segment.finish(keep=segment.outputs)

@@ -78,6 +78,12 @@ INT8, SUMS = "int8", "int32"
 _RATES = {"starts": reads("*", INDICES), "rates": reads("*")}
 _RESCALED = {"b": reads("n", SUMS), "factor": reads("n", SUMS), "shift": reads("n", SUMS)}
 
+
+def _side(packed: int) -> int:
+    """Rows of the matrix whose lower triangle has so many numbers."""
+    return math.isqrt(2 * packed)
+
+
 KERNELS: dict[str, Signature] = {
     "accumulate": _of(total=updates("n"), x=reads("n")),
     "adam": _of(
@@ -93,15 +99,21 @@ KERNELS: dict[str, Signature] = {
     "add_codes": _of(y=writes("m", INT8), x=reads("m", INT8), skip=reads("m", INT8), in_place=True),
     "add_column_sums": _of(total=updates("n"), x=reads("m n")),
     "add_fisher": _of(total=updates("n"), dots=scratch("n"), a=reads("m n"), g=reads("m n")),
-    "add_fisher_codes": _of(total=updates("n"), dots=scratch("n"), a=reads("m n", INT8), g=reads("m n")),
+    "add_fisher_columns": _of(total=updates("b"), dots=scratch("b"), a=reads("m *", INT8), g=reads("m b")),
     "add_outer": _of(
         a=updates("d d"), x=reads("n d"), head_macs=lambda s: s[1][0] * math.prod(s[0])
     ),
+    "add_outer_packed": _of(a=updates("p"), x=reads("n d"), head_macs=lambda s: s[1][0] * s[0][0]),
     # It starts an image at zero with the first of its rows, and goes on with the others.
     "add_patches": _of(gx=writes("n h w c"), g=reads("r q p")),
     "apply_mask": _of(g=updates("n"), bits=reads("*", CODES)),
     "augment": _of(y=writes("h w c", IMAGE), x=reads("h w c", IMAGE)),
+    "augment_rows": _of(y=writes("r w c", IMAGE), x=reads("h w c", IMAGE), total=reads("*", "int64")),
     "cholesky": _of(a=updates("d d"), head_macs=lambda s: s[0][0] ** 3 // 6),
+    "cholesky_packed": _of(a=updates("p"), head_macs=lambda s: _side(s[0][0]) ** 3 // 6),
+    "cholesky_solve_packed": _of(
+        x=updates("n d"), factor=reads("p"), head_macs=lambda s: s[0][0] * s[0][1] ** 2
+    ),
     "cholesky_solve": _of(
         x=updates("n d"), factor=reads("d d"), head_macs=lambda s: s[0][0] * math.prod(s[1])
     ),
@@ -119,6 +131,10 @@ KERNELS: dict[str, Signature] = {
         y=writes("n * * c"), x=reads("n * * c"), w=reads("t c"), b=reads("c"),
         macs=lambda s: math.prod(s[0]) * s[2][0],
     ),
+    "depthwise_grad_in_place": _of(
+        g=updates("n h w c"), work=scratch("* *"), weight=reads("t c", INT8), scale=reads("c"),
+        macs=lambda s: math.prod(s[0]) * s[2][0],
+    ),
     "depthwise_grad_input": _of(
         gx=writes("n * * c"), zeros=scratch("c"), g=reads("n * * c"), w=reads("t c"),
         macs=lambda s: math.prod(s[2]) * s[3][0],
@@ -134,12 +150,23 @@ KERNELS: dict[str, Signature] = {
     "entropy": _of(loss=writes("n"), residual=writes("n k"), cosine=reads("n k")),
     "fold_bias": _of(y=writes("n", SUMS), b=reads("n"), unit=reads("n"), w=reads("* *", INT8)),
     "gather_codes": _of(y=writes("m k", INT8), x=reads("m n", INT8), columns=reads("k", INDICES)),
+    # Some columns at a time, until all are written.
+    "gather_some": _of(y=writes("m j"), x=reads("m *"), columns=reads("j", INDICES)),
     "gather_columns": _of(y=writes("m k"), x=reads("m n"), columns=reads("k", INDICES)),
     "gather_weights": _of(
         y=writes("i j", INT8), w=reads("* *", INT8), rows=reads("i", INDICES), columns=reads("j", INDICES)
     ),
     "grad_input_codes": _of(
         gx=writes("m k"), g=reads("m n"), w=reads("n k", INT8), scale=reads("n"),
+        macs=lambda s: math.prod(s[0]) * s[1][1],
+    ),
+    "grad_input_columns": _of(
+        gx=writes("m b"), g=reads("m n"), w=reads("n *", INT8), scale=reads("n"),
+        macs=lambda s: math.prod(s[0]) * s[1][1],
+    ),
+    # It starts the result at zero with the first rows, and goes on with the others.
+    "grad_input_rows": _of(
+        gx=writes("m k"), g=reads("m *"), w=reads("n k", INT8), scale=reads("n"),
         macs=lambda s: math.prod(s[0]) * s[1][1],
     ),
     "grad_weight_codes": _of(
@@ -149,6 +176,9 @@ KERNELS: dict[str, Signature] = {
         gw=updates("k j"), image=reads("h w c", IMAGE), g=reads("r q j"),
         macs=lambda s: math.prod(s[0]) * s[2][0] * s[2][1],
     ),
+    "grad_weight_columns": _of(
+        gw=updates("k *"), x=reads("m k", INT8), g=reads("m b"), macs=lambda s: math.prod(s[1]) * s[2][1]
+    ),
     "hard_sigmoid": _of(y=writes("m"), x=reads("m"), in_place=True),
     "hard_sigmoid_grad": _of(g=updates("m"), x=reads("m")),
     "hard_swish": _of(y=writes("m"), x=reads("m"), in_place=True),
@@ -156,6 +186,10 @@ KERNELS: dict[str, Signature] = {
     "inverse_diagonal": _of(
         diagonal=writes("d"), factor=reads("d d"), head_macs=lambda s: s[1][0] ** 3 // 6
     ),
+    "inverse_diagonal_packed": _of(
+        diagonal=writes("d"), factor=reads("p"), head_macs=lambda s: s[0][0] ** 3 // 6
+    ),
+    "mask_columns": _of(g=updates("m *"), bits=reads("*", CODES)),
     "matmul": _of(
         y=writes("m n"), x=reads("m k"), w=reads("k n"), macs=lambda s: math.prod(s[0]) * s[1][1]
     ),
@@ -208,6 +242,7 @@ KERNELS: dict[str, Signature] = {
         w=updates("* *", INT8), rows=reads("i", INDICES), columns=reads("j", INDICES), x=reads("i j", INT8)
     ),
     "sgd_step": _of(g=updates("n"), **_RATES),
+    "sum_pixels": _of(y=writes("*", "int64"), x=reads("* * *", IMAGE)),
     "take_step": _of(w=updates("n"), steps=reads("n")),
     "sgd": _of(w=updates("n"), g=reads("n"), **_RATES),
     "transpose": _of(y=writes("n m"), x=reads("m n")),
@@ -217,6 +252,7 @@ KERNELS: dict[str, Signature] = {
     "upsample_add": _of(y=updates("n * * c"), x=reads("n * * c")),
     "upsample_grad": _of(gx=writes("n * * c"), g=reads("n * * c")),
     "widen_codes": _of(y=writes("m c"), x=reads("m c", INT8), scale=reads("c")),
+    "widen_columns": _of(y=writes("t *"), w=reads("t c", INT8), scale=reads("c")),
 }  # fmt: skip
 
 # Steps of a Program that numpy does, or the runtime with the lists of a step (`runtime.host_calls`).
@@ -251,6 +287,7 @@ HOST: dict[str, Signature] = {
     "rows_of_images": _of(y=writes("m d"), embeddings=reads("n d")),
     "rows_of_labels": _of(y=writes("n d"), x=reads("k d"), labels=reads("n", INDICES)),
     "sampled_weights": _of(divisors=writes("k")),
+    "show_rows": _of(y=writes("r w c", IMAGE)),
     "transposed": _of(y=writes("n m"), x=reads("m n")),
 }  # fmt: skip
 

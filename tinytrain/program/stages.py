@@ -46,7 +46,8 @@ class Unit:
     """Where one worker of one stage has its bytes.
 
     `features` and `gradient` hold a row for each image of a micro-batch. A unit without an `image` augments
-    out of the decoded one, which belongs to whoever decodes it.
+    out of the decoded one, which belongs to whoever decodes it. One without `augmented` gives its segments
+    some rows of the augmented image when they ask for them.
     """
 
     workspace: Buffer
@@ -91,7 +92,10 @@ class Read:
 
 @dataclass(frozen=True)
 class Augment:
-    """Copy the unit's `image` to `augmented`, changed at random unless the view is the clean one."""
+    """Copy the unit's `image` to `augmented`, changed at random unless the view is the clean one.
+
+    Without `augmented`, rows are changed so when a segment asks for them.
+    """
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from tinytrain.plan.costs import n_hard, n_sampled, n_unlabelled
 from tinytrain.program import int8_updates, optimizer_stages
 from tinytrain.program.buffers import Job
 from tinytrain.program.calls import Buffer, Call, Table, View
-from tinytrain.program.head_buffers import SHARED, head_buffer, head_views, own_before
+from tinytrain.program.head_buffers import SHARED, head_buffer, own_before
 from tinytrain.program.stages import (
     Augment,
     FitHead,
@@ -123,7 +123,7 @@ class TrainingStages:
         # Beside the views: to leave every image out and, after training, means and margins for the guard.
         looks = 0 if whole else 3 if tick == AFTER and method is not BASELINE else 1
         looks += 0 if whole else method.passes - 1
-        views = head_views(job.recipe, job.resources, method, job.task.n_support)
+        views = job.head_views(method)
         batches = self._batches(units="embed after" if tick == AFTER else "embed")
         arrays = self._arrays(method, name, tick, kept, FIT_TAKES)
         left_out = self.buffers[f"left out ({'after' if tick == AFTER else 'before'})"]

@@ -75,19 +75,25 @@ class Binder:
             arg, {arg.buffer: self.whole(arg.buffer).reshape(-1)} if isinstance(arg, View) else {}
         )
 
-    def segment(self, segment: Segment, workspace: Buffer, externals: dict[Buffer, np.ndarray]):
-        """Bound calls, few for many, and output arrays of `segment` in the program buffer `workspace`."""
-        calls, outputs = self.calls(segment, workspace, externals)
+    def segment(self, segment: Segment, workspace: Buffer, externals: dict[Buffer, np.ndarray], own=None):
+        """Bound calls, few for many, and output arrays of `segment` in the program buffer `workspace`.
+
+        `own` kernels are called instead of others of their names.
+        """
+        calls, outputs = self.calls(segment, workspace, externals, own or {})
         return join_native(calls), outputs
 
-    def calls(self, segment: Segment, workspace: Buffer, externals: dict[Buffer, np.ndarray]):
+    def calls(self, segment: Segment, workspace: Buffer, externals: dict[Buffer, np.ndarray], own=()):
         """As `segment`, with a bound call for every call."""
         base = self.program.offset(workspace.name)
         flat = {b: array.reshape(-1) for b, array in externals.items()}
         for buffer, offset in segment.offsets.items():
             flat[buffer] = self.arena.view(base + offset, (buffer.nbytes,), "uint8").view(buffer.dtype)
         calls = [
-            direct(getattr(self.kernels, call.kernel), tuple(self._argument(a, flat) for a in call.args))
+            direct(
+                own[call.kernel] if call.kernel in own else getattr(self.kernels, call.kernel),
+                tuple(self._argument(a, flat) for a in call.args),
+            )
             for call in segment.calls
         ]
         return calls, tuple(self._argument(v, flat) for v in segment.outputs)

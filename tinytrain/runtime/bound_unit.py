@@ -18,6 +18,9 @@ class BoundUnit:
         }
         self._own, self.augmented = self.arrays.get(Of.IMAGE), self.arrays.get(Of.AUGMENTED)
         self._shown: np.ndarray | None = None  # the image of whoever shows it, if the unit has no copy
+        # How rows of it are changed, and the sum of its pixels.
+        self._change, self._total = None, np.zeros(1, np.int64)
+        self._kernels = bind.kernels
         self.features, self.gradient = self.arrays.get(Of.FEATURES), self.arrays.get(Of.GRADIENT)
         program = bind.program
         views = {b: bind.array(n) for n, b in program.externals.items() if n in program.buffers}
@@ -27,7 +30,7 @@ class BoundUnit:
         }  # fmt: skip
         views |= {program.externals[n]: array for n, array in own.items() if array is not None}
         self.segments = {
-            (kind, n): bind.segment(segment, unit.workspace, views)
+            (kind, n): bind.segment(segment, unit.workspace, views, {"show_rows": self._show_rows})
             for (kind, n), segment in program.segments.items()
             if kind in kinds and n <= most
         }
@@ -44,12 +47,26 @@ class BoundUnit:
             np.copyto(self._own, image)
 
     def augment(self, kernels, augmentation: Augmentation | None) -> None:
-        """`augmented` becomes a copy of the image that is shown, changed as `augmentation` says."""
+        """`augmented` becomes a copy of the image that is shown, changed as `augmentation` says.
+
+        Without `augmented`, rows are changed so from now on.
+        """
         image = self._shown if self._own is None else self._own
-        if augmentation is None:
+        if self.augmented is None:
+            self._change = augmentation
+            if augmentation is not None:
+                kernels.sum_pixels(self._total, image)
+        elif augmentation is None:
             np.copyto(self.augmented, image)
         else:
             kernels.augment(self.augmented, image, *augmentation.arguments())
+
+    def _show_rows(self, y: np.ndarray, first: int) -> None:
+        """y (rows, width, channels) = rows of the image that is shown from `first` on, changed."""
+        if self._change is None:
+            np.copyto(y, self._shown[first : first + len(y)])
+        else:
+            self._kernels.augment_rows(y, self._shown, self._total, first, *self._change.arguments())
 
 
 class QueryUnit(BoundUnit):

@@ -11,9 +11,11 @@ from tinytrain.network.network import Network
 from tinytrain.program.autodiff.activations import SMOOTH, activate, activation_grad, mask, smooth
 from tinytrain.program.autodiff.fused_block import fused_block, is_fused
 from tinytrain.program.autodiff.gradients import parameter_gradients
+from tinytrain.program.autodiff.inner_channels import through_block
 from tinytrain.program.autodiff.lite_residual import add_gradient, add_module, backward_module
 from tinytrain.program.autodiff.ops import OPS, op_of
 from tinytrain.program.autodiff.squeeze import scaled, scaled_grad
+from tinytrain.program.autodiff.streamed import streamed
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import Bias, Segment, View, Weight
 
@@ -36,6 +38,7 @@ class Emitter:
         self.segment, self.network, self.n = segment, network, segment.n
         self.row_tile = row_tile or ROW_TILE_BYTES * segment.backend.itemsize // 4
         self.fast_path = row_tile is not None
+        self.whole_tiles = True  # whether blocks with small inner values are computed in one row tile
         self.layers, self.modules = network.all_layers, {m.last: m for m in network.modules}
 
     def weight(self, i: int, transposed: bool = False, columns: tuple[int, int] | None = None) -> Weight:
@@ -50,8 +53,12 @@ class Emitter:
         """y = x, which may overlap."""
         self.segment.call("copy", y, x)
 
-    def add_fisher(self, i: int, total: View, dots: View, a: View, g: View) -> None:
-        """Add to the Fisher information of layer i, from its output a and the gradient g of that."""
+    def add_fisher(self, i: int, total: View, a: View, g: View, first: int = 0) -> None:
+        """Add to the Fisher information of layer i, from its output a and the gradient g of that.
+
+        g may be that of some channels from `first` on, in int8.
+        """
+        dots = self.segment.new("fisher dots", g.shape[-1])
         self.segment.call("add_fisher", total, dots, a.matrix, g.matrix)
 
     # ---- forward -------------------------------------------------------------------------
@@ -63,13 +70,25 @@ class Emitter:
         """
         if tape is not None:
             return self._whole(x, first, last, tape)
-        i = first
+        i = self.streams(x, first, last)
+        if i:
+            x = streamed(self, x, i)
+        else:
+            i = first
         while i < last:
             end = self._group_end(i, last)
             fused = self.n == 1 and is_fused(self.layers, i, end)
             x = fused_block(self, x, i, end) if fused else self._whole(x, i, end)
             i = end
         return x
+
+    def streams(self, x: View, first: int, last: int) -> int:
+        """How many of the layers [first, last) are computed by `streamed`, beginning with an image x."""
+        return 0
+
+    def takes_block(self, i: int, tape: Tape) -> bool:
+        """Whether the gradient goes through the block that layer i ends for some channels at a time."""
+        return False
 
     def _group_end(self, first: int, last: int) -> int:
         """End of the layers computed together: a block, or a stem of one layer and the block fused to it."""
@@ -204,17 +223,19 @@ class Emitter:
         return g
 
     def backward(
-        self, g: View, first: int, last: int, tape: Tape, hook: Callable[[int, View], None] | None = None
+        self, g: View, first: int, last: int, tape: Tape, hook: Callable[[int, View, int], None] | None = None
     ) -> View | None:
         """Gradient of the input of layer `first` from that of the output of layer `last - 1`.
 
         Accumulates the gradients of the trained layers; stops at the tape's cut (then returns None).
-        `hook(i, g)` is called with the gradient of each layer's convolution output while it is alive.
+        `hook(i, g, first)` is called with the gradient of each layer's convolution output while it is alive,
+        of its channels from `first` on.
         """
         skip_grads: dict[int, View] = {}
         module_grads: dict[int, View | None] = {}
         scaled_grads: dict[int, View] = {}
-        for i in range(last - 1, max(first, tape.cut) - 1, -1):
+        order = iter(range(last - 1, max(first, tape.cut) - 1, -1))
+        for i in order:
             layer = self.layers[i]
             start = self.network.block_start(i)
             if layer.excites:
@@ -223,7 +244,7 @@ class Emitter:
                 g = self._pooled_grad(g, i, tape)
             g = self._convolution_grad(i, g, tape, skip_grads)
             if hook is not None:
-                hook(i, g)
+                hook(i, g, 0)
             if i in self.modules:
                 module_grads[start] = backward_module(self, g, self.modules[i], tape)
             if i in tape.trained:
@@ -234,7 +255,13 @@ class Emitter:
                 if start > tape.cut:
                     skip_grads[start] = op_of(self, i).grad_input(self, i, g)
                 continue
-            g = op_of(self, i).grad_input(self, i, g)
+            if self.takes_block(i, tape):
+                g = through_block(self, i, g, tape, hook)
+                i = [next(order) for _ in range(2)][-1]
+                if g is None:
+                    return None
+            else:
+                g = op_of(self, i).grad_input(self, i, g)
             if i in scaled_grads:
                 self.segment.call("accumulate", g.flat, scaled_grads[i].flat)
             if i == start and start in skip_grads:

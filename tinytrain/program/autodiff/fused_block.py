@@ -76,7 +76,7 @@ def _row_tiles(emitter, first: int, filtering: int) -> list[tuple[int, int, int,
     count, height = dw.out_hw[0], dw.in_hw[0]
     in_row = itemsize * dw.in_hw[1] * dw.cin if filtering > first else 0
     out_row = itemsize * dw.out_hw[1] * dw.cout
-    rows, whole = count, WHOLE_BYTES * itemsize // 4
+    rows, whole = count, WHOLE_BYTES * itemsize // 4 if emitter.whole_tiles else 0
     while rows > 1:
         held = min(height, (rows - 1) * dw.stride + dw.kernel)
         limit = max(whole, emitter.row_tile) if rows == count else emitter.row_tile

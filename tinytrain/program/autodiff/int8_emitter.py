@@ -5,8 +5,10 @@ import numpy as np
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import Codes, input_codes
 from tinytrain.program.autodiff.emitter import Emitter
+from tinytrain.program.autodiff.inner_channels import has_inner_channels
 from tinytrain.program.autodiff.int8_ops import INT8_OPS, add, int8_weight
 from tinytrain.program.autodiff.ops import op_of
+from tinytrain.program.autodiff.streamed import streamed_layers
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import LayerArray, Segment, View, Weight
 
@@ -20,6 +22,7 @@ class Int8Emitter(Emitter):
 
     def __init__(self, segment: Segment, network: Network, row_tile: int | None = None):
         super().__init__(segment, network, row_tile)
+        self.whole_tiles = self.fast_path  # otherwise bytes are few
         self.codes = network.quantisation
         self.pixels, step = input_codes(network.input.mean, network.input.scale)
         self.pixel_step = np.float32(step)
@@ -48,15 +51,28 @@ class Int8Emitter(Emitter):
     def weight(self, i: int, transposed: bool = False, columns=None) -> Weight:
         return int8_weight(self.network, i)
 
+    @property
+    def patch_bytes(self) -> int:
+        """Bytes of patches of the image at a time."""
+        return self.row_tile // 2 if self.fast_path else self.row_tile // 4
+
     # ---- passes -----------------------------------------------------------------------------------
+
+    def streams(self, x: View, first: int, last: int) -> int:
+        few = not self.fast_path and first == 0 and self.n == 1
+        return streamed_layers(self.layers, last, self.row_tile) if few else 0
+
+    def takes_block(self, i: int, tape: Tape) -> bool:
+        return not self.fast_path and has_inner_channels(self, i, tape)
 
     def copy(self, y: View, x: View) -> None:
         self.segment.call("copy_codes", y, x)
 
-    def add_fisher(self, i: int, total: View, dots: View, a: View, g: View) -> None:
-        codes = self.codes_of(i)
-        scale = np.float32(codes.scale)
-        self.segment.call("add_fisher_codes", total, dots, a.matrix, g.matrix, scale, codes.zero)
+    def add_fisher(self, i: int, total: View, a: View, g: View, first: int = 0) -> None:
+        codes, count = self.codes_of(i), g.shape[-1]
+        dots, scale = self.segment.new("fisher dots", count), np.float32(codes.scale)
+        total = total.rows(first, first + count)
+        self.segment.call("add_fisher_columns", total, dots, a.matrix, g.matrix, scale, codes.zero, first)
 
     def _taped_layer(self, x: View, i: int, added: View | None, tape: Tape) -> View:
         y = self._output(i)

@@ -6,13 +6,14 @@ A saturated code has no gradient, as if it were clamped: that is the activation,
 
 import numpy as np
 
+from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import addition_factors
 from tinytrain.program.autodiff.depthwise import trained_input as trained_filters
 from tinytrain.program.autodiff.ops import Op
 from tinytrain.program.autodiff.pointwise import trained_input as trained_inputs
 from tinytrain.program.autodiff.tape import Trained
-from tinytrain.program.calls import View, Weight
+from tinytrain.program.calls import SHOWN, View, Weight
 
 
 def add(emitter, i: int, y: View, x: View, skip: View) -> None:
@@ -44,16 +45,45 @@ def first_layer(emitter, i: int, y: View, x: View, skip: View | None, activation
 
 
 def image_rows(emitter, i: int, y: View, image: View, first: int) -> None:
-    """y = output rows of the first layer from row `first` on, for one image, in row tiles."""
-    layer, spec, segment = emitter.layers[i], emitter.network.input, emitter.segment
+    """y = output rows of the first layer from row `first` on, for one image, in row tiles.
+
+    Of an image that is nowhere (`SHOWN`) some rows are made at a time, for one or more tiles.
+    """
+    layer, spec = emitter.layers[i], emitter.network.input
     row = 2 * layer.filter_hw[1] * layer.fan_in
-    tile = max(1, min(y.shape[0], emitter.row_tile // 2 // row))
+    tile = max(1, min(y.shape[0], emitter.patch_bytes // row))
+    if image.buffer.use != SHOWN:
+        _first_rows(emitter, i, y, image.reshape(*spec.shape), first, tile)
+        return
+    pixels = spec.shape[1] * spec.shape[2]
+    step = tile * max(1, emitter.row_tile // 4 // (layer.stride * tile * pixels))
+    parts = [(a, min(a + step, y.shape[0])) for a in range(0, y.shape[0], step)]
+    spans = [_image_span(layer, first + a, first + b) for a, b in parts]
+    most = max(high - low for low, high in spans)
+    strip = emitter.segment.new("image rows", most, *spec.shape[1:], dtype=spec.dtype)
+    for (a, b), (low, high) in zip(parts, spans, strict=True):
+        rows = strip.rows(0, high - low)
+        emitter.segment.call("show_rows", rows, spec.shape[0] - high if spec.rotated else low)
+        _first_rows(emitter, i, y.rows(a, b), rows, first + a - low // layer.stride, tile)
+
+
+def _image_span(layer: Layer, first: int, last: int) -> tuple[int, int]:
+    """Rows of the image that output rows [first, last) of the first layer read, from a multiple of its stride
+    on, so that patches of these rows alone are those of the whole image."""
+    above = -(-layer.pad // layer.stride)
+    high = (last - 1) * layer.stride - layer.pad + layer.kernel
+    return max(0, first - above) * layer.stride, min(layer.in_hw[0], high)
+
+
+def _first_rows(emitter, i: int, y: View, image: View, first: int, tile: int) -> None:
+    """As `image_rows`, of an `image` (height, width, channels) or of some of its rows, `tile` at a time."""
+    layer, segment = emitter.layers[i], emitter.segment
     room = segment.new(f"{layer.name} patches", tile, layer.filter_hw[1], layer.fan_in, dtype="int16")
     for a in range(0, y.shape[0], tile):
         b = min(a + tile, y.shape[0])
         part = room.rows(0, b - a)
-        how = (layer.kernel, layer.stride, first + a, spec.rotated)
-        segment.call("unfold_codes", part, image.reshape(*spec.shape), emitter.pixels, *how)
+        how = (layer.kernel, layer.stride, first + a, emitter.network.input.rotated)
+        segment.call("unfold_codes", part, image, emitter.pixels, *how)
         product(emitter, i, y.rows(a, b), part, None, None)
 
 
@@ -85,9 +115,17 @@ def depthwise_padded(emitter, i: int, y: View, x: View, top: int, activation: st
 
 
 def depthwise_grad_input(emitter, i: int, g: View) -> View:
-    layer, segment = emitter.layers[i], emitter.segment
-    gx = segment.new(f"{layer.name} gradient", emitter.n, *layer.in_hw, layer.cin)
-    scale, how = emitter.array(i, "scale"), (layer.kernel, layer.stride)
+    layer, segment, scale = emitter.layers[i], emitter.segment, emitter.array(i, "scale")
+    if not emitter.fast_path and layer.stride == 1:
+        room = layer.fan_in + layer.in_hw[0] * layer.in_hw[1]
+        work = segment.new(f"{layer.name} weights and gradients of some channels", room, 16)
+        arrays = g, work, emitter.weight(i), scale
+        segment.call("depthwise_grad_in_place", *arrays, layer.kernel, part="grad_input")
+        return g
+    gx, how = (
+        segment.new(f"{layer.name} gradient", emitter.n, *layer.in_hw, layer.cin),
+        (layer.kernel, layer.stride),
+    )
     if not emitter.fast_path:
         work = segment.new(f"{layer.name} weights of some channels", layer.fan_in, 16)
         arrays = (gx, work, g, emitter.weight(i), scale)

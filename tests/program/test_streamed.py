@@ -1,0 +1,88 @@
+"""Images and first blocks that are computed some rows at a time: the same codes in fewer bytes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from int8nets import forward8, run8, toy8
+from integernet import Integers
+from published import published_network
+from toynets import images, images_of
+
+from tinytrain import kernels
+from tinytrain.episode.augment import Augmentation
+from tinytrain.plan.budget import TaskShape
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.program.autodiff import streamed
+from tinytrain.program.checker import check_program
+from tinytrain.program.compile import compile_fisher, compile_training
+from tinytrain.runtime.arena import Arena
+from tinytrain.runtime.bind import Binder
+from tinytrain.runtime.bound_unit import QueryUnit
+from tinytrain.runtime.int8_copy import working_copy
+from tinytrain.runtime.predict import ONE_IMAGE
+
+PUBLISHED = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
+CHANGES = {
+    "clean": None,
+    "moved and mirrored": Augmentation(True, 3, -2, 10.0, 0.5, 1.3),
+    "turned": Augmentation(False, -2, 1, -5.0, 1.5, 0.8, 0.95, 0.1),
+}
+
+
+def ends_of_blocks(network):
+    blocks = [layer.block for layer in network.layers]
+    return [i for i in range(2, len(blocks) + 1) if i == len(blocks) or blocks[i] != blocks[i - 1]]
+
+
+@pytest.mark.parametrize("name", ["blocks", "headed"])
+def test_blocks_that_are_streamed_give_the_codes_of_whole_ones_wherever_they_end(name, monkeypatch):
+    network, shown = toy8(name), images(1)
+    want = Integers(network).run(Integers(network).pixels(shown[0]))
+    usable = [end for end in ends_of_blocks(network) if all(map(streamed._is_streamed, network.layers[:end]))]
+    assert usable
+    for end in usable:
+        monkeypatch.setattr("tinytrain.program.autodiff.int8_emitter.streamed_layers", lambda *_: end)  # noqa: B023
+        segment, source = forward8(network, 0, len(network.layers), 1)
+        (out,) = run8(segment, network, {source: shown})
+        np.testing.assert_array_equal(out[0], want[-1])
+        assert segment.macs("forward") == network.macs  # no row is computed twice
+
+
+def features(network, layer: int, change) -> np.ndarray:
+    """Features of an image in front of `layer`, whose frozen part asks for rows of it."""
+    recipe = Recipe("none", (Update(layer, bias=True),), ((0.0, 0.0),), steps=1, head="cosine")
+    program = compile_training(network, recipe.in_precision("int8"), ONE_IMAGE, TaskShape(1, 2))
+    check_program(program)
+    assert not any("augmented" in name for name in program.buffers)
+    unit = QueryUnit(Binder(program, Arena(program.nbytes), working_copy(program), kernels.load()))
+    unit.show(images_of(network.input.shape, 1)[0])
+    return unit.run_frozen(change).copy()
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("rotated", [False, True])
+@pytest.mark.parametrize("name, size", [("blocks", 16), ("blocks", 46), ("headed", 16)])
+def test_rows_of_an_image_give_the_codes_of_the_whole_augmented_image(name, size, rotated, change):
+    network = toy8(name, size)
+    network = replace(network, input=replace(network.input, rotated=rotated))
+    last = network.block_start(len(network.layers) - 1)
+    shown = images_of(network.input.shape, 1)[0]
+    if change:
+        whole = np.empty_like(shown)
+        kernels.load().augment(whole, shown, *change.arguments())
+        shown = whole
+    segment, source = forward8(network, 0, last, 1, 56_000)
+    (want,) = run8(segment, network, {source: shown[None]})
+    np.testing.assert_array_equal(features(network, last, change), want[0])
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_frozen_part_of_a_published_network_takes_less_than_50_kb_and_no_image(name):
+    network = published_network(name)
+    last = len(network.layers) - 1
+    recipe = Recipe("none", (Update(last, bias=True),), ((0.0, 0.0),), steps=1, head="cosine")
+    program = compile_training(network, recipe.in_precision("int8"), ONE_IMAGE, TaskShape(1, 2))
+    assert program.segments["prefix", 1].nbytes < 50_000
+    probe = compile_fisher(network, (last,), TaskShape(1, 2), precision="int8")
+    assert not any("augmented" in name for name in (*program.buffers, *probe.buffers))

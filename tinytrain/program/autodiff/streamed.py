@@ -1,0 +1,152 @@
+"""Kernel calls of the first blocks of one image, some rows of every layer at a time.
+
+The values between the first layers are the largest of a network. Here a buffer holds only those rows of them
+that are still needed, as in patch-based inference (Lin et al., "MCUNetV2", NeurIPS 2021), but no row is
+computed twice: rows that the next ones need as well move to the front of their buffer. Behind some block, all
+rows are there. The bytes decide which block that is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tinytrain.network.layer import Layer
+from tinytrain.program.autodiff.ops import op_of
+from tinytrain.program.calls import View
+
+KINDS = ("conv", "depthwise", "pointwise")
+STEM_ROWS = 4  # of the first layer at a time: the rows of the image that two steps share are made twice
+
+
+@dataclass(frozen=True)
+class Step:
+    """Rows [first, last) of the output of a layer are computed.
+
+    The `kept` rows before them stay; they lie `moved` rows from the front of their buffer, and go there.
+    `source`: rows of its input that it reads, and `at`, where these begin in the buffer that has them.
+    `skip`: where the rows of the block's input that are added begin in their buffer.
+    """
+
+    layer: int
+    first: int
+    last: int
+    kept: int
+    moved: int
+    source: tuple[int, int]
+    at: int
+    skip: int
+
+
+class Schedule:
+    """The `steps` of layers [0, last), and for how many rows of its output each has `room`."""
+
+    def __init__(self, layers: Sequence[Layer], last: int):
+        self.layers, self.last = layers[:last], last
+        self.steps: list[Step] = []
+        self.base, self.top, self.room = [0] * last, [0] * last, [0] * last
+        self._need(last - 1, 0, layers[last - 1].out_hw[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers, one for each value."""
+        return sum(
+            rows * layer.out_hw[1] * layer.cout for rows, layer in zip(self.room, self.layers, strict=True)
+        )
+
+    def _need(self, i: int, low: int, high: int) -> None:
+        """Rows [low, high) of the output of layer i are there; those below `low` are not needed any more."""
+        count = 1 if i else STEM_ROWS
+        while (first := self.top[i]) < high:
+            self._compute(i, low, first, min(first + count, self.layers[i].out_hw[0]))
+
+    def _compute(self, i: int, low: int, first: int, last: int) -> None:
+        layer = self.layers[i]
+        source = rows_read(layer, first, last)
+        if i:
+            begins = self.layers[i - 1].block != layer.block
+            # What is added at the end of a block is needed until then.
+            oldest = self._added(i) if begins else source[0]
+            self._need(i - 1, min(source[0], oldest), source[1])
+        base = max(self.base[i], min(low, first))
+        moved, self.base[i], self.top[i] = base - self.base[i], base, last
+        self.room[i] = max(self.room[i], last - base)
+        at = source[0] - self.base[i - 1] if i else 0
+        skip = first - self.base[self._start(i) - 1] if layer.residual else 0
+        self.steps.append(Step(i, first, last, first - base, moved, source, at, skip))
+
+    def _start(self, i: int) -> int:
+        """The layer that begins the block of layer i."""
+        return next(k for k in range(self.last) if self.layers[k].block == self.layers[i].block)
+
+    def _added(self, start: int) -> int:
+        """The first row of a block's input that has not been added yet; the last one if none is added."""
+        block = (k for k in range(start, self.last) if self.layers[k].block == self.layers[start].block)
+        return min(
+            (self.top[k] for k in block if self.layers[k].residual), default=self.layers[start].in_hw[0]
+        )
+
+
+def rows_read(layer: Layer, first: int, last: int) -> tuple[int, int]:
+    """Rows of its input that output rows [first, last) of a layer read."""
+    low = first * layer.stride - layer.pad
+    high = (last - 1) * layer.stride - layer.pad + layer.kernel
+    return max(0, low), min(layer.in_hw[0], high)
+
+
+def streamed_layers(layers: Sequence[Layer], last: int, row_tile: int) -> int:
+    """How many of the layers [0, last) are best computed by `streamed`; 0 if the others take more bytes."""
+    ends = [k for k in range(1, last + 1) if k == last or layers[k].block != layers[k - 1].block]
+    usable = next((k for k in range(last) if not _is_streamed(layers[k])), last)
+    found = {end: _peak(layers, end, last, row_tile) for end in ends if 1 < end <= usable}
+    return min(found, key=found.__getitem__, default=0)
+
+
+def _is_streamed(layer: Layer) -> bool:
+    plain = layer.kind in KINDS and not layer.max_pool and not layer.shortcut
+    return plain and (layer.block > 0 or not layer.residual)
+
+
+def _peak(layers: Sequence[Layer], end: int, last: int, row_tile: int) -> int:
+    """About the bytes of layers [0, last) if those from `end` on are computed in row tiles of each block."""
+    sizes, start = [Schedule(layers, end).nbytes], end
+    for k in range(end + 1, last + 1):
+        if k == last or layers[k].block != layers[start].block:
+            sizes.append(layers[start].in_size + layers[k - 1].out_size + row_tile)
+            start = k
+    return max(sizes)
+
+
+def streamed(emitter, x: View, last: int) -> View:
+    """Output of layers [0, last) from an image x (1, height, width, channels).
+
+    `emitter` is the `Emitter` of the pass.
+    """
+    layers, segment = emitter.layers, emitter.segment
+    schedule = Schedule(layers, last)
+    shapes = [
+        (n, layer.out_hw[1], layer.cout) for n, layer in zip(schedule.room, schedule.layers, strict=True)
+    ]
+    rows = [
+        segment.activations(f"{layer.name} rows" if n < layer.out_hw[0] else layer.name, *shape)
+        for n, layer, shape in zip(schedule.room, schedule.layers, shapes, strict=True)
+    ]
+    image = x.reshape(*layers[0].in_hw, layers[0].cin)
+    for step in schedule.steps:
+        buffer, count = rows[step.layer], step.last - step.first
+        if step.kept and step.moved:
+            moved = buffer.rows(step.moved, step.moved + step.kept)
+            emitter.copy(buffer.rows(0, step.kept).flat, moved.flat)
+        y, op = buffer.rows(step.kept, step.kept + count), op_of(emitter, step.layer)
+        if not step.layer:
+            op.forward_rows(emitter, 0, y, image, step.first)
+            continue
+        layer, (low, high) = layers[step.layer], step.source
+        part = rows[step.layer - 1].rows(step.at, step.at + high - low)
+        if layer.kind == "depthwise":
+            top = low - (step.first * layer.stride - layer.pad)
+            batches = (view.reshape(1, *view.shape) for view in (y, part))
+            op.forward_padded(emitter, step.layer, *batches, top, layer.follows)
+        else:
+            added = rows[emitter.network.block_start(step.layer) - 1] if layer.residual else None
+            skip = added and added.rows(step.skip, step.skip + count)
+            op.forward(emitter, step.layer, y, part, skip, layer.follows)
+    return rows[-1].reshape(1, *rows[-1].shape)
