@@ -5,7 +5,7 @@ import pytest
 
 from tinytrain import kernels
 from tinytrain.kernels import reference_int8
-from tinytrain.kernels.reference_int8 import CARRIED, STOCHASTIC
+from tinytrain.kernels.reference_updates import CARRIED, STOCHASTIC
 
 tables = pytest.fixture(lambda request: kernels.load(request.param), params=["numba", "numpy"])
 ROWS, COLUMNS, DRAWS = 20, 30, 400

@@ -54,7 +54,7 @@ def _product(r, x, m, k, n):
 
 
 def product_codes(r):
-    m, k, n = sizes(r, 40, int(r.choice([8, 40, 140])), 40)
+    m, k, n = sizes(r, 40, int(r.choice([8, 40, 140, 300])), 40)
     return _product(r, codes(r, m, k), m, k, n)
 
 

@@ -55,14 +55,18 @@ class _Codegen(JITCPUCodegen):
     _library_class = _Library
 
     def __init__(self, triple: str, processor: str):
-        self.triple = triple
+        self.triple, self.processor = triple, processor
         target = binding.Target.from_triple(triple)
         self._tm = target.create_target_machine(
             cpu=processor, features="", opt=config.OPT, codemodel="jitdefault", jit=True
         )
-        self._data_layout = str(self._tm.target_data)
+        self._target_data = self._tm.target_data
+        self._data_layout = str(self._target_data)
         # As numba's own for an optimisation level that is not "max".
         self._loopvect, self._opt_level = False, 0
+
+    def magic_tuple(self) -> tuple:
+        return self.triple, self.processor, ""
 
     def _create_empty_module(self, name):
         module = super()._create_empty_module(name)
@@ -70,11 +74,16 @@ class _Codegen(JITCPUCodegen):
         return module
 
 
-def compiled_again(library, processor: str) -> tuple[str, str]:
-    """What LLVM makes of a `recorded` library for a processor of PROCESSORS: (its own code, assembly)."""
+def codegen_for(processor: str) -> _Codegen:
+    """Numba's code generator for a processor of PROCESSORS; what it makes is read and never run."""
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
-    codegen = _Codegen(PROCESSORS[processor][0], processor)
+    return _Codegen(PROCESSORS[processor][0], processor)
+
+
+def compiled_again(library, processor: str) -> tuple[str, str]:
+    """What LLVM makes of a `recorded` library for a processor of PROCESSORS: (its own code, assembly)."""
+    codegen = codegen_for(processor)
     module = _again(library, codegen, {})._final_module
     return str(module), codegen._tm.emit_assembly(module)
 

@@ -1,7 +1,7 @@
 """The same bits on every processor, where `TINYTRAIN_PORTABLE` asks for them.
 
 Every arrangement is a process of its own: the processor that runs the tests, with all that numba, BLAS, numpy
-and the C library make of it, and the same one taken for its oldest relative. Four kernels by default;
+and the C library make of it, and the same one taken for its oldest relative. Some kernels by default;
 ``TINYTRAIN_PORTABLE_RUNS=3`` takes all of them, shows that usual ones do differ, and adapts three times.
 """
 
@@ -27,7 +27,10 @@ OLDER = {
     "NPY_DISABLE_CPU_FEATURES": " ".join(np.show_config(mode="dicts")["SIMD Extensions"].get("found", ())),
     "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA",
 }
-SUMS = ("depthwise_grad_weight", "inverse_diagonal", "matmul", "prototype_loss")
+SUMS = (
+    "depthwise_grad_input_codes", "depthwise_grad_weight", "grad_input_codes", "grad_weight_codes",
+    "inverse_diagonal", "matmul", "prototype_loss",
+)  # fmt: skip
 CALLS = """
 import pickle, sys
 from pathlib import Path
@@ -137,14 +140,14 @@ def test_warming_up_compiles_the_portable_product_for_every_layout(tmp_path):
 
 
 @long
-@pytest.mark.parametrize("macs", ["15%", "30%"])
+@pytest.mark.parametrize("how", ["--macs 15%", "--macs 30%", "--precision int8"])
 @pytest.mark.parametrize("seed", range(RUNS))
-def test_a_portable_adaptation_trains_the_same_bits_on_an_older_processor(tmp_path, seed, macs):
+def test_a_portable_adaptation_trains_the_same_bits_on_an_older_processor(tmp_path, seed, how):
     photos, deltas = tmp_path / "photos", []
     process(["-m", "tinytrain", "data", "export", "leaves", str(photos), "--per-class", "8"], {}, tmp_path)
     for name, variables in (("this", {}), ("older", OLDER)):
         out = tmp_path / f"{name}.safetensors"
-        task = [str(photos), "--way", "5", "--seed", str(seed), "--macs", macs, "--out", str(out)]
+        task = [str(photos), "--way", "5", "--seed", str(seed), *how.split(), "--out", str(out)]
         process(["-m", "tinytrain", "adapt", *task], variables, tmp_path / name)
         deltas.append(load_delta(out))
     this, older = deltas

@@ -36,6 +36,20 @@ depthwise_rows.REGISTER = int(sys.argv[1])
 sys.exit(pytest.main(["-n", "0", "-q", "-p", "no:cacheprovider", sys.argv[2], "-k", "{BITS}"]))
 """
 
+# Instructions of which kernels of int8 programs use at least one, beside those of the plain way.
+INTEGERS = ("product_codes", "product_wide", "depthwise_codes")
+INT8 = {
+    "nehalem": {"product_codes": ["pmaddwd"], "depthwise_codes": ["pmuldq"]},
+    "haswell": {name: ["vpmaddwd", "vpmuldq"] for name in INTEGERS},
+    "sapphirerapids": {name: ["vpdpwssd", "vpmuldq"] for name in INTEGERS},
+    "cortex-a53": {
+        "product_codes": ["smull", "smlal2", "sadalp", "addp", "sqdmulh", "srshl"],
+        "product_wide": ["smlal", "smlal2", "sqdmulh", "srshl"],
+        "depthwise_codes": ["smlal", "smlal2", "sqdmulh", "srshl"],
+        "grad_input_codes": ["fmla"],
+    },
+}
+
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64", reason="compiles for x86-64 first, and takes more than 512 MiB"
 )
@@ -74,6 +88,19 @@ def test_products_are_fused_with_their_sums_where_the_processor_can_and_nowhere_
                 assert not (name in ALL_FUSED and counts["plain"]), where
             else:
                 assert counts["unfused"] and not counts["fused"], where
+
+
+@pytest.mark.skipif(
+    not hasattr(JITCPUCodegen, "_pass_builder"), reason="this numba lays out its code generator otherwise"
+)
+@pytest.mark.parametrize("processor", INT8)
+def test_int8_kernels_use_the_vector_products_of_a_processor(tmp_path, processor):
+    done = process([HERE / "int8_code.py", processor], "haswell", tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["kernels"]
+    for kernel, instructions in INT8[processor].items():
+        missing = [name for name in instructions if name not in found[kernel]]
+        assert not missing, f"{kernel} on {processor} has no {missing}: {found[kernel]}"
 
 
 @pytest.mark.parametrize("processor", [name for name, row in PROCESSORS.items() if row[0] == X86])

@@ -124,9 +124,9 @@ def load(backend: str = "auto") -> Kernels:
         raise UsageError("unknown-backend", f"no backend {backend!r}; known: {', '.join(BACKENDS)}")
     if backend == "numba":
         return _compiled()
-    from tinytrain.kernels import reference, reference_int8
+    from tinytrain.kernels import reference, reference_int8, reference_updates
 
-    numpy_table = _namespace((reference, reference_int8), "numpy")
+    numpy_table = _namespace((reference, reference_int8, reference_updates), "numpy")
     if backend == "auto":
         try:
             return _guarded(_compiled(), numpy_table)
@@ -151,11 +151,12 @@ def _compiled_modules() -> tuple:
         depthwise,
         depthwise_weight,
         head,
-        int8_blocks,
+        int8_columns,
         int8_dense,
         int8_depthwise,
         int8_gradients,
         int8_image_gradient,
+        int8_unfold,
         int8_updates,
         int8_weights,
         optimizer,
@@ -168,18 +169,9 @@ def _compiled_modules() -> tuple:
     from tinytrain.kernels import lite_residual as lite
 
     float32 = activation, dense, depthwise, depthwise_weight, head, lite, optimizer, image, packed, pooling
-    return (
-        *float32,
-        codes_grad,
-        in_place,
-        int8_blocks,
-        int8_dense,
-        int8_depthwise,
-        int8_gradients,
-        int8_image_gradient,
-        int8_updates,
-        int8_weights,
-    )
+    forward = int8_dense, int8_depthwise, int8_unfold
+    gradients = codes_grad, in_place, int8_columns, int8_gradients, int8_image_gradient
+    return *float32, *forward, *gradients, int8_updates, int8_weights
 
 
 def _namespace(modules, backend):

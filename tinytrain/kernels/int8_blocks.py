@@ -1,110 +1,189 @@
-"""Gradients through a block of an int8 network for some of its inner channels at a time.
+"""Products of int8 codes in blocks of output channels, written as LLVM instructions.
 
-The gradients inside a block are its largest values. Its inner channels do not mix in the depthwise layer, so
-`b` of them, from channel `first` on, are taken down to the input of the block before the next ones.
+The weights of a block are packed once for all pixels: neighbouring pairs of inputs lie side by side for every
+channel. So a pair of inputs, spread over a register, meets the pairs of weights of eight channels, and the
+sums need not be added up at the end. This is faster than `product_strip` where sums are short. What is packed
+lies on the stack: 8 kB at most.
 """
 
-import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
-from tinytrain.kernels.fused import fused
-from tinytrain.kernels.jit import kernel
+from tinytrain.kernels.int8_codes import Rescaling
+from tinytrain.kernels.int8_vectors import (
+    BYTE,
+    INDEX,
+    SHORT,
+    TRUTH,
+    WORD,
+    load,
+    pairs_of_products,
+    parts,
+    shuffled,
+    spread,
+    store,
+    target_of,
+)
 
-ZERO = np.float32(0)
+PIXELS, MOST_INPUTS = 4, 256
+EIGHT, SIXTEEN = ir.VectorType(WORD, 8), ir.VectorType(SHORT, 16)
 
 
-@kernel
-def grad_input_columns(gx, g, w, scale, first):
-    """gx (m, b) float32 = g (m, n) times the values of columns [first, first + b) of w (n, k) int8."""
-    count = gx.shape[1]
-    for i in range(gx.shape[0]):
-        row = gx[i]
-        for c in range(count):
-            row[c] = ZERO
-        for j in range(w.shape[0]):
-            factor, line = g[i, j] * scale[j], w[j, first : first + count]
-            for c in range(count):
-                row[c] = fused(factor, np.float32(line[c]), row[c])
+@intrinsic
+def takes_blocks(typing):
+    """Whether `product_block` is fast on the processor that is compiled for."""
+
+    def emit(context, builder, signature, arguments):
+        return TRUTH(target_of(context).wide)
+
+    return types.boolean(), emit
 
 
-@kernel
-def grad_input_rows(gx, g, w, scale, first):
-    """gx (m, k) float32 += g (m, b) times the values of rows [first, first + b) of w (n, k) int8.
+def product_block(lanes: int):
+    """Intrinsic for the codes of all pixels and of `lanes` output channels, 8 or 16.
 
-    The first rows start it at zero.
+    ``f(arrays, sizes, channel, zero)``:
+
+    - `arrays`: (y, x, w, b, factor, shift), flat; x is int8 or int16.
+    - `sizes`: numbers of pixels (at least 4), of inputs (at most `MOST_INPUTS`) and of all channels.
+    - `channel`: the first one.
+
+    If the number of pixels is no multiple of four, the last tile overlaps with the one before.
     """
-    for i in range(gx.shape[0]):
-        row = gx[i]
-        if first == 0:
-            for k in range(row.shape[0]):
-                row[k] = ZERO
-        for j in range(g.shape[1]):
-            factor, line = g[i, j] * scale[first + j], w[first + j]
-            for k in range(row.shape[0]):
-                row[k] = fused(factor, np.float32(line[k]), row[k])
+
+    def emit(context, builder, signature, arguments):
+        kinds, target = signature.args[0], target_of(context)
+        arrays, (m, size, n) = (cgutils.unpack_tuple(builder, a) for a in arguments[:2])
+        y, x, w, b, factor, shift = (
+            context.make_array(k)(context, builder, a).data for k, a in zip(kinds, arrays, strict=True)
+        )
+        channel, zero = arguments[2:]
+        packed = _room(builder, lanes * MOST_INPUTS)
+        widened = _room(builder, PIXELS * MOST_INPUTS)
+        _pack(builder, packed, builder.gep(w, [builder.mul(channel, size)]), size, lanes)
+        scaling = [
+            load(builder, ir.VectorType(WORD, lanes), builder.gep(a, [channel])) for a in (b, factor, shift)
+        ]
+        bias, scaling = parts(builder, scaling[0], 8), [parts(builder, a, 8) for a in scaling[1:]]
+        scalings = [Rescaling(builder, target, f, s, zero) for f, s in zip(*scaling, strict=True)]
+        more = builder.lshr(builder.add(m, INDEX(PIXELS - 1)), INDEX(2))
+        with cgutils.for_range(builder, more) as loop:
+            start, last = builder.mul(loop.index, INDEX(PIXELS)), builder.sub(m, INDEX(PIXELS))
+            start = builder.select(builder.icmp_signed("<", start, last), start, last)
+            _widen(builder, widened, builder.gep(x, [builder.mul(start, size)]), size)
+            totals = _totals(builder, target, (packed, widened), bias, size)
+            for half, scaling in enumerate(scalings):
+                codes = scaling.codes(builder, totals[half])
+                for p, own in enumerate(parts(builder, codes, 8)):
+                    place = builder.mul(builder.add(start, INDEX(p)), n)
+                    place = builder.add(place, builder.add(channel, INDEX(8 * half)))
+                    store(builder, own, builder.gep(y, [place]))
+        return context.get_dummy_value()
+
+    @intrinsic
+    def compute(typing, arrays, sizes, channel, zero):
+        return types.void(arrays, sizes, channel, zero), emit
+
+    return compute
 
 
-@kernel
-def mask_columns(g, bits, first, channels):
-    """g (m, b) becomes 0 where no bit is set: those of columns [first, first + b) of so many `channels`.
+def _room(builder, count: int):
+    """`count` int16 on the stack of the kernel."""
+    place = cgutils.alloca_once(builder, ir.ArrayType(SHORT, count))
+    place.align = 64
+    return builder.bitcast(place, SHORT.as_pointer())
 
-    Order as in `pack_inside`.
+
+def _pack(builder, packed, w, size, lanes: int) -> None:
+    """Weights of `lanes` rows of w, `size` long: for every pair of inputs those of all lanes, int16.
+
+    An odd number of inputs is filled up with a 0.
     """
-    size, count = bits.shape[0], g.shape[1]
-    for i in range(g.shape[0]):
-        # Of a row, columns whose bits are number k of their bytes, and then those of the next number.
-        start, row = i * channels + first, g[i]
-        k, done = start // size, 0
-        while done < count:
-            some = bits[start + done - k * size :]
-            here = min(count - done, (k + 1) * size - start - done)
-            part, bit = row[done:], np.uint8(1 << k)
-            for c in range(here):
-                part[c] = part[c] if some[c] & bit else ZERO
-            done += here
-            k += 1
+    rows = [builder.gep(w, [builder.mul(INDEX(j), size)]) for j in range(lanes)]
+    with cgutils.for_range(builder, builder.lshr(size, INDEX(4))) as loop:
+        _pack_pairs(builder, packed, rows, builder.shl(loop.index, INDEX(4)), 8)
+    with builder.if_then(builder.trunc(builder.lshr(size, INDEX(3)), TRUTH)):
+        _pack_pairs(builder, packed, rows, builder.and_(size, INDEX(-16)), 4)
+    done = builder.and_(size, INDEX(-8))
+    with cgutils.for_range(builder, builder.and_(size, INDEX(7))) as loop:
+        k = builder.add(done, loop.index)
+        place = builder.add(
+            builder.mul(builder.lshr(k, INDEX(1)), INDEX(2 * lanes)), builder.and_(k, INDEX(1))
+        )
+        for j, row in enumerate(rows):
+            value = builder.sext(builder.load(builder.gep(row, [k])), SHORT)
+            builder.store(value, builder.gep(packed, [builder.add(place, INDEX(2 * j))]))
+    with builder.if_then(builder.trunc(size, TRUTH)):
+        place = builder.mul(builder.lshr(size, INDEX(1)), INDEX(2 * lanes))
+        for j in range(lanes):
+            builder.store(SHORT(0), builder.gep(packed, [builder.add(place, INDEX(2 * j + 1))]))
 
 
-@kernel
-def widen_columns(y, w, scale, first):
-    """y (taps, b) float32 = the values of columns [first, first + b) of w (taps, c) int8; `scale` (c,)."""
-    for tap in range(y.shape[0]):
-        row, line = y[tap], w[tap]
-        for c in range(row.shape[0]):
-            row[c] = np.float32(line[first + c]) * scale[first + c]
+def _pack_pairs(builder, packed, rows, k, count: int) -> None:
+    """`count` pairs from input k on."""
+    pairs, lanes = ir.VectorType(SHORT, count), len(rows)
+    own = [load(builder, pairs, builder.gep(row, [k])) for row in rows]
+    place = builder.gep(packed, [builder.mul(k, INDEX(lanes))])
+    for first in range(0, lanes, 8):
+        for pair, line in enumerate(_transposed(builder, own[first : first + 8])[:count]):
+            value = builder.sext(builder.bitcast(line, ir.VectorType(BYTE, 16)), SIXTEEN)
+            store(builder, value, builder.gep(place, [INDEX(2 * (lanes * pair + first))]))
 
 
-@kernel
-def grad_weight_columns(gw, x, g, scale, zero, first):
-    """Columns [first, first + b) of gw (k, n) += values of codes x (m, k), transposed, times g (m, b)."""
-    for k in range(gw.shape[0]):
-        row = gw[k, first : first + g.shape[1]]
-        for i in range(x.shape[0]):
-            factor, line = scale * np.float32(x[i, k] - zero), g[i]
-            for j in range(row.shape[0]):
-                row[j] = fused(factor, line[j], row[j])
+def _transposed(builder, rows):
+    """Eight vectors of eight, or of four: the second half of the result is then the first one once more."""
+    if rows[0].type.count == 4:
+        rows = [shuffled(builder, r, r, (0, 1, 2, 3, 0, 1, 2, 3)) for r in rows]
+    low = [n for k in range(4) for n in (k, 8 + k)]
+    for _ in range(3):
+        found = []
+        for a, b in zip(rows[:4], rows[4:], strict=True):
+            found += [shuffled(builder, a, b, low), shuffled(builder, a, b, [n + 4 for n in low])]
+        rows = found
+    return rows
 
 
-@kernel
-def gather_some(y, x, columns, first):
-    """y (m, j)[:, k] = the column of x (m, b) that is channel `columns[k]`, for those that x has."""
-    for k in range(columns.shape[0]):
-        c = columns[k] - first
-        if 0 <= c < x.shape[1]:
-            for i in range(y.shape[0]):
-                y[i, k] = x[i, c]
+def _widen(builder, widened, x, size) -> None:
+    """Four rows of x as int16, each in `MOST_INPUTS` places; an odd number of inputs ends with a 0."""
+    rows = [builder.gep(x, [builder.mul(INDEX(p), size)]) for p in range(PIXELS)]
+    outs = [builder.gep(widened, [INDEX(p * MOST_INPUTS)]) for p in range(PIXELS)]
+    with cgutils.for_range(builder, builder.lshr(size, INDEX(3))) as loop:
+        _widen_some(builder, outs, rows, builder.shl(loop.index, INDEX(3)), 8)
+    done = builder.and_(size, INDEX(-8))
+    with cgutils.for_range(builder, builder.and_(size, INDEX(7))) as loop:
+        _widen_some(builder, outs, rows, builder.add(done, loop.index), 1)
+    with builder.if_then(builder.trunc(size, TRUTH)):
+        for out in outs:
+            builder.store(SHORT(0), builder.gep(out, [size]))
 
 
-@kernel
-def add_fisher_columns(total, dots, a, g, scale, zero, first):
-    """As `add_fisher` of codes, of gradients g (positions, b) of channels [first, first + b).
+def _widen_some(builder, outs, rows, k, count: int) -> None:
+    for out, row in zip(outs, rows, strict=True):
+        value = load(builder, ir.VectorType(row.type.pointee, count), builder.gep(row, [k]))
+        wide = ir.VectorType(SHORT, count)
+        store(builder, value if value.type == wide else builder.sext(value, wide), builder.gep(out, [k]))
 
-    total (b,) is that of these channels; codes a (positions, c) have all of them.
-    """
-    for c in range(dots.shape[0]):
-        dots[c] = ZERO
-    for i in range(a.shape[0]):
-        left, right = a[i, first : first + dots.shape[0]], g[i]
-        for c in range(dots.shape[0]):
-            dots[c] = fused(scale * np.float32(np.int32(left[c] - zero)), right[c], dots[c])
-    for c in range(dots.shape[0]):
-        total[c] = fused(np.float32(0.5) * dots[c], dots[c], total[c])
+
+def _totals(builder, target, places, bias, size):
+    """Sums <8 x i32>: for every eight channels a list of those of every pixel."""
+    (packed, widened), lanes = places, 8 * len(bias)
+    sums = [[cgutils.alloca_once(builder, EIGHT) for _ in range(PIXELS)] for _ in bias]
+    for start, some in zip(bias, sums, strict=True):
+        for one in some:
+            builder.store(start, one)
+    pairs = builder.lshr(builder.add(size, INDEX(1)), INDEX(1))
+    with cgutils.for_range(builder, pairs) as loop:
+        place = builder.gep(packed, [builder.mul(loop.index, INDEX(2 * lanes))])
+        weights = [load(builder, SIXTEEN, builder.gep(place, [INDEX(16 * h)])) for h in range(len(bias))]
+        for p in range(PIXELS):
+            pair = builder.gep(
+                widened, [builder.add(builder.shl(loop.index, INDEX(1)), INDEX(p * MOST_INPUTS))]
+            )
+            pair = builder.load(builder.bitcast(pair, WORD.as_pointer()), align=2)
+            pair = builder.bitcast(spread(builder, pair, EIGHT), SIXTEEN)
+            for w, some in zip(weights, sums, strict=True):
+                found = pairs_of_products(builder, target, pair, w)
+                builder.store(builder.add(builder.load(some[p]), found), some[p])
+    return [[builder.load(one) for one in some] for some in sums]

@@ -1,4 +1,4 @@
-"""Forward kernels of int8 programs: products, patches of an image, sums and means of codes.
+"""Forward kernels of int8 programs: products, sums and means of codes.
 
 A code q stands for the value ``scale * (q - zero)``. Weights are int8 (n, k) from -127 to 127: those of an
 output channel lie side by side. Sums are int32, so every processor computes the same codes.
@@ -6,42 +6,25 @@ output channel lie side by side. Sums are int32, so every processor computes the
 
 import numpy as np
 
+from tinytrain.kernels.int8_blocks import MOST_INPUTS, product_block, takes_blocks
 from tinytrain.kernels.int8_rescale import as_code, rescaled
 from tinytrain.kernels.int8_tiles import product_strip
+from tinytrain.kernels.int8_vectors import move_bytes, weighted
 from tinytrain.kernels.jit import inlined, kernel
 
-
-@kernel
-def unfold_codes(y, image, table, size, stride, first, rotated):
-    """y (rows, out width, size * size * c) int16: patches of the output rows from `first` on.
-
-    `image` (height, width, c) uint8, turned by 180 degrees if `rotated`; `table` (256, c) int16 has the code
-    of every pixel value. Padding is code 0.
-    """
-    height, width, channels = image.shape
-    pad = (size - 1) // 2
-    for i in range(y.shape[0]):
-        for dy in range(size):
-            r = (first + i) * stride + dy - pad
-            for j in range(y.shape[1]):
-                patch = y[i, j]
-                for dx in range(size):
-                    q, k = j * stride + dx - pad, (dy * size + dx) * channels
-                    inside = 0 <= r < height and 0 <= q < width
-                    for c in range(channels):
-                        if not inside:
-                            patch[k + c] = np.int16(0)
-                        elif rotated:
-                            patch[k + c] = table[image[height - 1 - r, width - 1 - q, c], c]
-                        else:
-                            patch[k + c] = table[image[r, q, c], c]
+LOWEST, HIGHEST = np.int32(-128), np.int32(127)
+ENOUGH = 16  # rows; with fewer, packing the weights takes too long
+_eight, _sixteen = product_block(8), product_block(16)
 
 
 @inlined
 def _product(y, x, w, b, factor, shift, zero):
-    """Tiles of two rows and four channels; the last ones overlap. Too few of either: one by one."""
+    """Blocks of channels, or tiles of two rows and four channels; the last ones overlap.
+
+    Too few rows or channels for either: one by one.
+    """
     (m, size), n = x.shape, w.shape[0]
-    if m < 2 or n < 4:
+    if m < 4 or n < 4:
         for i in range(m):
             for j in range(n):
                 total = b[j]
@@ -50,6 +33,16 @@ def _product(y, x, w, b, factor, shift, zero):
                 y[i, j] = as_code(rescaled(total, factor[j], shift[j]), zero)
         return
     arrays = y.reshape(-1), x.reshape(-1), w.reshape(-1), b, factor, shift
+    if takes_blocks() and m >= ENOUGH and n >= 8 and size <= MOST_INPUTS:
+        done = 0
+        while done < n:
+            if n - done <= 8 or n < 16:
+                _eight(arrays, (m, size, n), min(done, n - 8), zero)
+                done += 8
+            else:
+                _sixteen(arrays, (m, size, n), min(done, n - 16), zero)
+                done += 16
+        return
     for c in range(0, n, 4):
         product_strip(arrays, (m, size, n), min(c, n - 4), zero)
 
@@ -68,10 +61,15 @@ def product_wide(y, x, w, b, factor, shift, zero):
 
 @kernel
 def add_codes(y, x, skip, x_factor, skip_factor, shift, x_zero, skip_zero, zero):
-    """The codes y (m,) of sums of two values; y may be x or skip. Both factors are below 2**20."""
+    """The codes y (m,) of sums of two values; y may be x or skip. Both factors are below 2**20.
+
+    So 32 bits are enough for all of it, and vectors hold twice as many as of 64.
+    """
+    first, second, by = np.int32(x_factor), np.int32(skip_factor), np.int32(shift)
+    start = np.int32((1 << (shift - 1)) - x_zero * x_factor - skip_zero * skip_factor)
     for i in range(y.shape[0]):
-        total = (x[i] - x_zero) * x_factor + (skip[i] - skip_zero) * skip_factor
-        y[i] = as_code((total + (1 << (shift - 1))) >> shift, zero)
+        total = weighted(start, x[i], first, skip[i], second, by)
+        y[i] = np.int8(min(max(np.int32(total + np.int32(zero)), LOWEST), HIGHEST))
 
 
 @kernel
@@ -89,12 +87,7 @@ def pool_codes(y, x, scale, zero):
 @kernel
 def copy_codes(y, x):
     """y (m,) = x (m,), which may overlap y on either side."""
-    if y.ctypes.data <= x.ctypes.data:
-        for i in range(y.shape[0]):
-            y[i] = x[i]
-    else:
-        for i in range(y.shape[0] - 1, -1, -1):
-            y[i] = x[i]
+    move_bytes(y, x)
 
 
 @kernel

@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from tinytrain.kernels.int8_depthwise_blocks import FILTERS, depthwise_block
 from tinytrain.kernels.int8_depthwise_tiles import depthwise_tile
 from tinytrain.kernels.int8_rescale import as_code, rescaled
 from tinytrain.kernels.jit import inlined, kernel
 
+KEYS = tuple(size << 16 | stride for size, stride in FILTERS)
 _four, _one = depthwise_tile(4, 16), depthwise_tile(1, 16)
 
 
@@ -25,6 +27,11 @@ def _pixel(arrays, places, sizes, shape, fill, zero):
         y[out + c] = as_code(rescaled(total, factor[c], shift[c]), zero)
 
 
+@inlined
+def _has_block(size, stride):
+    return (size << 16 | stride) in KEYS
+
+
 @kernel
 def depthwise_codes(y, x, w, b, factor, shift, size, stride, top, fill, zero):
     """y (n, out height, out width, c) int8 of codes x (n, height, width, c) and weights w (size * size, c).
@@ -37,8 +44,15 @@ def depthwise_codes(y, x, w, b, factor, shift, size, stride, top, fill, zero):
     arrays = y.reshape(-1), x.reshape(-1), w.reshape(-1), b, factor, shift
     sizes = height, width, channels
     step = 4 if across >= 4 else 1
+    blocks = _has_block(size, stride) and across >= 4 and channels >= 16
     for k in range(n):
         image = k * height * width * channels
+        if blocks:
+            for c in range(0, channels, 16):
+                places = k * down * across * channels, image, min(c, channels - 16)
+                room, shape = (height, width, channels, down, across), (size, stride, top)
+                depthwise_block(arrays, places, room, shape, fill, zero)
+            continue
         for i in range(down):
             for left in range(0, across, step):
                 j = min(left, across - step)

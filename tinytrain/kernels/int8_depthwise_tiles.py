@@ -9,7 +9,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from tinytrain.kernels.int8_tiles import BYTE, INDEX, SHORT, WORD, emit_codes, spread
+from tinytrain.kernels.int8_codes import Rescaling
+from tinytrain.kernels.int8_vectors import BYTE, INDEX, SHORT, WORD, spread, target_of
 
 
 def depthwise_tile(pixels: int, lanes: int):
@@ -47,9 +48,10 @@ def depthwise_tile(pixels: int, lanes: int):
                 with block:
                     _add_taps(builder, sums, starts, sizes, shape, products)
         factor, shift = (_load(builder, words, builder.gep(a, [channel])) for a in (factor, shift))
+        scaling = Rescaling(builder, target_of(context), factor, shift, zero)
         for p, one in enumerate(sums):
             place = builder.add(builder.add(out, channel), builder.mul(INDEX(p), channels))
-            found = emit_codes(builder, builder.load(one), factor, shift, zero)
+            found = scaling.codes(builder, [builder.load(one)])
             builder.store(found, builder.bitcast(builder.gep(y, [place]), codes.as_pointer()), align=1)
         return context.get_dummy_value()
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from tinytrain.kernels.fused import fused
+from tinytrain.kernels.int8_gradient_tiles import COLUMNS, MOST, ROWS, gradient_rows
 from tinytrain.kernels.jit import kernel
 
 ZERO = np.float32(0)
@@ -27,22 +28,39 @@ def pack_inside(bits, y):
 @kernel
 def grad_input_codes(gx, g, w, scale):
     """gx (m, k) float32 = g (m, n) float32 times the values of w (n, k) int8; `scale` (n,) float32."""
-    for i in range(gx.shape[0]):
+    (m, size), n = gx.shape, w.shape[0]
+    if m >= ROWS and size >= COLUMNS and n <= MOST:
+        arrays = gx.reshape(-1), g.reshape(-1), w.reshape(-1), scale
+        for i in range(0, m, ROWS):
+            gradient_rows(arrays, (n, size), min(i, m - ROWS))
+        return
+    for i in range(m):
         row = gx[i]
-        for k in range(row.shape[0]):
+        for k in range(size):
             row[k] = ZERO
-        for j in range(w.shape[0]):
+        for j in range(n):
             factor, line = g[i, j] * scale[j], w[j]
-            for k in range(row.shape[0]):
+            for k in range(size):
                 row[k] = fused(factor, np.float32(line[k]), row[k])
 
 
 @kernel
 def grad_weight_codes(gw, x, g, scale, zero):
-    """gw (k, j) float32 += values of codes x (m, k) int8, transposed, times g (m, j) float32."""
+    """gw (k, j) float32 += values of codes x (m, k) int8, transposed, times g (m, j) float32.
+
+    Four rows of g at a time, so that gw is loaded and stored less often.
+    """
+    fours = x.shape[0] // 4 * 4
     for k in range(gw.shape[0]):
         row = gw[k]
-        for i in range(x.shape[0]):
+        for i in range(0, fours, 4):
+            f0, f1 = scale * np.float32(x[i, k] - zero), scale * np.float32(x[i + 1, k] - zero)
+            f2, f3 = scale * np.float32(x[i + 2, k] - zero), scale * np.float32(x[i + 3, k] - zero)
+            g0, g1, g2, g3 = g[i], g[i + 1], g[i + 2], g[i + 3]
+            for j in range(row.shape[0]):
+                low = fused(f1, g1[j], fused(f0, g0[j], row[j]))
+                row[j] = fused(f3, g3[j], fused(f2, g2[j], low))
+        for i in range(fours, x.shape[0]):
             factor, line = scale * np.float32(x[i, k] - zero), g[i]
             for j in range(row.shape[0]):
                 row[j] = fused(factor, line[j], row[j])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tinytrain.kernels.reference_int8 import fold_bias
+from tinytrain.kernels.reference_updates import fold_bias
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import factor_and_shift, given_scale, int8_ratios, int8_weights
 from tinytrain.program.autodiff.int8_ops import is_turned

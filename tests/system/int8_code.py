@@ -1,0 +1,63 @@
+"""Compile kernels of int8 programs for another processor and count instructions: int8_code.py PROCESSOR.
+
+One JSON line. Numba compiles for the processor from the start, because some kernels ask for it. Nothing is
+run: this processor may be of another kind.
+"""
+
+import json
+import re
+import sys
+
+import numpy as np
+from int8cases import INT8_CASES
+from kernelarrays import Output
+from numba import typeof
+from numba.core.caching import NullCache
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+from processors import PROCESSORS, codegen_for
+
+from tinytrain import kernels
+
+NAMES = (
+    "add_codes", "depthwise_codes", "depthwise_grad_input_codes", "grad_input_codes", "grad_weight_codes",
+    "product_codes", "product_wide", "unfold_codes",
+)  # fmt: skip
+INSTRUCTION = re.compile(r"^\s+([a-z][\w.]*)\s", re.MULTILINE)
+
+
+def counts(assembly: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name in INSTRUCTION.findall(assembly):
+        found[name] = found.get(name, 0) + 1
+    return found
+
+
+def main(processor: str) -> None:
+    context = cpu_target.target_context
+    context._internal_codegen = codegen = codegen_for(processor)
+    # Numba knows a compiled function by its entry point: each gets one of its own, which is never called.
+    entries: list[list] = []
+
+    def entry(library, *others):
+        library._ensure_finalized()
+        entries.append([])
+        return entries[-1].append
+
+    context.get_executable = entry
+    table, found = kernels.load("numba"), {}
+    for name in NAMES:
+        kernel = getattr(table, name)
+        kernel._cache = NullCache()  # what a cache holds is for this processor
+        arguments = INT8_CASES[name](np.random.default_rng(1))
+        arrays = (np.array(a.start) if isinstance(a, Output) else a for a in arguments)
+        kernel.compile(tuple(map(typeof, arrays)))
+        (compiled,) = kernel.overloads.values()
+        with global_compiler_lock:
+            found[name] = counts(codegen._tm.emit_assembly(compiled.library._final_module))
+    print(json.dumps({"processor": processor, "kernels": found}), flush=True)
+
+
+if __name__ == "__main__":
+    assert set(sys.argv[1:]) <= PROCESSORS.keys()
+    main(*sys.argv[1:])

@@ -1,0 +1,110 @@
+"""Gradients through a block of an int8 network for some of its inner channels at a time.
+
+The gradients inside a block are its largest values. Its inner channels do not mix in the depthwise layer, so
+`b` of them, from channel `first` on, are taken down to the input of the block before the next ones.
+"""
+
+import numpy as np
+
+from tinytrain.kernels.fused import fused
+from tinytrain.kernels.jit import kernel
+
+ZERO = np.float32(0)
+
+
+@kernel
+def grad_input_columns(gx, g, w, scale, first):
+    """gx (m, b) float32 = g (m, n) times the values of columns [first, first + b) of w (n, k) int8."""
+    count = gx.shape[1]
+    for i in range(gx.shape[0]):
+        row = gx[i]
+        for c in range(count):
+            row[c] = ZERO
+        for j in range(w.shape[0]):
+            factor, line = g[i, j] * scale[j], w[j, first : first + count]
+            for c in range(count):
+                row[c] = fused(factor, np.float32(line[c]), row[c])
+
+
+@kernel
+def grad_input_rows(gx, g, w, scale, first):
+    """gx (m, k) float32 += g (m, b) times the values of rows [first, first + b) of w (n, k) int8.
+
+    The first rows start it at zero.
+    """
+    for i in range(gx.shape[0]):
+        row = gx[i]
+        if first == 0:
+            for k in range(row.shape[0]):
+                row[k] = ZERO
+        for j in range(g.shape[1]):
+            factor, line = g[i, j] * scale[first + j], w[first + j]
+            for k in range(row.shape[0]):
+                row[k] = fused(factor, np.float32(line[k]), row[k])
+
+
+@kernel
+def mask_columns(g, bits, first, channels):
+    """g (m, b) becomes 0 where no bit is set: those of columns [first, first + b) of so many `channels`.
+
+    Order as in `pack_inside`.
+    """
+    size, count = bits.shape[0], g.shape[1]
+    for i in range(g.shape[0]):
+        # Of a row, columns whose bits are number k of their bytes, and then those of the next number.
+        start, row = i * channels + first, g[i]
+        k, done = start // size, 0
+        while done < count:
+            some = bits[start + done - k * size :]
+            here = min(count - done, (k + 1) * size - start - done)
+            part, bit = row[done:], np.uint8(1 << k)
+            for c in range(here):
+                part[c] = part[c] if some[c] & bit else ZERO
+            done += here
+            k += 1
+
+
+@kernel
+def widen_columns(y, w, scale, first):
+    """y (taps, b) float32 = the values of columns [first, first + b) of w (taps, c) int8; `scale` (c,)."""
+    for tap in range(y.shape[0]):
+        row, line = y[tap], w[tap]
+        for c in range(row.shape[0]):
+            row[c] = np.float32(line[first + c]) * scale[first + c]
+
+
+@kernel
+def grad_weight_columns(gw, x, g, scale, zero, first):
+    """Columns [first, first + b) of gw (k, n) += values of codes x (m, k), transposed, times g (m, b)."""
+    for k in range(gw.shape[0]):
+        row = gw[k, first : first + g.shape[1]]
+        for i in range(x.shape[0]):
+            factor, line = scale * np.float32(x[i, k] - zero), g[i]
+            for j in range(row.shape[0]):
+                row[j] = fused(factor, line[j], row[j])
+
+
+@kernel
+def gather_some(y, x, columns, first):
+    """y (m, j)[:, k] = the column of x (m, b) that is channel `columns[k]`, for those that x has."""
+    for k in range(columns.shape[0]):
+        c = columns[k] - first
+        if 0 <= c < x.shape[1]:
+            for i in range(y.shape[0]):
+                y[i, k] = x[i, c]
+
+
+@kernel
+def add_fisher_columns(total, dots, a, g, scale, zero, first):
+    """As `add_fisher` of codes, of gradients g (positions, b) of channels [first, first + b).
+
+    total (b,) is that of these channels; codes a (positions, c) have all of them.
+    """
+    for c in range(dots.shape[0]):
+        dots[c] = ZERO
+    for i in range(a.shape[0]):
+        left, right = a[i, first : first + dots.shape[0]], g[i]
+        for c in range(dots.shape[0]):
+            dots[c] = fused(scale * np.float32(np.int32(left[c] - zero)), right[c], dots[c])
+    for c in range(dots.shape[0]):
+        total[c] = fused(np.float32(0.5) * dots[c], dots[c], total[c])

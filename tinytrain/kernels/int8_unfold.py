@@ -1,0 +1,131 @@
+"""Patches of an image as int16 codes."""
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from tinytrain.kernels.int8_vectors import INDEX, SHORT, load, store
+from tinytrain.kernels.jit import inlined, kernel
+
+ROOM = 2048  # codes of an image row with its padding that lie on the stack
+
+
+@intrinsic
+def _place_of_codes(typing):
+    """Pointer to ROOM int16 on the stack of the calling kernel, which nothing else points to."""
+
+    def emit(context, builder, signature, arguments):
+        place = cgutils.alloca_once(builder, ir.ArrayType(SHORT, ROOM))
+        place.align = 64
+        return builder.bitcast(place, SHORT.as_pointer())
+
+    return types.CPointer(types.int16)(), emit
+
+
+@intrinsic
+def _copy_line(typing, y, at, x, start, count):
+    """``y[at : at + count] = x[start : start + count]`` of flat int16 arrays, eight at a time."""
+
+    def emit(context, builder, signature, arguments):
+        y, at, x, start, count = arguments
+        kinds = signature.args
+        y, x = (context.make_array(k)(context, builder, a).data for k, a in ((kinds[0], y), (kinds[2], x)))
+        y, x = builder.gep(y, [at]), builder.gep(x, [start])
+        many = builder.icmp_signed(">=", count, INDEX(8))
+        with builder.if_else(many, likely=True) as (then, otherwise):
+            with then:
+                more = builder.lshr(builder.add(count, INDEX(7)), INDEX(3))
+                with cgutils.for_range(builder, more) as loop:
+                    k, last = builder.shl(loop.index, INDEX(3)), builder.sub(count, INDEX(8))
+                    k = builder.select(builder.icmp_signed("<", k, last), k, last)
+                    store(
+                        builder,
+                        load(builder, ir.VectorType(SHORT, 8), builder.gep(x, [k])),
+                        builder.gep(y, [k]),
+                    )
+            with otherwise, cgutils.for_range(builder, count) as loop:
+                builder.store(builder.load(builder.gep(x, [loop.index])), builder.gep(y, [loop.index]))
+        return context.get_dummy_value()
+
+    return types.void(y, at, x, start, count), emit
+
+
+@inlined
+def _take_row(codes, start, image, table, r, rotated):
+    """Codes of row r from codes[start] on.
+
+    The 3 values of a pixel, or its 1 value 3 times: without a loop it is faster.
+    """
+    height, width, channels = image.shape
+    pixels, codes_of = image.reshape(-1), table.reshape(-1)
+    c1 = np.uint64(channels)
+    middle, last = np.uint64(channels // 2), np.uint64(channels - 1)
+    from_, step = np.uint64(r * width * channels), c1
+    if rotated:
+        from_, step = np.uint64(((height - 1 - r) * width + width - 1) * channels), np.uint64(0) - c1
+    place = np.uint64(start)
+    for _ in range(width):
+        codes[place] = codes_of[np.uint64(pixels[from_]) * c1]
+        codes[place + middle] = codes_of[np.uint64(pixels[from_ + middle]) * c1 + middle]
+        codes[place + last] = codes_of[np.uint64(pixels[from_ + last]) * c1 + last]
+        place += c1
+        from_ += step
+
+
+@inlined
+def _unfold_one_by_one(y, image, table, size, stride, first, rotated):
+    """Images with long rows."""
+    height, width, channels = image.shape
+    pad = (size - 1) // 2
+    for i in range(y.shape[0]):
+        for dy in range(size):
+            r = (first + i) * stride + dy - pad
+            for j in range(y.shape[1]):
+                patch = y[i, j]
+                for dx in range(size):
+                    q, k = j * stride + dx - pad, (dy * size + dx) * channels
+                    inside = 0 <= r < height and 0 <= q < width
+                    for c in range(channels):
+                        if not inside:
+                            patch[k + c] = np.int16(0)
+                        elif rotated:
+                            patch[k + c] = table[image[height - 1 - r, width - 1 - q, c], c]
+                        else:
+                            patch[k + c] = table[image[r, q, c], c]
+
+
+@kernel
+def unfold_codes(y, image, table, size, stride, first, rotated):
+    """y (rows, out width, size * size * c) int16: patches of the output rows from `first` on.
+
+    `image` (height, width, c) uint8, c 1 or 3, turned by 180 degrees if `rotated`; `table` (256, c) int16 has
+    the code of every pixel value. Padding is code 0. A row of the image becomes codes once, for all patches.
+    """
+    height, width, channels = image.shape
+    rows, across = y.shape[0], y.shape[1]
+    pad, line = (size - 1) // 2, size * channels
+    begin, end = pad * channels, (pad + width) * channels
+    # What the last patch of a row reads, which may lie behind the image.
+    most = max(end, ((across - 1) * stride + size) * channels)
+    if most > ROOM or channels > 3:
+        _unfold_one_by_one(y, image, table, size, stride, first, rotated)
+        return
+    codes, patches = carray(_place_of_codes(), (ROOM,)), y.reshape(-1)
+    for k in range(most):
+        codes[k] = np.int16(0)
+    for r in range(first * stride - pad, (first + rows - 1) * stride - pad + size):
+        if 0 <= r < height:
+            _take_row(codes, begin, image, table, r, rotated)
+        else:
+            for k in range(begin, end):
+                codes[k] = np.int16(0)
+        for dy in range(size):
+            above = r + pad - dy - first * stride
+            if above < 0 or above % stride or above // stride >= rows:
+                continue
+            at = (above // stride * across * size + dy) * line
+            for j in range(across):
+                _copy_line(patches, at, codes, j * stride * channels, line)
+                at += size * line

@@ -1,0 +1,154 @@
+"""LLVM vectors for the kernels of int8 programs, and what the processor compiled for can do with them."""
+
+from dataclasses import dataclass
+from functools import cache
+
+from llvmlite import binding, ir
+from llvmlite.ir import instructions
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+BYTE, SHORT, WORD, INDEX = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+TRUTH = ir.IntType(1)
+
+# Registers of 256 bits with integer instructions: LLVM adds such vectors in one instruction.
+PROBE = """
+define <8 x i32> @f(<8 x i32> %a, <8 x i32> %b) {
+  %r = add <8 x i32> %a, %b
+  ret <8 x i32> %r
+}
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is compiled for: `wide` is an x86 processor that adds up pairs of sixteen products in one
+    instruction; `arm` a 64-bit ARM processor, which has instructions for products of bytes and for rounding.
+    """
+
+    wide: bool
+    arm: bool
+
+
+def target_of(context) -> Target:
+    """Of the numba target `context`."""
+    return _target(*context.codegen().magic_tuple())
+
+
+@cache
+def _target(triple: str, processor: str, features: str) -> Target:
+    arm = triple.startswith(("aarch64-", "arm64-"))
+    if not triple.startswith("x86_64"):
+        return Target(False, arm)
+    machine = binding.Target.from_triple(triple).create_target_machine(cpu=processor, features=features)
+    module = binding.parse_assembly(PROBE)
+    module.triple = triple
+    return Target("ymm" in machine.emit_assembly(module), False)
+
+
+def load(builder, kind, pointer):
+    """A vector of type `kind` from memory that need not be aligned."""
+    return builder.load(builder.bitcast(pointer, kind.as_pointer()), align=1)
+
+
+def store(builder, value, pointer) -> None:
+    builder.store(value, builder.bitcast(pointer, value.type.as_pointer()), align=1)
+
+
+class _Reloaded(instructions.LoadInstr):
+    """A volatile load."""
+
+    def descr(self, buf):
+        text: list[str] = []
+        super().descr(text)
+        buf.append("".join(text).replace("load", "load volatile", 1))
+
+
+def reloaded(builder, kind, pointer):
+    """As `load`, each time anew: LLVM neither keeps the vector in a register nor moves it to the stack."""
+    found = _Reloaded(builder.block, builder.bitcast(pointer, kind.as_pointer()))
+    found.align = 1
+    builder._insert(found)
+    return found
+
+
+def constant(kind, value: int):
+    """A vector of type `kind` of equal numbers."""
+    return ir.Constant(kind, [value] * kind.count)
+
+
+def shuffled(builder, a, b, lanes):
+    mask = ir.Constant(ir.VectorType(WORD, len(lanes)), list(lanes))
+    return builder.shuffle_vector(a, b, mask)
+
+
+def spread(builder, value, vector):
+    """`value` in every lane."""
+    nothing = ir.Constant(vector, ir.Undefined)
+    one = builder.insert_element(nothing, value, WORD(0))
+    return shuffled(builder, one, nothing, [0] * vector.count)
+
+
+def call(builder, name: str, kind, *arguments):
+    """The LLVM intrinsic `name`, which gives a vector of type `kind`."""
+    function = ir.FunctionType(kind, [a.type for a in arguments])
+    return builder.call(cgutils.get_or_insert_function(builder.module, function, name), arguments)
+
+
+def joined(builder, vectors):
+    """All lanes of 2**n vectors of one type, in one vector."""
+    while len(vectors) > 1:
+        lanes = range(2 * vectors[0].type.count)
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [shuffled(builder, a, b, lanes) for a, b in pairs]
+    return vectors[0]
+
+
+def parts(builder, vector, count: int):
+    """`vector` in vectors of `count` lanes."""
+    starts = range(0, vector.type.count, count)
+    return [shuffled(builder, vector, vector, range(k, k + count)) for k in starts]
+
+
+def pairs_of_products(builder, target: Target, a, b):
+    """Sums of neighbouring products of two int16 vectors: int32, half as many lanes."""
+    count = a.type.count
+    half = ir.VectorType(WORD, count // 2)
+    if target.wide and count == 16:  # LLVM does not recognise so many
+        return call(builder, "llvm.x86.avx2.pmadd.wd", half, a, b)
+    products = []
+    for odd in (0, 1):
+        x, y = (builder.sext(shuffled(builder, v, v, range(odd, count, 2)), half) for v in (a, b))
+        products.append(builder.mul(x, y))
+    return builder.add(*products)
+
+
+@intrinsic
+def move_bytes(typing, y, x):
+    """y (m,) = x (m,) of bytes; the arrays may overlap."""
+
+    def emit(context, builder, signature, arguments):
+        y, x = (
+            context.make_array(k)(context, builder, a) for k, a in zip(signature.args, arguments, strict=True)
+        )
+        cgutils.raw_memmove(builder, y.data, x.data, y.nitems, 1)
+        return context.get_dummy_value()
+
+    return types.void(y, x), emit
+
+
+@intrinsic
+def weighted(typing, start, x, first, skip, second, by):
+    """``(start + x * first + skip * second) >> by`` of int8 x and skip and of int32, all in 32 bits.
+
+    Numba takes 64 for it, which vectors of some processors neither multiply nor shift.
+    """
+
+    def emit(context, builder, signature, arguments):
+        start, x, first, skip, second, by = arguments
+        x, skip = builder.sext(x, WORD), builder.sext(skip, WORD)
+        both = builder.add(builder.mul(x, first), builder.mul(skip, second))
+        return builder.ashr(builder.add(start, both), by)
+
+    return types.int32(start, x, first, skip, second, by), emit
