@@ -1,6 +1,5 @@
 """From a budget to a plan: never a byte over, and refusals that name a budget which works."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +17,6 @@ from tinytrain.planner.candidates import WIDE_TILES, Programs, candidates, small
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
 from tinytrain.program.compile import compile_fisher, compile_training, training_bytes
-from tinytrain.program.mac_counts import macs_by_part
 from tinytrain.program.segments import SegmentBank
 from tinytrain.program.ticks import BACKWARD
 
@@ -224,34 +222,6 @@ def test_a_step_has_room_for_every_class(task):
     sizes = step_sizes(task)
     assert all(task.n_way <= size <= task.n_support for size in sizes)
     assert sizes[0] == task.n_support or sizes[0] >= 50
-
-
-def test_a_step_that_looks_at_fewer_images_propagates_as_many_back_and_executes_less():
-    def plan(shown: float):
-        def made(*_):
-            options = StepOptions(0.3, 0.2, shown)
-            return Recipe("test", (Update(3, (0, 1)),), ((0.1, 0.1),), step="both", options=options)
-
-        return Planner(NETWORK, TASKS[0], Policy("test", made, "")).plan(None)
-
-    all_of_them, half = plan(1.0), plan(0.5)
-    n = TASKS[0].n_support
-    assert (all_of_them.resources.step_support, all_of_them.resources.step_queries) == (n, n)
-    assert (half.resources.step_support, half.resources.step_queries) == (n, math.ceil(n / 2))
-    assert half.cost.macs_per_query == all_of_them.cost.macs_per_query > 0
-    executed = [
-        macs_by_part(Programs(NETWORK, TASKS[0]).training(p.recipe, p.resources))["training"]
-        for p in (half, all_of_them)
-    ]
-    assert executed[0] < 0.8 * executed[1]
-
-
-@pytest.mark.parametrize(
-    ("task", "shown"), [(TaskShape(60, 30), 30), (TaskShape(500, 43), 43), (TASKS[0], 2)]
-)
-def test_a_step_looks_at_an_image_of_every_class_at_least(task, shown):
-    recipe = Recipe("test", (), (), step="both", options=StepOptions(shown_fraction=0.01))
-    assert next(candidates(recipe, task)).step_queries == max(shown, task.n_way)
 
 
 @EVERY

@@ -198,7 +198,7 @@ def calls_of(backend="auto"):
 def trainer(network, recipe, images, labels, sets=0, micro=1, accumulators=1, workers=1, table=None, **more):
     """A trainer whose step sees every image once as support and once as pseudo-query.
 
-    `more` may give `augmentation(view, i)`, the `arena`, the size of a step (`step`) and how many images of it
+    `more` may give `augmentation(view, i)`, the `arena`, the size of a step (`step`), how many images of it
     are looked at (`shown`), or the number of query images behind the support in `images` (`queries`).
     """
     task = TaskShape(len(labels), int(labels.max()) + 1, more.get("queries", 0))
