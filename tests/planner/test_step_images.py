@@ -3,8 +3,9 @@
 import math
 
 import pytest
+
 from tinytrain.pipeline.toy import toy_network
-from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.planner.candidates import Programs, candidates
 from tinytrain.planner.planner import Planner
