@@ -29,6 +29,7 @@ from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.recipe import Recipe
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy
+from tinytrain.policies.tinytrain import STEPS
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
 
@@ -42,7 +43,7 @@ def fixed(policy: Policy, extent: float, head: str) -> Policy:
     """`policy` with this fraction of the usual steps and this head, whatever the task."""
 
     def recipe(*arguments) -> Recipe:
-        return replace(policy.recipe(*arguments), steps=round(extent * Recipe.steps), head=head)
+        return replace(policy.recipe(*arguments), steps=round(extent * STEPS), head=head)
 
     return replace(policy, recipe=recipe)
 
@@ -65,7 +66,7 @@ def run_job(network, dataset, args, episode: int) -> dict:
             if (extent, head) == USUAL:
                 usual = report
         recipe = policy.recipe(network, usual.scores, Budget(macs=macs), TaskShape.of(drawn), 1.0)
-        follows = (recipe.steps, recipe.head) != (Recipe.steps, "lda")
+        follows = (recipe.steps, recipe.head) != (STEPS, "lda")
         report = adapted(macs, policy) if follows else usual
         facts = report.to_json()
         row["policy"][f"{macs:g}"] = {

@@ -15,6 +15,7 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.drift": ("--shots", "run_study"),
     "studies.int8_forward": ("--episodes", "run_study"),
     "studies.int8_training": ("--episodes", "run_study"),
+    "studies.operations": ("--episodes", "run_study"),
     "studies.heads": ("--queries", "run_study"),
     "studies.strangers": ("--queries", "run_study"),
     "studies.normal": ("--episodes", "run_study"),

@@ -85,7 +85,7 @@ def test_plans_of_random_updates_waste_little():
         )  # fmt: skip
         way = int(r.integers(2, 8))
         task = TaskShape(way * int(r.integers(1, 8)), way)
-        resources = [*candidates(recipe, task), *smallest(task)]
+        resources = [*candidates(recipe, task), *smallest(recipe, task)]
         program = compile_training(network, recipe, resources[r.integers(len(resources))], task)
         layouts = [program.layout, *(segment.layout for segment in program.segments.values())]
         ratios += [layout.nbytes / max(1, lower_bound(layout.intervals)) for layout in layouts]

@@ -1,5 +1,6 @@
 """Lanes, partitions, micro-batches, caches and backends change the time of training, not its result."""
 
+import numpy as np
 import pytest
 from toydevices import ONE
 from toynets import ROWS, everything, items, random_updates, recipe, relative, toy, trainer
@@ -58,6 +59,20 @@ def test_two_lanes_equal_one_bit_for_bit(name, cut, sets, micro):
         made.close()
         trained.append((made.trained.tobytes(), bits(made), made.support.tobytes()))
     assert trained[0] == trained[1] == trained[2]
+
+
+@NETWORKS
+def test_how_many_embeddings_are_held_at_once_changes_no_bit_of_steps_that_look_at_as_many_images(name):
+    network, found, few = toy(name), [], [0, 1, 2, 3, 4, 8]
+    plan = recipe(everything(network), step="both")
+    for size in (len(few), len(LABELS)):
+        made = trainer(network, plan, IMAGES, LABELS, step=size, shown=len(few), augmentation=augmentation)
+        made.start()
+        made.prototypes[:] = 1 + np.arange(made.prototypes.size).reshape(made.prototypes.shape) % 5
+        for number in (1, 2):
+            made.step(number, [(0, i) for i in few], [(number, i) for i in few])
+        found.append((made.trained.tobytes(), made.prototypes.tobytes()))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("views, factors", [(3, [1, 0.75, 0.5, 0.25]), (0, [1, 1, 1, 0.5])])

@@ -198,12 +198,13 @@ def calls_of(backend="auto"):
 def trainer(network, recipe, images, labels, sets=0, micro=1, accumulators=1, workers=1, table=None, **more):
     """A trainer whose step sees every image once as support and once as pseudo-query.
 
-    `more` may give `augmentation(view, i)`, the `arena`, sizes of a step (`step`), or the number of
-    query images behind the support in `images` (`queries`).
+    `more` may give `augmentation(view, i)`, the `arena`, the size of a step (`step`), how many images of it
+    are looked at (`shown`), or the number of query images behind the support in `images` (`queries`).
     """
     task = TaskShape(len(labels), int(labels.max()) + 1, more.get("queries", 0))
     step = more.get("step", len(labels))
-    program = compile_training(network, recipe, Resources(sets, micro, accumulators, step, step), task)
+    resources = Resources(sets, micro, accumulators, step, more.get("shown", step))
+    program = compile_training(network, recipe, resources, task)
     arena = more.get("arena", Arena)(program.nbytes)
     augmentation = more.get("augmentation", lambda view, i: None)
     return Trainer(

@@ -47,16 +47,24 @@ def weight_macs(network: Network, update: Update) -> int:
     return height * width * update.n_weights(network)
 
 
-def n_hard(share: float, n_queries: int) -> int:
-    """Pseudo-queries that are back-propagated out of `n_queries`; never more than the share allows."""
-    return max(1, min(n_queries, math.floor(share * n_queries + 1e-9)))
+def n_shown(recipe: Recipe, n_images: int, n_way: int) -> int:
+    """Images that a step of `n_images` looks at, clean and as pseudo-queries: at least one of each class."""
+    return min(n_images, max(n_way, math.ceil(recipe.options.shown_fraction * n_images - 1e-9)))
 
 
-def n_sampled(recipe: Recipe, n_support: int) -> int:
-    """Support images through which the gradient goes, of the `n_support` of one step."""
+def n_hard(share: float, n_images: int, n_shown: int | None = None) -> int:
+    """Pseudo-queries that are back-propagated in a step of `n_images` that looks at `n_shown` (None: at all).
+
+    Never more than the share allows.
+    """
+    return max(1, min(n_shown or n_images, math.floor(share * n_images + 1e-9)))
+
+
+def n_sampled(recipe: Recipe, n_images: int, n_shown: int | None = None) -> int:
+    """Support images through which the gradient goes, in a step of `n_images` that looks at `n_shown`."""
     if recipe.step != "both":
         return 0
-    return min(n_support, math.floor(recipe.options.sampled_fraction * n_support + 1e-9))
+    return min(n_shown or n_images, math.floor(recipe.options.sampled_fraction * n_images + 1e-9))
 
 
 def n_unlabelled(recipe: Recipe, resources: Resources, task: TaskShape) -> int:
@@ -64,21 +72,24 @@ def n_unlabelled(recipe: Recipe, resources: Resources, task: TaskShape) -> int:
     return min(task.n_query, resources.step_queries) if recipe.options.entropy and recipe.updates else 0
 
 
-def backward_macs_per_query(network: Network, recipe: Recipe, n_queries: int, n_unlabelled: int = 0) -> float:
-    """Backward MACs of one step divided by its pseudo-queries.
+def backward_macs_per_query(
+    network: Network, recipe: Recipe, n_images: int, n_shown: int | None = None, n_unlabelled: int = 0
+) -> float:
+    """Backward MACs of one step divided by its images, each of which is a pseudo-query or stood for by one.
 
     Back-propagation through other images adds to the numerator, never to the denominator.
     """
-    images = n_hard(recipe.options.hard_fraction, n_queries) + n_unlabelled + n_sampled(recipe, n_queries)
-    return image_macs(network, recipe.updates) * images / n_queries
+    hard = n_hard(recipe.options.hard_fraction, n_images, n_shown)
+    images = hard + n_unlabelled + n_sampled(recipe, n_images, n_shown)
+    return image_macs(network, recipe.updates) * images / n_images
 
 
 def macs_of(network: Network, recipe: Recipe, resources: Resources, task: TaskShape) -> tuple[float, int]:
     """Backward MACs of a recipe with these resources: per pseudo-query, and of the dearest image."""
     if not recipe.updates:
         return 0, 0
-    others = n_unlabelled(recipe, resources, task)
-    per_query = backward_macs_per_query(network, recipe, resources.step_queries, others)
+    others, images = n_unlabelled(recipe, resources, task), (resources.step_support, resources.step_queries)
+    per_query = backward_macs_per_query(network, recipe, *images, others)
     return per_query, image_macs(network, recipe.updates)
 
 

@@ -103,8 +103,8 @@ class Plan:
             ) from error
         r, said = self.resources, (self.cost.macs_per_query, self.cost.macs_per_image)
         if (
-            not r.micro <= r.step_support == r.step_queries
-            or not task.n_way <= r.step_support <= task.n_support
+            not r.micro <= r.step_support <= task.n_support
+            or not task.n_way <= r.step_queries <= r.step_support
         ):
             what = (
                 f"steps of {r.step_support} images and {r.step_queries} pseudo-queries, {r.micro} at a time"
@@ -182,7 +182,7 @@ _FRACTION, _SOME, _RATE = number(0, 1), count(0, 10**6), number(0, 1e38)
 _CHANNELS = list_of(_SOME, 0, 10**6)
 _UPDATE = table(Update, {"layer": _SOME, "channels": _CHANNELS, "bias": flag, "inputs": _CHANNELS})
 _OPTIONS = {
-    **dict.fromkeys(("hard_fraction", "sampled_fraction"), _FRACTION),
+    **dict.fromkeys(("shown_fraction", "hard_fraction", "sampled_fraction"), _FRACTION),
     "resample_channels": flag,
     "entropy": number(0, 1e6),
     "temperature": number(1e-6, 1e6),

@@ -110,10 +110,12 @@ class Arithmetic:
 class StepOptions:
     """What a training step does beyond the plain one; the defaults are the plain one.
 
-    `hard_fraction`: fraction of the pseudo-queries that is back-propagated, those with the highest loss.
-    `sampled_fraction`: fraction of support images back-propagated per step by "both", resampled and
-    reweighted so that the expected gradient is unbiased. `resample_channels`: before every epoch, that is a
-    pass over all support images, each layer gets other input channels, drawn at random, as many as the
+    `hard_fraction`: fraction of the images that is back-propagated as pseudo-queries, those with the highest
+    loss. `sampled_fraction`: fraction of support images back-propagated per step by "both", resampled and
+    reweighted so that the expected gradient is unbiased. `shown_fraction`: fraction of the images, drawn at
+    random, that a step looks at; of the others it knows the prototypes, and it back-propagates as many as if
+    it looked at all. `resample_channels`: before every epoch, that is a pass over all support images, each
+    layer gets other input channels, drawn at random, as many as the
     updates name (output channels if these limit output channels only, and in depthwise layers); the optimizer
     then starts anew. `entropy`: weight in the loss of the mean Shannon entropy of what is predicted for query
     images, whose labels stay unknown; every step then looks at as many of them as at pseudo-queries.
@@ -123,6 +125,7 @@ class StepOptions:
 
     hard_fraction: float = 1.0
     sampled_fraction: float = 1.0
+    shown_fraction: float = 1.0
     resample_channels: bool = False
     entropy: float = 0.0
     temperature: float = 10.0
@@ -168,9 +171,10 @@ class Resources:
 
     `sets`: cached sets of features: 0 (none), 1 (the clean images) or 1 + views. `micro`: images
     per call behind the cut. `accumulators`: of gradients, hence the most workers that can run
-    backward at once; `workers`, at least as many, those that can embed. `step_support`, `step_queries`:
-    support images and pseudo-queries that one step uses. `small_head`: the head is fitted to fewer views of
-    each image, so that it takes less memory, often to the image as it is alone.
+    backward at once; `workers`, at least as many, those that can embed. `step_support`: images
+    of one step, of which it looks at `step_queries`, clean and as pseudo-queries; heads embed `step_support`
+    images at once. `small_head`: the head is fitted to fewer views of each image, so that it takes less
+    memory, often to the image as it is alone.
     """
 
     sets: int

@@ -113,7 +113,7 @@ class Planner:
             for optimizer in CHEAPER[wanted.optimizer]:
                 if found := self._fitting(replace(wanted, optimizer=optimizer)):
                     # A small step rounds its share of the images up to one.
-                    self._check_macs(found.recipe, found.resources.step_queries)
+                    self._check_macs(found.recipe, found.resources.step_support)
                     return found
                 if optimizer == wanted.optimizer and share > 0 and self.policy.shrinks:
                     break  # a smaller selection is tried before a poorer optimizer
@@ -149,9 +149,7 @@ class Planner:
         count: it changes no result.
         """
         smallest_budget = self.smallest_budget(scores)
-        sensible = self._holding_all(
-            scores, smallest_budget, lambda recipe: smallest(self.task, self.precision)
-        )
+        sensible = self._holding_all(scores, smallest_budget, lambda recipe: smallest(recipe, self.task))
         return {
             "smallest": smallest_budget,
             "sensible": sensible,
@@ -219,8 +217,7 @@ class Planner:
         self.precision = "float32"
         recipe, limit = self._whole_recipe(), self.budget.memory
         return any(
-            self._programs.nbytes(recipe, r, limit=limit) is not None
-            for r in smallest(self.task, self.precision)
+            self._programs.nbytes(recipe, r, limit=limit) is not None for r in smallest(recipe, self.task)
         )
 
     def _unmeasured(self) -> Scores | None:
@@ -234,9 +231,10 @@ class Planner:
         def inside(resources: Resources) -> int | None:
             return self._programs.nbytes(recipe, resources, limit=self.budget.memory)
 
-        if not any(map(inside, smallest(self.task, self.precision))):
+        least = smallest(recipe, self.task)
+        if not any(map(inside, least)):
             return None
-        every = (*candidates(recipe, self.task), *smallest(self.task, self.precision))
+        every = (*candidates(recipe, self.task), *least)
         resources = next(filter(inside, every))
         row_tile = self.row_tile(recipe, resources)
         arena = self._programs.nbytes(recipe, resources, row_tile)
@@ -252,7 +250,8 @@ class Planner:
 
     def _smallest_training(self, scores: Scores | None) -> int:
         """Bytes of the smallest arena in which the policy trains anything at all."""
-        return self._least(self._least_recipe(scores), smallest(self.task, self.precision))
+        recipe = self._least_recipe(scores)
+        return self._least(recipe, smallest(recipe, self.task))
 
     def _least_recipe(self, scores: Scores | None) -> Recipe:
         """What takes the least memory of all that the policy may train: in int8 the last biases alone."""
@@ -288,11 +287,11 @@ class Planner:
             f"{self.task.replay} of each class"
         )
 
-    def _check_macs(self, recipe: Recipe, queries: int) -> None:
-        """Raise BudgetError if the policy breaks its promise of MACs, with `queries` in a step."""
+    def _check_macs(self, recipe: Recipe, images: int) -> None:
+        """Raise BudgetError if the policy breaks its promise of MACs, in steps of so many images."""
         if not self.policy.macs_limited or not recipe.updates:
             return
         cost = image_macs(self.network, recipe.updates)
         if self.budget.macs_mode == "mean" and not self.policy.macs_of_image:
-            cost = backward_macs_per_query(self.network, recipe, queries)
+            cost = backward_macs_per_query(self.network, recipe, images)
         check_macs(f"policy {self.policy.name}", cost, self.budget, self.network)

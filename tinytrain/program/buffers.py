@@ -203,7 +203,7 @@ def _reserve_heap(book: Book, job: Job) -> None:
     """
     r, task, recipe = job.resources, job.task, job.recipe
     drawn, items = 0, r.step_support + job.shown
-    if task.n_support > r.step_support:
+    if task.n_support > r.step_queries:
         drawn += (5 if recipe.updates else 3) * task.n_support
     if n_unlabelled(recipe, r, task):
         drawn += task.n_query
@@ -245,7 +245,7 @@ def _head_buffers(book: Book, job: Job) -> None:
 def _result_buffers(book: Book, job: Job) -> None:
     """New values of what was trained, with the numbers of their channels: the delta keeps them."""
     network, recipe = job.network, job.recipe
-    epoch = -(-job.task.n_support // job.resources.step_support)
+    epoch = -(-job.task.n_support // job.resources.step_queries)
     changed = most_changed(slots(network, recipe), network, recipe, epoch)
     if changed:
         itemsize = BACKENDS[recipe.precision].itemsize

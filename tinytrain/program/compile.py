@@ -71,7 +71,8 @@ def split_batches(count: int, units: int, micro: int) -> list[range]:
 def _segments(job: Job) -> list[tuple[str, int]]:
     """Kind and number of images of all segments that run."""
     r, task = job.resources, job.task
-    embedded = {1} | _tails(r.step_support, r.micro) | _tails(job.shown, r.micro)
+    embedded = {1} | _tails(r.step_support, r.micro) | _tails(r.step_queries, r.micro)
+    embedded |= _tails(job.shown, r.micro)
     # Heads see all images, a step's worth at a time.
     embedded |= _tails(task.n_support % r.step_support, r.micro)
     found = [("prefix", 1)] if job.start > 0 else []
@@ -88,9 +89,9 @@ def _backward_counts(job: Job) -> set[int]:
     if not job.trains:
         return set()
     r, recipe = job.resources, job.recipe
-    unlabelled = job.shown - r.step_queries
-    counts = _tails(n_hard(recipe.options.hard_fraction, r.step_queries) + unlabelled, r.micro)
-    return counts | _tails(n_sampled(recipe, r.step_support), r.micro)
+    unlabelled, images = job.shown - r.step_queries, (r.step_support, r.step_queries)
+    counts = _tails(n_hard(recipe.options.hard_fraction, *images) + unlabelled, r.micro)
+    return counts | _tails(n_sampled(recipe, *images), r.micro)
 
 
 def compile_fisher(

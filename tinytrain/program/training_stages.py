@@ -54,7 +54,7 @@ class TrainingStages:
         yield Stage("head before", BEFORE, tuple(self._heads_before()), part="heads")
         if job.trains:
             yield Stage("start", EMBED, tuple(self.updates.start(job, self.buffers)))
-            if r.step_support < n:
+            if r.step_queries < n:
                 yield Stage("first prototypes", EMBED, tuple(self._first_prototypes()), part="training")
             steps = job.recipe.steps
             yield Stage("loss", EMBED, tuple(self._loss()), steps, "training")
@@ -172,7 +172,7 @@ class TrainingStages:
     # ---- training -----------------------------------------------------------------------------
 
     def _first_prototypes(self) -> Iterator:
-        """Prototypes of the whole support, if a step sees only a part of it."""
+        """Prototypes of the whole support, if a step looks at only a part of it."""
         prototypes, counts = self._whole("prototypes"), self._whole("class counts")
         yield Call("clear", (prototypes,))
         yield Call("clear", (counts,))
@@ -185,15 +185,16 @@ class TrainingStages:
     def _loss(self) -> Iterator:
         """Prototypes of the clean support, and the loss of pseudo-queries in them."""
         r, temperature = self.job.resources, np.float32(self.job.recipe.options.temperature)
-        embeddings, labels = self._whole("embeddings of support"), self._whole("labels")
+        embeddings = self._whole("embeddings of support").rows(0, r.step_queries)
+        labels = self._whole("labels")
         sums, counts, prototypes = map(self._whole, ("class sums", "class counts", "prototypes"))
         yield Call("labels_of", (Listed(labels, Items.SUPPORT), Items.SUPPORT))
-        yield self._embed(Items.SUPPORT, r.step_support, embeddings)
+        yield self._embed(Items.SUPPORT, r.step_queries, embeddings)
         yield Call("clear", (sums,))
         yield Call("clear", (counts,))
         yield Call("class_sums", (sums, counts, embeddings, Listed(labels, Items.SUPPORT)))
         yield Call("divide_rows", (sums, sums, counts))
-        if r.step_support < self.job.task.n_support:
+        if r.step_queries < self.job.task.n_support:
             yield Call("mix_prototypes", (prototypes, sums, counts))
         else:
             yield Call("assign", (prototypes, sums))
@@ -212,7 +213,7 @@ class TrainingStages:
             yield Call("clear", (accumulator,))
         residual, cosine, queries = map(self._whole, ("residual", "cosine", "embeddings of queries"))
         grad, prototypes, loss = map(self._whole, ("gradient of embeddings", "prototypes", "loss"))
-        hard = n_hard(recipe.options.hard_fraction, r.step_queries)
+        hard = n_hard(recipe.options.hard_fraction, r.step_support, r.step_queries)
         unlabelled = n_unlabelled(recipe, r, job.task)
         yield Call("hardest", (residual, loss, r.step_queries, hard))
         if unlabelled:
@@ -238,7 +239,8 @@ class TrainingStages:
 
         Sampled ones also stand for the others of their class, and their classes for those without any.
         """
-        count = n_sampled(self.job.recipe, self.job.resources.step_support)
+        r = self.job.resources
+        count = n_sampled(self.job.recipe, r.step_support, r.step_queries)
         turned = [self._whole(f"{name} transposed") for name in ("residual", "cosine")]
         for target, source in zip(turned, (residual, cosine), strict=True):
             yield Call("transposed", (target, source))

@@ -146,6 +146,7 @@ def describe_resources(plan: Plan) -> dict:
         "step_queries": r.step_queries,
         "steps": recipe.steps if recipe.updates else 0,
         "step": recipe.step,
+        "shown_share": recipe.options.shown_fraction,
         "hard_share": recipe.options.hard_fraction,
         "through_share": recipe.options.sampled_fraction if recipe.step == "both" else 0.0,
         "optimizer": recipe.optimizer,

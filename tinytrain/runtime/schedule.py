@@ -37,12 +37,12 @@ def step_items(
 ) -> tuple[list[Item], list[Item]]:
     """Clean support items and pseudo-queries of step `number`.
 
-    All support images where the plan has room for them, else a random subset with as many images
-    of each class as possible and at least one.
+    All support images if the plan looks at as many, else a random subset with as many images of each class
+    as possible and at least one.
     """
     images = range(len(labels))
-    if resources.step_support < len(labels):
-        images = balanced_subset(labels, resources.step_support, rng)
+    if resources.step_queries < len(labels):
+        images = balanced_subset(labels, resources.step_queries, rng)
     drawn = views(resources, number, len(images), rng)
     return [(0, i) for i in images], list(zip(drawn, images, strict=True))
 
@@ -56,13 +56,18 @@ def rate_factor(recipe: Recipe, sets: int, number: int) -> float:
 
 
 def sampled_items(
-    recipe: Recipe, labels: np.ndarray, support: list[Item], seed: int, number: int
+    recipe: Recipe,
+    labels: np.ndarray,
+    support: list[Item],
+    seed: int,
+    number: int,
+    n_images: int | None = None,
 ) -> list[int]:
     """Positions in `support` of the images through which step `number` sends the gradient.
 
-    As many of each class as possible.
+    As many of each class as possible. `support` is what the step looks at of its `n_images` (None: all).
     """
-    count = n_sampled(recipe, len(support))
+    count = n_sampled(recipe, n_images or len(support), len(support))
     if count in (0, len(support)):
         return list(range(count))
     return balanced_subset(labels[[i for _, i in support]], count, rng_for(seed, "through", number))

@@ -217,16 +217,17 @@ class Session:
         trainer, recipe, resources = self.trainer, self.program.recipe, self.program.resources
         rng, self._at_hand = rng_for(self.seed, "steps"), None
         trainer.start()
-        if resources.step_support < len(self.labels):
+        if resources.step_queries < len(self.labels):
             trainer.lists[Items.BATCHES] = [(0, int(i)) for i in self.dealt]
             trainer.run("first prototypes")
-        losses, epoch = [], -(-len(self.labels) // resources.step_support)
+        losses, epoch = [], -(-len(self.labels) // resources.step_queries)
         for number in range(1, recipe.steps + 1):
             if recipe.options.resample_channels and (number - 1) % epoch == 0:
                 trainer.resample(rng_for(self.seed, "channels", number))
             trainer.scale_rates(rate_factor(recipe, resources.sets, number))
             support, queries = step_items(resources, self.labels, number, rng)
-            through = sampled_items(recipe, self.labels, support, self.seed, number)
+            size = resources.step_support
+            through = sampled_items(recipe, self.labels, support, self.seed, number, size)
             losses.append(trainer.step(number, support, queries, self._unlabelled(number), through))
             progress("training", number, recipe.steps, losses[-1])
             if not np.isfinite(losses[-1]):

@@ -1,0 +1,154 @@
+"""What a training step may leave out: accuracy against executed MACs and seconds, paired episodes.
+
+    python -m tinytrain.meta.studies.operations --backbone mcunet-5fps --out operations.jsonl
+    python -m tinytrain.meta.studies.operations --summary --out results/operations.jsonl
+
+A form such as "0.6x24@15%" looks at 0.6 of the images in every step, makes 24 steps if a task is trained to
+its full extent, and has 15 % of the MACs; "policy@15%" leaves both to the policy. Steps back-propagate as
+many images in every form, if they look at so many. "x1.5" behind the steps makes learning rates half as large
+again. Adaptations that the guard refused count as if they were kept. Seconds are those of the processor.
+"""
+
+import sys
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from tinytrain.base.console import Parser, guarded
+from tinytrain.base.errors import UsageError
+from tinytrain.base.units import parse_bytes, parse_fraction
+from tinytrain.datasets.samplers import sample_episode
+from tinytrain.meta.bench.statistics import stratified
+from tinytrain.meta.studies.study import (
+    EPISODES,
+    add_episodes,
+    add_log,
+    episode_jobs,
+    run_study,
+    study_parser,
+)
+from tinytrain.network.network import Network
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.plan.budget import Budget
+from tinytrain.plan.recipe import Recipe
+from tinytrain.policies.common import Policy
+from tinytrain.policies.registry import find_policy, policy_for
+from tinytrain.policies.tinytrain import extent
+from tinytrain.runtime.device import Device
+
+DOMAINS = "pacs_photo,caltech101,tiny_imagenet200,signs,glyphs,textures,leaves,fsdd_logmel"  # no targets
+FORMS = "1x40@15%,policy@15%,1x40@30%,policy@30%"
+
+
+@dataclass(frozen=True)
+class Form:
+    """`shown` is None if the policy decides on it, and on the steps."""
+
+    macs: float
+    shown: float | None = None
+    steps: int = 0
+    rates: float = 1.0
+
+    def policy(self, policy: Policy) -> Policy:
+        if self.shown is None:
+            return policy
+        policy = policy.with_rates(self.rates)
+
+        def recipe(network, scores, *others) -> Recipe:
+            found = policy.recipe(network, scores, *others)
+            steps = round(self.steps * (extent(scores.similarity) if scores else 1.0))
+            return replace(found, options=replace(found.options, shown_fraction=self.shown), steps=steps)
+
+        return replace(policy, recipe=recipe)
+
+
+def form(name: str) -> Form:
+    """The form of this name. Raises UsageError ``bad-form``."""
+    what, _, macs = name.partition("@")
+    try:
+        numbers = [] if what == "policy" else list(map(float, what.split("x")))
+        shown, steps, rates = (*numbers, *(None, 0, 1.0)[len(numbers) :])
+        if what != "policy" and not (0 < shown <= 1 and steps >= 1 and steps == int(steps) and rates > 0):
+            raise ValueError
+    except ValueError:
+        text = f"there is no form {name}; a form is such as 0.6x24@15% or policy@15%"
+        raise UsageError("bad-form", text) from None
+    return Form(parse_fraction(macs), shown, int(steps), rates)
+
+
+def run_job(network: Network, dataset, args, episode: int) -> dict:
+    drawn = sample_episode(dataset, args.way, args.shots, args.queries, args.seed, episode)
+    parts = (part.held(network.input.shape) for part in (drawn.support, drawn.query))
+    drawn = replace(drawn, **dict(zip(("support", "query"), parts, strict=True)))
+    policy, found = policy_for(find_policy(args.policy), args.way), {}
+    for name in args.forms.split(","):
+        each = form(name)
+        budget = Budget(parse_bytes(args.budget), each.macs)
+        start = time.process_time()
+        report = adapt(network, drawn, budget, each.policy(policy), episode, Device(threads=1), force=True)
+        seconds = time.process_time() - start
+        facts = report.to_json()
+        found[name] = {
+            "accuracy": facts["accuracy"]["after"],
+            "before": facts["accuracy"]["before"],
+            "executed": facts["macs"]["total"],
+            "seconds": seconds,
+        }
+    return {"forms": found}
+
+
+def summary(rows: list[dict], base: str | None = None) -> list[str]:
+    """Per form: accuracy in per cent, points above the form `base` with 95 % intervals, MACs and seconds."""
+    packs, names = list(dict.fromkeys(row["pack"] for row in rows)), list(rows[0]["forms"])
+    base = base or names[0]
+    columns = ["form", *packs, "mean", f"above {base}", "executed, G", f"of {base}", "seconds", "episodes"]
+    lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
+    return lines + [_line(rows, packs, name, base) for name in names]
+
+
+def _values(rows: list[dict], pack: str, name: str, key: str) -> np.ndarray:
+    return np.array([row["forms"][name][key] for row in rows if row["pack"] == pack])
+
+
+def _line(rows: list[dict], packs: list[str], name: str, base: str) -> str:
+    mine, others = (
+        {key: [_values(rows, p, form, key) for p in packs] for key in ("accuracy", "executed", "seconds")}
+        for form in (name, base)
+    )
+    above = stratified([100 * (a - b) for a, b in zip(mine["accuracy"], others["accuracy"], strict=True)])
+    means = [100 * values.mean() for values in mine["accuracy"]]
+    executed, before = (np.mean([v.mean() for v in each["executed"]]) for each in (mine, others))
+    seconds = np.mean([v.mean() for v in mine["seconds"]])
+    cells = [
+        name, *(f"{mean:.1f}" for mean in means), f"{np.mean(means):.1f}",
+        f"{above.mean:+.2f} ±" + ("-" if above.half is None else f"{above.half:.2f}"),
+        f"{executed / 1e9:.1f}", f"{executed / before:.0%}", f"{seconds:.2f}", str(len(rows)),
+    ]  # fmt: skip
+    return f"| {' | '.join(cells)} |"
+
+
+def parser() -> Parser:
+    p = study_parser("operations", __doc__.split("\n")[0], "tinytrain-small-2", DOMAINS)
+    p.add_argument("--forms", default=FORMS, help="with commas")
+    p.add_argument("--above", metavar="FORM", help="compare with it in the summary (default: the first)")
+    add_episodes(p, 10)
+    add_log(p)
+    return p
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return guarded(run, arguments)
+
+
+def run(arguments: list[str]) -> None:
+    args = parser().parse(arguments)
+    settings = ("forms", "policy", "budget", *EPISODES)
+    for name in args.forms.split(","):
+        form(name)
+    run_study(args, episode_jobs(args), settings, run_job, partial(summary, base=args.above))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
