@@ -10,7 +10,8 @@ from tinytrain.network.validation import KINDS
 from tinytrain.program import autodiff
 from tinytrain.program.autodiff.ops import OPS
 
-NAMED = {"ops.py", "int8_ops.py", "fused_block.py"}  # the tables, and which kinds are fused
+# The tables, and which kinds are computed together: in row tiles, in rows, and for some channels at a time.
+NAMED = {"ops.py", "int8_ops.py", "fused_block.py", "streamed.py", "inner_channels.py"}
 
 
 def test_every_kind_of_layer_has_a_row():
