@@ -14,8 +14,10 @@ PYTHON = """
 import pickle, sys
 from dataclasses import replace
 import numpy as np
+from tinytrain.emit.device import for_one_core
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.plan.budget import TaskShape
+from tinytrain.planner.candidates import Programs
 from tinytrain.planner.planner import Planner
 from tinytrain.runtime.device import Device
 from tinytrain.runtime import session
@@ -27,7 +29,8 @@ for images in (support, query):
     names = tuple(map(str, range(len(images))))
     sides.append(Images(labels, names, lambda i, size, images=images: images[i]))
 episode = Episode(*sides, tuple(f"class {k}" for k in range(ways)))
-plan = replace(plan, task=TaskShape.of(episode))
+task = TaskShape.of(episode)
+plan = for_one_core(replace(plan, task=task), network, Programs(network, task))
 found = {}
 measured = session.Session._embed
 
@@ -56,6 +59,7 @@ with Device(threads=1).open(network, episode, seed) as run:
     found["trained"] = run.session.trainer.trained.copy()
     delta = run.result()
     found["weights after"] = delta.head.weights.copy()
+    found["offsets after"] = delta.head.offsets.copy()
     run.predict(delta)
     found["answers"] = run._answers.copy()
 open(file, "wb").write(pickle.dumps(found))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tinytrain.base.errors import UsageError
-from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import macs_of
@@ -28,6 +27,7 @@ NOT_PLACED = (
     "beside the arena",  # what numpy and Python take
     "left out",  # evidence of the guard, which is not emitted
 )
+HEADS = {"lda": "head_lda.c", "mild-lda": "head_lda.c", "cosine": "head_cosine.c"}  # and their files
 KEPT = "trained parameters"
 MOST_WAYS = 250  # labels and counts of a class are bytes in tables
 
@@ -99,7 +99,7 @@ def _check(network: Network, plan: Plan) -> None:
         (recipe.options.resample_channels, "it draws channels again", "take policy tinytrain"),
         (any(u.inputs for u in recipe.updates), "it trains input channels", "take policy tinytrain"),
         (bool(network.modules), "the network has lite residual modules", "take another backbone"),
-        (find_head(recipe.head) is not BASELINE, f"its head is {recipe.head}", "give --head cosine"),
+        (recipe.head not in HEADS, f"its head is {recipe.head}", f"give --head {' or '.join(HEADS)}"),
     )
     for met, what, remedy in obstacles:
         if met:

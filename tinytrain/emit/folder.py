@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tinytrain.base.files import write_bytes
 from tinytrain.emit.adapt import c_adapt
-from tinytrain.emit.device import Device
+from tinytrain.emit.device import HEADS, Device
 from tinytrain.emit.draws import Draws
 from tinytrain.emit.tables import c_draws, c_network, c_plan
 
@@ -14,7 +14,8 @@ SOURCES = Path(__file__).parent / "c"
 
 def files_of(device: Device, draws: Draws) -> dict[str, str]:
     """All files by name."""
-    fixed = {path.name: path.read_text() for path in sorted(SOURCES.iterdir())}
+    others = set(HEADS.values()) - {HEADS[device.recipe.head]}
+    fixed = {path.name: path.read_text() for path in sorted(SOURCES.iterdir()) if path.name not in others}
     return fixed | {
         "adapt.c": c_adapt(device),
         "draws.c": c_draws(device, draws),

@@ -10,7 +10,9 @@ from tinytrain.emit.stages import Writer
 from tinytrain.emit.text import array, comment, name_of, number, shape
 from tinytrain.episode.augment import Augmentation
 from tinytrain.guard.guard import LAST_FRACTION
+from tinytrain.heads.registry import find_head
 from tinytrain.network.network import Network
+from tinytrain.program.head_buffers import head_views
 from tinytrain.program.program import Program
 from tinytrain.program.trained_arrays import slots
 
@@ -114,7 +116,8 @@ def _plan(device: Device, draws: Draws) -> Iterator[str]:
     height, width, channels = network.input.shape
     every = slots(network, recipe)
     chosen = [(s.layer, len(s.channels)) for s in every if s.part == "weight"]
-    steps = recipe.steps
+    steps, head = recipe.steps, find_head(recipe.head)
+    views = head_views(recipe, training.resources, head, device.support)
     yield comment(f"Sizes of {network.name} and its plan, and the memory map. Written by tinytrain emit.")
     yield "#ifndef TT_PLAN_H"
     yield "#define TT_PLAN_H"
@@ -132,10 +135,16 @@ def _plan(device: Device, draws: Draws) -> Iterator[str]:
         "TT_TRAINED": (sum(s.size for s in every), "trained parameters"),
         "TT_CHOSEN": (max(1, sum(n for _, n in chosen)), "trained columns"),
         "TT_MEASURED": (int(device.probe is not None), "1: Fisher information chooses these columns"),
+        "TT_FITTED": (device.support * len(views), "embeddings that the head is fitted to"),
         "TT_LAST_STEPS": (max(1, round(LAST_FRACTION * steps)), "whose mean loss is the last one"),
     }  # fmt: skip
     for name, (value, said) in sizes.items():
         yield f"#define {name} {value}u{' ' + comment(said) if said else ''}"
+    yield f"#define TT_FIRST_VIEW ({views[0]}) {comment('that the head is fitted to; the last one is 0')}"
+    if hasattr(head, "shrinkage"):
+        few = "head result: deviations" in training.buffers
+        yield f"#define TT_SHRINKAGE {head.shrinkage} {comment('of the covariance of the head')}"
+        yield f"#define TT_FEW {int(few)} {comment('1: fewer embeddings than half their numbers')}"
     at = 0
     for layer, count in chosen:
         said = comment(f"{count} columns of layer {layer}")

@@ -71,10 +71,21 @@ void tt_use_changes(int on);                              /* trained parameters 
 void tt_embed(float *rows, int16_t view, int after);      /* (TT_SUPPORT, TT_EMBEDDING) in turn of classes */
 const float *tt_embed_image(const uint8_t *pixels);       /* (TT_EMBEDDING,) until the next call */
 
-/* head.c */
-void tt_fit_head(int after);
-int tt_head_is_finite(int after);
-uint32_t tt_answer(const float *embedding, float *logits, int after);
+/* A linear head: logits are weights times the embedding of length 1, plus offsets. */
+typedef struct {
+    float *weights, *offsets, *means; /* (TT_WAYS, TT_EMBEDDING), (TT_WAYS,), (TT_WAYS, TT_EMBEDDING) */
+} tt_head;
+typedef void (*tt_keep)(uint32_t batch);
+
+#define TT_ROWS F(tt_arena.bytes, AT_EMBEDDINGS_OF_SUPPORT) /* (TT_SUPPORT, TT_EMBEDDING) */
+#define TT_COUNTS F(tt_arena.bytes, AT_CLASS_COUNTS)        /* (TT_WAYS,) */
+
+/* head.c, and head_*.c: the head of the adapted network */
+void tt_class_means(float *means, int after, int first, int last, tt_keep keep);
+void tt_fit_cosine(const tt_head *head, int after);
+void tt_fit_result(const tt_head *head);
+int tt_head_is_finite(const tt_head *head);
+uint32_t tt_answer(const tt_head *head, const float *embedding, float *logits);
 
 /* The class of an image. */
 static inline int32_t tt_label_of(uint32_t image)

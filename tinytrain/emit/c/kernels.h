@@ -9,6 +9,7 @@
 #define TT_KERNELS_H
 
 #include <float.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0
@@ -60,7 +61,10 @@ float tt_log(float x);
 float tt_sqrt(float x);
 float tt_infinity(void);
 int tt_is_finite(float x);
-float tt_sum(const float *x, uint32_t n);
+
+/* kernels_sums.c */
+float tt_sum(const float *x, uint32_t n, uint32_t step);
+double tt_dot(const float *x, const float *y, uint32_t n);
 
 /* kernels_dense.c */
 const float *tt_bias(tt_layer layer);
@@ -109,6 +113,10 @@ void tt_prototype_loss(float *loss, float *residual, float *cosine, const float 
                        const float *p, uint32_t rows, uint32_t ways, uint32_t n, float temperature);
 void tt_prototype_loss_grad(float *gf, const float *residual, const float *cosine, const float *f,
                             const float *p, uint32_t rows, uint32_t ways, uint32_t n, float temperature);
+int tt_cholesky(float *a, uint32_t n);
+void tt_cholesky_solve(float *x, const float *factor, uint32_t rows, uint32_t n);
+void tt_inverse_diagonal(float *diagonal, const float *factor, uint32_t n);
+void tt_add_outer(float *a, const float *x, float scale, uint32_t rows, uint32_t n);
 void tt_hardest(uint16_t *rows, float *residual, const float *loss, uint32_t queries, uint32_t keep,
                 uint32_t ways);
 void tt_most(int32_t *channels, const float *scores, uint32_t n, uint32_t count);

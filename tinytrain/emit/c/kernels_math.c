@@ -129,26 +129,3 @@ float tt_sqrt(float x)
 #endif
 }
 
-/* The sum of x (n,) as numpy adds: eight sums side by side, and a block of 128 after the other.
- * (numpy halves longer arrays instead, so that equal bits are promised up to 128 numbers.) */
-float tt_sum(const float *x, uint32_t n)
-{
-    float r[8], total;
-    uint32_t i;
-
-    if (n < 8) {
-        total = n ? x[0] : 0.0f;
-        for (i = 1; i < n; i++)
-            total += x[i];
-        return total;
-    }
-    for (i = 0; i < 8; i++)
-        r[i] = x[i];
-    for (i = 8; i < n - n % 8; i += 8)
-        for (uint32_t k = 0; k < 8; k++)
-            r[k] += x[i + k];
-    total = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
-    for (; i < n; i++)
-        total += x[i];
-    return total;
-}

@@ -9,6 +9,18 @@ uint32_t tt_step;
 float tt_rates[TT_SLICES];
 int32_t tt_channels[TT_CHOSEN];
 
+/* Of the network as it was, and of the adapted one. */
+static const tt_head before = {
+    F(tt_arena.bytes, AT_HEAD_BEFORE_COSINE_WEIGHTS),
+    F(tt_arena.bytes, AT_HEAD_BEFORE_COSINE_OFFSETS),
+    F(tt_arena.bytes, AT_CLASS_SUMS), /* only while it is fitted */
+};
+static const tt_head after = {
+    F(tt_arena.bytes, AT_HEAD_RESULT_WEIGHTS),
+    F(tt_arena.bytes, AT_HEAD_RESULT_OFFSETS),
+    F(tt_arena.bytes, AT_HEAD_RESULT_MEANS),
+};
+
 static uint16_t given[TT_WAYS]; /* images of each class */
 static enum { NOTHING, AS_IT_WAS, ADAPTED } state;
 
@@ -54,7 +66,7 @@ static int train(tt_progress progress, float *first, float *last)
             tt_rates[s] = tt_full_rates[s] * tt_rate_factors[tt_step - 1];
         tt_train_stage_loss();
         tt_train_stage_gradients();
-        loss = tt_sum(F(tt_arena.bytes, AT_LOSS), TT_SUPPORT) / (float)TT_SUPPORT;
+        loss = tt_sum(F(tt_arena.bytes, AT_LOSS), TT_SUPPORT, 1) / (float)TT_SUPPORT;
         tt_trace("loss", &loss, sizeof loss);
         tt_train_stage_update();
         tell(progress, "training", tt_step, TT_STEPS, loss);
@@ -89,18 +101,21 @@ int tt_adapt(tt_progress progress)
     tt_train_stage_cache();
 #endif
     tell(progress, "features", 1, 1, 0.0f);
-    tt_fit_head(0);
+    tt_fit_cosine(&before, 0);
+    tt_trace("weights before", before.weights, 4u * TT_WAYS * TT_EMBEDDING);
     tell(progress, "head", 1, 2, 0.0f);
-    if (!tt_head_is_finite(0))
+    if (!tt_head_is_finite(&before))
         return TT_NOT_FINITE;
     state = AS_IT_WAS;
     if (!train(progress, &first, &last)) {
         tt_use_changes(0);
         return TT_REFUSED;
     }
-    tt_fit_head(1);
+    tt_fit_result(&after);
+    tt_trace("weights after", after.weights, 4u * TT_WAYS * TT_EMBEDDING);
+    tt_trace("offsets after", after.offsets, 4u * TT_WAYS);
     tell(progress, "head", 2, 2, 0.0f);
-    if (!tt_head_is_finite(1) || last > first) {
+    if (!tt_head_is_finite(&after) || last > first) {
         tt_use_changes(0);
         return TT_REFUSED;
     }
@@ -114,5 +129,5 @@ int tt_predict(const uint8_t *pixels, float *logits)
 
     if (state == NOTHING)
         return TT_NOT_READY;
-    return (int)tt_answer(tt_embed_image(pixels), logits ? logits : own, state == ADAPTED);
+    return (int)tt_answer(state == ADAPTED ? &after : &before, tt_embed_image(pixels), logits ? logits : own);
 }
