@@ -4,10 +4,12 @@ Images stay where the caller has them, trained parameters stay in the arena and 
 and moments are read one by one, so that some buffers are not placed at all.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tinytrain.base.errors import UsageError
+from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import macs_of
@@ -70,58 +72,57 @@ def for_one_core(plan: Plan, network: Network, programs) -> Plan:
 
 
 def device_of(network: Network, plan: Plan) -> Device:
-    """The programs of `plan` for `network`. Raises UsageError ``emit-...`` for what cannot be emitted."""
+    """The programs of `plan` for `network`.
+
+    Raises UsageError ``emit-plan`` or ``emit-network`` for what has no form in C.
+    """
+    for i, layer in enumerate(network.layers):
+        if not _has_kernels(layer, i):
+            what = f"layer {layer.name} of {network.name} has no kernel in C"
+            raise UsageError("emit-network", f"{what}; take another backbone, such as small")
+    if obstacle := next(_obstacles(network, plan), None):
+        what, remedy = obstacle
+        raise UsageError("emit-plan", f"the plan cannot become C: {what}; {remedy}")
     task = TaskShape(plan.task.n_support, plan.task.n_way)
-    _check(network, plan)
     recipe = plan.recipe
     training = _placed(compile_training(network, recipe, plan.resources, task))
-    probe = None
-    if recipe.measured:
-        probe = _placed(compile_fisher(network, recipe.measured, task))
-    for program in (training, probe):
-        if program and program.purpose.start == 0:
-            raise _refused("emit-plan", "it trains from the first layer on", "give it a smaller --macs")
+    probe = _placed(compile_fisher(network, recipe.measured, task)) if recipe.measured else None
     return Device(training.network, recipe, task.n_way, task.n_support // task.n_way, probe, training)
 
 
-def _check(network: Network, plan: Plan) -> None:
-    recipe, r, task = plan.recipe, plan.resources, plan.task
-    least = task.n_support // task.n_way
-    obstacles = (
-        (recipe.precision != "float32", "it is computed in int8", "give --precision float32"),
-        (task.n_support != least * task.n_way, "classes have different numbers of images", "give --shots"),
+def _has_kernels(layer: Layer, index: int) -> bool:
+    known = layer.kind in ("pointwise", "depthwise") or (layer.kind == "conv" and index == 0)
+    return known and layer.follows in (None, "relu6") and not layer.shortcut and not layer.max_pool
+
+
+def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
+    """What C cannot do of a plan, each with a remedy."""
+    recipe, r, task, layers = plan.recipe, plan.resources, plan.task, network.all_layers
+    other = "take policy tinytrain"
+    weights = [layers[u.layer] for u in recipe.updates if u.channels]
+    cut = network.block_start(recipe.updates[0].layer) if recipe.updates else 0
+    for met, what, remedy in (
+        (
+            recipe.precision != "float32",
+            "it is computed in int8",
+            "give --precision float32, or more --budget",
+        ),
+        (task.n_support % task.n_way, "classes have different numbers of images", "give --shots"),
         (task.n_remembered or task.replay, "it has a replay memory", "leave out --replay"),
-        (task.n_way > MOST_WAYS, f"it has more than {MOST_WAYS} classes", "give --way"),
-        (not recipe.updates, "it trains nothing", "take policy tinytrain"),
-        (r.step_support < task.n_support, "steps see a part of the images", "give fewer --shots"),
-        ((r.micro, r.workers) != (1, 1), "it is for several workers", "make it with --quotas"),
-        (recipe.options.entropy > 0, "it looks at images without labels", "take policy tinytrain"),
-        (recipe.options.resample_channels, "it draws channels again", "take policy tinytrain"),
-        (any(u.inputs for u in recipe.updates), "it trains input channels", "take policy tinytrain"),
-        (bool(network.modules), "the network has lite residual modules", "take another backbone"),
+        (task.n_way > MOST_WAYS, f"it has more than {MOST_WAYS} classes", f"give --way {MOST_WAYS}"),
+        (not recipe.updates, "it trains nothing", other),
+        (r.step_support < task.n_support, "a step sees a part of the images", "give fewer --shots"),
+        ((r.micro, r.workers) != (1, 1), "it is for several workers", "let 'tinytrain emit' make it"),
+        (recipe.options.entropy > 0, "it looks at images without labels", other),
+        (recipe.options.resample_channels, "it draws channels again", other),
+        (any(u.inputs is not None for u in recipe.updates), "it trains some input channels", other),
+        (any(x.kind != "pointwise" for x in weights), "it trains weights of depthwise layers", other),
+        (bool(network.modules), "it trains lite residual modules", other),
+        (cut == 0, "it trains from the first layer on", "give a smaller --macs"),
         (recipe.head not in HEADS, f"its head is {recipe.head}", f"give --head {' or '.join(HEADS)}"),
-    )
-    for met, what, remedy in obstacles:
+    ):
         if met:
-            raise _refused("emit-plan", what, remedy)
-    for i, layer in enumerate(network.layers):
-        plain = layer.kind in ("conv", "pointwise", "depthwise") and layer.follows in (None, "relu6")
-        if not plain or layer.shortcut or layer.max_pool or (layer.kind == "conv" and i):
-            raise _refused(
-                "emit-network", f"layer {layer.name} has no kernel in C", "take another backbone", "network"
-            )
-    for u in recipe.updates:
-        layer = network.all_layers[u.layer]
-        if u.channels and layer.kind != "pointwise":
-            raise _refused(
-                "emit-plan",
-                f"it trains weights of the {layer.kind} layer {layer.name}",
-                "take policy tinytrain",
-            )
-
-
-def _refused(code: str, what: str, remedy: str, whose: str = "plan") -> UsageError:
-    return UsageError(code, f"the {whose} cannot become C: {what}; {remedy}")
+            yield what, remedy
 
 
 def _placed(program: Program) -> Program:
