@@ -5,9 +5,19 @@ import pickle
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import toyplans
+
+from tinytrain.emit.device import device_of, for_one_core
+from tinytrain.emit.draws import draws_of
+from tinytrain.emit.folder import files_of, write_folder
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.planner.candidates import Programs
+from tinytrain.planner.planner import Planner
+from tinytrain.policies.registry import find_policy
 
 # Adapts and writes down what C traces, by the names that it uses.
 PYTHON = """
@@ -77,7 +87,8 @@ void tt_trace(const char *name, const void *values, uint32_t nbytes)
     fwrite(values, 1, nbytes, traced);
 }
 
-static unsigned char support[TT_SUPPORT][TT_HEIGHT * TT_WIDTH * TT_CHANNELS], query[TT_HEIGHT * TT_WIDTH * TT_CHANNELS];
+#define PIXELS (TT_HEIGHT * TT_WIDTH * TT_CHANNELS)
+static unsigned char support[TT_SUPPORT][PIXELS], query[PIXELS];
 
 int main(int count, char **files)
 {
@@ -101,12 +112,35 @@ int main(int count, char **files)
 }
 """
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off"]
-SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def compilers() -> list[str]:
     """Those of gcc and clang that are here."""
     return [name for name in ("gcc", "clang") if shutil.which(name)]
+
+
+def sanitizers(compiler: str) -> tuple[str, ...]:
+    """Options for the address and undefined-behaviour sanitizers; none if their libraries are not here."""
+    command = [compiler, *SANITIZERS, "-x", "c", "-", "-o", os.devnull]
+    tried = subprocess.run(command, input="int main(void) { return 0; }", text=True, capture_output=True)
+    return SANITIZERS if tried.returncode == 0 else ()
+
+
+def plan_of(network, ways, shots, head, budget, macs=0.15, **recipe):
+    """A plan with quotas; `recipe` replaces parts of the policy's."""
+    task = TaskShape(ways * shots, ways)
+    policy = find_policy("tinytrain").with_head(head)
+    planner = Planner(network, task, policy, Budget(budget, macs, precision="float32"))
+    plan = planner.plan(toyplans.scores(network, planner.probe().inspected))
+    plan = replace(plan, recipe=replace(plan.recipe, **recipe))
+    return for_one_core(plan, network, Programs(network, task))
+
+
+def emit(folder, network, plan, seed=0):
+    device = device_of(network, plan)
+    write_folder(folder, files_of(device, draws_of(device, seed, False)))
+    return device
 
 
 def in_python(folder: Path, network, plan, support, query, seed: int = 0) -> dict[str, np.ndarray]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tinytrain.base.errors import UsageError
+from tinytrain.emit.placed import Placed, placed
 from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -16,21 +17,8 @@ from tinytrain.plan.costs import macs_of
 from tinytrain.plan.plan import Cost, Plan
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.compile import compile_fisher, compile_training
-from tinytrain.program.memory_planner import Interval, place
-from tinytrain.program.program import Program
-from tinytrain.program.ticks import PREDICT
 
-# Beginnings of the names of buffers that are not placed.
-NOT_PLACED = (
-    "image (",  # the caller's image is read where it lies
-    "augmented image (queries)",  # what is recognised is not augmented
-    "optimizer workspace",  # a moment becomes a float when it is used
-    "result",  # the trained parameters themselves stay
-    "beside the arena",  # what numpy and Python take
-    "left out",  # evidence of the guard, which is not emitted
-)
 HEADS = {"lda": "head_lda.c", "mild-lda": "head_lda.c", "cosine": "head_cosine.c"}  # and their files
-KEPT = "trained parameters"
 MOST_WAYS = 250  # labels and counts of a class are bytes in tables
 
 
@@ -45,8 +33,8 @@ class Device:
     recipe: Recipe
     ways: int
     shots: int
-    probe: Program | None
-    training: Program
+    probe: Placed | None
+    training: Placed
 
     @cached_property
     def arena(self) -> int:
@@ -85,9 +73,9 @@ def device_of(network: Network, plan: Plan) -> Device:
         raise UsageError("emit-plan", f"the plan cannot become C: {what}; {remedy}")
     task = TaskShape(plan.task.n_support, plan.task.n_way)
     recipe = plan.recipe
-    training = _placed(compile_training(network, recipe, plan.resources, task))
-    probe = _placed(compile_fisher(network, recipe.measured, task)) if recipe.measured else None
-    return Device(training.network, recipe, task.n_way, task.n_support // task.n_way, probe, training)
+    program = compile_training(network, recipe, plan.resources, task)
+    probe = placed(compile_fisher(network, recipe.measured, task)) if recipe.measured else None
+    return Device(program.network, recipe, task.n_way, task.n_support // task.n_way, probe, placed(program))
 
 
 def _has_kernels(layer: Layer, index: int) -> bool:
@@ -123,15 +111,3 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
     ):
         if met:
             yield what, remedy
-
-
-def _placed(program: Program) -> Program:
-    """`program` with the buffers that a device has, and their own layout."""
-    intervals = []
-    for name, buffer in program.buffers.items():
-        if name.startswith(NOT_PLACED):
-            continue
-        first, last = program.life(name)
-        intervals.append(Interval(name, buffer.nbytes, first, PREDICT if name == KEPT else last))
-    buffers = {i.name: program.buffers[i.name] for i in intervals}
-    return replace(program, buffers=buffers, layout=place(intervals))

@@ -57,7 +57,7 @@ def draws_of(device: Device, seed: int, may_flip: bool) -> Draws:
         sampled.append([support[k][1] for k in places][: _count(device)])
         divisors.append(_divisors(labels, support, sampled[-1], device.ways))
         factors.append(rate_factor(recipe, resources.sets, number))
-    ranges = reach(device.training)
+    ranges = reach(device.training.program)
     count = resources.sets - 1 if resources.sets >= 2 else recipe.steps
     views = [[augmentation(v, i, ranges) for i in range(n)] for v in range(1, count + 1)]
     of_head = head_views(recipe, resources, find_head(recipe.head), n)

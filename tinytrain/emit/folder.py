@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tinytrain.base.errors import StorageError
-from tinytrain.base.files import write_bytes
+from tinytrain.base.files import write_bytes, write_failed
 from tinytrain.emit.adapt import c_adapt
 from tinytrain.emit.device import HEADS, Device
 from tinytrain.emit.draws import Draws
@@ -67,7 +66,5 @@ def write_folder(folder: str | os.PathLike, files: dict[str, str]) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(
-                "not-writable", f"{path.parent} cannot be made ({error.strerror}); name another folder"
-            ) from error
+            raise write_failed(path.parent, error) from error
         write_bytes(path, text.encode())

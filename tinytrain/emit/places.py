@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinytrain.emit.placed import Placed
 from tinytrain.emit.text import name_of
 from tinytrain.program.calls import Bias, Buffer, Columns, Segment, View, Weight
-from tinytrain.program.program import Program
 from tinytrain.program.stages import Listed
 
 # Externals of segments that each unit has for itself, as fields of `tt_unit`.
@@ -18,7 +18,7 @@ CASTS = {"float32": "F", "uint8": "U8", "int32": "I32", "uint16": "U16"}
 class Places:
     """Where the buffers of `program` lie; `prefix` of the macros of its offsets."""
 
-    program: Program
+    program: Placed
     prefix: str
 
     def macro(self, name: str) -> str:

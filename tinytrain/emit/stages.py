@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tinytrain.emit.kernel_calls import Line, c_call
+from tinytrain.emit.placed import Placed
 from tinytrain.emit.places import Places
 from tinytrain.emit.segments import c_segment, function_of
 from tinytrain.emit.text import comment, name_of
 from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import Bias, Call, Segment, View, Weight
-from tinytrain.program.program import Program
 from tinytrain.program.stages import (
     Augment,
     FitHead,
@@ -44,7 +44,7 @@ INDENT = "    "
 class Writer:
     """Writes one program; `prefix` of its functions: "probe" or "train"."""
 
-    program: Program
+    program: Placed
     prefix: str
 
     @property
@@ -58,6 +58,7 @@ class Writer:
         return {
             units[0]: f"{self.prefix}_unit_{name_of(name).lower()}"
             for name, units in self.program.units.items()
+            if units
         }
 
     def c_units(self) -> Iterator[str]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from tinytrain.emit.device import Device
 from tinytrain.emit.draws import Draws
+from tinytrain.emit.placed import Placed
 from tinytrain.emit.stages import Writer
 from tinytrain.emit.text import array, comment, name_of, number, shape
 from tinytrain.episode.augment import Augmentation
@@ -13,7 +14,6 @@ from tinytrain.guard.guard import LAST_FRACTION
 from tinytrain.heads.registry import find_head
 from tinytrain.network.network import Network
 from tinytrain.program.head_buffers import head_views
-from tinytrain.program.program import Program
 from tinytrain.program.trained_arrays import slots
 
 
@@ -161,13 +161,13 @@ def _plan(device: Device, draws: Draws) -> Iterator[str]:
     yield "#endif"
 
 
-def _map(program: Program, writer: Writer, what: str) -> Iterator[str]:
+def _map(program: Placed, writer: Writer, what: str) -> Iterator[str]:
     yield comment(
         f"Memory map of {what}, {program.nbytes:,} bytes: offset, then bytes, and from when to when it lives."
     )
-    for row in program.table():
-        buffer = program.buffers[row["name"]]
-        life = f"ticks {row['first']} to {row['last']}"
-        said = f"{shape(buffer.shape)} {buffer.dtype}, {row['bytes']:,} bytes, {life}"
-        yield f"#define {writer.places.macro(buffer.name)} {row['offset']}u {comment(said)}"
+    for offset, interval in program.rows():
+        buffer = program.buffers[interval.name]
+        life = f"ticks {interval.first} to {interval.last}"
+        said = f"{shape(buffer.shape)} {buffer.dtype}, {interval.nbytes:,} bytes, {life}"
+        yield f"#define {writer.places.macro(buffer.name)} {offset}u {comment(said)}"
     yield ""
