@@ -111,6 +111,39 @@ int main(int count, char **files)
     return fclose(traced) || fclose(images);
 }
 """
+# The same on a microcontroller: images in flash, and a hash (FNV-1a) of all that is traced, by the emulator.
+MAIN_OF_BOARD = """
+#include "../examples.h"
+#include "../internal.h"
+#include "../say.h"
+
+void tt_trace(const char *name, const void *values, uint32_t nbytes)
+{
+    const uint8_t *bytes = values;
+    uint32_t hash = 2166136261u;
+    char text[10];
+    for (uint32_t i = 0; i < nbytes; i++)
+        hash = (hash ^ bytes[i]) * 16777619u;
+    for (int i = 0; i < 8; i++)
+        text[i] = "0123456789abcdef"[hash >> (28 - 4 * i) & 15u];
+    text[8] = 10; /* a new line */
+    text[9] = 0;
+    say(name);
+    say("=");
+    say(text);
+}
+
+int main(void)
+{
+    tt_init();
+    for (uint32_t i = 0; i < TT_SUPPORT; i++)
+        tt_add_image(i / TT_SHOTS, tt_example_support[i]);
+    if (tt_adapt(NULL) < 0)
+        return 1;
+    tt_trace("trained", F(tt_arena.bytes, AT_TRAINED_PARAMETERS), 4 * TT_TRAINED);
+    return 0;
+}
+"""
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off"]
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -182,3 +215,33 @@ def in_c(program: Path, support: np.ndarray, query: np.ndarray) -> dict[str, lis
         found.setdefault(name.decode(), []).append(data[: int(size)])
         data = data[int(size) :]
     return found
+
+
+def fnv(data: bytes) -> str:
+    """The hash of MAIN_OF_BOARD."""
+    found = 2166136261
+    for byte in data:
+        found = (found ^ byte) * 16777619 & 0xFFFFFFFF
+    return f"{found:08x}"
+
+
+def on_board(folder: Path, machine: str, **sizes) -> tuple[dict[str, list[str]], str]:
+    """Hashes by name that an emulated `machine` ("m7" or "m4") traces, and all of its output."""
+    (folder / "qemu" / "board.c").write_text(MAIN_OF_BOARD)
+    words = [f"{name}={value}" for name, value in sizes.items()]
+    command = [
+        "make",
+        "-s",
+        "-C",
+        str(folder / "qemu"),
+        "run",
+        f"M={machine}",
+        "DEFINES=-DTT_TRACE",
+        "MAIN=board.c",
+    ]
+    done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=3600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {}
+    for name, _, value in (line.partition("=") for line in done.stdout.splitlines() if "=" in line):
+        found.setdefault(name, []).append(value)
+    return found, done.stdout

@@ -56,24 +56,38 @@ static void weight_column(float *out, tt_layer layer, uint32_t column, int32_t t
             out[k] = (float)kept->codes[(first + k) * kept->cout + column] * kept->scales[column];
 }
 
+#define AT_ONCE 4u /* terms of a sum, so that it is read and written less often */
+
+/* y (n,) += the terms factors[k] * lines[k], in the order of k. */
+static void add_terms(float *y, const float *factors, float lines[][TT_BLOCK], uint32_t terms,
+                      uint32_t n)
+{
+    if (terms == AT_ONCE) {
+        float a = factors[0], b = factors[1], c = factors[2], d = factors[3];
+        for (uint32_t j = 0; j < n; j++)
+            y[j] = (((y[j] + a * lines[0][j]) + b * lines[1][j]) + c * lines[2][j]) + d * lines[3][j];
+        return;
+    }
+    for (uint32_t k = 0; k < terms; k++)
+        for (uint32_t j = 0; j < n; j++)
+            y[j] += factors[k] * lines[k][j];
+}
+
 /* y (rows, cout) = x (rows, fan_in) times the weights, summed in the order of fan_in. */
 void tt_multiply(float *y, const float *x, tt_layer layer, uint32_t rows)
 {
     uint32_t fan_in = layer.kept->fan_in, cout = layer.kept->cout;
-    float line[TT_BLOCK];
+    float lines[AT_ONCE][TT_BLOCK];
 
+    tt_clear(y, rows * cout);
     for (uint32_t first = 0; first < cout; first += TT_BLOCK) {
         uint32_t n = cout - first < TT_BLOCK ? cout - first : TT_BLOCK;
-        for (uint32_t i = 0; i < rows; i++)
-            for (uint32_t j = 0; j < n; j++)
-                y[i * cout + first + j] = 0.0f;
-        for (uint32_t k = 0; k < fan_in; k++) {
-            tt_weight_row(line, layer, k, first, n);
-            for (uint32_t i = 0; i < rows; i++) {
-                float factor = x[i * fan_in + k], *out = y + i * cout + first;
-                for (uint32_t j = 0; j < n; j++)
-                    out[j] += factor * line[j];
-            }
+        for (uint32_t k = 0; k < fan_in; k += AT_ONCE) {
+            uint32_t terms = fan_in - k < AT_ONCE ? fan_in - k : AT_ONCE;
+            for (uint32_t t = 0; t < terms; t++)
+                tt_weight_row(lines[t], layer, k + t, first, n);
+            for (uint32_t i = 0; i < rows; i++)
+                add_terms(y + i * cout + first, x + i * fan_in + k, lines, terms, n);
         }
     }
 }
@@ -83,23 +97,21 @@ void tt_multiply_back(float *gx, const float *g, tt_layer layer, uint32_t rows)
 {
     uint32_t fan_in = layer.kept->fan_in, cout = layer.kept->cout;
     const tt_change *change = layer.change;
-    float line[TT_BLOCK];
+    float lines[AT_ONCE][TT_BLOCK];
 
+    tt_clear(gx, rows * fan_in);
     for (uint32_t first = 0; first < fan_in; first += TT_BLOCK) {
         uint32_t n = fan_in - first < TT_BLOCK ? fan_in - first : TT_BLOCK, next = 0;
-        for (uint32_t i = 0; i < rows; i++)
-            for (uint32_t k = 0; k < n; k++)
-                gx[i * fan_in + first + k] = 0.0f;
-        for (uint32_t c = 0; c < cout; c++) {
-            int32_t trained = -1;
-            if (change && next < change->count && (uint32_t)change->channels[next] == c)
-                trained = (int32_t)next++;
-            weight_column(line, layer, c, trained, first, n);
-            for (uint32_t i = 0; i < rows; i++) {
-                float factor = g[i * cout + c], *out = gx + i * fan_in + first;
-                for (uint32_t k = 0; k < n; k++)
-                    out[k] += factor * line[k];
+        for (uint32_t c = 0; c < cout; c += AT_ONCE) {
+            uint32_t terms = cout - c < AT_ONCE ? cout - c : AT_ONCE;
+            for (uint32_t t = 0; t < terms; t++) {
+                int32_t trained = -1;
+                if (change && next < change->count && (uint32_t)change->channels[next] == c + t)
+                    trained = (int32_t)next++;
+                weight_column(lines[t], layer, c + t, trained, first, n);
             }
+            for (uint32_t i = 0; i < rows; i++)
+                add_terms(gx + i * fan_in + first, g + i * cout + c, lines, terms, n);
         }
     }
 }
@@ -108,8 +120,7 @@ void tt_multiply_back(float *gx, const float *g, tt_layer layer, uint32_t rows)
 void tt_multiply_transposed(float *y, const float *x, const float *g, uint32_t rows, uint32_t columns,
                             uint32_t x_step, uint32_t n)
 {
-    for (uint32_t i = 0; i < columns * n; i++)
-        y[i] = 0.0f;
+    tt_clear(y, columns * n);
     for (uint32_t p = 0; p < rows; p++)
         for (uint32_t i = 0; i < columns; i++) {
             float factor = x[p * x_step + i], *out = y + i * n;
