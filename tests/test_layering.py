@@ -21,6 +21,7 @@ LAYERS = {
     "runtime": "base network episode kernels heads plan delta policies program planner",
     "backbones": "base delta episode heads network runtime",
 }
+LAYERS["emit"] = f"{LAYERS['runtime']} guard runtime"
 LAYERS["report"] = f"{LAYERS['runtime']} guard runtime backbones"
 LAYERS["pipeline"] = f"{LAYERS['report']} report"
 LAYERS["stream"] = "base kernels heads delta network episode runtime store pipeline drift"
@@ -28,7 +29,7 @@ LAYERS["doctor"] = "base kernels"
 LAYERS["datasets"] = "base episode"
 LAYERS["api"] = f"{LAYERS['pipeline']} pipeline store stream datasets"
 LAYERS["meta"] = LAYERS["firmware_sim"] = f"{LAYERS['pipeline']} pipeline store stream datasets drift"
-LAYERS["cli"] = f"{LAYERS['meta']} doctor meta firmware_sim"
+LAYERS["cli"] = f"{LAYERS['meta']} doctor emit meta firmware_sim"
 
 
 def package_of(module: str) -> str:

@@ -27,6 +27,7 @@ COMMANDS = {
     "rename": ("rename", "give a class of a delta another name"),
     "forget": ("forget", "take a class out of a delta"),
     "export": ("export", "write the adapted network as ONNX, LiteRT or network file"),
+    "emit": ("emit", "write a C library that adapts on a microcontroller"),
     "apply": ("apply", "put a delta on trial in a store"),
     "confirm": ("confirm", "keep the delta that is on trial"),
     "rollback": ("rollback", "go back to the previous delta"),

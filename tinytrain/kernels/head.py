@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from tinytrain.kernels.exp_log import exp, log
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import inlined, kernel
 
@@ -40,11 +41,11 @@ def prototype_loss(loss, residual, cosine, f, labels, p, temperature):
             top = max(top, temperature * cosine[n, k])
         total = ZERO
         for k in range(p.shape[0]):
-            residual[n, k] = math.exp(fused(temperature, cosine[n, k], -top))
+            residual[n, k] = exp(fused(temperature, cosine[n, k], -top))
             total += residual[n, k]
         for k in range(p.shape[0]):
             residual[n, k] /= total
-        loss[n] = fused(-temperature, cosine[n, labels[n]], math.log(total) + top)
+        loss[n] = fused(-temperature, cosine[n, labels[n]], log(total) + top)
         residual[n, labels[n]] -= ONE
 
 
@@ -59,11 +60,11 @@ def entropy(loss, residual, cosine, temperature, weight):
         for k in range(cosine.shape[1]):
             top = max(top, temperature * cosine[n, k])
         for k in range(cosine.shape[1]):
-            total += math.exp(fused(temperature, cosine[n, k], -top))
+            total += exp(fused(temperature, cosine[n, k], -top))
         for k in range(cosine.shape[1]):
-            residual[n, k] = math.exp(fused(temperature, cosine[n, k], -top)) / total
+            residual[n, k] = exp(fused(temperature, cosine[n, k], -top)) / total
             mean += residual[n, k] * (temperature * cosine[n, k] - top)
-        loss[n] = math.log(total) - mean
+        loss[n] = log(total) - mean
         for k in range(cosine.shape[1]):
             residual[n, k] *= weight * (fused(-temperature, cosine[n, k], mean) + top)
 

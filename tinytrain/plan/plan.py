@@ -186,6 +186,7 @@ _OPTIONS = {
     "resample_channels": flag,
     "entropy": number(0, 1e6),
     "temperature": number(1e-6, 1e6),
+    "quotas": flag,
     "augmentation": table(Ranges, dict.fromkeys(("colours", "turn", "zoom"), number(0, 100))),
     "arithmetic": table(
         Arithmetic, {"precision": choice(*PRECISIONS), "rounding": choice(*ROUNDINGS), "scaled": flag}

@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from tinytrain.base.errors import UsageError
 from tinytrain.episode.augment import USUAL, Ranges
 from tinytrain.network.lite_residual import Module
 from tinytrain.network.network import Network
+from tinytrain.plan.scores import Scores
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,9 @@ class StepOptions:
     then starts anew. `entropy`: weight in the loss of the mean Shannon entropy of what is predicted for query
     images, whose labels stay unknown; every step then looks at as many of them as at pseudo-queries.
     `temperature`: of the cosines in the loss. `augmentation`: how far pseudo-queries are changed if every
-    step has views of its own. `arithmetic`: the numbers that everything is computed in.
+    step has views of its own. `arithmetic`: the numbers that everything is computed in. `quotas`: the updates
+    say how many channels of each layer are trained; which ones, Fisher scoring of the task decides
+    (`Recipe.with_channels`).
     """
 
     hard_fraction: float = 1.0
@@ -131,6 +136,7 @@ class StepOptions:
     temperature: float = 10.0
     augmentation: Ranges = USUAL
     arithmetic: Arithmetic = Arithmetic()
+    quotas: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,10 +165,32 @@ class Recipe:
     def precision(self) -> str:
         return self.options.arithmetic.precision
 
+    @property
+    def measured(self) -> tuple[int, ...]:
+        """With `quotas`: the layers of trained weights, whose channels Fisher scoring of the task chooses."""
+        return tuple(u.layer for u in self.updates if u.channels) if self.options.quotas else ()
+
+    def with_channels(self, scores: Scores | None) -> "Recipe":
+        """The same with the channels of each measured layer that have the most Fisher information.
+
+        They are as many as before, in rising order; of equals the first ones are taken.
+        """
+
+        def chosen(u: Update) -> Update:
+            return replace(u, channels=most(scores.fisher[u.layer], len(u.channels)))
+
+        measured = self.measured
+        return replace(self, updates=tuple(chosen(u) if u.layer in measured else u for u in self.updates))
+
     def in_precision(self, precision: str, rounding: str = Arithmetic.rounding, scaled=True) -> "Recipe":
         """The same recipe in other numbers."""
         arithmetic = Arithmetic(precision, rounding, scaled)
         return replace(self, options=replace(self.options, arithmetic=arithmetic))
+
+
+def most(fisher: np.ndarray, count: int) -> tuple[int, ...]:
+    """The `count` channels with the most `fisher` (cout,), in rising order; of equals the first ones."""
+    return tuple(sorted(np.argsort(-fisher, kind="stable")[:count].tolist()))
 
 
 @dataclass(frozen=True)

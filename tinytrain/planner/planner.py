@@ -72,7 +72,7 @@ class Planner:
         Raises BudgetError if already the sizes say that it is too small.
         """
         if self.given:
-            return None
+            return self._programs.probe(m) if (m := self.given.recipe.measured) else None
         memory, guess = self.budget.memory, self._unmeasured()
         trains = self._smallest_training(guess) <= memory
         if trains and not self.wanted:
@@ -106,7 +106,7 @@ class Planner:
                 raise InputError(
                     "plan-broken", f"the plan says {said} bytes, it takes {taken}; make one with {MAKE}"
                 )
-            return replace(self.given, budget=self.budget)
+            return replace(given, budget=self.budget, recipe=given.recipe.with_channels(scores))
         for share, kept in retreats(scores, self.policy.shrinks, self.precision):
             wanted = self._recipe(kept, share)
             self._check_macs(wanted, step_sizes(self.task, self.precision)[0])

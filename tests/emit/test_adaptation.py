@@ -1,0 +1,99 @@
+"""Emitted C adapts with the bits of Python in portable mode, on this computer.
+
+Toy networks and few steps by default; ``TINYTRAIN_FIRMWARE=1`` takes published networks with all steps, too.
+"""
+
+import os
+from dataclasses import replace
+
+import emitted
+import pytest
+import toynets
+from emitted import emit, plan_of
+
+from tinytrain.backbones.load import open_backbone
+from tinytrain.emit.device import for_one_core
+from tinytrain.plan.recipe import Resources
+from tinytrain.planner.candidates import Programs
+
+LONG = bool(os.environ.get("TINYTRAIN_FIRMWARE"))
+COMPILERS = emitted.compilers()
+SAME = ("fisher", "channels", "weights", "offsets")
+
+pytestmark = pytest.mark.skipif(not COMPILERS, reason="no C compiler is here: install gcc or clang")
+
+
+def without_cache(plan, network):
+    """The same without cached features: every step has views of its own."""
+    r = plan.resources
+    plan = replace(plan, resources=Resources(0, 1, 1, r.step_support, r.step_queries))
+    return for_one_core(plan, network, Programs(network, plan.task))
+
+
+def compare(folder, network, plan, compiler, options=()):
+    """Adapt in Python and in C to random images, and compare all that either computes on the way."""
+    device = emit(folder, network, plan, seed=3)
+    support = toynets.images_of(network.input.shape, device.support, 1)
+    query = toynets.images_of(network.input.shape, 4 * device.ways, 2)
+    want = emitted.in_python(folder, network, plan, support, query, seed=3)
+    got = emitted.in_c(emitted.compiled(folder, compiler, options), support, query)
+    for name in (n for n in want if n.startswith(SAME)):
+        assert got[name] == [want[name].tobytes()], name
+    assert got["embeddings before"][0] == want["embeddings"][0].tobytes()
+    assert got["embeddings after"][-1] == want["embeddings"][-1].tobytes()
+    assert b"".join(got["loss"]) == want["losses"].tobytes()
+    assert got["trained"][0] == want["trained"].tobytes()
+    return device, want, got
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_an_adaptation_has_the_bits_of_python(compiler, tmp_path):
+    """Cached views, LDA of many embeddings, with address and undefined-behaviour sanitizers."""
+    network = toynets.toy("headed")
+    plan = plan_of(network, 3, 4, "lda", 60_000, 0.3, steps=3)
+    compare(tmp_path, network, plan, compiler, emitted.sanitizers(compiler))
+
+
+@pytest.mark.parametrize(("head", "optimizer"), [("lda", "adam"), ("cosine", "momentum")])
+def test_so_it_has_without_a_cache(head, optimizer, tmp_path):
+    """Fresh views in every step, LDA of few embeddings or cosine prototypes, every size of filter."""
+    network = toynets.toy("blocks")
+    plan = plan_of(network, 2, 1, head, 60_000, steps=2, optimizer=optimizer, views=1)
+    compare(tmp_path, network, without_cache(plan, network), COMPILERS[0], emitted.sanitizers(COMPILERS[0]))
+
+
+@pytest.mark.skipif(not LONG, reason="minutes: TINYTRAIN_FIRMWARE=1")
+@pytest.mark.parametrize("ways", [2, 5])
+@pytest.mark.parametrize("name", ["small", "mcunet-5fps", "mbv2-w0.35"])
+def test_published_networks_have_the_bits_of_python(name, ways, tmp_path):
+    network = open_backbone(name)
+    for compiler in COMPILERS:
+        folder = tmp_path / compiler
+        folder.mkdir()
+        compare(folder, network, plan_of(network, ways, 5, "lda", 1_000_000), compiler)
+
+
+def test_the_seed_decides_the_draws(tmp_path):
+    network = toynets.toy("headed")
+    plan = plan_of(network, 2, 2, "cosine", 60_000, steps=2)
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        emit(tmp_path / name, network, plan, seed)
+    files = [(tmp_path / name / "draws.c").read_text() for name in "abc"]
+    assert files[0] == files[1] != files[2]
+
+
+def test_an_update_before_the_gradient_of_the_input_is_noticed(tmp_path):
+    """The order of the stages is part of the result: here the last update comes before the gradients."""
+    network = toynets.toy("headed")
+    plan = plan_of(network, 2, 2, "cosine", 60_000, steps=2)
+    device = emit(tmp_path, network, plan, seed=3)
+    source = tmp_path / "tinytrain.c"
+    calls = "        tt_train_stage_gradients();\n", "        tt_train_stage_update();\n"
+    text = source.read_text()
+    swapped = text.replace(calls[1], "").replace(calls[0], calls[1] + calls[0])
+    assert all(text.count(call) == 1 for call in calls)
+    source.write_text(swapped)
+    images = toynets.images_of(network.input.shape, device.support, 1)
+    want = emitted.in_python(tmp_path, network, plan, images, images, seed=3)
+    got = emitted.in_c(emitted.compiled(tmp_path, COMPILERS[0]), images, images)
+    assert got["trained"][0] != want["trained"].tobytes()

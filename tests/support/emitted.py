@@ -1,0 +1,247 @@
+"""Emitted C: made, compiled, run, and compared with a Python adaptation in portable mode, bit for bit."""
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import toyplans
+
+from tinytrain.emit.device import device_of, for_one_core
+from tinytrain.emit.draws import draws_of
+from tinytrain.emit.folder import files_of, write_folder
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.planner.candidates import Programs
+from tinytrain.planner.planner import Planner
+from tinytrain.policies.registry import find_policy
+
+# Adapts and writes down what C traces, by the names that it uses.
+PYTHON = """
+import pickle, sys
+from dataclasses import replace
+import numpy as np
+from tinytrain.emit.device import for_one_core
+from tinytrain.episode.episode import Episode, Images
+from tinytrain.plan.budget import TaskShape
+from tinytrain.planner.candidates import Programs
+from tinytrain.planner.planner import Planner
+from tinytrain.runtime.device import Device
+from tinytrain.runtime import session
+
+network, plan, seed, support, query, file = pickle.loads(open(sys.argv[1], "rb").read())
+ways, sides = plan.task.n_way, []
+for images in (support, query):
+    labels = np.repeat(np.arange(ways, dtype=np.int32), len(images) // ways)
+    names = tuple(map(str, range(len(images))))
+    sides.append(Images(labels, names, lambda i, size, images=images: images[i]))
+episode = Episode(*sides, tuple(f"class {k}" for k in range(ways)))
+task = TaskShape.of(episode)
+plan = for_one_core(replace(plan, task=task), network, Programs(network, task))
+found = {}
+measured = session.Session._embed
+
+def embed(self, view, chosen):
+    out = measured(self, view, chosen)
+    if view == 0:
+        found.setdefault("embeddings", []).append(out.copy())
+    return out
+
+session.Session._embed = embed
+planner = Planner(network, TaskShape.of(episode), plan)
+with Device(threads=1).open(network, episode, seed) as run:
+    assert run.kernels.backend == "portable", run.kernels.backend
+    scores = run.measure_fisher(planner.probe())
+    chosen = planner.plan(scores)
+    for layer, fisher in (scores.fisher if scores else {}).items():
+        found[f"fisher {layer}"] = fisher.copy()
+    for update in chosen.recipe.updates:
+        if update.channels:
+            found[f"channels {update.layer}"] = np.array(sorted(update.channels), np.int32)
+    run.load(planner.program(chosen))
+    run.cache_features()
+    run.fit_heads()
+    found["weights before"] = run._before[0].weights.copy()
+    found["losses"] = np.array(run.train(), np.float32)
+    found["trained"] = run.session.trainer.trained.copy()
+    delta = run.result()
+    found["weights after"] = delta.head.weights.copy()
+    found["offsets after"] = delta.head.offsets.copy()
+    run.predict(delta)
+    found["answers"] = run._answers.copy()
+open(file, "wb").write(pickle.dumps(found))
+"""
+MAIN = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "internal.h"
+
+static FILE *traced;
+
+void tt_trace(const char *name, const void *values, uint32_t nbytes)
+{
+    fprintf(traced, "%s\\n%u\\n", name, (unsigned)nbytes);
+    fwrite(values, 1, nbytes, traced);
+}
+
+#define PIXELS (TT_HEIGHT * TT_WIDTH * TT_CHANNELS)
+static unsigned char support[TT_SUPPORT][PIXELS], query[PIXELS];
+
+int main(int count, char **files)
+{
+    FILE *images = fopen(files[1], "rb");
+    int result;
+    traced = fopen(files[2], "wb");
+    if (count != 3 || !images || !traced || fread(support, sizeof support, 1, images) != 1)
+        return 99;
+    tt_init();
+    for (uint32_t i = 0; i < TT_SUPPORT; i++)
+        if (tt_add_image(i / TT_SHOTS, support[i]) != TT_OK)
+            return 98;
+    result = tt_adapt(NULL);
+    tt_trace("result", &result, sizeof result);
+    tt_trace("trained", F(tt_arena.bytes, AT_TRAINED_PARAMETERS), 4 * TT_TRAINED);
+    while (fread(query, sizeof query, 1, images) == 1) {
+        int32_t label = tt_predict(query, NULL);
+        tt_trace("label", &label, sizeof label);
+    }
+    return fclose(traced) || fclose(images);
+}
+"""
+# The same on a microcontroller: images in flash, and a hash (FNV-1a) of all that is traced, by the emulator.
+MAIN_OF_BOARD = """
+#include "../examples.h"
+#include "../internal.h"
+#include "../say.h"
+
+void tt_trace(const char *name, const void *values, uint32_t nbytes)
+{
+    const uint8_t *bytes = values;
+    uint32_t hash = 2166136261u;
+    char text[10];
+    for (uint32_t i = 0; i < nbytes; i++)
+        hash = (hash ^ bytes[i]) * 16777619u;
+    for (int i = 0; i < 8; i++)
+        text[i] = "0123456789abcdef"[hash >> (28 - 4 * i) & 15u];
+    text[8] = 10; /* a new line */
+    text[9] = 0;
+    say(name);
+    say("=");
+    say(text);
+}
+
+int main(void)
+{
+    tt_init();
+    for (uint32_t i = 0; i < TT_SUPPORT; i++)
+        tt_add_image(i / TT_SHOTS, tt_example_support[i]);
+    if (tt_adapt(NULL) < 0)
+        return 1;
+    tt_trace("trained", F(tt_arena.bytes, AT_TRAINED_PARAMETERS), 4 * TT_TRAINED);
+    return 0;
+}
+"""
+STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off"]
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def compilers() -> list[str]:
+    """Those of gcc and clang that are here."""
+    return [name for name in ("gcc", "clang") if shutil.which(name)]
+
+
+def sanitizers(compiler: str) -> tuple[str, ...]:
+    """Options for the address and undefined-behaviour sanitizers; none if their libraries are not here."""
+    command = [compiler, *SANITIZERS, "-x", "c", "-", "-o", os.devnull]
+    tried = subprocess.run(command, input="int main(void) { return 0; }", text=True, capture_output=True)
+    return SANITIZERS if tried.returncode == 0 else ()
+
+
+def plan_of(network, ways, shots, head, budget, macs=0.15, **recipe):
+    """A plan with quotas; `recipe` replaces parts of the policy's."""
+    task = TaskShape(ways * shots, ways)
+    policy = find_policy("tinytrain").with_head(head)
+    planner = Planner(network, task, policy, Budget(budget, macs, precision="float32"))
+    plan = planner.plan(toyplans.scores(network, planner.probe().inspected))
+    plan = replace(plan, recipe=replace(plan.recipe, **recipe))
+    return for_one_core(plan, network, Programs(network, task))
+
+
+def emit(folder, network, plan, seed=0):
+    device = device_of(network, plan)
+    write_folder(folder, files_of(device, draws_of(device, seed, False)))
+    return device
+
+
+def in_python(folder: Path, network, plan, support, query, seed: int = 0) -> dict[str, np.ndarray]:
+    """What Python computes in portable mode, in a process of its own.
+
+    `support` and `query` are images (n, height, width, channels), class by class.
+    """
+    task, result = folder / "task.pickle", folder / "python.pickle"
+    task.write_bytes(pickle.dumps((network, plan, seed, support, query, str(result))))
+    environment = os.environ | {"TINYTRAIN_PORTABLE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", PYTHON, str(task)], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return pickle.loads(result.read_bytes())
+
+
+def compiled(folder: Path, compiler: str, options=(), main: str = MAIN) -> Path:
+    """The program of an emitted `folder` that traces an adaptation."""
+    (folder / "traced.c").write_text(main)
+    program = folder / f"traced-{compiler}"
+    sources = [str(p) for p in sorted(folder.glob("*.c")) if p.name != "main.c"]
+    command = [compiler, *STRICT, "-DTT_TRACE", "-O2", *options, *sources, "-o", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return program
+
+
+def in_c(program: Path, support: np.ndarray, query: np.ndarray) -> dict[str, list[bytes]]:
+    """What the program traces, by name in order."""
+    images, trace = program.with_suffix(".images"), program.with_suffix(".trace")
+    images.write_bytes(support.tobytes() + query.tobytes())
+    done = subprocess.run([str(program), str(images), str(trace)], capture_output=True, text=True)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    found, data = {}, trace.read_bytes()
+    while data:
+        name, _, data = data.partition(b"\n")
+        size, _, data = data.partition(b"\n")
+        found.setdefault(name.decode(), []).append(data[: int(size)])
+        data = data[int(size) :]
+    return found
+
+
+def fnv(data: bytes) -> str:
+    """The hash of MAIN_OF_BOARD."""
+    found = 2166136261
+    for byte in data:
+        found = (found ^ byte) * 16777619 & 0xFFFFFFFF
+    return f"{found:08x}"
+
+
+def on_board(folder: Path, machine: str, **sizes) -> tuple[dict[str, list[str]], str]:
+    """Hashes by name that an emulated `machine` ("m7" or "m4") traces, and all of its output."""
+    (folder / "qemu" / "board.c").write_text(MAIN_OF_BOARD)
+    words = [f"{name}={value}" for name, value in sizes.items()]
+    command = [
+        "make",
+        "-s",
+        "-C",
+        str(folder / "qemu"),
+        "run",
+        f"M={machine}",
+        "DEFINES=-DTT_TRACE",
+        "MAIN=board.c",
+    ]
+    done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=3600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {}
+    for name, _, value in (line.partition("=") for line in done.stdout.splitlines() if "=" in line):
+        found.setdefault(name, []).append(value)
+    return found, done.stdout

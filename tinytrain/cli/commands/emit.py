@@ -1,0 +1,123 @@
+"""``tinytrain emit``: write a C99 library that adapts on a microcontroller."""
+
+import os
+
+from tinytrain.backbones.load import open_backbone
+from tinytrain.base.errors import UsageError
+from tinytrain.cli.commands import episodes
+from tinytrain.cli.commands.common import add_backbone, add_json, print_result, say
+from tinytrain.cli.commands.tiers import naming_tiers
+
+DESCRIPTION = (
+    "Write a C99 library that learns new classes on a microcontroller, with the network in flash and one "
+    "static block of memory. The images given say how many channels of which layers are trained; on the "
+    "device, the images there choose the channels. The images also go into an example program. The same "
+    "adaptation in Python: tinytrain adapt --plan DIR/plan.json, with TINYTRAIN_PORTABLE=1 to the last bit."
+)
+EXAMPLES = """\
+  tinytrain emit photos/ --shots 5 --budget 400kB -o firmware/
+  tinytrain emit --way 2 --shots 5 --backbone mcunet-5fps -o firmware/
+  tinytrain emit photos/ --shots 5 --plan plan.json -o firmware/ --json
+"""
+
+
+def add_arguments(parser) -> None:
+    episodes.add_arguments(parser)
+    add_backbone(parser)
+    parser.add_argument("--target", choices=("c",), default="c", help="language; default: c")
+    parser.add_argument(
+        "--plan", metavar="FILE", help="obey a plan of an earlier 'tinytrain emit' instead of making one"
+    )
+    parser.add_argument("-o", "--out", metavar="DIR", required=True, help="folder to write")
+    add_json(parser)
+
+
+def run(arguments) -> int:
+    with naming_tiers(arguments):
+        return _emit(arguments)
+
+
+def _emit(arguments) -> int:
+    from tinytrain.base.progress import ProgressLine
+    from tinytrain.emit.device import device_of
+    from tinytrain.emit.draws import draws_of
+    from tinytrain.emit.folder import c_examples, files_of, write_folder
+
+    if os.path.exists(arguments.out) and not os.path.isdir(arguments.out):
+        raise UsageError("usage", f"{arguments.out} is no folder; name another with -o")
+    network, policy = open_backbone(arguments.backbone), _policy(arguments)
+    with ProgressLine() as progress:
+        opened = episodes.open_episode(arguments, network, policy, progress)
+    plan = _plan(arguments, network, opened.episode, policy)
+    device = device_of(network, plan)
+    draws = draws_of(device, arguments.seed, opened.episode.may_flip)
+    files = files_of(device, draws)
+    files["examples.c"] = c_examples(device, opened.episode)
+    files["plan.json"] = _json(plan)
+    write_folder(arguments.out, files)
+    for warning in opened.warnings:
+        say(warning)
+    result = {**_facts(network, plan, device), "out": arguments.out, "files": sorted(files)}
+    print_result(result, _text(result), arguments.json)
+    return 0
+
+
+def _policy(arguments):
+    from tinytrain.plan.plan import load_plan
+
+    if arguments.plan is None:
+        return episodes.policy_of(arguments)
+    if ignored := episodes.given(arguments, ("policy", "head")):
+        raise UsageError("usage", f"{ignored[0]} has no effect with --plan")
+    return load_plan(arguments.plan)
+
+
+def _plan(arguments, network, episode, policy):
+    """The plan with quotas for these images, or the one that was given."""
+    from tinytrain.emit.device import for_one_core
+    from tinytrain.plan.budget import TaskShape
+    from tinytrain.plan.plan import Plan
+    from tinytrain.planner.candidates import Programs
+    from tinytrain.planner.planner import Planner
+    from tinytrain.runtime.device import Device
+
+    given = policy if isinstance(policy, Plan) else None
+    planner = Planner(network, TaskShape.of(episode), policy, episodes.budget_of(arguments, given))
+    if given:
+        return given
+    with Device().open(network, episode, arguments.seed) as run:
+        plan = planner.plan(run.measure_fisher(planner.probe()))
+    return for_one_core(plan, network, Programs(network, plan.task, plan.recipe.precision))
+
+
+def _json(plan) -> str:
+    import json
+
+    return json.dumps(plan.to_json(), allow_nan=False, indent=1) + "\n"
+
+
+def _facts(network, plan, device) -> dict:
+    from tinytrain.emit.tables import flash_bytes
+
+    quotas = {network.all_layers[u.layer].name: len(u.channels) for u in plan.recipe.updates if u.channels}
+    return {
+        "backbone": network.name,
+        "policy": plan.policy,
+        "classes": device.ways,
+        "shots": device.shots,
+        "arena": device.arena,
+        "flash": flash_bytes(network),
+        "steps": plan.recipe.steps,
+        "channels": quotas,
+    }
+
+
+def _text(result: dict) -> str:
+    layers = ", ".join(f"{count} of {name}" for name, count in result["channels"].items())
+    return (
+        f"{result['out']}: {result['backbone']} for {result['classes']} classes of {result['shots']} images\n"
+        f"  RAM:   {result['arena']:,} bytes in one block\n"
+        f"  flash: {result['flash']:,} bytes of weights\n"
+        f"  trains in {result['steps']} steps these channels, which the images choose: {layers}\n"
+        f"  next:  cmake -S {result['out']} -B build && cmake --build build && build/demo"
+    )

@@ -1,0 +1,135 @@
+"""adapt.c: the units, segments and stages of both programs, and what lies over the weights in flash."""
+
+from collections.abc import Iterator
+
+from tinytrain.emit.device import Device
+from tinytrain.emit.stages import Writer
+from tinytrain.emit.text import comment, name_of
+from tinytrain.program.trained_arrays import slots
+
+HEADING = """\
+/* The program of an adaptation: passes as straight code, stages as loops. Written by tinytrain emit. */
+#include "internal.h"
+
+#include <string.h>
+
+static const uint8_t *tt_shown; /* the image that a pass reads */
+static uint16_t tt_hard[TT_SUPPORT]; /* places of the hardest pseudo-queries */
+static tt_layer tt_layers[TT_LAYERS]; /* each with what lies over it */
+"""
+SHOWN = """
+/* Pseudo-query k of the step: view `{view}` of image k. */
+static tt_item tt_shown_item(uint32_t k)
+{{
+    return (tt_item){{(int16_t)({view}), (uint16_t)k}};
+}}
+"""
+SHOW = """
+/* Let the pass read a view of an image: the image itself, or a changed copy. */
+static void {prefix}_show(const tt_unit *u, tt_item item)
+{{
+    const uint8_t *image = tt_images[item.image];
+
+    tt_shown = image;
+    if (item.view == 0)
+        return;
+    tt_augment(u->augmented, image, {augmentation}, TT_HEIGHT, TT_WIDTH, TT_CHANNELS);
+    tt_shown = u->augmented;
+}}
+"""
+OF_VIEW = "item.view > 0 ? &tt_views[item.view - 1][item.image] : &tt_head_views[-item.view - 1][item.image]"
+EMBED = """
+void tt_embed(float *rows, int16_t view, int after)
+{{
+    const tt_unit *u = after ? &{after} : &{before};
+
+    for (uint32_t p = 0; p < TT_SUPPORT; p++) {{
+        train_load(u, (tt_item){{view, tt_image_at(p)}});
+        tt_copy(rows + p * TT_EMBEDDING, train_embed(u), TT_EMBEDDING);
+    }}
+}}
+
+const float *tt_embed_image(const uint8_t *pixels)
+{{
+    tt_shown = pixels;
+    tt_copy({queries}.features, train_prefix(&{queries}), TT_FEATURES);
+    return train_embed(&{queries});
+}}
+"""
+
+
+def c_adapt(device: Device) -> str:
+    """The whole file."""
+    return "\n".join([HEADING, *_lines(device)]) + "\n"
+
+
+def _lines(device: Device) -> Iterator[str]:
+    train = Writer(device.training, "train")
+    cached = device.training.resources.sets >= 2
+    yield SHOWN.format(view="tt_shown_views[tt_step - 1][k]" if cached else "tt_step")
+    yield from _changes(device, train)
+    if device.probe:
+        probe = Writer(device.probe, "probe")
+        yield comment("---- Fisher information ----")
+        yield from _program(probe, "&tt_probe_views[item.image]")
+        yield from _choice(device, probe)
+    yield comment("---- Training ----")
+    yield from _program(train, OF_VIEW)
+    names = {name: f"train_unit_{name_of(name).lower()}" for name in device.training.units}
+    yield EMBED.format(before=names["embed"], after=names["embed after"], queries=names["queries"])
+
+
+def _program(writer: Writer, augmentation: str) -> Iterator[str]:
+    yield from writer.c_units()
+    yield SHOW.format(prefix=writer.prefix, augmentation=augmentation)
+    yield from writer.c_segments()
+    yield from writer.c_load()
+    yield from writer.c_stages()
+
+
+def _changes(device: Device, writer: Writer) -> Iterator[str]:
+    """What lies over the weights in flash."""
+    every = slots(device.network, device.recipe)
+    layers = list(dict.fromkeys(slot.layer for slot in every))
+    parameters = writer.places.whole(device.training.buffers["trained parameters"])
+    yield f"static const tt_change tt_changes[{len(layers)}] = {{"
+    for layer in layers:
+        found = {slot.part: slot for slot in every if slot.layer == layer}
+        weight, bias = (
+            f"{parameters} + {found[part].start}" if part in found else "NULL" for part in ("weight", "bias")
+        )
+        count = len(found["weight"].channels) if "weight" in found else 0
+        chosen = f"tt_channels + {name_of(f'channels of {layer}')}" if count else "NULL"
+        said = comment(f"layer {layer}, {device.network.all_layers[layer].name}")
+        yield f"    {{{weight}, {chosen}, {bias}, {count}}}, {said}"
+    yield "};"
+    yield ""
+    yield "void tt_use_changes(int on)"
+    yield "{"
+    yield "    for (uint32_t i = 0; i < TT_LAYERS; i++)"
+    yield "        tt_layers[i] = (tt_layer){&tt_kept[i], NULL};"
+    yield "    if (!on)"
+    yield "        return;"
+    for k, layer in enumerate(layers):
+        yield f"    tt_layers[{layer}].change = &tt_changes[{k}];"
+    yield "}"
+    yield ""
+
+
+def _choice(device: Device, probe: Writer) -> Iterator[str]:
+    yield comment("As many channels of each layer as planned, those with the most Fisher information.")
+    yield "void tt_choose_channels(void)"
+    yield "{"
+    for update in device.recipe.updates:
+        if not update.channels:
+            continue
+        count = device.network.all_layers[update.layer].cout
+        at = probe.places.whole(device.probe.buffers[f"fisher {update.layer}"])
+        chosen = f"tt_channels + {name_of(f'channels of {update.layer}')}"
+        yield f"    for (uint32_t c = 0; c < {count}; c++)"
+        yield f"        ({at})[c] /= (float)TT_SUPPORT;"
+        yield f'    tt_trace("fisher {update.layer}", {at}, {4 * count});'
+        yield f"    tt_most({chosen}, {at}, {count}, {len(update.channels)});"
+        yield f'    tt_trace("channels {update.layer}", {chosen}, {4 * len(update.channels)});'
+    yield "}"
+    yield ""

@@ -1,0 +1,134 @@
+/* The head of the adapted network: LDA with a covariance S that is shrunk towards a multiple of the identity.
+ *
+ * The sums are those of tinytrain/heads/lda.py, number by number. Of few embeddings there is a matrix of their
+ * products, (n, n); of many their scatter, (d, d). */
+#include "internal.h"
+
+#define RIDGE 1e-7 /* added to the diagonal, for embeddings that do not vary */
+
+#if TT_FEW
+#define ROWS F(tt_arena.bytes, AT_HEAD_RESULT_DEVIATIONS) /* (TT_FITTED, TT_EMBEDDING) */
+#define MATRIX F(tt_arena.bytes, AT_GRAM_4)               /* (TT_FITTED, TT_FITTED) */
+#define INVERSE TT_ROWS /* room for the diagonal of an inverse: its embeddings are used up */
+#define SCALE ((1.0 - TT_SHRINKAGE) / TT_FITTED)
+
+static float ridge;
+static double added;
+
+static void keep(uint32_t batch)
+{
+    tt_copy(ROWS + batch * TT_SUPPORT * TT_EMBEDDING, TT_ROWS, TT_SUPPORT * TT_EMBEDDING);
+}
+
+/* Deviations from class means, and the factor of their products. */
+static void measure(const tt_head *head)
+{
+    double trace = 0.0, wide;
+
+    tt_class_means(head->means, 1, TT_FIRST_VIEW, 0, keep);
+    for (uint32_t i = 0; i < TT_FITTED; i++) {
+        float *row = ROWS + i * TT_EMBEDDING;
+        const float *mean = head->means + (uint32_t)tt_label_of(tt_image_at(i % TT_SUPPORT)) * TT_EMBEDDING;
+        for (uint32_t d = 0; d < TT_EMBEDDING; d++)
+            row[d] -= mean[d];
+    }
+    for (uint32_t i = 0; i < TT_FITTED; i++)
+        trace += tt_dot(ROWS + i * TT_EMBEDDING, ROWS + i * TT_EMBEDDING, TT_EMBEDDING);
+    wide = TT_SHRINKAGE * (trace / TT_FITTED) / TT_EMBEDDING + RIDGE;
+    ridge = (float)wide;
+    added = wide / SCALE;
+    tt_clear(MATRIX, TT_FITTED * TT_FITTED);
+    for (uint32_t d = 0; d < TT_EMBEDDING; d++)
+        for (uint32_t i = 0; i < TT_FITTED; i++)
+            for (uint32_t j = 0; j <= i; j++)
+                MATRIX[i * TT_FITTED + j] =
+                    ROWS[i * TT_EMBEDDING + d] * ROWS[j * TT_EMBEDDING + d] + MATRIX[i * TT_FITTED + j];
+    for (uint32_t i = 0; i < TT_FITTED; i++)
+        MATRIX[i * TT_FITTED + i] += (float)added;
+    tt_cholesky(MATRIX, TT_FITTED);
+}
+
+/* x (TT_EMBEDDING,) = S^-1 x, by the identity of Woodbury. `along` (TT_FITTED,) is overwritten. */
+static void solve(float *x, float *along)
+{
+    for (uint32_t i = 0; i < TT_FITTED; i++)
+        along[i] = (float)tt_dot(ROWS + i * TT_EMBEDDING, x, TT_EMBEDDING);
+    tt_cholesky_solve(along, MATRIX, 1, TT_FITTED);
+    for (uint32_t i = 0; i < TT_FITTED; i++)
+        for (uint32_t d = 0; d < TT_EMBEDDING; d++)
+            x[d] -= along[i] * ROWS[i * TT_EMBEDDING + d];
+    for (uint32_t d = 0; d < TT_EMBEDDING; d++)
+        x[d] /= ridge;
+}
+
+/* trace(S^-1 C) with the covariance C of the rows. */
+static double excess(float *room)
+{
+    double degrees;
+
+    tt_inverse_diagonal(room, MATRIX, TT_FITTED);
+    degrees = TT_FITTED - added * (double)tt_sum(room, TT_FITTED, 1);
+    return (degrees > 0.0 ? degrees : 0.0) / (SCALE * TT_FITTED);
+}
+#else
+#define MATRIX F(tt_arena.bytes, AT_SCATTER_MATRIX_4) /* (TT_EMBEDDING, TT_EMBEDDING), its lower triangle */
+
+static void keep(uint32_t batch)
+{
+    if (batch == 0)
+        tt_clear(MATRIX, TT_EMBEDDING * TT_EMBEDDING);
+    tt_add_outer(MATRIX, TT_ROWS, 1.0f, TT_SUPPORT, TT_EMBEDDING);
+}
+
+/* The scatter around class means, shrunk, and its factor. */
+static void measure(const tt_head *head)
+{
+    double ridge;
+
+    tt_class_means(head->means, 1, TT_FIRST_VIEW, 0, keep);
+    for (uint32_t k = 0; k < TT_WAYS; k++)
+        tt_add_outer(MATRIX, head->means + k * TT_EMBEDDING, -TT_COUNTS[k], 1, TT_EMBEDDING);
+    ridge = TT_SHRINKAGE * (double)tt_sum(MATRIX, TT_EMBEDDING, TT_EMBEDDING + 1) / TT_FITTED / TT_EMBEDDING + RIDGE;
+    for (uint32_t i = 0; i < TT_EMBEDDING * TT_EMBEDDING; i++)
+        MATRIX[i] *= (float)((1.0 - TT_SHRINKAGE) / TT_FITTED);
+    for (uint32_t i = 0; i < TT_EMBEDDING; i++)
+        MATRIX[i * (TT_EMBEDDING + 1)] += (float)ridge;
+    tt_cholesky(MATRIX, TT_EMBEDDING);
+}
+
+static void solve(float *x, float *along)
+{
+    (void)along;
+    tt_cholesky_solve(x, MATRIX, 1, TT_EMBEDDING);
+}
+
+static double excess(float *room)
+{
+    double trace = 0.0, ridge, found;
+
+    for (uint32_t i = 0; i < TT_EMBEDDING; i++)
+        trace += tt_dot(MATRIX + i * TT_EMBEDDING, MATRIX + i * TT_EMBEDDING, i + 1);
+    tt_inverse_diagonal(room, MATRIX, TT_EMBEDDING);
+    ridge = TT_SHRINKAGE * (trace / TT_EMBEDDING - RIDGE) + RIDGE;
+    found = (TT_EMBEDDING - ridge * (double)tt_sum(room, TT_EMBEDDING, 1)) / (1.0 - TT_SHRINKAGE);
+    return found > 0.0 ? found : 0.0;
+}
+#endif
+
+void tt_fit_result(const tt_head *head)
+{
+    float *room = TT_ROWS; /* the last batch of embeddings is used up */
+    double more;
+
+    measure(head);
+    tt_copy(head->weights, head->means, TT_WAYS * TT_EMBEDDING);
+    for (uint32_t k = 0; k < TT_WAYS; k++)
+        solve(head->weights + k * TT_EMBEDDING, room);
+    more = excess(room);
+    for (uint32_t k = 0; k < TT_WAYS; k++) {
+        const float *weights = head->weights + k * TT_EMBEDDING, *mean = head->means + k * TT_EMBEDDING;
+        for (uint32_t d = 0; d < TT_EMBEDDING; d++)
+            room[d] = weights[d] * mean[d];
+        head->offsets[k] = -0.5f * (tt_sum(room, TT_EMBEDDING, 1) - (float)more / (float)TT_SHOTS);
+    }
+}

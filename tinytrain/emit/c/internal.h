@@ -1,0 +1,109 @@
+/* What the files of the library share. */
+#ifndef TT_INTERNAL_H
+#define TT_INTERNAL_H
+
+#include <stddef.h>
+
+#include "kernels.h"
+#include "tinytrain.h"
+
+/* The one block of memory; offsets into it are the macros AT_... of plan.h. */
+typedef union {
+    uint8_t bytes[TT_ARENA_BYTES];
+    uint64_t aligned;
+} tt_memory;
+
+/* Pointers into memory from `base`, `at` bytes on. */
+#define F(base, at) ((float *)(void *)((base) + (at)))
+#define I32(base, at) ((int32_t *)(void *)((base) + (at)))
+#define U16(base, at) ((uint16_t *)(void *)((base) + (at)))
+#define U8(base, at) ((base) + (at))
+
+/* One view of one image: 0 is the image itself, others are changed at random. */
+typedef struct {
+    int16_t view;
+    uint16_t image;
+} tt_item;
+
+/* Where one pass has its memory. */
+typedef struct {
+    uint8_t *work;      /* values inside of a pass */
+    float *features;    /* input of its first layer */
+    uint8_t *augmented; /* changed image */
+    float *gradient;    /* of the embedding */
+    float *gradients;   /* of what is trained */
+} tt_unit;
+
+/* tinytrain.c */
+extern tt_memory tt_arena;
+extern const uint8_t *tt_images[TT_SUPPORT]; /* class by class */
+extern uint32_t tt_step;                     /* from 1 */
+extern float tt_rates[TT_SLICES];            /* learning rates of the step */
+extern int32_t tt_channels[TT_CHOSEN];       /* trained columns, layer by layer */
+
+/* network.c */
+extern const tt_weights tt_kept[TT_LAYERS];
+extern const float tt_mean[TT_CHANNELS], tt_scale[TT_CHANNELS];
+
+/* draws.c */
+extern const tt_augmentation tt_probe_views[TT_SUPPORT];
+extern const tt_augmentation tt_views[TT_VIEWS][TT_SUPPORT];
+extern const tt_augmentation tt_head_views[TT_HEAD_VIEWS][TT_SUPPORT];
+extern const uint16_t tt_shown_views[TT_STEPS][TT_SUPPORT];
+extern const uint16_t tt_sampled[TT_STEPS][TT_SAMPLED];
+extern const float tt_divisors[TT_STEPS][TT_WAYS];
+extern const float tt_rate_factors[TT_STEPS];
+extern const float tt_full_rates[TT_SLICES];
+extern const int32_t tt_starts[TT_SLICES + 1];
+
+/* adapt.c: the stages of the program */
+#if TT_MEASURED
+void tt_probe_stage_prototypes(void);
+void tt_probe_stage_fisher(void);
+void tt_choose_channels(void);
+#endif
+void tt_train_stage_cache(void);
+void tt_train_stage_start(void);
+void tt_train_stage_loss(void);
+void tt_train_stage_gradients(void);
+void tt_train_stage_update(void);
+void tt_use_changes(int on);                              /* trained parameters lie over those in flash */
+void tt_embed(float *rows, int16_t view, int after);      /* (TT_SUPPORT, TT_EMBEDDING) in turn of classes */
+const float *tt_embed_image(const uint8_t *pixels);       /* (TT_EMBEDDING,) until the next call */
+
+/* A linear head: logits are weights times the embedding of length 1, plus offsets. */
+typedef struct {
+    float *weights, *offsets, *means; /* (TT_WAYS, TT_EMBEDDING), (TT_WAYS,), (TT_WAYS, TT_EMBEDDING) */
+} tt_head;
+typedef void (*tt_keep)(uint32_t batch);
+
+#define TT_ROWS F(tt_arena.bytes, AT_EMBEDDINGS_OF_SUPPORT) /* (TT_SUPPORT, TT_EMBEDDING) */
+#define TT_COUNTS F(tt_arena.bytes, AT_CLASS_COUNTS)        /* (TT_WAYS,) */
+
+/* head.c, and head_*.c: the head of the adapted network */
+void tt_class_means(float *means, int after, int first, int last, tt_keep keep);
+void tt_fit_cosine(const tt_head *head, int after);
+void tt_fit_result(const tt_head *head);
+int tt_head_is_finite(const tt_head *head);
+uint32_t tt_answer(const tt_head *head, const float *embedding, float *logits);
+
+/* The class of an image. */
+static inline int32_t tt_label_of(uint32_t image)
+{
+    return (int32_t)(image / TT_SHOTS);
+}
+
+/* The image at a place if classes take turns. */
+static inline uint16_t tt_image_at(uint32_t place)
+{
+    return (uint16_t)(place % TT_WAYS * TT_SHOTS + place / TT_WAYS);
+}
+
+/* For tests: what an adaptation computes on the way. */
+#ifdef TT_TRACE
+void tt_trace(const char *name, const void *values, uint32_t nbytes);
+#else
+#define tt_trace(name, values, nbytes) ((void)0)
+#endif
+
+#endif

@@ -1,0 +1,296 @@
+/* Matrix products with the weights of a layer, and what surrounds them. Rows are positions of feature maps. */
+#include "kernels.h"
+
+const float *tt_bias(tt_layer layer)
+{
+    return layer.change && layer.change->bias ? layer.change->bias : layer.kept->bias;
+}
+
+/* Weight (row, column) as it is in flash. */
+float tt_weight(tt_layer layer, uint32_t row, uint32_t column)
+{
+    uint32_t at = row * layer.kept->cout + column;
+
+    if (layer.kept->values)
+        return layer.kept->values[at];
+    return (float)layer.kept->codes[at] * layer.kept->scales[column];
+}
+
+/* Columns [first, first + n) of one row of the weights as they are now. */
+void tt_weight_row(float *out, tt_layer layer, uint32_t row, uint32_t first, uint32_t n)
+{
+    const tt_weights *kept = layer.kept;
+    const tt_change *change = layer.change;
+    uint32_t at = row * kept->cout + first;
+
+    if (kept->values)
+        for (uint32_t j = 0; j < n; j++)
+            out[j] = kept->values[at + j];
+    else
+        for (uint32_t j = 0; j < n; j++)
+            out[j] = (float)kept->codes[at + j] * kept->scales[first + j];
+    if (change)
+        for (uint32_t c = 0; c < change->count; c++) {
+            uint32_t column = (uint32_t)change->channels[c];
+            if (column >= first && column < first + n)
+                out[column - first] = change->weights[row * change->count + c];
+        }
+}
+
+/* Rows [first, first + n) of one column of the weights as they are now; `trained` is its place among the
+ * changed columns, or -1. */
+static void weight_column(float *out, tt_layer layer, uint32_t column, int32_t trained, uint32_t first,
+                          uint32_t n)
+{
+    const tt_weights *kept = layer.kept;
+    const tt_change *change = layer.change;
+
+    if (trained >= 0)
+        for (uint32_t k = 0; k < n; k++)
+            out[k] = change->weights[(first + k) * change->count + (uint32_t)trained];
+    else if (kept->values)
+        for (uint32_t k = 0; k < n; k++)
+            out[k] = kept->values[(first + k) * kept->cout + column];
+    else
+        for (uint32_t k = 0; k < n; k++)
+            out[k] = (float)kept->codes[(first + k) * kept->cout + column] * kept->scales[column];
+}
+
+#define AT_ONCE 4u /* terms of a sum, so that it is read and written less often */
+
+/* y (n,) += the terms factors[k] * lines[k], in the order of k. */
+static void add_terms(float *y, const float *factors, float lines[][TT_BLOCK], uint32_t terms,
+                      uint32_t n)
+{
+    if (terms == AT_ONCE) {
+        float a = factors[0], b = factors[1], c = factors[2], d = factors[3];
+        for (uint32_t j = 0; j < n; j++)
+            y[j] = (((y[j] + a * lines[0][j]) + b * lines[1][j]) + c * lines[2][j]) + d * lines[3][j];
+        return;
+    }
+    for (uint32_t k = 0; k < terms; k++)
+        for (uint32_t j = 0; j < n; j++)
+            y[j] += factors[k] * lines[k][j];
+}
+
+/* y (rows, cout) = x (rows, fan_in) times the weights, summed in the order of fan_in. */
+void tt_multiply(float *y, const float *x, tt_layer layer, uint32_t rows)
+{
+    uint32_t fan_in = layer.kept->fan_in, cout = layer.kept->cout;
+    float lines[AT_ONCE][TT_BLOCK];
+
+    tt_clear(y, rows * cout);
+    for (uint32_t first = 0; first < cout; first += TT_BLOCK) {
+        uint32_t n = cout - first < TT_BLOCK ? cout - first : TT_BLOCK;
+        for (uint32_t k = 0; k < fan_in; k += AT_ONCE) {
+            uint32_t terms = fan_in - k < AT_ONCE ? fan_in - k : AT_ONCE;
+            for (uint32_t t = 0; t < terms; t++)
+                tt_weight_row(lines[t], layer, k + t, first, n);
+            for (uint32_t i = 0; i < rows; i++)
+                add_terms(y + i * cout + first, x + i * fan_in + k, lines, terms, n);
+        }
+    }
+}
+
+/* gx (rows, fan_in) = g (rows, cout) times the transposed weights, summed in the order of cout. */
+void tt_multiply_back(float *gx, const float *g, tt_layer layer, uint32_t rows)
+{
+    uint32_t fan_in = layer.kept->fan_in, cout = layer.kept->cout;
+    const tt_change *change = layer.change;
+    float lines[AT_ONCE][TT_BLOCK];
+
+    tt_clear(gx, rows * fan_in);
+    for (uint32_t first = 0; first < fan_in; first += TT_BLOCK) {
+        uint32_t n = fan_in - first < TT_BLOCK ? fan_in - first : TT_BLOCK, next = 0;
+        for (uint32_t c = 0; c < cout; c += AT_ONCE) {
+            uint32_t terms = cout - c < AT_ONCE ? cout - c : AT_ONCE;
+            for (uint32_t t = 0; t < terms; t++) {
+                int32_t trained = -1;
+                if (change && next < change->count && (uint32_t)change->channels[next] == c + t)
+                    trained = (int32_t)next++;
+                weight_column(lines[t], layer, c + t, trained, first, n);
+            }
+            for (uint32_t i = 0; i < rows; i++)
+                add_terms(gx + i * fan_in + first, g + i * cout + c, lines, terms, n);
+        }
+    }
+}
+
+/* y (columns, n) = x^T g, from `columns` neighbouring columns of x (rows, x_step) and from g (rows, n). */
+void tt_multiply_transposed(float *y, const float *x, const float *g, uint32_t rows, uint32_t columns,
+                            uint32_t x_step, uint32_t n)
+{
+    tt_clear(y, columns * n);
+    for (uint32_t p = 0; p < rows; p++)
+        for (uint32_t i = 0; i < columns; i++) {
+            float factor = x[p * x_step + i], *out = y + i * n;
+            const float *line = g + p * n;
+            for (uint32_t j = 0; j < n; j++)
+                out[j] += factor * line[j];
+        }
+}
+
+/* y (rows, cout) += bias. */
+void tt_add_bias(float *y, tt_layer layer, uint32_t rows)
+{
+    const float *bias = tt_bias(layer);
+
+    for (uint32_t i = 0; i < rows; i++, y += layer.kept->cout)
+        for (uint32_t c = 0; c < layer.kept->cout; c++)
+            y[c] += bias[c];
+}
+
+/* y = min(max(y + bias, 0), 6). */
+void tt_add_bias_relu6(float *y, tt_layer layer, uint32_t rows)
+{
+    const float *bias = tt_bias(layer);
+
+    for (uint32_t i = 0; i < rows; i++, y += layer.kept->cout)
+        for (uint32_t c = 0; c < layer.kept->cout; c++) {
+            float value = y[c] + bias[c];
+            value = 0.0f > value ? 0.0f : value;
+            y[c] = 6.0f < value ? 6.0f : value;
+        }
+}
+
+/* y += bias + skip. */
+void tt_add_bias_residual(float *y, tt_layer layer, const float *skip, uint32_t rows)
+{
+    const float *bias = tt_bias(layer);
+
+    for (uint32_t i = 0; i < rows; i++, y += layer.kept->cout, skip += layer.kept->cout)
+        for (uint32_t c = 0; c < layer.kept->cout; c++)
+            y[c] += bias[c] + skip[c];
+}
+
+/* total (n,) += sum of the rows of x (rows, n), four at a time. */
+void tt_add_column_sums(float *total, const float *x, uint32_t rows, uint32_t n)
+{
+    uint32_t i = 0;
+
+    for (; i + 4 <= rows; i += 4, x += 4 * n)
+        for (uint32_t c = 0; c < n; c++)
+            total[c] += (x[c] + x[n + c]) + (x[2 * n + c] + x[3 * n + c]);
+    for (; i < rows; i++, x += n)
+        for (uint32_t c = 0; c < n; c++)
+            total[c] += x[c];
+}
+
+void tt_accumulate(float *total, const float *x, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        total[i] += x[i];
+}
+
+/* y (rows, count) = the named columns of x (rows, n). */
+void tt_gather_columns(float *y, const float *x, const int32_t *columns, uint32_t rows, uint32_t n,
+                       uint32_t count)
+{
+    for (uint32_t i = 0; i < rows; i++, y += count, x += n)
+        for (uint32_t k = 0; k < count; k++)
+            y[k] = x[columns[k]];
+}
+
+/* y (fan_in, count) = the named columns of the weights in flash: what training starts from. */
+void tt_gather_weights(float *y, tt_layer layer, const int32_t *columns, uint32_t count)
+{
+    for (uint32_t i = 0; i < layer.kept->fan_in; i++)
+        for (uint32_t k = 0; k < count; k++)
+            y[i * count + k] = tt_weight(layer, i, (uint32_t)columns[k]);
+}
+
+/* y (fan_in, cout) = all weights in flash. */
+void tt_copy_weights(float *y, tt_layer layer)
+{
+    for (uint32_t i = 0; i < layer.kept->fan_in; i++)
+        for (uint32_t c = 0; c < layer.kept->cout; c++)
+            *y++ = tt_weight(layer, i, c);
+}
+
+/* Bit k of byte i says whether 0 < y[k * bytes + i] < 6: only there ReLU6 lets a gradient pass. */
+void tt_pack_mask(uint8_t *bits, const float *y, uint32_t n)
+{
+    uint32_t bytes = (n + 7u) / 8u;
+
+    for (uint32_t i = 0; i < bytes; i++)
+        bits[i] = 0;
+    for (uint32_t k = 0; k < 8; k++)
+        for (uint32_t i = 0; i < bytes && k * bytes + i < n; i++)
+            if (y[k * bytes + i] > 0.0f && y[k * bytes + i] < 6.0f)
+                bits[i] = (uint8_t)(bits[i] | 1u << k);
+}
+
+void tt_apply_mask(float *g, const uint8_t *bits, uint32_t n)
+{
+    uint32_t bytes = (n + 7u) / 8u;
+
+    for (uint32_t k = 0; k < 8; k++)
+        for (uint32_t i = 0; i < bytes && k * bytes + i < n; i++)
+            if (!(bits[i] >> k & 1u))
+                g[k * bytes + i] = 0.0f;
+}
+
+/* y = x in rising order; x may overlap y from above. */
+void tt_copy(float *y, const float *x, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = x[i];
+}
+
+void tt_clear(float *y, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = 0.0f;
+}
+
+/* y (n, rows) = x (rows, n) transposed. */
+void tt_transpose(float *y, const float *x, uint32_t rows, uint32_t n)
+{
+    for (uint32_t j = 0; j < n; j++)
+        for (uint32_t i = 0; i < rows; i++)
+            y[j * rows + i] = x[i * n + j];
+}
+
+/* y (rows, n) = x, each row divided by a number of its own. */
+void tt_divide_rows(float *y, const float *x, const float *divisors, uint32_t rows, uint32_t n)
+{
+    for (uint32_t i = 0; i < rows; i++)
+        for (uint32_t j = 0; j < n; j++)
+            y[i * n + j] = x[i * n + j] / divisors[i];
+}
+
+/* y (images, n) = the mean of x (images, positions, n) over positions. */
+void tt_pool(float *y, const float *x, uint32_t images, uint32_t positions, uint32_t n)
+{
+    float inverse = 1.0f / (float)positions;
+
+    for (uint32_t k = 0; k < images; k++, y += n) {
+        tt_clear(y, n);
+        for (uint32_t i = 0; i < positions; i++, x += n)
+            tt_accumulate(y, x, n);
+        for (uint32_t c = 0; c < n; c++)
+            y[c] *= inverse;
+    }
+}
+
+/* gx (images, positions, n) = g (images, n) / positions. */
+void tt_pool_grad(float *gx, const float *g, uint32_t images, uint32_t positions, uint32_t n)
+{
+    float inverse = 1.0f / (float)positions;
+
+    for (uint32_t k = 0; k < images; k++, g += n)
+        for (uint32_t i = 0; i < positions; i++, gx += n)
+            for (uint32_t c = 0; c < n; c++)
+                gx[c] = g[c] * inverse;
+}
+
+/* total (n,) += half of the squared sum over rows of a * g, (rows, n) each; dots (n,) is overwritten. */
+void tt_add_fisher(float *total, float *dots, const float *a, const float *g, uint32_t rows, uint32_t n)
+{
+    tt_clear(dots, n);
+    for (uint32_t i = 0; i < rows; i++, a += n, g += n)
+        for (uint32_t c = 0; c < n; c++)
+            dots[c] = a[c] * g[c] + dots[c];
+    for (uint32_t c = 0; c < n; c++)
+        total[c] = 0.5f * dots[c] * dots[c] + total[c];
+}

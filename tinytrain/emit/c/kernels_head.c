@@ -1,0 +1,134 @@
+/* Embeddings: prototypes of classes, the loss and its gradients, and what chooses rows and channels. */
+#include "kernels.h"
+
+static float length(const float *x, uint32_t n)
+{
+    float total = 0.0f;
+
+    for (uint32_t d = 0; d < n; d++)
+        total += x[d] * x[d];
+    return tt_sqrt(total + 1e-12f);
+}
+
+/* Every row of x (rows, n) gets length 1. */
+void tt_normalize_rows(float *x, uint32_t rows, uint32_t n)
+{
+    for (uint32_t i = 0; i < rows; i++, x += n) {
+        float inverse = 1.0f / length(x, n);
+        for (uint32_t d = 0; d < n; d++)
+            x[d] *= inverse;
+    }
+}
+
+/* sums (ways, n) += the rows of f (rows, n) of each class, counts (ways,) += their number. */
+void tt_class_sums(float *sums, float *counts, const float *f, const int32_t *labels, uint32_t rows,
+                   uint32_t n)
+{
+    for (uint32_t i = 0; i < rows; i++, f += n) {
+        tt_accumulate(sums + (uint32_t)labels[i] * n, f, n);
+        counts[labels[i]] += 1.0f;
+    }
+}
+
+/* Cross-entropy of temperature * cos(f_i, p_k): loss (rows,), cosine (rows, ways), and residual (rows, ways),
+ * softmax minus one-hot; f (rows, n) are embeddings, p (ways, n) prototypes. */
+void tt_prototype_loss(float *loss, float *residual, float *cosine, const float *f, const int32_t *labels,
+                       const float *p, uint32_t rows, uint32_t ways, uint32_t n, float temperature)
+{
+    for (uint32_t k = 0; k < ways; k++) {
+        float norm = length(p + k * n, n);
+        for (uint32_t i = 0; i < rows; i++) {
+            float dot = 0.0f;
+            for (uint32_t d = 0; d < n; d++)
+                dot += f[i * n + d] * p[k * n + d];
+            cosine[i * ways + k] = dot / norm;
+        }
+    }
+    for (uint32_t i = 0; i < rows; i++, residual += ways, cosine += ways) {
+        float norm = length(f + i * n, n), top = -tt_infinity(), total = 0.0f;
+        for (uint32_t k = 0; k < ways; k++) {
+            float logit;
+            cosine[k] /= norm;
+            logit = temperature * cosine[k];
+            top = logit > top ? logit : top;
+        }
+        for (uint32_t k = 0; k < ways; k++) {
+            residual[k] = tt_exp(temperature * cosine[k] + -top);
+            total += residual[k];
+        }
+        for (uint32_t k = 0; k < ways; k++)
+            residual[k] /= total;
+        loss[i] = -temperature * cosine[labels[i]] + (tt_log(total) + top);
+        residual[labels[i]] -= 1.0f;
+    }
+}
+
+/* gf (rows, n) = gradient of the summed loss in the embeddings f, prototypes held constant. */
+void tt_prototype_loss_grad(float *gf, const float *residual, const float *cosine, const float *f,
+                            const float *p, uint32_t rows, uint32_t ways, uint32_t n, float temperature)
+{
+    for (uint32_t i = 0; i < rows; i++) {
+        float norm = length(f + i * n, n), along = 0.0f;
+        for (uint32_t k = 0; k < ways; k++)
+            along += residual[i * ways + k] * cosine[i * ways + k];
+        for (uint32_t d = 0; d < n; d++)
+            gf[i * n + d] = -along * f[i * n + d] / norm;
+    }
+    for (uint32_t k = 0; k < ways; k++) {
+        float inverse = 1.0f / length(p + k * n, n);
+        for (uint32_t i = 0; i < rows; i++) {
+            float r = residual[i * ways + k] * inverse;
+            for (uint32_t d = 0; d < n; d++)
+                gf[i * n + d] = r * p[k * n + d] + gf[i * n + d];
+        }
+    }
+    for (uint32_t i = 0; i < rows; i++) {
+        float scale = temperature / length(f + i * n, n);
+        for (uint32_t d = 0; d < n; d++)
+            gf[i * n + d] *= scale;
+    }
+}
+
+/* rows (keep,) = the places of the highest losses, in rising order, of equals the first; the other rows of
+ * residual (queries, ways) become 0. */
+void tt_hardest(uint16_t *rows, float *residual, const float *loss, uint32_t queries, uint32_t keep,
+                uint32_t ways)
+{
+    uint32_t found = 0;
+
+    for (uint32_t i = 0; i < queries; i++) {
+        uint32_t before = 0; /* places that come first */
+        for (uint32_t k = 0; k < queries; k++)
+            if (loss[k] > loss[i] || (loss[k] == loss[i] && k < i))
+                before++;
+        if (before < keep && found < keep)
+            rows[found++] = (uint16_t)i;
+        else
+            tt_clear(residual + i * ways, ways);
+    }
+    for (; found < keep; found++) /* losses that are no numbers */
+        rows[found] = (uint16_t)found;
+}
+
+/* channels (count,) = the places of the highest of scores (n,), in rising order, of equals the first. */
+void tt_most(int32_t *channels, const float *scores, uint32_t n, uint32_t count)
+{
+    uint32_t found = 0;
+
+    for (uint32_t i = 0; i < n && found < count; i++) {
+        uint32_t before = 0;
+        for (uint32_t k = 0; k < n; k++)
+            if (scores[k] > scores[i] || (!(scores[k] < scores[i]) && k < i) ||
+                (scores[i] != scores[i] && scores[k] == scores[k]))
+                before++;
+        if (before < count)
+            channels[found++] = (int32_t)i;
+    }
+}
+
+/* Row i of y (rows, n) = row labels[i] of x. */
+void tt_rows_of_labels(float *y, const float *x, const int32_t *labels, uint32_t rows, uint32_t n)
+{
+    for (uint32_t i = 0; i < rows; i++, y += n)
+        tt_copy(y, x + (uint32_t)labels[i] * n, n);
+}

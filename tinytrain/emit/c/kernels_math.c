@@ -1,0 +1,131 @@
+/* Exponential, logarithm and square root, so that no C library decides a bit.
+ *
+ * The first two are tinytrain/kernels/exp_log.py, line by line. The root is rounded correctly, as every
+ * processor with a float unit rounds its own: compile with -DTT_SQRT=__builtin_sqrtf to use that. */
+#include "kernels.h"
+
+#include <string.h>
+
+#define LN2_HIGH 0.693145751953125f /* 16 bits: its products with whole numbers below 256 are exact */
+#define LN2_LOW 1.4286068203094172e-06f
+#define PER_LN2 1.4426950408889634f
+
+static float from_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+float tt_infinity(void)
+{
+    return from_bits(0x7F800000u);
+}
+
+int tt_is_finite(float x)
+{
+    return (bits_of(x) & 0x7F800000u) != 0x7F800000u;
+}
+
+/* e to the power of x, within 2 units in the last place. NaN stays NaN. */
+float tt_exp(float x)
+{
+    float turns, whole, r, y;
+    int32_t k;
+
+    if (!(x >= -104.0f))
+        return x < -104.0f ? 0.0f : x;
+    if (x > 88.72284f)
+        return tt_infinity();
+    turns = x * PER_LN2;
+    k = turns > 0.0f ? (int32_t)(turns + 0.5f) : (int32_t)(turns - 0.5f);
+    whole = (float)k;
+    r = (x - whole * LN2_HIGH) - whole * LN2_LOW;
+    y = (float)(1.0 / 5040) * r + (float)(1.0 / 720);
+    y = y * r + (float)(1.0 / 120);
+    y = y * r + (float)(1.0 / 24);
+    y = y * r + (float)(1.0 / 6);
+    y = y * r + 0.5f;
+    y = (y * r * r + r) + 1.0f;
+    for (; k >= 16; k -= 16)
+        y *= 65536.0f;
+    for (; k > 0; k--)
+        y *= 2.0f;
+    for (; k <= -16; k += 16)
+        y *= 1.0f / 65536.0f;
+    for (; k < 0; k++)
+        y *= 0.5f;
+    return y;
+}
+
+/* The natural logarithm, within 2 units in the last place; -infinity of 0 and less. */
+float tt_log(float x)
+{
+    float s, q, y, whole;
+    int32_t k = 0;
+
+    if (!(x <= FLT_MAX))
+        return x;
+    if (!(x > 0.0f))
+        return -tt_infinity();
+    for (; x >= 1.4142135623730951f; k++)
+        x *= 0.5f;
+    for (; x < 0.7071067811865476f; k--)
+        x *= 2.0f;
+    s = (x - 1.0f) / (x + 1.0f);
+    q = s * s;
+    y = (float)(1.0 / 9) * q + (float)(1.0 / 7);
+    y = y * q + (float)(1.0 / 5);
+    y = y * q + (float)(1.0 / 3);
+    y = y * q;
+    y = 2.0f * (s + s * y);
+    whole = (float)k;
+    return whole * LN2_HIGH + (whole * LN2_LOW + y);
+}
+
+/* The square root of x, rounded to nearest; NaN of less than 0, NaN and infinity stay. */
+float tt_sqrt(float x)
+{
+#ifdef TT_SQRT
+    return TT_SQRT(x);
+#else
+    uint32_t bits = bits_of(x), mantissa, root = 0, rest = 0;
+    int32_t exponent = (int32_t)(bits >> 23);
+
+    if (bits == 0x80000000u || bits == 0 || (bits < 0x80000000u && exponent == 0xFF))
+        return x;
+    if (bits > 0x80000000u)
+        return from_bits(0x7FC00000u);
+    mantissa = bits & 0x7FFFFFu;
+    if (exponent == 0) /* not normalised */
+        for (exponent = 1; !(mantissa & 0x800000u); exponent--)
+            mantissa <<= 1;
+    mantissa |= 0x800000u;
+    exponent -= 127;
+    if (exponent & 1) {
+        mantissa <<= 1;
+        exponent -= 1;
+    }
+    /* 25 bits of the root, two bits of the operand at a time: one bit more than fits, for rounding. */
+    for (int i = 0; i < 25; i++) {
+        uint32_t trial = 4u * root + 1u;
+        rest = 4u * rest + (i < 12 ? mantissa >> (23 - 2 * i) & 3u : i == 12 ? (mantissa & 1u) << 1 : 0u);
+        root *= 2u;
+        if (rest >= trial) {
+            rest -= trial;
+            root += 1u;
+        }
+    }
+    /* A root is never halfway between two floats, so the last bit alone says where to round. */
+    root = (root >> 1) + (root & 1u);
+    return from_bits(root + ((uint32_t)(exponent / 2 + 126) << 23));
+#endif
+}
+

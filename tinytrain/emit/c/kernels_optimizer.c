@@ -1,0 +1,72 @@
+/* Steps over the trained parameters, one flat row of numbers.
+ *
+ * `starts` (slices + 1,) divides it into slices with learning rates of their own. Moments are the upper 16 bits
+ * of a float, rounded to nearest even. */
+#include "kernels.h"
+
+#include <string.h>
+
+static float from_bfloat16(uint16_t bits)
+{
+    uint32_t wide = (uint32_t)bits << 16;
+    float x;
+    memcpy(&x, &wide, sizeof x);
+    return x;
+}
+
+static uint16_t to_bfloat16(float x)
+{
+    uint32_t wide;
+    memcpy(&wide, &x, sizeof wide);
+    return (uint16_t)((wide + 0x7FFFu + (wide >> 16 & 1u)) >> 16);
+}
+
+/* w -= rate * g. */
+void tt_sgd(float *w, const float *g, const int32_t *starts, const float *rates, uint32_t slices)
+{
+    for (uint32_t s = 0; s < slices; s++)
+        for (int32_t i = starts[s]; i < starts[s + 1]; i++)
+            w[i] = -rates[s] * g[i] + w[i];
+}
+
+/* Heavy-ball momentum: m = beta * m + g, w -= rate * m. */
+void tt_momentum(float *w, const float *g, uint16_t *m, const int32_t *starts, const float *rates,
+                 uint32_t slices, float beta)
+{
+    for (uint32_t s = 0; s < slices; s++)
+        for (int32_t i = starts[s]; i < starts[s + 1]; i++) {
+            float moment = beta * from_bfloat16(m[i]) + g[i];
+            w[i] = -rates[s] * moment + w[i];
+            m[i] = to_bfloat16(moment);
+        }
+}
+
+/* x to the power of n, by squares. */
+static float power(float x, uint32_t n)
+{
+    float y = 1.0f;
+
+    for (; n; n >>= 1) {
+        if (n & 1u)
+            y *= x;
+        x *= x;
+    }
+    return y;
+}
+
+/* Adam (Kingma and Ba, 2015) with bias correction, epsilon 1e-8; `step` counts from 1. */
+void tt_adam(float *w, const float *g, uint16_t *m, uint16_t *v, const int32_t *starts, const float *rates,
+             uint32_t slices, float beta1, float beta2, uint32_t step)
+{
+    float correct1 = 1.0f / (1.0f - power(beta1, step)), correct2 = 1.0f / (1.0f - power(beta2, step));
+
+    for (uint32_t s = 0; s < slices; s++)
+        for (int32_t i = starts[s]; i < starts[s + 1]; i++) {
+            float x = g[i];
+            float first = (1.0f - beta1) * x + beta1 * from_bfloat16(m[i]);
+            float second = (1.0f - beta2) * x * x + beta2 * from_bfloat16(v[i]);
+            w[i] -= rates[s] * first * correct1 / (tt_sqrt(second * correct2) + 1e-8f);
+            m[i] = to_bfloat16(first);
+            v[i] = to_bfloat16(second);
+        }
+}

@@ -1,0 +1,133 @@
+/* The interface, and the order of an adaptation. */
+#include "internal.h"
+
+#include <string.h>
+
+tt_memory tt_arena;
+const uint8_t *tt_images[TT_SUPPORT];
+uint32_t tt_step;
+float tt_rates[TT_SLICES];
+int32_t tt_channels[TT_CHOSEN];
+
+/* Of the network as it was, and of the adapted one. */
+static const tt_head before = {
+    F(tt_arena.bytes, AT_HEAD_BEFORE_COSINE_WEIGHTS),
+    F(tt_arena.bytes, AT_HEAD_BEFORE_COSINE_OFFSETS),
+    F(tt_arena.bytes, AT_CLASS_SUMS), /* only while it is fitted */
+};
+static const tt_head after = {
+    F(tt_arena.bytes, AT_HEAD_RESULT_WEIGHTS),
+    F(tt_arena.bytes, AT_HEAD_RESULT_OFFSETS),
+    F(tt_arena.bytes, AT_HEAD_RESULT_MEANS),
+};
+
+static uint16_t given[TT_WAYS]; /* images of each class */
+static enum { NOTHING, AS_IT_WAS, ADAPTED } state;
+
+void tt_init(void)
+{
+    tt_reset();
+}
+
+void tt_reset(void)
+{
+    memset(given, 0, sizeof given);
+    tt_use_changes(0);
+    state = NOTHING;
+}
+
+int tt_add_image(uint32_t label, const uint8_t *pixels)
+{
+    if (label >= TT_WAYS)
+        return TT_BAD_LABEL;
+    if (given[label] == TT_SHOTS)
+        return TT_FULL;
+    tt_images[label * TT_SHOTS + given[label]++] = pixels;
+    return TT_OK;
+}
+
+static void tell(tt_progress progress, const char *stage, uint32_t done, uint32_t total, float loss)
+{
+    if (progress)
+        progress(stage, done, total, loss);
+}
+
+/* All steps, up to the first loss that is no number; the mean loss of the first and of the last ones.
+ * Returns 0 if a loss was no number. */
+static int train(tt_progress progress, float *first, float *last)
+{
+    float sum = 0.0f;
+
+    tt_train_stage_start();
+    tt_use_changes(1);
+    for (tt_step = 1; tt_step <= TT_STEPS; tt_step++) {
+        float loss;
+        for (uint32_t s = 0; s < TT_SLICES; s++)
+            tt_rates[s] = tt_full_rates[s] * tt_rate_factors[tt_step - 1];
+        tt_train_stage_loss();
+        tt_train_stage_gradients();
+        loss = tt_sum(F(tt_arena.bytes, AT_LOSS), TT_SUPPORT, 1) / (float)TT_SUPPORT;
+        tt_trace("loss", &loss, sizeof loss);
+        tt_train_stage_update();
+        tell(progress, "training", tt_step, TT_STEPS, loss);
+        if (!tt_is_finite(loss))
+            return 0;
+        if (tt_step == 1)
+            *first = loss;
+        if (tt_step > TT_STEPS - TT_LAST_STEPS)
+            sum += loss;
+    }
+    *last = sum / (float)TT_LAST_STEPS;
+    return 1;
+}
+
+int tt_adapt(tt_progress progress)
+{
+    float first = 0.0f, last = 0.0f;
+
+    for (uint32_t k = 0; k < TT_WAYS; k++)
+        if (given[k] < TT_SHOTS)
+            return TT_INCOMPLETE;
+    tt_use_changes(0);
+    state = NOTHING;
+#if TT_MEASURED
+    tt_probe_stage_prototypes();
+    tell(progress, "scores", 1, 2, 0.0f);
+    tt_probe_stage_fisher();
+    tt_choose_channels();
+    tell(progress, "scores", 2, 2, 0.0f);
+#endif
+#if TT_SETS
+    tt_train_stage_cache();
+#endif
+    tell(progress, "features", 1, 1, 0.0f);
+    tt_fit_cosine(&before, 0);
+    tt_trace("weights before", before.weights, 4u * TT_WAYS * TT_EMBEDDING);
+    tell(progress, "head", 1, 2, 0.0f);
+    if (!tt_head_is_finite(&before))
+        return TT_NOT_FINITE;
+    state = AS_IT_WAS;
+    if (!train(progress, &first, &last)) {
+        tt_use_changes(0);
+        return TT_REFUSED;
+    }
+    tt_fit_result(&after);
+    tt_trace("weights after", after.weights, 4u * TT_WAYS * TT_EMBEDDING);
+    tt_trace("offsets after", after.offsets, 4u * TT_WAYS);
+    tell(progress, "head", 2, 2, 0.0f);
+    if (!tt_head_is_finite(&after) || last > first) {
+        tt_use_changes(0);
+        return TT_REFUSED;
+    }
+    state = ADAPTED;
+    return TT_OK;
+}
+
+int tt_predict(const uint8_t *pixels, float *logits)
+{
+    float own[TT_WAYS];
+
+    if (state == NOTHING)
+        return TT_NOT_READY;
+    return (int)tt_answer(state == ADAPTED ? &after : &before, tt_embed_image(pixels), logits ? logits : own);
+}

@@ -1,0 +1,57 @@
+/* A network that learns new classes from a few images each, in one static block of memory.
+ *
+ *     tt_init();
+ *     for every image of every class: tt_add_image(label, pixels);
+ *     tt_adapt(progress);                    // minutes on a microcontroller
+ *     label = tt_predict(pixels, NULL);
+ *
+ * Sizes (classes, images of each, height and width) are fixed when the library is emitted: see plan.h.
+ * Nothing here takes memory, calls itself, or needs more of the C library than memcpy and memset. One task may
+ * use it at a time. */
+#ifndef TINYTRAIN_H
+#define TINYTRAIN_H
+
+#include <stdint.h>
+
+#include "plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    TT_OK = 0,
+    TT_REFUSED = 1,     /* the adaptation would do harm; the network as it was answers */
+    TT_BAD_LABEL = -1,  /* a label is not below TT_WAYS */
+    TT_FULL = -2,       /* the class has all its TT_SHOTS images */
+    TT_INCOMPLETE = -3, /* a class lacks images */
+    TT_NOT_READY = -4,  /* nothing was learnt or loaded yet */
+    TT_NOT_FINITE = -5, /* the network as it is gives NaN or infinity for the images */
+    TT_BAD_DELTA = -6,  /* not a delta of this network and plan, or a damaged one */
+    TT_STORAGE = -7     /* a callback for storage failed */
+};
+
+/* Called after every piece of work: "scores", "features", "training" (then `loss` is its mean), "head". */
+typedef void (*tt_progress)(const char *stage, uint32_t done, uint32_t total, float loss);
+
+/* Begin: no images, no classes. */
+void tt_init(void);
+
+/* The next image of a class: TT_HEIGHT x TT_WIDTH x TT_CHANNELS bytes, row by row. They are not copied, and
+ * must be readable until tt_adapt returns. Returns TT_OK, TT_BAD_LABEL or TT_FULL. */
+int tt_add_image(uint32_t label, const uint8_t *pixels);
+
+/* Learn the classes; `progress` may be NULL. Returns TT_OK, TT_REFUSED, TT_INCOMPLETE or TT_NOT_FINITE. */
+int tt_adapt(tt_progress progress);
+
+/* The class of an image, from 0 on, or TT_NOT_READY. `logits`, if not NULL, gets TT_WAYS numbers. */
+int tt_predict(const uint8_t *pixels, float *logits);
+
+/* Forget images and classes: as after tt_init. */
+void tt_reset(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

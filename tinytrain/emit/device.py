@@ -1,0 +1,113 @@
+"""What a microcontroller runs: the programs of a plan, without what only a Python process needs.
+
+Images stay where the caller has them, trained parameters stay in the arena and lie over the weights in flash,
+and moments are read one by one, so that some buffers are not placed at all.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tinytrain.base.errors import UsageError
+from tinytrain.emit.placed import Placed, placed
+from tinytrain.network.layer import Layer
+from tinytrain.network.network import Network
+from tinytrain.plan.budget import TaskShape
+from tinytrain.plan.costs import macs_of
+from tinytrain.plan.plan import Cost, Plan
+from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.program.compile import compile_fisher, compile_training
+
+HEADS = {"lda": "head_lda.c", "mild-lda": "head_lda.c", "cosine": "head_cosine.c"}  # and their files
+MOST_WAYS = 250  # labels and counts of a class are bytes in tables
+
+
+@dataclass(frozen=True, eq=False)
+class Device:
+    """The programs of a plan as a device runs them; `shots` images of each of `ways` classes.
+
+    `probe` measures Fisher information, None if the plan names the channels itself.
+    """
+
+    network: Network
+    recipe: Recipe
+    ways: int
+    shots: int
+    probe: Placed | None
+    training: Placed
+
+    @cached_property
+    def arena(self) -> int:
+        """Bytes of the arena: of the larger program."""
+        return max(self.training.nbytes, self.probe.nbytes if self.probe else 0)
+
+    @property
+    def support(self) -> int:
+        return self.ways * self.shots
+
+
+def for_one_core(plan: Plan, network: Network, programs) -> Plan:
+    """`plan` with quotas in place of channels, for one worker that computes an image at a time.
+
+    `programs` is a `planner.candidates.Programs` of the task, which says how many bytes that takes.
+    """
+    recipe = replace(plan.recipe, options=replace(plan.recipe.options, quotas=True))
+    r = plan.resources
+    resources = Resources(r.sets, 1, 1, r.step_support, r.step_queries, small_head=r.small_head)
+    arena = programs.nbytes(recipe, resources)
+    cost = Cost(arena, *macs_of(network, recipe, resources, plan.task))
+    return replace(plan, recipe=recipe, resources=resources, cost=cost, row_tile=None)
+
+
+def device_of(network: Network, plan: Plan) -> Device:
+    """The programs of `plan` for `network`.
+
+    Raises UsageError ``emit-plan`` or ``emit-network`` for what has no form in C.
+    """
+    for i, layer in enumerate(network.layers):
+        if not _has_kernels(layer, i):
+            what = f"layer {layer.name} of {network.name} has no kernel in C"
+            raise UsageError("emit-network", f"{what}; take another backbone, such as small")
+    if obstacle := next(_obstacles(network, plan), None):
+        what, remedy = obstacle
+        raise UsageError("emit-plan", f"the plan cannot become C: {what}; {remedy}")
+    task = TaskShape(plan.task.n_support, plan.task.n_way)
+    recipe = plan.recipe
+    program = compile_training(network, recipe, plan.resources, task)
+    probe = placed(compile_fisher(network, recipe.measured, task)) if recipe.measured else None
+    return Device(program.network, recipe, task.n_way, task.n_support // task.n_way, probe, placed(program))
+
+
+def _has_kernels(layer: Layer, index: int) -> bool:
+    known = layer.kind in ("pointwise", "depthwise") or (layer.kind == "conv" and index == 0)
+    return known and layer.follows in (None, "relu6") and not layer.shortcut and not layer.max_pool
+
+
+def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
+    """What C cannot do of a plan, each with a remedy."""
+    recipe, r, task, layers = plan.recipe, plan.resources, plan.task, network.all_layers
+    other = "take policy tinytrain"
+    weights = [layers[u.layer] for u in recipe.updates if u.channels]
+    cut = network.block_start(recipe.updates[0].layer) if recipe.updates else 0
+    for met, what, remedy in (
+        (
+            recipe.precision != "float32",
+            "it is computed in int8",
+            "give --precision float32, or more --budget",
+        ),
+        (task.n_support % task.n_way, "classes have different numbers of images", "give --shots"),
+        (task.n_remembered or task.replay, "it has a replay memory", "leave out --replay"),
+        (task.n_way > MOST_WAYS, f"it has more than {MOST_WAYS} classes", f"give --way {MOST_WAYS}"),
+        (not recipe.updates, "it trains nothing", other),
+        (r.step_support < task.n_support, "a step sees a part of the images", "give fewer --shots"),
+        ((r.micro, r.workers) != (1, 1), "it is for several workers", "let 'tinytrain emit' make it"),
+        (recipe.options.entropy > 0, "it looks at images without labels", other),
+        (recipe.options.resample_channels, "it draws channels again", other),
+        (any(u.inputs is not None for u in recipe.updates), "it trains some input channels", other),
+        (any(x.kind != "pointwise" for x in weights), "it trains weights of depthwise layers", other),
+        (bool(network.modules), "it trains lite residual modules", other),
+        (cut == 0, "it trains from the first layer on", "give a smaller --macs"),
+        (recipe.head not in HEADS, f"its head is {recipe.head}", f"give --head {' or '.join(HEADS)}"),
+    ):
+        if met:
+            yield what, remedy

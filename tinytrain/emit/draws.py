@@ -1,0 +1,84 @@
+"""What is drawn at random when C is emitted: augmentations, views and sampled images of every step.
+
+Images are numbered class by class, in the order in which a device is given them, so that labels are known
+beforehand, and with them all that a Python adaptation draws.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinytrain.base.random_streams import rng_for
+from tinytrain.emit.device import Device
+from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
+from tinytrain.heads.registry import find_head
+from tinytrain.program.head_buffers import head_views
+from tinytrain.program.stages import Items, Repeat, nodes
+from tinytrain.runtime.schedule import rate_factor, sampled_items, step_items
+from tinytrain.runtime.session import reach
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Tables of one device and one `seed`.
+
+    `probe` (n,), `views` (views, n) and `head` (views, n) are augmentations, of Fisher scoring, of
+    pseudo-queries and of the head alone; `shown` (steps, n) are the views that a step looks at, `sampled`
+    (steps, count) its sampled images, `divisors` (steps, ways) and `factors` (steps,) float32.
+    """
+
+    seed: int
+    probe: list[Augmentation]
+    views: list[list[Augmentation]]
+    head: list[list[Augmentation]]
+    shown: np.ndarray
+    sampled: np.ndarray
+    divisors: np.ndarray
+    factors: np.ndarray
+
+
+def labels_of(device: Device) -> np.ndarray:
+    return np.repeat(np.arange(device.ways, dtype=np.int32), device.shots)
+
+
+def draws_of(device: Device, seed: int, may_flip: bool) -> Draws:
+    """All that an adaptation with `seed` draws."""
+    recipe, resources, n = device.recipe, device.training.resources, device.support
+    labels, size, rng = labels_of(device), device.network.input.size, rng_for(seed, "steps")
+
+    def augmentation(view: int, image: int, ranges: Ranges) -> Augmentation:
+        return draw(rng_for(seed, "augmentation", abs(view), image), size, may_flip, ranges)
+
+    shown, sampled, divisors, factors = [], [], [], []
+    for number in range(1, recipe.steps + 1):
+        support, queries = step_items(resources, labels, number, rng)
+        places = sampled_items(recipe, labels, support, seed, number)
+        shown.append([view for view, _ in queries])
+        sampled.append([support[k][1] for k in places][: _count(device)])
+        divisors.append(_divisors(labels, support, sampled[-1], device.ways))
+        factors.append(rate_factor(recipe, resources.sets, number))
+    ranges = reach(device.training.program)
+    count = resources.sets - 1 if resources.sets >= 2 else recipe.steps
+    views = [[augmentation(v, i, ranges) for i in range(n)] for v in range(1, count + 1)]
+    of_head = head_views(recipe, resources, find_head(recipe.head), n)
+    head = [[augmentation(v, i, USUAL) for i in range(n)] for v in range(-1, min(of_head) - 1, -1)]
+    probe = [draw(rng_for(seed, "probe", i), size, may_flip) for i in range(n)]
+    table = np.array(shown, np.int32), np.array(sampled, np.int32).reshape(recipe.steps, -1)
+    return Draws(
+        seed, probe, views, head, *table, np.array(divisors, np.float32), np.array(factors, np.float32)
+    )
+
+
+def _count(device: Device) -> int:
+    """Images that the gradient of the prototypes goes through in a step."""
+    every = (n for n in nodes(device.training.stage("gradients").body) if isinstance(n, Repeat))
+    return next((n.count for n in every if n.items is Items.SAMPLED), 0)
+
+
+def _divisors(labels: np.ndarray, support, sampled, ways: int) -> np.ndarray:
+    """As `runtime.host_calls.HostCalls.sampled_weights`."""
+    seen = np.bincount(labels[[i for _, i in support]], minlength=ways)
+    taken = np.bincount(labels[sampled], minlength=ways) if sampled else np.zeros(ways, int)
+    fraction = np.where(taken > 0, taken / np.maximum(seen, 1), 1)
+    fraction = (fraction * max(1, np.count_nonzero(taken)) / np.count_nonzero(seen)).astype(np.float32)
+    return np.bincount(labels, minlength=ways).astype(np.float32) * fraction

@@ -1,0 +1,70 @@
+"""The folder that ``tinytrain emit`` writes."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from tinytrain.base.files import write_bytes, write_failed
+from tinytrain.emit.adapt import c_adapt
+from tinytrain.emit.device import HEADS, Device
+from tinytrain.emit.draws import Draws
+from tinytrain.emit.tables import c_draws, c_network, c_plan
+from tinytrain.emit.text import array, comment, rows
+from tinytrain.episode.episode import Episode
+
+SOURCES = Path(__file__).parent / "c"
+
+
+def files_of(device: Device, draws: Draws) -> dict[str, str]:
+    """The library: all files by their names in the folder."""
+    others = set(HEADS.values()) - {HEADS[device.recipe.head]}
+    fixed = (path for path in sorted(SOURCES.rglob("*")) if path.is_file() and path.name not in others)
+    return {str(path.relative_to(SOURCES)): path.read_text() for path in fixed} | {
+        "adapt.c": c_adapt(device),
+        "draws.c": c_draws(device, draws),
+        "network.c": c_network(device.network),
+        "plan.h": c_plan(device, draws),
+    }
+
+
+def c_examples(device: Device, episode: Episode) -> str:
+    """examples.c: the support images of `episode` and one query image of each class, in flash."""
+    shape, support, query = device.network.input.shape, episode.support, episode.query
+    order = np.argsort(support.labels, kind="stable")
+    asked = [int(np.flatnonzero(query.labels == k)[0]) for k in range(device.ways) if k in query.labels]
+    names = ", ".join(f'"{_plain(name)}"' for name in episode.class_names)
+    size = len(asked)
+    parts = [
+        comment(f"Images of {episode.source}, in flash. Written by tinytrain emit."),
+        '#include "examples.h"\n',
+        f"const char *const tt_example_names[TT_WAYS] = {{{names}}};\n",
+        _images("tt_example_support", "TT_SUPPORT", [support.image(int(i), shape) for i in order]),
+        f"const uint32_t tt_example_queries = {size}u;\n",
+        _images("tt_example_query", str(max(1, size)), [query.image(i, shape) for i in asked]),
+        array("const uint8_t tt_example_label", query.labels[asked] if size else np.zeros(1, int)),
+    ]
+    return "\n".join(parts)
+
+
+def _plain(name: str) -> str:
+    return "".join(c if c.isascii() and c.isprintable() and c not in '"\\?' else "_" for c in name)
+
+
+def _images(name: str, count: str, images: list[np.ndarray]) -> str:
+    size = "TT_HEIGHT * TT_WIDTH * TT_CHANNELS"
+    lines = [f"const uint8_t {name}[{count}][{size}] = {{"]
+    for image in images or [np.zeros(1, np.uint8)]:
+        lines += ["    {", rows(map(str, image.reshape(-1).tolist()), " " * 8), "    },"]
+    return "\n".join([*lines, "};", ""])
+
+
+def write_folder(folder: str | os.PathLike, files: dict[str, str]) -> None:
+    """Write the files, each whole or not at all. Raises StorageError."""
+    for name, text in files.items():
+        path = Path(folder) / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise write_failed(path.parent, error) from error
+        write_bytes(path, text.encode())

@@ -1,0 +1,71 @@
+"""A program in the memory of a device: the same stages, other buffers, a layout of its own."""
+
+from dataclasses import dataclass
+
+from tinytrain.plan.recipe import Resources
+from tinytrain.program.calls import Buffer, Segment
+from tinytrain.program.memory_planner import Interval, Layout, place
+from tinytrain.program.program import Program
+from tinytrain.program.stages import Stage, Unit
+from tinytrain.program.ticks import PREDICT
+
+# Beginnings of the names of buffers that are not placed.
+NOT_PLACED = (
+    "image (",  # the caller's image is read where it lies
+    "augmented image (queries)",  # what is recognised is not augmented
+    "optimizer workspace",  # a moment becomes a float when it is used
+    "result",  # the trained parameters themselves stay
+    "beside the arena",  # what numpy and Python take
+)
+KEPT = "trained parameters"  # until the end: they lie over the weights in flash
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """`program` with only the `buffers` that a device has, at the places of `layout`."""
+
+    program: Program
+    buffers: dict[str, Buffer]
+    layout: Layout
+
+    @property
+    def nbytes(self) -> int:
+        return self.layout.nbytes
+
+    @property
+    def segments(self) -> dict[tuple[str, int], Segment]:
+        return self.program.segments
+
+    @property
+    def externals(self) -> dict[str, Buffer]:
+        return self.program.externals
+
+    @property
+    def units(self) -> dict[str, tuple[Unit, ...]]:
+        return self.program.units
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return self.program.stages
+
+    @property
+    def resources(self) -> Resources:
+        return self.program.resources
+
+    def stage(self, name: str) -> Stage:
+        return self.program.stage(name)
+
+    def rows(self) -> list[tuple[int, Interval]]:
+        """Offsets and lifetimes of all buffers, in the order of memory."""
+        found = zip(self.layout.offsets, self.layout.intervals, strict=True)
+        return sorted(found, key=lambda row: (row[0], row[1].first))
+
+
+def placed(program: Program) -> Placed:
+    """`program` with the buffers that a device has."""
+    intervals = []
+    for name, buffer in program.buffers.items():
+        if not name.startswith(NOT_PLACED):
+            first, last = program.life(name)
+            intervals.append(Interval(name, buffer.nbytes, first, PREDICT if name == KEPT else last))
+    return Placed(program, {i.name: program.buffers[i.name] for i in intervals}, place(intervals))

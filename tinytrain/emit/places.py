@@ -1,0 +1,54 @@
+"""Arguments of calls as C expressions: pointers into the arena, layers, index arrays."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinytrain.emit.placed import Placed
+from tinytrain.emit.text import name_of
+from tinytrain.program.calls import Bias, Buffer, Columns, Segment, View, Weight
+from tinytrain.program.stages import Listed
+
+# Externals of segments that each unit has for itself, as fields of `tt_unit`.
+OF_UNIT = {"features": "u->features", "grad embedding": "u->gradient", "gradients": "u->gradients"}
+CASTS = {"float32": "F", "uint8": "U8", "int32": "I32", "uint16": "U16"}
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where the buffers of `program` lie; `prefix` of the macros of its offsets."""
+
+    program: Placed
+    prefix: str
+
+    def macro(self, name: str) -> str:
+        """The macro of the offset of a program's buffer."""
+        return name_of(name, self.prefix)
+
+    def whole(self, buffer: Buffer) -> str:
+        return f"{CASTS[buffer.dtype]}(tt_arena.bytes, {self.macro(buffer.name)})"
+
+    def array(self, view, segment: Segment | None = None) -> str:
+        """A pointer to the first number of a view; columns are the caller's business."""
+        view = view.view if isinstance(view, Listed) else view
+        start, buffer = view.start, view.buffer
+        if segment is not None and buffer in segment.offsets:
+            at = segment.offsets[buffer] + start * np.dtype(buffer.dtype).itemsize
+            return f"{CASTS[buffer.dtype]}(u->work, {at})"
+        if buffer.name == "input" and segment is not None:
+            base = "tt_shown"
+        elif buffer.name in OF_UNIT and segment is not None:
+            base = OF_UNIT[buffer.name]
+        else:
+            base = self.whole(self.program.buffers[buffer.name])
+        return f"{base} + {start}" if start else base
+
+    def layer(self, weight: Weight | Bias) -> str:
+        return f"tt_layers[{weight.layer}]"
+
+    def columns(self, columns: Columns) -> str:
+        return f"tt_channels + {name_of(f'channels of {columns.layer}')}"
+
+
+def is_plain(view: View) -> bool:
+    return not view.transposed and view.column_range is None

@@ -1,0 +1,229 @@
+"""Stages of a program as functions of C: what the runtime does with a node, written down as a loop."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tinytrain.emit.kernel_calls import Line, c_call
+from tinytrain.emit.placed import Placed
+from tinytrain.emit.places import Places
+from tinytrain.emit.segments import c_segment, function_of
+from tinytrain.emit.text import comment, name_of
+from tinytrain.program.backend import ProgramError
+from tinytrain.program.calls import Bias, Call, Segment, View, Weight
+from tinytrain.program.stages import (
+    Augment,
+    FitHead,
+    Items,
+    Load,
+    Of,
+    Read,
+    Repeat,
+    Rows,
+    Run,
+    Stage,
+    Store,
+    Take,
+    Unit,
+    nodes,
+)
+
+# The k-th item of a list, in C; those of the tables are drawn when C is emitted.
+ITEM = {
+    Items.IMAGES: "(tt_item){0, (uint16_t)k}",
+    Items.SUPPORT: "(tt_item){0, (uint16_t)k}",
+    Items.HARD: "tt_shown_item(tt_hard[k])",
+    Items.SAMPLED: "(tt_item){0, tt_sampled[tt_step - 1][k]}",
+}
+# Host calls that a device has no use for: similarity and loss of Fisher scoring, and tables instead.
+WITHOUT = ("add_lengths", "add_loss", "sampled_weights", "keep_changed")
+HEADS = ("head before", "head after", "result", "queries")  # written by hand: see head.c
+INDENT = "    "
+
+
+@dataclass(frozen=True, eq=False)
+class Writer:
+    """Writes one program; `prefix` of its functions: "probe" or "train"."""
+
+    program: Placed
+    prefix: str
+
+    @property
+    def places(self) -> Places:
+        return Places(self.program, "AT_PROBE" if self.prefix == "probe" else "AT")
+
+    # ---- units ----------------------------------------------------------------------------------
+
+    def units(self) -> dict[Unit, str]:
+        """The units that stages and the interface use, by the names of their constants."""
+        return {
+            units[0]: f"{self.prefix}_unit_{name_of(name).lower()}"
+            for name, units in self.program.units.items()
+            if units
+        }
+
+    def c_units(self) -> Iterator[str]:
+        for unit, name in self.units().items():
+            yield f"static const tt_unit {name} = {{"
+            for field, buffer in (
+                ("work", unit.workspace), ("features", unit.features), ("augmented", unit.augmented),
+                ("gradient", unit.gradient), ("gradients", unit.gradients),
+            ):  # fmt: skip
+                there = buffer is not None and buffer.name in self.program.buffers
+                yield f"{INDENT}{self.places.whole(buffer) if there else 'NULL'}, {comment(field)}"
+            yield "};"
+        yield ""
+
+    def segment(self, kind: str) -> Segment:
+        return self.program.segments[kind, 1]
+
+    def c_segments(self) -> Iterator[str]:
+        for segment in self.program.segments.values():
+            yield from c_segment(segment, self.places, self.prefix)
+
+    # ---- loading --------------------------------------------------------------------------------
+
+    def c_load(self) -> Iterator[str]:
+        """The function that brings features of one item to a unit."""
+        load = next(n for stage in self.program.stages for n in nodes(stage.body) if isinstance(n, Load))
+        features = self.program.externals["features"]
+        size = features.nbytes // 4
+        yield comment(f"Features of one item, {size:,} numbers: from the cache, or computed.")
+        yield f"static void {self.prefix}_load(const tt_unit *u, tt_item item)"
+        yield "{"
+        if load.cache:
+            codes, spans = map(self.places.whole, load.cache)
+            sets, images = load.cache[0].shape[:2]
+            yield f"{INDENT}if (item.view >= 0 && item.view < {sets}) {{"
+            yield f"{INDENT * 2}uint32_t at = (uint32_t)item.view * {images} + item.image;"
+            yield f"{INDENT * 2}tt_dequantize(u->features, {codes} + at * {size}, {spans} + at * 2, {size});"
+            yield f"{INDENT * 2}return;"
+            yield f"{INDENT}}}"
+        if load.computed:
+            yield f"{INDENT}{self.prefix}_show(u, item);"
+            yield f"{INDENT}tt_copy(u->features, {self.prefix}_prefix(u), {size});"
+        yield "}"
+        yield ""
+
+    # ---- stages ---------------------------------------------------------------------------------
+
+    def c_stages(self) -> Iterator[str]:
+        for stage in self.program.stages:
+            if stage.name not in HEADS:
+                yield from self.c_stage(stage)
+
+    def c_stage(self, stage: Stage) -> Iterator[str]:
+        times = f", {stage.times} times" if stage.times > 1 else ""
+        yield comment(f"{stage.name}: tick {stage.tick}{times}")
+        yield f"void tt_{self.prefix}_stage_{name_of(stage.name).lower()}(void)"
+        yield "{"
+        yield from self.body(stage.body, INDENT, None)
+        yield "}"
+        yield ""
+
+    def body(self, body: tuple, indent: str, around: Repeat | None) -> Iterator[str]:
+        output = None
+        for node in body:
+            if isinstance(node, Run) and node.to is not None:
+                output = self.segment(node.kind).outputs[0]
+            for line in self.node(node, around, output):
+                yield f"{indent}{line}" if line else line
+
+    def node(self, node, around: Repeat | None, output: View | None) -> Iterator[str]:
+        unit = around and around.units and f"&{self.units()[around.units[0]]}"
+        if isinstance(node, Repeat):
+            yield from self.repeat(node, around)
+        elif isinstance(node, Load):
+            yield f"{self.prefix}_load({unit}, item);"
+        elif isinstance(node, Run):
+            yield from self.run(node, unit, around)
+        elif isinstance(node, Take):
+            rows = node.rows
+            place = "tt_hard[k]" if rows.within is Items.SHOWN else "k"
+            size = rows.view.extent[1]
+            source = f"{self.places.array(rows.view)} + {place} * {size}"
+            yield f"tt_copy(({unit})->gradient, {source}, {size});"
+        elif isinstance(node, Augment):
+            yield f"{self.prefix}_show({unit}, item);"
+        elif isinstance(node, Store):
+            yield from self.store(node)
+        elif isinstance(node, Call):
+            yield from self.call(node, around, output)
+        elif not isinstance(node, Read | FitHead):
+            raise ProgramError(f"no node {node} in C")
+
+    def repeat(self, node: Repeat, around: Repeat | None) -> Iterator[str]:
+        view = node.items is Items.VIEWS
+        k = "view" if view else "k"
+        yield f"for (uint32_t {k} = 0; {k} < {node.count}; {k}++) {{ {comment(node.items.value)}"
+        if view:
+            yield f"{INDENT}tt_item item = {{(int16_t)view, (uint16_t)k}};"
+        elif any(not isinstance(inner, Read | Repeat) for inner in node.body):
+            shown = "(tt_item){1, (uint16_t)k}" if self.prefix == "probe" else "tt_shown_item(k)"
+            yield f"{INDENT}tt_item item = {ITEM.get(node.items, shown)};"
+        for inner in node.body:
+            if isinstance(inner, Run) and inner.to is not None:
+                output = self.segment(inner.kind).outputs[0]
+            else:
+                output = self.left_by(node.body)
+            yield from (f"{INDENT}{line}" for line in self.node(inner, node, output))
+        yield "}"
+
+    def left_by(self, body: tuple) -> View | None:
+        """What the segment that runs in a body leaves."""
+        ran = [n.kind for n in body if isinstance(n, Run) and self.segment(n.kind).outputs]
+        return self.segment(ran[-1]).outputs[0] if ran else None
+
+    def run(self, node: Run, unit: str, around: Repeat) -> Iterator[str]:
+        segment = self.segment(node.kind)
+        called = f"{function_of(segment, self.prefix)}({unit})"
+        if isinstance(node.to, Rows):
+            size = node.to.view.extent[1]
+            yield f"tt_copy({self.places.array(node.to.view)} + k * {size}, {called}, {size});"
+        elif node.to is Of.OUTPUT and any(map(_reads_output, around.body)):
+            yield f"const float *output = {called};"
+        elif segment.outputs and node.to is None:
+            yield f"const float *frozen = {called};"
+        else:
+            yield f"{called};"
+
+    def store(self, node: Store) -> Iterator[str]:
+        codes, spans = map(self.places.whole, node.cache)
+        images, size = (
+            node.cache[0].shape[1],
+            node.cache[0].nbytes // (node.cache[0].shape[0] * node.cache[0].shape[1]),
+        )
+        at = f"(view * {images} + k)"
+        yield f"tt_quantize({codes} + {at} * {size}, {spans} + {at} * 2, frozen, {size});"
+
+    def call(self, node: Call, around: Repeat | None, output: View | None) -> Iterator[str]:
+        kernel, first = node.kernel, node.args[0]
+        if kernel in WITHOUT or (kernel in ("copy", "scatter_block") and isinstance(first, Weight | Bias)):
+            return  # trained parameters lie over the weights: nothing is written there
+        if kernel == "labels_of":
+            yield from self.labels(node, around)
+        elif kernel == "hardest":
+            residual, loss, queries, keep = node.args
+            arrays = f"tt_hard, {self.places.array(residual)}, {self.places.array(loss)}"
+            yield f"tt_hardest({arrays}, {queries}, {keep}, {residual.extent[1]});"
+        else:
+            yield c_call(Line(node, self.places, None, output, self.counts()))
+
+    def labels(self, node: Call, around: Repeat | None) -> Iterator[str]:
+        labels, items = node.args
+        if around is not None:
+            yield f"{self.places.array(labels)}[0] = tt_label_of(item.image);"
+            return
+        item = ITEM.get(items, "tt_shown_item(k)")
+        yield f"for (uint32_t k = 0; k < {self.counts()[items]}; k++) {comment(items.value)}"
+        yield f"{INDENT}({self.places.array(labels)})[k] = tt_label_of({item}.image);"
+
+    def counts(self) -> dict[Items, int]:
+        """Lengths of the lists of a step."""
+        every = (n for stage in self.program.stages for n in nodes(stage.body) if isinstance(n, Repeat))
+        return {n.items: n.count for n in every}
+
+
+def _reads_output(node) -> bool:
+    """Whether a call of the library reads what the segment before it leaves."""
+    called = isinstance(node, Call) and node.kernel not in WITHOUT
+    return called and any(arg is Of.OUTPUT for arg in node.args)

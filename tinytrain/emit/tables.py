@@ -1,0 +1,173 @@
+"""network.c, draws.c and plan.h: weights, tables of what is drawn, sizes and offsets."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tinytrain.emit.device import Device
+from tinytrain.emit.draws import Draws
+from tinytrain.emit.placed import Placed
+from tinytrain.emit.stages import Writer
+from tinytrain.emit.text import array, comment, name_of, number, shape
+from tinytrain.episode.augment import Augmentation
+from tinytrain.guard.guard import LAST_FRACTION
+from tinytrain.heads.registry import find_head
+from tinytrain.network.network import Network
+from tinytrain.program.head_buffers import head_views
+from tinytrain.program.trained_arrays import slots
+
+
+def c_network(network: Network) -> str:
+    """Weights, scales and biases in constant arrays: flash."""
+    lines = [
+        comment(f"Weights of {network.name}, digest {network.digest[:16]}. Written by tinytrain emit."),
+        '#include "internal.h"',
+        "",
+        array("const float tt_mean", np.array(network.input.mean, np.float32)),
+        array("const float tt_scale", np.array(network.input.scale, np.float32)),
+    ]
+    entries = []
+    for i, layer in enumerate(network.layers):
+        weight, scale, bias = network.weights[i], network.scales[i], network.biases[i]
+        said = (
+            f"layer {i}, {layer.name}: {layer.kind}, {shape(weight.shape)}, {layer.kernel} x {layer.kernel}"
+        )
+        if scale is not None:
+            lines.append(array(f"static const int8_t codes_{i}", weight, said))
+            lines.append(array(f"static const float scales_{i}", scale))
+        else:
+            lines.append(array(f"static const float values_{i}", weight, said))
+        lines.append(array(f"static const float bias_{i}", bias))
+        parts = (
+            f"codes_{i}, scales_{i}, NULL" if scale is not None else f"NULL, NULL, values_{i}",
+            f"bias_{i}",
+        )
+        entries.append(f"    {{{', '.join(parts)}, {layer.fan_in}, {layer.cout}}},")
+    return "\n".join([*lines, "const tt_weights tt_kept[TT_LAYERS] = {", *entries, "};", ""])
+
+
+def flash_bytes(network: Network) -> int:
+    """Bytes of the arrays of `c_network`."""
+    arrays = (*network.weights, *network.biases, *(s for s in network.scales if s is not None))
+    return sum(a.nbytes for a in arrays)
+
+
+def _augmentation(a: Augmentation) -> str:
+    values = map(np.float32, (a.cosine, a.sine, a.brightness, a.saturation, a.contrast))
+    return f"{{{', '.join(map(number, values))}, {a.down}, {a.right}, {int(a.flip)}}}"
+
+
+def _views(name: str, size: str, views: list[list[Augmentation]]) -> Iterator[str]:
+    yield f"const tt_augmentation {name}[{size}][TT_SUPPORT] = {{"
+    for view in views or [[]]:
+        yield "    {"
+        yield from (f"        {_augmentation(a)}," for a in view or [Augmentation()])
+        yield "    },"
+    yield "};"
+    yield ""
+
+
+def _table(declaration: str, values: np.ndarray) -> Iterator[str]:
+    yield f"const {declaration} = {{"
+    for row in values:
+        yield f"    {{{', '.join(map(number, row))}}},"
+    yield "};"
+    yield ""
+
+
+def c_draws(device: Device, draws: Draws) -> str:
+    return "\n".join(_draws(device, draws))
+
+
+def _draws(device: Device, draws: Draws) -> Iterator[str]:
+    every = slots(device.network, device.recipe)
+    yield comment(
+        f"What is drawn at random, with seed {draws.seed}, and learning rates. Written by tinytrain emit."
+    )
+    yield '#include "internal.h"'
+    yield ""
+    yield comment("cosine, sine, brightness, saturation, contrast, down, right, flip of each image")
+    yield "const tt_augmentation tt_probe_views[TT_SUPPORT] = {"
+    yield from (f"    {_augmentation(a)}," for a in draws.probe)
+    yield "};"
+    yield ""
+    yield from _views("tt_views", "TT_VIEWS", draws.views)
+    yield from _views("tt_head_views", "TT_HEAD_VIEWS", draws.head)
+    yield comment("by step: views of pseudo-queries, images that the gradient of prototypes goes through")
+    yield from _table("uint16_t tt_shown_views[TT_STEPS][TT_SUPPORT]", draws.shown)
+    sampled = draws.sampled if draws.sampled.size else np.zeros((device.recipe.steps, 1), np.int32)
+    yield from _table("uint16_t tt_sampled[TT_STEPS][TT_SAMPLED]", sampled)
+    yield from _table("float tt_divisors[TT_STEPS][TT_WAYS]", draws.divisors)
+    yield array("const float tt_rate_factors", draws.factors)
+    rates = {u.layer: r for u, r in zip(device.recipe.updates, device.recipe.rates, strict=True)}
+    full = np.array([rates[s.layer][s.part == "bias"] for s in every], np.float32)
+    yield array("const float tt_full_rates", full, "learning rates of slices of the trained parameters")
+    starts = [*(s.start for s in every), sum(s.size for s in every)]
+    yield array("const int32_t tt_starts", np.array(starts, np.int32))
+
+
+def c_plan(device: Device, draws: Draws) -> str:
+    """plan.h: every size, and the memory map."""
+    return "\n".join(_plan(device, draws)) + "\n"
+
+
+def _plan(device: Device, draws: Draws) -> Iterator[str]:
+    network, recipe, training = device.network, device.recipe, device.training
+    height, width, channels = network.input.shape
+    every = slots(network, recipe)
+    chosen = [(s.layer, len(s.channels)) for s in every if s.part == "weight"]
+    steps, head = recipe.steps, find_head(recipe.head)
+    views = head_views(recipe, training.resources, head, device.support)
+    yield comment(f"Sizes of {network.name} and its plan, and the memory map. Written by tinytrain emit.")
+    yield "#ifndef TT_PLAN_H"
+    yield "#define TT_PLAN_H"
+    yield ""
+    sizes = {
+        "TT_WAYS": (device.ways, "classes"), "TT_SHOTS": (device.shots, "images of each class"),
+        "TT_SUPPORT": (device.support, "images in all"), "TT_HEIGHT": (height, "of an image"),
+        "TT_WIDTH": (width, ""), "TT_CHANNELS": (channels, ""), "TT_LAYERS": (len(network.layers), ""),
+        "TT_EMBEDDING": (network.embedding_size, "numbers of an embedding"),
+        "TT_FEATURES": (training.externals["features"].nbytes // 4, "numbers that the frozen part leaves"),
+        "TT_STEPS": (steps, "of training"), "TT_SETS": (training.resources.sets, "cached sets of features"),
+        "TT_VIEWS": (len(draws.views), "augmented views"), "TT_HEAD_VIEWS": (max(1, len(draws.head)), ""),
+        "TT_SAMPLED": (max(1, draws.sampled.shape[1]), "images that prototypes are trained by in a step"),
+        "TT_SLICES": (len(every), "trained arrays"),
+        "TT_TRAINED": (sum(s.size for s in every), "trained parameters"),
+        "TT_CHOSEN": (max(1, sum(n for _, n in chosen)), "trained columns"),
+        "TT_MEASURED": (int(device.probe is not None), "1: Fisher information chooses these columns"),
+        "TT_FITTED": (device.support * len(views), "embeddings that the head is fitted to"),
+        "TT_LAST_STEPS": (max(1, round(LAST_FRACTION * steps)), "whose mean loss is the last one"),
+    }  # fmt: skip
+    for name, (value, said) in sizes.items():
+        yield f"#define {name} {value}u{' ' + comment(said) if said else ''}"
+    yield f"#define TT_FIRST_VIEW ({views[0]}) {comment('that the head is fitted to; the last one is 0')}"
+    if hasattr(head, "shrinkage"):
+        few = "head result: deviations" in training.buffers
+        yield f"#define TT_SHRINKAGE {head.shrinkage} {comment('of the covariance of the head')}"
+        yield f"#define TT_FEW {int(few)} {comment('1: fewer embeddings than half their numbers')}"
+    at = 0
+    for layer, count in chosen:
+        said = comment(f"{count} columns of layer {layer}")
+        yield f"#define {name_of(f'channels of {layer}')} {at}u {said}"
+        at += count
+    yield ""
+    yield comment(f"Flash: {flash_bytes(network):,} bytes of weights.")
+    yield comment(f"RAM: the arena, {device.arena:,} bytes.")
+    yield f"#define TT_ARENA_BYTES {device.arena}u"
+    yield ""
+    yield from _map(training, Writer(training, "train"), "an adaptation")
+    if device.probe:
+        yield from _map(device.probe, Writer(device.probe, "probe"), "Fisher scoring, before it")
+    yield "#endif"
+
+
+def _map(program: Placed, writer: Writer, what: str) -> Iterator[str]:
+    yield comment(
+        f"Memory map of {what}, {program.nbytes:,} bytes: offset, then bytes, and from when to when it lives."
+    )
+    for offset, interval in program.rows():
+        buffer = program.buffers[interval.name]
+        life = f"ticks {interval.first} to {interval.last}"
+        said = f"{shape(buffer.shape)} {buffer.dtype}, {interval.nbytes:,} bytes, {life}"
+        yield f"#define {writer.places.macro(buffer.name)} {offset}u {comment(said)}"
+    yield ""
