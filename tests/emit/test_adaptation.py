@@ -48,18 +48,21 @@ def compare(folder, network, plan, compiler, options=()):
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_an_adaptation_has_the_bits_of_python(compiler, tmp_path):
-    """Cached views, LDA of many embeddings, with address and undefined-behaviour sanitizers."""
+    """Cached views, a part of the images in a step, LDA of many embeddings; with two sanitizers."""
     network = toynets.toy("headed")
     plan = plan_of(network, 3, 4, "lda", 60_000, 0.3, steps=3)
-    compare(tmp_path, network, plan, compiler, emitted.sanitizers(compiler))
+    device, _, _ = compare(tmp_path, network, plan, compiler, emitted.sanitizers(compiler))
+    assert device.training.resources.step_queries < device.support
 
 
-@pytest.mark.parametrize(("head", "optimizer"), [("lda", "adam"), ("cosine", "momentum")])
-def test_so_it_has_without_a_cache(head, optimizer, tmp_path):
-    """Fresh views in every step, LDA of few embeddings or cosine prototypes, every size of filter."""
+@pytest.mark.parametrize(("head", "optimizer", "shots"), [("lda", "adam", 1), ("cosine", "momentum", 3)])
+def test_so_it_has_without_a_cache(head, optimizer, shots, tmp_path):
+    """Fresh views of all images or a part, LDA of few embeddings or cosine prototypes, all filter sizes."""
     network = toynets.toy("blocks")
-    plan = plan_of(network, 2, 1, head, 60_000, steps=2, optimizer=optimizer, views=1)
-    compare(tmp_path, network, without_cache(plan, network), COMPILERS[0], emitted.sanitizers(COMPILERS[0]))
+    plan = plan_of(network, 2, shots, head, 60_000, steps=2, optimizer=optimizer, views=1)
+    plan, options = without_cache(plan, network), emitted.sanitizers(COMPILERS[0])
+    device, _, _ = compare(tmp_path, network, plan, COMPILERS[0], options)
+    assert (device.training.resources.step_queries < device.support) == (shots > 1)
 
 
 @pytest.mark.skipif(not LONG, reason="minutes: TINYTRAIN_FIRMWARE=1")

@@ -13,15 +13,15 @@ HEADING = """\
 
 #include <string.h>
 
-static const uint8_t *tt_shown; /* the image that a pass reads */
-static uint16_t tt_hard[TT_SUPPORT]; /* places of the hardest pseudo-queries */
+static const uint8_t *tt_image; /* the image that a pass reads */
+static uint16_t tt_hard[TT_SHOWN]; /* places of the hardest pseudo-queries */
 static tt_layer tt_layers[TT_LAYERS]; /* each with what lies over it */
 """
 SHOWN = """
-/* Pseudo-query k of the step: view `{view}` of image k. */
+/* Pseudo-query k of the step: view `{view}` of its image k. */
 static tt_item tt_shown_item(uint32_t k)
 {{
-    return (tt_item){{(int16_t)({view}), (uint16_t)k}};
+    return (tt_item){{(int16_t)({view}), tt_shown[tt_step - 1][k]}};
 }}
 """
 SHOW = """
@@ -30,11 +30,11 @@ static void {prefix}_show(const tt_unit *u, tt_item item)
 {{
     const uint8_t *image = tt_images[item.image];
 
-    tt_shown = image;
+    tt_image = image;
     if (item.view == 0)
         return;
     tt_augment(u->augmented, image, {augmentation}, TT_HEIGHT, TT_WIDTH, TT_CHANNELS);
-    tt_shown = u->augmented;
+    tt_image = u->augmented;
 }}
 """
 OF_VIEW = "item.view > 0 ? &tt_views[item.view - 1][item.image] : &tt_head_views[-item.view - 1][item.image]"
@@ -51,7 +51,7 @@ void tt_embed(float *rows, int16_t view, int after)
 
 const float *tt_embed_image(const uint8_t *pixels)
 {{
-    tt_shown = pixels;
+    tt_image = pixels;
     tt_copy({queries}.features, train_prefix(&{queries}), TT_FEATURES);
     return train_embed(&{queries});
 }}

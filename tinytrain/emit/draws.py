@@ -23,8 +23,9 @@ class Draws:
     """Tables of one device and one `seed`.
 
     `probe` (n,), `views` (views, n) and `head` (views, n) are augmentations, of Fisher scoring, of
-    pseudo-queries and of the head alone; `shown` (steps, n) are the views that a step looks at, `sampled`
-    (steps, count) its sampled images, `divisors` (steps, ways) and `factors` (steps,) float32.
+    pseudo-queries and of the head alone. `shown` (steps, shown) are the images that a step looks at,
+    `shown_views` the views of them that are its pseudo-queries, `sampled` (steps, count) its sampled images;
+    `divisors` (steps, ways) and `factors` (steps,) are float32.
     """
 
     seed: int
@@ -32,6 +33,7 @@ class Draws:
     views: list[list[Augmentation]]
     head: list[list[Augmentation]]
     shown: np.ndarray
+    shown_views: np.ndarray
     sampled: np.ndarray
     divisors: np.ndarray
     factors: np.ndarray
@@ -49,24 +51,24 @@ def draws_of(device: Device, seed: int, may_flip: bool) -> Draws:
     def augmentation(view: int, image: int, ranges: Ranges) -> Augmentation:
         return draw(rng_for(seed, "augmentation", abs(view), image), size, may_flip, ranges)
 
-    shown, sampled, divisors, factors = [], [], [], []
+    items, sampled, divisors, factors = [], [], [], []
     for number in range(1, recipe.steps + 1):
         support, queries = step_items(resources, labels, number, rng)
-        places = sampled_items(recipe, labels, support, seed, number)
-        shown.append([view for view, _ in queries])
+        places = sampled_items(recipe, labels, support, seed, number, resources.step_support)
+        items.append(queries)
         sampled.append([support[k][1] for k in places][: _count(device)])
         divisors.append(_divisors(labels, support, sampled[-1], device.ways))
         factors.append(rate_factor(recipe, resources.sets, number))
     ranges = reach(device.training.program)
     count = resources.sets - 1 if resources.sets >= 2 else recipe.steps
     views = [[augmentation(v, i, ranges) for i in range(n)] for v in range(1, count + 1)]
-    of_head = head_views(recipe, resources, find_head(recipe.head), n)
+    of_head = head_views(recipe, resources, find_head(recipe.head), n, device.network.embedding_size)
     head = [[augmentation(v, i, USUAL) for i in range(n)] for v in range(-1, min(of_head) - 1, -1)]
     probe = [draw(rng_for(seed, "probe", i), size, may_flip) for i in range(n)]
-    table = np.array(shown, np.int32), np.array(sampled, np.int32).reshape(recipe.steps, -1)
-    return Draws(
-        seed, probe, views, head, *table, np.array(divisors, np.float32), np.array(factors, np.float32)
-    )
+    seen = np.array(items, np.int32)
+    through = np.array(sampled, np.int32).reshape(recipe.steps, -1)
+    floats = np.array(divisors, np.float32), np.array(factors, np.float32)
+    return Draws(seed, probe, views, head, seen[:, :, 1], seen[:, :, 0], through, *floats)
 
 
 def _count(device: Device) -> int:

@@ -177,6 +177,9 @@ CALLS: dict[str, Callable[[Line], str]] = {
         "tt_gather_columns", at(0), at(1), at(2), extent(0, 0), extent(1, 1), extent(0, 1)
     ),
     "matmul": _matmul,
+    "mix_prototypes": _of(
+        "tt_mix_prototypes", at(0), at(1), at(2), extent(1, 0), extent(1, 1), lambda line: "TT_SHOTS"
+    ),
     "momentum": _momentum,
     "pack_mask": _of("tt_pack_mask", at(0), at(1), total(1)),
     "pool": _of("tt_pool", at(0), at(1), extent(1, 0), extent(1, 1), extent(1, 2)),

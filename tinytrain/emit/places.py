@@ -36,7 +36,7 @@ class Places:
             at = segment.offsets[buffer] + start * np.dtype(buffer.dtype).itemsize
             return f"{CASTS[buffer.dtype]}(u->work, {at})"
         if buffer.name == "input" and segment is not None:
-            base = "tt_shown"
+            base = "tt_image"
         elif buffer.name in OF_UNIT and segment is not None:
             base = OF_UNIT[buffer.name]
         else:

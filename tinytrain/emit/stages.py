@@ -30,7 +30,8 @@ from tinytrain.program.stages import (
 # The k-th item of a list, in C; those of the tables are drawn when C is emitted.
 ITEM = {
     Items.IMAGES: "(tt_item){0, (uint16_t)k}",
-    Items.SUPPORT: "(tt_item){0, (uint16_t)k}",
+    Items.BATCH: "(tt_item){0, tt_image_at(k)}",
+    Items.SUPPORT: "(tt_item){0, tt_shown[tt_step - 1][k]}",
     Items.HARD: "tt_shown_item(tt_hard[k])",
     Items.SAMPLED: "(tt_item){0, tt_sampled[tt_step - 1][k]}",
 }
@@ -130,7 +131,9 @@ class Writer:
 
     def node(self, node, around: Repeat | None, output: View | None) -> Iterator[str]:
         unit = around and around.units and f"&{self.units()[around.units[0]]}"
-        if isinstance(node, Repeat):
+        if isinstance(node, Repeat) and node.items is Items.BATCHES:
+            yield from self.only_batch(node)
+        elif isinstance(node, Repeat):
             yield from self.repeat(node, around)
         elif isinstance(node, Load):
             yield f"{self.prefix}_load({unit}, item);"
@@ -167,6 +170,12 @@ class Writer:
                 output = self.left_by(node.body)
             yield from (f"{INDENT}{line}" for line in self.node(inner, node, output))
         yield "}"
+
+    def only_batch(self, node: Repeat) -> Iterator[str]:
+        """All support images, for whose embeddings a device has room."""
+        if node.count > node.micro:
+            raise ProgramError(f"no {node.count} images in batches of {node.micro} in C")
+        yield from self.body(node.body, "", None)
 
     def left_by(self, body: tuple) -> View | None:
         """What the segment that runs in a body leaves."""

@@ -93,8 +93,10 @@ def _draws(device: Device, draws: Draws) -> Iterator[str]:
     yield ""
     yield from _views("tt_views", "TT_VIEWS", draws.views)
     yield from _views("tt_head_views", "TT_HEAD_VIEWS", draws.head)
-    yield comment("by step: views of pseudo-queries, images that the gradient of prototypes goes through")
-    yield from _table("uint16_t tt_shown_views[TT_STEPS][TT_SUPPORT]", draws.shown)
+    yield comment("by step: images that it looks at, and views of them that are its pseudo-queries")
+    yield from _table("uint16_t tt_shown[TT_STEPS][TT_SHOWN]", draws.shown)
+    yield from _table("uint16_t tt_shown_views[TT_STEPS][TT_SHOWN]", draws.shown_views)
+    yield comment("by step: images that the gradient of prototypes goes through")
     sampled = draws.sampled if draws.sampled.size else np.zeros((device.recipe.steps, 1), np.int32)
     yield from _table("uint16_t tt_sampled[TT_STEPS][TT_SAMPLED]", sampled)
     yield from _table("float tt_divisors[TT_STEPS][TT_WAYS]", draws.divisors)
@@ -117,7 +119,7 @@ def _plan(device: Device, draws: Draws) -> Iterator[str]:
     every = slots(network, recipe)
     chosen = [(s.layer, len(s.channels)) for s in every if s.part == "weight"]
     steps, head = recipe.steps, find_head(recipe.head)
-    views = head_views(recipe, training.resources, head, device.support)
+    views = head_views(recipe, training.resources, head, device.support, network.embedding_size)
     yield comment(f"Sizes of {network.name} and its plan, and the memory map. Written by tinytrain emit.")
     yield "#ifndef TT_PLAN_H"
     yield "#define TT_PLAN_H"
@@ -130,6 +132,7 @@ def _plan(device: Device, draws: Draws) -> Iterator[str]:
         "TT_FEATURES": (training.externals["features"].nbytes // 4, "numbers that the frozen part leaves"),
         "TT_STEPS": (steps, "of training"), "TT_SETS": (training.resources.sets, "cached sets of features"),
         "TT_VIEWS": (len(draws.views), "augmented views"), "TT_HEAD_VIEWS": (max(1, len(draws.head)), ""),
+        "TT_SHOWN": (training.resources.step_queries, "images that a step looks at"),
         "TT_SAMPLED": (max(1, draws.sampled.shape[1]), "images that prototypes are trained by in a step"),
         "TT_SLICES": (len(every), "trained arrays"),
         "TT_TRAINED": (sum(s.size for s in every), "trained parameters"),

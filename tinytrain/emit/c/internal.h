@@ -49,7 +49,8 @@ extern const float tt_mean[TT_CHANNELS], tt_scale[TT_CHANNELS];
 extern const tt_augmentation tt_probe_views[TT_SUPPORT];
 extern const tt_augmentation tt_views[TT_VIEWS][TT_SUPPORT];
 extern const tt_augmentation tt_head_views[TT_HEAD_VIEWS][TT_SUPPORT];
-extern const uint16_t tt_shown_views[TT_STEPS][TT_SUPPORT];
+extern const uint16_t tt_shown[TT_STEPS][TT_SHOWN];
+extern const uint16_t tt_shown_views[TT_STEPS][TT_SHOWN];
 extern const uint16_t tt_sampled[TT_STEPS][TT_SAMPLED];
 extern const float tt_divisors[TT_STEPS][TT_WAYS];
 extern const float tt_rate_factors[TT_STEPS];
@@ -64,6 +65,7 @@ void tt_choose_channels(void);
 #endif
 void tt_train_stage_cache(void);
 void tt_train_stage_start(void);
+void tt_train_stage_first_prototypes(void);
 void tt_train_stage_loss(void);
 void tt_train_stage_gradients(void);
 void tt_train_stage_update(void);

@@ -109,6 +109,8 @@ void tt_dequantize(float *x, const uint8_t *codes, const float *span, uint32_t n
 void tt_normalize_rows(float *x, uint32_t rows, uint32_t n);
 void tt_class_sums(float *sums, float *counts, const float *f, const int32_t *labels, uint32_t rows,
                    uint32_t n);
+void tt_mix_prototypes(float *prototypes, float *sums, const float *counts, uint32_t ways, uint32_t n,
+                       uint32_t shots);
 void tt_prototype_loss(float *loss, float *residual, float *cosine, const float *f, const int32_t *labels,
                        const float *p, uint32_t rows, uint32_t ways, uint32_t n, float temperature);
 void tt_prototype_loss_grad(float *gf, const float *residual, const float *cosine, const float *f,

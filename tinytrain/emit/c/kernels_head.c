@@ -30,6 +30,21 @@ void tt_class_sums(float *sums, float *counts, const float *f, const int32_t *la
     }
 }
 
+/* Class means of a step, sums (ways, n), replace the fraction of each prototype (ways, n) that the step has seen:
+ * counts (ways,) of `shots` images. The rest stays; sums are overwritten. */
+void tt_mix_prototypes(float *prototypes, float *sums, const float *counts, uint32_t ways, uint32_t n,
+                       uint32_t shots)
+{
+    for (uint32_t k = 0; k < ways; k++, prototypes += n, sums += n) {
+        float seen = counts[k] / (float)shots, rest = 1.0f - seen;
+        for (uint32_t d = 0; d < n; d++) {
+            sums[d] *= seen;
+            prototypes[d] *= rest;
+            prototypes[d] += sums[d];
+        }
+    }
+}
+
 /* Cross-entropy of temperature * cos(f_i, p_k): loss (rows,), cosine (rows, ways), and residual (rows, ways),
  * softmax minus one-hot; f (rows, n) are embeddings, p (ways, n) prototypes. */
 void tt_prototype_loss(float *loss, float *residual, float *cosine, const float *f, const int32_t *labels,

@@ -60,13 +60,16 @@ static int train(tt_progress progress, float *first, float *last)
 
     tt_train_stage_start();
     tt_use_changes(1);
+#if TT_SHOWN < TT_SUPPORT
+    tt_train_stage_first_prototypes();
+#endif
     for (tt_step = 1; tt_step <= TT_STEPS; tt_step++) {
         float loss;
         for (uint32_t s = 0; s < TT_SLICES; s++)
             tt_rates[s] = tt_full_rates[s] * tt_rate_factors[tt_step - 1];
         tt_train_stage_loss();
         tt_train_stage_gradients();
-        loss = tt_sum(F(tt_arena.bytes, AT_LOSS), TT_SUPPORT, 1) / (float)TT_SUPPORT;
+        loss = tt_sum(F(tt_arena.bytes, AT_LOSS), TT_SHOWN, 1) / (float)TT_SHOWN;
         tt_trace("loss", &loss, sizeof loss);
         tt_train_stage_update();
         tell(progress, "training", tt_step, TT_STEPS, loss);
