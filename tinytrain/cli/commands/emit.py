@@ -52,7 +52,7 @@ def _emit(arguments) -> int:
     plan = _plan(arguments, network, opened.episode, policy)
     device = device_of(network, plan)
     draws = draws_of(device, arguments.seed, opened.episode.may_flip)
-    files = files_of(device, draws)
+    files = files_of(device, draws, opened.episode.class_names)
     files["examples.c"] = c_examples(device, opened.episode)
     files["plan.json"] = _json(plan)
     write_folder(arguments.out, files)
