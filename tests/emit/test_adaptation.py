@@ -7,14 +7,17 @@ import os
 from dataclasses import replace
 
 import emitted
+import numpy as np
 import pytest
 import toynets
 from emitted import emit, plan_of
 
 from tinytrain.backbones.load import open_backbone
+from tinytrain.delta.file import load_delta
 from tinytrain.emit.device import for_one_core
 from tinytrain.plan.recipe import Resources
 from tinytrain.planner.candidates import Programs
+from tinytrain.runtime.answers import labels_of
 
 LONG = bool(os.environ.get("TINYTRAIN_FIRMWARE"))
 COMPILERS = emitted.compilers()
@@ -43,7 +46,25 @@ def compare(folder, network, plan, compiler, options=()):
     assert got["embeddings after"][-1] == want["embeddings"][-1].tobytes()
     assert b"".join(got["loss"]) == want["losses"].tobytes()
     assert got["trained"][0] == want["trained"].tobytes()
+    assert_delta(folder, network, want, got)
     return device, want, got
+
+
+def assert_delta(folder, network, want, got):
+    """The delta that C writes is Python's; a damaged one is refused; what is read answers as Python does."""
+    labels = np.frombuffer(b"".join(got["label"]), np.int32)
+    if "delta" not in got:  # refused: the network as it was answers
+        assert labels.tolist() == labels_of(want["answers"][1]).tolist()
+        return
+    (folder / "delta.safetensors").write_bytes(got["delta"][0])
+    delta = load_delta(folder / "delta.safetensors")
+    delta.check_backbone(network)
+    assert {n: a.tobytes() for n, a in delta.head.tensors().items()} == want["head"]
+    assert [(s.layer, s.part, s.channels.tolist(), s.values.tobytes()) for s in delta.slices] == want[
+        "slices"
+    ]
+    assert np.frombuffer(got["loading"][0], np.int32).tolist() == [0, -6, -7, 0]
+    assert labels.tolist() == labels_of(want["answers"][0]).tolist()
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -51,8 +72,8 @@ def test_an_adaptation_has_the_bits_of_python(compiler, tmp_path):
     """Cached views, a part of the images in a step, LDA of many embeddings; with two sanitizers."""
     network = toynets.toy("headed")
     plan = plan_of(network, 3, 4, "lda", 60_000, 0.3, steps=3)
-    device, _, _ = compare(tmp_path, network, plan, compiler, emitted.sanitizers(compiler))
-    assert device.training.resources.step_queries < device.support
+    device, _, got = compare(tmp_path, network, plan, compiler, emitted.sanitizers(compiler))
+    assert device.training.resources.step_queries < device.support and "delta" in got
 
 
 @pytest.mark.parametrize(("head", "optimizer", "shots"), [("lda", "adam", 1), ("cosine", "momentum", 3)])

@@ -70,6 +70,8 @@ with Device(threads=1).open(network, episode, seed) as run:
     delta = run.result()
     found["weights after"] = delta.head.weights.copy()
     found["offsets after"] = delta.head.offsets.copy()
+    found["head"] = {name: array.tobytes() for name, array in delta.head.tensors().items()}
+    found["slices"] = [(s.layer, s.part, s.channels.tolist(), s.values.tobytes()) for s in delta.slices]
     run.predict(delta)
     found["answers"] = run._answers.copy()
 open(file, "wb").write(pickle.dumps(found))
@@ -90,6 +92,49 @@ void tt_trace(const char *name, const void *values, uint32_t nbytes)
 #define PIXELS (TT_HEIGHT * TT_WIDTH * TT_CHANNELS)
 static unsigned char support[TT_SUPPORT][PIXELS], query[PIXELS];
 
+static unsigned char file[1 << 20];
+static uint32_t place, size;
+
+static int put(void *context, const void *bytes, uint32_t n)
+{
+    (void)context;
+    for (uint32_t i = 0; i < n; i++)
+        file[place++] = ((const unsigned char *)bytes)[i];
+    return 0;
+}
+
+static int get(void *context, void *bytes, uint32_t n)
+{
+    (void)context;
+    for (uint32_t i = 0; i < n; i++)
+        ((unsigned char *)bytes)[i] = file[place++];
+    return place > size;
+}
+
+/* What was learnt is written, refused if a byte is damaged or missing, and read into memory that is empty. */
+static void save_and_load(void)
+{
+    int32_t results[4];
+    results[0] = tt_save(put, NULL);
+    if (results[0] != TT_OK)
+        return;
+    size = place;
+    tt_trace("delta", file, size);
+    file[size - 5] ^= 1;
+    place = 0;
+    results[1] = tt_load(get, NULL);
+    file[size - 5] ^= 1;
+    place = 0;
+    size--;
+    results[2] = tt_load(get, NULL);
+    for (uint32_t i = 0; i < TT_ARENA_BYTES; i++)
+        tt_arena.bytes[i] = 0xA5;
+    size++;
+    place = 0;
+    results[3] = tt_load(get, NULL);
+    tt_trace("loading", results, sizeof results);
+}
+
 int main(int count, char **files)
 {
     FILE *images = fopen(files[1], "rb");
@@ -104,6 +149,7 @@ int main(int count, char **files)
     result = tt_adapt(NULL);
     tt_trace("result", &result, sizeof result);
     tt_trace("trained", F(tt_arena.bytes, AT_TRAINED_PARAMETERS), 4 * TT_TRAINED);
+    save_and_load();
     while (fread(query, sizeof query, 1, images) == 1) {
         int32_t label = tt_predict(query, NULL);
         tt_trace("label", &label, sizeof label);
@@ -172,7 +218,8 @@ def plan_of(network, ways, shots, head, budget, macs=0.15, **recipe):
 
 def emit(folder, network, plan, seed=0):
     device = device_of(network, plan)
-    write_folder(folder, files_of(device, draws_of(device, seed, False)))
+    names = tuple(f"class {k}" for k in range(device.ways))
+    write_folder(folder, files_of(device, draws_of(device, seed, False), names))
     return device
 
 

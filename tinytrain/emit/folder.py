@@ -7,6 +7,7 @@ import numpy as np
 
 from tinytrain.base.files import write_bytes, write_failed
 from tinytrain.emit.adapt import c_adapt
+from tinytrain.emit.delta import c_delta_table
 from tinytrain.emit.device import HEADS, Device
 from tinytrain.emit.draws import Draws
 from tinytrain.emit.tables import c_draws, c_network, c_plan
@@ -16,12 +17,13 @@ from tinytrain.episode.episode import Episode
 SOURCES = Path(__file__).parent / "c"
 
 
-def files_of(device: Device, draws: Draws) -> dict[str, str]:
+def files_of(device: Device, draws: Draws, class_names: tuple[str, ...]) -> dict[str, str]:
     """The library: all files by their names in the folder."""
     others = set(HEADS.values()) - {HEADS[device.recipe.head]}
     fixed = (path for path in sorted(SOURCES.rglob("*")) if path.is_file() and path.name not in others)
     return {str(path.relative_to(SOURCES)): path.read_text() for path in fixed} | {
         "adapt.c": c_adapt(device),
+        "delta_table.c": c_delta_table(device, class_names),
         "draws.c": c_draws(device, draws),
         "network.c": c_network(device.network),
         "plan.h": c_plan(device, draws),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tinytrain.emit.delta import n_parts
 from tinytrain.emit.device import Device
 from tinytrain.emit.draws import Draws
 from tinytrain.emit.placed import Placed
@@ -139,6 +140,7 @@ def _plan(device: Device, draws: Draws) -> Iterator[str]:
         "TT_CHOSEN": (max(1, sum(n for _, n in chosen)), "trained columns"),
         "TT_MEASURED": (int(device.probe is not None), "1: Fisher information chooses these columns"),
         "TT_FITTED": (device.support * len(views), "embeddings that the head is fitted to"),
+        "TT_PARTS": (n_parts(device), "arrays of a delta"),
         "TT_LAST_STEPS": (max(1, round(LAST_FRACTION * steps)), "whose mean loss is the last one"),
     }  # fmt: skip
     for name, (value, said) in sizes.items():

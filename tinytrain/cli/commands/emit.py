@@ -1,6 +1,7 @@
 """``tinytrain emit``: write a C99 library that adapts on a microcontroller."""
 
 import os
+from dataclasses import replace
 
 from tinytrain.backbones.load import open_backbone
 from tinytrain.base.errors import UsageError
@@ -51,7 +52,7 @@ def _emit(arguments) -> int:
     plan = _plan(arguments, network, opened.episode, policy)
     device = device_of(network, plan)
     draws = draws_of(device, arguments.seed, opened.episode.may_flip)
-    files = files_of(device, draws)
+    files = files_of(device, draws, opened.episode.class_names)
     files["examples.c"] = c_examples(device, opened.episode)
     files["plan.json"] = _json(plan)
     write_folder(arguments.out, files)
@@ -74,20 +75,38 @@ def _policy(arguments):
 
 def _plan(arguments, network, episode, policy):
     """The plan with quotas for these images, or the one that was given."""
-    from tinytrain.emit.device import for_one_core
-    from tinytrain.plan.budget import TaskShape
+    from tinytrain.emit.device import device_of
     from tinytrain.plan.plan import Plan
+
+    if isinstance(policy, Plan):
+        policy.check(network, _task(episode), episodes.budget_of(arguments, policy))
+        return policy
+    budget = episodes.budget_of(arguments)
+    if arguments.precision is None:
+        budget = replace(budget, precision="float32")
+    plan = _made(arguments, network, episode, policy, budget)
+    # A device does not need all bytes that a Python process does.
+    spared = plan.cost.arena - device_of(network, plan).arena
+    wider = _made(arguments, network, episode, policy, replace(budget, memory=budget.memory + spared))
+    return wider if device_of(network, wider).arena <= budget.memory else plan
+
+
+def _made(arguments, network, episode, policy, budget):
+    from tinytrain.emit.device import for_one_core
     from tinytrain.planner.candidates import Programs
     from tinytrain.planner.planner import Planner
     from tinytrain.runtime.device import Device
 
-    given = policy if isinstance(policy, Plan) else None
-    planner = Planner(network, TaskShape.of(episode), policy, episodes.budget_of(arguments, given))
-    if given:
-        return given
+    planner = Planner(network, _task(episode), policy, budget)
     with Device().open(network, episode, arguments.seed) as run:
         plan = planner.plan(run.measure_fisher(planner.probe()))
     return for_one_core(plan, network, Programs(network, plan.task, plan.recipe.precision))
+
+
+def _task(episode):
+    from tinytrain.plan.budget import TaskShape
+
+    return TaskShape.of(episode)
 
 
 def _json(plan) -> str:
@@ -114,10 +133,11 @@ def _facts(network, plan, device) -> dict:
 
 def _text(result: dict) -> str:
     layers = ", ".join(f"{count} of {name}" for name, count in result["channels"].items())
+    chosen = f"these channels, which the images choose: {layers}" if layers else "biases alone"
     return (
         f"{result['out']}: {result['backbone']} for {result['classes']} classes of {result['shots']} images\n"
         f"  RAM:   {result['arena']:,} bytes in one block\n"
         f"  flash: {result['flash']:,} bytes of weights\n"
-        f"  trains in {result['steps']} steps these channels, which the images choose: {layers}\n"
+        f"  trains in {result['steps']} steps {chosen}\n"
         f"  next:  cmake -S {result['out']} -B build && cmake --build build && build/demo"
     )

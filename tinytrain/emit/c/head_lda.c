@@ -115,6 +115,18 @@ static double excess(float *room)
 }
 #endif
 
+/* The factor as a delta keeps it, row by row. */
+static void keep_factor(void)
+{
+#if !TT_FEW
+    float *packed = F(tt_arena.bytes, AT_HEAD_RESULT_FACTOR);
+
+    for (uint32_t i = 0; i < TT_EMBEDDING; i++)
+        for (uint32_t j = 0; j <= i; j++)
+            *packed++ = MATRIX[i * TT_EMBEDDING + j];
+#endif
+}
+
 void tt_fit_result(const tt_head *head)
 {
     float *room = TT_ROWS; /* the last batch of embeddings is used up */
@@ -131,4 +143,5 @@ void tt_fit_result(const tt_head *head)
             room[d] = weights[d] * mean[d];
         head->offsets[k] = -0.5f * (tt_sum(room, TT_EMBEDDING, 1) - (float)more / (float)TT_SHOTS);
     }
+    keep_factor();
 }

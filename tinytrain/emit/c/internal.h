@@ -89,6 +89,20 @@ void tt_fit_result(const tt_head *head);
 int tt_head_is_finite(const tt_head *head);
 uint32_t tt_answer(const tt_head *head, const float *embedding, float *logits);
 
+/* delta.c, and delta_table.c: an array of a delta, and the limit of the indices that it holds, 0 for values */
+typedef struct {
+    void *memory; /* NULL: known without it */
+    uint32_t count;
+    int32_t limit;
+} tt_part;
+extern const uint8_t tt_delta_header[];
+extern const uint32_t tt_delta_header_bytes, tt_delta_temperature_at, tt_delta_crc_at;
+extern const float tt_lead_fraction;
+extern const tt_part tt_delta_parts[TT_PARTS];
+void tt_measure_temperature(const tt_head *head);
+int tt_write_delta(tt_write write, void *context);
+int tt_read_delta(tt_read read, void *context);
+
 /* The class of an image. */
 static inline int32_t tt_label_of(uint32_t image)
 {

@@ -122,8 +122,27 @@ int tt_adapt(tt_progress progress)
         tt_use_changes(0);
         return TT_REFUSED;
     }
+    tt_measure_temperature(&after);
     state = ADAPTED;
     return TT_OK;
+}
+
+int tt_save(tt_write write, void *context)
+{
+    return state == ADAPTED ? tt_write_delta(write, context) : TT_NOT_READY;
+}
+
+int tt_load(tt_read read, void *context)
+{
+    int result;
+
+    tt_reset();
+    result = tt_read_delta(read, context);
+    if (result == TT_OK) {
+        tt_use_changes(1);
+        state = ADAPTED;
+    }
+    return result;
 }
 
 int tt_predict(const uint8_t *pixels, float *logits)

@@ -47,6 +47,18 @@ int tt_adapt(tt_progress progress);
 /* The class of an image, from 0 on, or TT_NOT_READY. `logits`, if not NULL, gets TT_WAYS numbers. */
 int tt_predict(const uint8_t *pixels, float *logits);
 
+/* Callbacks for storage: `n` bytes one after another, 0 if that went well. */
+typedef int (*tt_write)(void *context, const void *bytes, uint32_t n);
+typedef int (*tt_read)(void *context, void *bytes, uint32_t n);
+
+/* Write what was learnt: a file that tinytrain on a PC reads as a delta. Returns TT_OK, TT_NOT_READY if no
+ * adaptation was kept, or TT_STORAGE. */
+int tt_save(tt_write write, void *context);
+
+/* Read what tt_save wrote, with this network and plan; then tt_predict answers. Returns TT_OK, TT_BAD_DELTA or
+ * TT_STORAGE: then nothing is known. */
+int tt_load(tt_read read, void *context);
+
 /* Forget images and classes: as after tt_init. */
 void tt_reset(void);
 

@@ -1,0 +1,79 @@
+"""``tinytrain emit``: its folder becomes a program that adapts, and its plan one that Python obeys."""
+
+import json
+import shutil
+import subprocess
+
+import emitted
+import pytest
+import toynets
+import toyruns
+
+from tinytrain.cli.main import main
+from tinytrain.network.file import save_network
+
+
+@pytest.fixture
+def given(tmp_path):
+    """Options for a toy network and a folder of images."""
+    save_network(toynets.toy("headed"), tmp_path / "net.safetensors")
+    images = toyruns.folder(tmp_path / "images", classes=2, per_class=5)
+    return [images, "--shots", "3", "--backbone", str(tmp_path / "net.safetensors")]
+
+
+def emit(capsys, given, out, *options) -> dict:
+    assert main(["emit", *given, "-o", str(out), "--json", *options]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.skipif(not emitted.compilers(), reason="no C compiler is here: install gcc or clang")
+def test_the_example_learns_and_recognises(given, tmp_path, capsys):
+    result = emit(capsys, given, tmp_path / "c", "--budget", "40kB")
+    assert result["arena"] <= 40_000 and result["channels"]
+    sources = map(str, sorted((tmp_path / "c").glob("*.c")))
+    program = str(tmp_path / "demo")
+    command = [emitted.compilers()[0], *emitted.STRICT, "-O1", *sources, "-o", program]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run([program], capture_output=True, text=True)
+    assert done.returncode == 0 and "2 of 2 right" in done.stdout, done.stdout
+
+
+@pytest.mark.skipif(not shutil.which("cmake"), reason="CMake is not installed")
+def test_cmake_builds_it(given, tmp_path, capsys):
+    emit(capsys, given, tmp_path / "c", "--budget", "40kB")
+    for command in (["-S", str(tmp_path / "c"), "-B", str(tmp_path / "b")], ["--build", str(tmp_path / "b")]):
+        done = subprocess.run(["cmake", *command], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "b" / "demo").exists()
+
+
+def test_python_and_another_emit_obey_the_plan(given, tmp_path, capsys):
+    emit(capsys, given, tmp_path / "c", "--budget", "40kB")
+    plan = str(tmp_path / "c" / "plan.json")
+    assert main(["adapt", *given, "--plan", plan]) in (0, 5)
+    capsys.readouterr()
+    emit(capsys, given, tmp_path / "again", "--plan", plan)
+    files = [(tmp_path / name / "plan.h").read_bytes() for name in ("c", "again")]
+    assert files[0] == files[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--precision", "int8"], 2, "no-int8: headed cannot be adapted in int8"),
+        (["--plan", "p.json", "--head", "lda"], 2, "--head has no effect with --plan"),
+        (["--budget", "1kB"], 4, "memory-budget"),
+    ],
+)
+def test_what_cannot_be_emitted_ends_in_one_line(given, options, code, message, tmp_path, capsys):
+    assert main(["emit", *given, "-o", str(tmp_path / "c"), *options]) == code
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_file_in_place_of_the_folder_is_refused(given, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["emit", *given, "-o", str(tmp_path / "file")]) == 2
+    assert "is no folder" in capsys.readouterr().err
