@@ -47,6 +47,8 @@ def check_recipe(network: Network, recipe: "Recipe") -> None:
         raise _bad_recipe(f"{len(recipe.rates)} pairs of learning rates for {len(recipe.updates)} layers")
     if recipe.updates and recipe.steps < 1:
         raise _bad_recipe(f"{len(recipe.updates)} layers are to be trained in {recipe.steps} steps")
+    if any(layer >= len(network.layers) for layer in recipe.measured):
+        raise _bad_recipe("quotas are for layers of the network, not for lite residual modules")
     decay = recipe.decay
     if not isinstance(decay, tuple) or len(decay) != 2 or not all(0 <= share <= 1 for share in decay):
         raise _bad_recipe(f"decay is {decay}, not a pair of shares of the steps")
@@ -173,13 +175,14 @@ class Recipe:
     def with_channels(self, scores: Scores | None) -> "Recipe":
         """The same with the channels of each measured layer that have the most Fisher information.
 
-        They are as many as before, in rising order; of equals the first ones are taken.
+        They are as many as before, in rising order; of equals the first ones are taken. Without scores they
+        stay what they are.
         """
 
         def chosen(u: Update) -> Update:
             return replace(u, channels=most(scores.fisher[u.layer], len(u.channels)))
 
-        measured = self.measured
+        measured = self.measured if scores else ()
         return replace(self, updates=tuple(chosen(u) if u.layer in measured else u for u in self.updates))
 
     def in_precision(self, precision: str, rounding: str = Arithmetic.rounding, scaled=True) -> "Recipe":
