@@ -71,7 +71,7 @@ def assert_delta(folder, network, want, got):
 def test_an_adaptation_has_the_bits_of_python(compiler, tmp_path):
     """Cached views, a part of the images in a step, LDA of many embeddings; with two sanitizers."""
     network = toynets.toy("headed")
-    plan = plan_of(network, 3, 4, "lda", 60_000, 0.3, steps=3)
+    plan = plan_of(network, 3, 4, "lda", 60_000, 0.3, 0.6, steps=3)
     device, _, got = compare(tmp_path, network, plan, compiler, emitted.sanitizers(compiler))
     assert device.training.resources.step_queries < device.support and "delta" in got
 
@@ -80,7 +80,7 @@ def test_an_adaptation_has_the_bits_of_python(compiler, tmp_path):
 def test_so_it_has_without_a_cache(head, optimizer, shots, tmp_path):
     """Fresh views of all images or a part, LDA of few embeddings or cosine prototypes, all filter sizes."""
     network = toynets.toy("blocks")
-    plan = plan_of(network, 2, shots, head, 60_000, steps=2, optimizer=optimizer, views=1)
+    plan = plan_of(network, 2, shots, head, 60_000, shown=0.6, steps=2, optimizer=optimizer, views=1)
     plan, options = without_cache(plan, network), emitted.sanitizers(COMPILERS[0])
     device, _, _ = compare(tmp_path, network, plan, COMPILERS[0], options)
     assert (device.training.resources.step_queries < device.support) == (shots > 1)

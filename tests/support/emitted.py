@@ -206,10 +206,23 @@ def sanitizers(compiler: str) -> tuple[str, ...]:
     return SANITIZERS if tried.returncode == 0 else ()
 
 
-def plan_of(network, ways, shots, head, budget, macs=0.15, **recipe):
-    """A plan with quotas; `recipe` replaces parts of the policy's."""
+def looking_at(policy, shown):
+    """`policy` with steps that look at this fraction of the images."""
+
+    def recipe(*arguments):
+        found = policy.recipe(*arguments)
+        return replace(found, options=replace(found.options, shown_fraction=shown))
+
+    return replace(policy, recipe=recipe)
+
+
+def plan_of(network, ways, shots, head, budget, macs=0.15, shown=1.0, **recipe):
+    """A plan with quotas, whose steps look at the fraction `shown` of the images.
+
+    `recipe` replaces parts of the policy's.
+    """
     task = TaskShape(ways * shots, ways)
-    policy = find_policy("tinytrain").with_head(head)
+    policy = looking_at(find_policy("tinytrain").with_head(head), shown)
     planner = Planner(network, task, policy, Budget(budget, macs, precision="float32"))
     plan = planner.plan(toyplans.scores(network, planner.probe().inspected))
     plan = replace(plan, recipe=replace(plan.recipe, **recipe))

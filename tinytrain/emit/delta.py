@@ -83,7 +83,8 @@ def _parts(device: Device) -> Iterator[tuple[str, str, tuple[int, ...], str, int
 
 def views_of(device: Device) -> int:
     method = find_head(device.recipe.head)
-    return len(head_views(device.recipe, device.training.resources, method, device.support))
+    sizes = device.support, device.network.embedding_size
+    return len(head_views(device.recipe, device.training.resources, method, *sizes))
 
 
 def _header(device: Device, class_names: tuple[str, ...], parts) -> bytes:
