@@ -23,7 +23,7 @@ import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.backbones.load import load_backbone
-from tinytrain.base.console import Parser, guarded
+from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.kernels.blas import one_thread
 from tinytrain.kernels.dispatch.direct import direct
@@ -182,7 +182,9 @@ def parser() -> Parser:
     p = Parser(prog="python -m tinytrain.meta.studies.int8_kernels", description=__doc__.split("\n")[0])
     p.add_argument("--backbone", default="tinytrain-small-2", help="model file, published checkpoint or name")
     p.add_argument("--only", default=None, metavar="NAME", help="this row alone, as it is printed")
-    p.add_argument("--seconds", type=float, default=0.5, help="for each row (default: %(default)s)")
+    p.add_argument(
+        "--milliseconds", type=at_least(1), default=500, help="for each row (default: %(default)s)"
+    )
     p.add_argument("--count", default=None, metavar="COMMAND", help="count instructions by this command")
     p.add_argument("--mark", action="store_true", help="what COMMAND runs")
     return p
@@ -202,7 +204,7 @@ def study(arguments: list[str]) -> None:
         if args.mark:
             mark(kernels, network, names)
             return
-        rows = (timed(kernels, network, name, args.seconds) for name in names)
+        rows = (timed(kernels, network, name, args.milliseconds / 1e3) for name in names)
         if args.count:
             options = ["--backbone", args.backbone, *(["--only", args.only] if args.only else [])]
             rows = counted(args.count, options, names)

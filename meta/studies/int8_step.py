@@ -9,7 +9,7 @@ and biases as they are stored and what rounding left of them, and the gradients 
 import sys
 
 from tinytrain.backbones.load import load_backbone
-from tinytrain.base.console import guarded
+from tinytrain.base.console import at_least, guarded
 from tinytrain.meta.studies.study import study_parser
 from tinytrain.network.network import Network
 from tinytrain.plan.costs import n_trained
@@ -42,6 +42,7 @@ def counters(network: Network):
 
 def parser():
     found = study_parser("int8_step", __doc__.split("\n")[0], "mcunet-5fps", "")
+    found.add_argument("--most", type=at_least(1), default=5, help="configurations (default: %(default)s)")
     return found
 
 
@@ -53,7 +54,7 @@ def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
     network = load_backbone(args.backbone)
     print(f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS), sep="\n")
-    for size, configuration in zip(KILOBYTES, published(network), strict=True):
+    for size, configuration in list(zip(KILOBYTES, published(network), strict=True))[: args.most]:
         updates = updates_of(network, configuration)
         cells = [network.name, size, n_trained(network, updates), *step_bytes(network, updates).values()]
         print("| " + " | ".join(c if isinstance(c, str) else f"{c:,}" for c in cells) + " |")

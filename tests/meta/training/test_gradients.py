@@ -138,7 +138,7 @@ def test_the_gradients_of_distillation(loss, width):
 def test_the_gradient_of_a_step_is_that_of_the_engine(tmp_path):
     """Including the temperature: mean over queries of the sum of residual times cosine."""
     network = toynets.toy()
-    task, _ = toyruns.task(tmp_path, network=network)
+    task, _ = toyruns.task(tmp_path, network=network, episode={"way": 3, "shots": 2, "queries": 2})
     batch = task.batch(0)
     _, _, gradient = task.step(task.first, batch)
 
