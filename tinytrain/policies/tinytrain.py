@@ -44,7 +44,7 @@ IMAGES, SAMPLED = 0.6, 1 / 3
 BYTES_EACH = {"float32": 12, "int8": 10}
 RELATIVE_RATE = 0.01
 BIAS_RATE = 5e-4
-# The most steps. Half of them would be as accurate (`meta.studies.operations`), but the guard compares the loss
+# The most steps. Half of them are as accurate (`meta.studies.operations`), but the guard compares the loss
 # of the first step with that of the last ones, which is too noisy then: it refuses tasks that are easy.
 STEPS = 40
 LEAST_EXTENT = 0.25  # of the steps
