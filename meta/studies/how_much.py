@@ -19,17 +19,15 @@ import numpy as np
 
 from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.units import parse_bytes
-from tinytrain.datasets import sample_episode
 from tinytrain.heads.registry import find_head
 from tinytrain.meta.bench.document import Table, table_lines
 from tinytrain.meta.bench.statistics import mean_interval
-from tinytrain.meta.studies.study import add_log, run_study, study_parser
+from tinytrain.meta.studies.study import add_log, decoded_episode, run_study, study_parser
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.recipe import Recipe
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy
-from tinytrain.policies.tinytrain import STEPS
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
 
@@ -43,16 +41,14 @@ def fixed(policy: Policy, extent: float, head: str) -> Policy:
     """`policy` with this fraction of the usual steps and this head, whatever the task."""
 
     def recipe(*arguments) -> Recipe:
-        return replace(policy.recipe(*arguments), steps=round(extent * STEPS), head=head)
+        return replace(policy.recipe(*arguments), steps=round(extent * Recipe.steps), head=head)
 
     return replace(policy, recipe=recipe)
 
 
 def run_job(network, dataset, args, episode: int) -> dict:
     """Accuracies of one episode by form, and what the choice was made by."""
-    drawn = sample_episode(dataset, args.way, args.shots, args.queries, args.seed, episode)
-    shape = network.input.shape
-    drawn = replace(drawn, support=drawn.support.held(shape), query=drawn.query.held(shape))
+    drawn = decoded_episode(network, dataset, args, episode)
 
     def adapted(macs: float, policy: Policy) -> Report:
         budget = Budget(parse_bytes(args.budget), macs)
@@ -66,7 +62,7 @@ def run_job(network, dataset, args, episode: int) -> dict:
             if (extent, head) == USUAL:
                 usual = report
         recipe = policy.recipe(network, usual.scores, Budget(macs=macs), TaskShape.of(drawn), 1.0)
-        follows = (recipe.steps, recipe.head) != (STEPS, "lda")
+        follows = (recipe.steps, recipe.head) != (Recipe.steps, "lda")
         report = adapted(macs, policy) if follows else usual
         facts = report.to_json()
         row["policy"][f"{macs:g}"] = {

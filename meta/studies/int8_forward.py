@@ -15,7 +15,6 @@ import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.base.console import Parser, guarded
-from tinytrain.datasets import sample_episode
 from tinytrain.datasets.calibration import calibration_images
 from tinytrain.drift.recent import fitted
 from tinytrain.episode.episode import Images
@@ -26,6 +25,7 @@ from tinytrain.meta.studies.study import (
     EPISODES,
     add_episodes,
     add_log,
+    decoded_episode,
     episode_jobs,
     run_study,
     study_parser,
@@ -69,8 +69,8 @@ def accuracy(support: np.ndarray, query: np.ndarray, episode) -> float:
 
 
 def run_job(network: Network, dataset, args, episode: int) -> dict:
-    drawn = sample_episode(dataset, args.way, args.shots, args.queries, args.seed, episode)
-    parts = [part.held(network.input.shape) for part in (drawn.support, drawn.query)]
+    drawn = decoded_episode(network, dataset, args, episode)
+    parts = drawn.support, drawn.query
     device = Device(threads=1)
     result = {"float32": accuracy(*(embed(network, part, device) for part in parts), drawn)}
     for name, each in forms(network).items():

@@ -27,7 +27,8 @@ def step_bytes(network: Network, updates: tuple[Update, ...]) -> dict[str, int]:
     kinds = ("prefix", "backward") if bank.start else ("backward",)
     own = ("features", "grad embedding")
     activations = max(bank.get(kind).nbytes for kind in kinds) + sum(bank.externals[n].nbytes for n in own)
-    weights, biases = (sum(count(u) for u in updates) for count in counters(network))
+    weights = sum(u.n_weights(network) for u in updates)
+    biases = sum(u.n_biases(network) for u in updates)
     found = {
         "activations": activations,
         "trained": 2 * weights + 4 * biases,
@@ -36,14 +37,10 @@ def step_bytes(network: Network, updates: tuple[Update, ...]) -> dict[str, int]:
     return found | {"all": sum(found.values())}
 
 
-def counters(network: Network):
-    return (lambda u: u.n_weights(network)), (lambda u: u.n_biases(network))
-
-
 def parser():
-    found = study_parser("int8_step", __doc__.split("\n")[0], "mcunet-5fps", "")
-    found.add_argument("--most", type=at_least(1), default=5, help="configurations (default: %(default)s)")
-    return found
+    p = study_parser("int8_step", __doc__.split("\n")[0], "mcunet-5fps", "")
+    p.add_argument("--most", type=at_least(1), default=5, help="configurations, smallest first; default: all")
+    return p
 
 
 def main(arguments: list[str] | None = None) -> int:

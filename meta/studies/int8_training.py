@@ -17,12 +17,12 @@ import numpy as np
 from tinytrain.base.console import guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes
-from tinytrain.datasets.samplers import sample_episode
 from tinytrain.meta.bench.statistics import stratified
 from tinytrain.meta.studies.study import (
     EPISODES,
     add_episodes,
     add_log,
+    decoded_episode,
     episode_jobs,
     run_study,
     study_parser,
@@ -104,9 +104,7 @@ class CountingDevice(Device):
 
 
 def run_job(network: Network, dataset, args, episode: int) -> dict:
-    drawn = sample_episode(dataset, args.way, args.shots, args.queries, args.seed, episode)
-    parts = (part.held(network.input.shape) for part in (drawn.support, drawn.query))
-    drawn = replace(drawn, **dict(zip(("support", "query"), parts, strict=True)))
+    drawn = decoded_episode(network, dataset, args, episode)
     found: dict = {}
     for name in args.forms.split(","):
         each, device = form(name), CountingDevice()

@@ -19,12 +19,12 @@ import numpy as np
 from tinytrain.base.console import Parser, guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes, parse_fraction
-from tinytrain.datasets.samplers import sample_episode
 from tinytrain.meta.bench.statistics import stratified
 from tinytrain.meta.studies.study import (
     EPISODES,
     add_episodes,
     add_log,
+    decoded_episode,
     episode_jobs,
     run_study,
     study_parser,
@@ -79,9 +79,7 @@ def form(name: str) -> Form:
 
 
 def run_job(network: Network, dataset, args, episode: int) -> dict:
-    drawn = sample_episode(dataset, args.way, args.shots, args.queries, args.seed, episode)
-    parts = (part.held(network.input.shape) for part in (drawn.support, drawn.query))
-    drawn = replace(drawn, **dict(zip(("support", "query"), parts, strict=True)))
+    drawn = decoded_episode(network, dataset, args, episode)
     policy, found = policy_for(find_policy(args.policy), args.way), {}
     for name in args.forms.split(","):
         each = form(name)

@@ -4,14 +4,17 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.console import Parser, at_least
 from tinytrain.base.errors import StorageError
-from tinytrain.datasets import open_dataset
+from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.episode.episode import Episode
 from tinytrain.meta.bench.codehash import code_hash
 from tinytrain.meta.run_log import JsonLines, whole_lines
+from tinytrain.network.network import Network
 
 
 def study_parser(name: str, description: str, backbone: str, packs: str) -> Parser:
@@ -53,6 +56,13 @@ EPISODES = ("way", "shots", "queries", "seed")  # what all rows of a run have in
 def episode_jobs(args) -> list[dict]:
     """A job for every episode of every pack, the first episodes of all packs first."""
     return [{"pack": pack, "episode": k} for k in range(args.episodes) for pack in args.packs.split(",")]
+
+
+def decoded_episode(network: Network, dataset, args, episode: int) -> Episode:
+    """Episode number `episode` by the options of `add_episodes`, with all images decoded for `network`."""
+    drawn = sample_episode(dataset, args.way, args.shots, args.queries, args.seed, episode)
+    shape = network.input.shape
+    return replace(drawn, support=drawn.support.held(shape), query=drawn.query.held(shape))
 
 
 def run_study(

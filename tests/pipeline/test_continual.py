@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from toydevices import ONE
 from toyfiles import write_images, write_network
+from toyreplay import new_images, stored
 
 import tinytrain
 from tinytrain.base.errors import BudgetError, InputError, UsageError
@@ -15,7 +16,6 @@ from tinytrain.cli.main import main
 from tinytrain.delta.file import decode_delta, encode_delta, load_delta, save_delta
 from tinytrain.delta.forget import forget
 from tinytrain.delta.rename import rename
-from tinytrain.episode.episode import Images
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.add_classes import add_classes
 from tinytrain.pipeline.continual import continued_episode, continued_policy
@@ -47,18 +47,9 @@ def adapted(way: int = 4, replay: int = SHOTS, recipe: Recipe = RECIPE):
     return adapt(NETWORK, episode(way, replay), BUDGET, policy(recipe), device=ONE, force=True)
 
 
-def new_images(label: int, count: int = SHOTS) -> Images:
-    images = toy_images(np.full(count, label, np.int32), seed=9)
-    return replace(images, labels=np.zeros(count, np.int32))
-
-
 def continued(delta, *more):
     found = continued_episode(delta, *more)
     return adapt(NETWORK, found, BUDGET, continued_policy(delta), device=ONE, force=True)
-
-
-def stored(delta) -> dict[str, bytes]:
-    return {name: array.tobytes() for name, array in decode(encode_delta(delta))[0].items()}
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from int8nets import toy8
 from integernet import Integers
 from toydevices import ONE
 from toyfiles import write_images
+from toyreplay import new_images, stored
 
 from tinytrain.base.errors import BudgetError
 from tinytrain.base.safetensors import decode
@@ -49,18 +50,9 @@ def adapted(way: int = 4, replay: int = SHOTS, recipe: Recipe = RECIPE, budget: 
     return adapt(NETWORK, episode(way, replay), budget, policy(recipe), device=ONE, force=True)
 
 
-def new_images(label: int, count: int = SHOTS):
-    images = toy_images(np.full(count, label, np.int32), seed=9)
-    return replace(images, labels=np.zeros(count, np.int32))
-
-
 def continued(delta, *more, budget: Budget = INT8):
     found = continued_episode(delta, *more)
     return adapt(NETWORK, found, budget, continued_policy(delta), device=ONE, force=True)
-
-
-def stored(delta) -> dict[str, bytes]:
-    return {name: array.tobytes() for name, array in decode(encode_delta(delta))[0].items()}
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.policies.common import Policy
 from tinytrain.policies.tinytl import modules_from
 
-# Between them these pass through every kernel: (first trained layer, optimizer, kind of step, head).
-# First trained layer, optimizer, rounding.
+# Between them these pass through every kernel. (First trained layer, optimizer, rounding), and in float32
+# (first trained layer, optimizer, kind of step, head).
 INT8_RUNS = ((1, "adam", "carried"), (1, "momentum", "masters"), (0, "sgd", "nearest"))
 RUNS = ((0, "momentum", "both", "cosine"), (1, "sgd", "constant", "lda"), (4, "adam", "constant", "lda"))
 
@@ -36,7 +36,7 @@ def warm_up() -> list[str]:
     table.transpose(np.empty((2, 3), np.float32), np.zeros((3, 2), np.float32))
     _layers_of_other_networks(table)
     _in_little_memory(table)
-    _heads_of_many_images(table)
+    _packed_matrices(table)
     return sorted(name for name, kernel in vars(table).items() if _is_compiled(kernel))
 
 
@@ -78,7 +78,7 @@ def _inner_channels(table, planes, weights, scale) -> None:
     table.grad_input_rows(rows.copy(), rows, codes, scale, 0)
 
 
-def _heads_of_many_images(table) -> None:
+def _packed_matrices(table) -> None:
     triangle, row = np.array([1, 0, 1], np.float32), np.zeros((1, 2), np.float32)
     table.add_outer_packed(triangle, row, np.float32(1))
     table.cholesky_packed(triangle)

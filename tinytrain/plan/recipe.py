@@ -120,14 +120,13 @@ class StepOptions:
     reweighted so that the expected gradient is unbiased. `shown_fraction`: fraction of the images, drawn at
     random, that a step looks at; of the others it knows the prototypes, and it back-propagates as many as if
     it looked at all. `resample_channels`: before every epoch, that is a pass over all support images, each
-    layer gets other input channels, drawn at random, as many as the
-    updates name (output channels if these limit output channels only, and in depthwise layers); the optimizer
-    then starts anew. `entropy`: weight in the loss of the mean Shannon entropy of what is predicted for query
-    images, whose labels stay unknown; every step then looks at as many of them as at pseudo-queries.
-    `temperature`: of the cosines in the loss. `augmentation`: how far pseudo-queries are changed if every
-    step has views of its own. `arithmetic`: the numbers that everything is computed in. `quotas`: the updates
-    say how many channels of each layer are trained; which ones, Fisher scoring of the task decides
-    (`Recipe.with_channels`).
+    layer gets other input channels, drawn at random, as many as the updates name (output channels if these
+    limit output channels only, and in depthwise layers); the optimizer then starts anew. `entropy`: weight in
+    the loss of the mean Shannon entropy of what is predicted for query images, whose labels stay unknown;
+    every step then looks at as many of them as at pseudo-queries. `temperature`: of the cosines in the loss.
+    `augmentation`: how far pseudo-queries are changed if every step has views of its own. `arithmetic`: the
+    numbers that everything is computed in. `quotas`: the updates say how many channels of each layer are
+    trained; which ones, Fisher scoring of the task decides (`Recipe.with_channels`).
     """
 
     hard_fraction: float = 1.0

@@ -80,22 +80,19 @@ class Binder:
 
         `own` kernels are called instead of others of their names.
         """
-        calls, outputs = self.calls(segment, workspace, externals, own or {})
+        calls, outputs = self.calls(segment, workspace, externals, own)
         return join_native(calls), outputs
 
-    def calls(self, segment: Segment, workspace: Buffer, externals: dict[Buffer, np.ndarray], own=()):
+    def calls(self, segment: Segment, workspace: Buffer, externals: dict[Buffer, np.ndarray], own=None):
         """As `segment`, with a bound call for every call."""
         base = self.program.offset(workspace.name)
         flat = {b: array.reshape(-1) for b, array in externals.items()}
         for buffer, offset in segment.offsets.items():
             flat[buffer] = self.arena.view(base + offset, (buffer.nbytes,), "uint8").view(buffer.dtype)
-        calls = [
-            direct(
-                own[call.kernel] if call.kernel in own else getattr(self.kernels, call.kernel),
-                tuple(self._argument(a, flat) for a in call.args),
-            )
-            for call in segment.calls
-        ]
+        calls = []
+        for call in segment.calls:
+            kernel = (own or {}).get(call.kernel) or getattr(self.kernels, call.kernel)
+            calls.append(direct(kernel, tuple(self._argument(a, flat) for a in call.args)))
         return calls, tuple(self._argument(v, flat) for v in segment.outputs)
 
     def _argument(self, arg, flat):

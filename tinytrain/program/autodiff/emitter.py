@@ -257,7 +257,8 @@ class Emitter:
                 continue
             if self.takes_block(i, tape):
                 g = through_block(self, i, g, tape, hook)
-                i = [next(order) for _ in range(2)][-1]
+                next(order)
+                i = next(order)  # the first layer of the block
                 if g is None:
                     return None
             else:

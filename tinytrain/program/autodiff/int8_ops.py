@@ -122,10 +122,8 @@ def depthwise_grad_input(emitter, i: int, g: View) -> View:
         arrays = g, work, emitter.weight(i), scale
         segment.call("depthwise_grad_in_place", *arrays, layer.kernel, part="grad_input")
         return g
-    gx, how = (
-        segment.new(f"{layer.name} gradient", emitter.n, *layer.in_hw, layer.cin),
-        (layer.kernel, layer.stride),
-    )
+    gx = segment.new(f"{layer.name} gradient", emitter.n, *layer.in_hw, layer.cin)
+    how = layer.kernel, layer.stride
     if not emitter.fast_path:
         work = segment.new(f"{layer.name} weights of some channels", layer.fan_in, 16)
         arrays = (gx, work, g, emitter.weight(i), scale)
