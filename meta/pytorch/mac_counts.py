@@ -28,14 +28,10 @@ def torch_plain(network: Network, recipe: Recipe, n_support: int) -> int:
     return recipe.steps * 2 * n_support * one
 
 
-def torch_cached(network: Network, recipe: Recipe, n_support: int, n_shown: int, start: int) -> int:
-    """Every step: the layers from `start` on for the `n_shown` that it looks at, clean and as pseudo-queries,
-    once more and backward for those that are chosen. If it does not look at all, these once before.
-    """
+def torch_cached(network: Network, recipe: Recipe, n_support: int, start: int) -> int:
+    """Every step: the layers from `start` on for all, once more and backward for those that are chosen."""
     trained = {u.layer: bool(u.channels) for u in recipe.updates}
     suffix = sum(layer.macs for layer in network.layers[start:])
-    images = n_support, n_shown
-    chosen = n_hard(recipe.options.hard_fraction, *images) + n_sampled(recipe, *images)
+    chosen = n_hard(recipe.options.hard_fraction, n_support) + n_sampled(recipe, n_support)
     backward = chosen * (suffix + torch_backward(network, trained, min(trained)))
-    before = n_support * suffix if n_shown < n_support else 0
-    return before + recipe.steps * (2 * n_shown * suffix + backward)
+    return recipe.steps * (2 * n_support * suffix + backward)

@@ -101,16 +101,16 @@ class Whole:
         return found
 
 
-def schedule_of(plan, labels: np.ndarray, seed: int = 0) -> list[tuple[list[int], list[int], list[int]]]:
-    """For each step of an adaptation by `plan` the support images that it looks at, one view of each, and
-    those of them (places in the list) that the gradient goes through.
+def schedule_of(plan, labels: np.ndarray, seed: int = 0) -> list[tuple[list[int], list[int]]]:
+    """For each step of an adaptation by `plan` the views, and the positions that the gradient goes through.
+
+    One view for every support image; positions in the support. For supports that a step sees whole.
     """
     rng, found = rng_for(seed, "steps"), []
     for number in range(1, plan.recipe.steps + 1):
         support, queries = step_items(plan.resources, labels, number, rng)
-        size = plan.resources.step_support
-        through = sampled_items(plan.recipe, labels, support, seed, number, size)
-        found.append(([i for _, i in support], [view for view, _ in queries], through))
+        through = sampled_items(plan.recipe, labels, support, seed, number)
+        found.append(([view for view, _ in queries], through))
     return found
 
 

@@ -162,7 +162,7 @@ def adaptation_macs(part: str, result) -> dict[str, int]:
     if part == "total":
         return {"ours": sum(ours.values()), "PyTorch": executed.torch_plain(network, recipe, COUNT)}
     filling = ours["features"] if part == BOTH else 0
-    cached = executed.torch_cached(network, recipe, COUNT, program.resources.step_queries, start)
+    cached = executed.torch_cached(network, recipe, COUNT, start)
     return {"ours": ours["training"] + filling, "PyTorch": cached + filling}
 
 

@@ -164,7 +164,7 @@ def differences(whole: Whole, images: np.ndarray, labels: np.ndarray) -> dict[st
     trainer, everyone, seen = whole.trainer, range(len(labels)), np.empty_like(images)
     trainer.compute_gradients(*([(view, i) for i in everyone] for view in (0, 1)))
     for i in everyone:
-        trainer.kernels.augment(seen[i], images[i], *trainer.augmentation(1, i).arguments())
+        trainer.kernels.augment(seen[i], images[i], *trainer.source.augmentation(1, i).arguments())
     reference, target = TorchNetwork(whole.program.network), torch.from_numpy(labels).long()
     reference.train()
     with torch.no_grad():

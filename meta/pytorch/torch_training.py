@@ -85,15 +85,16 @@ def cached_features(reference, cut: int, images, augmentations) -> list[torch.Te
     return [reference.layers(reference.inputs(values), 0, cut) for values in views]
 
 
-def moved(embeddings, shown, through: list[int], sizes):
-    """Zeros with the gradient of the prototypes: those at `through` stand for the others that are shown of
-    their class, and for the shown classes that none of them is of. `sizes` are those of the classes.
+def moved(embeddings, one_hot, through: list[int]):
+    """Zeros with the gradient of the prototypes: those at `through` stand for the others of their class.
+
+    And for the classes that none of them is of.
     """
     if not through:
         return torch.zeros(())
-    here, seen = shown[through], shown.sum(dim=0)
+    here = one_hot[through]
     counts = here.sum(dim=0)
-    weight = torch.count_nonzero(seen) / torch.count_nonzero(counts) / counts.clamp(min=1) * seen / sizes
+    weight = len(counts) / torch.count_nonzero(counts) / counts.clamp(min=1)
     means = (here.T @ embeddings) * weight[:, None]
     return means - means.detach()
 
@@ -101,30 +102,26 @@ def moved(embeddings, shown, through: list[int], sizes):
 def adapt_cached(reference, recipe, slots, cut: int, features, labels, schedule) -> list[float]:
     """Our own algorithm: cached features, only the hardest pseudo-queries and some of the support backward.
 
-    `features` is one (n, ...) tensor per view; `schedule` as of `schedule_of`. Prototypes know the images
-    that a step does not look at as they were.
+    `features` is one (n, ...) tensor per view, `schedule` for each step the view of every image, and which
+    support images the gradient goes through.
     """
     target, trained = torch.from_numpy(labels).long(), Masked(reference, recipe, slots)
     one_hot, everything, found = F.one_hot(target).float(), torch.stack(features), []
-    sizes, count = one_hot.sum(dim=0), len(schedule[0][0])
-    hard = n_hard(recipe.options.hard_fraction, len(labels), count)
-    with torch.no_grad():
-        means = prototypes(reference.embed(features[0], cut), one_hot) if count < len(labels) else 0.0
-    for step, (images, views, through) in enumerate(schedule):
+    images, hard = torch.arange(len(labels)), n_hard(recipe.options.hard_fraction, len(labels))
+    for step, (views, through) in enumerate(schedule):
         trained.scale_rates(rate_factor(recipe, len(features), step + 1))
-        images = torch.tensor(images)
-        clean, wanted, shown = features[0][images], target[images], one_hot[images]
         queries = everything[torch.tensor(views), images].contiguous(memory_format=reference.format)
         with torch.no_grad():
-            embeddings = reference.embed(torch.cat([clean, queries]), cut)
-            seen = (shown.sum(dim=0) / sizes)[:, None]
-            means = means * (1 - seen) + shown.T @ embeddings[:count] / sizes[:, None]
-            every = losses(embeddings[count:], means, wanted, recipe.options.temperature)
+            embeddings = reference.embed(torch.cat([features[0], queries]), cut)
+            means = prototypes(embeddings[: len(labels)], one_hot)
+            every = losses(embeddings[len(labels) :], means, target, recipe.options.temperature)
             hardest = every.topk(hard).indices
-        chosen = torch.cat([queries[hardest], clean[through]]).contiguous(memory_format=reference.format)
+        chosen = torch.cat([queries[hardest], features[0][through]]).contiguous(
+            memory_format=reference.format
+        )
         found_embeddings = reference.embed(chosen, cut)
-        moving = means + moved(found_embeddings[hard:], shown, through, sizes)
-        loss = losses(found_embeddings[:hard], moving, wanted[hardest], recipe.options.temperature)
+        moving = means + moved(found_embeddings[hard:], one_hot, through)
+        loss = losses(found_embeddings[:hard], moving, target[hardest], recipe.options.temperature)
         trained.step(loss.mean())
         found.append(every.mean().item())
     return found
