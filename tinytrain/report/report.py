@@ -17,7 +17,6 @@ from tinytrain.program.program import Program
 from tinytrain.report import content
 from tinytrain.report.conclusion import conclude
 from tinytrain.report.executed_macs import executed
-from tinytrain.report.html import render_html
 from tinytrain.report.page.thumbnails import Thumbnails
 from tinytrain.runtime.adaptation import Ran
 from tinytrain.runtime.answers import Answers
@@ -49,6 +48,8 @@ class Report:
 
     def _repr_html_(self) -> str:
         """The page, for notebooks: in a frame, so that its style stays its own."""
+        from tinytrain.report.html import render_html  # late, as commands start faster without
+
         page = escape(render_html(self.to_json(), self.thumbnails()))
         return f'<iframe sandbox srcdoc="{page}" style="width: 100%; height: 40rem; border: 0"></iframe>'
 

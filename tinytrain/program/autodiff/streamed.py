@@ -6,8 +6,8 @@ computed twice: rows that the next ones need as well move to the front of their 
 rows are there. The bytes decide which block that is.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tinytrain.network.layer import Layer
 from tinytrain.program.autodiff.ops import op_of
@@ -39,7 +39,7 @@ class Step:
 class Schedule:
     """The `steps` of layers [0, last), and for how many rows of its output each has `room`."""
 
-    def __init__(self, layers: Sequence[Layer], last: int):
+    def __init__(self, layers: tuple[Layer, ...], last: int):
         self.layers, self.last = layers[:last], last
         self.steps: list[Step] = []
         self.base, self.top, self.room = [0] * last, [0] * last, [0] * last
@@ -85,6 +85,12 @@ class Schedule:
         )
 
 
+@lru_cache(256)
+def schedule_of(layers: tuple[Layer, ...], last: int) -> Schedule:
+    """The schedule of layers [0, last), made once: a planner asks for it with every candidate."""
+    return Schedule(layers, last)
+
+
 def rows_read(layer: Layer, first: int, last: int) -> tuple[int, int]:
     """Rows of its input that output rows [first, last) of a layer read."""
     low = first * layer.stride - layer.pad
@@ -92,7 +98,7 @@ def rows_read(layer: Layer, first: int, last: int) -> tuple[int, int]:
     return max(0, low), min(layer.in_hw[0], high)
 
 
-def streamed_layers(layers: Sequence[Layer], last: int, row_tile: int) -> int:
+def streamed_layers(layers: tuple[Layer, ...], last: int, row_tile: int) -> int:
     """How many of the layers [0, last) are best computed by `streamed`; 0 if the others take more bytes."""
     ends = [k for k in range(1, last + 1) if k == last or layers[k].block != layers[k - 1].block]
     usable = next((k for k in range(last) if not _is_streamed(layers[k])), last)
@@ -105,9 +111,9 @@ def _is_streamed(layer: Layer) -> bool:
     return plain and (layer.block > 0 or not layer.residual)
 
 
-def _peak(layers: Sequence[Layer], end: int, last: int, row_tile: int) -> int:
+def _peak(layers: tuple[Layer, ...], end: int, last: int, row_tile: int) -> int:
     """About the bytes of layers [0, last) if those from `end` on are computed in row tiles of each block."""
-    sizes, start = [Schedule(layers, end).nbytes], end
+    sizes, start = [schedule_of(layers, end).nbytes], end
     for k in range(end + 1, last + 1):
         if k == last or layers[k].block != layers[start].block:
             sizes.append(layers[start].in_size + layers[k - 1].out_size + row_tile)
@@ -121,7 +127,7 @@ def streamed(emitter, x: View, last: int) -> View:
     `emitter` is the `Emitter` of the pass.
     """
     layers, segment = emitter.layers, emitter.segment
-    schedule = Schedule(layers, last)
+    schedule = schedule_of(layers, last)
     shapes = [
         (n, layer.out_hw[1], layer.cout) for n, layer in zip(schedule.room, schedule.layers, strict=True)
     ]
