@@ -1,6 +1,7 @@
 """The guard: its refusals and reasons, the state after a refusal, and that it uses only support images."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -103,12 +104,19 @@ def test_images_that_fit_far_less_than_the_others_are_counted_even_if_no_other_c
 
 
 def test_a_rise_of_the_loss_is_shown_in_digits_that_differ():
-    assert reason("diverged", losses=[1.38621, 1.38633]) == "the training loss rose from 1.3862 to 1.3863"
+    assert reason("diverged", losses=[1.386, 1.3935]) == "the training loss rose from 1.386 to 1.393"
     assert reason("diverged", losses=[1.0, 2.0]) == "the training loss rose from 1 to 2"
 
 
-def test_a_loss_that_stayed_is_no_reason():
-    assert verdict(losses=[1.0, 0.5, 0.5, 1.0]).accepted
+@pytest.mark.parametrize("losses", [[1.0, 0.5, 0.5, 1.0], [0.001, 0.004, 0.002, 0.0, 0.0025]])
+def test_a_loss_that_stayed_or_differs_by_less_than_a_hundredth_of_a_guess_is_no_reason(losses):
+    assert verdict(losses=losses).accepted
+
+
+def test_a_rise_by_more_than_a_hundredth_of_the_loss_of_a_guess_is_a_reason():
+    guess = math.log(len(NAMES))
+    assert verdict(losses=[0.5, 0.5 + 0.0099 * guess]).accepted
+    assert not verdict(losses=[0.5, 0.5 + 0.0101 * guess]).accepted
 
 
 def test_a_good_result_is_accepted_and_not_called_forced():
