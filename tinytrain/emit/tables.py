@@ -12,9 +12,9 @@ from tinytrain.emit.stages import Writer
 from tinytrain.emit.text import array, comment, name_of, number, shape
 from tinytrain.episode.augment import Augmentation
 from tinytrain.guard.guard import LAST_FRACTION
+from tinytrain.heads.calibration import TEMPERATURES
 from tinytrain.heads.registry import find_head
-from tinytrain.network.network import Network
-from tinytrain.program.head_buffers import head_views
+from tinytrain.network.network import Network, frozen_bytes
 from tinytrain.program.trained_arrays import slots
 
 
@@ -45,12 +45,6 @@ def c_network(network: Network) -> str:
         )
         entries.append(f"    {{{', '.join(parts)}, {layer.fan_in}, {layer.cout}}},")
     return "\n".join([*lines, "const tt_weights tt_kept[TT_LAYERS] = {", *entries, "};", ""])
-
-
-def flash_bytes(network: Network) -> int:
-    """Bytes of the arrays of `c_network`."""
-    arrays = (*network.weights, *network.biases, *(s for s in network.scales if s is not None))
-    return sum(a.nbytes for a in arrays)
 
 
 def _augmentation(a: Augmentation) -> str:
@@ -88,10 +82,11 @@ def _draws(device: Device, draws: Draws) -> Iterator[str]:
     yield '#include "internal.h"'
     yield ""
     yield comment("cosine, sine, brightness, saturation, contrast, down, right, flip of each image")
-    yield "const tt_augmentation tt_probe_views[TT_SUPPORT] = {"
-    yield from (f"    {_augmentation(a)}," for a in draws.probe)
-    yield "};"
-    yield ""
+    if draws.probe:
+        yield "const tt_augmentation tt_probe_views[TT_SUPPORT] = {"
+        yield from (f"    {_augmentation(a)}," for a in draws.probe)
+        yield "};"
+        yield ""
     yield from _views("tt_views", "TT_VIEWS", draws.views)
     yield from _views("tt_head_views", "TT_HEAD_VIEWS", draws.head)
     yield comment("by step: images that it looks at, and views of them that are its pseudo-queries")
@@ -120,7 +115,6 @@ def _plan(device: Device, draws: Draws) -> Iterator[str]:
     every = slots(network, recipe)
     chosen = [(s.layer, len(s.channels)) for s in every if s.part == "weight"]
     steps, head = recipe.steps, find_head(recipe.head)
-    views = head_views(recipe, training.resources, head, device.support, network.embedding_size)
     yield comment(f"Sizes of {network.name} and its plan, and the memory map. Written by tinytrain emit.")
     yield "#ifndef TT_PLAN_H"
     yield "#define TT_PLAN_H"
@@ -139,13 +133,15 @@ def _plan(device: Device, draws: Draws) -> Iterator[str]:
         "TT_TRAINED": (sum(s.size for s in every), "trained parameters"),
         "TT_CHOSEN": (max(1, sum(n for _, n in chosen)), "trained columns"),
         "TT_MEASURED": (int(device.probe is not None), "1: Fisher information chooses these columns"),
-        "TT_FITTED": (device.support * len(views), "embeddings that the head is fitted to"),
+        "TT_FITTED": (device.support * len(device.head_views), "embeddings that the head is fitted to"),
         "TT_PARTS": (n_parts(device), "arrays of a delta"),
+        "TT_TEMPERATURES": (len(TEMPERATURES), "candidates for that of the head"),
         "TT_LAST_STEPS": (max(1, round(LAST_FRACTION * steps)), "whose mean loss is the last one"),
     }  # fmt: skip
     for name, (value, said) in sizes.items():
         yield f"#define {name} {value}u{' ' + comment(said) if said else ''}"
-    yield f"#define TT_FIRST_VIEW ({views[0]}) {comment('that the head is fitted to; the last one is 0')}"
+    said = comment("that the head is fitted to; the last one is 0")
+    yield f"#define TT_FIRST_VIEW ({device.head_views[0]}) {said}"
     if hasattr(head, "shrinkage"):
         few = "head result: deviations" in training.buffers
         yield f"#define TT_SHRINKAGE {head.shrinkage} {comment('of the covariance of the head')}"
@@ -156,7 +152,7 @@ def _plan(device: Device, draws: Draws) -> Iterator[str]:
         yield f"#define {name_of(f'channels of {layer}')} {at}u {said}"
         at += count
     yield ""
-    yield comment(f"Flash: {flash_bytes(network):,} bytes of weights.")
+    yield comment(f"Flash: {frozen_bytes(network):,} bytes of weights.")
     yield comment(f"RAM: the arena, {device.arena:,} bytes.")
     yield f"#define TT_ARENA_BYTES {device.arena}u"
     yield ""

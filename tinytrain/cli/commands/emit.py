@@ -43,10 +43,12 @@ def _emit(arguments) -> int:
     from tinytrain.emit.device import device_of
     from tinytrain.emit.draws import draws_of
     from tinytrain.emit.folder import c_examples, files_of, write_folder
+    from tinytrain.plan.plan import save_plan
 
     if os.path.exists(arguments.out) and not os.path.isdir(arguments.out):
         raise UsageError("usage", f"{arguments.out} is no folder; name another with -o")
-    network, policy = open_backbone(arguments.backbone), _policy(arguments)
+    network = open_backbone(arguments.backbone)
+    policy = episodes.plan_of(arguments) or episodes.policy_of(arguments)
     with ProgressLine() as progress:
         opened = episodes.open_episode(arguments, network, policy, progress)
     plan = _plan(arguments, network, opened.episode, policy)
@@ -54,23 +56,13 @@ def _emit(arguments) -> int:
     draws = draws_of(device, arguments.seed, opened.episode.may_flip)
     files = files_of(device, draws, opened.episode.class_names)
     files["examples.c"] = c_examples(device, opened.episode)
-    files["plan.json"] = _json(plan)
     write_folder(arguments.out, files)
+    save_plan(os.path.join(arguments.out, "plan.json"), plan)
     for warning in opened.warnings:
         say(warning)
-    result = {**_facts(network, plan, device), "out": arguments.out, "files": sorted(files)}
+    result = {**_facts(network, plan, device), "out": arguments.out, "files": sorted([*files, "plan.json"])}
     print_result(result, _text(result), arguments.json)
     return 0
-
-
-def _policy(arguments):
-    from tinytrain.plan.plan import load_plan
-
-    if arguments.plan is None:
-        return episodes.policy_of(arguments)
-    if ignored := episodes.given(arguments, ("policy", "head")):
-        raise UsageError("usage", f"{ignored[0]} has no effect with --plan")
-    return load_plan(arguments.plan)
 
 
 def _plan(arguments, network, episode, policy):
@@ -109,14 +101,8 @@ def _task(episode):
     return TaskShape.of(episode)
 
 
-def _json(plan) -> str:
-    import json
-
-    return json.dumps(plan.to_json(), allow_nan=False, indent=1) + "\n"
-
-
 def _facts(network, plan, device) -> dict:
-    from tinytrain.emit.tables import flash_bytes
+    from tinytrain.network.network import frozen_bytes
 
     quotas = {network.all_layers[u.layer].name: len(u.channels) for u in plan.recipe.updates if u.channels}
     return {
@@ -125,7 +111,7 @@ def _facts(network, plan, device) -> dict:
         "classes": device.ways,
         "shots": device.shots,
         "arena": device.arena,
-        "flash": flash_bytes(network),
+        "flash": frozen_bytes(network),
         "steps": plan.recipe.steps,
         "channels": quotas,
     }
