@@ -2,17 +2,6 @@
 #include "examples.h"
 #include "say.h"
 
-static void say_number(uint32_t n)
-{
-    char text[11], *digit = text + 10;
-
-    *digit = 0;
-    do
-        *--digit = (char)('0' + n % 10u);
-    while (n /= 10u);
-    say(digit);
-}
-
 /* A number from 0 on, with three decimals. */
 static void say_thousandths(float x)
 {
