@@ -63,7 +63,12 @@ def assert_delta(folder, network, want, got):
     assert [(s.layer, s.part, s.channels.tolist(), s.values.tobytes()) for s in delta.slices] == want[
         "slices"
     ]
-    assert np.frombuffer(got["loading"][0], np.int32).tolist() == [0, -6, -7, 0]
+    temperature, left_out = want["facts"]
+    assert delta.head.temperature == pytest.approx(temperature, rel=1e-6)
+    assert delta.head.left_out == (left_out and pytest.approx(left_out, rel=1e-6))
+    assert {int.from_bytes(code, "little", signed=True) for code in got["damaged"]} == {-6}
+    assert np.frombuffer(got["loading"][0], np.int32).tolist() == [-7, 0, 0]
+    assert got["saved again"] == got["delta"]
     assert labels.tolist() == labels_of(want["answers"][0]).tolist()
 
 

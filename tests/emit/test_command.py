@@ -62,7 +62,7 @@ def test_python_and_another_emit_obey_the_plan(given, tmp_path, capsys):
     ("options", "code", "message"),
     [
         (["--precision", "int8"], 2, "no-int8: headed cannot be adapted in int8"),
-        (["--plan", "p.json", "--head", "lda"], 2, "--head has no effect with --plan"),
+        (["--plan", "p.json", "--head", "lda"], 2, "--head would mean nothing"),
         (["--budget", "1kB"], 4, "memory-budget"),
     ],
 )

@@ -40,7 +40,8 @@ for images in (support, query):
     sides.append(Images(labels, names, lambda i, size, images=images: images[i]))
 episode = Episode(*sides, tuple(f"class {k}" for k in range(ways)))
 task = TaskShape.of(episode)
-plan = for_one_core(replace(plan, task=task), network, Programs(network, task))
+quotas = plan.recipe.options.quotas
+plan = for_one_core(replace(plan, task=task), network, Programs(network, task), quotas)
 found = {}
 measured = session.Session._embed
 
@@ -70,6 +71,7 @@ with Device(threads=1).open(network, episode, seed) as run:
     delta = run.result()
     found["weights after"] = delta.head.weights.copy()
     found["offsets after"] = delta.head.offsets.copy()
+    found["facts"] = delta.head.temperature, delta.head.left_out
     found["head"] = {name: array.tobytes() for name, array in delta.head.tensors().items()}
     found["slices"] = [(s.layer, s.part, s.channels.tolist(), s.values.tobytes()) for s in delta.slices]
     run.predict(delta)
@@ -111,28 +113,38 @@ static int get(void *context, void *bytes, uint32_t n)
     return place > size;
 }
 
-/* What was learnt is written, refused if a byte is damaged or missing, and read into memory that is empty. */
+static int32_t load(void)
+{
+    place = 0;
+    return tt_load(get, NULL);
+}
+
+/* What was learnt is written, refused if a byte is damaged or missing, read into memory that is empty, and
+ * written once more. */
 static void save_and_load(void)
 {
-    int32_t results[4];
-    results[0] = tt_save(put, NULL);
-    if (results[0] != TT_OK)
+    int32_t results[3];
+    if (tt_save(put, NULL) != TT_OK)
         return;
     size = place;
     tt_trace("delta", file, size);
-    file[size - 5] ^= 1;
-    place = 0;
-    results[1] = tt_load(get, NULL);
-    file[size - 5] ^= 1;
-    place = 0;
+    for (uint32_t i = 0; i < size; i += i < tt_delta_header_bytes ? 1 : 997) {
+        int32_t damaged;
+        file[i] ^= 1;
+        damaged = load();
+        file[i] ^= 1;
+        tt_trace("damaged", &damaged, sizeof damaged);
+    }
     size--;
-    results[2] = tt_load(get, NULL);
+    results[0] = load();
+    size++;
     for (uint32_t i = 0; i < TT_ARENA_BYTES; i++)
         tt_arena.bytes[i] = 0xA5;
-    size++;
+    results[1] = load();
     place = 0;
-    results[3] = tt_load(get, NULL);
+    results[2] = tt_save(put, NULL);
     tt_trace("loading", results, sizeof results);
+    tt_trace("saved again", file, place);
 }
 
 int main(int count, char **files)
@@ -216,8 +228,8 @@ def looking_at(policy, shown):
     return replace(policy, recipe=recipe)
 
 
-def plan_of(network, ways, shots, head, budget, macs=0.15, shown=1.0, **recipe):
-    """A plan with quotas, whose steps look at the fraction `shown` of the images.
+def plan_of(network, ways, shots, head, budget, macs=0.15, shown=1.0, quotas=True, **recipe):
+    """A plan whose steps look at the fraction `shown` of the images, with `quotas` or channels of its own.
 
     `recipe` replaces parts of the policy's.
     """
@@ -226,7 +238,7 @@ def plan_of(network, ways, shots, head, budget, macs=0.15, shown=1.0, **recipe):
     planner = Planner(network, task, policy, Budget(budget, macs, precision="float32"))
     plan = planner.plan(toyplans.scores(network, planner.probe().inspected))
     plan = replace(plan, recipe=replace(plan.recipe, **recipe))
-    return for_one_core(plan, network, Programs(network, task))
+    return for_one_core(plan, network, Programs(network, task), quotas)
 
 
 def emit(folder, network, plan, seed=0):

@@ -16,6 +16,8 @@ NOT_PLACED = (
     "optimizer workspace",  # a moment becomes a float when it is used
     "result",  # the trained parameters themselves stay
     "beside the arena",  # what numpy and Python take
+    "left out (",  # what the guard of Python looks at
+    "head before, cosine: lengths",  # for a delta of a refused adaptation
 )
 KEPT = "trained parameters"  # until the end: they lie over the weights in flash
 

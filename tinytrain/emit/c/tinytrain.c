@@ -97,9 +97,9 @@ int tt_adapt(tt_progress progress)
     tt_probe_stage_prototypes();
     tell(progress, "scores", 1, 2, 0.0f);
     tt_probe_stage_fisher();
-    tt_choose_channels();
     tell(progress, "scores", 2, 2, 0.0f);
 #endif
+    tt_choose_channels();
 #if TT_SETS
     tt_train_stage_cache();
 #endif
@@ -122,7 +122,8 @@ int tt_adapt(tt_progress progress)
         tt_use_changes(0);
         return TT_REFUSED;
     }
-    tt_measure_temperature(&after);
+    tt_calibrate(&after);
+    tt_keep_result();
     state = ADAPTED;
     return TT_OK;
 }
@@ -148,8 +149,11 @@ int tt_load(tt_read read, void *context)
 int tt_predict(const uint8_t *pixels, float *logits)
 {
     float own[TT_WAYS];
+    const float *embedding;
 
     if (state == NOTHING)
         return TT_NOT_READY;
-    return (int)tt_answer(state == ADAPTED ? &after : &before, tt_embed_image(pixels), logits ? logits : own);
+    embedding = tt_embed_image(pixels);
+    return (int)tt_logits(state == ADAPTED ? &after : &before, embedding, tt_length(embedding, TT_EMBEDDING),
+                          logits ? logits : own);
 }
