@@ -40,8 +40,9 @@ def test_the_example_learns_and_recognises(given, tmp_path, capsys):
 
 
 @pytest.mark.skipif(not shutil.which("cmake"), reason="CMake is not installed")
-def test_cmake_builds_it(given, tmp_path, capsys):
-    emit(capsys, given, tmp_path / "c", "--budget", "40kB")
+def test_cmake_builds_it_also_behind_one_with_another_head(given, tmp_path, capsys):
+    for head in ("lda", "cosine"):
+        emit(capsys, given, tmp_path / "c", "--budget", "40kB", "--head", head)
     for command in (["-S", str(tmp_path / "c"), "-B", str(tmp_path / "b")], ["--build", str(tmp_path / "b")]):
         done = subprocess.run(["cmake", *command], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

@@ -1,7 +1,9 @@
 """Emitted C: made, compiled, run, and compared with a Python adaptation in portable mode, bit for bit."""
 
+import ctypes
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -287,6 +289,59 @@ def in_c(program: Path, support: np.ndarray, query: np.ndarray) -> dict[str, lis
         found.setdefault(name.decode(), []).append(data[: int(size)])
         data = data[int(size) :]
     return found
+
+
+PROGRESS = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_float)
+READ = WRITE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32)
+
+
+class Library:
+    """An emitted folder as a library in this process; its functions are attributes.
+
+    `constants` are the macros of plan.h that are whole numbers.
+    """
+
+    def __init__(self, folder: Path):
+        text = (folder / "plan.h").read_text()
+        self.constants = {name: int(value) for name, value in re.findall(r"#define (\w+) (\d+)u?\b", text)}
+        self.c = shared([*folder.glob("*.c")], folder / "library.so")
+        self.kept = []  # images that the library reads where they lie
+
+    def __getattr__(self, name: str):
+        return getattr(self.c, name)
+
+    def add(self, label: int, image: np.ndarray) -> int:
+        self.kept.append(np.ascontiguousarray(image))
+        return self.c.tt_add_image(label, self.kept[-1].ctypes.data_as(ctypes.c_void_p))
+
+    def learn(self, images: np.ndarray, progress=None) -> int:
+        """Begin anew, and adapt to images class by class."""
+        self.c.tt_init()
+        for i, image in enumerate(images):
+            assert self.add(i // self.constants["TT_SHOTS"], image) == 0
+        return self.c.tt_adapt(progress)
+
+    def predict(self, image: np.ndarray) -> int:
+        return self.c.tt_predict(image.ctypes.data_as(ctypes.c_void_p), None)
+
+    def save(self) -> bytes | int:
+        """The delta, or the code of the failure."""
+        found = bytearray()
+
+        def put(_, data, n):
+            found.extend(ctypes.string_at(data, n))
+            return 0
+
+        return self.c.tt_save(WRITE(put), None) or bytes(found)
+
+
+def shared(sources, file: Path) -> ctypes.CDLL:
+    """A library of C `sources`, without the example."""
+    names = [str(p) for p in sorted(sources) if p.name not in ("main.c", "examples.c", "say_stdio.c")]
+    command = [compilers()[0], *STRICT, "-O1", "-shared", "-fPIC", *names, "-o", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return ctypes.CDLL(str(file))
 
 
 def fnv(data: bytes) -> str:

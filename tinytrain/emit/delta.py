@@ -19,6 +19,7 @@ from tinytrain.heads.head import FITTING, Support
 from tinytrain.heads.registry import find_head
 from tinytrain.program.trained_arrays import slots
 
+SUM_LABEL = f'"{CHECKSUM}":"'.encode()  # quotes of a name are escaped: it occurs once
 NUMBER = "1.000000e+00"  # in place of the temperature, and of the accuracy without the own image
 
 
@@ -35,9 +36,10 @@ def _lines(device: Device, class_names: tuple[str, ...]) -> Iterator[str]:
     yield comment(f"Text: {header[8:].decode().strip()}")
     yield array("const uint8_t tt_delta_header", np.frombuffer(header, np.uint8))
     yield f"const uint32_t tt_delta_header_bytes = {len(header)}u;"
-    yield f"const uint32_t tt_delta_sum_at = {header.index(NO_CHECKSUM.encode())}u;"
+    yield f"const uint32_t tt_delta_sum_at = {_behind(header, SUM_LABEL)}u;"
     for name in ("temperature", "left_out"):
-        yield f"const uint32_t tt_delta_{name}_at = {_place(header, name)}u;"
+        label = json.dumps(f'"{name}":')[1:-1].encode()  # of a text inside of a text
+        yield f"const uint32_t tt_delta_{name}_at = {_behind(header, label)}u;"
     support = np.full(device.ways, device.shots, np.float32)
     least = lead_fraction(Support(tuple, tuple, support, device.recipe.steps))
     yield f"const double tt_lead_fraction = {least!r};"
@@ -53,9 +55,8 @@ def n_parts(device: Device) -> int:
     return len(list(_parts(device)))
 
 
-def _place(header: bytes, name: str) -> int:
-    """Where the value of a fact about the head begins: behind the names of the network and of classes."""
-    label = json.dumps(f'"{name}":')[1:-1].encode()
+def _behind(header: bytes, label: bytes) -> int:
+    """Where the last such `label` ends: those of the head come behind the names of the network and of classes."""
     return header.rindex(label) + len(label)
 
 
@@ -100,5 +101,5 @@ def _header(device: Device, class_names: tuple[str, ...], parts) -> bytes:
     arrays = {name: np.zeros(extent, DTYPES[dtype].newbyteorder("=")) for name, dtype, extent, _, _ in parts}
     data = encode(arrays, metadata)
     header = data[: 8 + int.from_bytes(data[:8], "little")]
-    at = header.index(f'"{CHECKSUM}":"'.encode()) + len(CHECKSUM) + 4
+    at = _behind(header, SUM_LABEL)
     return header[:at] + NO_CHECKSUM.encode() + header[at + len(NO_CHECKSUM) :]
