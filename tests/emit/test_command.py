@@ -11,6 +11,7 @@ import toyruns
 
 from tinytrain.cli.main import main
 from tinytrain.network.file import save_network
+from tinytrain.plan.plan import load_plan
 
 
 @pytest.fixture
@@ -47,6 +48,17 @@ def test_cmake_builds_it_also_behind_one_with_another_head(given, tmp_path, caps
         done = subprocess.run(["cmake", *command], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "b" / "demo").exists()
+
+
+def test_a_plan_that_names_channels_is_obeyed(given, tmp_path, capsys):
+    plan = str(tmp_path / "plan.json")
+    assert main(["plan", *given, "--budget", "40kB", "--macs", "0.5", "-o", plan]) == 0
+    named = load_plan(plan).recipe.updates
+    capsys.readouterr()
+    assert main(["emit", *given, "-o", str(tmp_path / "c"), "--plan", plan]) == 0
+    assert "which the plan names: " in capsys.readouterr().out
+    for channels in (sorted(u.channels) for u in named if u.channels):
+        assert f"{{\n    {', '.join(map(str, channels))}\n}}" in (tmp_path / "c" / "adapt.c").read_text()
 
 
 def test_python_and_another_emit_obey_the_plan(given, tmp_path, capsys):

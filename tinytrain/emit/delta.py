@@ -56,7 +56,7 @@ def n_parts(device: Device) -> int:
 
 
 def _behind(header: bytes, label: bytes) -> int:
-    """Where the last such `label` ends: those of the head come behind the names of the network and of classes."""
+    """Where the last `label` ends. Facts about the head come behind the names of network and classes."""
     return header.rindex(label) + len(label)
 
 

@@ -114,16 +114,18 @@ def _facts(network, plan, device) -> dict:
         "flash": frozen_bytes(network),
         "steps": plan.recipe.steps,
         "channels": quotas,
+        "quotas": bool(plan.recipe.measured),
     }
 
 
 def _text(result: dict) -> str:
     layers = ", ".join(f"{count} of {name}" for name, count in result["channels"].items())
-    chosen = f"these channels, which the images choose: {layers}" if layers else "biases alone"
+    who = "the images there choose" if result["quotas"] else "the plan names"
+    chosen = f"these channels, which {who}: {layers}" if layers else "biases alone"
     return (
         f"{result['out']}: {result['backbone']} for {result['classes']} classes of {result['shots']} images\n"
         f"  RAM:   {result['arena']:,} bytes in one block\n"
-        f"  flash: {result['flash']:,} bytes of weights\n"
+        f"  flash: {result['flash']:,} bytes of weights, beside code and tables\n"
         f"  trains in {result['steps']} steps {chosen}\n"
         f"  next:  cmake -S {result['out']} -B build && cmake --build build && build/demo"
     )

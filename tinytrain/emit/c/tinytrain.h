@@ -2,12 +2,12 @@
  *
  *     tt_init();
  *     for every image of every class: tt_add_image(label, pixels);
- *     tt_adapt(progress);                    // minutes on a microcontroller
+ *     tt_adapt(progress);
  *     label = tt_predict(pixels, NULL);
  *
  * Sizes (classes, images of each, height and width) are fixed when the library is emitted: see plan.h.
- * Nothing here takes memory, calls itself, or needs more of the C library than memcpy and memset. One task may
- * use it at a time. */
+ * Nothing here takes memory, calls itself, or needs more of the C library than memcpy, memset and memcmp. One
+ * task may use it at a time. */
 #ifndef TINYTRAIN_H
 #define TINYTRAIN_H
 
