@@ -72,7 +72,7 @@ def _plan(arguments, network, episode, policy):
 
     if isinstance(policy, Plan):
         policy.check(network, _task(episode), episodes.budget_of(arguments, policy))
-        return policy
+        return _for_one_core(policy, network, policy.recipe.options.quotas)
     budget = episodes.budget_of(arguments)
     if arguments.precision is None:
         budget = replace(budget, precision="float32")
@@ -84,15 +84,20 @@ def _plan(arguments, network, episode, policy):
 
 
 def _made(arguments, network, episode, policy, budget):
-    from tinytrain.emit.device import for_one_core
-    from tinytrain.planner.candidates import Programs
     from tinytrain.planner.planner import Planner
     from tinytrain.runtime.device import Device
 
     planner = Planner(network, _task(episode), policy, budget)
     with Device().open(network, episode, arguments.seed) as run:
         plan = planner.plan(run.measure_fisher(planner.probe()))
-    return for_one_core(plan, network, Programs(network, plan.task, plan.recipe.precision))
+    return _for_one_core(plan, network)
+
+
+def _for_one_core(plan, network, quotas: bool = True):
+    from tinytrain.emit.device import for_one_core
+    from tinytrain.planner.candidates import Programs
+
+    return for_one_core(plan, network, Programs(network, plan.task, plan.recipe.precision), quotas)
 
 
 def _task(episode):
