@@ -21,6 +21,7 @@ from tinytrain.runtime.answers import labels_of
 
 LONG = bool(os.environ.get("TINYTRAIN_FIRMWARE"))
 COMPILERS = emitted.compilers()
+REASONS = {0: None, 1: "not-finite", 2: "diverged", 3: "labels", 4: "left-out"}
 SAME = ("fisher", "channels", "weights", "offsets")
 
 pytestmark = pytest.mark.skipif(not COMPILERS, reason="no C compiler is here: install gcc or clang")
@@ -36,8 +37,8 @@ def without_cache(plan, network):
 def compare(folder, network, plan, compiler, options=()):
     """Adapt in Python and in C to random images, and compare all that either computes on the way."""
     device = emit(folder, network, plan, seed=3)
-    support = toynets.images_of(network.input.shape, device.support, 1)
-    query = toynets.images_of(network.input.shape, 4 * device.ways, 2)
+    support = emitted.classes_of(network, device.ways, device.shots, 1)
+    query = emitted.classes_of(network, device.ways, 4, 2)
     want = emitted.in_python(folder, network, plan, support, query, seed=3)
     got = emitted.in_c(emitted.compiled(folder, compiler, options), support, query)
     for name in (n for n in want if n.startswith(SAME)):
@@ -46,8 +47,19 @@ def compare(folder, network, plan, compiler, options=()):
     assert got["embeddings after"][-1] == want["embeddings"][-1].tobytes()
     assert b"".join(got["loss"]) == want["losses"].tobytes()
     assert got["trained"][0] == want["trained"].tobytes()
+    assert_verdict(device, want, got)
     assert_delta(folder, network, want, got)
     return device, want, got
+
+
+def assert_verdict(device, want, got) -> str | None:
+    """The guard measures what Python's does and decides alike. The reason for a refusal."""
+    for k, (margins, chances) in enumerate(want["left out"]):
+        assert got["margins"][k] == (margins.tobytes() if device.shots > 1 else b"")
+        assert got["chances"][k] == chances.tobytes()
+    reason = REASONS[int.from_bytes(got["result"][0], "little")]
+    assert reason == (want["reasons"] or [None])[0]
+    return reason
 
 
 def assert_delta(folder, network, want, got):
@@ -89,6 +101,22 @@ def test_so_it_has_without_a_cache(head, optimizer, shots, tmp_path):
     plan, options = without_cache(plan, network), emitted.sanitizers(COMPILERS[0])
     device, _, _ = compare(tmp_path, network, plan, COMPILERS[0], options)
     assert (device.training.resources.step_queries < device.support) == (shots > 1)
+
+
+def test_the_guard_decides_as_python_does(tmp_path):
+    """With right labels, and with one or two images of each class in the other one; a loss that rises."""
+    found = []
+    for name, seed, swaps in (("headed", 0, (0, 1, 2)), ("headed", 1, (1,)), ("blocks", 0, (0, 2))):
+        network, folder = toynets.toy(name), tmp_path / f"{name} {seed}"
+        plan = plan_of(network, 2, 5, "lda", 60_000, 0.3, steps=4)
+        device = emit(folder, network, plan, seed=3)
+        program, right = emitted.compiled(folder, COMPILERS[0]), emitted.classes_of(network, 2, 5, seed)
+        for count in swaps:
+            images, places = right.copy(), np.arange(count)
+            images[places], images[places + 5] = right[places + 5], right[places]
+            want = emitted.in_python(folder, network, plan, images, images, seed=3)
+            found.append(assert_verdict(device, want, emitted.in_c(program, images, images)))
+    assert set(found) == {None, "labels", "left-out", "diverged"}
 
 
 @pytest.mark.skipif(not LONG, reason="minutes: TINYTRAIN_FIRMWARE=1")

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import toynets
 import toyplans
 
 from tinytrain.emit.device import device_of, for_one_core
@@ -28,6 +29,9 @@ from dataclasses import replace
 import numpy as np
 from tinytrain.emit.device import for_one_core
 from tinytrain.episode.episode import Episode, Images
+from tinytrain.guard.guard import Evidence, judge
+from tinytrain.guard.suspects import margins
+from tinytrain.heads.leave_one_out import CHANCE
 from tinytrain.plan.budget import TaskShape
 from tinytrain.planner.candidates import Programs
 from tinytrain.planner.planner import Planner
@@ -76,6 +80,10 @@ with Device(threads=1).open(network, episode, seed) as run:
     found["facts"] = delta.head.temperature, delta.head.left_out
     found["head"] = {name: array.tobytes() for name, array in delta.head.tensors().items()}
     found["slices"] = [(s.layer, s.part, s.channels.tolist(), s.values.tobytes()) for s in delta.slices]
+    rows = run.leave_one_out()
+    found["left out"] = [(margins(r), r[:, CHANCE].copy()) for r in rows[:2] if r is not None]
+    evidence = Evidence(run.losses, plan.recipe.steps, run.is_finite, *rows)
+    found["reasons"] = [r.code for r in judge(evidence, episode.support, episode.class_names).reasons]
     run.predict(delta)
     found["answers"] = run._answers.copy()
 open(file, "wb").write(pickle.dumps(found))
@@ -241,6 +249,14 @@ def plan_of(network, ways, shots, head, budget, macs=0.15, shown=1.0, quotas=Tru
     plan = planner.plan(toyplans.scores(network, planner.probe().inspected))
     plan = replace(plan, recipe=replace(plan.recipe, **recipe))
     return for_one_core(plan, network, Programs(network, task), quotas)
+
+
+def classes_of(network, ways: int, shots: int, seed: int) -> np.ndarray:
+    """Random images, class by class; every class is darker than the one before."""
+    images = toynets.images_of(network.input.shape, ways * shots, seed)
+    for k in range(ways):
+        images[k * shots : (k + 1) * shots] //= k * k + 1
+    return images
 
 
 def emit(folder, network, plan, seed=0):

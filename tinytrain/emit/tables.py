@@ -11,7 +11,7 @@ from tinytrain.emit.placed import Placed
 from tinytrain.emit.stages import Writer
 from tinytrain.emit.text import array, comment, name_of, number, shape
 from tinytrain.episode.augment import Augmentation
-from tinytrain.guard.guard import LAST_FRACTION
+from tinytrain.guard.guard import LAST_FRACTION, LEAST_FIT, MEDIAN_FRACTION, RISE_FRACTION, WORST_FRACTION
 from tinytrain.heads.calibration import TEMPERATURES
 from tinytrain.heads.registry import find_head
 from tinytrain.network.network import Network, frozen_bytes
@@ -142,6 +142,11 @@ def _plan(device: Device, draws: Draws) -> Iterator[str]:
         yield f"#define {name} {value}u{' ' + comment(said) if said else ''}"
     said = comment("that the head is fitted to; the last one is 0")
     yield f"#define TT_FIRST_VIEW ({device.head_views[0]}) {said}"
+    for name, value in (
+        ("RISE", RISE_FRACTION * np.log(device.ways)), ("WORST_FRACTION", WORST_FRACTION),
+        ("LEAST_FIT", LEAST_FIT), ("MEDIAN_FRACTION", MEDIAN_FRACTION),
+    ):  # fmt: skip
+        yield f"#define TT_{name} ({float(value)!r}) {comment('of the guard')}"
     if hasattr(head, "shrinkage"):
         few = "head result: deviations" in training.buffers
         yield f"#define TT_SHRINKAGE {head.shrinkage} {comment('of the covariance of the head')}"

@@ -51,18 +51,20 @@ void tt_calibrate(const tt_head *head)
     for (uint32_t p = 0; p < TT_SUPPORT; p++) {
         const float *e = TT_ROWS + p * TT_EMBEDDING;
         int32_t label = tt_label_of(tt_image_at(p));
-        float logits[TT_WAYS], others = 0.0f;
-        uint32_t best = tt_logits(head, e, 1.0f, logits);
+        float logits[TT_WAYS];
+        double others;
+        uint32_t best = 0;
         for (uint32_t k = 0; k < TT_WAYS; k++) {
-            double size = logits[k] < 0.0f ? -(double)logits[k] : (double)logits[k];
+            double size;
+            logits[k] = (float)tt_dot(head->weights + k * TT_EMBEDDING, e, TT_EMBEDDING) + head->offsets[k];
+            size = logits[k] < 0.0f ? -(double)logits[k] : (double)logits[k];
             largest = size > largest ? size : largest;
-            others += (int32_t)k == label ? 0.0f : logits[k];
         }
-        lead += (double)logits[label] - (double)others / (double)(TT_WAYS - 1u);
+        others = (double)tt_sum(logits, TT_WAYS, 1) - (double)logits[label];
+        lead += (double)logits[label] - others / (double)(TT_WAYS - 1u);
         if (TT_SHOTS < 2)
             continue;
         logits[label] = logit_without(head, e, label);
-        best = 0;
         for (uint32_t k = 1; k < TT_WAYS; k++)
             best = logits[k] > logits[best] ? k : best;
         right += (int32_t)best == label;

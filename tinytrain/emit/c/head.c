@@ -4,6 +4,14 @@
 
 #include <string.h>
 
+static void add_rows(float *sums)
+{
+    for (uint32_t p = 0; p < TT_SUPPORT; p++) {
+        int32_t label = tt_label_of(tt_image_at(p));
+        tt_class_sums(sums, TT_COUNTS, TT_ROWS + p * TT_EMBEDDING, &label, 1, TT_EMBEDDING);
+    }
+}
+
 /* Means (TT_WAYS, TT_EMBEDDING) of the embeddings of length 1 of each class, in views from `first` down or up to
  * 0, the images as they are, and how many they are. `keep` gets every batch of them. */
 void tt_class_means(float *means, int after, int first, tt_keep keep)
@@ -19,13 +27,18 @@ void tt_class_means(float *means, int after, int first, tt_keep keep)
         tt_normalize_rows(TT_ROWS, TT_SUPPORT, TT_EMBEDDING);
         if (keep)
             keep((uint32_t)((view - first) * turn));
-        for (uint32_t p = 0; p < TT_SUPPORT; p++) {
-            int32_t label = tt_label_of(tt_image_at(p));
-            tt_class_sums(means, TT_COUNTS, TT_ROWS + p * TT_EMBEDDING, &label, 1, TT_EMBEDDING);
-        }
+        add_rows(means);
         if (view == 0)
             break;
     }
+    tt_divide_rows(means, means, TT_COUNTS, TT_WAYS, TT_EMBEDDING);
+}
+
+void tt_clean_means(float *means)
+{
+    tt_clear(means, TT_WAYS * TT_EMBEDDING);
+    tt_clear(TT_COUNTS, TT_WAYS);
+    add_rows(means);
     tt_divide_rows(means, means, TT_COUNTS, TT_WAYS, TT_EMBEDDING);
 }
 

@@ -8,12 +8,8 @@ void tt_fit_result(const tt_head *head)
 
 float tt_own_logit(const float *mean, const float *e, uint32_t images)
 {
-    float along = 0.0f;
-
     (void)images; /* a direction has none */
-    for (uint32_t d = 0; d < TT_EMBEDDING; d++)
-        along += mean[d] * e[d];
-    return along / tt_length(mean, TT_EMBEDDING);
+    return (float)tt_dot(mean, e, TT_EMBEDDING) / tt_sqrt((float)tt_dot(mean, mean, TT_EMBEDDING) + 1e-12f);
 }
 
 void tt_keep_result(void)

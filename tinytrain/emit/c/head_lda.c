@@ -143,13 +143,11 @@ void tt_fit_result(const tt_head *head)
 
 float tt_own_logit(const float *mean, const float *e, uint32_t images)
 {
-    float *weights = F(tt_arena.bytes, AT_PROTOTYPES), along = 0.0f;
+    float *weights = F(tt_arena.bytes, AT_PROTOTYPES);
 
     tt_copy(weights, mean, TT_EMBEDDING);
     solve(weights);
-    for (uint32_t d = 0; d < TT_EMBEDDING; d++)
-        along += weights[d] * e[d];
-    return along + offset_of(weights, mean, images);
+    return (float)tt_dot(weights, e, TT_EMBEDDING) + offset_of(weights, mean, images);
 }
 
 /* The factor as a delta keeps it, row by row. */

@@ -90,6 +90,7 @@ typedef void (*tt_keep)(uint32_t batch);
 
 /* head.c */
 void tt_class_means(float *means, int after, int first, tt_keep keep);
+void tt_clean_means(float *means); /* of the embeddings in TT_ROWS */
 void tt_fit_cosine(const tt_head *head, int after);
 int tt_head_is_finite(const tt_head *head);
 uint32_t tt_logits(const tt_head *head, const float *embedding, float length, float *logits);
@@ -102,6 +103,20 @@ void tt_keep_result(void); /* for the delta; it takes the bytes of the cache */
 
 /* calibration.c */
 void tt_calibrate(const tt_head *head);
+
+/* guard.c: images that are right, of those that can be left out of their classes */
+typedef struct {
+    uint32_t right, known;
+} tt_left_out;
+typedef struct {
+    int finite;         /* all values of the result, and all losses */
+    double first, last; /* losses */
+    double label_fit;
+    tt_left_out before, after;
+} tt_evidence;
+tt_left_out tt_leave_one_out(const float *means); /* of the embeddings in TT_ROWS, of length 1 */
+double tt_label_fit(uint32_t known);              /* of the images that were left out last */
+int tt_judge(const tt_evidence *found);           /* TT_OK, or why not */
 
 /* sha256.c */
 typedef struct {
@@ -126,6 +141,7 @@ extern const tt_part tt_delta_parts[TT_PARTS];
 void tt_describe_head(double temperature, double left_out);
 int tt_write_delta(tt_write write, void *context);
 int tt_read_delta(tt_read read, void *context);
+int tt_delta_is_finite(void);
 
 /* The class of an image. */
 static inline int32_t tt_label_of(uint32_t image)

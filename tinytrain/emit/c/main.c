@@ -36,7 +36,7 @@ int main(void)
         if ((result = tt_add_image(i / TT_SHOTS, tt_example_support[i])) != TT_OK)
             return 10 - result;
     result = tt_adapt(progress);
-    say(result == TT_OK ? "adapted\n" : result == TT_REFUSED ? "refused: the network as it was answers\n" : "failed\n");
+    say(result == TT_OK ? "adapted\n" : result > 0 ? "refused: the network as it was answers\n" : "failed\n");
     if (result < 0)
         return 10 - result;
     for (uint32_t i = 0; i < tt_example_queries; i++) {

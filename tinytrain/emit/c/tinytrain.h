@@ -21,7 +21,12 @@ extern "C" {
 
 enum {
     TT_OK = 0,
-    TT_REFUSED = 1,     /* the adaptation would do harm; the network as it was answers */
+    /* The adaptation would do harm; the network as it was answers: */
+    TT_NO_NUMBER = 1,   /* it ended in NaN or infinity */
+    TT_LOSS_ROSE = 2,   /* the loss of training rose */
+    TT_LABELS = 3,      /* images do not fit their labels */
+    TT_LEFT_OUT = 4,    /* fewer images are recognised without themselves than before, or no more than by guessing */
+    /* Nothing was done: */
     TT_BAD_LABEL = -1,  /* a label is not below TT_WAYS */
     TT_FULL = -2,       /* the class has all its TT_SHOTS images */
     TT_INCOMPLETE = -3, /* a class lacks images */
@@ -41,7 +46,8 @@ void tt_init(void);
  * must be readable until tt_adapt returns. Returns TT_OK, TT_BAD_LABEL or TT_FULL. */
 int tt_add_image(uint32_t label, const uint8_t *pixels);
 
-/* Learn the classes; `progress` may be NULL. Returns TT_OK, TT_REFUSED, TT_INCOMPLETE or TT_NOT_FINITE. */
+/* Learn the classes; `progress` may be NULL. Returns TT_OK, a number
+ * above 0 if the adaptation is refused, TT_INCOMPLETE or TT_NOT_FINITE. */
 int tt_adapt(tt_progress progress);
 
 /* The class of an image, from 0 on, or TT_NOT_READY. `logits`, if not NULL, gets TT_WAYS numbers. */
