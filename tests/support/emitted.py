@@ -340,6 +340,17 @@ class Library:
     def predict(self, image: np.ndarray) -> int:
         return self.c.tt_predict(image.ctypes.data_as(ctypes.c_void_p), None)
 
+    def load(self, delta: bytes) -> int:
+        place = 0
+
+        def get(_, into, n):
+            nonlocal place
+            ctypes.memmove(into, delta[place : place + n], n)
+            place += n
+            return place > len(delta)
+
+        return self.c.tt_load(READ(get), None)
+
     def save(self) -> bytes | int:
         """The delta, or the code of the failure."""
         found = bytearray()

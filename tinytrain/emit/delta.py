@@ -55,6 +55,13 @@ def n_parts(device: Device) -> int:
     return len(list(_parts(device)))
 
 
+def delta_bytes(device: Device, class_names: tuple[str, ...]) -> int:
+    """Bytes of the whole file."""
+    parts = sorted(_parts(device))
+    values = sum(int(np.prod(extent)) for _, _, extent, *_ in parts)
+    return len(_header(device, class_names, parts)) + 4 * values
+
+
 def _behind(header: bytes, label: bytes) -> int:
     """Where the last `label` ends. Facts about the head come behind the names of network and classes."""
     return header.rindex(label) + len(label)

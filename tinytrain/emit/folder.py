@@ -26,7 +26,7 @@ def files_of(device: Device, draws: Draws, class_names: tuple[str, ...]) -> dict
         "draws.c": c_draws(device, draws),
         "head_result.c": (SOURCES / HEADS[device.recipe.head]).read_text(),
         "network.c": c_network(device.network),
-        "plan.h": c_plan(device, draws),
+        "plan.h": c_plan(device, draws, class_names),
     }
 
 

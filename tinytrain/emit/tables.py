@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tinytrain.emit.delta import n_parts
+from tinytrain.emit.delta import delta_bytes, n_parts
 from tinytrain.emit.device import Device
 from tinytrain.emit.draws import Draws
 from tinytrain.emit.placed import Placed
@@ -104,12 +104,12 @@ def _draws(device: Device, draws: Draws) -> Iterator[str]:
     yield array("const int32_t tt_starts", np.array(starts, np.int32))
 
 
-def c_plan(device: Device, draws: Draws) -> str:
+def c_plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> str:
     """plan.h: every size, and the memory map."""
-    return "\n".join(_plan(device, draws)) + "\n"
+    return "\n".join(_plan(device, draws, class_names)) + "\n"
 
 
-def _plan(device: Device, draws: Draws) -> Iterator[str]:
+def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterator[str]:
     network, recipe, training = device.network, device.recipe, device.training
     height, width, channels = network.input.shape
     every = slots(network, recipe)
@@ -135,6 +135,7 @@ def _plan(device: Device, draws: Draws) -> Iterator[str]:
         "TT_MEASURED": (int(device.probe is not None), "1: Fisher information chooses these columns"),
         "TT_FITTED": (device.support * len(device.head_views), "embeddings that the head is fitted to"),
         "TT_PARTS": (n_parts(device), "arrays of a delta"),
+        "TT_DELTA_BYTES": (delta_bytes(device, class_names), "of its file"),
         "TT_TEMPERATURES": (len(TEMPERATURES), "candidates for that of the head"),
         "TT_LAST_STEPS": (max(1, round(LAST_FRACTION * steps)), "whose mean loss is the last one"),
     }  # fmt: skip

@@ -43,6 +43,7 @@ extern tt_memory tt_arena;
 extern const uint8_t *tt_images[TT_SUPPORT]; /* class by class */
 extern uint32_t tt_step;                     /* from 1 */
 extern float tt_rates[TT_SLICES];            /* learning rates of the step */
+int tt_has_learnt(void);                     /* something that can be saved */
 extern int32_t tt_channels[TT_CHOSEN];       /* trained columns, layer by layer */
 
 /* network.c */

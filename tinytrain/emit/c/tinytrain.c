@@ -131,6 +131,11 @@ int tt_adapt(tt_progress progress)
     return verdict;
 }
 
+int tt_has_learnt(void)
+{
+    return state == ADAPTED;
+}
+
 int tt_save(tt_write write, void *context)
 {
     return state == ADAPTED ? tt_write_delta(write, context) : TT_NOT_READY;

@@ -33,7 +33,8 @@ enum {
     TT_NOT_READY = -4,  /* nothing was learnt or loaded yet */
     TT_NOT_FINITE = -5, /* the network as it is gives NaN or infinity for the images */
     TT_BAD_DELTA = -6,  /* not a delta of this network and plan, or a damaged one */
-    TT_STORAGE = -7     /* a callback for storage failed */
+    TT_STORAGE = -7,    /* a callback for storage failed, or there is too little of it */
+    TT_ON_TRIAL = -8    /* what is in use in flash is on trial: see flash.h */
 };
 
 /* Called after every piece of work: "scores", "features", "training" (then `loss` is its mean), "head". */
