@@ -110,6 +110,14 @@ def test_a_plan_with_quotas_comes_back_from_its_file():
     assert for_one_core(made, NETWORK, Programs(NETWORK, made.task)) == made
 
 
+def test_python_may_obey_a_plan_for_one_core_that_needs_more_than_the_budget():
+    made = plan()
+    little = replace(made, budget=replace(made.budget, memory=made.cost.arena - 1000))
+    again = for_one_core(little, NETWORK, Programs(NETWORK, made.task))
+    assert again.cost.arena == made.cost.arena
+    again.check(NETWORK, made.task, again.budget)
+
+
 def test_comments_and_numbers_are_what_c_reads():
     assert comment("a */ b \n") == "/* a * / b ? */"
     for value in np.float32([0, 1, -2.5, 1e-30, 3.4e38, 1 / 3]):

@@ -64,7 +64,9 @@ def for_one_core(plan: Plan, network: Network, programs, quotas: bool = True) ->
     resources = Resources(r.sets, 1, 1, r.step_support, r.step_queries, small_head=r.small_head)
     arena = programs.nbytes(recipe, resources)
     cost = Cost(arena, *macs_of(network, recipe, resources, plan.task))
-    return replace(plan, recipe=recipe, resources=resources, cost=cost, row_tile=None)
+    # Without row tiles Python may need more than the budget, and shall obey the plan all the same.
+    budget = replace(plan.budget, memory=max(plan.budget.memory, arena))
+    return replace(plan, budget=budget, recipe=recipe, resources=resources, cost=cost, row_tile=None)
 
 
 def device_of(network: Network, plan: Plan) -> Device:
