@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import toynets
 from emitted import emit, plan_of
+from published import published_network
 
 from tinytrain.backbones.load import open_backbone
 from tinytrain.delta.file import load_delta
@@ -21,6 +22,7 @@ from tinytrain.runtime.answers import labels_of
 
 LONG = bool(os.environ.get("TINYTRAIN_FIRMWARE"))
 COMPILERS = emitted.compilers()
+REASONS = {0: None, 1: "not-finite", 2: "diverged", 3: "labels", 4: "left-out"}
 SAME = ("fisher", "channels", "weights", "offsets")
 
 pytestmark = pytest.mark.skipif(not COMPILERS, reason="no C compiler is here: install gcc or clang")
@@ -36,8 +38,8 @@ def without_cache(plan, network):
 def compare(folder, network, plan, compiler, options=()):
     """Adapt in Python and in C to random images, and compare all that either computes on the way."""
     device = emit(folder, network, plan, seed=3)
-    support = toynets.images_of(network.input.shape, device.support, 1)
-    query = toynets.images_of(network.input.shape, 4 * device.ways, 2)
+    support = emitted.classes_of(network, device.ways, device.shots, 1)
+    query = emitted.classes_of(network, device.ways, 4, 2)
     want = emitted.in_python(folder, network, plan, support, query, seed=3)
     got = emitted.in_c(emitted.compiled(folder, compiler, options), support, query)
     for name in (n for n in want if n.startswith(SAME)):
@@ -46,8 +48,19 @@ def compare(folder, network, plan, compiler, options=()):
     assert got["embeddings after"][-1] == want["embeddings"][-1].tobytes()
     assert b"".join(got["loss"]) == want["losses"].tobytes()
     assert got["trained"][0] == want["trained"].tobytes()
+    assert_verdict(device, want, got)
     assert_delta(folder, network, want, got)
     return device, want, got
+
+
+def assert_verdict(device, want, got) -> str | None:
+    """The guard measures what Python's does and decides alike. The reason for a refusal."""
+    for k, (margins, chances) in enumerate(want["left out"]):
+        assert got["margins"][k] == (margins.tobytes() if device.shots > 1 else b"")
+        assert got["chances"][k] == chances.tobytes()
+    reason = REASONS[int.from_bytes(got["result"][0], "little")]
+    assert reason == (want["reasons"] or [None])[0]
+    return reason
 
 
 def assert_delta(folder, network, want, got):
@@ -63,7 +76,12 @@ def assert_delta(folder, network, want, got):
     assert [(s.layer, s.part, s.channels.tolist(), s.values.tobytes()) for s in delta.slices] == want[
         "slices"
     ]
-    assert np.frombuffer(got["loading"][0], np.int32).tolist() == [0, -6, -7, 0]
+    temperature, left_out = want["facts"]
+    assert delta.head.temperature == pytest.approx(temperature, rel=1e-6)
+    assert delta.head.left_out == (left_out and pytest.approx(left_out, rel=1e-6))
+    assert {int.from_bytes(code, "little", signed=True) for code in got["damaged"]} == {-6}
+    assert np.frombuffer(got["loading"][0], np.int32).tolist() == [-7, 0, 0]
+    assert got["saved again"] == got["delta"]
     assert labels.tolist() == labels_of(want["answers"][0]).tolist()
 
 
@@ -86,11 +104,27 @@ def test_so_it_has_without_a_cache(head, optimizer, shots, tmp_path):
     assert (device.training.resources.step_queries < device.support) == (shots > 1)
 
 
+def test_the_guard_decides_as_python_does(tmp_path):
+    """With right labels, and with one or two images of each class in the other one; a loss that rises."""
+    found = []
+    for name, seed, swaps in (("headed", 0, (0, 1, 2)), ("headed", 1, (1,)), ("blocks", 0, (0, 2))):
+        network, folder = toynets.toy(name), tmp_path / f"{name} {seed}"
+        plan = plan_of(network, 2, 5, "lda", 60_000, 0.3, steps=4)
+        device = emit(folder, network, plan, seed=3)
+        program, right = emitted.compiled(folder, COMPILERS[0]), emitted.classes_of(network, 2, 5, seed)
+        for count in swaps:
+            images, places = right.copy(), np.arange(count)
+            images[places], images[places + 5] = right[places + 5], right[places]
+            want = emitted.in_python(folder, network, plan, images, images, seed=3)
+            found.append(assert_verdict(device, want, emitted.in_c(program, images, images)))
+    assert set(found) == {None, "labels", "left-out", "diverged"}
+
+
 @pytest.mark.skipif(not LONG, reason="minutes: TINYTRAIN_FIRMWARE=1")
 @pytest.mark.parametrize("ways", [2, 5])
 @pytest.mark.parametrize("name", ["small", "mcunet-5fps", "mbv2-w0.35"])
 def test_published_networks_have_the_bits_of_python(name, ways, tmp_path):
-    network = open_backbone(name)
+    network = open_backbone(name) if name == "small" else published_network(name)
     for compiler in COMPILERS:
         folder = tmp_path / compiler
         folder.mkdir()

@@ -11,6 +11,7 @@ import toyruns
 
 from tinytrain.cli.main import main
 from tinytrain.network.file import save_network
+from tinytrain.plan.plan import load_plan
 
 
 @pytest.fixture
@@ -40,12 +41,24 @@ def test_the_example_learns_and_recognises(given, tmp_path, capsys):
 
 
 @pytest.mark.skipif(not shutil.which("cmake"), reason="CMake is not installed")
-def test_cmake_builds_it(given, tmp_path, capsys):
-    emit(capsys, given, tmp_path / "c", "--budget", "40kB")
+def test_cmake_builds_it_also_behind_one_with_another_head(given, tmp_path, capsys):
+    for head in ("lda", "cosine"):
+        emit(capsys, given, tmp_path / "c", "--budget", "40kB", "--head", head)
     for command in (["-S", str(tmp_path / "c"), "-B", str(tmp_path / "b")], ["--build", str(tmp_path / "b")]):
         done = subprocess.run(["cmake", *command], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "b" / "demo").exists()
+
+
+def test_a_plan_that_names_channels_is_obeyed(given, tmp_path, capsys):
+    plan = str(tmp_path / "plan.json")
+    assert main(["plan", *given, "--budget", "40kB", "--macs", "0.5", "-o", plan]) == 0
+    named = load_plan(plan).recipe.updates
+    capsys.readouterr()
+    assert main(["emit", *given, "-o", str(tmp_path / "c"), "--plan", plan]) == 0
+    assert "which the plan names: " in capsys.readouterr().out
+    for channels in (sorted(u.channels) for u in named if u.channels):
+        assert f"{{\n    {', '.join(map(str, channels))}\n}}" in (tmp_path / "c" / "adapt.c").read_text()
 
 
 def test_python_and_another_emit_obey_the_plan(given, tmp_path, capsys):
@@ -62,7 +75,7 @@ def test_python_and_another_emit_obey_the_plan(given, tmp_path, capsys):
     ("options", "code", "message"),
     [
         (["--precision", "int8"], 2, "no-int8: headed cannot be adapted in int8"),
-        (["--plan", "p.json", "--head", "lda"], 2, "--head has no effect with --plan"),
+        (["--plan", "p.json", "--head", "lda"], 2, "--head would mean nothing"),
         (["--budget", "1kB"], 4, "memory-budget"),
     ],
 )

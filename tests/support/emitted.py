@@ -1,7 +1,9 @@
 """Emitted C: made, compiled, run, and compared with a Python adaptation in portable mode, bit for bit."""
 
+import ctypes
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import toynets
 import toyplans
 
 from tinytrain.emit.device import device_of, for_one_core
@@ -26,6 +29,9 @@ from dataclasses import replace
 import numpy as np
 from tinytrain.emit.device import for_one_core
 from tinytrain.episode.episode import Episode, Images
+from tinytrain.guard.guard import Evidence, judge
+from tinytrain.guard.suspects import margins
+from tinytrain.heads.leave_one_out import CHANCE
 from tinytrain.plan.budget import TaskShape
 from tinytrain.planner.candidates import Programs
 from tinytrain.planner.planner import Planner
@@ -40,7 +46,8 @@ for images in (support, query):
     sides.append(Images(labels, names, lambda i, size, images=images: images[i]))
 episode = Episode(*sides, tuple(f"class {k}" for k in range(ways)))
 task = TaskShape.of(episode)
-plan = for_one_core(replace(plan, task=task), network, Programs(network, task))
+quotas = plan.recipe.options.quotas
+plan = for_one_core(replace(plan, task=task), network, Programs(network, task), quotas)
 found = {}
 measured = session.Session._embed
 
@@ -70,8 +77,13 @@ with Device(threads=1).open(network, episode, seed) as run:
     delta = run.result()
     found["weights after"] = delta.head.weights.copy()
     found["offsets after"] = delta.head.offsets.copy()
+    found["facts"] = delta.head.temperature, delta.head.left_out
     found["head"] = {name: array.tobytes() for name, array in delta.head.tensors().items()}
     found["slices"] = [(s.layer, s.part, s.channels.tolist(), s.values.tobytes()) for s in delta.slices]
+    rows = run.leave_one_out()
+    found["left out"] = [(margins(r), r[:, CHANCE].copy()) for r in rows[:2] if r is not None]
+    evidence = Evidence(run.losses, plan.recipe.steps, run.is_finite, *rows)
+    found["reasons"] = [r.code for r in judge(evidence, episode.support, episode.class_names).reasons]
     run.predict(delta)
     found["answers"] = run._answers.copy()
 open(file, "wb").write(pickle.dumps(found))
@@ -111,28 +123,38 @@ static int get(void *context, void *bytes, uint32_t n)
     return place > size;
 }
 
-/* What was learnt is written, refused if a byte is damaged or missing, and read into memory that is empty. */
+static int32_t load(void)
+{
+    place = 0;
+    return tt_load(get, NULL);
+}
+
+/* What was learnt is written, refused if a byte is damaged or missing, read into memory that is empty, and
+ * written once more. */
 static void save_and_load(void)
 {
-    int32_t results[4];
-    results[0] = tt_save(put, NULL);
-    if (results[0] != TT_OK)
+    int32_t results[3];
+    if (tt_save(put, NULL) != TT_OK)
         return;
     size = place;
     tt_trace("delta", file, size);
-    file[size - 5] ^= 1;
-    place = 0;
-    results[1] = tt_load(get, NULL);
-    file[size - 5] ^= 1;
-    place = 0;
+    for (uint32_t i = 0; i < size; i += i < tt_delta_header_bytes ? 1 : 997) {
+        int32_t damaged;
+        file[i] ^= 1;
+        damaged = load();
+        file[i] ^= 1;
+        tt_trace("damaged", &damaged, sizeof damaged);
+    }
     size--;
-    results[2] = tt_load(get, NULL);
+    results[0] = load();
+    size++;
     for (uint32_t i = 0; i < TT_ARENA_BYTES; i++)
         tt_arena.bytes[i] = 0xA5;
-    size++;
+    results[1] = load();
     place = 0;
-    results[3] = tt_load(get, NULL);
+    results[2] = tt_save(put, NULL);
     tt_trace("loading", results, sizeof results);
+    tt_trace("saved again", file, place);
 }
 
 int main(int count, char **files)
@@ -216,8 +238,8 @@ def looking_at(policy, shown):
     return replace(policy, recipe=recipe)
 
 
-def plan_of(network, ways, shots, head, budget, macs=0.15, shown=1.0, **recipe):
-    """A plan with quotas, whose steps look at the fraction `shown` of the images.
+def plan_of(network, ways, shots, head, budget, macs=0.15, shown=1.0, quotas=True, **recipe):
+    """A plan whose steps look at the fraction `shown` of the images, with `quotas` or channels of its own.
 
     `recipe` replaces parts of the policy's.
     """
@@ -226,7 +248,15 @@ def plan_of(network, ways, shots, head, budget, macs=0.15, shown=1.0, **recipe):
     planner = Planner(network, task, policy, Budget(budget, macs, precision="float32"))
     plan = planner.plan(toyplans.scores(network, planner.probe().inspected))
     plan = replace(plan, recipe=replace(plan.recipe, **recipe))
-    return for_one_core(plan, network, Programs(network, task))
+    return for_one_core(plan, network, Programs(network, task), quotas)
+
+
+def classes_of(network, ways: int, shots: int, seed: int) -> np.ndarray:
+    """Random images, class by class; every class is darker than the one before."""
+    images = toynets.images_of(network.input.shape, ways * shots, seed)
+    for k in range(ways):
+        images[k * shots : (k + 1) * shots] //= k * k + 1
+    return images
 
 
 def emit(folder, network, plan, seed=0):
@@ -275,6 +305,70 @@ def in_c(program: Path, support: np.ndarray, query: np.ndarray) -> dict[str, lis
         found.setdefault(name.decode(), []).append(data[: int(size)])
         data = data[int(size) :]
     return found
+
+
+PROGRESS = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_float)
+READ = WRITE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32)
+
+
+class Library:
+    """An emitted folder as a library in this process; its functions are attributes.
+
+    `constants` are the macros of plan.h that are whole numbers.
+    """
+
+    def __init__(self, folder: Path):
+        text = (folder / "plan.h").read_text()
+        self.constants = {name: int(value) for name, value in re.findall(r"#define (\w+) (\d+)u?\b", text)}
+        self.c = shared([*folder.glob("*.c")], folder / "library.so")
+        self.kept = []  # images that the library reads where they lie
+
+    def __getattr__(self, name: str):
+        return getattr(self.c, name)
+
+    def add(self, label: int, image: np.ndarray) -> int:
+        self.kept.append(np.ascontiguousarray(image))
+        return self.c.tt_add_image(label, self.kept[-1].ctypes.data_as(ctypes.c_void_p))
+
+    def learn(self, images: np.ndarray, progress=None) -> int:
+        """Begin anew, and adapt to images class by class."""
+        self.c.tt_init()
+        for i, image in enumerate(images):
+            assert self.add(i // self.constants["TT_SHOTS"], image) == 0
+        return self.c.tt_adapt(progress)
+
+    def predict(self, image: np.ndarray) -> int:
+        return self.c.tt_predict(image.ctypes.data_as(ctypes.c_void_p), None)
+
+    def load(self, delta: bytes) -> int:
+        place = 0
+
+        def get(_, into, n):
+            nonlocal place
+            ctypes.memmove(into, delta[place : place + n], n)
+            place += n
+            return place > len(delta)
+
+        return self.c.tt_load(READ(get), None)
+
+    def save(self) -> bytes | int:
+        """The delta, or the code of the failure."""
+        found = bytearray()
+
+        def put(_, data, n):
+            found.extend(ctypes.string_at(data, n))
+            return 0
+
+        return self.c.tt_save(WRITE(put), None) or bytes(found)
+
+
+def shared(sources, file: Path) -> ctypes.CDLL:
+    """A library of C `sources`, without the example."""
+    names = [str(p) for p in sorted(sources) if p.name not in ("main.c", "examples.c", "say_stdio.c")]
+    command = [compilers()[0], *STRICT, "-O1", "-shared", "-fPIC", *names, "-o", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return ctypes.CDLL(str(file))
 
 
 def fnv(data: bytes) -> str:

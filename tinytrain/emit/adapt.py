@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from tinytrain.emit.device import Device
 from tinytrain.emit.stages import Writer
-from tinytrain.emit.text import comment, name_of
+from tinytrain.emit.text import array, comment, name_of
 from tinytrain.program.trained_arrays import slots
 
 HEADING = """\
@@ -39,13 +41,13 @@ static void {prefix}_show(const tt_unit *u, tt_item item)
 """
 OF_VIEW = "item.view > 0 ? &tt_views[item.view - 1][item.image] : &tt_head_views[-item.view - 1][item.image]"
 EMBED = """
-void tt_embed(float *rows, int16_t view, int after)
+void tt_embed(int16_t view, int after)
 {{
     const tt_unit *u = after ? &{after} : &{before};
 
     for (uint32_t p = 0; p < TT_SUPPORT; p++) {{
         train_load(u, (tt_item){{view, tt_image_at(p)}});
-        tt_copy(rows + p * TT_EMBEDDING, train_embed(u), TT_EMBEDDING);
+        tt_copy(TT_ROWS + p * TT_EMBEDDING, train_embed(u), TT_EMBEDDING);
     }}
 }}
 
@@ -73,6 +75,8 @@ def _lines(device: Device) -> Iterator[str]:
         yield comment("---- Fisher information ----")
         yield from _program(probe, "&tt_probe_views[item.image]")
         yield from _choice(device, probe)
+    else:
+        yield from _planned(device)
     yield comment("---- Training ----")
     yield from _program(train, OF_VIEW)
     names = {name: f"train_unit_{name_of(name).lower()}" for name in device.training.units}
@@ -112,6 +116,21 @@ def _changes(device: Device, writer: Writer) -> Iterator[str]:
     yield "        return;"
     for k, layer in enumerate(layers):
         yield f"    tt_layers[{layer}].change = &tt_changes[{k}];"
+    yield "}"
+    yield ""
+
+
+def _planned(device: Device) -> Iterator[str]:
+    weights = [update for update in device.recipe.updates if update.channels]
+    yield comment("The channels that the plan names.")
+    yield "void tt_choose_channels(void)"
+    yield "{"
+    for update in weights:
+        channels = np.array(sorted(update.channels))
+        yield array(f"    static const int32_t of_{update.layer}", channels)
+    for update in weights:
+        chosen = f"tt_channels + {name_of(f'channels of {update.layer}')}"
+        yield f"    memcpy({chosen}, of_{update.layer}, sizeof of_{update.layer});"
     yield "}"
     yield ""
 

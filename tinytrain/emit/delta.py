@@ -1,6 +1,7 @@
 """delta.c's table: the delta of an adaptation as a safetensors file, of which all but the values is known.
 
-The header is a constant, in which the device fills in the temperature and a checksum of the values.
+The header is a constant, in which the device fills in the checksum of the file, the temperature of the head
+and its accuracy for images that it has not seen.
 """
 
 import json
@@ -8,17 +9,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tinytrain.base.safetensors import CHECKSUM, DTYPES, NO_CHECKSUM, encode
 from tinytrain.delta.file import KIND, MAX_NAME, SCHEMA
 from tinytrain.emit.device import Device
 from tinytrain.emit.places import Places
 from tinytrain.emit.text import array, comment, name_of
-from tinytrain.heads.calibration import lead_fraction
+from tinytrain.heads.calibration import TEMPERATURES, lead_fraction
 from tinytrain.heads.head import FITTING, Support
 from tinytrain.heads.registry import find_head
-from tinytrain.program.head_buffers import head_views
 from tinytrain.program.trained_arrays import slots
 
-TEMPERATURE, CRC = "1.000000e+00", "00000000"  # their places in the header
+SUM_LABEL = f'"{CHECKSUM}":"'.encode()  # quotes of a name are escaped: it occurs once
+NUMBER = "1.000000e+00"  # in place of the temperature, and of the accuracy without the own image
 
 
 def c_delta_table(device: Device, class_names: tuple[str, ...]) -> str:
@@ -34,12 +36,14 @@ def _lines(device: Device, class_names: tuple[str, ...]) -> Iterator[str]:
     yield comment(f"Text: {header[8:].decode().strip()}")
     yield array("const uint8_t tt_delta_header", np.frombuffer(header, np.uint8))
     yield f"const uint32_t tt_delta_header_bytes = {len(header)}u;"
-    yield f"const uint32_t tt_delta_temperature_at = {_place(header, TEMPERATURE)}u;"
-    yield f"const uint32_t tt_delta_crc_at = {_place(header, CRC)}u;"
+    yield f"const uint32_t tt_delta_sum_at = {_behind(header, SUM_LABEL)}u;"
+    for name in ("temperature", "left_out"):
+        label = json.dumps(f'"{name}":')[1:-1].encode()  # of a text inside of a text
+        yield f"const uint32_t tt_delta_{name}_at = {_behind(header, label)}u;"
     support = np.full(device.ways, device.shots, np.float32)
     least = lead_fraction(Support(tuple, tuple, support, device.recipe.steps))
-    yield f"const float tt_lead_fraction = {np.float32(least):.9g}f;"
-    yield ""
+    yield f"const double tt_lead_fraction = {least!r};"
+    yield array("const float tt_temperatures", TEMPERATURES, "candidates")
     yield "const tt_part tt_delta_parts[TT_PARTS] = {"
     for name, _, extent, pointer, limit in parts:
         yield f"    {{{pointer}, {int(np.prod(extent))}, {limit}}}, {comment(name)}"
@@ -51,9 +55,16 @@ def n_parts(device: Device) -> int:
     return len(list(_parts(device)))
 
 
-def _place(header: bytes, text: str) -> int:
-    assert header.count(text.encode()) == 1, text
-    return header.index(text.encode())
+def delta_bytes(device: Device, class_names: tuple[str, ...]) -> int:
+    """Bytes of the whole file."""
+    parts = sorted(_parts(device))
+    values = sum(int(np.prod(extent)) for _, _, extent, *_ in parts)
+    return len(_header(device, class_names, parts)) + 4 * values
+
+
+def _behind(header: bytes, label: bytes) -> int:
+    """Where the last `label` ends. Facts about the head come behind the names of network and classes."""
+    return header.rindex(label) + len(label)
 
 
 def _parts(device: Device) -> Iterator[tuple[str, str, tuple[int, ...], str, int]]:
@@ -74,33 +85,28 @@ def _parts(device: Device) -> Iterator[tuple[str, str, tuple[int, ...], str, int
             cout,
         )
         yield f"{name}.values", "F32", slot.shape, f"{parameters} + {slot.start}", 0
-    method, views = find_head(device.recipe.head), views_of(device)
-    form = method.buffers_for(device.ways, device.network.embedding_size, device.support * views)
+    method, embeddings = find_head(device.recipe.head), device.support * len(device.head_views)
+    form = method.buffers_for(device.ways, device.network.embedding_size, embeddings)
     for b in (b for b in form if b.lifetime != FITTING):
         pointer = "NULL" if b.name == "counts" else places.whole(buffers[f"head result: {b.name}"])
         yield f"head.{b.name}", "I32" if b.dtype == "int32" else "F32", b.shape, pointer, 0
 
 
-def views_of(device: Device) -> int:
-    method = find_head(device.recipe.head)
-    sizes = device.support, device.network.embedding_size
-    return len(head_views(device.recipe, device.training.resources, method, *sizes))
-
-
 def _header(device: Device, class_names: tuple[str, ...], parts) -> bytes:
-    """The first bytes of the file: length and header."""
-    facts = f'"kind":"{device.recipe.head}","temperature":{TEMPERATURE},"left_out":null'
-    head = f'{{{facts},"views":{views_of(device)}}}'
-    name = "".join(c for c in device.network.name if c.isprintable())[:MAX_NAME]
+    """The first bytes of the file: length and header, with zeros in place of the checksum."""
+    left_out = NUMBER if device.shots > 1 else "null"
+    facts = f'"kind":"{device.recipe.head}","temperature":{NUMBER},"left_out":{left_out}'
     metadata = {
-        "backbone": device.network.digest, "backbone_name": name, "classes": json.dumps(list(class_names)),
-        "head": head, "kind": KIND, "report": json.dumps({"crc32": CRC}), "schema": SCHEMA,
-    }  # fmt: skip
-    header, offset = {"__metadata__": metadata}, 0
-    for tensor, dtype, extent, _, _ in parts:
-        nbytes = 4 * int(np.prod(extent))
-        header[tensor] = {"dtype": dtype, "shape": list(extent), "data_offsets": [offset, offset + nbytes]}
-        offset += nbytes
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
+        "backbone": device.network.digest,
+        "backbone_name": "".join(c for c in device.network.name if c.isprintable())[:MAX_NAME],
+        "classes": json.dumps(list(class_names)),
+        "head": f'{{{facts},"views":{len(device.head_views)}}}',
+        "kind": KIND,
+        "report": "{}",
+        "schema": SCHEMA,
+    }
+    arrays = {name: np.zeros(extent, DTYPES[dtype].newbyteorder("=")) for name, dtype, extent, _, _ in parts}
+    data = encode(arrays, metadata)
+    header = data[: 8 + int.from_bytes(data[:8], "little")]
+    at = _behind(header, SUM_LABEL)
+    return header[:at] + NO_CHECKSUM.encode() + header[at + len(NO_CHECKSUM) :]

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from tinytrain.base.errors import UsageError
 from tinytrain.emit.placed import Placed, placed
+from tinytrain.heads.registry import find_head
 from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -17,8 +18,9 @@ from tinytrain.plan.costs import macs_of
 from tinytrain.plan.plan import Cost, Plan
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.compile import compile_fisher, compile_training
+from tinytrain.program.head_buffers import head_views
 
-HEADS = {"lda": "head_lda.c", "mild-lda": "head_lda.c", "cosine": "head_cosine.c"}  # and their files
+HEADS = {"lda": "head_lda.c", "mild-lda": "head_lda.c", "cosine": "head_cosine.c"}  # become head_result.c
 MOST_WAYS = 250  # labels and counts of a class are bytes in tables
 
 
@@ -45,18 +47,26 @@ class Device:
     def support(self) -> int:
         return self.ways * self.shots
 
+    @cached_property
+    def head_views(self) -> range:
+        """Views of every image that the head is fitted to, the clean one last."""
+        method, size = find_head(self.recipe.head), self.network.embedding_size
+        return head_views(self.recipe, self.training.resources, method, self.support, size)
 
-def for_one_core(plan: Plan, network: Network, programs) -> Plan:
-    """`plan` with quotas in place of channels, for one worker that computes an image at a time.
+
+def for_one_core(plan: Plan, network: Network, programs, quotas: bool = True) -> Plan:
+    """`plan` for one worker that computes an image at a time, with `quotas` or the channels that it names.
 
     `programs` is a `planner.candidates.Programs` of the task, which says how many bytes that takes.
     """
-    recipe = replace(plan.recipe, options=replace(plan.recipe.options, quotas=True))
+    recipe = replace(plan.recipe, options=replace(plan.recipe.options, quotas=quotas))
     r = plan.resources
     resources = Resources(r.sets, 1, 1, r.step_support, r.step_queries, small_head=r.small_head)
     arena = programs.nbytes(recipe, resources)
     cost = Cost(arena, *macs_of(network, recipe, resources, plan.task))
-    return replace(plan, recipe=recipe, resources=resources, cost=cost, row_tile=None)
+    # Without row tiles Python may need more than the budget, and shall obey the plan all the same.
+    budget = replace(plan.budget, memory=max(plan.budget.memory, arena))
+    return replace(plan, budget=budget, recipe=recipe, resources=resources, cost=cost, row_tile=None)
 
 
 def device_of(network: Network, plan: Plan) -> Device:

@@ -11,10 +11,7 @@ import numpy as np
 from tinytrain.base.random_streams import rng_for
 from tinytrain.emit.device import Device
 from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
-from tinytrain.heads.registry import find_head
-from tinytrain.program.head_buffers import head_views
-from tinytrain.program.stages import Items, Repeat, nodes
-from tinytrain.runtime.schedule import rate_factor, sampled_items, step_items
+from tinytrain.runtime.schedule import rate_factor, sampled_divisors, sampled_items, step_items
 from tinytrain.runtime.session import reach
 
 
@@ -22,8 +19,8 @@ from tinytrain.runtime.session import reach
 class Draws:
     """Tables of one device and one `seed`.
 
-    `probe` (n,), `views` (views, n) and `head` (views, n) are augmentations, of Fisher scoring, of
-    pseudo-queries and of the head alone. `shown` (steps, shown) are the images that a step looks at,
+    `probe` (n,), `views` (views, n) and `head` (views, n) are augmentations, of Fisher scoring (none without
+    it), of pseudo-queries and of the head alone. `shown` (steps, shown) are the images that a step looks at,
     `shown_views` the views of them that are its pseudo-queries, `sampled` (steps, count) its sampled images;
     `divisors` (steps, ways) and `factors` (steps,) are float32.
     """
@@ -56,31 +53,15 @@ def draws_of(device: Device, seed: int, may_flip: bool) -> Draws:
         support, queries = step_items(resources, labels, number, rng)
         places = sampled_items(recipe, labels, support, seed, number, resources.step_support)
         items.append(queries)
-        sampled.append([support[k][1] for k in places][: _count(device)])
-        divisors.append(_divisors(labels, support, sampled[-1], device.ways))
+        sampled.append([support[k][1] for k in places])
+        divisors.append(sampled_divisors(labels, [i for _, i in support], sampled[-1], device.ways))
         factors.append(rate_factor(recipe, resources.sets, number))
     ranges = reach(device.training.program)
     count = resources.sets - 1 if resources.sets >= 2 else recipe.steps
     views = [[augmentation(v, i, ranges) for i in range(n)] for v in range(1, count + 1)]
-    of_head = head_views(recipe, resources, find_head(recipe.head), n, device.network.embedding_size)
-    head = [[augmentation(v, i, USUAL) for i in range(n)] for v in range(-1, min(of_head) - 1, -1)]
-    probe = [draw(rng_for(seed, "probe", i), size, may_flip) for i in range(n)]
+    head = [[augmentation(v, i, USUAL) for i in range(n)] for v in range(-1, min(device.head_views) - 1, -1)]
+    probe = [draw(rng_for(seed, "probe", i), size, may_flip) for i in range(n if device.probe else 0)]
     seen = np.array(items, np.int32)
     through = np.array(sampled, np.int32).reshape(recipe.steps, -1)
     floats = np.array(divisors, np.float32), np.array(factors, np.float32)
     return Draws(seed, probe, views, head, seen[:, :, 1], seen[:, :, 0], through, *floats)
-
-
-def _count(device: Device) -> int:
-    """Images that the gradient of the prototypes goes through in a step."""
-    every = (n for n in nodes(device.training.stage("gradients").body) if isinstance(n, Repeat))
-    return next((n.count for n in every if n.items is Items.SAMPLED), 0)
-
-
-def _divisors(labels: np.ndarray, support, sampled, ways: int) -> np.ndarray:
-    """As `runtime.host_calls.HostCalls.sampled_weights`."""
-    seen = np.bincount(labels[[i for _, i in support]], minlength=ways)
-    taken = np.bincount(labels[sampled], minlength=ways) if sampled else np.zeros(ways, int)
-    fraction = np.where(taken > 0, taken / np.maximum(seen, 1), 1)
-    fraction = (fraction * max(1, np.count_nonzero(taken)) / np.count_nonzero(seen)).astype(np.float32)
-    return np.bincount(labels, minlength=ways).astype(np.float32) * fraction

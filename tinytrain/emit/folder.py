@@ -19,14 +19,14 @@ SOURCES = Path(__file__).parent / "c"
 
 def files_of(device: Device, draws: Draws, class_names: tuple[str, ...]) -> dict[str, str]:
     """The library: all files by their names in the folder."""
-    others = set(HEADS.values()) - {HEADS[device.recipe.head]}
-    fixed = (path for path in sorted(SOURCES.rglob("*")) if path.is_file() and path.name not in others)
-    return {str(path.relative_to(SOURCES)): path.read_text() for path in fixed} | {
+    fixed = (p for p in sorted(SOURCES.rglob("*")) if p.is_file() and p.name not in HEADS.values())
+    return {str(p.relative_to(SOURCES)): p.read_text() for p in fixed} | {
         "adapt.c": c_adapt(device),
         "delta_table.c": c_delta_table(device, class_names),
         "draws.c": c_draws(device, draws),
+        "head_result.c": (SOURCES / HEADS[device.recipe.head]).read_text(),
         "network.c": c_network(device.network),
-        "plan.h": c_plan(device, draws),
+        "plan.h": c_plan(device, draws, class_names),
     }
 
 

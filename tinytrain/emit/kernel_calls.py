@@ -125,9 +125,8 @@ def _assign(line: Line) -> str:
 
 
 def _clear(line: Line) -> str:
-    kind = {"float32": "tt_clear"}.get(line.call.args[0].dtype)
-    if kind:
-        return f"{kind}({line.at(0)}, {line.size(0)})"
+    if line.call.args[0].dtype == "float32":
+        return f"tt_clear({line.at(0)}, {line.size(0)})"
     return f"memset({line.at(0)}, 0, sizeof *{line.at(0)} * {line.size(0)})"
 
 
@@ -182,13 +181,12 @@ CALLS: dict[str, Callable[[Line], str]] = {
     ),
     "momentum": _momentum,
     "pack_mask": _of("tt_pack_mask", at(0), at(1), total(1)),
-    "pool": _of("tt_pool", at(0), at(1), extent(1, 0), extent(1, 1), extent(1, 2)),
-    "pool_grad": _of("tt_pool_grad", at(0), at(1), extent(0, 0), extent(0, 1), extent(0, 2)),
+    "pool": _of("tt_pool", at(0), at(1), extent(1, 1), extent(1, 2)),
+    "pool_grad": _of("tt_pool_grad", at(0), at(1), extent(0, 1), extent(0, 2)),
     "prototype_loss": _prototype_loss,
     "prototype_loss_grad": _prototype_loss_grad,
     "rows_of_labels": _of("tt_rows_of_labels", at(0), at(1), at(2), extent(0, 0), extent(0, 1)),
     "sgd": _of("tt_sgd", at(0), at(1), at(2), at(3), extent(3, 0)),
-    "transpose": _of("tt_transpose", at(0), at(1), extent(1, 0), extent(1, 1)),
     "transposed": _of("tt_transpose", at(0), at(1), extent(1, 0), extent(1, 1)),
     "unfold": _unfold,
 }  # fmt: skip

@@ -7,7 +7,7 @@ from tinytrain.program.calls import Buffer, Segment
 from tinytrain.program.memory_planner import Interval, Layout, place
 from tinytrain.program.program import Program
 from tinytrain.program.stages import Stage, Unit
-from tinytrain.program.ticks import PREDICT
+from tinytrain.program.ticks import AFTER, BEFORE, PREDICT
 
 # Beginnings of the names of buffers that are not placed.
 NOT_PLACED = (
@@ -16,8 +16,12 @@ NOT_PLACED = (
     "optimizer workspace",  # a moment becomes a float when it is used
     "result",  # the trained parameters themselves stay
     "beside the arena",  # what numpy and Python take
+    "left out (after)",  # what is left out again takes the place of what was before
+    "head before, cosine: lengths",  # for a delta of a refused adaptation
 )
-KEPT = "trained parameters"  # until the end: they lie over the weights in flash
+# Until when others are there: the trained parameters lie over the weights in flash.
+LAST = {"trained parameters": PREDICT, "left out (before)": AFTER}
+GUARD = "room of the guard"  # of three embeddings
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +67,13 @@ class Placed:
 
 def placed(program: Program) -> Placed:
     """`program` with the buffers that a device has."""
-    intervals = []
-    for name, buffer in program.buffers.items():
-        if not name.startswith(NOT_PLACED):
-            first, last = program.life(name)
-            intervals.append(Interval(name, buffer.nbytes, first, PREDICT if name == KEPT else last))
-    return Placed(program, {i.name: program.buffers[i.name] for i in intervals}, place(intervals))
+    buffers = {n: b for n, b in program.buffers.items() if not n.startswith(NOT_PLACED)}
+    lives = {name: program.life(name) for name in buffers}
+    if "left out (before)" in buffers:
+        buffers[GUARD] = Buffer(GUARD, (3, program.network.embedding_size))
+        lives[GUARD] = BEFORE, AFTER
+    intervals = [
+        Interval(name, buffer.nbytes, lives[name][0], LAST.get(name, lives[name][1]))
+        for name, buffer in buffers.items()
+    ]
+    return Placed(program, buffers, place(intervals))

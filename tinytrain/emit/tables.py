@@ -4,17 +4,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tinytrain.emit.delta import n_parts
+from tinytrain.emit.delta import delta_bytes, n_parts
 from tinytrain.emit.device import Device
 from tinytrain.emit.draws import Draws
 from tinytrain.emit.placed import Placed
 from tinytrain.emit.stages import Writer
 from tinytrain.emit.text import array, comment, name_of, number, shape
 from tinytrain.episode.augment import Augmentation
-from tinytrain.guard.guard import LAST_FRACTION
+from tinytrain.guard.guard import LAST_FRACTION, LEAST_FIT, MEDIAN_FRACTION, RISE_FRACTION, WORST_FRACTION
+from tinytrain.heads.calibration import TEMPERATURES
 from tinytrain.heads.registry import find_head
-from tinytrain.network.network import Network
-from tinytrain.program.head_buffers import head_views
+from tinytrain.network.network import Network, frozen_bytes
 from tinytrain.program.trained_arrays import slots
 
 
@@ -45,12 +45,6 @@ def c_network(network: Network) -> str:
         )
         entries.append(f"    {{{', '.join(parts)}, {layer.fan_in}, {layer.cout}}},")
     return "\n".join([*lines, "const tt_weights tt_kept[TT_LAYERS] = {", *entries, "};", ""])
-
-
-def flash_bytes(network: Network) -> int:
-    """Bytes of the arrays of `c_network`."""
-    arrays = (*network.weights, *network.biases, *(s for s in network.scales if s is not None))
-    return sum(a.nbytes for a in arrays)
 
 
 def _augmentation(a: Augmentation) -> str:
@@ -88,10 +82,11 @@ def _draws(device: Device, draws: Draws) -> Iterator[str]:
     yield '#include "internal.h"'
     yield ""
     yield comment("cosine, sine, brightness, saturation, contrast, down, right, flip of each image")
-    yield "const tt_augmentation tt_probe_views[TT_SUPPORT] = {"
-    yield from (f"    {_augmentation(a)}," for a in draws.probe)
-    yield "};"
-    yield ""
+    if draws.probe:
+        yield "const tt_augmentation tt_probe_views[TT_SUPPORT] = {"
+        yield from (f"    {_augmentation(a)}," for a in draws.probe)
+        yield "};"
+        yield ""
     yield from _views("tt_views", "TT_VIEWS", draws.views)
     yield from _views("tt_head_views", "TT_HEAD_VIEWS", draws.head)
     yield comment("by step: images that it looks at, and views of them that are its pseudo-queries")
@@ -109,18 +104,17 @@ def _draws(device: Device, draws: Draws) -> Iterator[str]:
     yield array("const int32_t tt_starts", np.array(starts, np.int32))
 
 
-def c_plan(device: Device, draws: Draws) -> str:
+def c_plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> str:
     """plan.h: every size, and the memory map."""
-    return "\n".join(_plan(device, draws)) + "\n"
+    return "\n".join(_plan(device, draws, class_names)) + "\n"
 
 
-def _plan(device: Device, draws: Draws) -> Iterator[str]:
+def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterator[str]:
     network, recipe, training = device.network, device.recipe, device.training
     height, width, channels = network.input.shape
     every = slots(network, recipe)
     chosen = [(s.layer, len(s.channels)) for s in every if s.part == "weight"]
     steps, head = recipe.steps, find_head(recipe.head)
-    views = head_views(recipe, training.resources, head, device.support, network.embedding_size)
     yield comment(f"Sizes of {network.name} and its plan, and the memory map. Written by tinytrain emit.")
     yield "#ifndef TT_PLAN_H"
     yield "#define TT_PLAN_H"
@@ -139,13 +133,21 @@ def _plan(device: Device, draws: Draws) -> Iterator[str]:
         "TT_TRAINED": (sum(s.size for s in every), "trained parameters"),
         "TT_CHOSEN": (max(1, sum(n for _, n in chosen)), "trained columns"),
         "TT_MEASURED": (int(device.probe is not None), "1: Fisher information chooses these columns"),
-        "TT_FITTED": (device.support * len(views), "embeddings that the head is fitted to"),
+        "TT_FITTED": (device.support * len(device.head_views), "embeddings that the head is fitted to"),
         "TT_PARTS": (n_parts(device), "arrays of a delta"),
+        "TT_DELTA_BYTES": (delta_bytes(device, class_names), "of its file"),
+        "TT_TEMPERATURES": (len(TEMPERATURES), "candidates for that of the head"),
         "TT_LAST_STEPS": (max(1, round(LAST_FRACTION * steps)), "whose mean loss is the last one"),
     }  # fmt: skip
     for name, (value, said) in sizes.items():
         yield f"#define {name} {value}u{' ' + comment(said) if said else ''}"
-    yield f"#define TT_FIRST_VIEW ({views[0]}) {comment('that the head is fitted to; the last one is 0')}"
+    said = comment("that the head is fitted to; the last one is 0")
+    yield f"#define TT_FIRST_VIEW ({device.head_views[0]}) {said}"
+    for name, value in (
+        ("RISE", RISE_FRACTION * np.log(device.ways)), ("WORST_FRACTION", WORST_FRACTION),
+        ("LEAST_FIT", LEAST_FIT), ("MEDIAN_FRACTION", MEDIAN_FRACTION),
+    ):  # fmt: skip
+        yield f"#define TT_{name} ({float(value)!r}) {comment('of the guard')}"
     if hasattr(head, "shrinkage"):
         few = "head result: deviations" in training.buffers
         yield f"#define TT_SHRINKAGE {head.shrinkage} {comment('of the covariance of the head')}"
@@ -156,7 +158,7 @@ def _plan(device: Device, draws: Draws) -> Iterator[str]:
         yield f"#define {name_of(f'channels of {layer}')} {at}u {said}"
         at += count
     yield ""
-    yield comment(f"Flash: {flash_bytes(network):,} bytes of weights.")
+    yield comment(f"Flash: {frozen_bytes(network):,} bytes of weights.")
     yield comment(f"RAM: the arena, {device.arena:,} bytes.")
     yield f"#define TT_ARENA_BYTES {device.arena}u"
     yield ""

@@ -6,7 +6,7 @@ import numpy as np
 
 from tinytrain.heads.head import HeadMethod, Support
 from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers
-from tinytrain.kernels.rows import multiply_rows
+from tinytrain.kernels.rows import dot, multiply_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Cosine(HeadMethod):
 
 
 def _own_logit(mean: np.ndarray, e: np.ndarray, images: float) -> float:
-    return mean @ e / np.sqrt(mean @ mean + 1e-12)
+    return dot(mean, e) / np.sqrt(dot(mean, mean) + 1e-12)
 
 
 def lengths_of(means: np.ndarray, out: np.ndarray) -> None:

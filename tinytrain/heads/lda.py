@@ -26,6 +26,7 @@ from tinytrain.heads.scatter import (
 )
 from tinytrain.heads.scatter_head import SCATTER, ScatterHead, ScatterMethod, with_scatter
 from tinytrain.heads.triangle import Triangle
+from tinytrain.kernels.rows import dot
 
 RIDGE = 1e-7  # added to the diagonal, for embeddings that do not vary
 
@@ -108,7 +109,7 @@ class Lda(ScatterMethod):
         def own_logit(mean, e, images):
             solved = mean[None].astype(weights.dtype)
             solver.solve(solved)
-            return solved[0] @ e + lda_offsets(solved[0], mean, excess, images)
+            return dot(solved[0], e) + lda_offsets(solved[0], mean, excess, images)
 
         def unseen(logits, e, label):
             """After `own_logit`: the covariance has not seen the image either."""

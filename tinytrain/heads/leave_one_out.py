@@ -6,6 +6,8 @@ for NEAR: what all images have in common says nothing about their classes.
 
 import numpy as np
 
+from tinytrain.kernels.rows import dot, dots
+
 OWN, OTHER, LIKE, NEAR, CHANCE = range(5)  # columns of a row
 COLUMNS = 5
 TINY = np.float32(1e-6)
@@ -21,17 +23,21 @@ def measure(rows, embeddings, labels, means, images, centred) -> None:
     `embeddings` (n, d) have length 1, `means` (way, d) are class means of such embeddings over
     `images` (way,) images each, these among them. `centred` (way, d) is overwritten.
     """
-    centre = images @ means / images.sum()
+    centre = np.zeros_like(means[0])
+    for mean, count in zip(means, images, strict=True):
+        centre += mean * count
+    centre /= images.sum()
     lengths = np.empty(len(means), means.dtype)
     for k, (mean, row) in enumerate(zip(means, centred, strict=True)):  # all at once take as much as `means`
         np.subtract(mean, centre, out=row)
-        lengths[k] = _norms(row)
-    along, square = embeddings @ centre, centre @ centre
+        lengths[k] = _norm(row)
+    along, square, level = dots(embeddings, centre), dot(centre, centre), dots(centred, centre)
     own_lengths = np.sqrt(np.maximum(1 - 2 * along + square, TINY))
     for i, (row, e, label) in enumerate(zip(rows, embeddings, labels, strict=True)):
-        pairs = (embeddings @ e - along - along[i] + square) / (own_lengths * own_lengths[i])
-        row[CHANCE] = (pairs @ pairs - pairs[i] ** 2) / (len(pairs) - 1) if len(pairs) > 1 else np.nan
-        similar = (centred @ e - centred @ centre) / (lengths * own_lengths[i])
+        pairs = (dots(embeddings, e) - along - along[i] + square) / (own_lengths * own_lengths[i])
+        squares = dot(pairs, pairs) - pairs[i] * pairs[i]
+        row[CHANCE] = squares / (len(pairs) - 1) if len(pairs) > 1 else np.nan
+        similar = (dots(centred, e) - level) / (lengths * own_lengths[i])
         similar[label] = -np.inf
         row[LIKE] = similar.argmax()
         row[OTHER] = similar[int(row[LIKE])]
@@ -49,9 +55,9 @@ def macs(n: int, batch: int, way: int, size: int) -> int:
     return (n * (batch + 2 * way + 7) + 2 * way * -(-n // batch)) * size
 
 
-def _norms(x: np.ndarray):
-    return np.sqrt(np.maximum((x * x).sum(axis=-1), TINY))
+def _norm(x: np.ndarray):
+    return np.sqrt(np.maximum(dot(x, x), TINY))
 
 
 def _cosine(a: np.ndarray, b: np.ndarray) -> float:
-    return float(a @ b / (_norms(a) * _norms(b)))
+    return float(dot(a, b) / (_norm(a) * _norm(b)))

@@ -23,7 +23,7 @@ from tinytrain.heads.head import (
     Support,
 )
 from tinytrain.heads.strangers import gauge
-from tinytrain.kernels.rows import divide_rows
+from tinytrain.kernels.rows import divide_rows, dots
 
 MOST = 2**31 - 1  # that a count of a class says: what comes then counts as one of so many
 
@@ -109,7 +109,7 @@ def calibrated(
         if found:
             found.add(unseen(logits, e, label) if unseen else logits)
 
-    temperature, left_out = calibrate(support, lambda e: weights @ e + offsets, gauged)
+    temperature, left_out = calibrate(support, lambda e: dots(weights, e) + offsets, gauged)
     limit = found.limit(support.steps) if found else None
     views = sum(counts.tolist()) // int(sum(images.tolist()))
     facts = {"temperature": temperature, "left_out": left_out, "views": views, "limit": limit}

@@ -19,8 +19,8 @@ LEAST, MOST = np.float32(-104), np.float32(88.72284)  # beyond them the result i
 ROOT, HALF_ROOT = np.float32(1.4142135623730951), np.float32(0.7071067811865476)
 SMALL, LARGE = np.float32(2.0**-16), np.float32(2.0**16)
 # Taylor series of exp, highest power first, and of artanh(s) / s in powers of s^2.
-EXP = tuple(np.float32(1 / math.factorial(n)) for n in range(7, -1, -1))
-E7, E6, E5, E4, E3, E2 = EXP[:6]
+EXP = tuple(np.float32(1 / math.factorial(n)) for n in range(7, 1, -1))
+E7, E6, E5, E4, E3, E2 = EXP
 T9, T7, T5, T3 = (np.float32(1 / n) for n in (9, 7, 5, 3))
 
 

@@ -52,19 +52,19 @@ def n_shown(recipe: Recipe, n_images: int, n_way: int) -> int:
     return min(n_images, max(n_way, math.ceil(recipe.options.shown_fraction * n_images - 1e-9)))
 
 
-def n_hard(share: float, n_images: int, n_shown: int | None = None) -> int:
-    """Pseudo-queries that are back-propagated in a step of `n_images` that looks at `n_shown` (None: at all).
+def n_hard(share: float, n_images: int, looked_at: int | None = None) -> int:
+    """Pseudo-queries that are back-propagated in a step of `n_images` that looks at so many (None: all).
 
     Never more than the share allows.
     """
-    return max(1, min(n_shown or n_images, math.floor(share * n_images + 1e-9)))
+    return max(1, min(looked_at or n_images, math.floor(share * n_images + 1e-9)))
 
 
-def n_sampled(recipe: Recipe, n_images: int, n_shown: int | None = None) -> int:
-    """Support images through which the gradient goes, in a step of `n_images` that looks at `n_shown`."""
+def n_sampled(recipe: Recipe, n_images: int, looked_at: int | None = None) -> int:
+    """Support images through which the gradient goes, in a step of `n_images` that looks at `looked_at`."""
     if recipe.step != "both":
         return 0
-    return min(n_shown or n_images, math.floor(recipe.options.sampled_fraction * n_images + 1e-9))
+    return min(looked_at or n_images, math.floor(recipe.options.sampled_fraction * n_images + 1e-9))
 
 
 def n_unlabelled(recipe: Recipe, resources: Resources, task: TaskShape) -> int:
@@ -73,14 +73,14 @@ def n_unlabelled(recipe: Recipe, resources: Resources, task: TaskShape) -> int:
 
 
 def backward_macs_per_query(
-    network: Network, recipe: Recipe, n_images: int, n_shown: int | None = None, n_unlabelled: int = 0
+    network: Network, recipe: Recipe, n_images: int, looked_at: int | None = None, unlabelled: int = 0
 ) -> float:
     """Backward MACs of one step divided by its images, each of which is a pseudo-query or stood for by one.
 
     Back-propagation through other images adds to the numerator, never to the denominator.
     """
-    hard = n_hard(recipe.options.hard_fraction, n_images, n_shown)
-    images = hard + n_unlabelled + n_sampled(recipe, n_images, n_shown)
+    hard = n_hard(recipe.options.hard_fraction, n_images, looked_at)
+    images = hard + unlabelled + n_sampled(recipe, n_images, looked_at)
     return image_macs(network, recipe.updates) * images / n_images
 
 

@@ -13,6 +13,7 @@ from tinytrain.network.quantisation import Codes
 from tinytrain.network.replay import int8_codes, range_of, remembered_codes
 from tinytrain.program.stages import Items
 from tinytrain.runtime.answers import answer
+from tinytrain.runtime.schedule import sampled_divisors
 
 
 class HostCalls:
@@ -145,16 +146,6 @@ class HostCalls:
             np.copyto(row, x[label])
 
     def sampled_weights(self, work, divisors) -> None:
-        """float32 (way,): by class, what the gradient of a prototype is divided by for each sampled image.
-
-        That is the size of the class times the fraction of the images of the step that each sampled one is,
-        times the fraction of the classes that are among them. A class that is not: nothing uses it.
-        """
-        lists, way = self.runner.lists, len(self.class_sizes)
-        seen, taken = (
-            np.bincount(self.labels[[i for _, i in lists[items]]], minlength=way)
-            for items in (Items.SUPPORT, Items.SAMPLED)
-        )
-        fraction = np.where(taken > 0, taken / np.maximum(seen, 1), 1)
-        fraction = (fraction * max(1, np.count_nonzero(taken)) / np.count_nonzero(seen)).astype(np.float32)
-        np.multiply(self.class_sizes, fraction, out=divisors)
+        """What the gradient of a prototype is divided by for each sampled image."""
+        support, sampled = ([i for _, i in self.runner.lists[x]] for x in (Items.SUPPORT, Items.SAMPLED))
+        np.copyto(divisors, sampled_divisors(self.labels, support, sampled, len(divisors)))

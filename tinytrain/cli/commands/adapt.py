@@ -102,7 +102,7 @@ def _adapt(arguments, render) -> int:
     from tinytrain.pipeline.adapt import adapt
     from tinytrain.runtime.device import Device
 
-    plan, source = _plan_of(arguments), going_on.Source.of(arguments)
+    plan, source = episodes.plan_of(arguments), going_on.Source.of(arguments)
     policy = source.policy if source else plan or episodes.policy_of(arguments)
     network = source.network if source else open_backbone(arguments.backbone)
     if source is None:
@@ -193,17 +193,6 @@ def _notices(arguments, warnings: list[str], written) -> None:
         )
     if not (arguments.out or arguments.store):
         say("no delta was written; give --out FILE to keep it")
-
-
-def _plan_of(arguments):
-    """The plan of ``--plan``, None without one. Raises UsageError, InputError."""
-    from tinytrain.plan.plan import load_plan
-
-    if arguments.plan is None:
-        return None
-    if ignored := episodes.given(arguments, ("policy", "head")):
-        raise UsageError("usage", f"--plan FILE says what is trained, so {ignored[0]} would mean nothing")
-    return load_plan(arguments.plan)
 
 
 def _withheld(guard) -> AdaptationRefusedError:

@@ -43,10 +43,12 @@ def _emit(arguments) -> int:
     from tinytrain.emit.device import device_of
     from tinytrain.emit.draws import draws_of
     from tinytrain.emit.folder import c_examples, files_of, write_folder
+    from tinytrain.plan.plan import save_plan
 
     if os.path.exists(arguments.out) and not os.path.isdir(arguments.out):
         raise UsageError("usage", f"{arguments.out} is no folder; name another with -o")
-    network, policy = open_backbone(arguments.backbone), _policy(arguments)
+    network = open_backbone(arguments.backbone)
+    policy = episodes.plan_of(arguments) or episodes.policy_of(arguments)
     with ProgressLine() as progress:
         opened = episodes.open_episode(arguments, network, policy, progress)
     plan = _plan(arguments, network, opened.episode, policy)
@@ -54,23 +56,13 @@ def _emit(arguments) -> int:
     draws = draws_of(device, arguments.seed, opened.episode.may_flip)
     files = files_of(device, draws, opened.episode.class_names)
     files["examples.c"] = c_examples(device, opened.episode)
-    files["plan.json"] = _json(plan)
     write_folder(arguments.out, files)
+    save_plan(os.path.join(arguments.out, "plan.json"), plan)
     for warning in opened.warnings:
         say(warning)
-    result = {**_facts(network, plan, device), "out": arguments.out, "files": sorted(files)}
+    result = {**_facts(network, plan, device), "out": arguments.out, "files": sorted([*files, "plan.json"])}
     print_result(result, _text(result), arguments.json)
     return 0
-
-
-def _policy(arguments):
-    from tinytrain.plan.plan import load_plan
-
-    if arguments.plan is None:
-        return episodes.policy_of(arguments)
-    if ignored := episodes.given(arguments, ("policy", "head")):
-        raise UsageError("usage", f"{ignored[0]} has no effect with --plan")
-    return load_plan(arguments.plan)
 
 
 def _plan(arguments, network, episode, policy):
@@ -80,7 +72,7 @@ def _plan(arguments, network, episode, policy):
 
     if isinstance(policy, Plan):
         policy.check(network, _task(episode), episodes.budget_of(arguments, policy))
-        return policy
+        return _for_one_core(policy, network, policy.recipe.options.quotas)
     budget = episodes.budget_of(arguments)
     if arguments.precision is None:
         budget = replace(budget, precision="float32")
@@ -92,15 +84,20 @@ def _plan(arguments, network, episode, policy):
 
 
 def _made(arguments, network, episode, policy, budget):
-    from tinytrain.emit.device import for_one_core
-    from tinytrain.planner.candidates import Programs
     from tinytrain.planner.planner import Planner
     from tinytrain.runtime.device import Device
 
     planner = Planner(network, _task(episode), policy, budget)
     with Device().open(network, episode, arguments.seed) as run:
         plan = planner.plan(run.measure_fisher(planner.probe()))
-    return for_one_core(plan, network, Programs(network, plan.task, plan.recipe.precision))
+    return _for_one_core(plan, network)
+
+
+def _for_one_core(plan, network, quotas: bool = True):
+    from tinytrain.emit.device import for_one_core
+    from tinytrain.planner.candidates import Programs
+
+    return for_one_core(plan, network, Programs(network, plan.task, plan.recipe.precision), quotas)
 
 
 def _task(episode):
@@ -109,14 +106,8 @@ def _task(episode):
     return TaskShape.of(episode)
 
 
-def _json(plan) -> str:
-    import json
-
-    return json.dumps(plan.to_json(), allow_nan=False, indent=1) + "\n"
-
-
 def _facts(network, plan, device) -> dict:
-    from tinytrain.emit.tables import flash_bytes
+    from tinytrain.network.network import frozen_bytes
 
     quotas = {network.all_layers[u.layer].name: len(u.channels) for u in plan.recipe.updates if u.channels}
     return {
@@ -125,19 +116,21 @@ def _facts(network, plan, device) -> dict:
         "classes": device.ways,
         "shots": device.shots,
         "arena": device.arena,
-        "flash": flash_bytes(network),
+        "flash": frozen_bytes(network),
         "steps": plan.recipe.steps,
         "channels": quotas,
+        "quotas": bool(plan.recipe.measured),
     }
 
 
 def _text(result: dict) -> str:
     layers = ", ".join(f"{count} of {name}" for name, count in result["channels"].items())
-    chosen = f"these channels, which the images choose: {layers}" if layers else "biases alone"
+    who = "the images there choose" if result["quotas"] else "the plan names"
+    chosen = f"these channels, which {who}: {layers}" if layers else "biases alone"
     return (
         f"{result['out']}: {result['backbone']} for {result['classes']} classes of {result['shots']} images\n"
         f"  RAM:   {result['arena']:,} bytes in one block\n"
-        f"  flash: {result['flash']:,} bytes of weights\n"
+        f"  flash: {result['flash']:,} bytes of weights, beside code and tables\n"
         f"  trains in {result['steps']} steps {chosen}\n"
         f"  next:  cmake -S {result['out']} -B build && cmake --build build && build/demo"
     )

@@ -109,6 +109,17 @@ def policy_of(arguments):
     return policy if arguments.head is None else policy.with_head(arguments.head)
 
 
+def plan_of(arguments):
+    """The plan of ``--plan``, None without one. Raises UsageError, InputError."""
+    from tinytrain.plan.plan import load_plan
+
+    if arguments.plan is None:
+        return None
+    if ignored := given(arguments, ("policy", "head")):
+        raise UsageError("usage", f"--plan FILE says what is trained, so {ignored[0]} would mean nothing")
+    return load_plan(arguments.plan)
+
+
 def searched_file(arguments) -> str | None:
     """The file of ``--policy``, None if that is a name."""
     return arguments.policy if (arguments.policy or "").endswith(".json") else None

@@ -4,13 +4,15 @@
  * products, (n, n); of many their scatter, (d, d). */
 #include "internal.h"
 
+#define ROOM (F(tt_arena.bytes, AT_CLASS_SUMS) + TT_EMBEDDING) /* for one embedding, behind that of calibration.c */
 #define RIDGE 1e-7 /* added to the diagonal, for embeddings that do not vary */
 
 #if TT_FEW
 #define ROWS F(tt_arena.bytes, AT_HEAD_RESULT_DEVIATIONS) /* (TT_FITTED, TT_EMBEDDING) */
 #define MATRIX F(tt_arena.bytes, AT_GRAM_4)               /* (TT_FITTED, TT_FITTED) */
-#define INVERSE TT_ROWS /* room for the diagonal of an inverse: its embeddings are used up */
 #define SCALE ((1.0 - TT_SHRINKAGE) / TT_FITTED)
+
+#define ALONG F(tt_arena.bytes, AT_LABELS_OF_ROWS_4)      /* room for (TT_FITTED,) */
 
 static float ridge;
 static double added;
@@ -25,7 +27,7 @@ static void measure(const tt_head *head)
 {
     double trace = 0.0, wide;
 
-    tt_class_means(head->means, 1, TT_FIRST_VIEW, 0, keep);
+    tt_class_means(head->means, 1, TT_FIRST_VIEW, keep);
     for (uint32_t i = 0; i < TT_FITTED; i++) {
         float *row = ROWS + i * TT_EMBEDDING;
         const float *mean = head->means + (uint32_t)tt_label_of(tt_image_at(i % TT_SUPPORT)) * TT_EMBEDDING;
@@ -48,9 +50,11 @@ static void measure(const tt_head *head)
     tt_cholesky(MATRIX, TT_FITTED);
 }
 
-/* x (TT_EMBEDDING,) = S^-1 x, by the identity of Woodbury. `along` (TT_FITTED,) is overwritten. */
-static void solve(float *x, float *along)
+/* x (TT_EMBEDDING,) = S^-1 x, by the identity of Woodbury. */
+static void solve(float *x)
 {
+    float *along = ALONG;
+
     for (uint32_t i = 0; i < TT_FITTED; i++)
         along[i] = (float)tt_dot(ROWS + i * TT_EMBEDDING, x, TT_EMBEDDING);
     tt_cholesky_solve(along, MATRIX, 1, TT_FITTED);
@@ -62,12 +66,12 @@ static void solve(float *x, float *along)
 }
 
 /* trace(S^-1 C) with the covariance C of the rows. */
-static double excess(float *room)
+static double measured_excess(void)
 {
     double degrees;
 
-    tt_inverse_diagonal(room, MATRIX, TT_FITTED);
-    degrees = TT_FITTED - added * (double)tt_sum(room, TT_FITTED, 1);
+    tt_inverse_diagonal(ALONG, MATRIX, TT_FITTED);
+    degrees = TT_FITTED - added * (double)tt_sum(ALONG, TT_FITTED, 1);
     return (degrees > 0.0 ? degrees : 0.0) / (SCALE * TT_FITTED);
 }
 #else
@@ -85,7 +89,7 @@ static void measure(const tt_head *head)
 {
     double ridge;
 
-    tt_class_means(head->means, 1, TT_FIRST_VIEW, 0, keep);
+    tt_class_means(head->means, 1, TT_FIRST_VIEW, keep);
     for (uint32_t k = 0; k < TT_WAYS; k++)
         tt_add_outer(MATRIX, head->means + k * TT_EMBEDDING, -TT_COUNTS[k], 1, TT_EMBEDDING);
     ridge = TT_SHRINKAGE * (double)tt_sum(MATRIX, TT_EMBEDDING, TT_EMBEDDING + 1) / TT_FITTED / TT_EMBEDDING + RIDGE;
@@ -96,27 +100,58 @@ static void measure(const tt_head *head)
     tt_cholesky(MATRIX, TT_EMBEDDING);
 }
 
-static void solve(float *x, float *along)
+static void solve(float *x)
 {
-    (void)along;
     tt_cholesky_solve(x, MATRIX, 1, TT_EMBEDDING);
 }
 
-static double excess(float *room)
+static double measured_excess(void)
 {
     double trace = 0.0, ridge, found;
 
     for (uint32_t i = 0; i < TT_EMBEDDING; i++)
         trace += tt_dot(MATRIX + i * TT_EMBEDDING, MATRIX + i * TT_EMBEDDING, i + 1);
-    tt_inverse_diagonal(room, MATRIX, TT_EMBEDDING);
+    tt_inverse_diagonal(ROOM, MATRIX, TT_EMBEDDING);
     ridge = TT_SHRINKAGE * (trace / TT_EMBEDDING - RIDGE) + RIDGE;
-    found = (TT_EMBEDDING - ridge * (double)tt_sum(room, TT_EMBEDDING, 1)) / (1.0 - TT_SHRINKAGE);
+    found = (TT_EMBEDDING - ridge * (double)tt_sum(ROOM, TT_EMBEDDING, 1)) / (1.0 - TT_SHRINKAGE);
     return found > 0.0 ? found : 0.0;
 }
 #endif
 
+static double excess; /* of the head that was fitted */
+
+/* The offset of a class with this mean of so many images, whose weights are S^-1 mean. */
+static float offset_of(const float *weights, const float *mean, uint32_t images)
+{
+    float *products = ROOM;
+
+    for (uint32_t d = 0; d < TT_EMBEDDING; d++)
+        products[d] = weights[d] * mean[d];
+    return -0.5f * (tt_sum(products, TT_EMBEDDING, 1) - (float)excess / (float)images);
+}
+
+void tt_fit_result(const tt_head *head)
+{
+    measure(head);
+    tt_copy(head->weights, head->means, TT_WAYS * TT_EMBEDDING);
+    for (uint32_t k = 0; k < TT_WAYS; k++)
+        solve(head->weights + k * TT_EMBEDDING);
+    excess = measured_excess();
+    for (uint32_t k = 0; k < TT_WAYS; k++)
+        head->offsets[k] = offset_of(head->weights + k * TT_EMBEDDING, head->means + k * TT_EMBEDDING, TT_SHOTS);
+}
+
+float tt_own_logit(const float *mean, const float *e, uint32_t images)
+{
+    float *weights = F(tt_arena.bytes, AT_PROTOTYPES);
+
+    tt_copy(weights, mean, TT_EMBEDDING);
+    solve(weights);
+    return (float)tt_dot(weights, e, TT_EMBEDDING) + offset_of(weights, mean, images);
+}
+
 /* The factor as a delta keeps it, row by row. */
-static void keep_factor(void)
+void tt_keep_result(void)
 {
 #if !TT_FEW
     float *packed = F(tt_arena.bytes, AT_HEAD_RESULT_FACTOR);
@@ -125,23 +160,4 @@ static void keep_factor(void)
         for (uint32_t j = 0; j <= i; j++)
             *packed++ = MATRIX[i * TT_EMBEDDING + j];
 #endif
-}
-
-void tt_fit_result(const tt_head *head)
-{
-    float *room = TT_ROWS; /* the last batch of embeddings is used up */
-    double more;
-
-    measure(head);
-    tt_copy(head->weights, head->means, TT_WAYS * TT_EMBEDDING);
-    for (uint32_t k = 0; k < TT_WAYS; k++)
-        solve(head->weights + k * TT_EMBEDDING, room);
-    more = excess(room);
-    for (uint32_t k = 0; k < TT_WAYS; k++) {
-        const float *weights = head->weights + k * TT_EMBEDDING, *mean = head->means + k * TT_EMBEDDING;
-        for (uint32_t d = 0; d < TT_EMBEDDING; d++)
-            room[d] = weights[d] * mean[d];
-        head->offsets[k] = -0.5f * (tt_sum(room, TT_EMBEDDING, 1) - (float)more / (float)TT_SHOTS);
-    }
-    keep_factor();
 }

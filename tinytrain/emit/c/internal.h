@@ -4,6 +4,10 @@
 
 #include <stddef.h>
 
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "numbers of a delta are little-endian, as they lie in memory"
+#endif
+
 #include "kernels.h"
 #include "tinytrain.h"
 
@@ -39,6 +43,7 @@ extern tt_memory tt_arena;
 extern const uint8_t *tt_images[TT_SUPPORT]; /* class by class */
 extern uint32_t tt_step;                     /* from 1 */
 extern float tt_rates[TT_SLICES];            /* learning rates of the step */
+int tt_has_learnt(void);                     /* something that can be saved */
 extern int32_t tt_channels[TT_CHOSEN];       /* trained columns, layer by layer */
 
 /* network.c */
@@ -46,7 +51,9 @@ extern const tt_weights tt_kept[TT_LAYERS];
 extern const float tt_mean[TT_CHANNELS], tt_scale[TT_CHANNELS];
 
 /* draws.c */
+#if TT_MEASURED
 extern const tt_augmentation tt_probe_views[TT_SUPPORT];
+#endif
 extern const tt_augmentation tt_views[TT_VIEWS][TT_SUPPORT];
 extern const tt_augmentation tt_head_views[TT_HEAD_VIEWS][TT_SUPPORT];
 extern const uint16_t tt_shown[TT_STEPS][TT_SHOWN];
@@ -61,17 +68,17 @@ extern const int32_t tt_starts[TT_SLICES + 1];
 #if TT_MEASURED
 void tt_probe_stage_prototypes(void);
 void tt_probe_stage_fisher(void);
-void tt_choose_channels(void);
 #endif
+void tt_choose_channels(void);
 void tt_train_stage_cache(void);
 void tt_train_stage_start(void);
 void tt_train_stage_first_prototypes(void);
 void tt_train_stage_loss(void);
 void tt_train_stage_gradients(void);
 void tt_train_stage_update(void);
-void tt_use_changes(int on);                              /* trained parameters lie over those in flash */
-void tt_embed(float *rows, int16_t view, int after);      /* (TT_SUPPORT, TT_EMBEDDING) in turn of classes */
-const float *tt_embed_image(const uint8_t *pixels);       /* (TT_EMBEDDING,) until the next call */
+void tt_use_changes(int on);                        /* trained parameters lie over those in flash */
+void tt_embed(int16_t view, int after);             /* into TT_ROWS, in turn of classes */
+const float *tt_embed_image(const uint8_t *pixels); /* (TT_EMBEDDING,) until the next call */
 
 /* A linear head: logits are weights times the embedding of length 1, plus offsets. */
 typedef struct {
@@ -82,12 +89,44 @@ typedef void (*tt_keep)(uint32_t batch);
 #define TT_ROWS F(tt_arena.bytes, AT_EMBEDDINGS_OF_SUPPORT) /* (TT_SUPPORT, TT_EMBEDDING) */
 #define TT_COUNTS F(tt_arena.bytes, AT_CLASS_COUNTS)        /* (TT_WAYS,) */
 
-/* head.c, and head_*.c: the head of the adapted network */
-void tt_class_means(float *means, int after, int first, int last, tt_keep keep);
+/* head.c */
+void tt_class_means(float *means, int after, int first, tt_keep keep);
+void tt_clean_means(float *means); /* of the embeddings in TT_ROWS */
 void tt_fit_cosine(const tt_head *head, int after);
-void tt_fit_result(const tt_head *head);
 int tt_head_is_finite(const tt_head *head);
-uint32_t tt_answer(const tt_head *head, const float *embedding, float *logits);
+uint32_t tt_logits(const tt_head *head, const float *embedding, float length, float *logits);
+
+/* head_result.c: the head of the adapted network. After it is fitted, TT_ROWS has the embeddings of the images
+ * as they are, of length 1. */
+void tt_fit_result(const tt_head *head);
+float tt_own_logit(const float *mean, const float *e, uint32_t images); /* of e for a class with this mean */
+void tt_keep_result(void); /* for the delta; it takes the bytes of the cache */
+
+/* calibration.c */
+void tt_calibrate(const tt_head *head);
+
+/* guard.c: images that are right, of those that can be left out of their classes */
+typedef struct {
+    uint32_t right, known;
+} tt_left_out;
+typedef struct {
+    int finite;         /* all values of the result, and all losses */
+    double first, last; /* losses */
+    double label_fit;
+    tt_left_out before, after;
+} tt_evidence;
+tt_left_out tt_leave_one_out(const float *means); /* of the embeddings in TT_ROWS, of length 1 */
+double tt_label_fit(uint32_t known);              /* of the images that were left out last */
+int tt_judge(const tt_evidence *found);           /* TT_OK, or why not */
+
+/* sha256.c */
+typedef struct {
+    uint32_t state[8], bytes;
+    uint8_t block[64];
+} tt_sha256;
+void tt_sha256_begin(tt_sha256 *sha);
+void tt_sha256_add(tt_sha256 *sha, const void *bytes, uint32_t n);
+void tt_sha256_end(tt_sha256 *sha, uint8_t *text);
 
 /* delta.c, and delta_table.c: an array of a delta, and the limit of the indices that it holds, 0 for values */
 typedef struct {
@@ -96,12 +135,14 @@ typedef struct {
     int32_t limit;
 } tt_part;
 extern const uint8_t tt_delta_header[];
-extern const uint32_t tt_delta_header_bytes, tt_delta_temperature_at, tt_delta_crc_at;
-extern const float tt_lead_fraction;
+extern const uint32_t tt_delta_header_bytes, tt_delta_sum_at, tt_delta_temperature_at, tt_delta_left_out_at;
+extern const double tt_lead_fraction;
+extern const float tt_temperatures[TT_TEMPERATURES];
 extern const tt_part tt_delta_parts[TT_PARTS];
-void tt_measure_temperature(const tt_head *head);
+void tt_describe_head(double temperature, double left_out);
 int tt_write_delta(tt_write write, void *context);
 int tt_read_delta(tt_read read, void *context);
+int tt_delta_is_finite(void);
 
 /* The class of an image. */
 static inline int32_t tt_label_of(uint32_t image)

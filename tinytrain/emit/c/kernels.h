@@ -11,6 +11,7 @@
 #include <float.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0
 #error "float must be computed as float: on a PC compile for SSE, not for x87"
@@ -55,6 +56,28 @@ typedef struct {
     uint8_t flip;
 } tt_augmentation;
 
+/* A float and its bits. */
+static inline float tt_from_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline uint32_t tt_bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* x between 0 and 6. */
+static inline float tt_relu6(float x)
+{
+    x = 0.0f > x ? 0.0f : x;
+    return 6.0f < x ? 6.0f : x;
+}
+
 /* kernels_math.c */
 float tt_exp(float x);
 float tt_log(float x);
@@ -89,8 +112,8 @@ void tt_copy(float *y, const float *x, uint32_t n);
 void tt_clear(float *y, uint32_t n);
 void tt_transpose(float *y, const float *x, uint32_t rows, uint32_t n);
 void tt_divide_rows(float *y, const float *x, const float *divisors, uint32_t rows, uint32_t n);
-void tt_pool(float *y, const float *x, uint32_t images, uint32_t positions, uint32_t n);
-void tt_pool_grad(float *gx, const float *g, uint32_t images, uint32_t positions, uint32_t n);
+void tt_pool(float *y, const float *x, uint32_t positions, uint32_t n);
+void tt_pool_grad(float *gx, const float *g, uint32_t positions, uint32_t n);
 void tt_add_fisher(float *total, float *dots, const float *a, const float *g, uint32_t rows, uint32_t n);
 
 /* kernels_depthwise.c */
@@ -106,6 +129,7 @@ void tt_quantize(uint8_t *codes, float *span, const float *x, uint32_t n);
 void tt_dequantize(float *x, const uint8_t *codes, const float *span, uint32_t n);
 
 /* kernels_head.c */
+float tt_length(const float *x, uint32_t n);
 void tt_normalize_rows(float *x, uint32_t rows, uint32_t n);
 void tt_class_sums(float *sums, float *counts, const float *f, const int32_t *labels, uint32_t rows,
                    uint32_t n);

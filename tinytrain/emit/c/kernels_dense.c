@@ -146,11 +146,8 @@ void tt_add_bias_relu6(float *y, tt_layer layer, uint32_t rows)
     const float *bias = tt_bias(layer);
 
     for (uint32_t i = 0; i < rows; i++, y += layer.kept->cout)
-        for (uint32_t c = 0; c < layer.kept->cout; c++) {
-            float value = y[c] + bias[c];
-            value = 0.0f > value ? 0.0f : value;
-            y[c] = 6.0f < value ? 6.0f : value;
-        }
+        for (uint32_t c = 0; c < layer.kept->cout; c++)
+            y[c] = tt_relu6(y[c] + bias[c]);
 }
 
 /* y += bias + skip. */
@@ -259,29 +256,26 @@ void tt_divide_rows(float *y, const float *x, const float *divisors, uint32_t ro
             y[i * n + j] = x[i * n + j] / divisors[i];
 }
 
-/* y (images, n) = the mean of x (images, positions, n) over positions. */
-void tt_pool(float *y, const float *x, uint32_t images, uint32_t positions, uint32_t n)
+/* y (n,) = the mean of x (positions, n) over positions. */
+void tt_pool(float *y, const float *x, uint32_t positions, uint32_t n)
 {
     float inverse = 1.0f / (float)positions;
 
-    for (uint32_t k = 0; k < images; k++, y += n) {
-        tt_clear(y, n);
-        for (uint32_t i = 0; i < positions; i++, x += n)
-            tt_accumulate(y, x, n);
-        for (uint32_t c = 0; c < n; c++)
-            y[c] *= inverse;
-    }
+    tt_clear(y, n);
+    for (uint32_t i = 0; i < positions; i++, x += n)
+        tt_accumulate(y, x, n);
+    for (uint32_t c = 0; c < n; c++)
+        y[c] *= inverse;
 }
 
-/* gx (images, positions, n) = g (images, n) / positions. */
-void tt_pool_grad(float *gx, const float *g, uint32_t images, uint32_t positions, uint32_t n)
+/* gx (positions, n) = g (n,) / positions. */
+void tt_pool_grad(float *gx, const float *g, uint32_t positions, uint32_t n)
 {
     float inverse = 1.0f / (float)positions;
 
-    for (uint32_t k = 0; k < images; k++, g += n)
-        for (uint32_t i = 0; i < positions; i++, gx += n)
-            for (uint32_t c = 0; c < n; c++)
-                gx[c] = g[c] * inverse;
+    for (uint32_t i = 0; i < positions; i++, gx += n)
+        for (uint32_t c = 0; c < n; c++)
+            gx[c] = g[c] * inverse;
 }
 
 /* total (n,) += half of the squared sum over rows of a * g, (rows, n) each; dots (n,) is overwritten. */

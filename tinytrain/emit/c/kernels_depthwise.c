@@ -16,7 +16,7 @@ static void filters(float *taps, tt_layer layer, uint32_t first, uint32_t n)
  * added row by row, left to right, those inside the image alone, and the bias last. */
 void tt_depthwise(float *y, const float *x, tt_layer layer, tt_shape s, int top, int relu6)
 {
-    int height = s.height, width = s.width, kernel = s.kernel, side = (s.kernel - 1) / 2;
+    int height = s.height, width = s.width, kernel = s.kernel, pad = (s.kernel - 1) / 2;
     uint32_t channels = s.channels;
     const float *bias = tt_bias(layer);
     float taps[TAPS * CHANNELS], sums[CHANNELS];
@@ -26,7 +26,7 @@ void tt_depthwise(float *y, const float *x, tt_layer layer, tt_shape s, int top,
         filters(taps, layer, first, n);
         for (int i = 0; i < s.out_height; i++)
             for (int j = 0; j < s.out_width; j++) {
-                int r = i * s.stride - top, q = j * s.stride - side;
+                int r = i * s.stride - top, q = j * s.stride - pad;
                 float *out = y + (uint32_t)(i * s.out_width + j) * channels + first;
                 for (uint32_t c = 0; c < n; c++)
                     sums[c] = 0.0f;
@@ -39,11 +39,7 @@ void tt_depthwise(float *y, const float *x, tt_layer layer, tt_shape s, int top,
                     }
                 for (uint32_t c = 0; c < n; c++) {
                     float value = sums[c] + bias[first + c];
-                    if (relu6) {
-                        value = 0.0f > value ? 0.0f : value;
-                        value = 6.0f < value ? 6.0f : value;
-                    }
-                    out[c] = value;
+                    out[c] = relu6 ? tt_relu6(value) : value;
                 }
             }
     }

@@ -1,7 +1,7 @@
 /* Embeddings: prototypes of classes, the loss and its gradients, and what chooses rows and channels. */
 #include "kernels.h"
 
-static float length(const float *x, uint32_t n)
+float tt_length(const float *x, uint32_t n)
 {
     float total = 0.0f;
 
@@ -14,7 +14,7 @@ static float length(const float *x, uint32_t n)
 void tt_normalize_rows(float *x, uint32_t rows, uint32_t n)
 {
     for (uint32_t i = 0; i < rows; i++, x += n) {
-        float inverse = 1.0f / length(x, n);
+        float inverse = 1.0f / tt_length(x, n);
         for (uint32_t d = 0; d < n; d++)
             x[d] *= inverse;
     }
@@ -51,7 +51,7 @@ void tt_prototype_loss(float *loss, float *residual, float *cosine, const float 
                        const float *p, uint32_t rows, uint32_t ways, uint32_t n, float temperature)
 {
     for (uint32_t k = 0; k < ways; k++) {
-        float norm = length(p + k * n, n);
+        float norm = tt_length(p + k * n, n);
         for (uint32_t i = 0; i < rows; i++) {
             float dot = 0.0f;
             for (uint32_t d = 0; d < n; d++)
@@ -60,7 +60,7 @@ void tt_prototype_loss(float *loss, float *residual, float *cosine, const float 
         }
     }
     for (uint32_t i = 0; i < rows; i++, residual += ways, cosine += ways) {
-        float norm = length(f + i * n, n), top = -tt_infinity(), total = 0.0f;
+        float norm = tt_length(f + i * n, n), top = -tt_infinity(), total = 0.0f;
         for (uint32_t k = 0; k < ways; k++) {
             float logit;
             cosine[k] /= norm;
@@ -83,14 +83,14 @@ void tt_prototype_loss_grad(float *gf, const float *residual, const float *cosin
                             const float *p, uint32_t rows, uint32_t ways, uint32_t n, float temperature)
 {
     for (uint32_t i = 0; i < rows; i++) {
-        float norm = length(f + i * n, n), along = 0.0f;
+        float norm = tt_length(f + i * n, n), along = 0.0f;
         for (uint32_t k = 0; k < ways; k++)
             along += residual[i * ways + k] * cosine[i * ways + k];
         for (uint32_t d = 0; d < n; d++)
             gf[i * n + d] = -along * f[i * n + d] / norm;
     }
     for (uint32_t k = 0; k < ways; k++) {
-        float inverse = 1.0f / length(p + k * n, n);
+        float inverse = 1.0f / tt_length(p + k * n, n);
         for (uint32_t i = 0; i < rows; i++) {
             float r = residual[i * ways + k] * inverse;
             for (uint32_t d = 0; d < n; d++)
@@ -98,47 +98,52 @@ void tt_prototype_loss_grad(float *gf, const float *residual, const float *cosin
         }
     }
     for (uint32_t i = 0; i < rows; i++) {
-        float scale = temperature / length(f + i * n, n);
+        float scale = temperature / tt_length(f + i * n, n);
         for (uint32_t d = 0; d < n; d++)
             gf[i * n + d] *= scale;
     }
 }
 
-/* rows (keep,) = the places of the highest losses, in rising order, of equals the first; the other rows of
- * residual (queries, ways) become 0. */
+/* Whether place k comes before place i if high numbers come first: numbers before NaN, of equals the first. */
+static int comes_before(const float *x, uint32_t k, uint32_t i)
+{
+    int known_k = x[k] == x[k], known_i = x[i] == x[i];
+
+    if (known_k != known_i)
+        return known_k;
+    if (known_k && x[k] != x[i])
+        return x[k] > x[i];
+    return k < i;
+}
+
+/* Whether x[i] is among the `count` highest of x (n,). */
+static int is_high(const float *x, uint32_t i, uint32_t n, uint32_t count)
+{
+    uint32_t before = 0;
+
+    for (uint32_t k = 0; k < n; k++)
+        before += (uint32_t)comes_before(x, k, i);
+    return before < count;
+}
+
+/* rows (keep,) = the places of the highest losses, in rising order; the other rows of residual (queries, ways)
+ * become 0. */
 void tt_hardest(uint16_t *rows, float *residual, const float *loss, uint32_t queries, uint32_t keep,
                 uint32_t ways)
 {
-    uint32_t found = 0;
-
-    for (uint32_t i = 0; i < queries; i++) {
-        uint32_t before = 0; /* places that come first */
-        for (uint32_t k = 0; k < queries; k++)
-            if (loss[k] > loss[i] || (loss[k] == loss[i] && k < i))
-                before++;
-        if (before < keep && found < keep)
-            rows[found++] = (uint16_t)i;
+    for (uint32_t i = 0; i < queries; i++)
+        if (is_high(loss, i, queries, keep))
+            *rows++ = (uint16_t)i;
         else
             tt_clear(residual + i * ways, ways);
-    }
-    for (; found < keep; found++) /* losses that are no numbers */
-        rows[found] = (uint16_t)found;
 }
 
-/* channels (count,) = the places of the highest of scores (n,), in rising order, of equals the first. */
+/* channels (count,) = the places of the highest of scores (n,), in rising order. */
 void tt_most(int32_t *channels, const float *scores, uint32_t n, uint32_t count)
 {
-    uint32_t found = 0;
-
-    for (uint32_t i = 0; i < n && found < count; i++) {
-        uint32_t before = 0;
-        for (uint32_t k = 0; k < n; k++)
-            if (scores[k] > scores[i] || (!(scores[k] < scores[i]) && k < i) ||
-                (scores[i] != scores[i] && scores[k] == scores[k]))
-                before++;
-        if (before < count)
-            channels[found++] = (int32_t)i;
-    }
+    for (uint32_t i = 0; i < n; i++)
+        if (is_high(scores, i, n, count))
+            *channels++ = (int32_t)i;
 }
 
 /* Row i of y (rows, n) = row labels[i] of x. */

@@ -4,34 +4,18 @@
  * processor with a float unit rounds its own: compile with -DTT_SQRT=__builtin_sqrtf to use that. */
 #include "kernels.h"
 
-#include <string.h>
-
 #define LN2_HIGH 0.693145751953125f /* 16 bits: its products with whole numbers below 256 are exact */
 #define LN2_LOW 1.4286068203094172e-06f
 #define PER_LN2 1.4426950408889634f
 
-static float from_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 float tt_infinity(void)
 {
-    return from_bits(0x7F800000u);
+    return tt_from_bits(0x7F800000u);
 }
 
 int tt_is_finite(float x)
 {
-    return (bits_of(x) & 0x7F800000u) != 0x7F800000u;
+    return (tt_bits_of(x) & 0x7F800000u) != 0x7F800000u;
 }
 
 /* e to the power of x, within 2 units in the last place. NaN stays NaN. */
@@ -96,13 +80,13 @@ float tt_sqrt(float x)
 #ifdef TT_SQRT
     return TT_SQRT(x);
 #else
-    uint32_t bits = bits_of(x), mantissa, root = 0, rest = 0;
+    uint32_t bits = tt_bits_of(x), mantissa, root = 0, rest = 0;
     int32_t exponent = (int32_t)(bits >> 23);
 
     if (bits == 0x80000000u || bits == 0 || (bits < 0x80000000u && exponent == 0xFF))
         return x;
     if (bits > 0x80000000u)
-        return from_bits(0x7FC00000u);
+        return tt_from_bits(0x7FC00000u);
     mantissa = bits & 0x7FFFFFu;
     if (exponent == 0) /* not normalised */
         for (exponent = 1; !(mantissa & 0x800000u); exponent--)
@@ -125,7 +109,7 @@ float tt_sqrt(float x)
     }
     /* A root is never halfway between two floats, so the last bit alone says where to round. */
     root = (root >> 1) + (root & 1u);
-    return from_bits(root + ((uint32_t)(exponent / 2 + 126) << 23));
+    return tt_from_bits(root + ((uint32_t)(exponent / 2 + 126) << 23));
 #endif
 }
 

@@ -4,20 +4,14 @@
  * of a float, rounded to nearest even. */
 #include "kernels.h"
 
-#include <string.h>
-
 static float from_bfloat16(uint16_t bits)
 {
-    uint32_t wide = (uint32_t)bits << 16;
-    float x;
-    memcpy(&x, &wide, sizeof x);
-    return x;
+    return tt_from_bits((uint32_t)bits << 16);
 }
 
 static uint16_t to_bfloat16(float x)
 {
-    uint32_t wide;
-    memcpy(&wide, &x, sizeof wide);
+    uint32_t wide = tt_bits_of(x);
     return (uint16_t)((wide + 0x7FFFu + (wide >> 16 & 1u)) >> 16);
 }
 

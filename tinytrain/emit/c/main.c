@@ -2,17 +2,6 @@
 #include "examples.h"
 #include "say.h"
 
-static void say_number(uint32_t n)
-{
-    char text[11], *digit = text + 10;
-
-    *digit = 0;
-    do
-        *--digit = (char)('0' + n % 10u);
-    while (n /= 10u);
-    say(digit);
-}
-
 /* A number from 0 on, with three decimals. */
 static void say_thousandths(float x)
 {
@@ -47,7 +36,7 @@ int main(void)
         if ((result = tt_add_image(i / TT_SHOTS, tt_example_support[i])) != TT_OK)
             return 10 - result;
     result = tt_adapt(progress);
-    say(result == TT_OK ? "adapted\n" : result == TT_REFUSED ? "refused: the network as it was answers\n" : "failed\n");
+    say(result == TT_OK ? "adapted\n" : result > 0 ? "refused: the network as it was answers\n" : "failed\n");
     if (result < 0)
         return 10 - result;
     for (uint32_t i = 0; i < tt_example_queries; i++) {

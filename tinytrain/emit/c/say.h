@@ -2,6 +2,19 @@
 #ifndef TT_SAY_H
 #define TT_SAY_H
 
+#include <stdint.h>
+
 void say(const char *text);
+
+static inline void say_number(uint32_t n)
+{
+    char text[11], *digit = text + 10;
+
+    *digit = 0;
+    do
+        *--digit = (char)('0' + n % 10u);
+    while (n /= 10u);
+    say(digit);
+}
 
 #endif

@@ -13,7 +13,7 @@ int32_t tt_channels[TT_CHOSEN];
 static const tt_head before = {
     F(tt_arena.bytes, AT_HEAD_BEFORE_COSINE_WEIGHTS),
     F(tt_arena.bytes, AT_HEAD_BEFORE_COSINE_OFFSETS),
-    F(tt_arena.bytes, AT_CLASS_SUMS), /* only while it is fitted */
+    F(tt_arena.bytes, AT_CLASS_SUMS), /* until training; behind it those of the clean images */
 };
 static const tt_head after = {
     F(tt_arena.bytes, AT_HEAD_RESULT_WEIGHTS),
@@ -52,17 +52,15 @@ static void tell(tt_progress progress, const char *stage, uint32_t done, uint32_
         progress(stage, done, total, loss);
 }
 
-/* All steps, up to the first loss that is no number; the mean loss of the first and of the last ones.
- * Returns 0 if a loss was no number. */
-static int train(tt_progress progress, float *first, float *last)
+/* All steps, up to the first loss that is no number. */
+static void train(tt_progress progress, tt_evidence *found)
 {
-    float sum = 0.0f;
-
     tt_train_stage_start();
     tt_use_changes(1);
 #if TT_SHOWN < TT_SUPPORT
     tt_train_stage_first_prototypes();
 #endif
+    found->last = 0.0;
     for (tt_step = 1; tt_step <= TT_STEPS; tt_step++) {
         float loss;
         for (uint32_t s = 0; s < TT_SLICES; s++)
@@ -73,20 +71,21 @@ static int train(tt_progress progress, float *first, float *last)
         tt_trace("loss", &loss, sizeof loss);
         tt_train_stage_update();
         tell(progress, "training", tt_step, TT_STEPS, loss);
-        if (!tt_is_finite(loss))
-            return 0;
+        found->finite = tt_is_finite(loss);
+        if (!found->finite)
+            return;
         if (tt_step == 1)
-            *first = loss;
+            found->first = (double)loss;
         if (tt_step > TT_STEPS - TT_LAST_STEPS)
-            sum += loss;
+            found->last += (double)loss;
     }
-    *last = sum / (float)TT_LAST_STEPS;
-    return 1;
+    found->last /= (double)TT_LAST_STEPS;
 }
 
 int tt_adapt(tt_progress progress)
 {
-    float first = 0.0f, last = 0.0f;
+    tt_evidence found;
+    int verdict;
 
     for (uint32_t k = 0; k < TT_WAYS; k++)
         if (given[k] < TT_SHOTS)
@@ -97,9 +96,9 @@ int tt_adapt(tt_progress progress)
     tt_probe_stage_prototypes();
     tell(progress, "scores", 1, 2, 0.0f);
     tt_probe_stage_fisher();
-    tt_choose_channels();
     tell(progress, "scores", 2, 2, 0.0f);
 #endif
+    tt_choose_channels();
 #if TT_SETS
     tt_train_stage_cache();
 #endif
@@ -110,21 +109,31 @@ int tt_adapt(tt_progress progress)
     if (!tt_head_is_finite(&before))
         return TT_NOT_FINITE;
     state = AS_IT_WAS;
-    if (!train(progress, &first, &last)) {
-        tt_use_changes(0);
-        return TT_REFUSED;
+    found.before = tt_leave_one_out(before.means);
+    found.label_fit = found.before.known ? tt_label_fit(found.before.known) : 0.0;
+    train(progress, &found);
+    if (found.finite) {
+        tt_fit_result(&after);
+        tt_trace("weights after", after.weights, 4u * TT_WAYS * TT_EMBEDDING);
+        tt_trace("offsets after", after.offsets, 4u * TT_WAYS);
+        tt_calibrate(&after);
+        tt_clean_means(before.means);
+        found.after = tt_leave_one_out(before.means);
+        tt_keep_result();
+        found.finite = tt_delta_is_finite();
+        tell(progress, "head", 2, 2, 0.0f);
     }
-    tt_fit_result(&after);
-    tt_trace("weights after", after.weights, 4u * TT_WAYS * TT_EMBEDDING);
-    tt_trace("offsets after", after.offsets, 4u * TT_WAYS);
-    tell(progress, "head", 2, 2, 0.0f);
-    if (!tt_head_is_finite(&after) || last > first) {
+    verdict = tt_judge(&found);
+    if (verdict == TT_OK)
+        state = ADAPTED;
+    else
         tt_use_changes(0);
-        return TT_REFUSED;
-    }
-    tt_measure_temperature(&after);
-    state = ADAPTED;
-    return TT_OK;
+    return verdict;
+}
+
+int tt_has_learnt(void)
+{
+    return state == ADAPTED;
 }
 
 int tt_save(tt_write write, void *context)
@@ -148,8 +157,11 @@ int tt_load(tt_read read, void *context)
 int tt_predict(const uint8_t *pixels, float *logits)
 {
     float own[TT_WAYS];
+    const float *embedding;
 
     if (state == NOTHING)
         return TT_NOT_READY;
-    return (int)tt_answer(state == ADAPTED ? &after : &before, tt_embed_image(pixels), logits ? logits : own);
+    embedding = tt_embed_image(pixels);
+    return (int)tt_logits(state == ADAPTED ? &after : &before, embedding, tt_length(embedding, TT_EMBEDDING),
+                          logits ? logits : own);
 }

@@ -2,12 +2,12 @@
  *
  *     tt_init();
  *     for every image of every class: tt_add_image(label, pixels);
- *     tt_adapt(progress);                    // minutes on a microcontroller
+ *     tt_adapt(progress);
  *     label = tt_predict(pixels, NULL);
  *
  * Sizes (classes, images of each, height and width) are fixed when the library is emitted: see plan.h.
- * Nothing here takes memory, calls itself, or needs more of the C library than memcpy and memset. One task may
- * use it at a time. */
+ * Nothing here takes memory, calls itself, or needs more of the C library than memcpy, memset and memcmp. One
+ * task may use it at a time. */
 #ifndef TINYTRAIN_H
 #define TINYTRAIN_H
 
@@ -21,14 +21,20 @@ extern "C" {
 
 enum {
     TT_OK = 0,
-    TT_REFUSED = 1,     /* the adaptation would do harm; the network as it was answers */
+    /* The adaptation would do harm; the network as it was answers: */
+    TT_NO_NUMBER = 1,   /* it ended in NaN or infinity */
+    TT_LOSS_ROSE = 2,   /* the loss of training rose */
+    TT_LABELS = 3,      /* images do not fit their labels */
+    TT_LEFT_OUT = 4,    /* fewer images are recognised without themselves than before, or no more than by guessing */
+    /* Nothing was done: */
     TT_BAD_LABEL = -1,  /* a label is not below TT_WAYS */
     TT_FULL = -2,       /* the class has all its TT_SHOTS images */
     TT_INCOMPLETE = -3, /* a class lacks images */
     TT_NOT_READY = -4,  /* nothing was learnt or loaded yet */
     TT_NOT_FINITE = -5, /* the network as it is gives NaN or infinity for the images */
     TT_BAD_DELTA = -6,  /* not a delta of this network and plan, or a damaged one */
-    TT_STORAGE = -7     /* a callback for storage failed */
+    TT_STORAGE = -7,    /* a callback for storage failed, or there is too little of it */
+    TT_ON_TRIAL = -8    /* what is in use in flash is on trial: see flash.h */
 };
 
 /* Called after every piece of work: "scores", "features", "training" (then `loss` is its mean), "head". */
@@ -41,7 +47,8 @@ void tt_init(void);
  * must be readable until tt_adapt returns. Returns TT_OK, TT_BAD_LABEL or TT_FULL. */
 int tt_add_image(uint32_t label, const uint8_t *pixels);
 
-/* Learn the classes; `progress` may be NULL. Returns TT_OK, TT_REFUSED, TT_INCOMPLETE or TT_NOT_FINITE. */
+/* Learn the classes; `progress` may be NULL. Returns TT_OK, a number
+ * above 0 if the adaptation is refused, TT_INCOMPLETE or TT_NOT_FINITE. */
 int tt_adapt(tt_progress progress);
 
 /* The class of an image, from 0 on, or TT_NOT_READY. `logits`, if not NULL, gets TT_WAYS numbers. */

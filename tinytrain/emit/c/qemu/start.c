@@ -71,14 +71,8 @@ static void protect(uint32_t region, uint32_t base, uint32_t bits, uint32_t righ
 
 static void say_bytes(const char *what, uint32_t n)
 {
-    char text[12], *digit = text + 11;
-
-    *digit = 0;
-    do
-        *--digit = (char)('0' + n % 10u);
-    while (n /= 10u);
     say(what);
-    say(digit);
+    say_number(n);
     say(" bytes\n");
 }
 

@@ -1,0 +1,93 @@
+"""What a program calls on a device: wrong calls, refusals, plans without quotas, and the order of scores."""
+
+import ctypes
+from dataclasses import replace
+
+import emitted
+import numpy as np
+import pytest
+import toynets
+from emitted import Library, emit, plan_of
+
+from tinytrain.delta.file import load_delta
+from tinytrain.emit.device import for_one_core
+from tinytrain.emit.folder import SOURCES
+from tinytrain.plan.recipe import most
+from tinytrain.planner.candidates import Programs
+
+OK, NOT_FINITE, LOSS_ROSE, BAD_LABEL, FULL, INCOMPLETE, NOT_READY = 0, 1, 2, -1, -2, -3, -4
+NETWORK = toynets.toy("headed")
+
+pytestmark = pytest.mark.skipif(not emitted.compilers(), reason="no C compiler is here: install gcc or clang")
+
+
+def images_of(n: int, seed: int = 1) -> np.ndarray:
+    return toynets.images_of(NETWORK.input.shape, n, seed)
+
+
+def library(folder, **changes) -> Library:
+    emit(folder, NETWORK, plan_of(NETWORK, 2, 2, "cosine", 60_000, steps=4, **changes), seed=3)
+    return Library(folder)
+
+
+def test_calls_that_come_too_early_or_are_wrong_say_so(tmp_path):
+    c, images = library(tmp_path), emitted.classes_of(NETWORK, 2, 2, 1)
+    c.tt_init()
+    assert (c.predict(images[0]), c.save(), c.tt_adapt(None)) == (NOT_READY, NOT_READY, INCOMPLETE)
+    assert (c.add(2, images[0]), c.add(2**32 - 1, images[0])) == (BAD_LABEL, BAD_LABEL)
+    assert [c.add(0, image) for image in images[:3]] == [OK, OK, FULL]
+    assert c.tt_adapt(None) == INCOMPLETE
+    assert [c.add(1, image) for image in images[2:]] == [OK, OK]
+    assert c.tt_adapt(None) == OK and isinstance(c.save(), bytes) and c.predict(images[0]) in (0, 1)
+    c.tt_reset()
+    assert (c.predict(images[0]), c.save(), c.tt_adapt(None)) == (NOT_READY, NOT_READY, INCOMPLETE)
+
+
+@pytest.mark.parametrize(
+    ("rate", "code", "last"), [(3e38, NOT_FINITE, np.isnan), (10.0, LOSS_ROSE, lambda loss: loss > 0.65)]
+)
+def test_after_harm_the_network_as_it_was_answers(rate, code, last, tmp_path):
+    """Training ends in NaN, or its loss rises."""
+    network, found, losses = toynets.toy("blocks"), [], []
+    images, asked = images_of(4), images_of(20, 2)
+    images[:2] //= 4
+    tell = emitted.PROGRESS(lambda stage, done, total, loss: losses.append(loss))
+    for given in (rate, 0.0):
+        folder = tmp_path / str(given)
+        plan = plan_of(network, 2, 2, "cosine", 60_000, steps=4, optimizer="momentum")
+        plan = replace(plan, recipe=replace(plan.recipe, rates=((given, given),) * len(plan.recipe.rates)))
+        emit(folder, network, plan, seed=3)
+        c = Library(folder)
+        result = c.learn(images, tell)
+        found.append([c.predict(image) for image in asked])
+        if given:
+            assert (result, c.save()) == (code, NOT_READY)
+            assert any(map(last, losses))
+    assert found[0] == found[1] and set(found[0]) == {0, 1}
+
+
+def test_a_plan_without_quotas_trains_the_channels_that_it_names(tmp_path):
+    plan = plan_of(NETWORK, 2, 3, "lda", 60_000, 0.3, quotas=False, steps=12)
+    updates = tuple(replace(u, channels=u.channels and (1, 4, 7)) for u in plan.recipe.updates)
+    plan = replace(plan, recipe=replace(plan.recipe, updates=updates))
+    plan = for_one_core(plan, NETWORK, Programs(NETWORK, plan.task), quotas=False)
+    device = emit(tmp_path, NETWORK, plan, seed=3)
+    support, query = emitted.classes_of(NETWORK, 2, 3, 1), images_of(8, 2)
+    want = emitted.in_python(tmp_path, NETWORK, plan, support, query, seed=3)
+    got = emitted.in_c(emitted.compiled(tmp_path, emitted.compilers()[0]), support, query)
+    assert device.probe is None and not any(name.startswith("fisher") for name in got)
+    assert got["trained"][0] == want["trained"].tobytes()
+    (tmp_path / "delta.safetensors").write_bytes(got["delta"][0])
+    slices = load_delta(tmp_path / "delta.safetensors").slices
+    assert {tuple(s.channels.tolist()) for s in slices if s.part == "weight"} == {(1, 4, 7)}
+
+
+def test_high_scores_are_chosen_as_python_chooses_them_even_beside_nan(tmp_path):
+    kernels = emitted.shared(SOURCES.glob("kernels_*.c"), tmp_path / "kernels.so")
+    rng = np.random.default_rng(0)
+    for trial in range(200):
+        scores, count = rng.integers(0, 4, 12).astype(np.float32), trial % 12 + 1
+        scores[rng.permutation(12)[:5]] = [np.nan, np.nan, np.inf, -np.inf, np.nan]
+        found = np.full(count + 1, -1, np.int32)
+        kernels.tt_most(*(a.ctypes.data_as(ctypes.c_void_p) for a in (found, scores)), 12, count)
+        assert found.tolist() == [*most(scores, count), -1]

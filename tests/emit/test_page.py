@@ -1,0 +1,52 @@
+"""The commands of docs/microcontroller.md, one after another in an empty folder, by the tools that are here.
+
+Short form: the emulated program is linked but not run; ``TINYTRAIN_FIRMWARE=1`` runs it, which takes minutes.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from documents import ROOT, blocks
+
+LONG = bool(os.environ.get("TINYTRAIN_FIRMWARE"))
+NEEDED = {"cmake": "cmake", "build/demo": "cmake", "make": "arm-none-eabi-gcc"}
+PAGE = ROOT / "docs" / "microcontroller.md"
+SHELL = [block for block in blocks(PAGE) if block.language == "sh"]
+
+
+def commands() -> list[str]:
+    """What is run: all lines of the page, what a reader brings first."""
+    lines = [line for block in SHELL for line in (block.brings, *block.text.splitlines()) if line]
+    return lines if LONG else [line.replace("qemu run", "qemu") for line in lines]
+
+
+def run(line: str, folder: Path) -> str:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment.pop("TINYTRAIN_DATA", None)  # a reader has no packs
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", line], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_every_command_works_as_written(tmp_path):
+    missing, said = {tool for tool in NEEDED.values() if not shutil.which(tool)}, {}
+    for line in commands():
+        if NEEDED.get(line.split()[0]) not in missing:
+            said[line] = run(line, tmp_path)
+    assert "build/demo" in said or "cmake" in missing
+    for line, text in said.items():
+        if "qemu" in line:
+            used = re.search(r"RAM: +(\d+) B", text)
+            assert used and int(used[1]) <= 512 * 1024
+    (ram,) = re.findall(r"RAM: +([\d,]+) bytes", "".join(said.values()))
+    budget = re.search(r"--budget (\d+)kB", PAGE.read_text())[1]
+    assert int(ram.replace(",", "")) <= 1000 * int(budget)
+    if missing:
+        pytest.skip(f"the other commands work; not installed: {', '.join(sorted(missing))}")
