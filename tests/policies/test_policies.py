@@ -202,8 +202,8 @@ def test_augmentation_of_a_generous_plan_grows_with_the_similarity_of_classes(
 @pytest.mark.parametrize(
     "similarity, steps, head",
     [
-        (-0.1, 5, "mild-lda"), (0.15, 5, "mild-lda"), (0.19, 11, "mild-lda"), (0.21, 14, "lda"),
-        (0.25, 20, "lda"), (0.9, 20, "lda"), (np.nan, 20, "lda"),
+        (-0.1, 10, "mild-lda"), (0.15, 10, "mild-lda"), (0.18, 19, "mild-lda"), (0.2, 25, "lda"),
+        (0.25, 40, "lda"), (0.9, 40, "lda"), (np.nan, 40, "lda"),
     ],
 )  # fmt: skip
 def test_the_default_policy_trains_less_and_leans_on_means_if_classes_look_different(
@@ -212,7 +212,7 @@ def test_the_default_policy_trains_less_and_leans_on_means_if_classes_look_diffe
     found = Scores(scores(tinytrain.inspected(NETWORK)).fisher, 1.0, 0, 0, similarity)
     recipe = tinytrain.recipe(NETWORK, found, Budget(10**4, macs), TASK, 1.0)
     assert (recipe.steps, recipe.head) == (steps, head)
-    assert tinytrain.recipe(NETWORK, None, Budget(10**4, macs), TASK, 1.0).steps == 20
+    assert tinytrain.recipe(NETWORK, None, Budget(10**4, macs), TASK, 1.0).steps == 40
 
 
 def test_a_larger_mac_budget_allows_more_per_image_up_to_three_tenths_of_a_full_pass():

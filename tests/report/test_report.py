@@ -287,7 +287,7 @@ def seen_as(similarity):
     return replace(default, recipe=recipe)
 
 
-@pytest.mark.parametrize("similarity, steps, head", [(0.1, 5, "mild-lda"), (0.5, 20, "lda")])
+@pytest.mark.parametrize("similarity, steps, head", [(0.1, 10, "mild-lda"), (0.5, 40, "lda")])
 def test_how_long_the_default_policy_trains_and_its_head_are_shown_beside_what_they_follow(
     similarity, steps, head
 ):

@@ -44,8 +44,7 @@ IMAGES, SAMPLED = 0.6, 1 / 3
 BYTES_EACH = {"float32": 12, "int8": 10}
 RELATIVE_RATE = 0.01
 BIAS_RATE = 5e-4
-STEPS = 20  # twice as many are no more accurate (RESULTS.md, "Fewer operations")
-LEAST_EXTENT = 0.25  # of them
+LEAST_EXTENT = 0.25  # of the usual steps
 # Below this extent the head is "mild-lda": LDA that trusts the covariance of the embeddings is less accurate
 # than cosine prototypes if the backbone knows such images.
 MILD_BELOW = 0.6
@@ -226,7 +225,7 @@ def recipe(
     return Recipe(
         "tinytrain", updates, rates, step="both", decay=style.decay,
         options=StepOptions(hard, through, augmentation=augmentation_strength(shown)),
-        steps=round(extent_ * STEPS), head="mild-lda" if extent_ < MILD_BELOW else "lda",
+        steps=round(extent_ * Recipe.steps), head="mild-lda" if extent_ < MILD_BELOW else "lda",
     )  # fmt: skip
 
 
