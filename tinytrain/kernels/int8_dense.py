@@ -9,8 +9,8 @@ import numpy as np
 from tinytrain.kernels.int8_blocks import MOST_INPUTS, product_block, takes_blocks
 from tinytrain.kernels.int8_rescale import as_code, rescaled
 from tinytrain.kernels.int8_tiles import product_strip
-from tinytrain.kernels.int8_vectors import move_bytes, weighted
 from tinytrain.kernels.jit import inlined, kernel
+from tinytrain.kernels.vectors import move_bytes, shifted_sum
 
 LOWEST, HIGHEST = np.int32(-128), np.int32(127)
 ENOUGH = 16  # rows; with fewer, packing the weights takes too long
@@ -68,7 +68,7 @@ def add_codes(y, x, skip, x_factor, skip_factor, shift, x_zero, skip_zero, zero)
     first, second, by = np.int32(x_factor), np.int32(skip_factor), np.int32(shift)
     start = np.int32((1 << (shift - 1)) - x_zero * x_factor - skip_zero * skip_factor)
     for i in range(y.shape[0]):
-        total = weighted(start, x[i], first, skip[i], second, by)
+        total = shifted_sum(start, x[i], first, skip[i], second, by)
         y[i] = np.int8(min(max(np.int32(total + np.int32(zero)), LOWEST), HIGHEST))
 
 
