@@ -7,7 +7,8 @@ The gradients inside a block are its largest values. Its inner channels do not m
 import numpy as np
 
 from tinytrain.kernels.fused import fused
-from tinytrain.kernels.jit import kernel
+from tinytrain.kernels.int8_gradients import add_products, add_to_row
+from tinytrain.kernels.jit import inlined, kernel
 
 ZERO = np.float32(0)
 
@@ -32,15 +33,7 @@ def grad_input_rows(gx, g, w, scale, first):
 
     The first rows start it at zero.
     """
-    for i in range(gx.shape[0]):
-        row = gx[i]
-        if first == 0:
-            for k in range(row.shape[0]):
-                row[k] = ZERO
-        for j in range(g.shape[1]):
-            factor, line = g[i, j] * scale[first + j], w[first + j]
-            for k in range(row.shape[0]):
-                row[k] = fused(factor, np.float32(line[k]), row[k])
+    add_products(gx, g, w, scale, first)
 
 
 @kernel
@@ -64,24 +57,26 @@ def mask_columns(g, bits, first, channels):
             k += 1
 
 
+@inlined
+def widen_some(y, w, scale, first, count):
+    """y (>= taps, >= count)[tap, c] = the value of w (taps, c)[tap, first + c]; the rest stays as it is."""
+    for tap in range(w.shape[0]):
+        row, line = y[tap], w[tap]
+        for c in range(count):
+            row[c] = np.float32(line[first + c]) * scale[first + c]
+
+
 @kernel
 def widen_columns(y, w, scale, first):
     """y (taps, b) float32 = the values of columns [first, first + b) of w (taps, c) int8; `scale` (c,)."""
-    for tap in range(y.shape[0]):
-        row, line = y[tap], w[tap]
-        for c in range(row.shape[0]):
-            row[c] = np.float32(line[first + c]) * scale[first + c]
+    widen_some(y, w, scale, first, y.shape[1])
 
 
 @kernel
 def grad_weight_columns(gw, x, g, scale, zero, first):
     """Columns [first, first + b) of gw (k, n) += values of codes x (m, k), transposed, times g (m, b)."""
     for k in range(gw.shape[0]):
-        row = gw[k, first : first + g.shape[1]]
-        for i in range(x.shape[0]):
-            factor, line = scale * np.float32(x[i, k] - zero), g[i]
-            for j in range(row.shape[0]):
-                row[j] = fused(factor, line[j], row[j])
+        add_to_row(gw[k, first : first + g.shape[1]], x, k, g, scale, zero)
 
 
 @kernel
