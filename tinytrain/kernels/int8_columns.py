@@ -15,7 +15,10 @@ ZERO = np.float32(0)
 
 @kernel
 def grad_input_columns(gx, g, w, scale, first):
-    """gx (m, b) float32 = g (m, n) times the values of columns [first, first + b) of w (n, k) int8."""
+    """gx (m, b) float32 = g (m, n) float32 times the values of columns [first, first + b) of w (n, k) int8.
+
+    `scale` (n,) float32.
+    """
     count = gx.shape[1]
     for i in range(gx.shape[0]):
         row = gx[i]
@@ -31,7 +34,7 @@ def grad_input_columns(gx, g, w, scale, first):
 def grad_input_rows(gx, g, w, scale, first):
     """gx (m, k) float32 += g (m, b) times the values of rows [first, first + b) of w (n, k) int8.
 
-    The first rows start it at zero.
+    The first rows start it at zero. `scale` (n,) float32.
     """
     add_products(gx, g, w, scale, first)
 
@@ -40,7 +43,7 @@ def grad_input_rows(gx, g, w, scale, first):
 def mask_columns(g, bits, first, channels):
     """g (m, b) becomes 0 where no bit is set: those of columns [first, first + b) of so many `channels`.
 
-    Order as in `pack_inside`.
+    g is float32, `bits` (ceil(m * channels / 8),) uint8 in the order of `pack_inside`.
     """
     size, count = bits.shape[0], g.shape[1]
     for i in range(g.shape[0]):
@@ -74,14 +77,17 @@ def widen_columns(y, w, scale, first):
 
 @kernel
 def grad_weight_columns(gw, x, g, scale, zero, first):
-    """Columns [first, first + b) of gw (k, n) += values of codes x (m, k), transposed, times g (m, b)."""
+    """gw (k, n)[:, first : first + b] += values of codes x (m, k) int8, transposed, times g (m, b)."""
     for k in range(gw.shape[0]):
         add_to_row(gw[k, first : first + g.shape[1]], x, k, g, scale, zero)
 
 
 @kernel
 def gather_some(y, x, columns, first):
-    """y (m, j)[:, k] = the column of x (m, b) that is channel `columns[k]`, for those that x has."""
+    """y (m, j)[:, k] = the column of x (m, b) that is channel `columns[k]`, for those that x has.
+
+    float32; `columns` (j,) int32. x has the channels [first, first + b).
+    """
     for k in range(columns.shape[0]):
         c = columns[k] - first
         if 0 <= c < x.shape[1]:
@@ -93,7 +99,7 @@ def gather_some(y, x, columns, first):
 def add_fisher_columns(total, dots, a, g, scale, zero, first):
     """As `add_fisher` of codes, of gradients g (positions, b) of channels [first, first + b).
 
-    total (b,) is that of these channels; codes a (positions, c) have all of them.
+    total (b,) float32 is that of these channels, dots (b,) scratch; codes a (positions, c) have all of them.
     """
     for c in range(dots.shape[0]):
         dots[c] = ZERO
