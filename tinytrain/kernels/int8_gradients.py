@@ -4,12 +4,12 @@ import numpy as np
 
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.int8_gradient_tiles import COLUMNS, MOST, ROWS, gradient_rows
-from tinytrain.kernels.jit import inlined, kernel
+from tinytrain.kernels.jit import copied, inlined, kernel
 
 ZERO = np.float32(0)
 
 
-@inlined
+@copied
 def add_products(gx, g, w, scale, first):
     """gx (m, k) += g (m, b) times the values of w[first : first + b]; the first rows start it at zero."""
     for i in range(gx.shape[0]):
