@@ -10,6 +10,7 @@
 #define EXPORT __attribute__((visibility("default")))
 typedef uint64_t qemu_plugin_id_t;
 struct qemu_plugin_tb;
+/* From QEMU's header, and the number of the system call getpid on 64-bit ARM. */
 enum { ADD_U64 = 0, GETPID = 172 };
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t, void (*)(qemu_plugin_id_t, struct qemu_plugin_tb *));
 void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *, int, void *, uint64_t);

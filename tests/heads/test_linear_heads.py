@@ -9,6 +9,7 @@ from tinytrain.heads.calibration import LEAD_FRACTION, TEMPERATURES, softmax
 from tinytrain.heads.head import Support
 from tinytrain.heads.lda import RIDGE, excess_of_means
 from tinytrain.heads.registry import HEADS
+from tinytrain.heads.triangle import Triangle
 
 WAY, SIZE = 4, 12
 LABELS = np.array([0, 1, 2, 3, 0, 1, 2, 0, 1, 0], np.int32)
@@ -122,7 +123,7 @@ def test_a_class_of_one_image_is_answered_as_often_as_classes_of_ten():
 @BACKENDS
 def test_images_that_are_all_alike_leave_nothing_to_correct(backend):
     factor = np.sqrt(np.float32(RIDGE)) * np.eye(SIZE, dtype="f")
-    assert excess_of_means(kernels.load(backend), factor, 0.7) == pytest.approx(0, abs=1e-4)
+    assert excess_of_means(Triangle(kernels.load(backend), factor), 0.7) == pytest.approx(0, abs=1e-4)
 
 
 def left_out_logits(kind):

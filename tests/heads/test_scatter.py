@@ -8,8 +8,9 @@ from tinytrain import kernels
 from tinytrain.heads.few import Few, are_few, cholesky_of, scatter_of
 from tinytrain.heads.linear import MOST
 from tinytrain.heads.registry import HEADS
-from tinytrain.heads.scatter import AROUND_ALL, WITHIN, packed, stream, unpacked
+from tinytrain.heads.scatter import AROUND_ALL, WITHIN, stream
 from tinytrain.heads.scatter_head import ScatterHead
+from tinytrain.heads.triangle import packed, unpacked
 
 WAY, SIZE = 3, 40
 BACKENDS = pytest.mark.parametrize("backend", ["auto", "numpy"])

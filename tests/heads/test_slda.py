@@ -8,8 +8,8 @@ from headdata import embeddings, fitted
 
 from tinytrain import kernels
 from tinytrain.heads.registry import HEADS
-from tinytrain.heads.scatter import unpacked
 from tinytrain.heads.slda import METHOD, PUBLISHED_SLDA
+from tinytrain.heads.triangle import unpacked
 
 WAY, SIZE = 6, 24
 STREAM = 2000

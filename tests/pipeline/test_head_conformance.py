@@ -10,7 +10,7 @@ from tinytrain.heads.cosine import Cosine, CosineHead
 from tinytrain.heads.head import ANSWERING, FITTING, UNKNOWN, HeadBuffer, HeadVerdict
 from tinytrain.heads.lda import Factored, Lda, LdaHead, solve_classes
 from tinytrain.heads.registry import HEADS, find_head
-from tinytrain.heads.scatter import unpacked
+from tinytrain.heads.triangle import Triangle, unpacked
 from tinytrain.pipeline.conformance import ConformanceError
 from tinytrain.pipeline.head_conformance import check_head
 
@@ -169,7 +169,7 @@ class FrozenHead(LdaHead):
         factor = self.factor.copy()
         super().update(kernels, embeddings, labels)
         self.factor[:] = factor
-        solve_classes(self, Factored(kernels, unpacked(factor), self.method.shrinkage))
+        solve_classes(self, Factored(Triangle(kernels, unpacked(factor)), self.method.shrinkage))
 
 
 class Premature(Lda):

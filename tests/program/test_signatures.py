@@ -9,6 +9,8 @@ from tinytrain import kernels
 from tinytrain.program.signatures import KERNELS, READS, SCRATCH, UPDATES, WRITES
 
 ROUNDS = 20
+# Several calls write all of the result; one may leave a part as it was, or go on with it.
+OF_SEVERAL_CALLS = {"add_patches", "gather_some", "grad_input_rows"}
 
 
 def calls(name):
@@ -58,7 +60,7 @@ def test_what_is_written_is_declared_so_and_what_is_read_holds_a_value(name):
                 assert declared.mode in (UPDATES, WRITES), role
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sorted(CASES.keys() - OF_SEVERAL_CALLS))
 def test_an_array_that_is_only_written_depends_on_nothing_that_was_there(name):
     """Run twice by the numpy reference, once from zeros and once from ones."""
     reference = getattr(kernels.load("numpy"), name)
@@ -71,9 +73,8 @@ def test_an_array_that_is_only_written_depends_on_nothing_that_was_there(name):
                     given[k][...] = start
             reference(*given, *values)
             found.append([g for g, ((_, d), _) in zip(given, arrays, strict=True) if d.mode == WRITES])
-        if name != "add_patches":  # it leaves what lies before the first row that it begins
-            for a, b in zip(*found, strict=True):
-                np.testing.assert_array_equal(a, b)
+        for a, b in zip(*found, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_macs_of_a_product_and_of_a_filter_are_those_of_the_definition():

@@ -14,7 +14,8 @@ from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.heads.head import UNKNOWN
-from tinytrain.heads.lda import excess_of_means, lda_offsets, unpacked
+from tinytrain.heads.lda import excess_of_means, lda_offsets
+from tinytrain.heads.triangle import Triangle, unpacked
 from tinytrain.kernels import NAMES, load
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.add_classes import add_classes, doubtful
@@ -159,7 +160,7 @@ def test_an_lda_row_solves_the_stored_covariance(network, report):
     solved = np.linalg.solve(factor @ factor.T, head.means.astype(np.float64).T).T
     assert head.weights == pytest.approx(solved, rel=2e-2, abs=2e-2 * np.abs(solved).max())
     images = head.counts / report.delta.views
-    excess = excess_of_means(load(), unpacked(head.factor), head.method.shrinkage)
+    excess = excess_of_means(Triangle(load(), head.factor), head.method.shrinkage)
     expected = lda_offsets(head.weights, head.means, excess, images)
     assert head.offsets == pytest.approx(expected, rel=1e-4)
 

@@ -53,13 +53,18 @@ def _product(r, x, m, k, n):
     return fresh(m, n, **EXACT), x, weights(r, n, k), *rescaling(r, n, k), _zero(r)
 
 
+def _product_sizes(r) -> list[int]:
+    """Pixels, inputs and output channels: few and many of each take code of their own."""
+    return sizes(r, 40, int(r.choice([8, 40, 140, 300])), 40)
+
+
 def product_codes(r):
-    m, k, n = sizes(r, 40, int(r.choice([8, 40, 140, 300])), 40)
+    m, k, n = _product_sizes(r)
     return _product(r, codes(r, m, k), m, k, n)
 
 
 def product_wide(r):
-    m, k, n = sizes(r, 40, 60, 40)
+    m, k, n = _product_sizes(r)
     return _product(r, r.integers(-2047, 2048, (m, k)).astype(np.int16), m, k, n)
 
 
@@ -95,9 +100,12 @@ def depthwise_grad_in_place(r):
 
 
 def unfold_codes(r):
+    """Some images are about as wide as a row of codes that the kernel keeps, and some are wider."""
     size, stride = int(r.choice([3, 5, 7])), int(r.choice([1, 2]))
     height, width = sizes(r, 16, 16)
     channels = int(r.choice([1, 3]))
+    if r.random() < 0.2:
+        height, width = min(height, 4), 2048 // channels + int(r.integers(-8, 9))
     image = r.integers(0, 256, (height, width, channels), dtype=np.uint8)
     rows, columns = -(-height // stride), -(-width // stride)
     first = int(r.integers(rows))
@@ -189,9 +197,10 @@ def grad_input_columns(r):
 
 def grad_input_rows(r):
     m, n, k = sizes(r, 30, 40, 60)
-    b = int(r.integers(1, n + 1))
+    first, b = _part(r, n) if r.random() < 0.5 else (0, int(r.integers(1, n + 1)))
+    gx = Output(_values(r, m, k)) if first else fresh(m, k)
     scale = r.uniform(0, 0.01, n).astype(np.float32)
-    return fresh(m, k), _values(r, m, b), weights(r, n, k), scale, 0
+    return gx, _values(r, m, b), weights(r, n, k), scale, first
 
 
 def grad_weight_columns(r):
@@ -209,10 +218,11 @@ def mask_columns(r):
 
 
 def gather_some(r):
-    m, b = sizes(r, 30, 40)
-    first, columns = int(r.integers(50)), np.sort(r.permutation(b)[: int(r.integers(1, b + 1))])
-    out = fresh(m, len(columns), compared="equal")
-    return out, _values(r, m, b), (first + columns).astype(np.int32), first
+    """Of all channels; x need not have them."""
+    m, c = sizes(r, 30, 70)
+    first, b = _part(r, c)
+    columns = chosen(r, c)
+    return Output(_values(r, m, len(columns)), compared="equal"), _values(r, m, b), columns, first
 
 
 def widen_columns(r):

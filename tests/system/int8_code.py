@@ -20,8 +20,7 @@ from processors import PROCESSORS, codegen_for
 from tinytrain import kernels
 
 NAMES = (
-    "add_codes", "depthwise_codes", "depthwise_grad_input_codes", "grad_input_codes", "grad_weight_codes",
-    "product_codes", "product_wide", "unfold_codes",
+    "add_codes", "depthwise_codes", "grad_input_codes", "grad_weight_codes", "product_codes", "product_wide",
 )  # fmt: skip
 INSTRUCTION = re.compile(r"^\s+([a-z][\w.]*)\s", re.MULTILINE)
 

@@ -35,20 +35,43 @@ from tinytrain.kernels import depthwise_rows
 depthwise_rows.REGISTER = int(sys.argv[1])
 sys.exit(pytest.main(["-n", "0", "-q", "-p", "no:cacheprovider", sys.argv[2], "-k", "{BITS}"]))
 """
+PRODUCTS, FUSED_ROWS = ("product_codes", "product_wide"), ("grad_input_codes", "grad_weight_codes")
+AGREE = f"""
+import sys
+import numba
+import pytest
+from tinytrain.kernels.int8_blocks import takes_blocks
 
-# Instructions of which kernels of int8 programs use at least one, beside those of the plain way.
-INTEGERS = ("product_codes", "product_wide", "depthwise_codes")
+assert str(numba.njit(lambda: takes_blocks())()) == sys.argv[1]
+names = " or ".join({sorted(("add_codes", "depthwise_codes", *PRODUCTS, *FUSED_ROWS))})
+sys.exit(pytest.main(["-n", "0", "-q", "-p", "no:cacheprovider", sys.argv[2], "-k", names]))
+"""
+
+# Instructions that kernels of int8 programs have: vector products, and what turns the weights of a block of
+# output channels (vpunpcklwd).
+AVX2 = {"add_codes": ["vpmulld"]} | {name: ["vfmadd213ps"] for name in FUSED_ROWS}
 INT8 = {
-    "nehalem": {"product_codes": ["pmaddwd"], "depthwise_codes": ["pmuldq"]},
-    "haswell": {name: ["vpmaddwd", "vpmuldq"] for name in INTEGERS},
-    "sapphirerapids": {name: ["vpdpwssd", "vpmuldq"] for name in INTEGERS},
+    "nehalem": {
+        "add_codes": ["pmulld"],
+        "depthwise_codes": ["pmulld", "pmuldq"],
+        **{name: ["mulps"] for name in FUSED_ROWS},
+        **{name: ["pmaddwd", "pmuldq"] for name in PRODUCTS},
+    },
+    "haswell": AVX2
+    | {name: ["vpmaddwd", "vpmuldq", "vpunpcklwd"] for name in PRODUCTS}
+    | {"depthwise_codes": ["vpmaddwd", "vpmuldq"]},
+    "sapphirerapids": AVX2
+    | {name: ["vpdpwssd", "vpmuldq", "vpunpcklwd"] for name in PRODUCTS}
+    | {"depthwise_codes": ["vpdpwssd", "vpmuldq"]},
     "cortex-a53": {
+        "add_codes": ["mla"],
         "product_codes": ["smull", "smlal2", "sadalp", "addp", "sqdmulh", "srshl"],
         "product_wide": ["smlal", "smlal2", "sqdmulh", "srshl"],
         "depthwise_codes": ["smlal", "smlal2", "sqdmulh", "srshl"],
-        "grad_input_codes": ["fmla"],
+        **{name: ["fmla"] for name in FUSED_ROWS},
     },
 }
+BLOCKS = {"haswell", "sapphirerapids"}  # compute output channels in blocks
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64", reason="compiles for x86-64 first, and takes more than 512 MiB"
@@ -98,17 +121,29 @@ def test_int8_kernels_use_the_vector_products_of_a_processor(tmp_path, processor
     done = process([HERE / "int8_code.py", processor], "haswell", tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)["kernels"]
+    assert found.keys() == INT8[processor].keys()
     for kernel, instructions in INT8[processor].items():
         missing = [name for name in instructions if name not in found[kernel]]
         assert not missing, f"{kernel} on {processor} has no {missing}: {found[kernel]}"
+
+
+def run_there(processor, cache, *command) -> None:
+    """Tests in a process whose kernels are compiled for `processor`."""
+    done = process(command, processor, cache)
+    if done.returncode == -signal.SIGILL:
+        pytest.skip(f"this processor lacks instructions of {processor}, whose code is only read")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+
+
+@pytest.mark.parametrize("processor", [name for name in INT8 if PROCESSORS[name][0] == X86])
+def test_int8_kernels_agree_with_the_reference_on_every_kind_of_processor(tmp_path, processor):
+    tests = HERE.parent / "kernels" / "test_bounds.py"
+    run_there(processor, tmp_path, "-c", AGREE, processor in BLOCKS, tests)
 
 
 @pytest.mark.parametrize("processor", [name for name, row in PROCESSORS.items() if row[0] == X86])
 def test_every_way_to_call_a_kernel_gives_the_same_bits(tmp_path, processor):
     register = PROCESSORS[processor][1]
     tests = HERE.parent / "kernels" / "test_depthwise.py"
-    done = process(["-c", RUN, register, tests], processor, tmp_path)
-    if done.returncode == -signal.SIGILL:
-        pytest.skip(f"this processor lacks instructions of {processor}, whose code is only read")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " passed" in done.stdout
+    run_there(processor, tmp_path, "-c", RUN, register, tests)

@@ -10,7 +10,8 @@ import numpy as np
 from tinytrain.heads.calibration import BLOCK
 from tinytrain.heads.head import FITTING, UPDATING, Batch, Batches, HeadBuffer, Support
 from tinytrain.heads.linear import class_means
-from tinytrain.heads.scatter import AROUND_ALL, WITHIN, diagonal_of, mean_of_all
+from tinytrain.heads.scatter import AROUND_ALL, WITHIN, mean_of_all
+from tinytrain.heads.triangle import diagonal_of
 
 
 def are_few(embeddings: int, size: int) -> bool:

@@ -20,9 +20,10 @@ import numpy as np
 from tinytrain.heads.calibration import calibrate
 from tinytrain.heads.head import ANSWERING, FITTING, Head, HeadBuffer, HeadMethod, Support
 from tinytrain.heads.linear import class_means
-from tinytrain.heads.scatter import diagonal_of, gain_without, outer_products, packed, share_of_image
+from tinytrain.heads.scatter import gain_without, outer_products, share_of_image
 from tinytrain.heads.scatter_head import SCATTER
 from tinytrain.heads.strangers import gauge
+from tinytrain.heads.triangle import diagonal_of, diagonal_places, packed
 
 CAP = 16  # prototypes of a class
 WHITENED_AT_A_TIME = 16  # embeddings, so that little memory is needed beside the arena
@@ -71,8 +72,8 @@ class KnnHead(Head):
         free = self.counts == 0
         if self.counts.min() < 0 or free[:, 0].any() or (free[:, :-1] & ~free[:, 1:]).any():
             return "head.counts must be above 0 for every class, from its first prototype on"
-        diagonal = np.cumsum(np.arange(1, self.embedding_size + 1)) - 1
-        return "the diagonal of head.factor must be above 0" if self.factor[diagonal].min() <= 0 else None
+        indefinite = self.factor[diagonal_places(self.embedding_size)].min() <= 0
+        return "the diagonal of head.factor must be above 0" if indefinite else None
 
     def without(self, w: np.ndarray, label: int, share: float = 0.0) -> np.ndarray:
         """Logits (way,) for a whitened embedding (d,) of class `label` that is taken out of its prototype.

@@ -15,17 +15,9 @@ import numpy as np
 from tinytrain.heads.few import Few, cholesky_of, deviations, scatter_of
 from tinytrain.heads.head import FITTING, STORED, HeadBuffer, Support
 from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers
-from tinytrain.heads.scatter import (
-    diagonal_of,
-    gain_without,
-    keep_covariance,
-    outer_products,
-    packed,
-    share_of_image,
-    unpacked,
-)
+from tinytrain.heads.scatter import gain_without, keep_covariance, outer_products, share_of_image
 from tinytrain.heads.scatter_head import SCATTER, ScatterHead, ScatterMethod, with_scatter
-from tinytrain.heads.triangle import Triangle
+from tinytrain.heads.triangle import Triangle, diagonal_of, diagonal_places, packed, unpacked
 from tinytrain.kernels.rows import dot
 
 RIDGE = 1e-7  # added to the diagonal, for embeddings that do not vary
@@ -69,15 +61,14 @@ class LdaHead(ScatterHead):
         return scatter
 
     def _solve(self, kernels, scatter: np.ndarray) -> None:
-        solver = self.method.factored(kernels, scatter, self.total)
+        solver = self.method.factored(Triangle(kernels, scatter), self.total)
         packed(scatter, self.factor)
         solve_classes(self, solver)
 
     def problem(self) -> str | None:
         if self.factor is None:
             return super().problem()
-        diagonal = np.cumsum(np.arange(1, self.embedding_size + 1)) - 1
-        indefinite = self.factor[diagonal].min() <= 0
+        indefinite = self.factor[diagonal_places(self.embedding_size)].min() <= 0
         return super().problem() or ("the diagonal of head.factor must be above 0" if indefinite else None)
 
 
@@ -134,7 +125,7 @@ class Lda(ScatterMethod):
         total = float(counts.sum())
         if "covariance" in arrays:
             keep_covariance(scatter, total, arrays["covariance"])
-        return self.factored(kernels, scatter, total)
+        return self.factored(within, total)
 
     def _few(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> "FewShrunk":
         rows = deviations(kernels, arrays, support)
@@ -142,10 +133,10 @@ class Lda(ScatterMethod):
         ridge = ridge_of(trace, self.shrinkage, rows.shape[1])
         return FewShrunk(kernels, arrays["gram"], rows, (1 - self.shrinkage) / len(rows), ridge)
 
-    def factored(self, kernels, scatter: np.ndarray, total: float) -> "Factored":
+    def factored(self, scatter: Triangle, total: float) -> "Factored":
         """Solves with S; `scatter`, which is that of so many embeddings, becomes its factor."""
-        shrink(Triangle(kernels, scatter), total, self.shrinkage)
-        return Factored(kernels, scatter, self.shrinkage)
+        shrink(scatter, total, self.shrinkage)
+        return Factored(scatter, self.shrinkage)
 
 
 def ridge_of(trace: float, shrinkage: float, size: int) -> float:
@@ -155,26 +146,25 @@ def ridge_of(trace: float, shrinkage: float, size: int) -> float:
 
 def shrink(scatter: Triangle, total: float, shrinkage: float) -> None:
     """`scatter` of so many embeddings becomes the Cholesky factor of S, their shrunk covariance."""
-    matrix = scatter.matrix
     ridge = shrinkage * scatter.trace() / total / scatter.size + RIDGE
-    np.multiply(matrix, matrix.dtype.type((1 - shrinkage) / total), out=matrix)
+    scatter.scale((1 - shrinkage) / total)
     scatter.add_to_diagonal(ridge)
     scatter.factorize()
 
 
 class Factored:
-    """Solves with S, the shrunk covariance, by its Cholesky `factor` (d, d), or packed."""
+    """Solves with S, the shrunk covariance, by its Cholesky `factor`."""
 
-    def __init__(self, kernels, factor: np.ndarray, shrinkage: float):
-        self._kernels, self._factor, self._shrinkage = kernels, factor, shrinkage
+    def __init__(self, factor: Triangle, shrinkage: float):
+        self._factor, self._shrinkage = factor, shrinkage
 
     def solve(self, x: np.ndarray) -> None:
         """Replace each row of x (k, d) by S^-1 row."""
-        Triangle(self._kernels, self._factor).solve(x)
+        self._factor.solve(x)
 
     def excess(self) -> float:
         """trace(S^-1 C)."""
-        return excess_of_means(self._kernels, self._factor, self._shrinkage)
+        return excess_of_means(self._factor, self._shrinkage)
 
 
 class FewShrunk(Few):
@@ -206,15 +196,14 @@ def lda_offsets(weights: np.ndarray, means: np.ndarray, excess: float, images) -
     return -0.5 * ((weights * means).sum(axis=-1) - excess / images)
 
 
-def excess_of_means(kernels, factor: np.ndarray, shrinkage: float) -> float:
-    """trace(S^-1 C) from the Cholesky factor (d, d), or packed, of S = (1 - shrinkage) C + ridge * I.
+def excess_of_means(factor: Triangle, shrinkage: float) -> float:
+    """trace(S^-1 C) from the Cholesky factor of S = (1 - shrinkage) C + ridge * I.
 
     The ridge follows from trace(S), which is trace(C) + d * RIDGE.
     """
-    triangle = Triangle(kernels, factor)
-    d, trace = triangle.size, triangle.sum_of_squares()
+    d, trace = factor.size, factor.sum_of_squares()
     ridge = shrinkage * (trace / d - RIDGE) + RIDGE
-    return max(0.0, (d - ridge * float(triangle.inverse_diagonal().sum())) / (1 - shrinkage))
+    return max(0.0, (d - ridge * float(factor.inverse_diagonal().sum())) / (1 - shrinkage))
 
 
 class MildLda(Lda):

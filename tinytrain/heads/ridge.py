@@ -13,14 +13,9 @@ import numpy as np
 from tinytrain.heads.few import Few, deviations
 from tinytrain.heads.head import Support
 from tinytrain.heads.linear import calibrated, class_means
-from tinytrain.heads.scatter import (
-    AROUND_ALL,
-    diagonal_of,
-    keep_covariance,
-    mean_of_all,
-    outer_products,
-)
+from tinytrain.heads.scatter import AROUND_ALL, keep_covariance, mean_of_all, outer_products
 from tinytrain.heads.scatter_head import SCATTER, CovarianceHead, ScatterMethod, with_scatter
+from tinytrain.heads.triangle import diagonal_of
 
 LEAST_LEVERAGE_LEFT = 1e-3  # of an image: one that determines its answer alone says nothing when left out
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from tinytrain.heads.head import Batch, Batches
 from tinytrain.heads.linear import MOST
+from tinytrain.heads.triangle import Triangle, packed
 
 # What `stream` measures an embedding against, and how much it counts for:
 WITHIN = "within"  # the mean of its class; n / (n + 1), with n of them in its class before
@@ -61,9 +62,9 @@ def mean_of_all(means: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def outer_products(kernels, scatter: np.ndarray, batches: Batches) -> Iterator[Batch]:
     """The batches; `scatter` (d, d), or packed, becomes the sum of their outer products."""
     scatter.fill(0)
-    add = kernels.add_outer if scatter.ndim == 2 else kernels.add_outer_packed
+    products = Triangle(kernels, scatter)
     for embeddings, labels in batches():
-        add(scatter, embeddings, scatter.dtype.type(1))
+        products.add_outer(embeddings, 1)
         yield embeddings, labels
 
 
@@ -71,23 +72,3 @@ def keep_covariance(scatter: np.ndarray, total: float, covariance: np.ndarray) -
     """Write the packed `covariance` of so many embeddings."""
     packed(scatter, covariance)
     covariance /= covariance.dtype.type(total)
-
-
-def packed(factor: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Lower triangle of (d, d), row by row, as (d * (d + 1) / 2,), in `out` if that is given."""
-    return np.concatenate([row[: i + 1] for i, row in enumerate(factor)], out=out)
-
-
-def unpacked(values: np.ndarray) -> np.ndarray:
-    """The (d, d) array whose lower triangle `packed` took; zero above the diagonal."""
-    size = int((np.sqrt(8 * len(values) + 1) - 1) / 2)
-    factor, start = np.zeros((size, size), values.dtype), 0
-    for i, row in enumerate(factor):  # row by row: the indices of a triangle take four times its memory
-        row[: i + 1] = values[start : start + i + 1]
-        start += i + 1
-    return factor
-
-
-def diagonal_of(scatter: np.ndarray) -> np.ndarray:
-    """The diagonal (d,) of (d, d), to be written to."""
-    return scatter.reshape(-1)[:: len(scatter) + 1]

@@ -8,7 +8,8 @@ import numpy as np
 from tinytrain.heads.few import are_few, few_buffers, scatter_of
 from tinytrain.heads.head import FITTING, UPDATING, HeadBuffer, HeadMethod
 from tinytrain.heads.linear import LinearHead, linear_buffers
-from tinytrain.heads.scatter import WITHIN, packed, stream, unpacked
+from tinytrain.heads.scatter import WITHIN, stream
+from tinytrain.heads.triangle import diagonal_places, packed, unpacked
 
 SCATTER = "scatter matrix"
 
@@ -65,8 +66,7 @@ class CovarianceHead(ScatterHead):
     def problem(self) -> str | None:
         if self.covariance is None:
             return super().problem()
-        diagonal = np.cumsum(np.arange(1, self.embedding_size + 1)) - 1
-        negative = self.covariance[diagonal].min() < 0
+        negative = self.covariance[diagonal_places(self.embedding_size)].min() < 0
         wrong = "the diagonal of head.covariance must not be below 0" if negative else None
         return super().problem() or wrong
 

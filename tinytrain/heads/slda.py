@@ -13,15 +13,16 @@ import numpy as np
 from tinytrain.heads.head import Support
 from tinytrain.heads.lda import Factored, Lda, solve_classes
 from tinytrain.heads.linear import calibrated
-from tinytrain.heads.scatter import PUBLISHED, diagonal_of, keep_covariance
+from tinytrain.heads.scatter import PUBLISHED, keep_covariance
 from tinytrain.heads.scatter_head import CovarianceHead, ScatterMethod
+from tinytrain.heads.triangle import Triangle
 
 
 @dataclass(frozen=True, eq=False)
 class SldaHead(CovarianceHead):
     def _solve(self, kernels, scatter: np.ndarray) -> None:
         keep_covariance(scatter, self.total, self.covariance)
-        solve_classes(self, self.method.factored(kernels, scatter, self.total))
+        solve_classes(self, self.method.factored(Triangle(kernels, scatter), self.total))
 
 
 class Slda(Lda):
@@ -56,11 +57,11 @@ class PublishedSlda(Slda):
         found = calibrated(self, arrays, support, leave_out=lambda logits, e, label: None)
         return replace(head, temperature=found.temperature, left_out=found.left_out, limit=found.limit)
 
-    def factored(self, kernels, scatter: np.ndarray, total: float) -> Factored:
-        np.multiply(scatter, scatter.dtype.type((1 - self.shrinkage) / total), out=scatter)
-        diagonal_of(scatter)[:] += scatter.dtype.type(self.shrinkage)
-        kernels.cholesky(scatter)
-        return Uncorrected(kernels, scatter, self.shrinkage)
+    def factored(self, scatter: Triangle, total: float) -> Factored:
+        scatter.scale((1 - self.shrinkage) / total)
+        scatter.add_to_diagonal(self.shrinkage)
+        scatter.factorize()
+        return Uncorrected(scatter, self.shrinkage)
 
 
 class Uncorrected(Factored):

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from tinytrain.heads.head import HeadBuffer
-from tinytrain.heads.scatter import diagonal_of
 
 
 class Triangle:
@@ -27,13 +26,16 @@ class Triangle:
         """Add scale * sum over rows (n, d) of row row^T."""
         self._call("add_outer", self.matrix, rows, self.matrix.dtype.type(scale))
 
+    def scale(self, factor: float) -> None:
+        np.multiply(self.matrix, self.matrix.dtype.type(factor), out=self.matrix)
+
     def trace(self) -> float:
         return float(self._diagonal().sum())
 
     def add_to_diagonal(self, value: float) -> None:
         value = self.matrix.dtype.type(value)
         if self._form:
-            self.matrix[_places(self.size)] += value
+            self.matrix[diagonal_places(self.size)] += value
         else:
             diagonal_of(self.matrix)[:] += value
 
@@ -62,10 +64,31 @@ class Triangle:
         return self.matrix[start : start + i + 1] if self._form else self.matrix[i, : i + 1]
 
     def _diagonal(self) -> np.ndarray:
-        return self.matrix[_places(self.size)] if self._form else diagonal_of(self.matrix)
+        return self.matrix[diagonal_places(self.size)] if self._form else diagonal_of(self.matrix)
 
 
-def _places(size: int) -> np.ndarray:
+def packed(factor: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Lower triangle of (d, d), row by row, as (d * (d + 1) / 2,), in `out` if that is given."""
+    return np.concatenate([row[: i + 1] for i, row in enumerate(factor)], out=out)
+
+
+def unpacked(values: np.ndarray) -> np.ndarray:
+    """The (d, d) array whose lower triangle `packed` took; zero above the diagonal."""
+    size = int((np.sqrt(8 * len(values) + 1) - 1) / 2)
+    factor, start = np.zeros((size, size), values.dtype), 0
+    for i, row in enumerate(factor):  # row by row: the indices of a triangle take four times its memory
+        row[: i + 1] = values[start : start + i + 1]
+        start += i + 1
+    return factor
+
+
+def diagonal_of(scatter: np.ndarray) -> np.ndarray:
+    """The diagonal (d,) of (d, d), to be written to."""
+    return scatter.reshape(-1)[:: len(scatter) + 1]
+
+
+def diagonal_places(size: int) -> np.ndarray:
+    """Where the diagonal of a packed triangle of `size` rows lies: (size,)."""
     rows = np.arange(size)
     return rows * (rows + 3) // 2
 

@@ -23,6 +23,7 @@ from numba.extending import intrinsic
 from tinytrain.kernels.depthwise_rows import FILTERS, key_of, register_tile, tile_channels
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import copied, inlined, kernel, ordered
+from tinytrain.kernels.vectors import room
 
 ZERO, SIX, INFINITY = np.float32(0), np.float32(6), np.float32(np.inf)
 NONE, LANES, SUMS = np.uint64(0), np.uint64(16), np.uint64(64)
@@ -40,10 +41,7 @@ def place_of_sums(context):
     """
 
     def emit(context, builder, signature, args):
-        with builder.goto_entry_block():
-            place = builder.alloca(ir.ArrayType(ir.FloatType(), int(SUMS)))
-        place.align = 64
-        return builder.bitcast(place, ir.FloatType().as_pointer())
+        return room(builder, ir.FloatType(), int(SUMS))
 
     return types.CPointer(types.float32)(), emit
 

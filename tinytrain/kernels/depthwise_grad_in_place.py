@@ -9,6 +9,7 @@ from numba import carray
 
 from tinytrain.kernels.depthwise import place_of_sums
 from tinytrain.kernels.fused import fused
+from tinytrain.kernels.int8_columns import widen_some
 from tinytrain.kernels.jit import kernel
 
 CHANNELS = 16  # at a time
@@ -26,9 +27,8 @@ def depthwise_grad_in_place(g, work, w, scale, size):
     sums = carray(place_of_sums(), (64,))
     for first in range(0, channels, CHANNELS):
         count = min(CHANNELS, channels - first)
+        widen_some(work, w, scale, first, count)
         for tap in range(taps):
-            for c in range(count):
-                work[tap, c] = np.float32(w[tap, first + c]) * scale[first + c]
             for c in range(count, CHANNELS):
                 work[tap, c] = np.float32(0)
         for k in range(n):

@@ -7,7 +7,7 @@ before it vectorises them.
 """
 
 import platform
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 
 from llvmlite import binding, ir
 from numba import types
@@ -15,13 +15,14 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from tinytrain.kernels.fused import emit_fused
+from tinytrain.kernels.vectors import INDEX, blocks, load, pointers, spread, store
 
 # (taps, stride) along a row with code: filters of 3, 5 and 7 taps, and every second tap of them, which the
 # gradients of stride 2 need.
 FILTERS = ((1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (7, 1), (3, 2), (5, 2), (7, 2))
 REGISTERS = 8  # for sums
 
-INDEX, FLOAT = ir.IntType(64), ir.FloatType()
+FLOAT = ir.FloatType()
 
 
 def _register() -> int:
@@ -74,12 +75,10 @@ def register_tile(pixels: int):
             for kind, value in zip(signature.args, arguments, strict=True)
         )
         kinds = signature.args[0]
-        y, b, x, w = (
-            context.make_array(k)(context, builder, a).data for k, a in zip(kinds, arrays, strict=True)
-        )
+        y, b, x, w = pointers(context, builder, kinds, arrays)
         y, x, w = (builder.gep(start, [place]) for start, place in zip((y, x, w), places, strict=True))
         sums = [cgutils.alloca_once(builder, vector) for _ in range(pixels)]
-        bounds = [_spread(builder, vector, value) for value in bounds]
+        bounds = [spread(builder, value, vector) for value in bounds]
         done = builder.append_basic_block("done")
         choice = builder.switch(key, done)
         for taps, stride in FILTERS:
@@ -103,26 +102,17 @@ def register_tile(pixels: int):
 def _one_filter(context, builder, vector, sums, starts, steps, sizes, rows, shape, bounds) -> None:
     """The row for a filter of `shape` (taps, stride)."""
     (y, b, x, w), (y_step, x_tap, *_), (count, channels, column, width) = starts, steps, sizes
-    with _blocks(builder, count, len(sums)) as k:
+    with blocks(builder, count, len(sums)) as k:
         across = builder.mul(k, INDEX(shape[1]))
         first = builder.add(column, across)
         inside = builder.neg(first), builder.sub(width, first)
         y0, x0 = _at(builder, y, k, y_step), _at(builder, x, across, x_tap)
-        with _blocks(builder, channels, vector.count) as c:
+        with blocks(builder, channels, vector.count) as c:
             own_y, own_b, own_x, own_w = (builder.gep(start, [c]) for start in (y0, b, x0, w))
             for one in sums:
                 builder.store(ir.Constant(vector, None), one)
             _add_rows(context, builder, vector, sums, (own_x, own_w), steps[1:], rows, shape, inside)
             _finish(builder, vector, sums, own_y, y_step, own_b, bounds)
-
-
-@contextmanager
-def _blocks(builder, count, size: int):
-    """Loop over the starts of blocks of `size` that cover `count`; the last block may overlap."""
-    more = builder.sdiv(builder.add(count, INDEX(size - 1)), INDEX(size))
-    with cgutils.for_range(builder, more) as loop:
-        start, last = builder.mul(loop.index, INDEX(size)), builder.sub(count, INDEX(size))
-        yield builder.select(builder.icmp_signed("<", start, last), start, last)
 
 
 def _add_rows(context, builder, vector, sums, starts, steps, rows, shape, inside) -> None:
@@ -131,7 +121,7 @@ def _add_rows(context, builder, vector, sums, starts, steps, rows, shape, inside
     span = (len(sums) - 1) * stride + taps
     with cgutils.for_range(builder, rows) as loop:
         x_line, w_line = _at(builder, x, loop.index, x_row), _at(builder, w, loop.index, w_row)
-        weights = [_load(builder, vector, _at(builder, w_line, INDEX(t), w_tap)) for t in range(taps)]
+        weights = [load(builder, vector, _at(builder, w_line, INDEX(t), w_tap)) for t in range(taps)]
         for i in range(span):
             read = nullcontext()
             if i < taps // 2:
@@ -139,7 +129,7 @@ def _add_rows(context, builder, vector, sums, starts, steps, rows, shape, inside
             elif i >= span - taps // 2:
                 read = builder.if_then(builder.icmp_signed("<", INDEX(i), inside[1]), likely=True)
             with read:
-                value = _load(builder, vector, _at(builder, x_line, INDEX(i), x_tap))
+                value = load(builder, vector, _at(builder, x_line, INDEX(i), x_tap))
                 for p, one in enumerate(sums):
                     tap = i - p * stride
                     if 0 <= tap < taps:
@@ -151,25 +141,14 @@ def _add_rows(context, builder, vector, sums, starts, steps, rows, shape, inside
 def _finish(builder, vector, sums, y, y_step, bias, bounds) -> None:
     """Write `sums` plus bias, limited to `bounds`."""
     low, high = bounds
-    bias = _load(builder, vector, bias)
+    bias = load(builder, vector, bias)
     for p, one in enumerate(sums):
         # Like Python's max and min with the value second: a NaN stays a NaN.
         value = builder.fadd(builder.load(one), bias)
         value = builder.select(builder.fcmp_ordered(">", low, value), low, value)
         value = builder.select(builder.fcmp_ordered("<", high, value), high, value)
-        out = builder.bitcast(_at(builder, y, INDEX(p), y_step), vector.as_pointer())
-        builder.store(value, out, align=4)
+        store(builder, value, _at(builder, y, INDEX(p), y_step))
 
 
 def _at(builder, start, index, step):
     return builder.gep(start, [builder.mul(index, step)])
-
-
-def _load(builder, vector, pointer):
-    return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=4)
-
-
-def _spread(builder, vector, value):
-    nothing, first = ir.Constant(vector, ir.Undefined), ir.IntType(32)
-    one = builder.insert_element(nothing, value, first(0))
-    return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(first, vector.count), None))

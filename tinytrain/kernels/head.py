@@ -1,4 +1,4 @@
-"""Heads: prototype loss with its gradients, and the linear algebra of the LDA head, all in place."""
+"""Heads: prototype loss with its gradients, sums over classes and rows of length 1, all in place."""
 
 import math
 
@@ -102,74 +102,6 @@ def class_sums(sums, counts, f, labels):
         for d in range(f.shape[1]):
             total[d] += f[n, d]
         counts[labels[n]] += ONE
-
-
-@kernel
-def cholesky(a):
-    """Replace a (d, d), symmetric positive definite, by its lower factor in place (upper part untouched).
-
-    Returns 0, or 1 if a pivot is not positive.
-    """
-    for j in range(a.shape[0]):
-        total = a[j, j]
-        for k in range(j):
-            total -= a[j, k] * a[j, k]
-        if not total > ZERO:
-            return 1
-        a[j, j] = math.sqrt(total)
-        for i in range(j + 1, a.shape[0]):
-            total = a[i, j]
-            for k in range(j):
-                total -= a[i, k] * a[j, k]
-            a[i, j] = total / a[j, j]
-    return 0
-
-
-@kernel
-def cholesky_solve(x, factor):
-    """Replace each row of x (k, d) by A^-1 row, with A = L L^T given by its lower factor (d, d)."""
-    size = factor.shape[0]
-    for row in range(x.shape[0]):
-        v = x[row]
-        for i in range(size):
-            total = v[i]
-            for k in range(i):
-                total -= factor[i, k] * v[k]
-            v[i] = total / factor[i, i]
-        for i in range(size - 1, -1, -1):
-            total = v[i]
-            for k in range(i + 1, size):
-                total -= factor[k, i] * v[k]
-            v[i] = total / factor[i, i]
-
-
-@kernel
-def inverse_diagonal(diagonal, factor):
-    """diagonal (d,) = diagonal of A^-1, with A = L L^T given by its lower factor (d, d)."""
-    for i in range(factor.shape[0]):
-        # Column i of L^-1, from row i on, is stored in the unfinished part of the result.
-        diagonal[i] = ONE / factor[i, i]
-        total = diagonal[i] * diagonal[i]
-        for row in range(i + 1, factor.shape[0]):
-            line, column = factor[row, i:row], diagonal[i:row]
-            value = ZERO
-            for k in range(len(column)):
-                value -= line[k] * column[k]
-            diagonal[row] = value / factor[row, row]
-            total += diagonal[row] * diagonal[row]
-        diagonal[i] = total
-
-
-@kernel
-def add_outer(a, x, scale):
-    """Lower triangle of a (d, d) += scale * sum over rows of x (n, d) of row row^T."""
-    for n in range(x.shape[0]):
-        row = x[n]
-        for i in range(a.shape[0]):
-            factor = scale * row[i]
-            line = a[i]
-            for j in range(i + 1):
-                line[j] = fused(factor, row[j], line[j])
 
 
 @kernel

@@ -50,7 +50,7 @@ def added_up(x):
 def augment_pixels(
     y, x, top, total, channels, flip, down, right, cosine, sine, brightness, saturation, contrast, fill
 ):
-    """`augment_rows` of pixels of 3 channels, or of 1, which is then read and written as each of the three.
+    """As `_augment`, of pixels of 3 channels, or of 1, which is then read and written as each of the three.
 
     The caller writes the number of `channels` as a constant: loops over neighbouring pixels vectorise.
     """
@@ -115,6 +115,19 @@ def augment_pixels(
             recolour(row, channels * j, channels, a, b, c, brightness, mean, spread, contrast)
 
 
+@copied
+def _augment(y, x, top, total, flip, down, right, cosine, sine, brightness, saturation, contrast, fill):
+    """Rows of what `augment` makes of x, from row `top` on; `total` is the sum of all values of x."""
+    if x.shape[2] == 1:
+        augment_pixels(
+            y, x, top, total, 1, flip, down, right, cosine, sine, brightness, saturation, contrast, fill
+        )
+    else:
+        augment_pixels(
+            y, x, top, total, 3, flip, down, right, cosine, sine, brightness, saturation, contrast, fill
+        )
+
+
 @kernel
 def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contrast, fill):
     """y = augmented copy of x, both uint8 (height, width, 3 or 1).
@@ -125,14 +138,7 @@ def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contr
     uncovered set to `fill`.
     """
     total = added_up(x)
-    if x.shape[2] == 1:
-        augment_pixels(
-            y, x, 0, total, 1, flip, down, right, cosine, sine, brightness, saturation, contrast, fill
-        )
-    else:
-        augment_pixels(
-            y, x, 0, total, 3, flip, down, right, cosine, sine, brightness, saturation, contrast, fill
-        )
+    _augment(y, x, 0, total, flip, down, right, cosine, sine, brightness, saturation, contrast, fill)
 
 
 @kernel
@@ -147,14 +153,7 @@ def augment_rows(y, x, total, top, flip, down, right, cosine, sine, brightness, 
 
     `total` (1,) int64 is the sum of all values of x, so that nobody adds them up for every few rows.
     """
-    if x.shape[2] == 1:
-        augment_pixels(
-            y, x, top, total[0], 1, flip, down, right, cosine, sine, brightness, saturation, contrast, fill
-        )
-    else:
-        augment_pixels(
-            y, x, top, total[0], 3, flip, down, right, cosine, sine, brightness, saturation, contrast, fill
-        )
+    _augment(y, x, top, total[0], flip, down, right, cosine, sine, brightness, saturation, contrast, fill)
 
 
 @kernel

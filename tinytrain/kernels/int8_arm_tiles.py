@@ -8,12 +8,13 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from tinytrain.kernels.int8_codes import Rescaling
-from tinytrain.kernels.int8_vectors import (
+from tinytrain.kernels.vectors import (
     BYTE,
     INDEX,
     SHORT,
     WORD,
     Target,
+    blocks,
     call,
     load,
     parts,
@@ -33,17 +34,17 @@ def arm_strip(builder, target: Target, starts, sizes, numbers) -> None:
     no multiple of four, the last tile overlaps with the one before.
     """
     (y, x, w, channel), (m, size, n), (bias, *scale) = starts, sizes, numbers
-    scaling = Rescaling(builder, target, *scale)
+    rescaling = Rescaling(builder, target, *scale)
     columns = [builder.gep(w, [builder.mul(INDEX(j), size)]) for j in range(COLUMNS)]
     sums = [[cgutils.alloca_once(builder, FOUR) for _ in range(COLUMNS)] for _ in range(ROWS)]
-    with cgutils.for_range(builder, builder.lshr(builder.add(m, INDEX(3)), INDEX(2))) as loop:
-        start, last = builder.shl(loop.index, INDEX(2)), builder.sub(m, INDEX(ROWS))
-        start = builder.select(builder.icmp_signed("<", start, last), start, last)
+    with blocks(builder, m, ROWS) as start:
         places = [builder.add(start, INDEX(i)) for i in range(ROWS)]
         rows = [builder.gep(x, [builder.mul(place, size)]) for place in places]
         _add_up(builder, sums, (rows, columns), size)
         totals = [builder.add(_across(builder, [builder.load(one) for one in row]), bias) for row in sums]
-        for place, codes in zip(places, parts(builder, scaling.codes(builder, totals), COLUMNS), strict=True):
+        for place, codes in zip(
+            places, parts(builder, rescaling.codes(builder, totals), COLUMNS), strict=True
+        ):
             store(builder, codes, builder.gep(y, [builder.add(builder.mul(place, n), channel)]))
 
 

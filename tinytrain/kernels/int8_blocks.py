@@ -12,15 +12,18 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from tinytrain.kernels.int8_codes import Rescaling
-from tinytrain.kernels.int8_vectors import (
+from tinytrain.kernels.vectors import (
     BYTE,
     INDEX,
     SHORT,
     TRUTH,
     WORD,
+    blocks,
     load,
     pairs_of_products,
     parts,
+    pointers,
+    room,
     shuffled,
     spread,
     store,
@@ -56,30 +59,23 @@ def product_block(lanes: int):
     def emit(context, builder, signature, arguments):
         kinds, target = signature.args[0], target_of(context)
         arrays, (m, size, n) = (cgutils.unpack_tuple(builder, a) for a in arguments[:2])
-        y, x, w, b, factor, shift = (
-            context.make_array(k)(context, builder, a).data for k, a in zip(kinds, arrays, strict=True)
-        )
+        y, x, w, *scaled = pointers(context, builder, kinds, arrays)
         channel, zero = arguments[2:]
-        packed = _room(builder, lanes * MOST_INPUTS)
-        widened = _room(builder, PIXELS * MOST_INPUTS)
+        packed = room(builder, SHORT, lanes * MOST_INPUTS)
+        widened = room(builder, SHORT, PIXELS * MOST_INPUTS)
         _pack(builder, packed, builder.gep(w, [builder.mul(channel, size)]), size, lanes)
-        scaling = [
-            load(builder, ir.VectorType(WORD, lanes), builder.gep(a, [channel])) for a in (b, factor, shift)
-        ]
-        bias, scaling = parts(builder, scaling[0], 8), [parts(builder, a, 8) for a in scaling[1:]]
-        scalings = [Rescaling(builder, target, f, s, zero) for f, s in zip(*scaling, strict=True)]
-        more = builder.lshr(builder.add(m, INDEX(PIXELS - 1)), INDEX(2))
-        with cgutils.for_range(builder, more) as loop:
-            start, last = builder.mul(loop.index, INDEX(PIXELS)), builder.sub(m, INDEX(PIXELS))
-            start = builder.select(builder.icmp_signed("<", start, last), start, last)
+        own = [load(builder, ir.VectorType(WORD, lanes), builder.gep(a, [channel])) for a in scaled]
+        bias, factors, shifts = (parts(builder, vector, 8) for vector in own)
+        rescalings = [Rescaling(builder, target, f, s, zero) for f, s in zip(factors, shifts, strict=True)]
+        with blocks(builder, m, PIXELS) as start:
             _widen(builder, widened, builder.gep(x, [builder.mul(start, size)]), size)
             totals = _totals(builder, target, (packed, widened), bias, size)
-            for half, scaling in enumerate(scalings):
-                codes = scaling.codes(builder, totals[half])
-                for p, own in enumerate(parts(builder, codes, 8)):
+            for half, rescaling in enumerate(rescalings):
+                codes = rescaling.codes(builder, totals[half])
+                for p, eight in enumerate(parts(builder, codes, 8)):
                     place = builder.mul(builder.add(start, INDEX(p)), n)
                     place = builder.add(place, builder.add(channel, INDEX(8 * half)))
-                    store(builder, own, builder.gep(y, [place]))
+                    store(builder, eight, builder.gep(y, [place]))
         return context.get_dummy_value()
 
     @intrinsic
@@ -87,13 +83,6 @@ def product_block(lanes: int):
         return types.void(arrays, sizes, channel, zero), emit
 
     return compute
-
-
-def _room(builder, count: int):
-    """`count` int16 on the stack of the kernel."""
-    place = cgutils.alloca_once(builder, ir.ArrayType(SHORT, count))
-    place.align = 64
-    return builder.bitcast(place, SHORT.as_pointer())
 
 
 def _pack(builder, packed, w, size, lanes: int) -> None:

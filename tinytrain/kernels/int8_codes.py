@@ -3,7 +3,7 @@
 from llvmlite import ir
 from numba.core import cgutils
 
-from tinytrain.kernels.int8_vectors import (
+from tinytrain.kernels.vectors import (
     BYTE,
     INDEX,
     SHORT,

@@ -7,14 +7,18 @@ The gradients inside a block are its largest values. Its inner channels do not m
 import numpy as np
 
 from tinytrain.kernels.fused import fused
-from tinytrain.kernels.jit import kernel
+from tinytrain.kernels.int8_gradients import add_products, add_to_row
+from tinytrain.kernels.jit import inlined, kernel
 
 ZERO = np.float32(0)
 
 
 @kernel
 def grad_input_columns(gx, g, w, scale, first):
-    """gx (m, b) float32 = g (m, n) times the values of columns [first, first + b) of w (n, k) int8."""
+    """gx (m, b) float32 = g (m, n) float32 times the values of columns [first, first + b) of w (n, k) int8.
+
+    `scale` (n,) float32.
+    """
     count = gx.shape[1]
     for i in range(gx.shape[0]):
         row = gx[i]
@@ -30,24 +34,16 @@ def grad_input_columns(gx, g, w, scale, first):
 def grad_input_rows(gx, g, w, scale, first):
     """gx (m, k) float32 += g (m, b) times the values of rows [first, first + b) of w (n, k) int8.
 
-    The first rows start it at zero.
+    The first rows start it at zero. `scale` (n,) float32.
     """
-    for i in range(gx.shape[0]):
-        row = gx[i]
-        if first == 0:
-            for k in range(row.shape[0]):
-                row[k] = ZERO
-        for j in range(g.shape[1]):
-            factor, line = g[i, j] * scale[first + j], w[first + j]
-            for k in range(row.shape[0]):
-                row[k] = fused(factor, np.float32(line[k]), row[k])
+    add_products(gx, g, w, scale, first)
 
 
 @kernel
 def mask_columns(g, bits, first, channels):
     """g (m, b) becomes 0 where no bit is set: those of columns [first, first + b) of so many `channels`.
 
-    Order as in `pack_inside`.
+    g is float32, `bits` (ceil(m * channels / 8),) uint8 in the order of `pack_inside`.
     """
     size, count = bits.shape[0], g.shape[1]
     for i in range(g.shape[0]):
@@ -64,29 +60,34 @@ def mask_columns(g, bits, first, channels):
             k += 1
 
 
-@kernel
-def widen_columns(y, w, scale, first):
-    """y (taps, b) float32 = the values of columns [first, first + b) of w (taps, c) int8; `scale` (c,)."""
-    for tap in range(y.shape[0]):
+@inlined
+def widen_some(y, w, scale, first, count):
+    """y (>= taps, >= count)[tap, c] = the value of w (taps, c)[tap, first + c]; the rest stays as it is."""
+    for tap in range(w.shape[0]):
         row, line = y[tap], w[tap]
-        for c in range(row.shape[0]):
+        for c in range(count):
             row[c] = np.float32(line[first + c]) * scale[first + c]
 
 
 @kernel
+def widen_columns(y, w, scale, first):
+    """y (taps, b) float32 = the values of columns [first, first + b) of w (taps, c) int8; `scale` (c,)."""
+    widen_some(y, w, scale, first, y.shape[1])
+
+
+@kernel
 def grad_weight_columns(gw, x, g, scale, zero, first):
-    """Columns [first, first + b) of gw (k, n) += values of codes x (m, k), transposed, times g (m, b)."""
+    """gw (k, n)[:, first : first + b] += values of codes x (m, k) int8, transposed, times g (m, b)."""
     for k in range(gw.shape[0]):
-        row = gw[k, first : first + g.shape[1]]
-        for i in range(x.shape[0]):
-            factor, line = scale * np.float32(x[i, k] - zero), g[i]
-            for j in range(row.shape[0]):
-                row[j] = fused(factor, line[j], row[j])
+        add_to_row(gw[k, first : first + g.shape[1]], x, k, g, scale, zero)
 
 
 @kernel
 def gather_some(y, x, columns, first):
-    """y (m, j)[:, k] = the column of x (m, b) that is channel `columns[k]`, for those that x has."""
+    """y (m, j)[:, k] = the column of x (m, b) that is channel `columns[k]`, for those that x has.
+
+    float32; `columns` (j,) int32. x has the channels [first, first + b).
+    """
     for k in range(columns.shape[0]):
         c = columns[k] - first
         if 0 <= c < x.shape[1]:
@@ -98,7 +99,7 @@ def gather_some(y, x, columns, first):
 def add_fisher_columns(total, dots, a, g, scale, zero, first):
     """As `add_fisher` of codes, of gradients g (positions, b) of channels [first, first + b).
 
-    total (b,) is that of these channels; codes a (positions, c) have all of them.
+    total (b,) float32 is that of these channels, dots (b,) scratch; codes a (positions, c) have all of them.
     """
     for c in range(dots.shape[0]):
         dots[c] = ZERO

@@ -9,8 +9,8 @@ import numpy as np
 from tinytrain.kernels.int8_blocks import MOST_INPUTS, product_block, takes_blocks
 from tinytrain.kernels.int8_rescale import as_code, rescaled
 from tinytrain.kernels.int8_tiles import product_strip
-from tinytrain.kernels.int8_vectors import move_bytes, weighted
 from tinytrain.kernels.jit import inlined, kernel
+from tinytrain.kernels.vectors import move_bytes, shifted_sum
 
 LOWEST, HIGHEST = np.int32(-128), np.int32(127)
 ENOUGH = 16  # rows; with fewer, packing the weights takes too long
@@ -61,14 +61,14 @@ def product_wide(y, x, w, b, factor, shift, zero):
 
 @kernel
 def add_codes(y, x, skip, x_factor, skip_factor, shift, x_zero, skip_zero, zero):
-    """The codes y (m,) of sums of two values; y may be x or skip. Both factors are below 2**20.
+    """The codes y (m,) int8 of sums of two values, of codes x and skip (m,) int8; y may be either.
 
-    So 32 bits are enough for all of it, and vectors hold twice as many as of 64.
+    Both factors are below 2**20, so 32 bits are enough, and vectors hold twice as many as of 64.
     """
     first, second, by = np.int32(x_factor), np.int32(skip_factor), np.int32(shift)
     start = np.int32((1 << (shift - 1)) - x_zero * x_factor - skip_zero * skip_factor)
     for i in range(y.shape[0]):
-        total = weighted(start, x[i], first, skip[i], second, by)
+        total = shifted_sum(start, x[i], first, skip[i], second, by)
         y[i] = np.int8(min(max(np.int32(total + np.int32(zero)), LOWEST), HIGHEST))
 
 
@@ -86,7 +86,7 @@ def pool_codes(y, x, scale, zero):
 
 @kernel
 def copy_codes(y, x):
-    """y (m,) = x (m,), which may overlap y on either side."""
+    """y (m,) int8 = x (m,) int8, which may overlap y on either side."""
     move_bytes(y, x)
 
 

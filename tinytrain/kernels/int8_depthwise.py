@@ -2,20 +2,21 @@
 
 import numpy as np
 
+from tinytrain.kernels.depthwise_rows import key_of
 from tinytrain.kernels.int8_depthwise_blocks import FILTERS, depthwise_block
-from tinytrain.kernels.int8_depthwise_tiles import depthwise_tile
+from tinytrain.kernels.int8_depthwise_pixels import depthwise_pixel
 from tinytrain.kernels.int8_rescale import as_code, rescaled
 from tinytrain.kernels.jit import inlined, kernel
 
-KEYS = tuple(size << 16 | stride for size, stride in FILTERS)
-_four, _one = depthwise_tile(4, 16), depthwise_tile(1, 16)
+KEYS = tuple(key_of(*shape) for shape in FILTERS)
+_key_of = inlined(key_of)
 
 
 @inlined
 def _pixel(arrays, places, sizes, shape, fill, zero):
     """One pixel of few channels, one by one."""
     y, x, w, b, factor, shift = arrays
-    (out, image, _), (height, width, channels), (row, column, size, _) = places, sizes, shape
+    (out, image, _), (height, width, channels), (row, column, size) = places, sizes, shape
     for c in range(channels):
         total = np.int64(b[c])
         for t in range(size * size):
@@ -25,11 +26,6 @@ def _pixel(arrays, places, sizes, shape, fill, zero):
                 code = np.int64(x[image + (r * width + q) * channels + c])
             total += code * np.int64(w[t * channels + c])
         y[out + c] = as_code(rescaled(total, factor[c], shift[c]), zero)
-
-
-@inlined
-def _has_block(size, stride):
-    return (size << 16 | stride) in KEYS
 
 
 @kernel
@@ -43,29 +39,22 @@ def depthwise_codes(y, x, w, b, factor, shift, size, stride, top, fill, zero):
     side = (size - 1) // 2
     arrays = y.reshape(-1), x.reshape(-1), w.reshape(-1), b, factor, shift
     sizes = height, width, channels
-    step = 4 if across >= 4 else 1
-    blocks = _has_block(size, stride) and across >= 4 and channels >= 16
+    key = _key_of(size, stride)
+    blocks = key in KEYS and across >= 4 and channels >= 16
     for k in range(n):
         image = k * height * width * channels
         if blocks:
             for c in range(0, channels, 16):
                 places = k * down * across * channels, image, min(c, channels - 16)
-                room, shape = (height, width, channels, down, across), (size, stride, top)
-                depthwise_block(arrays, places, room, shape, fill, zero)
+                whole = height, width, channels, down, across
+                depthwise_block(arrays, places, whole, (key, top), fill, zero)
             continue
         for i in range(down):
-            for left in range(0, across, step):
-                j = min(left, across - step)
+            for j in range(across):
                 out = ((k * down + i) * across + j) * channels
-                shape = i * stride - top, j * stride - side, size, stride
+                shape = i * stride - top, j * stride - side, size
                 if channels < 16:
-                    for p in range(step):
-                        one = shape[0], (j + p) * stride - side, size, stride
-                        _pixel(arrays, (out + p * channels, image, 0), sizes, one, fill, zero)
+                    _pixel(arrays, (out, image, 0), sizes, shape, fill, zero)
                     continue
                 for c in range(0, channels, 16):
-                    places = out, image, min(c, channels - 16)
-                    if step == 4:
-                        _four(arrays, places, sizes, shape, fill, zero)
-                    else:
-                        _one(arrays, places, sizes, shape, fill, zero)
+                    depthwise_pixel(arrays, (out, image, min(c, channels - 16)), sizes, shape, fill, zero)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from llvmlite import ir
 from numba.core import cgutils
 
-from tinytrain.kernels.int8_vectors import (
+from tinytrain.kernels.vectors import (
     BYTE,
     INDEX,
     SHORT,
@@ -15,6 +15,7 @@ from tinytrain.kernels.int8_vectors import (
     pairs_of_products,
     parts,
     reloaded,
+    room,
     shuffled,
     store,
 )
@@ -30,17 +31,15 @@ class _Taps:
     """Of a filter of `size` x `size` taps, `stride` pixels apart.
 
     `pack` keeps the weights of sixteen channels and gives their sums over the filter, int16. `add` adds the
-    products to the sums of the pixels of a tile. `parts` splits int32 of all channels into the vectors in
-    which sums are kept, `whole` joins them.
+    products to the sums of the pixels of a tile. `split` gives int32 of all channels as the vectors in
+    which sums are kept, `join` makes one of them.
     """
 
-    room: int  # int16 vectors that are kept, of 16 lanes
+    count: int  # int16 vectors that are kept, of 16 lanes
 
     def __init__(self, builder, target, size: int, stride: int):
         self.target, self.size, self.stride = target, size, stride
-        place = cgutils.alloca_once(builder, ir.ArrayType(SHORTS, self.room))
-        place.align = 64
-        self.kept = builder.bitcast(place, SHORT.as_pointer())
+        self.kept = room(builder, SHORT, CHANNELS * self.count)
 
     def _keep(self, builder, number, value) -> None:
         store(builder, value, builder.gep(self.kept, [builder.mul(number, INDEX(CHANNELS))]))
@@ -63,12 +62,12 @@ class _Taps:
 class Singles(_Taps):
     """Products of 16 bits, added to sums of 32."""
 
-    room = 49
+    count = 49
 
-    def parts(self, builder, vector):
+    def split(self, builder, vector):
         return [vector]
 
-    def whole(self, builder, vectors):
+    def join(self, builder, vectors):
         return vectors[0]
 
     def pack(self, builder, w, channels):
@@ -105,12 +104,12 @@ class Singles(_Taps):
 class Pairs(_Taps):
     """Sums of two products in one instruction: of a tap and the one below it, in the last row beside it."""
 
-    room = 2 * (3 * 7 + 4)
+    count = 2 * (3 * 7 + 4)
 
-    def parts(self, builder, vector):
+    def split(self, builder, vector):
         return parts(builder, vector, 8)
 
-    def whole(self, builder, vectors):
+    def join(self, builder, vectors):
         return joined(builder, vectors)
 
     def pack(self, builder, w, channels):

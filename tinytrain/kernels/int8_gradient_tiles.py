@@ -6,7 +6,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from tinytrain.kernels.fused import emit_fused
-from tinytrain.kernels.int8_vectors import BYTE, INDEX, WORD, load, spread, store
+from tinytrain.kernels.vectors import BYTE, INDEX, WORD, blocks, load, pointers, room, spread, store
 
 ROWS, COLUMNS, MOST = 4, 16, 1024  # of a tile; numbers of output channels whose factors lie on the stack
 FLOATS = ir.VectorType(ir.FloatType(), COLUMNS)
@@ -25,18 +25,12 @@ def gradient_rows(typing, arrays, sizes, row):
     def emit(context, builder, signature, arguments):
         kinds = signature.args[0]
         arrays, (n, k) = (cgutils.unpack_tuple(builder, a) for a in arguments[:2])
-        gx, g, w, scale = (
-            context.make_array(kind)(context, builder, a).data for kind, a in zip(kinds, arrays, strict=True)
-        )
+        gx, g, w, scale = pointers(context, builder, kinds, arrays)
         row = arguments[2]
-        place = cgutils.alloca_once(builder, ir.ArrayType(ir.FloatType(), ROWS * MOST))
-        factors = builder.bitcast(place, ir.FloatType().as_pointer())
+        factors = room(builder, ir.FloatType(), ROWS * MOST)
         _scale(builder, factors, builder.gep(g, [builder.mul(row, n)]), scale, n)
         sums = [cgutils.alloca_once(builder, FLOATS) for _ in range(ROWS)]
-        more = builder.lshr(builder.add(k, INDEX(COLUMNS - 1)), INDEX(4))
-        with cgutils.for_range(builder, more) as loop:
-            start, last = builder.shl(loop.index, INDEX(4)), builder.sub(k, INDEX(COLUMNS))
-            start = builder.select(builder.icmp_signed("<", start, last), start, last)
+        with blocks(builder, k, COLUMNS) as start:
             for one in sums:
                 builder.store(ir.Constant(FLOATS, None), one)
             with cgutils.for_range(builder, n) as channels:

@@ -4,9 +4,43 @@ import numpy as np
 
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.int8_gradient_tiles import COLUMNS, MOST, ROWS, gradient_rows
-from tinytrain.kernels.jit import kernel
+from tinytrain.kernels.jit import copied, inlined, kernel
 
 ZERO = np.float32(0)
+
+
+@copied
+def add_products(gx, g, w, scale, first):
+    """gx (m, k) += g (m, b) times the values of w[first : first + b]; the first rows start it at zero."""
+    for i in range(gx.shape[0]):
+        row = gx[i]
+        if first == 0:
+            for k in range(row.shape[0]):
+                row[k] = ZERO
+        for j in range(g.shape[1]):
+            factor, line = g[i, j] * scale[first + j], w[first + j]
+            for k in range(row.shape[0]):
+                row[k] = fused(factor, np.float32(line[k]), row[k])
+
+
+@inlined
+def add_to_row(row, x, k, g, scale, zero):
+    """row (j,) += the values of codes x (m, .)[:, k] times g (m, j).
+
+    Four rows of g at a time, so that `row` is loaded and stored less often.
+    """
+    fours = x.shape[0] // 4 * 4
+    for i in range(0, fours, 4):
+        f0, f1 = scale * np.float32(x[i, k] - zero), scale * np.float32(x[i + 1, k] - zero)
+        f2, f3 = scale * np.float32(x[i + 2, k] - zero), scale * np.float32(x[i + 3, k] - zero)
+        g0, g1, g2, g3 = g[i], g[i + 1], g[i + 2], g[i + 3]
+        for j in range(row.shape[0]):
+            low = fused(f1, g1[j], fused(f0, g0[j], row[j]))
+            row[j] = fused(f3, g3[j], fused(f2, g2[j], low))
+    for i in range(fours, x.shape[0]):
+        factor, line = scale * np.float32(x[i, k] - zero), g[i]
+        for j in range(row.shape[0]):
+            row[j] = fused(factor, line[j], row[j])
 
 
 @kernel
@@ -34,36 +68,14 @@ def grad_input_codes(gx, g, w, scale):
         for i in range(0, m, ROWS):
             gradient_rows(arrays, (n, size), min(i, m - ROWS))
         return
-    for i in range(m):
-        row = gx[i]
-        for k in range(size):
-            row[k] = ZERO
-        for j in range(n):
-            factor, line = g[i, j] * scale[j], w[j]
-            for k in range(size):
-                row[k] = fused(factor, np.float32(line[k]), row[k])
+    add_products(gx, g, w, scale, 0)
 
 
 @kernel
 def grad_weight_codes(gw, x, g, scale, zero):
-    """gw (k, j) float32 += values of codes x (m, k) int8, transposed, times g (m, j) float32.
-
-    Four rows of g at a time, so that gw is loaded and stored less often.
-    """
-    fours = x.shape[0] // 4 * 4
+    """gw (k, j) float32 += values of codes x (m, k) int8, transposed, times g (m, j) float32."""
     for k in range(gw.shape[0]):
-        row = gw[k]
-        for i in range(0, fours, 4):
-            f0, f1 = scale * np.float32(x[i, k] - zero), scale * np.float32(x[i + 1, k] - zero)
-            f2, f3 = scale * np.float32(x[i + 2, k] - zero), scale * np.float32(x[i + 3, k] - zero)
-            g0, g1, g2, g3 = g[i], g[i + 1], g[i + 2], g[i + 3]
-            for j in range(row.shape[0]):
-                low = fused(f1, g1[j], fused(f0, g0[j], row[j]))
-                row[j] = fused(f3, g3[j], fused(f2, g2[j], low))
-        for i in range(fours, x.shape[0]):
-            factor, line = scale * np.float32(x[i, k] - zero), g[i]
-            for j in range(row.shape[0]):
-                row[j] = fused(factor, line[j], row[j])
+        add_to_row(gw[k], x, k, g, scale, zero)
 
 
 @kernel

@@ -12,18 +12,23 @@ from numba.extending import intrinsic
 
 from tinytrain.kernels.int8_arm_tiles import arm_strip
 from tinytrain.kernels.int8_codes import Rescaling
-from tinytrain.kernels.int8_vectors import (
+from tinytrain.kernels.vectors import (
     INDEX,
     SHORT,
     WORD,
+    blocks,
+    joined,
     load,
     pairs_of_products,
+    parts,
+    pointers,
     shuffled,
+    store,
     target_of,
 )
 
 ROWS, COLUMNS = 2, 4
-EIGHT = ir.VectorType(WORD, 8)
+FOUR, EIGHT = ir.VectorType(WORD, COLUMNS), ir.VectorType(WORD, 8)
 
 
 @intrinsic
@@ -37,32 +42,24 @@ def product_strip(typing, arrays, sizes, channel, zero):
     def emit(context, builder, signature, arguments):
         kinds = signature.args[0]
         arrays, (m, size, n) = (cgutils.unpack_tuple(builder, a) for a in arguments[:2])
-        y, x, w, b, factor, shift = (
-            context.make_array(k)(context, builder, a).data for k, a in zip(kinds, arrays, strict=True)
-        )
+        y, x, w, *scaled = pointers(context, builder, kinds, arrays)
         channel, zero = arguments[2:]
         first = builder.gep(w, [builder.mul(channel, size)])
         columns = [builder.gep(first, [builder.mul(INDEX(j), size)]) for j in range(COLUMNS)]
         target = target_of(context)
-        numbers = [builder.gep(a, [channel]) for a in (b, factor, shift)]
+        numbers = [load(builder, FOUR, builder.gep(a, [channel])) for a in scaled]
         if target.arm:
-            numbers = [load(builder, ir.VectorType(WORD, COLUMNS), a) for a in numbers]
             arm_strip(builder, target, (y, x, first, channel), (m, size, n), (*numbers, zero))
             return context.get_dummy_value()
-        b, factor, shift = (_twice(builder, a) for a in numbers)
-        scaling = Rescaling(builder, target, factor, shift, zero)
-        more = builder.lshr(builder.add(m, INDEX(1)), INDEX(1))
-        with cgutils.for_range(builder, more) as loop:
-            start, last = builder.shl(loop.index, INDEX(1)), builder.sub(m, INDEX(ROWS))
-            start = builder.select(builder.icmp_signed("<", start, last), start, last)
+        b, factor, shift = (joined(builder, [four, four]) for four in numbers)
+        rescaling = Rescaling(builder, target, factor, shift, zero)
+        with blocks(builder, m, ROWS) as start:
             places = [builder.add(start, INDEX(i)) for i in range(ROWS)]
             rows = [builder.gep(x, [builder.mul(i, size)]) for i in places]
             totals = _totals(builder, target, (rows, columns), size)
-            codes = scaling.codes(builder, [builder.add(totals, b)])
-            for i, place in enumerate(places):
-                out = builder.gep(y, [builder.add(builder.mul(place, n), channel)])
-                half = shuffled(builder, codes, codes, range(4 * i, 4 * i + 4))
-                builder.store(half, builder.bitcast(out, half.type.as_pointer()), align=1)
+            codes = rescaling.codes(builder, [builder.add(totals, b)])
+            for place, own in zip(places, parts(builder, codes, COLUMNS), strict=True):
+                store(builder, own, builder.gep(y, [builder.add(builder.mul(place, n), channel)]))
         return context.get_dummy_value()
 
     return types.void(arrays, sizes, channel, zero), emit
@@ -116,10 +113,3 @@ def _added_up(builder, vectors):
     a, b = vectors
     low, high = (0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15)
     return builder.add(shuffled(builder, a, b, low), shuffled(builder, a, b, high))
-
-
-def _twice(builder, pointer):
-    """Four int32 from memory, and the same four behind them."""
-    kind = ir.VectorType(WORD, 4)
-    value = builder.load(builder.bitcast(pointer, kind.as_pointer()), align=4)
-    return shuffled(builder, value, value, (0, 1, 2, 3, 0, 1, 2, 3))

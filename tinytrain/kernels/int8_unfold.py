@@ -6,20 +6,18 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from tinytrain.kernels.int8_vectors import INDEX, SHORT, load, store
 from tinytrain.kernels.jit import inlined, kernel
+from tinytrain.kernels.vectors import INDEX, SHORT, blocks, load, pointers, room, store
 
 ROOM = 2048  # codes of an image row with its padding that lie on the stack
 
 
 @intrinsic
 def _place_of_codes(typing):
-    """Pointer to ROOM int16 on the stack of the calling kernel, which nothing else points to."""
+    """Pointer to ROOM int16 on the stack of the calling kernel."""
 
     def emit(context, builder, signature, arguments):
-        place = cgutils.alloca_once(builder, ir.ArrayType(SHORT, ROOM))
-        place.align = 64
-        return builder.bitcast(place, SHORT.as_pointer())
+        return room(builder, SHORT, ROOM)
 
     return types.CPointer(types.int16)(), emit
 
@@ -30,21 +28,13 @@ def _copy_line(typing, y, at, x, start, count):
 
     def emit(context, builder, signature, arguments):
         y, at, x, start, count = arguments
-        kinds = signature.args
-        y, x = (context.make_array(k)(context, builder, a).data for k, a in ((kinds[0], y), (kinds[2], x)))
+        y, x = pointers(context, builder, signature.args[:3:2], (y, x))
         y, x = builder.gep(y, [at]), builder.gep(x, [start])
         many = builder.icmp_signed(">=", count, INDEX(8))
         with builder.if_else(many, likely=True) as (then, otherwise):
-            with then:
-                more = builder.lshr(builder.add(count, INDEX(7)), INDEX(3))
-                with cgutils.for_range(builder, more) as loop:
-                    k, last = builder.shl(loop.index, INDEX(3)), builder.sub(count, INDEX(8))
-                    k = builder.select(builder.icmp_signed("<", k, last), k, last)
-                    store(
-                        builder,
-                        load(builder, ir.VectorType(SHORT, 8), builder.gep(x, [k])),
-                        builder.gep(y, [k]),
-                    )
+            with then, blocks(builder, count, 8) as k:
+                some = load(builder, ir.VectorType(SHORT, 8), builder.gep(x, [k]))
+                store(builder, some, builder.gep(y, [k]))
             with otherwise, cgutils.for_range(builder, count) as loop:
                 builder.store(builder.load(builder.gep(x, [loop.index])), builder.gep(y, [loop.index]))
         return context.get_dummy_value()
@@ -109,7 +99,7 @@ def unfold_codes(y, image, table, size, stride, first, rotated):
     begin, end = pad * channels, (pad + width) * channels
     # What the last patch of a row reads, which may lie behind the image.
     most = max(end, ((across - 1) * stride + size) * channels)
-    if most > ROOM or channels > 3:
+    if most > ROOM:
         _unfold_one_by_one(y, image, table, size, stride, first, rotated)
         return
     codes, patches = carray(_place_of_codes(), (ROOM,)), y.reshape(-1)

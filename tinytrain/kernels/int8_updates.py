@@ -17,7 +17,7 @@ NEAREST, TRUNCATED, STOCHASTIC = 0, 1, 2
 
 @kernel
 def sgd_step(g, starts, rates):
-    """g (m,) becomes what is to be taken from the parameters."""
+    """g (m,) float32 becomes what is to be taken from the parameters: slice s times ``rates[s]``."""
     for s in range(rates.shape[0]):
         for i in range(starts[s], starts[s + 1]):
             g[i] *= rates[s]
@@ -95,12 +95,15 @@ def _round_masters(w, masters, steps, lsb, columns):
 
 @kernel
 def round_masters(w, masters, steps, lsb, columns):
-    """masters (i, j) float32, in codes, minus `steps` times ``lsb[columns]``; w (i, j) the nearest codes."""
+    """masters (i, j) float32, in codes, minus `steps` times ``lsb[columns]``; w (i, j) int8 is nearest.
+
+    steps (i, j) float32, `lsb` (c,) float32, `columns` (j,) int32.
+    """
     _round_masters(w, masters, steps, lsb, columns)
 
 
 @kernel
 def take_step(w, steps):
-    """w (n,) float32 minus steps (n,)."""
+    """w (n,) minus steps (n,), float32."""
     for i in range(w.shape[0]):
         w[i] -= steps[i]

@@ -9,7 +9,10 @@ LIMIT = np.float32(2**30)
 
 @kernel
 def gather_weights(y, w, rows, columns, turned):
-    """y (i, j) int8 from weights w: w[columns, rows] where they are (cout, fan_in): `turned`."""
+    """y (i, j) int8 from int8 weights w: w[columns, rows] where they are (cout, fan_in): `turned`.
+
+    `rows` (i,) and `columns` (j,) int32; w is (fan_in, cout) otherwise.
+    """
     for i in range(y.shape[0]):
         for j in range(y.shape[1]):
             y[i, j] = w[columns[j], rows[i]] if turned else w[rows[i], columns[j]]
@@ -35,7 +38,7 @@ def _in_units(value, unit):
 def fold_bias(y, b, unit, w, zero, turned):
     """y (n,) int32: the multiples of `unit` (n,) nearest to b (n,), minus what the zero of inputs adds up to.
 
-    w is int8 (n, k) if `turned`, else (k, n).
+    b, unit float32; w is int8 (n, k) if `turned`, else (k, n).
     """
     for j in range(y.shape[0]):
         y[j] = 0

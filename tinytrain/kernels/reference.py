@@ -8,6 +8,7 @@ import numpy as np
 
 from tinytrain.kernels.reference_layers import *  # noqa: F403 - they are kernels, too
 from tinytrain.kernels.reference_layers import window
+from tinytrain.kernels.reference_triangles import *  # noqa: F403
 
 
 def _padded(x, top, bottom, side):
@@ -195,28 +196,6 @@ def class_sums(sums, counts, f, labels):
     np.add.at(counts, labels, 1)
 
 
-def cholesky(a):
-    try:
-        lower = np.linalg.cholesky(np.tril(a) + np.tril(a, -1).T)
-    except np.linalg.LinAlgError:
-        return 1
-    a[np.tril_indices(len(a))] = lower[np.tril_indices(len(a))]
-    return 0
-
-
-def cholesky_solve(x, factor):
-    lower = np.tril(factor)
-    x[...] = np.linalg.solve(lower.T, np.linalg.solve(lower, x.T)).T
-
-
-def inverse_diagonal(diagonal, factor):
-    diagonal[...] = np.square(np.linalg.inv(np.tril(factor))).sum(axis=0)
-
-
-def add_outer(a, x, scale):
-    a += np.tril(scale * (x.T @ x))
-
-
 def normalize_rows(x):
     x /= _norms(x)
 
@@ -273,6 +252,18 @@ def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contr
     grey, mean = values.mean(axis=2, keepdims=True), x.mean(dtype=np.float32) + brightness
     values = (values - grey) * (saturation * contrast) + (grey + brightness - mean) * contrast + mean
     y[...] = np.where(inside[..., None], np.clip(values + 0.5, 0, 255).astype(np.uint8), fill)
+
+
+def sum_pixels(y, x):
+    """y (1,) int64 = the sum of all values of an image."""
+    y[0] = x.sum(dtype=np.int64)
+
+
+def augment_rows(y, x, total, top, *how):
+    """Rows of what `augment` makes of an image, from row `top` on; `total` is the sum of its values."""
+    whole = np.empty_like(x)
+    augment(whole, x, *how)
+    y[...] = whole[top : top + len(y)]
 
 
 def quantize(codes, span, x):

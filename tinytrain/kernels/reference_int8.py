@@ -8,8 +8,7 @@ an output channel lie side by side. Gradients are float32, of values, not of cod
 
 import numpy as np
 
-from tinytrain.kernels import reference
-from tinytrain.kernels.reference import augment, depthwise_grad_input
+from tinytrain.kernels.reference import depthwise_grad_input
 from tinytrain.kernels.reference_layers import window
 
 LOWEST, HIGHEST = -128, 127
@@ -37,18 +36,6 @@ def unfold_codes(y, image, table, size, stride, first, rotated):
     ]
     taps = [window(codes, t // size, t % size, (1, *y.shape), stride)[0] for t in range(size * size)]
     y[...] = np.concatenate(taps, axis=-1)
-
-
-def sum_pixels(y, x):
-    """y (1,) int64 = the sum of all values of an image."""
-    y[0] = x.sum(dtype=np.int64)
-
-
-def augment_rows(y, x, total, top, *how):
-    """Rows of what `augment` makes of an image, from row `top` on; `total` is the sum of its values."""
-    whole = np.empty_like(x)
-    augment(whole, x, *how)
-    y[...] = whole[top : top + len(y)]
 
 
 def product_codes(y, x, w, b, factor, shift, zero):
@@ -172,35 +159,3 @@ def add_fisher_columns(total, dots, a, g, scale, zero, first):
     """As `add_fisher`, of codes a (positions, c) and gradients g (positions, b) of channels from `first`."""
     dots[...] = (scale * (a[:, first : first + len(dots)].astype(g.dtype) - zero) * g).sum(axis=0)
     total += dots**2 / 2
-
-
-# ---- the head ---------------------------------------------------------------------------------------
-
-
-def _whole(packed):
-    """(d, d) with the lower triangle that is packed row by row in (d * (d + 1) / 2,)."""
-    size = int((np.sqrt(8 * len(packed) + 1) - 1) / 2)
-    whole = np.zeros((size, size), packed.dtype)
-    whole[np.tril_indices(size)] = packed
-    return whole
-
-
-def add_outer_packed(a, x, scale):
-    whole = _whole(a)
-    reference.add_outer(whole, x, scale)
-    a[...] = whole[np.tril_indices(len(whole))]
-
-
-def cholesky_packed(a):
-    whole = _whole(a)
-    failed = reference.cholesky(whole)
-    a[...] = whole[np.tril_indices(len(whole))]
-    return failed
-
-
-def cholesky_solve_packed(x, factor):
-    reference.cholesky_solve(x, _whole(factor))
-
-
-def inverse_diagonal_packed(diagonal, factor):
-    reference.inverse_diagonal(diagonal, _whole(factor))

@@ -1,5 +1,6 @@
-"""LLVM vectors for the kernels of int8 programs, and what the processor compiled for can do with them."""
+"""LLVM code that kernels share: vectors, arrays and loops, and what the processor compiled for can do."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
@@ -45,6 +46,37 @@ def _target(triple: str, processor: str, features: str) -> Target:
     module = binding.parse_assembly(PROBE)
     module.triple = triple
     return Target("ymm" in machine.emit_assembly(module), False)
+
+
+def pointers(context, builder, kinds, arrays):
+    """To the first element of each of `arrays`, which numba knows as `kinds`."""
+    return [
+        context.make_array(kind)(context, builder, array).data
+        for kind, array in zip(kinds, arrays, strict=True)
+    ]
+
+
+def room(builder, kind, count: int):
+    """Pointer to `count` of `kind` on the stack of the kernel, which nothing else points to.
+
+    What lies there is undefined: numba's `alloca_once` would write zeros first.
+    """
+    with builder.goto_entry_block():
+        place = builder.alloca(ir.ArrayType(kind, count))
+    place.align = 64
+    return builder.bitcast(place, kind.as_pointer())
+
+
+@contextmanager
+def blocks(builder, count, size: int):
+    """Loop over the starts of blocks of `size` that cover `count`, at least `size`.
+
+    If `count` is no multiple of `size`, the last block overlaps with the one before.
+    """
+    more = builder.udiv(builder.add(count, INDEX(size - 1)), INDEX(size))
+    with cgutils.for_range(builder, more) as loop:
+        start, last = builder.mul(loop.index, INDEX(size)), builder.sub(count, INDEX(size))
+        yield builder.select(builder.icmp_signed("<", start, last), start, last)
 
 
 def load(builder, kind, pointer):
@@ -129,17 +161,16 @@ def move_bytes(typing, y, x):
     """y (m,) = x (m,) of bytes; the arrays may overlap."""
 
     def emit(context, builder, signature, arguments):
-        y, x = (
-            context.make_array(k)(context, builder, a) for k, a in zip(signature.args, arguments, strict=True)
-        )
-        cgutils.raw_memmove(builder, y.data, x.data, y.nitems, 1)
+        y, x = pointers(context, builder, signature.args, arguments)
+        count = context.make_array(signature.args[0])(context, builder, arguments[0]).nitems
+        cgutils.raw_memmove(builder, y, x, count, 1)
         return context.get_dummy_value()
 
     return types.void(y, x), emit
 
 
 @intrinsic
-def weighted(typing, start, x, first, skip, second, by):
+def shifted_sum(typing, start, x, first, skip, second, by):
     """``(start + x * first + skip * second) >> by`` of int8 x and skip and of int32, all in 32 bits.
 
     Numba takes 64 for it, which vectors of some processors neither multiply nor shift.

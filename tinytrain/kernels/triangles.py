@@ -1,0 +1,155 @@
+"""Linear algebra of the LDA head on the lower triangle of a matrix, all in place.
+
+The matrix is whole, (d, d), or that triangle packed row by row, (d * (d + 1) / 2,): entry (i, j) with j <= i
+is number ``i * (i + 1) / 2 + j``. That takes half the bytes. Products and factors have code for each form: if
+they shared it, they would take up to a tenth longer.
+"""
+
+import math
+
+import numpy as np
+
+from tinytrain.kernels.fused import fused
+from tinytrain.kernels.jit import inlined, kernel
+
+ZERO, ONE = np.float32(0), np.float32(1)
+
+
+@kernel
+def add_outer(a, x, scale):
+    """Lower triangle of a (d, d) += scale * sum over rows of x (n, d) of row row^T."""
+    for n in range(x.shape[0]):
+        row = x[n]
+        for i in range(a.shape[0]):
+            factor, line = scale * row[i], a[i]
+            for j in range(i + 1):
+                line[j] = fused(factor, row[j], line[j])
+
+
+@kernel
+def add_outer_packed(a, x, scale):
+    """As `add_outer`, with a (d * (d + 1) / 2,)."""
+    for n in range(x.shape[0]):
+        row = x[n]
+        for i in range(x.shape[1]):
+            factor, line = scale * row[i], a[i * (i + 1) // 2 :]
+            for j in range(i + 1):
+                line[j] = fused(factor, row[j], line[j])
+
+
+@kernel
+def cholesky(a):
+    """Replace a (d, d), symmetric positive definite, by its lower factor in place (upper part untouched).
+
+    Returns 0, or 1 if a pivot is not positive.
+    """
+    for j in range(a.shape[0]):
+        total = a[j, j]
+        for k in range(j):
+            total -= a[j, k] * a[j, k]
+        if not total > ZERO:
+            return 1
+        a[j, j] = math.sqrt(total)
+        for i in range(j + 1, a.shape[0]):
+            total = a[i, j]
+            for k in range(j):
+                total -= a[i, k] * a[j, k]
+            a[i, j] = total / a[j, j]
+    return 0
+
+
+@kernel
+def cholesky_packed(a):
+    """As `cholesky`, with a (d * (d + 1) / 2,), in the same order."""
+    start, j = 0, 0
+    while start < a.shape[0]:
+        row = a[start:]
+        total = row[j]
+        for k in range(j):
+            total -= row[k] * row[k]
+        if not total > ZERO:
+            return 1
+        row[j] = math.sqrt(total)
+        j += 1
+        start += j
+        below, i = start, j
+        while below < a.shape[0]:
+            line = a[below:]
+            total = line[j - 1]
+            for k in range(j - 1):
+                total -= line[k] * row[k]
+            line[j - 1] = total / row[j - 1]
+            i += 1
+            below += i
+    return 0
+
+
+@kernel
+def cholesky_solve(x, factor):
+    """Replace each row of x (k, d) by A^-1 row, with A = L L^T given by its lower factor (d, d)."""
+    size = factor.shape[0]
+    for row in range(x.shape[0]):
+        v = x[row]
+        for i in range(size):
+            total = v[i]
+            for k in range(i):
+                total -= factor[i, k] * v[k]
+            v[i] = total / factor[i, i]
+        for i in range(size - 1, -1, -1):
+            total = v[i]
+            for k in range(i + 1, size):
+                total -= factor[k, i] * v[k]
+            v[i] = total / factor[i, i]
+
+
+@kernel
+def cholesky_solve_packed(x, factor):
+    """As `cholesky_solve`, with the factor (d * (d + 1) / 2,), read by rows in both directions."""
+    size = x.shape[1]
+    for row in range(x.shape[0]):
+        v = x[row]
+        for i in range(size):
+            total, line = v[i], factor[i * (i + 1) // 2 :]
+            for k in range(i):
+                total -= line[k] * v[k]
+            v[i] = total / line[i]
+        for i in range(size - 1, -1, -1):
+            line = factor[i * (i + 1) // 2 :]
+            v[i] /= line[i]
+            for k in range(i):
+                v[k] = fused(-v[i], line[k], v[k])
+
+
+@inlined
+def _line(a, i):
+    """Row i of either form, from its first entry on."""
+    return a[i] if a.ndim == 2 else a[i * (i + 1) // 2 :]
+
+
+@inlined
+def _inverse_diagonal(diagonal, factor):
+    for i in range(diagonal.shape[0]):
+        # Column i of L^-1, from row i on, is stored in the unfinished part of the result.
+        diagonal[i] = ONE / _line(factor, i)[i]
+        total = diagonal[i] * diagonal[i]
+        for row in range(i + 1, diagonal.shape[0]):
+            whole = _line(factor, row)
+            line, column = whole[i:row], diagonal[i:row]
+            value = ZERO
+            for k in range(len(column)):
+                value -= line[k] * column[k]
+            diagonal[row] = value / whole[row]
+            total += diagonal[row] * diagonal[row]
+        diagonal[i] = total
+
+
+@kernel
+def inverse_diagonal(diagonal, factor):
+    """diagonal (d,) = diagonal of A^-1, with A = L L^T given by its lower factor (d, d)."""
+    _inverse_diagonal(diagonal, factor)
+
+
+@kernel
+def inverse_diagonal_packed(diagonal, factor):
+    """As `inverse_diagonal`, with the factor (d * (d + 1) / 2,)."""
+    _inverse_diagonal(diagonal, factor)
