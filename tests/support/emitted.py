@@ -47,7 +47,7 @@ for images in (support, query):
 episode = Episode(*sides, tuple(f"class {k}" for k in range(ways)))
 task = TaskShape.of(episode)
 quotas = plan.recipe.options.quotas
-plan = for_one_core(replace(plan, task=task), network, Programs(network, task), quotas)
+plan = for_one_core(replace(plan, task=task), network, Programs(network, task, plan.recipe.precision), quotas)
 found = {}
 measured = session.Session._embed
 
@@ -74,6 +74,8 @@ with Device(threads=1).open(network, episode, seed) as run:
     found["weights before"] = run._before[0].weights.copy()
     found["losses"] = np.array(run.train(), np.float32)
     found["trained"] = run.session.trainer.trained.copy()
+    if run.session.trainer.biases is not None:
+        found["biases"] = run.session.trainer.biases.copy()
     delta = run.result()
     found["weights after"] = delta.head.weights.copy()
     found["offsets after"] = delta.head.offsets.copy()
@@ -170,7 +172,7 @@ int main(int count, char **files)
             return 98;
     result = tt_adapt(NULL);
     tt_trace("result", &result, sizeof result);
-    tt_trace("trained", F(tt_arena.bytes, AT_TRAINED_PARAMETERS), 4 * TT_TRAINED);
+    tt_trace("trained", tt_arena.bytes + AT_TRAINED_PARAMETERS, sizeof(tt_parameter) * TT_TRAINED);
     save_and_load();
     while (fread(query, sizeof query, 1, images) == 1) {
         int32_t label = tt_predict(query, NULL);
@@ -208,7 +210,7 @@ int main(void)
         tt_add_image(i / TT_SHOTS, tt_example_support[i]);
     if (tt_adapt(NULL) < 0)
         return 1;
-    tt_trace("trained", F(tt_arena.bytes, AT_TRAINED_PARAMETERS), 4 * TT_TRAINED);
+    tt_trace("trained", tt_arena.bytes + AT_TRAINED_PARAMETERS, sizeof(tt_parameter) * TT_TRAINED);
     return 0;
 }
 """
@@ -238,17 +240,19 @@ def looking_at(policy, shown):
     return replace(policy, recipe=recipe)
 
 
-def plan_of(network, ways, shots, head, budget, macs=0.15, shown=1.0, quotas=True, **recipe):
+def plan_of(
+    network, ways, shots, head, budget, macs=0.15, shown=1.0, quotas=True, precision="float32", **recipe
+):
     """A plan whose steps look at the fraction `shown` of the images, with `quotas` or channels of its own.
 
     `recipe` replaces parts of the policy's.
     """
     task = TaskShape(ways * shots, ways)
     policy = looking_at(find_policy("tinytrain").with_head(head), shown)
-    planner = Planner(network, task, policy, Budget(budget, macs, precision="float32"))
+    planner = Planner(network, task, policy, Budget(budget, macs, precision=precision))
     plan = planner.plan(toyplans.scores(network, planner.probe().inspected))
     plan = replace(plan, recipe=replace(plan.recipe, **recipe))
-    return for_one_core(plan, network, Programs(network, task), quotas)
+    return for_one_core(plan, network, Programs(network, task, precision), quotas)
 
 
 def classes_of(network, ways: int, shots: int, seed: int) -> np.ndarray:

@@ -74,8 +74,6 @@ def _plan(arguments, network, episode, policy):
         policy.check(network, _task(episode), episodes.budget_of(arguments, policy))
         return _for_one_core(policy, network, policy.recipe.options.quotas)
     budget = episodes.budget_of(arguments)
-    if arguments.precision is None:
-        budget = replace(budget, precision="float32")
     plan = _made(arguments, network, episode, policy, budget)
     # A device does not need all bytes that a Python process does.
     spared = plan.cost.arena - device_of(network, plan).arena
@@ -107,7 +105,7 @@ def _task(episode):
 
 
 def _facts(network, plan, device) -> dict:
-    from tinytrain.network.network import frozen_bytes
+    from tinytrain.emit.tables import flash_bytes
 
     quotas = {network.all_layers[u.layer].name: len(u.channels) for u in plan.recipe.updates if u.channels}
     return {
@@ -116,7 +114,7 @@ def _facts(network, plan, device) -> dict:
         "classes": device.ways,
         "shots": device.shots,
         "arena": device.arena,
-        "flash": frozen_bytes(network),
+        "flash": flash_bytes(device),
         "steps": plan.recipe.steps,
         "channels": quotas,
         "quotas": bool(plan.recipe.measured),
