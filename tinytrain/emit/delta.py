@@ -29,7 +29,8 @@ def c_delta_table(device: Device, class_names: tuple[str, ...]) -> str:
 
 
 def _lines(device: Device, class_names: tuple[str, ...]) -> Iterator[str]:
-    parts = sorted(_parts(device))
+    # In the order of `encode`: the widest numbers first.
+    parts = sorted(_parts(device), key=lambda part: (-DTYPES[part[1]].itemsize, part[0]))
     header = _header(device, class_names, parts)
     yield comment("The file of a delta: its header, and where its arrays lie. Written by tinytrain emit.")
     yield '#include "internal.h"'
