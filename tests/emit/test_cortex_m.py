@@ -36,7 +36,7 @@ def episode_of(images, ways) -> Episode:
 def prepared(folder, network, plan, seed=3):
     """An emitted folder with random images in flash, and what Python computes for them."""
     device = emit(folder, network, plan, seed)
-    support = toynets.images_of(network.input.shape, device.support, 1)
+    support = emitted.classes_of(network, device.ways, device.shots, 1)
     (folder / "examples.c").write_text(c_examples(device, episode_of(support, device.ways)))
     query = support[:: device.shots]
     return device, emitted.in_python(folder, network, plan, support, query, seed)

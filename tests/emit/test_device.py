@@ -74,7 +74,7 @@ def test_one_gradient_is_computed_of_every_trained_array_and_none_of_others(tmp_
 @pytest.mark.parametrize(
     ("changed", "what"),
     [
-        (lambda p: replace(p, recipe=p.recipe.in_precision("int8")), "in int8, but .*give --precision float32"),
+        (lambda p: replace(p, recipe=p.recipe.in_precision("int8")), "in int8, but .*float32"),
         (lambda p: replace(p, recipe=replace(p.recipe, head="knn")), "its head is knn; give --head"),
         (lambda p: replace(p, task=TaskShape(5, 2)), "different numbers of images; give --shots"),
         (lambda p: replace(p, resources=replace(p.resources, workers=2)), "several workers"),

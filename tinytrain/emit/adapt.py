@@ -1,5 +1,6 @@
 """adapt.c: the units, segments and stages of both programs, and what lies over the weights in flash."""
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -26,6 +27,7 @@ static tt_item tt_shown_item(uint32_t k)
     return (tt_item){{(int16_t)({view}), tt_shown[tt_step - 1][k]}};
 }}
 """
+GEOMETRY = re.compile(r"\((?:tt_)(shape|sum_of)\)({[^{}]*})")
 ROWS = """\
 static const tt_augmentation *tt_how; /* changes it; NULL: nothing */
 static int32_t tt_total; /* of its pixels, if it is changed */
@@ -91,7 +93,19 @@ const float *tt_embed_image(const uint8_t *pixels)
 
 def c_adapt(device: Device) -> str:
     """The whole file."""
-    return "\n".join([HEADING.format(shown=ROWS if device.int8 else ""), *_lines(device)]) + "\n"
+    constants, program = _named("\n".join(_lines(device)))
+    return f"{HEADING.format(shown=ROWS if device.int8 else '')}\n{constants}\n{program}\n"
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Constants of the geometries in `text`, and `text` with their names in place of them.
+
+    Written in the calls, each of hundreds of them would have a place of its own on the stack.
+    """
+    names: dict[str, str] = {}
+    text = GEOMETRY.sub(lambda found: names.setdefault(found[0], f"{found[1]}_{len(names)}"), text)
+    parts = ((name, GEOMETRY.fullmatch(given)) for given, name in names.items())
+    return "".join(f"static const tt_{found[1]} {name} = {found[2]};\n" for name, found in parts), text
 
 
 def _lines(device: Device) -> Iterator[str]:
