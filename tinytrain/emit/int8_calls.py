@@ -86,7 +86,7 @@ INT8_CALLS: dict[str, Callable[[Line], str]] = {
     "gather_some": of(
         "tt_gather_some", at(0), at(1), at(2), extent(0, 0), extent(0, 1), at(3), extent(1, 1)
     ),
-    "gather_weights": of("tt_gather_weights", at(0), at(1), at(3), extent(0, 1)),
+    "gather_weights": of("tt_gather_weight_codes", at(0), at(1), at(3), extent(0, 1)),
     "grad_input_codes": of("tt_grad_input_codes", at(0), at(1), at(2), extent(0, 0)),
     "grad_input_columns": of(
         "tt_grad_input_columns", at(0), at(1), at(2), extent(0, 0), at(4), extent(0, 1)

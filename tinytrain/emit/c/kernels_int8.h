@@ -48,7 +48,7 @@ typedef struct {
     int32_t x_factor, skip_factor, shift, x_zero, skip_zero, zero;
 } tt_sum_of;
 
-/* int8_layers.c */
+/* kernels_int8_layers.c */
 tt_channel tt_channel_of(tt_layer layer, uint32_t channel);
 void tt_product_codes(int8_t *y, const int8_t *x, tt_layer layer, uint32_t rows);
 void tt_product_wide(int8_t *y, const int16_t *x, tt_layer layer, uint32_t rows);
@@ -60,7 +60,7 @@ void tt_pool_codes(float *y, const int8_t *x, uint32_t positions, uint32_t n, fl
 void tt_copy_codes(int8_t *y, const int8_t *x, uint32_t n);
 void tt_gather_codes(int8_t *y, const int8_t *x, const int32_t *columns, uint32_t rows, uint32_t n, uint32_t count);
 
-/* int8_gradients.c */
+/* kernels_int8_gradients.c */
 void tt_pack_inside(uint8_t *bits, const int8_t *y, uint32_t n);
 void tt_grad_input_codes(float *gx, const float *g, tt_layer layer, uint32_t rows);
 void tt_grad_weight_codes(float *gw, const int8_t *x, const float *g, float scale, int zero, uint32_t rows,
@@ -68,7 +68,7 @@ void tt_grad_weight_codes(float *gw, const int8_t *x, const float *g, float scal
 void tt_depthwise_grad_codes(float *gx, float *work, const float *g, tt_layer layer, tt_shape shape);
 void tt_depthwise_grad_in_place(float *g, float *work, tt_layer layer, tt_shape shape);
 
-/* int8_columns.c: of some channels from `first` on */
+/* kernels_int8_columns.c: of some channels from `first` on */
 void tt_grad_input_columns(float *gx, const float *g, tt_layer layer, uint32_t rows, uint32_t first, uint32_t n);
 void tt_grad_input_rows(float *gx, const float *g, tt_layer layer, uint32_t rows, uint32_t first, uint32_t n);
 void tt_grad_weight_columns(float *gw, const int8_t *x, const float *g, float scale, int zero, uint32_t rows,
@@ -80,9 +80,9 @@ void tt_gather_some(float *y, const float *x, const int32_t *columns, uint32_t r
 void tt_add_fisher_columns(float *total, float *dots, const int8_t *a, const float *g, float scale, int zero,
                            uint32_t rows, uint32_t first, uint32_t n, uint32_t channels);
 
-/* int8_updates.c */
+/* kernels_int8_updates.c */
 int32_t tt_in_units(float value, float unit);
-void tt_gather_weights(int8_t *y, tt_layer layer, const int32_t *columns, uint32_t count);
+void tt_gather_weight_codes(int8_t *y, tt_layer layer, const int32_t *columns, uint32_t count);
 void tt_widen_codes(float *y, const int8_t *x, uint32_t n);
 void tt_round_codes(int8_t *w, int8_t *rest, const float *steps, tt_layer layer, int scaled, const int32_t *columns,
                     uint32_t count, uint32_t drawn, int rule);

@@ -49,7 +49,7 @@ static float uniform(uint32_t place, uint32_t drawn)
 }
 
 /* y (fan_in, count) = the named columns of the weights in flash: what training starts from. */
-void tt_gather_weights(int8_t *y, tt_layer layer, const int32_t *columns, uint32_t count)
+void tt_gather_weight_codes(int8_t *y, tt_layer layer, const int32_t *columns, uint32_t count)
 {
     const tt_weights *kept = layer.kept;
 
