@@ -7,6 +7,7 @@ import subprocess
 import emitted
 import int8nets
 import pytest
+import toynets
 import toyruns
 
 from tinytrain.cli.main import main
