@@ -59,6 +59,27 @@ static int32_t start_of(tt_layer layer, uint32_t channel, tt_channel w)
     return tt_in_units(bias[channel], kept->unit[channel]) - kept->given * total;
 }
 
+#define ROWS 4u /* at a time, so that a weight is read less often */
+
+/* sums (ROWS,) += as many rows of x (rows, n) times the weights of a channel. */
+static void add_rows(int32_t *sums, const int8_t *x, tt_channel w, uint32_t n)
+{
+    const int8_t *second = x + n, *third = second + n, *fourth = third + n, *code = w.codes;
+    int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3];
+
+    for (uint32_t k = 0; k < n; k++, code += w.step) {
+        int32_t weight = *code;
+        a += x[k] * weight;
+        b += second[k] * weight;
+        c += third[k] * weight;
+        d += fourth[k] * weight;
+    }
+    sums[0] = a;
+    sums[1] = b;
+    sums[2] = c;
+    sums[3] = d;
+}
+
 /* y (rows, cout) = codes of x (rows, fan_in) times the weights, and of the bias. */
 void tt_product_codes(int8_t *y, const int8_t *x, tt_layer layer, uint32_t rows)
 {
@@ -67,15 +88,17 @@ void tt_product_codes(int8_t *y, const int8_t *x, tt_layer layer, uint32_t rows)
     for (uint32_t j = 0; j < cout; j++) {
         tt_channel w = tt_channel_of(layer, j);
         int32_t start = start_of(layer, j, w);
-        for (uint32_t i = 0; i < rows; i++) {
-            const int8_t *line = x + i * fan_in;
+        uint32_t i = 0;
+        for (; i + ROWS <= rows; i += ROWS) {
+            int32_t sums[ROWS] = {start, start, start, start};
+            add_rows(sums, x + i * fan_in, w, fan_in);
+            for (uint32_t r = 0; r < ROWS; r++)
+                y[(i + r) * cout + j] = as_code(sums[r], layer.kept, j);
+        }
+        for (; i < rows; i++) {
             int32_t sum = start;
-            if (w.step == 1)
-                for (uint32_t k = 0; k < fan_in; k++)
-                    sum += line[k] * w.codes[k];
-            else
-                for (uint32_t k = 0; k < fan_in; k++)
-                    sum += line[k] * w.codes[k * w.step];
+            for (uint32_t k = 0; k < fan_in; k++)
+                sum += x[i * fan_in + k] * w.codes[k * w.step];
             y[i * cout + j] = as_code(sum, layer.kept, j);
         }
     }
@@ -126,8 +149,12 @@ void tt_depthwise_codes(int8_t *y, const int8_t *x, tt_layer layer, tt_shape s, 
                                 sums[c] += layer.kept->given * w[c];
                         } else {
                             const int8_t *in = x + (uint32_t)(r * s.width + q) * channels + first;
-                            for (uint32_t c = 0; c < n; c++)
-                                sums[c] += in[c] * w[c];
+                            if (n == CHANNELS) /* a length that the compiler knows */
+                                for (uint32_t c = 0; c < CHANNELS; c++)
+                                    sums[c] += in[c] * w[c];
+                            else
+                                for (uint32_t c = 0; c < n; c++)
+                                    sums[c] += in[c] * w[c];
                         }
                     }
                 for (uint32_t c = 0; c < n; c++)
