@@ -125,7 +125,7 @@ def test_the_guard_decides_as_python_does(tmp_path):
 def test_an_adaptation_in_int8_has_the_bits_of_python(compiler, tmp_path):
     """Some columns of three blocks, rows of images, LDA whose scatter is packed; with two sanitizers."""
     network = int8nets.toy8("blocks")
-    plan = plan_of(network, 3, 4, "lda", 15_000, 0.9, 0.6, precision="int8", steps=4, optimizer="momentum")
+    plan = plan_of(network, 3, 4, "lda", 15_000, 0.9, 0.6, precision="int8", steps=6)
     device, _, got = compare(tmp_path, network, plan, compiler, emitted.sanitizers(compiler))
     trained = [u for u in device.recipe.updates if u.channels]
     assert any(len(u.channels) < network.layers[u.layer].cout for u in trained) and "delta" in got

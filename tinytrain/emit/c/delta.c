@@ -112,11 +112,11 @@ static int produce(tt_write write, void *context, uint8_t *sum)
     return failed ? TT_STORAGE : TT_OK;
 }
 
-/* Whether all numbers that are no indices are finite. */
+/* Whether all numbers that are no indices and no codes are finite. */
 int tt_delta_is_finite(void)
 {
     for (const tt_part *part = tt_delta_parts; part < tt_delta_parts + TT_PARTS; part++)
-        if (part->memory && !part->limit)
+        if (part->memory && !part->limit && part->bytes == 4)
             for (uint32_t i = 0; i < part->count; i++)
                 if (!tt_is_finite(((const float *)part->memory)[i]))
                     return 0;
