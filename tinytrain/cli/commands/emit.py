@@ -17,7 +17,7 @@ DESCRIPTION = (
 )
 EXAMPLES = """\
   tinytrain emit photos/ --shots 5 --budget 400kB -o firmware/
-  tinytrain emit --way 2 --shots 5 --backbone mcunet-5fps -o firmware/
+  tinytrain emit --way 2 --shots 5 --backbone mcunet-5fps --budget 256kB --precision int8 -o firmware/
   tinytrain emit photos/ --shots 5 --plan plan.json -o firmware/ --json
 """
 
