@@ -58,8 +58,7 @@ def embed(self, view, chosen):
     return out
 
 session.Session._embed = embed
-# Queries take bytes that a device does not need.
-planner = Planner(network, task, plan, replace(plan.budget, memory=2 * plan.cost.arena))
+planner = Planner(network, TaskShape.of(episode), plan)
 with Device(threads=1).open(network, episode, seed) as run:
     assert run.kernels.backend == "portable", run.kernels.backend
     scores = run.measure_fisher(planner.probe())

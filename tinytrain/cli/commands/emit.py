@@ -78,9 +78,8 @@ def _plan(arguments, network, episode, policy):
     # A device does not need all bytes that a Python process does.
     spared = plan.cost.arena - device_of(network, plan).arena
     wider = _made(arguments, network, episode, policy, replace(budget, memory=budget.memory + spared))
-    return _with_queries(
-        wider if device_of(network, wider).arena <= budget.memory else plan, network, episode
-    )
+    chosen = wider if device_of(network, wider).arena <= budget.memory else plan
+    return _for_one_core(replace(chosen, task=_task(episode)), network)
 
 
 def _made(arguments, network, episode, policy, budget):
@@ -88,18 +87,11 @@ def _made(arguments, network, episode, policy, budget):
     from tinytrain.planner.planner import Planner
     from tinytrain.runtime.device import Device
 
-    # Queries take bytes in a Python process; a device answers them one by one.
+    # Queries take bytes in a Python process; a device answers them one by one. The plan is for both.
     planner = Planner(network, TaskShape(len(episode.support), episode.n_way), policy, budget)
     with Device().open(network, episode, arguments.seed) as run:
         plan = planner.plan(run.measure_fisher(planner.probe()))
     return _for_one_core(plan, network)
-
-
-def _with_queries(plan, network, episode):
-    """`plan` for Python, which answers the queries of `episode`: they may take more than the budget."""
-    plan = _for_one_core(replace(plan, task=_task(episode)), network)
-    memory = max(plan.budget.memory, plan.cost.arena)
-    return replace(plan, budget=replace(plan.budget, memory=memory))
 
 
 def _for_one_core(plan, network, quotas: bool = True):
