@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import emitted
+import int8nets
 import pytest
 import toynets
 import toyruns
@@ -17,7 +18,7 @@ from tinytrain.plan.plan import load_plan
 @pytest.fixture
 def given(tmp_path):
     """Options for a toy network and a folder of images."""
-    save_network(toynets.toy("headed"), tmp_path / "net.safetensors")
+    save_network(int8nets.toy8("headed"), tmp_path / "net.safetensors")
     images = toyruns.folder(tmp_path / "images", classes=2, per_class=5)
     return [images, "--shots", "3", "--backbone", str(tmp_path / "net.safetensors")]
 
@@ -28,8 +29,9 @@ def emit(capsys, given, out, *options) -> dict:
 
 
 @pytest.mark.skipif(not emitted.compilers(), reason="no C compiler is here: install gcc or clang")
-def test_the_example_learns_and_recognises(given, tmp_path, capsys):
-    result = emit(capsys, given, tmp_path / "c", "--budget", "40kB")
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_the_example_learns_and_recognises(precision, given, tmp_path, capsys):
+    result = emit(capsys, given, tmp_path / "c", "--budget", "40kB", "--precision", precision)
     assert result["arena"] <= 40_000 and result["channels"]
     sources = map(str, sorted((tmp_path / "c").glob("*.c")))
     program = str(tmp_path / "demo")
@@ -41,9 +43,9 @@ def test_the_example_learns_and_recognises(given, tmp_path, capsys):
 
 
 @pytest.mark.skipif(not shutil.which("cmake"), reason="CMake is not installed")
-def test_cmake_builds_it_also_behind_one_with_another_head(given, tmp_path, capsys):
-    for head in ("lda", "cosine"):
-        emit(capsys, given, tmp_path / "c", "--budget", "40kB", "--head", head)
+def test_cmake_builds_it_also_behind_others_in_the_same_folder(given, tmp_path, capsys):
+    for head, precision in (("lda", "int8"), ("cosine", "float32"), ("cosine", "int8")):
+        emit(capsys, given, tmp_path / "c", "--budget", "40kB", "--head", head, "--precision", precision)
     for command in (["-S", str(tmp_path / "c"), "-B", str(tmp_path / "b")], ["--build", str(tmp_path / "b")]):
         done = subprocess.run(["cmake", *command], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -74,7 +76,6 @@ def test_python_and_another_emit_obey_the_plan(given, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--precision", "int8"], 2, "no-int8: headed cannot be adapted in int8"),
         (["--plan", "p.json", "--head", "lda"], 2, "--head would mean nothing"),
         (["--budget", "1kB"], 4, "memory-budget"),
     ],
@@ -83,6 +84,13 @@ def test_what_cannot_be_emitted_ends_in_one_line(given, options, code, message, 
     assert main(["emit", *given, "-o", str(tmp_path / "c"), *options]) == code
     said = capsys.readouterr().err
     assert message in said and said.count("\n") == 1
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_network_without_codes_is_not_emitted_in_int8(given, tmp_path, capsys):
+    save_network(toynets.toy("headed"), tmp_path / "net.safetensors")
+    assert main(["emit", *given, "-o", str(tmp_path / "c"), "--precision", "int8"]) == 2
+    assert "no-int8: headed cannot be adapted in int8" in capsys.readouterr().err
     assert not (tmp_path / "c").exists()
 
 

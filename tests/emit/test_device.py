@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 
+import int8nets
 import numpy as np
 import pytest
 import toynets
@@ -42,6 +43,21 @@ def test_the_arena_is_that_of_the_larger_program_and_no_more_than_the_planner_sa
         check(program.layout)
 
 
+def test_a_plan_brings_the_kernels_of_its_precision_alone(tmp_path):
+    network = int8nets.toy8("blocks")
+    for precision in ("float32", "int8"):
+        made = plan_of(network, 2, 3, "lda", 30_000, 0.9, precision=precision, steps=2)
+        device = emit(tmp_path / precision, network, made)
+        assert device.arena <= made.cost.arena
+        for program in (device.training, device.probe):
+            check(program.layout)
+        others = {"float32": ("kernels_int8", "kernels_packed"), "int8": ("kernels_dense", "kernels_float32")}
+        names = {path.stem for path in (tmp_path / precision).glob("*.[ch]")}
+        assert not any(name.startswith(others[precision]) for name in names)
+        called = set(re.findall(r"tt_\w+(?=\()", (tmp_path / precision / "adapt.c").read_text()))
+        assert ("tt_product_codes" in called, "tt_multiply" in called) == (device.int8, not device.int8)
+
+
 def test_the_memory_map_names_every_buffer_at_its_offset(tmp_path):
     device = emit(tmp_path, NETWORK, plan())
     text = (tmp_path / "plan.h").read_text()
@@ -74,7 +90,7 @@ def test_one_gradient_is_computed_of_every_trained_array_and_none_of_others(tmp_
 @pytest.mark.parametrize(
     ("changed", "what"),
     [
-        (lambda p: replace(p, recipe=p.recipe.in_precision("int8")), "int8; give --precision float32"),
+        (lambda p: replace(p, recipe=p.recipe.in_precision("int8")), "in int8, but .*float32"),
         (lambda p: replace(p, recipe=replace(p.recipe, head="knn")), "its head is knn; give --head"),
         (lambda p: replace(p, task=TaskShape(5, 2)), "different numbers of images; give --shots"),
         (lambda p: replace(p, resources=replace(p.resources, workers=2)), "several workers"),

@@ -47,7 +47,7 @@ for images in (support, query):
 episode = Episode(*sides, tuple(f"class {k}" for k in range(ways)))
 task = TaskShape.of(episode)
 quotas = plan.recipe.options.quotas
-plan = for_one_core(replace(plan, task=task), network, Programs(network, task), quotas)
+plan = for_one_core(replace(plan, task=task), network, Programs(network, task, plan.recipe.precision), quotas)
 found = {}
 measured = session.Session._embed
 
@@ -73,12 +73,13 @@ with Device(threads=1).open(network, episode, seed) as run:
     run.fit_heads()
     found["weights before"] = run._before[0].weights.copy()
     found["losses"] = np.array(run.train(), np.float32)
-    found["trained"] = run.session.trainer.trained.copy()
     delta = run.result()
     found["weights after"] = delta.head.weights.copy()
     found["offsets after"] = delta.head.offsets.copy()
     found["facts"] = delta.head.temperature, delta.head.left_out
     found["head"] = {name: array.tobytes() for name, array in delta.head.tensors().items()}
+    ordered = sorted(delta.slices, key=lambda s: (-s.values.itemsize, f"{s.layer}.{s.part}"))
+    found["trained"] = [s.values.tobytes() for s in ordered]  # as the parts of the file lie
     found["slices"] = [(s.layer, s.part, s.channels.tolist(), s.values.tobytes()) for s in delta.slices]
     rows = run.leave_one_out()
     found["left out"] = [(margins(r), r[:, CHANCE].copy()) for r in rows[:2] if r is not None]
@@ -170,7 +171,7 @@ int main(int count, char **files)
             return 98;
     result = tt_adapt(NULL);
     tt_trace("result", &result, sizeof result);
-    tt_trace("trained", F(tt_arena.bytes, AT_TRAINED_PARAMETERS), 4 * TT_TRAINED);
+    TRAINED
     save_and_load();
     while (fread(query, sizeof query, 1, images) == 1) {
         int32_t label = tt_predict(query, NULL);
@@ -208,7 +209,7 @@ int main(void)
         tt_add_image(i / TT_SHOTS, tt_example_support[i]);
     if (tt_adapt(NULL) < 0)
         return 1;
-    tt_trace("trained", F(tt_arena.bytes, AT_TRAINED_PARAMETERS), 4 * TT_TRAINED);
+    TRAINED
     return 0;
 }
 """
@@ -238,17 +239,19 @@ def looking_at(policy, shown):
     return replace(policy, recipe=recipe)
 
 
-def plan_of(network, ways, shots, head, budget, macs=0.15, shown=1.0, quotas=True, **recipe):
+def plan_of(
+    network, ways, shots, head, budget, macs=0.15, shown=1.0, quotas=True, precision="float32", **recipe
+):
     """A plan whose steps look at the fraction `shown` of the images, with `quotas` or channels of its own.
 
     `recipe` replaces parts of the policy's.
     """
     task = TaskShape(ways * shots, ways)
     policy = looking_at(find_policy("tinytrain").with_head(head), shown)
-    planner = Planner(network, task, policy, Budget(budget, macs, precision="float32"))
+    planner = Planner(network, task, policy, Budget(budget, macs, precision=precision))
     plan = planner.plan(toyplans.scores(network, planner.probe().inspected))
     plan = replace(plan, recipe=replace(plan.recipe, **recipe))
-    return for_one_core(plan, network, Programs(network, task), quotas)
+    return for_one_core(plan, network, Programs(network, task, precision), quotas)
 
 
 def classes_of(network, ways: int, shots: int, seed: int) -> np.ndarray:
@@ -281,9 +284,18 @@ def in_python(folder: Path, network, plan, support, query, seed: int = 0) -> dic
     return pickle.loads(result.read_bytes())
 
 
+def tracing(folder: Path, main: str) -> str:
+    """`main` with a line for each array of the delta that training changed."""
+    parts = re.findall(
+        r"{(.+), (\d+), 0, (\d)}, /. \d+[.]\w+[.]values", (folder / "delta_table.c").read_text()
+    )
+    lines = (f'tt_trace("trained", {part}, {int(n) * int(size)});' for part, n, size in parts)
+    return main.replace("TRAINED\n", "\n    ".join([*lines, ""]))
+
+
 def compiled(folder: Path, compiler: str, options=(), main: str = MAIN) -> Path:
     """The program of an emitted `folder` that traces an adaptation."""
-    (folder / "traced.c").write_text(main)
+    (folder / "traced.c").write_text(tracing(folder, main))
     program = folder / f"traced-{compiler}"
     sources = [str(p) for p in sorted(folder.glob("*.c")) if p.name != "main.c"]
     command = [compiler, *STRICT, "-DTT_TRACE", "-O2", *options, *sources, "-o", str(program)]
@@ -381,7 +393,7 @@ def fnv(data: bytes) -> str:
 
 def on_board(folder: Path, machine: str, **sizes) -> tuple[dict[str, list[str]], str]:
     """Hashes by name that an emulated `machine` ("m7" or "m4") traces, and all of its output."""
-    (folder / "qemu" / "board.c").write_text(MAIN_OF_BOARD)
+    (folder / "qemu" / "board.c").write_text(tracing(folder, MAIN_OF_BOARD))
     words = [f"{name}={value}" for name, value in sizes.items()]
     command = [
         "make",

@@ -1,5 +1,6 @@
 """adapt.c: the units, segments and stages of both programs, and what lies over the weights in flash."""
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from tinytrain.emit.device import Device
 from tinytrain.emit.stages import Writer
 from tinytrain.emit.text import array, comment, name_of
-from tinytrain.program.trained_arrays import slots
+from tinytrain.program.trained_arrays import Slot, slots
 
 HEADING = """\
 /* The program of an adaptation: passes as straight code, stages as loops. Written by tinytrain emit. */
@@ -16,7 +17,7 @@ HEADING = """\
 #include <string.h>
 
 static const uint8_t *tt_image; /* the image that a pass reads */
-static uint16_t tt_hard[TT_SHOWN]; /* places of the hardest pseudo-queries */
+{shown}static uint16_t tt_hard[TT_SHOWN]; /* places of the hardest pseudo-queries */
 static tt_layer tt_layers[TT_LAYERS]; /* each with what lies over it */
 """
 SHOWN = """
@@ -24,6 +25,33 @@ SHOWN = """
 static tt_item tt_shown_item(uint32_t k)
 {{
     return (tt_item){{(int16_t)({view}), tt_shown[tt_step - 1][k]}};
+}}
+"""
+GEOMETRY = re.compile(r"\((?:tt_)(shape|sum_of)\)({[^{}]*})")
+ROWS = """\
+static const tt_augmentation *tt_how; /* changes it; NULL: nothing */
+static int32_t tt_total; /* of its pixels, if it is changed */
+
+/* Rows of the image that a pass reads, from `first` on. */
+static void tt_show_rows(uint8_t *y, int first, int rows)
+{
+    if (tt_how)
+        tt_augment(y, tt_image, tt_how, tt_total,
+                   (tt_part_of){TT_HEIGHT, TT_WIDTH, TT_CHANNELS, first, rows});
+    else
+        memcpy(y, tt_image + first * (int)(TT_WIDTH * TT_CHANNELS), (uint32_t)rows * TT_WIDTH * TT_CHANNELS);
+}
+
+"""
+SHOW_ROWS = """
+/* Let the pass read rows of a view of an image: as they are, or changed. */
+static void {prefix}_show(const tt_unit *u, tt_item item)
+{{
+    (void)u;
+    tt_image = tt_images[item.image];
+    tt_how = item.view ? {augmentation} : NULL;
+    if (tt_how)
+        tt_total = tt_sum_pixels(tt_image, TT_HEIGHT, TT_WIDTH, TT_CHANNELS);
 }}
 """
 SHOW = """
@@ -35,11 +63,14 @@ static void {prefix}_show(const tt_unit *u, tt_item item)
     tt_image = image;
     if (item.view == 0)
         return;
-    tt_augment(u->augmented, image, {augmentation}, TT_HEIGHT, TT_WIDTH, TT_CHANNELS);
+    tt_augment(u->augmented, image, {augmentation}, tt_sum_pixels(image, TT_HEIGHT, TT_WIDTH, TT_CHANNELS),
+               (tt_part_of){{TT_HEIGHT, TT_WIDTH, TT_CHANNELS, 0, TT_HEIGHT}});
     tt_image = u->augmented;
 }}
 """
-OF_VIEW = "item.view > 0 ? &tt_views[item.view - 1][item.image] : &tt_head_views[-item.view - 1][item.image]"
+OF_VIEW = (
+    "(item.view > 0 ? &tt_views[item.view - 1][item.image] : &tt_head_views[-item.view - 1][item.image])"
+)
 EMBED = """
 void tt_embed(int16_t view, int after)
 {{
@@ -53,8 +84,8 @@ void tt_embed(int16_t view, int after)
 
 const float *tt_embed_image(const uint8_t *pixels)
 {{
-    tt_image = pixels;
-    tt_copy({queries}.features, train_prefix(&{queries}), TT_FEATURES);
+    tt_image = pixels;{clean}
+    {copy}({queries}.features, train_prefix(&{queries}), TT_FEATURES);
     return train_embed(&{queries});
 }}
 """
@@ -62,30 +93,47 @@ const float *tt_embed_image(const uint8_t *pixels)
 
 def c_adapt(device: Device) -> str:
     """The whole file."""
-    return "\n".join([HEADING, *_lines(device)]) + "\n"
+    constants, program = _named("\n".join(_lines(device)))
+    return f"{HEADING.format(shown=ROWS if device.int8 else '')}\n{constants}\n{program}\n"
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Constants of the geometries in `text`, and `text` with their names in place of them.
+
+    Written in the calls, each of hundreds of them would have a place of its own on the stack.
+    """
+    names: dict[str, str] = {}
+    text = GEOMETRY.sub(lambda found: names.setdefault(found[0], f"{found[1]}_{len(names)}"), text)
+    parts = ((name, GEOMETRY.fullmatch(given)) for given, name in names.items())
+    return "".join(f"static const tt_{found[1]} {name} = {found[2]};\n" for name, found in parts), text
 
 
 def _lines(device: Device) -> Iterator[str]:
     train = Writer(device.training, "train")
     cached = device.training.resources.sets >= 2
+    show = SHOW_ROWS if device.int8 else SHOW
     yield SHOWN.format(view="tt_shown_views[tt_step - 1][k]" if cached else "tt_step")
     yield from _changes(device, train)
     if device.probe:
         probe = Writer(device.probe, "probe")
         yield comment("---- Fisher information ----")
-        yield from _program(probe, "&tt_probe_views[item.image]")
+        yield from _program(probe, show, "&tt_probe_views[item.image]")
         yield from _choice(device, probe)
     else:
         yield from _planned(device)
     yield comment("---- Training ----")
-    yield from _program(train, OF_VIEW)
+    yield from _program(train, show, OF_VIEW)
     names = {name: f"train_unit_{name_of(name).lower()}" for name in device.training.units}
-    yield EMBED.format(before=names["embed"], after=names["embed after"], queries=names["queries"])
+    how = {
+        "clean": "\n    tt_how = NULL;" if device.int8 else "",
+        "copy": "tt_copy_codes" if device.int8 else "tt_copy",
+    }
+    yield EMBED.format(before=names["embed"], after=names["embed after"], queries=names["queries"], **how)
 
 
-def _program(writer: Writer, augmentation: str) -> Iterator[str]:
+def _program(writer: Writer, show: str, augmentation: str) -> Iterator[str]:
     yield from writer.c_units()
-    yield SHOW.format(prefix=writer.prefix, augmentation=augmentation)
+    yield show.format(prefix=writer.prefix, augmentation=augmentation)
     yield from writer.c_segments()
     yield from writer.c_load()
     yield from writer.c_stages()
@@ -99,9 +147,8 @@ def _changes(device: Device, writer: Writer) -> Iterator[str]:
     yield f"static const tt_change tt_changes[{len(layers)}] = {{"
     for layer in layers:
         found = {slot.part: slot for slot in every if slot.layer == layer}
-        weight, bias = (
-            f"{parameters} + {found[part].start}" if part in found else "NULL" for part in ("weight", "bias")
-        )
+        weight = f"{parameters} + {found['weight'].start}" if "weight" in found else "NULL"
+        bias = _bias(device, writer, found["bias"]) if "bias" in found else "NULL"
         count = len(found["weight"].channels) if "weight" in found else 0
         chosen = f"tt_channels + {name_of(f'channels of {layer}')}" if count else "NULL"
         said = comment(f"layer {layer}, {device.network.all_layers[layer].name}")
@@ -118,6 +165,15 @@ def _changes(device: Device, writer: Writer) -> Iterator[str]:
         yield f"    tt_layers[{layer}].change = &tt_changes[{k}];"
     yield "}"
     yield ""
+
+
+def _bias(device: Device, writer: Writer, slot: Slot) -> str:
+    """Where trained biases of a layer lie: with its weights, or apart from those that are int8."""
+    buffers = device.training.buffers
+    if not device.int8:
+        return f"{writer.places.whole(buffers['trained parameters'])} + {slot.start}"
+    before = (s for s in slots(device.network, device.recipe) if s.part == "bias" and s.start < slot.start)
+    return f"{writer.places.whole(buffers['trained biases'])} + {sum(s.size for s in before)}"
 
 
 def _planned(device: Device) -> Iterator[str]:

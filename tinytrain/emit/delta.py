@@ -10,13 +10,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinytrain.base.safetensors import CHECKSUM, DTYPES, NO_CHECKSUM, encode
-from tinytrain.delta.file import KIND, MAX_NAME, SCHEMA
+from tinytrain.delta.file import KIND, MAX_NAME, SCHEMA, WITH_CODES
 from tinytrain.emit.device import Device
 from tinytrain.emit.places import Places
 from tinytrain.emit.text import array, comment, name_of
 from tinytrain.heads.calibration import TEMPERATURES, lead_fraction
 from tinytrain.heads.head import FITTING, Support
 from tinytrain.heads.registry import find_head
+from tinytrain.network.codes_json import written_codes
 from tinytrain.program.trained_arrays import slots
 
 SUM_LABEL = f'"{CHECKSUM}":"'.encode()  # quotes of a name are escaped: it occurs once
@@ -28,7 +29,8 @@ def c_delta_table(device: Device, class_names: tuple[str, ...]) -> str:
 
 
 def _lines(device: Device, class_names: tuple[str, ...]) -> Iterator[str]:
-    parts = sorted(_parts(device))
+    # In the order of `encode`: the widest numbers first.
+    parts = sorted(_parts(device), key=lambda part: (-DTYPES[part[1]].itemsize, part[0]))
     header = _header(device, class_names, parts)
     yield comment("The file of a delta: its header, and where its arrays lie. Written by tinytrain emit.")
     yield '#include "internal.h"'
@@ -45,8 +47,9 @@ def _lines(device: Device, class_names: tuple[str, ...]) -> Iterator[str]:
     yield f"const double tt_lead_fraction = {least!r};"
     yield array("const float tt_temperatures", TEMPERATURES, "candidates")
     yield "const tt_part tt_delta_parts[TT_PARTS] = {"
-    for name, _, extent, pointer, limit in parts:
-        yield f"    {{{pointer}, {int(np.prod(extent))}, {limit}}}, {comment(name)}"
+    for name, dtype, extent, pointer, limit in parts:
+        size = DTYPES[dtype].itemsize
+        yield f"    {{{pointer}, {int(np.prod(extent))}, {limit}, {size}}}, {comment(name)}"
     yield "};"
     yield ""
 
@@ -73,7 +76,7 @@ def _parts(device: Device) -> Iterator[tuple[str, str, tuple[int, ...], str, int
     Without a pointer a tensor is 0, 1, 2 and so on, or, of no limit, the number of embeddings of a class.
     """
     places, buffers = Places(device.training, "AT"), device.training.buffers
-    parameters = places.whole(buffers["trained parameters"])
+    parameters, biases = places.whole(buffers["trained parameters"]), 0
     for slot in slots(device.network, device.recipe):
         name, cout = f"{slot.layer}.{slot.part}", device.network.all_layers[slot.layer].cout
         chosen = f"tt_channels + {name_of(f'channels of {slot.layer}')}"
@@ -84,7 +87,12 @@ def _parts(device: Device) -> Iterator[tuple[str, str, tuple[int, ...], str, int
             chosen if slot.part == "weight" else "NULL",
             cout,
         )
-        yield f"{name}.values", "F32", slot.shape, f"{parameters} + {slot.start}", 0
+        dtype, pointer = "F32", f"{parameters} + {slot.start}"
+        if device.int8 and slot.part == "bias":
+            pointer, biases = f"{places.whole(buffers['trained biases'])} + {biases}", biases + slot.size
+        elif device.int8:
+            dtype = "I8"
+        yield f"{name}.values", dtype, slot.shape, pointer, 0
     method, embeddings = find_head(device.recipe.head), device.support * len(device.head_views)
     form = method.buffers_for(device.ways, device.network.embedding_size, embeddings)
     for b in (b for b in form if b.lifetime != FITTING):
@@ -103,8 +111,10 @@ def _header(device: Device, class_names: tuple[str, ...], parts) -> bytes:
         "head": f'{{{facts},"views":{len(device.head_views)}}}',
         "kind": KIND,
         "report": "{}",
-        "schema": SCHEMA,
+        "schema": WITH_CODES if device.int8 else SCHEMA,
     }
+    if device.int8:
+        metadata["codes"] = written_codes(device.network.quantisation)
     arrays = {name: np.zeros(extent, DTYPES[dtype].newbyteorder("=")) for name, dtype, extent, _, _ in parts}
     data = encode(arrays, metadata)
     header = data[: 8 + int.from_bytes(data[:8], "little")]

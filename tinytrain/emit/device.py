@@ -13,6 +13,7 @@ from tinytrain.emit.placed import Placed, placed
 from tinytrain.heads.registry import find_head
 from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
+from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import macs_of
 from tinytrain.plan.plan import Cost, Plan
@@ -21,6 +22,7 @@ from tinytrain.program.compile import compile_fisher, compile_training
 from tinytrain.program.head_buffers import head_views
 
 HEADS = {"lda": "head_lda.c", "mild-lda": "head_lda.c", "cosine": "head_cosine.c"}  # become head_result.c
+ACTIVATIONS = {"float32": (None, "relu6"), "int8": (None, "relu", "relu6")}
 MOST_WAYS = 250  # labels and counts of a class are bytes in tables
 
 
@@ -42,6 +44,11 @@ class Device:
     def arena(self) -> int:
         """Bytes of the arena: of the larger program."""
         return max(self.training.nbytes, self.probe.nbytes if self.probe else 0)
+
+    @property
+    def int8(self) -> bool:
+        """Whether weights and values between layers are int8."""
+        return self.recipe.precision == "int8"
 
     @property
     def support(self) -> int:
@@ -75,7 +82,7 @@ def device_of(network: Network, plan: Plan) -> Device:
     Raises UsageError ``emit-plan`` or ``emit-network`` for what has no form in C.
     """
     for i, layer in enumerate(network.layers):
-        if not _has_kernels(layer, i):
+        if not _has_kernels(layer, i, plan.recipe.precision):
             what = f"layer {layer.name} of {network.name} has no kernel in C"
             raise UsageError("emit-network", f"{what}; take another backbone, such as small")
     if obstacle := next(_obstacles(network, plan), None):
@@ -84,13 +91,14 @@ def device_of(network: Network, plan: Plan) -> Device:
     task = TaskShape(plan.task.n_support, plan.task.n_way)
     recipe = plan.recipe
     program = compile_training(network, recipe, plan.resources, task)
-    probe = placed(compile_fisher(network, recipe.measured, task)) if recipe.measured else None
+    measured = recipe.measured and compile_fisher(network, recipe.measured, task, precision=recipe.precision)
+    probe = placed(measured) if measured else None
     return Device(program.network, recipe, task.n_way, task.n_support // task.n_way, probe, placed(program))
 
 
-def _has_kernels(layer: Layer, index: int) -> bool:
+def _has_kernels(layer: Layer, index: int, precision: str) -> bool:
     known = layer.kind in ("pointwise", "depthwise") or (layer.kind == "conv" and index == 0)
-    return known and layer.follows in (None, "relu6") and not layer.shortcut and not layer.max_pool
+    return known and layer.follows in ACTIVATIONS[precision] and not layer.shortcut and not layer.max_pool
 
 
 def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
@@ -99,12 +107,9 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
     other = "take policy tinytrain"
     weights = [layers[u.layer] for u in recipe.updates if u.channels]
     cut = network.block_start(recipe.updates[0].layer) if recipe.updates else 0
+    int8 = recipe.precision == "int8" and int8_obstacle(network)
     for met, what, remedy in (
-        (
-            recipe.precision != "float32",
-            "it is computed in int8",
-            "give --precision float32, or more --budget",
-        ),
+        (int8, f"it is computed in int8, but {int8}", "give --precision float32"),
         (task.n_support % task.n_way, "classes have different numbers of images", "give --shots"),
         (task.n_remembered or task.replay, "it has a replay memory", "leave out --replay"),
         (task.n_way > MOST_WAYS, f"it has more than {MOST_WAYS} classes", f"give --way {MOST_WAYS}"),

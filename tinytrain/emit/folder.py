@@ -10,22 +10,34 @@ from tinytrain.emit.adapt import c_adapt
 from tinytrain.emit.delta import c_delta_table
 from tinytrain.emit.device import HEADS, Device
 from tinytrain.emit.draws import Draws
+from tinytrain.emit.int8_tables import c_int8_network
 from tinytrain.emit.tables import c_draws, c_network, c_plan
 from tinytrain.emit.text import array, comment, rows
 from tinytrain.episode.episode import Episode
 
+# Files for plans in one precision.
+ONLY = {
+    "float32": (
+        "kernels_float32.h", "kernels_dense.c", "kernels_depthwise.c", "kernels_features.c",
+    ),
+    "int8": (
+        "kernels_int8.h", "kernels_int8_columns.c", "kernels_int8_gradients.c", "kernels_int8_layers.c",
+        "kernels_int8_updates.c", "kernels_packed.c",
+    ),
+}  # fmt: skip
 SOURCES = Path(__file__).parent / "c"
 
 
 def files_of(device: Device, draws: Draws, class_names: tuple[str, ...]) -> dict[str, str]:
     """The library: all files by their names in the folder."""
-    fixed = (p for p in sorted(SOURCES.rglob("*")) if p.is_file() and p.name not in HEADS.values())
+    others = {*HEADS.values(), *ONLY["float32" if device.int8 else "int8"]}
+    fixed = (p for p in sorted(SOURCES.rglob("*")) if p.is_file() and p.name not in others)
     return {str(p.relative_to(SOURCES)): p.read_text() for p in fixed} | {
         "adapt.c": c_adapt(device),
         "delta_table.c": c_delta_table(device, class_names),
         "draws.c": c_draws(device, draws),
         "head_result.c": (SOURCES / HEADS[device.recipe.head]).read_text(),
-        "network.c": c_network(device.network),
+        "network.c": c_int8_network(device) if device.int8 else c_network(device.network),
         "plan.h": c_plan(device, draws, class_names),
     }
 

@@ -20,7 +20,7 @@ NOT_PLACED = (
     "head before, cosine: lengths",  # for a delta of a refused adaptation
 )
 # Until when others are there: the trained parameters lie over the weights in flash.
-LAST = {"trained parameters": PREDICT, "left out (before)": AFTER}
+LAST = {"trained parameters": PREDICT, "trained biases": PREDICT, "left out (before)": AFTER}
 GUARD = "room of the guard"  # of three embeddings
 
 

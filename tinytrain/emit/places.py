@@ -6,12 +6,13 @@ import numpy as np
 
 from tinytrain.emit.placed import Placed
 from tinytrain.emit.text import name_of
-from tinytrain.program.calls import Bias, Buffer, Columns, Segment, View, Weight
+from tinytrain.program.calls import Bias, Buffer, Columns, LayerArray, Segment, View, Weight
 from tinytrain.program.stages import Listed
 
 # Externals of segments that each unit has for itself, as fields of `tt_unit`.
 OF_UNIT = {"features": "u->features", "grad embedding": "u->gradient", "gradients": "u->gradients"}
-CASTS = {"float32": "F", "uint8": "U8", "int32": "I32", "uint16": "U16"}
+C_TYPES = {"float32": "float", "int8": "int8_t"}  # of what segments leave
+CASTS = {"float32": "F", "uint8": "U8", "int32": "I32", "uint16": "U16", "int8": "I8", "int16": "I16"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class Places:
             base = self.whole(self.program.buffers[buffer.name])
         return f"{base} + {start}" if start else base
 
-    def layer(self, weight: Weight | Bias) -> str:
+    def layer(self, weight: Weight | Bias | LayerArray) -> str:
         return f"tt_layers[{weight.layer}]"
 
     def columns(self, columns: Columns) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tinytrain.emit.kernel_calls import Line, c_call
-from tinytrain.emit.places import Places
+from tinytrain.emit.places import C_TYPES, Places
 from tinytrain.emit.text import comment
 from tinytrain.program.calls import Segment
 
@@ -15,7 +15,7 @@ def function_of(segment: Segment, prefix: str) -> str:
 
 def c_segment(segment: Segment, places: Places, prefix: str) -> Iterator[str]:
     """The function, which returns what the segment leaves, if it leaves anything."""
-    kind = "static float *" if segment.outputs else "static void "
+    kind = f"static {C_TYPES[segment.outputs[0].dtype]} *" if segment.outputs else "static void "
     sizes = f"{len(segment.calls)} calls, {segment.all_macs:,} MACs, {segment.nbytes:,} bytes of workspace"
     yield comment(f"{segment.name}: {sizes}")
     yield f"{kind}{function_of(segment, prefix)}(const tt_unit *u)"

@@ -1,15 +1,16 @@
 """Stages of a program as functions of C: what the runtime does with a node, written down as a loop."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tinytrain.emit.kernel_calls import Line, c_call
 from tinytrain.emit.placed import Placed
-from tinytrain.emit.places import Places
+from tinytrain.emit.places import C_TYPES, Places
 from tinytrain.emit.segments import c_segment, function_of
 from tinytrain.emit.text import comment, name_of
 from tinytrain.program.backend import ProgramError
-from tinytrain.program.calls import Bias, Call, Segment, View, Weight
+from tinytrain.program.calls import Bias, Call, LayerArray, Segment, View, Weight
 from tinytrain.program.stages import (
     Augment,
     FitHead,
@@ -37,6 +38,8 @@ ITEM = {
 }
 # Host calls that a device has no use for: similarity and loss of Fisher scoring, and tables instead.
 WITHOUT = ("add_lengths", "add_loss", "sampled_weights", "keep_changed")
+OVER_FLASH = ("assign", "copy", "fold_bias", "scatter_block", "scatter_weights")  # if they write to a layer
+COPIES = {"float32": "tt_copy", "int8": "tt_copy_codes"}
 HEADS = ("head before", "head after", "result", "queries")  # written by hand: see head.c
 INDENT = "    "
 
@@ -87,21 +90,25 @@ class Writer:
         """The function that brings features of one item to a unit."""
         load = next(n for stage in self.program.stages for n in nodes(stage.body) if isinstance(n, Load))
         features = self.program.externals["features"]
-        size = features.nbytes // 4
+        size, copied = math.prod(features.shape), COPIES[features.dtype]
         yield comment(f"Features of one item, {size:,} numbers: from the cache, or computed.")
         yield f"static void {self.prefix}_load(const tt_unit *u, tt_item item)"
         yield "{"
         if load.cache:
-            codes, spans = map(self.places.whole, load.cache)
+            codes, *spans = map(self.places.whole, load.cache)
             sets, images = load.cache[0].shape[:2]
             yield f"{INDENT}if (item.view >= 0 && item.view < {sets}) {{"
             yield f"{INDENT * 2}uint32_t at = (uint32_t)item.view * {images} + item.image;"
-            yield f"{INDENT * 2}tt_dequantize(u->features, {codes} + at * {size}, {spans} + at * 2, {size});"
+            stored = f"{codes} + at * {size}"
+            if spans:
+                yield f"{INDENT * 2}tt_dequantize(u->features, {stored}, {spans[0]} + at * 2, {size});"
+            else:
+                yield f"{INDENT * 2}{copied}(u->features, {stored}, {size});"
             yield f"{INDENT * 2}return;"
             yield f"{INDENT}}}"
         if load.computed:
             yield f"{INDENT}{self.prefix}_show(u, item);"
-            yield f"{INDENT}tt_copy(u->features, {self.prefix}_prefix(u), {size});"
+            yield f"{INDENT}{copied}(u->features, {self.prefix}_prefix(u), {size});"
         yield "}"
         yield ""
 
@@ -191,22 +198,22 @@ class Writer:
         elif node.to is Of.OUTPUT and any(map(_reads_output, around.body)):
             yield f"const float *output = {called};"
         elif segment.outputs and node.to is None:
-            yield f"const float *frozen = {called};"
+            yield f"const {C_TYPES[segment.outputs[0].dtype]} *frozen = {called};"
         else:
             yield f"{called};"
 
     def store(self, node: Store) -> Iterator[str]:
-        codes, spans = map(self.places.whole, node.cache)
-        images, size = (
-            node.cache[0].shape[1],
-            node.cache[0].nbytes // (node.cache[0].shape[0] * node.cache[0].shape[1]),
-        )
-        at = f"(view * {images} + k)"
-        yield f"tt_quantize({codes} + {at} * {size}, {spans} + {at} * 2, frozen, {size});"
+        codes, *spans = map(self.places.whole, node.cache)
+        _, images, *extent = node.cache[0].shape
+        at, size = f"(view * {images} + k)", math.prod(extent)
+        if spans:
+            yield f"tt_quantize({codes} + {at} * {size}, {spans[0]} + {at} * 2, frozen, {size});"
+        else:
+            yield f"tt_copy_codes({codes} + {at} * {size}, frozen, {size});"
 
     def call(self, node: Call, around: Repeat | None, output: View | None) -> Iterator[str]:
         kernel, first = node.kernel, node.args[0]
-        if kernel in WITHOUT or (kernel in ("copy", "scatter_block") and isinstance(first, Weight | Bias)):
+        if kernel in WITHOUT or (kernel in OVER_FLASH and isinstance(first, Weight | Bias | LayerArray)):
             return  # trained parameters lie over the weights: nothing is written there
         if kernel == "labels_of":
             yield from self.labels(node, around)

@@ -1,5 +1,6 @@
 """network.c, draws.c and plan.h: weights, tables of what is drawn, sizes and offsets."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from tinytrain.emit.delta import delta_bytes, n_parts
 from tinytrain.emit.device import Device
 from tinytrain.emit.draws import Draws
+from tinytrain.emit.int8_tables import int8_bytes
 from tinytrain.emit.placed import Placed
 from tinytrain.emit.stages import Writer
 from tinytrain.emit.text import array, comment, name_of, number, shape
@@ -19,7 +21,7 @@ from tinytrain.program.trained_arrays import slots
 
 
 def c_network(network: Network) -> str:
-    """Weights, scales and biases in constant arrays: flash."""
+    """Weights, scales and biases of a float32 plan in constant arrays: flash."""
     lines = [
         comment(f"Weights of {network.name}, digest {network.digest[:16]}. Written by tinytrain emit."),
         '#include "internal.h"',
@@ -45,6 +47,11 @@ def c_network(network: Network) -> str:
         )
         entries.append(f"    {{{', '.join(parts)}, {layer.fan_in}, {layer.cout}}},")
     return "\n".join([*lines, "const tt_weights tt_kept[TT_LAYERS] = {", *entries, "};", ""])
+
+
+def flash_bytes(device: Device) -> int:
+    """Bytes of the arrays of network.c."""
+    return int8_bytes(device) if device.int8 else frozen_bytes(device.network)
 
 
 def _augmentation(a: Augmentation) -> str:
@@ -96,6 +103,8 @@ def _draws(device: Device, draws: Draws) -> Iterator[str]:
     sampled = draws.sampled if draws.sampled.size else np.zeros((device.recipe.steps, 1), np.int32)
     yield from _table("uint16_t tt_sampled[TT_STEPS][TT_SAMPLED]", sampled)
     yield from _table("float tt_divisors[TT_STEPS][TT_WAYS]", draws.divisors)
+    if device.int8:
+        yield f"const uint32_t tt_rounding_seed = {draws.seed & 0x7FFFFFFF}u;"
     yield array("const float tt_rate_factors", draws.factors)
     rates = {u.layer: r for u, r in zip(device.recipe.updates, device.recipe.rates, strict=True)}
     full = np.array([rates[s.layer][s.part == "bias"] for s in every], np.float32)
@@ -116,6 +125,7 @@ def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterato
     chosen = [(s.layer, len(s.channels)) for s in every if s.part == "weight"]
     steps, head = recipe.steps, find_head(recipe.head)
     yield comment(f"Sizes of {network.name} and its plan, and the memory map. Written by tinytrain emit.")
+    features = math.prod(training.externals["features"].shape)
     yield "#ifndef TT_PLAN_H"
     yield "#define TT_PLAN_H"
     yield ""
@@ -123,8 +133,9 @@ def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterato
         "TT_WAYS": (device.ways, "classes"), "TT_SHOTS": (device.shots, "images of each class"),
         "TT_SUPPORT": (device.support, "images in all"), "TT_HEIGHT": (height, "of an image"),
         "TT_WIDTH": (width, ""), "TT_CHANNELS": (channels, ""), "TT_LAYERS": (len(network.layers), ""),
+        "TT_INT8": (int(device.int8), "1: weights and values between layers are int8"),
         "TT_EMBEDDING": (network.embedding_size, "numbers of an embedding"),
-        "TT_FEATURES": (training.externals["features"].nbytes // 4, "numbers that the frozen part leaves"),
+        "TT_FEATURES": (features, "numbers that the frozen part leaves"),
         "TT_STEPS": (steps, "of training"), "TT_SETS": (training.resources.sets, "cached sets of features"),
         "TT_VIEWS": (len(draws.views), "augmented views"), "TT_HEAD_VIEWS": (max(1, len(draws.head)), ""),
         "TT_SHOWN": (training.resources.step_queries, "images that a step looks at"),
@@ -158,7 +169,7 @@ def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterato
         yield f"#define {name_of(f'channels of {layer}')} {at}u {said}"
         at += count
     yield ""
-    yield comment(f"Flash: {frozen_bytes(network):,} bytes of weights.")
+    yield comment(f"Flash: {flash_bytes(device):,} bytes of weights.")
     yield comment(f"RAM: the arena, {device.arena:,} bytes.")
     yield f"#define TT_ARENA_BYTES {device.arena}u"
     yield ""

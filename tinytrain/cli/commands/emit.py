@@ -17,7 +17,7 @@ DESCRIPTION = (
 )
 EXAMPLES = """\
   tinytrain emit photos/ --shots 5 --budget 400kB -o firmware/
-  tinytrain emit --way 2 --shots 5 --backbone mcunet-5fps -o firmware/
+  tinytrain emit --way 2 --shots 5 --backbone mcunet-5fps --budget 256kB --precision int8 -o firmware/
   tinytrain emit photos/ --shots 5 --plan plan.json -o firmware/ --json
 """
 
@@ -74,20 +74,21 @@ def _plan(arguments, network, episode, policy):
         policy.check(network, _task(episode), episodes.budget_of(arguments, policy))
         return _for_one_core(policy, network, policy.recipe.options.quotas)
     budget = episodes.budget_of(arguments)
-    if arguments.precision is None:
-        budget = replace(budget, precision="float32")
     plan = _made(arguments, network, episode, policy, budget)
     # A device does not need all bytes that a Python process does.
     spared = plan.cost.arena - device_of(network, plan).arena
     wider = _made(arguments, network, episode, policy, replace(budget, memory=budget.memory + spared))
-    return wider if device_of(network, wider).arena <= budget.memory else plan
+    chosen = wider if device_of(network, wider).arena <= budget.memory else plan
+    return _for_one_core(replace(chosen, task=_task(episode)), network)
 
 
 def _made(arguments, network, episode, policy, budget):
+    from tinytrain.plan.budget import TaskShape
     from tinytrain.planner.planner import Planner
     from tinytrain.runtime.device import Device
 
-    planner = Planner(network, _task(episode), policy, budget)
+    # Queries take bytes in a Python process; a device answers them one by one. The plan is for both.
+    planner = Planner(network, TaskShape(len(episode.support), episode.n_way), policy, budget)
     with Device().open(network, episode, arguments.seed) as run:
         plan = planner.plan(run.measure_fisher(planner.probe()))
     return _for_one_core(plan, network)
@@ -107,7 +108,7 @@ def _task(episode):
 
 
 def _facts(network, plan, device) -> dict:
-    from tinytrain.network.network import frozen_bytes
+    from tinytrain.emit.tables import flash_bytes
 
     quotas = {network.all_layers[u.layer].name: len(u.channels) for u in plan.recipe.updates if u.channels}
     return {
@@ -116,7 +117,7 @@ def _facts(network, plan, device) -> dict:
         "classes": device.ways,
         "shots": device.shots,
         "arena": device.arena,
-        "flash": frozen_bytes(network),
+        "flash": flash_bytes(device),
         "steps": plan.recipe.steps,
         "channels": quotas,
         "quotas": bool(plan.recipe.measured),

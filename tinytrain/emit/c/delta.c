@@ -103,7 +103,7 @@ static int produce(tt_write write, void *context, uint8_t *sum)
     failed = failed || write(context, tt_delta_header + at, tt_delta_header_bytes - at);
     for (const tt_part *part = tt_delta_parts; part < tt_delta_parts + TT_PARTS && !failed; part++)
         if (part->memory)
-            failed = write(context, part->memory, 4u * part->count);
+            failed = write(context, part->memory, part->bytes * part->count);
         else
             for (uint32_t i = 0; i < part->count && !failed; i++) {
                 int32_t number = without_memory(part, i);
@@ -112,11 +112,11 @@ static int produce(tt_write write, void *context, uint8_t *sum)
     return failed ? TT_STORAGE : TT_OK;
 }
 
-/* Whether all numbers that are no indices are finite. */
+/* Whether all numbers that are no indices and no codes are finite. */
 int tt_delta_is_finite(void)
 {
     for (const tt_part *part = tt_delta_parts; part < tt_delta_parts + TT_PARTS; part++)
-        if (part->memory && !part->limit)
+        if (part->memory && !part->limit && part->bytes == 4)
             for (uint32_t i = 0; i < part->count; i++)
                 if (!tt_is_finite(((const float *)part->memory)[i]))
                     return 0;
@@ -202,14 +202,14 @@ static int read_part(reader *from, const tt_part *part)
     int32_t last = -1, number;
 
     for (uint32_t i = 0; i < part->count; i++) {
-        int result = read_bytes(from, &number, 4);
+        int result = read_bytes(from, &number, part->bytes);
         if (result != TT_OK)
             return result;
         if (part->limit && (number <= last || number >= part->limit))
             return TT_BAD_DELTA;
         last = number;
         if (part->memory)
-            memcpy((uint8_t *)part->memory + 4u * i, &number, 4);
+            memcpy((uint8_t *)part->memory + part->bytes * i, &number, part->bytes);
         else if (number != without_memory(part, i))
             return TT_BAD_DELTA;
     }

@@ -75,13 +75,28 @@ static double measured_excess(void)
     return (degrees > 0.0 ? degrees : 0.0) / (SCALE * TT_FITTED);
 }
 #else
-#define MATRIX F(tt_arena.bytes, AT_SCATTER_MATRIX_4) /* (TT_EMBEDDING, TT_EMBEDDING), its lower triangle */
+#define MATRIX F(tt_arena.bytes, AT_SCATTER_MATRIX_4) /* its lower triangle: packed, or in (TT_EMBEDDING, TT_EMBEDDING) */
+#if TT_INT8
+#define LINE(i) (MATRIX + (i) * ((i) + 1u) / 2u)
+#define NUMBERS (TT_EMBEDDING * (TT_EMBEDDING + 1u) / 2u)
+#define ADD_OUTER tt_add_outer_packed
+#define CHOLESKY tt_cholesky_packed
+#define CHOLESKY_SOLVE tt_cholesky_solve_packed
+#define INVERSE_DIAGONAL tt_inverse_diagonal_packed
+#else
+#define LINE(i) (MATRIX + (i) * TT_EMBEDDING)
+#define NUMBERS (TT_EMBEDDING * TT_EMBEDDING)
+#define ADD_OUTER tt_add_outer
+#define CHOLESKY tt_cholesky
+#define CHOLESKY_SOLVE tt_cholesky_solve
+#define INVERSE_DIAGONAL tt_inverse_diagonal
+#endif
 
 static void keep(uint32_t batch)
 {
     if (batch == 0)
-        tt_clear(MATRIX, TT_EMBEDDING * TT_EMBEDDING);
-    tt_add_outer(MATRIX, TT_ROWS, 1.0f, TT_SUPPORT, TT_EMBEDDING);
+        tt_clear(MATRIX, NUMBERS);
+    ADD_OUTER(MATRIX, TT_ROWS, 1.0f, TT_SUPPORT, TT_EMBEDDING);
 }
 
 /* The scatter around class means, shrunk, and its factor. */
@@ -91,18 +106,20 @@ static void measure(const tt_head *head)
 
     tt_class_means(head->means, 1, TT_FIRST_VIEW, keep);
     for (uint32_t k = 0; k < TT_WAYS; k++)
-        tt_add_outer(MATRIX, head->means + k * TT_EMBEDDING, -TT_COUNTS[k], 1, TT_EMBEDDING);
-    ridge = TT_SHRINKAGE * (double)tt_sum(MATRIX, TT_EMBEDDING, TT_EMBEDDING + 1) / TT_FITTED / TT_EMBEDDING + RIDGE;
-    for (uint32_t i = 0; i < TT_EMBEDDING * TT_EMBEDDING; i++)
+        ADD_OUTER(MATRIX, head->means + k * TT_EMBEDDING, -TT_COUNTS[k], 1, TT_EMBEDDING);
+    for (uint32_t i = 0; i < TT_EMBEDDING; i++)
+        ROOM[i] = LINE(i)[i];
+    ridge = TT_SHRINKAGE * (double)tt_sum(ROOM, TT_EMBEDDING, 1) / TT_FITTED / TT_EMBEDDING + RIDGE;
+    for (uint32_t i = 0; i < NUMBERS; i++)
         MATRIX[i] *= (float)((1.0 - TT_SHRINKAGE) / TT_FITTED);
     for (uint32_t i = 0; i < TT_EMBEDDING; i++)
-        MATRIX[i * (TT_EMBEDDING + 1)] += (float)ridge;
-    tt_cholesky(MATRIX, TT_EMBEDDING);
+        LINE(i)[i] += (float)ridge;
+    CHOLESKY(MATRIX, TT_EMBEDDING);
 }
 
 static void solve(float *x)
 {
-    tt_cholesky_solve(x, MATRIX, 1, TT_EMBEDDING);
+    CHOLESKY_SOLVE(x, MATRIX, 1, TT_EMBEDDING);
 }
 
 static double measured_excess(void)
@@ -110,8 +127,8 @@ static double measured_excess(void)
     double trace = 0.0, ridge, found;
 
     for (uint32_t i = 0; i < TT_EMBEDDING; i++)
-        trace += tt_dot(MATRIX + i * TT_EMBEDDING, MATRIX + i * TT_EMBEDDING, i + 1);
-    tt_inverse_diagonal(ROOM, MATRIX, TT_EMBEDDING);
+        trace += tt_dot(LINE(i), LINE(i), i + 1);
+    INVERSE_DIAGONAL(ROOM, MATRIX, TT_EMBEDDING);
     ridge = TT_SHRINKAGE * (trace / TT_EMBEDDING - RIDGE) + RIDGE;
     found = (TT_EMBEDDING - ridge * (double)tt_sum(ROOM, TT_EMBEDDING, 1)) / (1.0 - TT_SHRINKAGE);
     return found > 0.0 ? found : 0.0;
@@ -158,6 +175,6 @@ void tt_keep_result(void)
 
     for (uint32_t i = 0; i < TT_EMBEDDING; i++)
         for (uint32_t j = 0; j <= i; j++)
-            *packed++ = MATRIX[i * TT_EMBEDDING + j];
+            *packed++ = LINE(i)[j];
 #endif
 }

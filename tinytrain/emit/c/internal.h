@@ -8,8 +8,17 @@
 #error "numbers of a delta are little-endian, as they lie in memory"
 #endif
 
-#include "kernels.h"
 #include "tinytrain.h"
+
+#if TT_INT8
+#include "kernels_int8.h"
+typedef int8_t tt_feature;
+typedef int8_t tt_parameter;
+#else
+#include "kernels_float32.h"
+typedef float tt_feature;
+typedef float tt_parameter;
+#endif
 
 /* The one block of memory; offsets into it are the macros AT_... of plan.h. */
 typedef union {
@@ -19,6 +28,8 @@ typedef union {
 
 /* Pointers into memory from `base`, `at` bytes on. */
 #define F(base, at) ((float *)(void *)((base) + (at)))
+#define I8(base, at) ((int8_t *)(void *)((base) + (at)))
+#define I16(base, at) ((int16_t *)(void *)((base) + (at)))
 #define I32(base, at) ((int32_t *)(void *)((base) + (at)))
 #define U16(base, at) ((uint16_t *)(void *)((base) + (at)))
 #define U8(base, at) ((base) + (at))
@@ -31,11 +42,11 @@ typedef struct {
 
 /* Where one pass has its memory. */
 typedef struct {
-    uint8_t *work;      /* values inside of a pass */
-    float *features;    /* input of its first layer */
-    uint8_t *augmented; /* changed image */
-    float *gradient;    /* of the embedding */
-    float *gradients;   /* of what is trained */
+    uint8_t *work;        /* values inside of a pass */
+    tt_feature *features; /* input of its first layer */
+    uint8_t *augmented;   /* changed image */
+    float *gradient;      /* of the embedding */
+    float *gradients;     /* of what is trained */
 } tt_unit;
 
 /* tinytrain.c */
@@ -48,7 +59,11 @@ extern int32_t tt_channels[TT_CHOSEN];       /* trained columns, layer by layer 
 
 /* network.c */
 extern const tt_weights tt_kept[TT_LAYERS];
+#if TT_INT8
+extern const int16_t tt_pixel_codes[256 * TT_CHANNELS];
+#else
 extern const float tt_mean[TT_CHANNELS], tt_scale[TT_CHANNELS];
+#endif
 
 /* draws.c */
 #if TT_MEASURED
@@ -60,6 +75,9 @@ extern const uint16_t tt_shown[TT_STEPS][TT_SHOWN];
 extern const uint16_t tt_shown_views[TT_STEPS][TT_SHOWN];
 extern const uint16_t tt_sampled[TT_STEPS][TT_SAMPLED];
 extern const float tt_divisors[TT_STEPS][TT_WAYS];
+#if TT_INT8
+extern const uint32_t tt_rounding_seed;
+#endif
 extern const float tt_rate_factors[TT_STEPS];
 extern const float tt_full_rates[TT_SLICES];
 extern const int32_t tt_starts[TT_SLICES + 1];
@@ -133,6 +151,7 @@ typedef struct {
     void *memory; /* NULL: known without it */
     uint32_t count;
     int32_t limit;
+    uint8_t bytes; /* of a number: 4, or 1 of codes */
 } tt_part;
 extern const uint8_t tt_delta_header[];
 extern const uint32_t tt_delta_header_bytes, tt_delta_sum_at, tt_delta_temperature_at, tt_delta_left_out_at;

@@ -1,5 +1,5 @@
 /* Depthwise convolutions: a filter of its own for each channel. */
-#include "kernels.h"
+#include "kernels_float32.h"
 
 #define CHANNELS 8u /* at a time: their filters lie on the stack, up to 7 x 7 */
 #define TAPS 49u
@@ -45,35 +45,14 @@ void tt_depthwise(float *y, const float *x, tt_layer layer, tt_shape s, int top,
     }
 }
 
-/* gx (height, width, channels) = the gradient of the input from g (out_height, out_width, channels). Every
- * input adds the outputs that read it, row by row, left to right. */
+/* gx (height, width, channels) = the gradient of the input from g (out_height, out_width, channels). */
 void tt_depthwise_grad_input(float *gx, const float *g, tt_layer layer, tt_shape s)
 {
-    int kernel = s.kernel, stride = s.stride, pad = (s.kernel - 1) / 2;
-    uint32_t channels = s.channels;
-    float taps[TAPS * CHANNELS], sums[CHANNELS];
+    float taps[TAPS * CHANNELS];
 
-    for (uint32_t first = 0; first < channels; first += CHANNELS) {
-        uint32_t n = channels - first < CHANNELS ? channels - first : CHANNELS;
+    for (uint32_t first = 0; first < s.channels; first += CHANNELS) {
+        uint32_t n = s.channels - first < CHANNELS ? s.channels - first : CHANNELS;
         filters(taps, layer, first, n);
-        for (int r = 0; r < s.height; r++)
-            for (int q = 0; q < s.width; q++) {
-                /* The first output that reads this input does so by its highest tap. */
-                int low_i = r + pad - kernel + 1, low_j = q + pad - kernel + 1;
-                low_i = low_i <= 0 ? 0 : (low_i + stride - 1) / stride;
-                low_j = low_j <= 0 ? 0 : (low_j + stride - 1) / stride;
-                for (uint32_t c = 0; c < n; c++)
-                    sums[c] = 0.0f;
-                for (int i = low_i; i < s.out_height && i * stride <= r + pad; i++)
-                    for (int j = low_j; j < s.out_width && j * stride <= q + pad; j++) {
-                        int tap = (r + pad - i * stride) * kernel + q + pad - j * stride;
-                        const float *in = g + (uint32_t)(i * s.out_width + j) * channels + first;
-                        const float *w = taps + (uint32_t)tap * CHANNELS;
-                        for (uint32_t c = 0; c < n; c++)
-                            sums[c] = in[c] * w[c] + sums[c];
-                    }
-                for (uint32_t c = 0; c < n; c++)
-                    gx[(uint32_t)(r * s.width + q) * channels + first + c] = sums[c];
-            }
+        tt_depthwise_grad_some(gx + first, g + first, taps, CHANNELS, s, n);
     }
 }

@@ -1,0 +1,50 @@
+/* What a float32 network reads of an image, and its features in 8 bits. */
+#include "kernels_float32.h"
+
+/* y (rows, out_width, kernel * kernel * channels) = patches of output rows from `first` on. A value v of the
+ * image enters as (v - mean) * scale of its channel, padding as 0. */
+void tt_unfold(float *y, const uint8_t *image, tt_shape s, uint32_t first, uint32_t rows, int rotated,
+               const float *mean, const float *scale)
+{
+    int pad = (s.kernel - 1) / 2, height = s.height, width = s.width;
+
+    for (uint32_t i = 0; i < rows; i++)
+        for (int j = 0; j < s.out_width; j++)
+            for (int dy = 0; dy < s.kernel; dy++)
+                for (int dx = 0; dx < s.kernel; dx++) {
+                    int r = (int)(first + i) * s.stride + dy - pad, q = j * s.stride + dx - pad;
+                    int inside = r >= 0 && r < height && q >= 0 && q < width;
+                    const uint8_t *pixel = image;
+                    if (inside && rotated)
+                        pixel += (uint32_t)((height - 1 - r) * width + width - 1 - q) * s.channels;
+                    else if (inside)
+                        pixel += (uint32_t)(r * width + q) * s.channels;
+                    for (uint32_t c = 0; c < s.channels; c++)
+                        *y++ = inside ? ((float)pixel[c] - mean[c]) * scale[c] : 0.0f;
+                }
+}
+
+/* codes (n,) and span = (lowest, step) of x (n,), so that x is about lowest + step * code. */
+void tt_quantize(uint8_t *codes, float *span, const float *x, uint32_t n)
+{
+    float low = x[0], high = x[0], step, scale;
+
+    for (uint32_t i = 0; i < n; i++) {
+        low = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
+    }
+    step = (high - low) / 255.0f;
+    span[0] = low;
+    span[1] = step;
+    scale = step > 0.0f ? 1.0f / step : 0.0f;
+    for (uint32_t i = 0; i < n; i++) {
+        float code = (x[i] - low) * scale + 0.5f;
+        codes[i] = code >= 0.0f && code < 256.0f ? (uint8_t)code : 0u; /* NaN and infinity have no code */
+    }
+}
+
+void tt_dequantize(float *x, const uint8_t *codes, const float *span, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        x[i] = span[1] * (float)codes[i] + span[0];
+}

@@ -1,0 +1,71 @@
+"""One call of a kernel, and how its arguments are written in C."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tinytrain.emit.places import Places
+from tinytrain.emit.text import number
+from tinytrain.program.calls import Bias, Call, Columns, LayerArray, Segment, Table, View, Weight, extent_of
+from tinytrain.program.stages import Items, Listed, Of, Value
+
+TABLES = {
+    "starts": "tt_starts",
+    "rates": "tt_rates",
+    "images that a sampled one stands for": "tt_divisors[tt_step - 1]",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One call and where its arguments lie."""
+
+    call: Call
+    places: Places
+    segment: Segment | None = None
+    output: View | None = None  # of the segment that ran before, if the call reads it
+    counts: Mapping[Items, int] = field(default_factory=dict)  # lengths of lists
+
+    def at(self, k: int) -> str:
+        """Argument k as C has it."""
+        arg = self.call.args[k]
+        if isinstance(arg, View | Listed):
+            return self.places.array(arg, self.segment)
+        if isinstance(arg, Weight | Bias | LayerArray):
+            return self.places.layer(arg)
+        if isinstance(arg, Columns):
+            return self.places.columns(arg)
+        if isinstance(arg, Table):
+            return TABLES[arg.name]
+        return {Value.STEP: "tt_step", Of.OUTPUT: "output"}.get(arg) or number(arg)
+
+    def extent(self, k: int) -> tuple[int, ...]:
+        arg = self.call.args[k]
+        if isinstance(arg, Listed):
+            return (self.counts[arg.items], *arg.extent[1:])
+        return self.output.extent if arg is Of.OUTPUT else extent_of(arg)
+
+    def size(self, k: int) -> int:
+        return math.prod(self.extent(k))
+
+
+def of(name: str, *parts: Callable[[Line], object]) -> Callable[[Line], str]:
+    """A call of `name` with these arguments."""
+    return lambda line: f"{name}({', '.join(str(part(line)) for part in parts)})"
+
+
+def at(k: int):
+    return lambda line: line.at(k)
+
+
+def extent(k: int, axis: int):
+    return lambda line: line.extent(k)[axis]
+
+
+def total(k: int):
+    return lambda line: line.size(k)
+
+
+def shape_of(x: tuple[int, ...], y: tuple[int, ...], kernel: int, stride: int) -> str:
+    """A `tt_shape` of an input and an output (height, width, channels)."""
+    return f"(tt_shape){{{x[0]}, {x[1]}, {x[2]}, {y[0]}, {y[1]}, {kernel}, {stride}}}"
