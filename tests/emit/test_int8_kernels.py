@@ -10,6 +10,7 @@ from toynets import rng
 
 from tinytrain.emit.folder import SOURCES
 from tinytrain.kernels import reference_int8 as oracle
+from tinytrain.kernels import reference_triangles as triangles
 from tinytrain.kernels import reference_updates as updates
 from tinytrain.network.quantisation import addition_factors
 
@@ -220,16 +221,16 @@ def test_packed_factors_solve_as_the_oracle_does(c):
     rows = r.standard_normal((30, 9)).astype("f")
     found, want = np.zeros((2, 45), np.float32)
     c.tt_add_outer_packed(at(found), at(rows), ctypes.c_float(0.5), 30, 9)
-    oracle.add_outer_packed(want, rows, np.float32(0.5))
+    triangles.add_outer_packed(want, rows, np.float32(0.5))
     assert found == pytest.approx(want, rel=1e-5)
-    assert c.tt_cholesky_packed(at(found), 9) == 0 and not oracle.cholesky_packed(want)
+    assert c.tt_cholesky_packed(at(found), 9) == 0 and not triangles.cholesky_packed(want)
     assert found == pytest.approx(want, rel=1e-4, abs=1e-5)
     x = r.standard_normal((2, 9)).astype("f")
     solved, diagonal, expected = x.copy(), np.empty(9, np.float32), np.empty(9, np.float32)
     c.tt_cholesky_solve_packed(at(solved), at(found), 2, 9)
-    oracle.cholesky_solve_packed(x, want)
+    triangles.cholesky_solve_packed(x, want)
     assert solved == pytest.approx(x, rel=1e-3, abs=1e-5)
     c.tt_inverse_diagonal_packed(at(diagonal), at(found), 9)
-    oracle.inverse_diagonal_packed(expected, want)
+    triangles.inverse_diagonal_packed(expected, want)
     assert diagonal == pytest.approx(expected, rel=1e-3)
     assert c.tt_cholesky_packed(at(-np.ones(45, np.float32)), 9) == 1

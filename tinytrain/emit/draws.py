@@ -49,12 +49,17 @@ def draws_of(device: Device, seed: int, may_flip: bool) -> Draws:
         return draw(rng_for(seed, "augmentation", abs(view), image), size, may_flip, ranges)
 
     items, sampled, divisors, factors = [], [], [], []
+    sizes = np.bincount(labels, minlength=device.ways).astype(np.float32)
     for number in range(1, recipe.steps + 1):
         support, queries = step_items(resources, labels, number, rng)
         places = sampled_items(recipe, labels, support, seed, number, resources.step_support)
         items.append(queries)
         sampled.append([support[k][1] for k in places])
-        divisors.append(sampled_divisors(labels, [i for _, i in support], sampled[-1], device.ways))
+        seen, taken = (
+            np.bincount(labels[images], minlength=device.ways)
+            for images in ([i for _, i in support], sampled[-1])
+        )
+        divisors.append(sampled_divisors(sizes, seen, taken))
         factors.append(rate_factor(recipe, resources.sets, number))
     ranges = reach(device.training.program)
     count = resources.sets - 1 if resources.sets >= 2 else recipe.steps

@@ -147,5 +147,9 @@ class HostCalls:
 
     def sampled_weights(self, work, divisors) -> None:
         """What the gradient of a prototype is divided by for each sampled image."""
-        support, sampled = ([i for _, i in self.runner.lists[x]] for x in (Items.SUPPORT, Items.SAMPLED))
-        np.copyto(divisors, sampled_divisors(self.labels, support, sampled, len(divisors)))
+        lists, way = self.runner.lists, len(divisors)
+        seen, taken = (
+            np.bincount(self.labels[[i for _, i in lists[items]]], minlength=way)
+            for items in (Items.SUPPORT, Items.SAMPLED)
+        )
+        np.copyto(divisors, sampled_divisors(self.class_sizes, seen, taken))

@@ -73,19 +73,17 @@ def sampled_items(
     return balanced_subset(labels[[i for _, i in support]], count, rng_for(seed, "through", number))
 
 
-def sampled_divisors(labels: np.ndarray, support, sampled, way: int) -> np.ndarray:
+def sampled_divisors(sizes: np.ndarray, seen: np.ndarray, taken: np.ndarray) -> np.ndarray:
     """float32 (way,): by class, what the gradient of a prototype is divided by for each sampled image.
 
-    `support` and `sampled` are the images of a step and those of them that were sampled. That is the size of
-    the class times the fraction of the images of the step that each sampled one is, times the fraction of the
-    classes that are among them. A class that is not: nothing uses it.
+    `sizes` are those of the classes, float32; `seen` counts the images of a step by class, `taken` those of
+    them that were sampled. A divisor is the size of the class times the fraction of the images of the step
+    that each sampled one is, times the fraction of the classes that are among them. A class that is not:
+    nothing uses it.
     """
-    sizes, seen, taken = (
-        np.bincount(labels[list(images)], minlength=way) for images in (range(len(labels)), support, sampled)
-    )
     fraction = np.where(taken > 0, taken / np.maximum(seen, 1), 1)
     fraction = (fraction * max(1, np.count_nonzero(taken)) / np.count_nonzero(seen)).astype(np.float32)
-    return sizes.astype(np.float32) * fraction
+    return sizes * fraction
 
 
 def balanced_subset(labels: np.ndarray, size: int, rng: np.random.Generator) -> list[int]:
