@@ -4,6 +4,7 @@ Toy networks and few steps by default; ``TINYTRAIN_FIRMWARE=1`` takes published 
 """
 
 import os
+import re
 from dataclasses import replace
 
 import emitted
@@ -83,6 +84,8 @@ def assert_delta(folder, network, want, got):
     assert {int.from_bytes(code, "little", signed=True) for code in got["damaged"]} == {-6}
     assert np.frombuffer(got["loading"][0], np.int32).tolist() == [-7, 0, 0]
     assert got["saved again"] == got["delta"]
+    said = re.search(r"TT_DELTA_BYTES (\d+)u", (folder / "plan.h").read_text())
+    assert int(said[1]) == len(got["delta"][0])
     assert labels.tolist() == labels_of(want["answers"][0]).tolist()
 
 

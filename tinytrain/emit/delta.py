@@ -31,7 +31,7 @@ def c_delta_table(device: Device, class_names: tuple[str, ...]) -> str:
 def _lines(device: Device, class_names: tuple[str, ...]) -> Iterator[str]:
     # In the order of `encode`: the widest numbers first.
     parts = sorted(_parts(device), key=lambda part: (-DTYPES[part[1]].itemsize, part[0]))
-    header = _header(device, class_names, parts)
+    header = _header(_file(device, class_names))
     yield comment("The file of a delta: its header, and where its arrays lie. Written by tinytrain emit.")
     yield '#include "internal.h"'
     yield ""
@@ -60,9 +60,7 @@ def n_parts(device: Device) -> int:
 
 def delta_bytes(device: Device, class_names: tuple[str, ...]) -> int:
     """Bytes of the whole file."""
-    parts = sorted(_parts(device))
-    values = sum(int(np.prod(extent)) for _, _, extent, *_ in parts)
-    return len(_header(device, class_names, parts)) + 4 * values
+    return len(_file(device, class_names))
 
 
 def _behind(header: bytes, label: bytes) -> int:
@@ -100,8 +98,15 @@ def _parts(device: Device) -> Iterator[tuple[str, str, tuple[int, ...], str, int
         yield f"head.{b.name}", "I32" if b.dtype == "int32" else "F32", b.shape, pointer, 0
 
 
-def _header(device: Device, class_names: tuple[str, ...], parts) -> bytes:
-    """The first bytes of the file: length and header, with zeros in place of the checksum."""
+def _header(data: bytes) -> bytes:
+    """The first bytes of the file `data`: length and header, with zeros in place of the checksum."""
+    header = data[: 8 + int.from_bytes(data[:8], "little")]
+    at = _behind(header, SUM_LABEL)
+    return header[:at] + NO_CHECKSUM.encode() + header[at + len(NO_CHECKSUM) :]
+
+
+def _file(device: Device, class_names: tuple[str, ...]) -> bytes:
+    """A delta of this device, of zeros."""
     left_out = NUMBER if device.shots > 1 else "null"
     facts = f'"kind":"{device.recipe.head}","temperature":{NUMBER},"left_out":{left_out}'
     metadata = {
@@ -115,8 +120,5 @@ def _header(device: Device, class_names: tuple[str, ...], parts) -> bytes:
     }
     if device.int8:
         metadata["codes"] = written_codes(device.network.quantisation)
-    arrays = {name: np.zeros(extent, DTYPES[dtype].newbyteorder("=")) for name, dtype, extent, _, _ in parts}
-    data = encode(arrays, metadata)
-    header = data[: 8 + int.from_bytes(data[:8], "little")]
-    at = _behind(header, SUM_LABEL)
-    return header[:at] + NO_CHECKSUM.encode() + header[at + len(NO_CHECKSUM) :]
+    kinds = {name: (extent, DTYPES[dtype].newbyteorder("=")) for name, dtype, extent, *_ in _parts(device)}
+    return encode({name: np.zeros(*kind) for name, kind in kinds.items()}, metadata)
