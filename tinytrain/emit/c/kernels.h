@@ -52,6 +52,18 @@ typedef struct {
     int first, rows;
 } tt_part_of;
 
+/* The pixel (row, column) of an image, turned by 180 degrees if it is to be `rotated`; NULL outside of it. */
+static inline const uint8_t *tt_pixel_at(const uint8_t *image, tt_shape s, int row, int column, int rotated)
+{
+    if (row < 0 || row >= s.height || column < 0 || column >= s.width)
+        return NULL;
+    if (rotated) {
+        row = s.height - 1 - row;
+        column = s.width - 1 - column;
+    }
+    return image + (uint32_t)(row * s.width + column) * s.channels;
+}
+
 /* kernels_math.c */
 float tt_exp(float x);
 float tt_log(float x);

@@ -6,21 +6,16 @@
 void tt_unfold(float *y, const uint8_t *image, tt_shape s, uint32_t first, uint32_t rows, int rotated,
                const float *mean, const float *scale)
 {
-    int pad = (s.kernel - 1) / 2, height = s.height, width = s.width;
+    int pad = (s.kernel - 1) / 2;
 
     for (uint32_t i = 0; i < rows; i++)
         for (int j = 0; j < s.out_width; j++)
             for (int dy = 0; dy < s.kernel; dy++)
                 for (int dx = 0; dx < s.kernel; dx++) {
                     int r = (int)(first + i) * s.stride + dy - pad, q = j * s.stride + dx - pad;
-                    int inside = r >= 0 && r < height && q >= 0 && q < width;
-                    const uint8_t *pixel = image;
-                    if (inside && rotated)
-                        pixel += (uint32_t)((height - 1 - r) * width + width - 1 - q) * s.channels;
-                    else if (inside)
-                        pixel += (uint32_t)(r * width + q) * s.channels;
+                    const uint8_t *pixel = tt_pixel_at(image, s, r, q, rotated);
                     for (uint32_t c = 0; c < s.channels; c++)
-                        *y++ = inside ? ((float)pixel[c] - mean[c]) * scale[c] : 0.0f;
+                        *y++ = pixel ? ((float)pixel[c] - mean[c]) * scale[c] : 0.0f;
                 }
 }
 

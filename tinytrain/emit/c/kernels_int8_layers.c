@@ -168,21 +168,16 @@ void tt_depthwise_codes(int8_t *y, const int8_t *x, tt_layer layer, tt_shape s, 
 void tt_unfold_codes(int16_t *y, const uint8_t *image, tt_shape s, uint32_t first, uint32_t rows, int rotated,
                      const int16_t *codes)
 {
-    int pad = (s.kernel - 1) / 2, height = s.height, width = s.width;
+    int pad = (s.kernel - 1) / 2;
 
     for (uint32_t i = 0; i < rows; i++)
         for (int j = 0; j < s.out_width; j++)
             for (int dy = 0; dy < s.kernel; dy++)
                 for (int dx = 0; dx < s.kernel; dx++) {
                     int r = (int)(first + i) * s.stride + dy - pad, q = j * s.stride + dx - pad;
-                    int inside = r >= 0 && r < height && q >= 0 && q < width;
-                    const uint8_t *pixel = image;
-                    if (inside && rotated)
-                        pixel += (uint32_t)((height - 1 - r) * width + width - 1 - q) * s.channels;
-                    else if (inside)
-                        pixel += (uint32_t)(r * width + q) * s.channels;
+                    const uint8_t *pixel = tt_pixel_at(image, s, r, q, rotated);
                     for (uint32_t c = 0; c < s.channels; c++)
-                        *y++ = inside ? codes[(uint32_t)pixel[c] * s.channels + c] : 0;
+                        *y++ = pixel ? codes[(uint32_t)pixel[c] * s.channels + c] : 0;
                 }
 }
 

@@ -47,8 +47,8 @@ void tt_init(void);
  * must be readable until tt_adapt returns. Returns TT_OK, TT_BAD_LABEL or TT_FULL. */
 int tt_add_image(uint32_t label, const uint8_t *pixels);
 
-/* Learn the classes; `progress` may be NULL. Returns TT_OK, a number
- * above 0 if the adaptation is refused, TT_INCOMPLETE or TT_NOT_FINITE. */
+/* Learn the classes; `progress` may be NULL. Returns TT_OK, a number above 0 if the adaptation is refused,
+ * TT_INCOMPLETE or TT_NOT_FINITE. */
 int tt_adapt(tt_progress progress);
 
 /* The class of an image, from 0 on, or TT_NOT_READY. `logits`, if not NULL, gets TT_WAYS numbers. */
