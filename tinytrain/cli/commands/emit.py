@@ -73,25 +73,37 @@ def _plan(arguments, network, episode, policy):
     if isinstance(policy, Plan):
         policy.check(network, _task(episode), episodes.budget_of(arguments, policy))
         return _for_one_core(policy, network, policy.recipe.options.quotas)
-    budget = episodes.budget_of(arguments)
-    plan = _made(arguments, network, episode, policy, budget)
+    budget, measured = episodes.budget_of(arguments), {}
+
+    def made(memory: int) -> Plan:
+        planner = _planner(network, episode, policy, replace(budget, memory=memory))
+        return _for_one_core(planner.plan(_scores(arguments, network, episode, planner, measured)), network)
+
+    plan = made(budget.memory)
     # A device does not need all bytes that a Python process does.
-    spared = plan.cost.arena - device_of(network, plan).arena
-    wider = _made(arguments, network, episode, policy, replace(budget, memory=budget.memory + spared))
+    wider = made(budget.memory + plan.cost.arena - device_of(network, plan).arena)
     chosen = wider if device_of(network, wider).arena <= budget.memory else plan
     return _for_one_core(replace(chosen, task=_task(episode)), network)
 
 
-def _made(arguments, network, episode, policy, budget):
+def _planner(network, episode, policy, budget):
+    """A planner without queries: they take bytes in a Python process; a device answers them one by one."""
     from tinytrain.plan.budget import TaskShape
     from tinytrain.planner.planner import Planner
+
+    return Planner(network, TaskShape(len(episode.support), episode.n_way), policy, budget)
+
+
+def _scores(arguments, network, episode, planner, measured: dict):
+    """Fisher scores as `planner` needs them; those of the same layers are in `measured` from then on."""
     from tinytrain.runtime.device import Device
 
-    # Queries take bytes in a Python process; a device answers them one by one. The plan is for both.
-    planner = Planner(network, TaskShape(len(episode.support), episode.n_way), policy, budget)
-    with Device().open(network, episode, arguments.seed) as run:
-        plan = planner.plan(run.measure_fisher(planner.probe()))
-    return _for_one_core(plan, network)
+    probe = planner.probe()
+    key = probe and (planner.precision, probe.inspected)
+    if key not in measured:
+        with Device().open(network, episode, arguments.seed) as run:
+            measured[key] = run.measure_fisher(probe)
+    return measured[key]
 
 
 def _for_one_core(plan, network, quotas: bool = True):
