@@ -27,7 +27,7 @@ static tt_item tt_shown_item(uint32_t k)
     return (tt_item){{(int16_t)({view}), tt_shown[tt_step - 1][k]}};
 }}
 """
-GEOMETRY = re.compile(r"\((?:tt_)(shape|sum_of)\)({[^{}]*})")
+GEOMETRY = re.compile(r"\(tt_(shape|sum_of)\){[^{}]*}")
 ROWS = """\
 static const tt_augmentation *tt_how; /* changes it; NULL: nothing */
 static int32_t tt_total; /* of its pixels, if it is changed */
@@ -104,8 +104,8 @@ def _named(text: str) -> tuple[str, str]:
     """
     names: dict[str, str] = {}
     text = GEOMETRY.sub(lambda found: names.setdefault(found[0], f"{found[1]}_{len(names)}"), text)
-    parts = ((name, GEOMETRY.fullmatch(given)) for given, name in names.items())
-    return "".join(f"static const tt_{found[1]} {name} = {found[2]};\n" for name, found in parts), text
+    parts = ((name, *given[1:].split(")", 1)) for given, name in names.items())
+    return "".join(f"static const {kind} {name} = {value};\n" for name, kind, value in parts), text
 
 
 def _lines(device: Device) -> Iterator[str]:

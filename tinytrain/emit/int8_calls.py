@@ -3,10 +3,9 @@
 from collections.abc import Callable
 
 from tinytrain.emit.line import Line, at, extent, of, shape_of, total
+from tinytrain.kernels.reference_updates import SALT, SEED, STEP
 from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import LayerArray, View
-
-SALT, STEP, SEED = 0x85EBCA6B, 0xC2B2AE35, 0x27D4EB2F  # factors of what a rounding is drawn by
 
 
 def _depthwise(line: Line) -> str:

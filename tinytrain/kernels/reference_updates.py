@@ -7,6 +7,7 @@ from tinytrain.kernels.reference import from_bfloat16, to_bfloat16
 LOWEST, HIGHEST = -128, 127
 NEAREST, TRUNCATED, STOCHASTIC, CARRIED = range(4)  # rules of `round_codes`
 CARRY = np.float32(256)  # parts of a code that a carried rest counts
+SALT, STEP, SEED = 0x85EBCA6B, 0xC2B2AE35, 0x27D4EB2F  # factors of what `uniform` is drawn by
 
 
 def _spread(starts, rates):
@@ -35,8 +36,8 @@ def adam_step(g, m, v, work, starts, rates, beta1, beta2, step):
 
 def uniform(count, seed, step, salt):
     """float32 (count,) from 0 up to 1: a hash of its place, the step, `salt` and the seed."""
-    parts = ((salt, 0x85EBCA6B), (step, 0xC2B2AE35), (seed, 0x27D4EB2F))
-    offset = sum(int(value) * prime for value, prime in parts) & 0xFFFFFFFF
+    parts = ((salt, SALT), (step, STEP), (seed, SEED))
+    offset = sum(int(value) * factor for value, factor in parts) & 0xFFFFFFFF
     h = np.arange(count, dtype=np.uint32) * np.uint32(0x9E3779B1) + np.uint32(offset)
     h ^= h >> np.uint32(16)
     h *= np.uint32(0x7FEB352D)
