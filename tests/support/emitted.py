@@ -22,197 +22,7 @@ from tinytrain.planner.candidates import Programs
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.registry import find_policy
 
-# Adapts and writes down what C traces, by the names that it uses.
-PYTHON = """
-import pickle, sys
-from dataclasses import replace
-import numpy as np
-from tinytrain.emit.device import for_one_core
-from tinytrain.episode.episode import Episode, Images
-from tinytrain.guard.guard import Evidence, judge
-from tinytrain.guard.suspects import margins
-from tinytrain.heads.leave_one_out import CHANCE
-from tinytrain.plan.budget import TaskShape
-from tinytrain.planner.candidates import Programs
-from tinytrain.planner.planner import Planner
-from tinytrain.runtime.device import Device
-from tinytrain.runtime import session
-
-network, plan, seed, support, query, file = pickle.loads(open(sys.argv[1], "rb").read())
-ways, sides = plan.task.n_way, []
-for images in (support, query):
-    labels = np.repeat(np.arange(ways, dtype=np.int32), len(images) // ways)
-    names = tuple(map(str, range(len(images))))
-    sides.append(Images(labels, names, lambda i, size, images=images: images[i]))
-episode = Episode(*sides, tuple(f"class {k}" for k in range(ways)))
-task = TaskShape.of(episode)
-quotas = plan.recipe.options.quotas
-plan = for_one_core(replace(plan, task=task), network, Programs(network, task, plan.recipe.precision), quotas)
-found = {}
-measured = session.Session._embed
-
-def embed(self, view, chosen):
-    out = measured(self, view, chosen)
-    if view == 0:
-        found.setdefault("embeddings", []).append(out.copy())
-    return out
-
-session.Session._embed = embed
-planner = Planner(network, TaskShape.of(episode), plan)
-with Device(threads=1).open(network, episode, seed) as run:
-    assert run.kernels.backend == "portable", run.kernels.backend
-    scores = run.measure_fisher(planner.probe())
-    chosen = planner.plan(scores)
-    for layer, fisher in (scores.fisher if scores else {}).items():
-        found[f"fisher {layer}"] = fisher.copy()
-    for update in chosen.recipe.updates:
-        if update.channels:
-            found[f"channels {update.layer}"] = np.array(sorted(update.channels), np.int32)
-    run.load(planner.program(chosen))
-    run.cache_features()
-    run.fit_heads()
-    found["weights before"] = run._before[0].weights.copy()
-    found["losses"] = np.array(run.train(), np.float32)
-    delta = run.result()
-    found["weights after"] = delta.head.weights.copy()
-    found["offsets after"] = delta.head.offsets.copy()
-    found["facts"] = delta.head.temperature, delta.head.left_out
-    found["head"] = {name: array.tobytes() for name, array in delta.head.tensors().items()}
-    ordered = sorted(delta.slices, key=lambda s: (-s.values.itemsize, f"{s.layer}.{s.part}"))
-    found["trained"] = [s.values.tobytes() for s in ordered]  # as the parts of the file lie
-    found["slices"] = [(s.layer, s.part, s.channels.tolist(), s.values.tobytes()) for s in delta.slices]
-    rows = run.leave_one_out()
-    found["left out"] = [(margins(r), r[:, CHANCE].copy()) for r in rows[:2] if r is not None]
-    evidence = Evidence(run.losses, plan.recipe.steps, run.is_finite, *rows)
-    found["reasons"] = [r.code for r in judge(evidence, episode.support, episode.class_names).reasons]
-    run.predict(delta)
-    found["answers"] = run._answers.copy()
-open(file, "wb").write(pickle.dumps(found))
-"""
-MAIN = """
-#include <stdio.h>
-#include <stdlib.h>
-#include "internal.h"
-
-static FILE *traced;
-
-void tt_trace(const char *name, const void *values, uint32_t nbytes)
-{
-    fprintf(traced, "%s\\n%u\\n", name, (unsigned)nbytes);
-    fwrite(values, 1, nbytes, traced);
-}
-
-#define PIXELS (TT_HEIGHT * TT_WIDTH * TT_CHANNELS)
-static unsigned char support[TT_SUPPORT][PIXELS], query[PIXELS];
-
-static unsigned char file[1 << 20];
-static uint32_t place, size;
-
-static int put(void *context, const void *bytes, uint32_t n)
-{
-    (void)context;
-    for (uint32_t i = 0; i < n; i++)
-        file[place++] = ((const unsigned char *)bytes)[i];
-    return 0;
-}
-
-static int get(void *context, void *bytes, uint32_t n)
-{
-    (void)context;
-    for (uint32_t i = 0; i < n; i++)
-        ((unsigned char *)bytes)[i] = file[place++];
-    return place > size;
-}
-
-static int32_t load(void)
-{
-    place = 0;
-    return tt_load(get, NULL);
-}
-
-/* What was learnt is written, refused if a byte is damaged or missing, read into memory that is empty, and
- * written once more. */
-static void save_and_load(void)
-{
-    int32_t results[3];
-    if (tt_save(put, NULL) != TT_OK)
-        return;
-    size = place;
-    tt_trace("delta", file, size);
-    for (uint32_t i = 0; i < size; i += i < tt_delta_header_bytes ? 1 : 997) {
-        int32_t damaged;
-        file[i] ^= 1;
-        damaged = load();
-        file[i] ^= 1;
-        tt_trace("damaged", &damaged, sizeof damaged);
-    }
-    size--;
-    results[0] = load();
-    size++;
-    for (uint32_t i = 0; i < TT_ARENA_BYTES; i++)
-        tt_arena.bytes[i] = 0xA5;
-    results[1] = load();
-    place = 0;
-    results[2] = tt_save(put, NULL);
-    tt_trace("loading", results, sizeof results);
-    tt_trace("saved again", file, place);
-}
-
-int main(int count, char **files)
-{
-    FILE *images = fopen(files[1], "rb");
-    int result;
-    traced = fopen(files[2], "wb");
-    if (count != 3 || !images || !traced || fread(support, sizeof support, 1, images) != 1)
-        return 99;
-    tt_init();
-    for (uint32_t i = 0; i < TT_SUPPORT; i++)
-        if (tt_add_image(i / TT_SHOTS, support[i]) != TT_OK)
-            return 98;
-    result = tt_adapt(NULL);
-    tt_trace("result", &result, sizeof result);
-    TRAINED
-    save_and_load();
-    while (fread(query, sizeof query, 1, images) == 1) {
-        int32_t label = tt_predict(query, NULL);
-        tt_trace("label", &label, sizeof label);
-    }
-    return fclose(traced) || fclose(images);
-}
-"""
-# The same on a microcontroller: images in flash, and a hash (FNV-1a) of all that is traced, by the emulator.
-MAIN_OF_BOARD = """
-#include "../examples.h"
-#include "../internal.h"
-#include "../say.h"
-
-void tt_trace(const char *name, const void *values, uint32_t nbytes)
-{
-    const uint8_t *bytes = values;
-    uint32_t hash = 2166136261u;
-    char text[10];
-    for (uint32_t i = 0; i < nbytes; i++)
-        hash = (hash ^ bytes[i]) * 16777619u;
-    for (int i = 0; i < 8; i++)
-        text[i] = "0123456789abcdef"[hash >> (28 - 4 * i) & 15u];
-    text[8] = 10; /* a new line */
-    text[9] = 0;
-    say(name);
-    say("=");
-    say(text);
-}
-
-int main(void)
-{
-    tt_init();
-    for (uint32_t i = 0; i < TT_SUPPORT; i++)
-        tt_add_image(i / TT_SHOTS, tt_example_support[i]);
-    if (tt_adapt(NULL) < 0)
-        return 1;
-    TRAINED
-    return 0;
-}
-"""
+HERE = Path(__file__).parent
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off"]
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -278,24 +88,27 @@ def in_python(folder: Path, network, plan, support, query, seed: int = 0) -> dic
     task.write_bytes(pickle.dumps((network, plan, seed, support, query, str(result))))
     environment = os.environ | {"TINYTRAIN_PORTABLE": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", PYTHON, str(task)], capture_output=True, text=True, env=environment
+        [sys.executable, str(HERE / "adapted_in_python.py"), str(task)],
+        capture_output=True,
+        text=True,
+        env=environment,
     )
     assert done.returncode == 0, done.stderr
     return pickle.loads(result.read_bytes())
 
 
 def tracing(folder: Path, main: str) -> str:
-    """`main` with a line for each array of the delta that training changed."""
+    """The program `main` beside this file, with a line for each array of the delta that training changed."""
     parts = re.findall(
         r"{(.+), (\d+), 0, (\d)}, /. \d+[.]\w+[.]values", (folder / "delta_table.c").read_text()
     )
     lines = (f'tt_trace("trained", {part}, {int(n) * int(size)});' for part, n, size in parts)
-    return main.replace("TRAINED\n", "\n    ".join([*lines, ""]))
+    return (HERE / main).read_text().replace("    TRAINED\n", "".join(f"    {line}\n" for line in lines))
 
 
-def compiled(folder: Path, compiler: str, options=(), main: str = MAIN) -> Path:
+def compiled(folder: Path, compiler: str, options=()) -> Path:
     """The program of an emitted `folder` that traces an adaptation."""
-    (folder / "traced.c").write_text(tracing(folder, main))
+    (folder / "traced.c").write_text(tracing(folder, "traced.c"))
     program = folder / f"traced-{compiler}"
     sources = [str(p) for p in sorted(folder.glob("*.c")) if p.name != "main.c"]
     command = [compiler, *STRICT, "-DTT_TRACE", "-O2", *options, *sources, "-o", str(program)]
@@ -384,7 +197,7 @@ def shared(sources, file: Path) -> ctypes.CDLL:
 
 
 def fnv(data: bytes) -> str:
-    """The hash of MAIN_OF_BOARD."""
+    """The hash of board.c."""
     found = 2166136261
     for byte in data:
         found = (found ^ byte) * 16777619 & 0xFFFFFFFF
@@ -393,7 +206,7 @@ def fnv(data: bytes) -> str:
 
 def on_board(folder: Path, machine: str, **sizes) -> tuple[dict[str, list[str]], str]:
     """Hashes by name that an emulated `machine` ("m7" or "m4") traces, and all of its output."""
-    (folder / "qemu" / "board.c").write_text(tracing(folder, MAIN_OF_BOARD))
+    (folder / "qemu" / "board.c").write_text(tracing(folder, "board.c"))
     words = [f"{name}={value}" for name, value in sizes.items()]
     command = [
         "make",
