@@ -1,9 +1,9 @@
 """Decides whether an adaptation is kept, using only the support images. Sees no query, trains nothing.
 
-The tests in order: all values are finite; the loss did not rise, but for noise; the labels fit the images;
-leave-one-out accuracy did not fall. The last test alone would not be enough, because training has seen the
-images and memorises even wrong labels. So labels are tested before training, where a held-out image is really
-unseen.
+The tests in order: all values are finite; the loss did not rise (see RISE_FRACTION); the labels fit the
+images; leave-one-out accuracy did not fall. The last test alone would not be enough, because training has
+seen the images and memorises even wrong labels. So labels are tested before training, where a held-out image
+is really unseen.
 """
 
 import math
@@ -22,8 +22,8 @@ WORST_FRACTION = 0.1  # of the support images: those that fit their class worst
 # a few contradicting ones weigh more.
 LEAST_FIT, MEDIAN_FRACTION = -2.8, 0.5
 LAST_FRACTION = 0.25  # of the steps: their mean loss is the final loss
-# The loss of an easy task is small from the first step on, and differs between steps as their views differ. A
-# final loss may be above the first one by this fraction of the loss of a guess.
+# The final loss may be above the first one by this fraction of the loss of a guess. The loss of an easy task
+# is small from the first step on, and its steps differ by what their views differ.
 RISE_FRACTION = 0.01
 
 
