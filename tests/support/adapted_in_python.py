@@ -21,55 +21,61 @@ from tinytrain.planner.planner import Planner
 from tinytrain.runtime import session
 from tinytrain.runtime.device import Device
 
-network, plan, seed, support, query, file = pickle.loads(Path(sys.argv[1]).read_bytes())
-ways, sides = plan.task.n_way, []
-for images in (support, query):
-    labels = np.repeat(np.arange(ways, dtype=np.int32), len(images) // ways)
-    names = tuple(map(str, range(len(images))))
-    sides.append(Images(labels, names, lambda i, size, images=images: images[i]))
-episode = Episode(*sides, tuple(f"class {k}" for k in range(ways)))
-task = TaskShape.of(episode)
-quotas = plan.recipe.options.quotas
-plan = for_one_core(replace(plan, task=task), network, Programs(network, task, plan.recipe.precision), quotas)
-found = {}
-measured = session.Session._embed
+
+def main(task_file: str) -> None:
+    network, plan, seed, support, query, file = pickle.loads(Path(task_file).read_bytes())
+    ways, sides = plan.task.n_way, []
+    for images in (support, query):
+        labels = np.repeat(np.arange(ways, dtype=np.int32), len(images) // ways)
+        names = tuple(map(str, range(len(images))))
+        sides.append(Images(labels, names, lambda i, size, images=images: images[i]))
+    episode = Episode(*sides, tuple(f"class {k}" for k in range(ways)))
+    task = TaskShape.of(episode)
+    quotas = plan.recipe.options.quotas
+    plan = for_one_core(
+        replace(plan, task=task), network, Programs(network, task, plan.recipe.precision), quotas
+    )
+    found = {}
+    measured = session.Session._embed
+
+    def embed(self, view, chosen):
+        out = measured(self, view, chosen)
+        if view == 0:
+            found.setdefault("embeddings", []).append(out.copy())
+        return out
+
+    session.Session._embed = embed
+    planner = Planner(network, TaskShape.of(episode), plan)
+    with Device(threads=1).open(network, episode, seed) as run:
+        assert run.kernels.backend == "portable", run.kernels.backend
+        scores = run.measure_fisher(planner.probe())
+        chosen = planner.plan(scores)
+        for layer, fisher in (scores.fisher if scores else {}).items():
+            found[f"fisher {layer}"] = fisher.copy()
+        for update in chosen.recipe.updates:
+            if update.channels:
+                found[f"channels {update.layer}"] = np.array(sorted(update.channels), np.int32)
+        run.load(planner.program(chosen))
+        run.cache_features()
+        run.fit_heads()
+        found["weights before"] = run._before[0].weights.copy()
+        found["losses"] = np.array(run.train(), np.float32)
+        delta = run.result()
+        found["weights after"] = delta.head.weights.copy()
+        found["offsets after"] = delta.head.offsets.copy()
+        found["facts"] = delta.head.temperature, delta.head.left_out
+        found["head"] = {name: array.tobytes() for name, array in delta.head.tensors().items()}
+        ordered = sorted(delta.slices, key=lambda s: (-s.values.itemsize, f"{s.layer}.{s.part}"))
+        found["trained"] = [s.values.tobytes() for s in ordered]  # as the parts of the file lie
+        found["slices"] = [(s.layer, s.part, s.channels.tolist(), s.values.tobytes()) for s in delta.slices]
+        rows = run.leave_one_out()
+        found["left out"] = [(margins(r), r[:, CHANCE].copy()) for r in rows[:2] if r is not None]
+        evidence = Evidence(run.losses, plan.recipe.steps, run.is_finite, *rows)
+        found["reasons"] = [r.code for r in judge(evidence, episode.support, episode.class_names).reasons]
+        run.predict(delta)
+        found["answers"] = run._answers.copy()
+    Path(file).write_bytes(pickle.dumps(found))
 
 
-def embed(self, view, chosen):
-    out = measured(self, view, chosen)
-    if view == 0:
-        found.setdefault("embeddings", []).append(out.copy())
-    return out
-
-
-session.Session._embed = embed
-planner = Planner(network, TaskShape.of(episode), plan)
-with Device(threads=1).open(network, episode, seed) as run:
-    assert run.kernels.backend == "portable", run.kernels.backend
-    scores = run.measure_fisher(planner.probe())
-    chosen = planner.plan(scores)
-    for layer, fisher in (scores.fisher if scores else {}).items():
-        found[f"fisher {layer}"] = fisher.copy()
-    for update in chosen.recipe.updates:
-        if update.channels:
-            found[f"channels {update.layer}"] = np.array(sorted(update.channels), np.int32)
-    run.load(planner.program(chosen))
-    run.cache_features()
-    run.fit_heads()
-    found["weights before"] = run._before[0].weights.copy()
-    found["losses"] = np.array(run.train(), np.float32)
-    delta = run.result()
-    found["weights after"] = delta.head.weights.copy()
-    found["offsets after"] = delta.head.offsets.copy()
-    found["facts"] = delta.head.temperature, delta.head.left_out
-    found["head"] = {name: array.tobytes() for name, array in delta.head.tensors().items()}
-    ordered = sorted(delta.slices, key=lambda s: (-s.values.itemsize, f"{s.layer}.{s.part}"))
-    found["trained"] = [s.values.tobytes() for s in ordered]  # as the parts of the file lie
-    found["slices"] = [(s.layer, s.part, s.channels.tolist(), s.values.tobytes()) for s in delta.slices]
-    rows = run.leave_one_out()
-    found["left out"] = [(margins(r), r[:, CHANCE].copy()) for r in rows[:2] if r is not None]
-    evidence = Evidence(run.losses, plan.recipe.steps, run.is_finite, *rows)
-    found["reasons"] = [r.code for r in judge(evidence, episode.support, episode.class_names).reasons]
-    run.predict(delta)
-    found["answers"] = run._answers.copy()
-Path(file).write_bytes(pickle.dumps(found))
+if __name__ == "__main__":
+    main(sys.argv[1])
