@@ -16,7 +16,7 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.int8_forward": ("--episodes", "run_study"),
     "studies.int8_training": ("--episodes", "run_study"),
     "studies.int8_kernels": ("--milliseconds", "load_backbone"),
-    "studies.int8_step": ("--most", "load_backbone"),
+    "studies.step_modes": ("--most", "load_backbone"),
     "studies.operations": ("--episodes", "run_study"),
     "studies.heads": ("--queries", "run_study"),
     "studies.strangers": ("--queries", "run_study"),

@@ -43,22 +43,36 @@ def start(job: Job, buffers: dict[str, Buffer]) -> Iterator[Call]:
 def update(job: Job, buffers: dict[str, Buffer], gradient: View) -> Iterator[Call]:
     """One optimizer step by `gradient`, which becomes the step, then the new values into the working copy."""
     yield _optimizer(job, buffers, gradient)
-    touched = []
-    for salt, (slot, biases) in enumerate(_placed(job)):
+    placed = list(_placed(job))
+    for salt, (slot, biases) in enumerate(placed):
         steps = View(gradient.buffer, slot.shape, slot.start)
-        if slot.part == "bias":
-            values = _biases(buffers, slot, biases)
-            yield Call("take_step", (values, steps))
-            yield Call("assign", (_array(job.network, slot, "bias"), values))
-        else:
-            yield from _round(job, buffers, slot, steps, salt)
-        touched.append(slot)
-    for slot in {slot.layer: slot for slot in touched}.values():
-        names = ("folded bias", "bias", "unit")
-        arrays = (_array(job.network, slot, name) for name in names)
-        zero = job.network.quantisation.given(slot.layer - 1).zero if slot.layer else 0
-        weight, turned = int8_weight(job.network, slot.layer), is_turned(job.network, slot.layer)
-        yield Call("fold_bias", (*arrays, weight, zero, turned))
+        yield from take_steps(job, buffers, (slot, biases, salt), steps)
+    for layer in dict.fromkeys(slot.layer for slot, _ in placed):
+        yield fold(job.network, layer)
+
+
+def take_steps(
+    job: Job, buffers: dict[str, Buffer], place: tuple[Slot, int, int], steps: View, step=Value.STEP
+) -> Iterator[Call]:
+    """Take `steps` from the values of a slot, the new ones into the working copy.
+
+    `place`: the slot, the number of biases before it, and its number, by which rounding is drawn; `step` is
+    the number of the step.
+    """
+    slot, biases, salt = place
+    if slot.part == "bias":
+        values = _biases(buffers, slot, biases)
+        yield Call("take_step", (values, steps))
+        yield Call("assign", (_array(job.network, slot, "bias"), values))
+    else:
+        yield from _round(job, buffers, slot, steps, (step, salt))
+
+
+def fold(network: Network, layer: int) -> Call:
+    """What the sums of `layer` start with, of its new weights and biases."""
+    cout, zero = network.layers[layer].cout, network.quantisation.given(layer - 1).zero if layer else 0
+    arrays = (LayerArray(layer, n, (cout,), DTYPES.get(n, "int32")) for n in ("folded bias", "bias", "unit"))
+    return Call("fold_bias", (*arrays, int8_weight(network, layer), zero, is_turned(network, layer)))
 
 
 def _optimizer(job: Job, buffers: dict[str, Buffer], gradient: View) -> Call:
@@ -73,7 +87,8 @@ def _optimizer(job: Job, buffers: dict[str, Buffer], gradient: View) -> Call:
     return Call(f"{recipe.optimizer}_step", (*arrays, *values))
 
 
-def _round(job: Job, buffers: dict[str, Buffer], slot: Slot, steps: View, salt: int) -> Iterator[Call]:
+def _round(job: Job, buffers: dict[str, Buffer], slot: Slot, steps: View, drawn: tuple) -> Iterator[Call]:
+    """`drawn`: what randomness follows from: the number of the step, and that of the slot."""
     arithmetic = job.recipe.options.arithmetic
     values = View(buffers[TRAINED], slot.shape, slot.start)
     lsb = _array(job.network, slot, "lsb" if arithmetic.scaled else "scale")
@@ -85,7 +100,7 @@ def _round(job: Job, buffers: dict[str, Buffer], slot: Slot, steps: View, salt: 
         rests = buffers.get("rests of weights")
         rest = NO_REST if rests is None else View(rests, slot.shape, slot.start)
         rule = RULES[arithmetic.rounding]
-        yield Call("round_codes", (values, rest, steps, lsb, columns, SEED, rule, Value.STEP, salt))
+        yield Call("round_codes", (values, rest, steps, lsb, columns, SEED, rule, *drawn))
     yield Call("scatter_weights", (weight, rows, columns, values, turned))
 
 

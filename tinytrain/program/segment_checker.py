@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 
 from tinytrain.program.backend import ProgramError
-from tinytrain.program.calls import Buffer, Call, Segment, View, extent_of
+from tinytrain.program.calls import Bias, Buffer, Call, LayerArray, Segment, View, Weight, extent_of
 from tinytrain.program.memory_planner import check
 from tinytrain.program.signatures import SCRATCH, Argument
 from tinytrain.program.stages import Listed, Of
@@ -40,14 +40,18 @@ def check_segment(segment: Segment) -> tuple[set[Buffer], set[Buffer]]:
     """External buffers that a segment reads before it writes them, and those that it writes.
 
     Raises ProgramError for a wrong call, for what is read before it is written, for an output over an input,
-    and for a view that leaves its buffer.
+    for a view that leaves its buffer, and for parameters that a step still needs when it changes them.
     """
     check(segment.layout)
-    state = _Elements(segment)
+    state, changed = _Elements(segment), set()
     for number, call in enumerate(segment.calls):
         where = f"{segment.name}, call {number}"
         check_call(call, where)
         signature = call.signature
+        read, written = _layers_of(call)
+        if read & changed and not written:
+            raise ProgramError(f"{where}: {call.kernel} reads parameters that have been updated")
+        changed |= written
         pairs = views_of(call)
         for argument, view in pairs:
             if argument.is_read:
@@ -91,6 +95,13 @@ class _Elements:
         self._part(view)[...] = means
         if view.buffer in self.segment.external:
             self.external_writes.add(view.buffer)
+
+
+def _layers_of(call: Call) -> tuple[set[int], set[int]]:
+    """Layers whose parameters a call reads, and those whose parameters it changes."""
+    pairs = zip(call.signature.arrays.values(), call.arrays, strict=True)
+    named = [(argument, a.layer) for argument, a in pairs if isinstance(a, Weight | Bias | LayerArray)]
+    return {i for a, i in named if a.is_read}, {i for a, i in named if a.is_written}
 
 
 def views_of(call: Call) -> list[tuple[Argument, View]]:

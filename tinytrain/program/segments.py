@@ -116,7 +116,7 @@ def fisher_segment(
     for a, b in zip(starts, [*starts[1:], last], strict=True):
         inputs.append(emitter.forward(inputs[-1], a, b))
     embedding = emitter.pool(inputs.pop())
-    g = emitter.pool_grad(_loss_calls(segment, embedding, way, externals))
+    g = emitter.pool_grad(loss_calls(segment, embedding, way, externals))
     cut = min(inspected)
     for a, b, x in reversed(list(zip(starts, [*starts[1:], last], inputs, strict=True))):
         tape = Tape(cut, hooked=frozenset(inspected))
@@ -130,7 +130,7 @@ def fisher_segment(
     return segment.finish(keep=segment.outputs)
 
 
-def _loss_calls(segment: Segment, embedding: View, way: int, externals) -> View:
+def loss_calls(segment: Segment, embedding: View, way: int, externals) -> View:
     """Gradient (1, d) of the cross-entropy of one embedding, prototypes constant."""
     loss = segment.new("loss", 1)
     residual, cosine = segment.new("residual", 1, way), segment.new("cosine", 1, way)

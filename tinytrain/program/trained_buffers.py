@@ -15,7 +15,7 @@ def trained_buffers(book: Book, job) -> list[Buffer]:
     trained = n_trained(job.network, job.recipe.updates)
     if not trained:
         return []
-    _parameter_buffers(book, job, trained)
+    parameter_buffers(book, job, trained)
     accumulators = range(job.resources.accumulators)
     found = [
         book.add(f"gradients (worker {p})", (trained,), BACKWARD, BACKWARD, use="gradients")
@@ -30,7 +30,9 @@ def trained_buffers(book: Book, job) -> list[Buffer]:
     return found
 
 
-def _parameter_buffers(book: Book, job, trained: int) -> None:
+def parameter_buffers(book: Book, job, trained: int) -> None:
+    """The `trained` parameters of a job, and what their rule of rounding keeps beside them."""
+
     def add(name: str, count: int, dtype: str = "float32", last: int = AFTER) -> None:
         book.add(name, (count,), EMBED, last, dtype, use="trained parameters")
 
