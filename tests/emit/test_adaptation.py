@@ -135,6 +135,35 @@ def test_an_adaptation_in_int8_has_the_bits_of_python(compiler, tmp_path):
     assert "head result: factor" in device.training.buffers
 
 
+def for_some_inputs(plan, network):
+    """The same for every other input of pointwise layers, in any order, and one output of the first less."""
+    first = next(u.layer for u in plan.recipe.updates if u.channels)
+
+    def fewer(update):
+        layer = network.layers[update.layer]
+        if not update.channels or layer.kind != "pointwise":
+            return update
+        channels = update.channels[update.layer == first :]
+        return replace(update, channels=channels, inputs=tuple(range(layer.cin))[::-2])
+
+    recipe = replace(plan.recipe, updates=tuple(map(fewer, plan.recipe.updates)))
+    return for_one_core(replace(plan, recipe=recipe), network, Programs(network, plan.task, "int8"))
+
+
+@pytest.mark.parametrize("rounding", ["stochastic", "carried", "masters"])
+def test_weights_of_some_inputs_are_trained_in_int8_with_the_bits_of_python(rounding, tmp_path):
+    """Of some outputs, too, which the device chooses. SparseUpdate trains them so, of all outputs."""
+    network = int8nets.toy8("blocks")
+    compiler = COMPILERS[ROUNDINGS.index(rounding) % len(COMPILERS)]
+    plan = plan_of(network, 3, 4, "lda", 60_000, 0.9, precision="int8", steps=6)
+    options = replace(plan.recipe.options, arithmetic=Arithmetic("int8", rounding))
+    plan = for_some_inputs(replace(plan, recipe=replace(plan.recipe, options=options)), network)
+    device, _, got = compare(tmp_path, network, plan, compiler, emitted.sanitizers(compiler))
+    trained = [u for u in device.recipe.updates if u.inputs]
+    assert len(trained) > 1 and any(len(u.channels) < network.layers[u.layer].cout for u in trained)
+    assert "delta" in got
+
+
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 def test_every_way_to_round_an_update_has_the_bits_of_python(rounding, tmp_path):
     """With each optimizer, cached views and none, and with steps that are not scaled."""

@@ -15,6 +15,7 @@ from tinytrain.kernels import reference_updates as updates
 from tinytrain.network.quantisation import addition_factors
 
 pytestmark = pytest.mark.skipif(not emitted.compilers(), reason="no C compiler is here: install gcc or clang")
+CHANGED = [(0, 0), (4, 0), (4, 1), (11, 9), (5, 24)]  # columns, and their inputs: 0 for all
 RULES = (updates.NEAREST, updates.TRUNCATED, updates.STOCHASTIC, updates.CARRIED)
 
 
@@ -27,7 +28,10 @@ class Weights(ctypes.Structure):
 
 
 class Change(ctypes.Structure):
-    _fields_ = (("weights", c_void_p), ("channels", c_void_p), ("bias", c_void_p), ("count", c_uint16))
+    _fields_ = (
+        ("weights", c_void_p), ("channels", c_void_p), ("bias", c_void_p), ("inputs", c_void_p),
+        ("count", c_uint16), ("rows", c_uint16),
+    )  # fmt: skip
 
 
 class Layer(ctypes.Structure):
@@ -57,9 +61,12 @@ def at(array: np.ndarray) -> c_void_p:
 
 
 class Made:
-    """A layer with random arrays, for C and as numpy has it: `w`, `b` and others as they are now."""
+    """A layer with random arrays, for C and as numpy has it: `w`, `b` and others as they are now.
 
-    def __init__(self, r, fan_in: int, cout: int, depthwise: bool = False, changed: int = 0):
+    So many columns are `changed`, all of them or the weights of so many `inputs`.
+    """
+
+    def __init__(self, r, fan_in: int, cout: int, depthwise: bool = False, changed: int = 0, inputs: int = 0):
         turned = not depthwise
         self.given, self.zero = (int(r.integers(-128, 128)) for _ in range(2))
         self.w = r.integers(-127, 128, (cout, fan_in) if turned else (fan_in, cout)).astype(np.int8)
@@ -80,23 +87,27 @@ class Made:
         self.flash, self.over = Weights(*map(at, self.kept), *sizes), None
         if changed:
             self.columns = np.sort(r.permutation(cout)[:changed]).astype(np.int32)
-            self.new = r.integers(-127, 128, (fan_in, changed)).astype(np.int8)
-            self.w[self.columns] = self.new.T
+            self.inputs = np.sort(r.permutation(fan_in)[: inputs or fan_in]).astype(np.int32)
+            self.new = r.integers(-127, 128, (len(self.inputs), changed)).astype(np.int8)
+            self.w[np.ix_(self.columns, self.inputs)] = self.new.T
             self.bias += np.float32(0.5)
             updates.fold_bias(self.b, self.bias, self.unit, self.w, self.given, True)
-            self.over = Change(at(self.new), at(self.columns), at(self.bias), changed)
+            named = at(self.inputs) if inputs else None
+            self.over = Change(at(self.new), at(self.columns), at(self.bias), named, changed, inputs)
 
     @property
     def layer(self) -> Layer:
         return Layer(ctypes.pointer(self.flash), ctypes.pointer(self.over) if self.over else None)
 
 
-@pytest.mark.parametrize("changed", [0, 4])
-@pytest.mark.parametrize("wide", [False, True])
-def test_products_give_the_codes_of_the_oracle(c, changed, wide):
-    r = rng("products", changed, wide)
+WIDE = [(*some, False) for some in CHANGED] + [(0, 0, True), (4, 0, True)]
+
+
+@pytest.mark.parametrize(("changed", "inputs", "wide"), WIDE)
+def test_products_give_the_codes_of_the_oracle(c, changed, inputs, wide):
+    r = rng("products", changed, inputs, wide)
     for rows in (1, 3, 4, 9):
-        made = Made(r, 37, 11, changed=changed)
+        made = Made(r, 37, 11, changed=changed, inputs=inputs)
         x = r.integers(-128, 128, (rows, 37)).astype(np.int8)
         if wide:
             x = (x.astype(np.int16) * 15).astype(np.int16)
@@ -149,10 +160,10 @@ def test_patches_of_images_are_those_of_the_oracle(c, rotated):
         assert found.tolist() == want.tolist()
 
 
-@pytest.mark.parametrize("changed", [0, 5])
-def test_gradients_of_inputs_are_those_of_the_oracle(c, changed):
-    r = rng("gradients", changed)
-    made, g = Made(r, 24, 13, changed=changed), r.standard_normal((7, 13)).astype("f")
+@pytest.mark.parametrize(("changed", "inputs"), CHANGED)
+def test_gradients_of_inputs_are_those_of_the_oracle(c, changed, inputs):
+    r = rng("gradients", changed, inputs)
+    made, g = Made(r, 24, 13, changed=changed, inputs=inputs), r.standard_normal((7, 13)).astype("f")
     found, want = np.full((2, 7, 24), np.nan, np.float32)
     c.tt_grad_input_codes(at(found), at(g), made.layer, 7)
     oracle.grad_input_codes(want, g.astype(float), made.w, made.scales)
@@ -210,10 +221,22 @@ def test_updates_give_the_codes_of_the_oracle(c, rule):
         lsb = made.steps
         updates.round_codes(want, kept, steps, lsb, columns, np.array([seed], np.uint32), rule, step, 3)
         drawn = (3 * 0x85EBCA6B + step * 0xC2B2AE35 + seed * 0x27D4EB2F) & 0xFFFFFFFF
-        arrays = at(w), at(rest), at(steps), made.layer, 1, at(columns)
+        arrays = at(w), at(rest), at(steps), made.layer, 1, 40, at(columns)
         c.tt_round_codes(*arrays, 5, ctypes.c_uint32(drawn), rule)
         assert w.tolist() == want.tolist() and {-127, 127} <= set(w.ravel().tolist())
         assert rest.tolist() == kept.tolist()
+
+
+def test_training_starts_from_the_named_weights_in_flash(c):
+    r = rng("gathered")
+    for depthwise in (False, True):
+        made = Made(r, 9, 12, depthwise)
+        columns, inputs = np.array([1, 4, 11], np.int32), np.array([0, 3, 8], np.int32)
+        turned = made.w if depthwise else made.w.T
+        for rows, named in ((3, at(inputs)), (9, None)):
+            found = np.zeros((rows, 3), np.int8)
+            c.tt_gather_weight_codes(at(found), made.layer, named, rows, at(columns), 3)
+            assert found.tolist() == turned[np.ix_(inputs if named else range(9), columns)].tolist()
 
 
 def test_packed_factors_solve_as_the_oracle_does(c):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import toynets
 from emitted import Library, emit, plan_of
+from int8nets import toy8
 
 from tinytrain.delta.file import load_delta
 from tinytrain.emit.device import for_one_core
@@ -66,20 +67,26 @@ def test_after_harm_the_network_as_it_was_answers(rate, code, last, tmp_path):
     assert found[0] == found[1] and set(found[0]) == {0, 1}
 
 
-def test_a_plan_without_quotas_trains_the_channels_that_it_names(tmp_path):
-    plan = plan_of(NETWORK, 2, 3, "lda", 60_000, 0.3, quotas=False, steps=12)
-    updates = tuple(replace(u, channels=u.channels and (1, 4, 7)) for u in plan.recipe.updates)
+@pytest.mark.parametrize(("precision", "inputs"), [("float32", None), ("int8", (5, 0, 2))])
+def test_a_plan_without_quotas_trains_the_channels_that_it_names(precision, inputs, tmp_path):
+    network = NETWORK if precision == "float32" else toy8("headed")
+    plan = plan_of(network, 2, 3, "lda", 60_000, 0.3, quotas=False, precision=precision, steps=12)
+    updates = tuple(
+        replace(u, channels=(1, 4, 7), inputs=inputs) if u.channels else u for u in plan.recipe.updates
+    )
     plan = replace(plan, recipe=replace(plan.recipe, updates=updates))
-    plan = for_one_core(plan, NETWORK, Programs(NETWORK, plan.task), quotas=False)
-    device = emit(tmp_path, NETWORK, plan, seed=3)
-    support, query = emitted.classes_of(NETWORK, 2, 3, 1), images_of(8, 2)
-    want = emitted.in_python(tmp_path, NETWORK, plan, support, query, seed=3)
+    plan = for_one_core(plan, network, Programs(network, plan.task, precision), quotas=False)
+    device = emit(tmp_path, network, plan, seed=3)
+    support, query = emitted.classes_of(network, 2, 3, 1), images_of(8, 2)
+    want = emitted.in_python(tmp_path, network, plan, support, query, seed=3)
     got = emitted.in_c(emitted.compiled(tmp_path, emitted.compilers()[0]), support, query)
     assert device.probe is None and not any(name.startswith("fisher") for name in got)
     assert got["trained"] == want["trained"]
     (tmp_path / "delta.safetensors").write_bytes(got["delta"][0])
-    slices = load_delta(tmp_path / "delta.safetensors").slices
-    assert {tuple(s.channels.tolist()) for s in slices if s.part == "weight"} == {(1, 4, 7)}
+    slices = [s for s in load_delta(tmp_path / "delta.safetensors").slices if s.part == "weight"]
+    assert {tuple(s.channels.tolist()) for s in slices} == {(1, 4, 7)}
+    found = {None if s.inputs is None else tuple(s.inputs.tolist()) for s in slices}
+    assert found == {inputs and tuple(sorted(inputs))}
 
 
 def test_high_scores_are_chosen_as_python_chooses_them_even_beside_nan(tmp_path):

@@ -152,7 +152,10 @@ def _changes(device: Device, writer: Writer) -> Iterator[str]:
         count = len(found["weight"].channels) if "weight" in found else 0
         chosen = f"tt_channels + {name_of(f'channels of {layer}')}" if count else "NULL"
         said = comment(f"layer {layer}, {device.network.all_layers[layer].name}")
-        yield f"    {{{weight}, {chosen}, {bias}, {count}}}, {said}"
+        rows = found["weight"].inputs if "weight" in found else None
+        inputs = "NULL" if rows is None else f"tt_channels + {name_of(f'inputs of {layer}')}"
+        some = f"{bias}, {inputs}, {count}, {len(rows or ())}" if device.int8 else f"{bias}, {count}"
+        yield f"    {{{weight}, {chosen}, {some}}}, {said}"
     yield "};"
     yield ""
     yield "void tt_use_changes(int on)"
@@ -181,20 +184,31 @@ def _planned(device: Device) -> Iterator[str]:
     yield comment("The channels that the plan names.")
     yield "void tt_choose_channels(void)"
     yield "{"
-    for update in weights:
-        channels = np.array(sorted(update.channels))
-        yield array(f"    static const int32_t of_{update.layer}", channels)
-    for update in weights:
-        chosen = f"tt_channels + {name_of(f'channels of {update.layer}')}"
-        yield f"    memcpy({chosen}, of_{update.layer}, sizeof of_{update.layer});"
+    named = {f"channels of {u.layer}": u.channels for u in weights} | _inputs(device)
+    yield from _copied(named)
     yield "}"
     yield ""
+
+
+def _inputs(device: Device) -> dict[str, tuple[int, ...]]:
+    """The inputs of layers that are trained for some of them."""
+    return {f"inputs of {u.layer}": u.inputs for u in device.recipe.updates if u.inputs is not None}
+
+
+def _copied(named: dict[str, tuple[int, ...]]) -> Iterator[str]:
+    """Indices that the plan names to where all of them lie."""
+    for name, indices in named.items():
+        yield array(f"    static const int32_t {name_of(name).lower()}", np.array(sorted(indices)))
+    for name in named:
+        there, own = name_of(name), name_of(name).lower()
+        yield f"    memcpy(tt_channels + {there}, {own}, sizeof {own});"
 
 
 def _choice(device: Device, probe: Writer) -> Iterator[str]:
     yield comment("As many channels of each layer as planned, those with the most Fisher information.")
     yield "void tt_choose_channels(void)"
     yield "{"
+    yield from _copied(_inputs(device))
     for update in device.recipe.updates:
         if not update.channels:
             continue

@@ -85,6 +85,15 @@ def _parts(device: Device) -> Iterator[tuple[str, str, tuple[int, ...], str, int
             chosen if slot.part == "weight" else "NULL",
             cout,
         )
+        if slot.inputs is not None:
+            read = f"tt_channels + {name_of(f'inputs of {slot.layer}')}"
+            yield (
+                f"{name}.inputs",
+                "I32",
+                (len(slot.inputs),),
+                read,
+                device.network.all_layers[slot.layer].cin,
+            )
         dtype, pointer = "F32", f"{parameters} + {slot.start}"
         if device.int8 and slot.part == "bias":
             pointer, biases = f"{places.whole(buffers['trained biases'])} + {biases}", biases + slot.size

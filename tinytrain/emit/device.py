@@ -107,7 +107,9 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
     other = "take policy tinytrain"
     weights = [layers[u.layer] for u in recipe.updates if u.channels]
     cut = network.block_start(recipe.updates[0].layer) if recipe.updates else 0
-    int8 = recipe.precision == "int8" and int8_obstacle(network)
+    is_int8 = recipe.precision == "int8"
+    int8 = is_int8 and int8_obstacle(network)
+    some_inputs = not is_int8 and any(u.inputs is not None for u in recipe.updates)
     for met, what, remedy in (
         (int8, f"it is computed in int8, but {int8}", "give --precision float32"),
         (task.n_support % task.n_way, "classes have different numbers of images", "give --shots"),
@@ -118,7 +120,7 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
         ((r.micro, r.workers) != (1, 1), "it is for several workers", "let 'tinytrain emit' make it"),
         (recipe.options.entropy > 0, "it looks at images without labels", other),
         (recipe.options.resample_channels, "it draws channels again", other),
-        (any(u.inputs is not None for u in recipe.updates), "it trains some input channels", other),
+        (some_inputs, "it trains some input channels in float32", "give --precision int8"),
         (any(x.kind != "pointwise" for x in weights), "it trains weights of depthwise layers", other),
         (bool(network.modules), "it trains lite residual modules", other),
         (cut == 0, "it trains from the first layer on", "give a smaller --macs"),

@@ -51,17 +51,24 @@ def _widen(line: Line) -> str:
     return f"tt_widen_codes({line.at(0)}, {line.at(1)}, {line.size(0)})"
 
 
+def _gather(line: Line) -> str:
+    _, _, rows, columns, _ = line.call.args
+    inputs = line.at(2) if rows.of == "inputs" else "NULL"
+    named = f"{inputs}, {rows.count}, {line.at(3)}, {columns.count}"
+    return f"tt_gather_weight_codes({line.at(0)}, {line.at(1)}, {named})"
+
+
 def _round(line: Line) -> str:
-    _, rest, _, lsb, columns, _, rule, _, salt = line.call.args
+    w, rest, _, lsb, columns, _, rule, _, salt = line.call.args
     kept = line.at(1) if isinstance(rest, View) else "NULL"
     drawn = f"{salt * SALT & 0xFFFFFFFF}u + tt_step * {STEP}u + tt_rounding_seed * {SEED}u"
-    arrays = f"{line.at(0)}, {kept}, {line.at(2)}, {_lsb(line, lsb)}, {line.at(4)}"
+    arrays = f"{line.at(0)}, {kept}, {line.at(2)}, {_lsb(line, lsb)}, {w.extent[0]}, {line.at(4)}"
     return f"tt_round_codes({arrays}, {columns.count}, {drawn}, {rule})"
 
 
 def _round_masters(line: Line) -> str:
-    lsb, columns = line.call.args[3:]
-    arrays = f"{line.at(0)}, {line.at(1)}, {line.at(2)}, {_lsb(line, lsb)}, {line.at(4)}"
+    w, _, _, lsb, columns = line.call.args
+    arrays = f"{line.at(0)}, {line.at(1)}, {line.at(2)}, {_lsb(line, lsb)}, {w.extent[0]}, {line.at(4)}"
     return f"tt_round_masters({arrays}, {columns.count})"
 
 
@@ -85,7 +92,7 @@ INT8_CALLS: dict[str, Callable[[Line], str]] = {
     "gather_some": of(
         "tt_gather_some", at(0), at(1), at(2), extent(0, 0), extent(0, 1), at(3), extent(1, 1)
     ),
-    "gather_weights": of("tt_gather_weight_codes", at(0), at(1), at(3), extent(0, 1)),
+    "gather_weights": _gather,
     "grad_input_codes": of("tt_grad_input_codes", at(0), at(1), at(2), extent(0, 0)),
     "grad_input_columns": of(
         "tt_grad_input_columns", at(0), at(1), at(2), extent(0, 0), at(4), extent(0, 1)

@@ -14,8 +14,9 @@ from tinytrain.runtime.int8_copy import Int8Copy
 # Arrays of a layer by the names of its working copy: in C, and what comes before their names in network.c.
 ALWAYS = {"folded bias": ("int32_t", "start"), "factor": ("int32_t", "factor"), "shift": ("uint8_t", "shift")}
 SLOPES = {"scale": ("float", "scales")}  # only gradients read them
-TRAINED = {"bias": ("float", "bias"), "unit": ("float", "unit"), "lsb": ("float", "steps")}
-ORDER = (*ALWAYS, *SLOPES, *TRAINED)  # as the fields of tt_weights
+TRAINED = {"bias": ("float", "bias"), "unit": ("float", "unit")}
+STEPS = {"lsb": ("float", "steps")}  # of trained weights
+ORDER = (*ALWAYS, *SLOPES, *TRAINED, *STEPS)  # as the fields of tt_weights
 BYTES = {"int32_t": 4, "uint8_t": 1, "float": 4}
 
 
@@ -52,9 +53,10 @@ def _lines(device: Device) -> Iterator[str]:
 
 def _arrays(device: Device, i: int) -> dict[str, tuple[str, str]]:
     """Those of layer i that something reads: names in the working copy, types and fields in C."""
-    trained = any(u.layer == i for u in device.recipe.updates)
-    sloped = i >= min(u.layer for u in device.recipe.updates)
-    return ALWAYS | (SLOPES if sloped else {}) | (TRAINED if trained else {})
+    updates = device.recipe.updates
+    own = [u for u in updates if u.layer == i]
+    found = ALWAYS | (SLOPES if i >= min(u.layer for u in updates) else {}) | (TRAINED if own else {})
+    return found | (STEPS if any(u.channels for u in own) else {})
 
 
 def _zeros(network: Network, i: int) -> tuple[int, int]:

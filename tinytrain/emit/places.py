@@ -48,7 +48,8 @@ class Places:
         return f"tt_layers[{weight.layer}]"
 
     def columns(self, columns: Columns) -> str:
-        return f"tt_channels + {name_of(f'channels of {columns.layer}')}"
+        what = "inputs" if columns.of == "inputs" else "channels"
+        return f"tt_channels + {name_of(f'{what} of {columns.layer}')}"
 
 
 def is_plain(view: View) -> bool:

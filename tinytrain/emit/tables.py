@@ -122,7 +122,9 @@ def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterato
     network, recipe, training = device.network, device.recipe, device.training
     height, width, channels = network.input.shape
     every = slots(network, recipe)
-    chosen = [(s.layer, len(s.channels)) for s in every if s.part == "weight"]
+    weights = [s for s in every if s.part == "weight"]
+    chosen = [(f"channels of {s.layer}", len(s.channels)) for s in weights]
+    chosen += [(f"inputs of {s.layer}", len(s.inputs)) for s in weights if s.inputs is not None]
     steps, head = recipe.steps, find_head(recipe.head)
     yield comment(f"Sizes of {network.name} and its plan, and the memory map. Written by tinytrain emit.")
     features = math.prod(training.externals["features"].shape)
@@ -142,7 +144,7 @@ def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterato
         "TT_SAMPLED": (max(1, draws.sampled.shape[1]), "images that prototypes are trained by in a step"),
         "TT_SLICES": (len(every), "trained arrays"),
         "TT_TRAINED": (sum(s.size for s in every), "trained parameters"),
-        "TT_CHOSEN": (max(1, sum(n for _, n in chosen)), "trained columns"),
+        "TT_CHOSEN": (max(1, sum(n for _, n in chosen)), "trained columns, and inputs of some"),
         "TT_MEASURED": (int(device.probe is not None), "1: Fisher information chooses these columns"),
         "TT_FITTED": (device.support * len(device.head_views), "embeddings that the head is fitted to"),
         "TT_PARTS": (n_parts(device), "arrays of a delta"),
@@ -164,9 +166,9 @@ def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterato
         yield f"#define TT_SHRINKAGE {head.shrinkage} {comment('of the covariance of the head')}"
         yield f"#define TT_FEW {int(few)} {comment('1: fewer embeddings than half their numbers')}"
     at = 0
-    for layer, count in chosen:
-        said = comment(f"{count} columns of layer {layer}")
-        yield f"#define {name_of(f'channels of {layer}')} {at}u {said}"
+    for name, count in chosen:
+        said = comment(f"{count} {name.replace(' of ', ' of layer ')}")
+        yield f"#define {name_of(name)} {at}u {said}"
         at += count
     yield ""
     yield comment(f"Flash: {flash_bytes(device):,} bytes of weights.")

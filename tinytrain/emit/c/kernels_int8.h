@@ -23,12 +23,14 @@ typedef struct {
     uint8_t depthwise;
 } tt_weights;
 
-/* What training changed of one layer, in RAM: `count` columns of its weights, in rising order, and its bias. */
+/* What training changed of one layer, in RAM: `count` columns of its weights, in rising order, of them the weights
+ * of `rows` inputs, in rising order, and its bias. */
 typedef struct {
-    const int8_t *weights;   /* (fan_in, count) */
+    const int8_t *weights;   /* (rows, count) */
     const int32_t *channels; /* (count,) */
     const float *bias;       /* (cout,), or NULL: as in flash */
-    uint16_t count;
+    const int32_t *inputs;   /* (rows,), or NULL: all of them */
+    uint16_t count, rows;
 } tt_change;
 
 /* A layer as it is now: what is in flash, and over it what training changed (NULL: nothing). */
@@ -37,11 +39,29 @@ typedef struct {
     const tt_change *change;
 } tt_layer;
 
-/* The weights of an output channel: codes[k * step] for input k. */
+/* The weights of an output channel: codes[k * step] for input k, but over[r * over_step] for input inputs[r]. */
 typedef struct {
-    const int8_t *codes;
-    uint32_t step;
+    const int8_t *codes, *over;
+    const int32_t *inputs; /* (rows,), in rising order */
+    uint32_t step, over_step, rows;
 } tt_channel;
+
+/* y (n,) += factor times the codes of n inputs of a channel, from `first` on. */
+static inline void tt_add_codes_of(float *y, float factor, tt_channel w, uint32_t first, uint32_t n)
+{
+    uint32_t k = 0, r = 0;
+
+    while (r < w.rows && (uint32_t)w.inputs[r] < first)
+        r++;
+    for (;; r++) {
+        uint32_t end = r < w.rows && (uint32_t)w.inputs[r] < first + n ? (uint32_t)w.inputs[r] - first : n;
+        for (; k < end; k++)
+            y[k] += factor * (float)w.codes[(first + k) * w.step];
+        if (k == n)
+            return;
+        y[k++] += factor * (float)w.over[r * w.over_step];
+    }
+}
 
 /* How the codes of two values become that of their sum. */
 typedef struct {
@@ -82,11 +102,12 @@ void tt_add_fisher_columns(float *total, float *dots, const int8_t *a, const flo
 
 /* kernels_int8_updates.c */
 int32_t tt_in_units(float value, float unit);
-void tt_gather_weight_codes(int8_t *y, tt_layer layer, const int32_t *columns, uint32_t count);
+void tt_gather_weight_codes(int8_t *y, tt_layer layer, const int32_t *inputs, uint32_t rows, const int32_t *columns,
+                            uint32_t count);
 void tt_widen_codes(float *y, const int8_t *x, uint32_t n);
-void tt_round_codes(int8_t *w, int8_t *rest, const float *steps, tt_layer layer, int scaled, const int32_t *columns,
-                    uint32_t count, uint32_t drawn, int rule);
-void tt_round_masters(int8_t *w, float *masters, const float *steps, tt_layer layer, int scaled,
+void tt_round_codes(int8_t *w, int8_t *rest, const float *steps, tt_layer layer, int scaled, uint32_t rows,
+                    const int32_t *columns, uint32_t count, uint32_t drawn, int rule);
+void tt_round_masters(int8_t *w, float *masters, const float *steps, tt_layer layer, int scaled, uint32_t rows,
                       const int32_t *columns, uint32_t count);
 
 #endif

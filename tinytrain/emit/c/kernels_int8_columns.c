@@ -9,12 +9,8 @@ void tt_grad_input_columns(float *gx, const float *g, tt_layer layer, uint32_t r
     tt_clear(gx, rows * n);
     for (uint32_t j = 0; j < cout; j++) {
         tt_channel w = tt_channel_of(layer, j);
-        const int8_t *codes = w.codes + first * w.step;
-        for (uint32_t i = 0; i < rows; i++) {
-            float factor = g[i * cout + j] * layer.kept->scales[j], *row = gx + i * n;
-            for (uint32_t c = 0; c < n; c++)
-                row[c] += factor * (float)codes[c * w.step];
-        }
+        for (uint32_t i = 0; i < rows; i++)
+            tt_add_codes_of(gx + i * n, g[i * cout + j] * layer.kept->scales[j], w, first, n);
     }
 }
 
@@ -27,11 +23,8 @@ void tt_grad_input_rows(float *gx, const float *g, tt_layer layer, uint32_t rows
         tt_clear(gx, rows * fan_in);
     for (uint32_t j = 0; j < n; j++) {
         tt_channel w = tt_channel_of(layer, first + j);
-        for (uint32_t i = 0; i < rows; i++) {
-            float factor = g[i * n + j] * layer.kept->scales[first + j], *row = gx + i * fan_in;
-            for (uint32_t k = 0; k < fan_in; k++)
-                row[k] += factor * (float)w.codes[k * w.step];
-        }
+        for (uint32_t i = 0; i < rows; i++)
+            tt_add_codes_of(gx + i * fan_in, g[i * n + j] * layer.kept->scales[first + j], w, 0, fan_in);
     }
 }
 

@@ -23,11 +23,8 @@ void tt_grad_input_codes(float *gx, const float *g, tt_layer layer, uint32_t row
     tt_clear(gx, rows * fan_in);
     for (uint32_t j = 0; j < cout; j++) {
         tt_channel w = tt_channel_of(layer, j);
-        for (uint32_t i = 0; i < rows; i++) {
-            float factor = g[i * cout + j] * layer.kept->scales[j], *row = gx + i * fan_in;
-            for (uint32_t k = 0; k < fan_in; k++)
-                row[k] += factor * (float)w.codes[k * w.step];
-        }
+        for (uint32_t i = 0; i < rows; i++)
+            tt_add_codes_of(gx + i * fan_in, g[i * cout + j] * layer.kept->scales[j], w, 0, fan_in);
     }
 }
 

@@ -26,10 +26,17 @@ tt_channel tt_channel_of(tt_layer layer, uint32_t channel)
 {
     const tt_weights *kept = layer.kept;
     uint32_t low = 0, high = layer.change ? layer.change->count : 0;
-    tt_channel found;
+    tt_channel found = {NULL, NULL, NULL, 1u, 0, 0};
 
     while (low < high) { /* among the changed ones, which rise */
         uint32_t middle = (low + high) / 2u, other = (uint32_t)layer.change->channels[middle];
+        if (other == channel && layer.change->inputs) {
+            found.over = layer.change->weights + middle;
+            found.over_step = layer.change->count;
+            found.inputs = layer.change->inputs;
+            found.rows = layer.change->rows;
+            break;
+        }
         if (other == channel) {
             found.codes = layer.change->weights + middle;
             found.step = layer.change->count;
@@ -45,6 +52,12 @@ tt_channel tt_channel_of(tt_layer layer, uint32_t channel)
     return found;
 }
 
+/* What training added to the code of input inputs[r] of a channel. */
+static int32_t change_of(tt_channel w, uint32_t r)
+{
+    return w.over[r * w.over_step] - w.codes[(uint32_t)w.inputs[r] * w.step];
+}
+
 /* What the sums of an output channel start with, as its weights and its bias are now. */
 static int32_t start_of(tt_layer layer, uint32_t channel, tt_channel w)
 {
@@ -56,6 +69,8 @@ static int32_t start_of(tt_layer layer, uint32_t channel, tt_channel w)
         return kept->start[channel];
     for (uint32_t k = 0; k < kept->fan_in; k++)
         total += w.codes[k * w.step];
+    for (uint32_t r = 0; r < w.rows; r++)
+        total += change_of(w, r);
     return tt_in_units(bias[channel], kept->unit[channel]) - kept->given * total;
 }
 
@@ -80,6 +95,14 @@ static void add_rows(int32_t *sums, const int8_t *x, tt_channel w, uint32_t n)
     sums[3] = d;
 }
 
+/* sums (rows,) += x (rows, n) times what training added to the weights of some inputs of a channel. */
+static void add_changes(int32_t *sums, const int8_t *x, tt_channel w, uint32_t n, uint32_t rows)
+{
+    for (uint32_t r = 0; r < w.rows; r++)
+        for (uint32_t i = 0; i < rows; i++)
+            sums[i] += x[i * n + (uint32_t)w.inputs[r]] * change_of(w, r);
+}
+
 /* y (rows, cout) = codes of x (rows, fan_in) times the weights, and of the bias. */
 void tt_product_codes(int8_t *y, const int8_t *x, tt_layer layer, uint32_t rows)
 {
@@ -92,6 +115,7 @@ void tt_product_codes(int8_t *y, const int8_t *x, tt_layer layer, uint32_t rows)
         for (; i + ROWS <= rows; i += ROWS) {
             int32_t sums[ROWS] = {start, start, start, start};
             add_rows(sums, x + i * fan_in, w, fan_in);
+            add_changes(sums, x + i * fan_in, w, fan_in, ROWS);
             for (uint32_t r = 0; r < ROWS; r++)
                 y[(i + r) * cout + j] = as_code(sums[r], layer.kept, j);
         }
@@ -99,6 +123,7 @@ void tt_product_codes(int8_t *y, const int8_t *x, tt_layer layer, uint32_t rows)
             int32_t sum = start;
             for (uint32_t k = 0; k < fan_in; k++)
                 sum += x[i * fan_in + k] * w.codes[k * w.step];
+            add_changes(&sum, x + i * fan_in, w, fan_in, 1u);
             y[i * cout + j] = as_code(sum, layer.kept, j);
         }
     }

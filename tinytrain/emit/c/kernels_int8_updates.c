@@ -48,14 +48,16 @@ static float uniform(uint32_t place, uint32_t drawn)
     return (float)(int32_t)(h >> 8) * (1.0f / 16777216.0f);
 }
 
-/* y (fan_in, count) = the named columns of the weights in flash: what training starts from. */
-void tt_gather_weight_codes(int8_t *y, tt_layer layer, const int32_t *columns, uint32_t count)
+/* y (rows, count) = the named columns of the weights in flash, of the named inputs (NULL: the first `rows`): what
+ * training starts from. */
+void tt_gather_weight_codes(int8_t *y, tt_layer layer, const int32_t *inputs, uint32_t rows, const int32_t *columns,
+                            uint32_t count)
 {
     const tt_weights *kept = layer.kept;
 
-    for (uint32_t i = 0; i < kept->fan_in; i++)
+    for (uint32_t r = 0; r < rows; r++)
         for (uint32_t k = 0; k < count; k++) {
-            uint32_t column = (uint32_t)columns[k];
+            uint32_t column = (uint32_t)columns[k], i = inputs ? (uint32_t)inputs[r] : r;
             *y++ = kept->codes[kept->depthwise ? i * kept->cout + column : column * kept->fan_in + i];
         }
 }
@@ -72,12 +74,12 @@ static float codes_in(tt_layer layer, int scaled, int32_t column)
     return scaled ? layer.kept->steps[column] : layer.kept->scales[column];
 }
 
-/* w (fan_in, count) minus steps, rounded by `rule` and kept from -127 to 127. `rest` (fan_in, count) is what
+/* w (rows, count) minus steps, rounded by `rule` and kept from -127 to 127. `rest` (rows, count) is what
  * rounding lost, in 1/256 of a code: CARRIED alone uses it, for the next step. */
-void tt_round_codes(int8_t *w, int8_t *rest, const float *steps, tt_layer layer, int scaled, const int32_t *columns,
-                    uint32_t count, uint32_t drawn, int rule)
+void tt_round_codes(int8_t *w, int8_t *rest, const float *steps, tt_layer layer, int scaled, uint32_t rows,
+                    const int32_t *columns, uint32_t count, uint32_t drawn, int rule)
 {
-    for (uint32_t i = 0; i < layer.kept->fan_in * count; i++) {
+    for (uint32_t i = 0; i < rows * count; i++) {
         float target = (float)w[i] - steps[i] * codes_in(layer, scaled, columns[i % count]), found, left;
         if (rule == NEAREST)
             found = nearest(target);
@@ -99,11 +101,11 @@ void tt_round_codes(int8_t *w, int8_t *rest, const float *steps, tt_layer layer,
     }
 }
 
-/* masters (fan_in, count), in codes, minus steps; w (fan_in, count) the nearest codes. */
-void tt_round_masters(int8_t *w, float *masters, const float *steps, tt_layer layer, int scaled,
+/* masters (rows, count), in codes, minus steps; w (rows, count) the nearest codes. */
+void tt_round_masters(int8_t *w, float *masters, const float *steps, tt_layer layer, int scaled, uint32_t rows,
                       const int32_t *columns, uint32_t count)
 {
-    for (uint32_t i = 0; i < layer.kept->fan_in * count; i++) {
+    for (uint32_t i = 0; i < rows * count; i++) {
         masters[i] -= steps[i] * codes_in(layer, scaled, columns[i % count]);
         w[i] = (int8_t)(int32_t)between(nearest(masters[i]), -HIGHEST, HIGHEST);
     }
