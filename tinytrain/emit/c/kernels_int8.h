@@ -46,23 +46,6 @@ typedef struct {
     uint32_t step, over_step, rows;
 } tt_channel;
 
-/* y (n,) += factor times the codes of n inputs of a channel, from `first` on. */
-static inline void tt_add_codes_of(float *y, float factor, tt_channel w, uint32_t first, uint32_t n)
-{
-    uint32_t k = 0, r = 0;
-
-    while (r < w.rows && (uint32_t)w.inputs[r] < first)
-        r++;
-    for (;; r++) {
-        uint32_t end = r < w.rows && (uint32_t)w.inputs[r] < first + n ? (uint32_t)w.inputs[r] - first : n;
-        for (; k < end; k++)
-            y[k] += factor * (float)w.codes[(first + k) * w.step];
-        if (k == n)
-            return;
-        y[k++] += factor * (float)w.over[r * w.over_step];
-    }
-}
-
 /* How the codes of two values become that of their sum. */
 typedef struct {
     int32_t x_factor, skip_factor, shift, x_zero, skip_zero, zero;
@@ -89,6 +72,7 @@ void tt_depthwise_grad_codes(float *gx, float *work, const float *g, tt_layer la
 void tt_depthwise_grad_in_place(float *g, float *work, tt_layer layer, tt_shape shape);
 
 /* kernels_int8_columns.c: of some channels from `first` on */
+void tt_add_codes_of(float *y, float factor, tt_channel w, uint32_t first, uint32_t n);
 void tt_grad_input_columns(float *gx, const float *g, tt_layer layer, uint32_t rows, uint32_t first, uint32_t n);
 void tt_grad_input_rows(float *gx, const float *g, tt_layer layer, uint32_t rows, uint32_t first, uint32_t n);
 void tt_grad_weight_columns(float *gw, const int8_t *x, const float *g, float scale, int zero, uint32_t rows,

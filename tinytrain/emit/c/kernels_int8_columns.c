@@ -1,6 +1,23 @@
 /* Gradients through a block in int8, for n of its inner channels at a time: those from `first` on. */
 #include "kernels_int8.h"
 
+/* y (n,) += factor times the codes of n inputs of a channel, from `first` on. */
+void tt_add_codes_of(float *y, float factor, tt_channel w, uint32_t first, uint32_t n)
+{
+    uint32_t k = 0, r = 0;
+
+    while (r < w.rows && (uint32_t)w.inputs[r] < first)
+        r++;
+    for (;; r++) {
+        uint32_t end = r < w.rows && (uint32_t)w.inputs[r] < first + n ? (uint32_t)w.inputs[r] - first : n;
+        for (; k < end; k++)
+            y[k] += factor * (float)w.codes[(first + k) * w.step];
+        if (k == n)
+            return;
+        y[k++] += factor * (float)w.over[r * w.over_step];
+    }
+}
+
 /* gx (rows, n) = g (rows, cout) times the values of n inputs of the weights, summed in the order of cout. */
 void tt_grad_input_columns(float *gx, const float *g, tt_layer layer, uint32_t rows, uint32_t first, uint32_t n)
 {
