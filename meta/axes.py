@@ -109,9 +109,9 @@ def mark(number: int, x: float, y: float) -> str:
     return element("circle", cx=x, cy=y, r=4.5, fill=colour)
 
 
-def labels(anchors: Sequence[tuple[float, float]], names: Sequence[str]) -> list[str]:
+def labels(anchors: Sequence[tuple[float, float]], names: Sequence[str], frame: Frame = FRAME) -> list[str]:
     """Names in the right margin, each with a thin line to its point."""
-    at, parts, edge = spread([y for _, y in anchors], TOP + 6, FRAME.bottom), [], FRAME.right + 14
+    at, parts, edge = spread([y for _, y in anchors], frame.top + 6, frame.bottom), [], frame.right + 14
     for k, (anchor, name) in enumerate(zip(anchors, names, strict=True)):
         colour = COLOURS[k % len(COLOURS)]
         parts.append(line([anchor, (edge - 3, at[k])], colour, stroke_width=0.8, stroke_dasharray="1 3"))
