@@ -18,8 +18,11 @@ from published import published_network
 from tinytrain.backbones.load import open_backbone
 from tinytrain.delta.file import load_delta
 from tinytrain.emit.device import for_one_core
+from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.recipe import ROUNDINGS, Arithmetic, Resources
 from tinytrain.planner.candidates import Programs
+from tinytrain.planner.planner import Planner
+from tinytrain.policies.registry import find_policy
 from tinytrain.runtime.answers import labels_of
 
 LONG = bool(os.environ.get("TINYTRAIN_FIRMWARE"))
@@ -191,6 +194,17 @@ def test_published_networks_have_the_bits_of_python(name, ways, precision, budge
         folder.mkdir()
         device, _, _ = compare(folder, network, plan, compiler)
         assert device.arena <= budget
+
+
+@pytest.mark.skipif(not LONG, reason="a minute: TINYTRAIN_FIRMWARE=1")
+def test_a_published_configuration_of_sparse_update_has_the_bits_of_python(tmp_path):
+    """The smallest one of mcunet-5fps, which trains weights of some inputs of three layers."""
+    network, budget = published_network("mcunet-5fps"), Budget(290_000, precision="int8")
+    task, policy = TaskShape(10, 2), find_policy("sparse_update_50kb")
+    plan = Planner(network, task, policy, budget).plan(None)
+    plan = for_one_core(plan, network, Programs(network, task, "int8"))
+    device, _, _ = compare(tmp_path, network, plan, COMPILERS[0])
+    assert [len(u.inputs) for u in device.recipe.updates if u.inputs] == [12, 24, 24]
 
 
 def test_the_seed_decides_the_draws(tmp_path):
