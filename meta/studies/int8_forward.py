@@ -18,7 +18,7 @@ from tinytrain.base.console import Parser, guarded
 from tinytrain.datasets.calibration import calibration_images
 from tinytrain.drift.recent import fitted
 from tinytrain.episode.episode import Images
-from tinytrain.heads.registry import BASELINE, find_head
+from tinytrain.heads.registry import find_head
 from tinytrain.meta.bench.statistics import stratified
 from tinytrain.meta.studies.int8_network import Int8Network
 from tinytrain.meta.studies.study import (
@@ -62,7 +62,7 @@ def int8_embeddings(network: Int8Network, images: Images) -> np.ndarray:
 
 def accuracy(support: np.ndarray, query: np.ndarray, episode) -> float:
     """Of an LDA head on embeddings of any length."""
-    head = fitted(find_head(BASELINE), kernel_table.load(), support, episode.support.labels)
+    head = fitted(find_head("lda"), kernel_table.load(), support, episode.support.labels)
     unit = query / np.maximum(np.linalg.norm(query, axis=1, keepdims=True), 1e-6)
     found = head.logits(unit.astype(np.float32)).argmax(axis=1)
     return float((found == episode.query.labels).mean())
