@@ -204,21 +204,17 @@ def fnv(data: bytes) -> str:
     return f"{found:08x}"
 
 
-def on_board(folder: Path, machine: str, **sizes) -> tuple[dict[str, list[str]], str]:
-    """Hashes by name that an emulated `machine` ("m7" or "m4") traces, and all of its output."""
+def make(folder: Path, board: str, target: str, **settings) -> subprocess.CompletedProcess:
+    """Build the program for an emulated `board` ("m7", "m4", "m55", "rv32") anew; `target` "run" runs it."""
+    words = [f"{name}={value}" for name, value in {"M": board, **settings}.items()]
+    command = ["make", "-s", "-B", "-C", str(folder / "qemu"), *filter(None, [target]), *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=3600)
+
+
+def on_board(folder: Path, board: str, **sizes) -> tuple[dict[str, list[str]], str]:
+    """Hashes by name that an emulated `board` traces, and all of its output."""
     (folder / "qemu" / "board.c").write_text(tracing(folder, "board.c"))
-    words = [f"{name}={value}" for name, value in sizes.items()]
-    command = [
-        "make",
-        "-s",
-        "-C",
-        str(folder / "qemu"),
-        "run",
-        f"M={machine}",
-        "DEFINES=-DTT_TRACE",
-        "MAIN=board.c",
-    ]
-    done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=3600)
+    done = make(folder, board, "run", DEFINES="-DTT_TRACE", MAIN="board.c", **sizes)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {}
     for name, _, value in (line.partition("=") for line in done.stdout.splitlines() if "=" in line):
