@@ -28,7 +28,8 @@ LAYERS["stream"] = "base kernels heads delta network episode runtime store pipel
 LAYERS["doctor"] = "base kernels"
 LAYERS["datasets"] = "base episode"
 LAYERS["api"] = f"{LAYERS['pipeline']} pipeline store stream datasets"
-LAYERS["meta"] = LAYERS["firmware_sim"] = f"{LAYERS['pipeline']} pipeline store stream datasets drift"
+LAYERS["meta"] = f"{LAYERS['pipeline']} pipeline store stream datasets drift"
+LAYERS["firmware_sim"] = f"{LAYERS['meta']} emit"
 LAYERS["cli"] = f"{LAYERS['meta']} doctor emit meta firmware_sim"
 
 

@@ -59,4 +59,4 @@ rm -rf "$cache"/packages/tinytrain "$cache"/packages/tinytrain_adapt-*
 "$cache/host/bin/python" -m pip install --quiet --no-deps --force-reinstall "$wheel"
 
 gcc -O2 -Wall -Wextra -Werror -shared -fPIC -fvisibility=hidden -o "$cache/count.so" \
-    "$project/firmware_sim/pi/count.c"
+    "$project/firmware_sim/emulated/count.c"

@@ -9,14 +9,10 @@ import shutil
 
 import emitted
 import int8nets
-import numpy as np
 import pytest
 import toynets
 from emitted import emit, plan_of
 from published import published_network
-
-from tinytrain.emit.folder import c_examples
-from tinytrain.episode.episode import Episode, Images
 
 LONG = bool(os.environ.get("TINYTRAIN_FIRMWARE"))
 BOARDS = ("m7", "m4", "m55", "rv32")
@@ -31,20 +27,11 @@ def need(board: str) -> None:
         pytest.skip(f"not installed: {', '.join(missing)}")
 
 
-def episode_of(images, ways) -> Episode:
-    labels = np.repeat(np.arange(ways, dtype=np.int32), len(images) // ways)
-    support = Images(labels, tuple(map(str, labels)), lambda i, size: images[i])
-    none = Images(labels[:0], (), lambda i, size: images[i])
-    return Episode(support, none, tuple(f"class {k}" for k in range(ways)))
-
-
 def prepared(folder, network, plan, seed=3):
     """An emitted folder with random images in flash, and what Python computes for them."""
     device = emit(folder, network, plan, seed)
-    support = emitted.classes_of(network, device.ways, device.shots, 1)
-    (folder / "examples.c").write_text(c_examples(device, episode_of(support, device.ways)))
-    query = support[:: device.shots]
-    return device, emitted.in_python(folder, network, plan, support, query, seed)
+    support = emitted.add_examples(folder, device)
+    return device, emitted.in_python(folder, network, plan, support, support[:: device.shots], seed)
 
 
 def assert_same(want, got):

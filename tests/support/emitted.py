@@ -16,7 +16,8 @@ import toyplans
 
 from tinytrain.emit.device import device_of, for_one_core
 from tinytrain.emit.draws import draws_of
-from tinytrain.emit.folder import files_of, write_folder
+from tinytrain.emit.folder import c_examples, files_of, write_folder
+from tinytrain.episode.episode import Episode, Images
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.candidates import Programs
 from tinytrain.planner.planner import Planner
@@ -77,6 +78,18 @@ def emit(folder, network, plan, seed=0):
     names = tuple(f"class {k}" for k in range(device.ways))
     write_folder(folder, files_of(device, draws_of(device, seed, False), names))
     return device
+
+
+def add_examples(folder: Path, device) -> np.ndarray:
+    """Random images in examples.c, the first one of each class also as a query. Returns all of them."""
+    ways, shots = device.ways, device.shots
+    images = classes_of(device.network, ways, shots, 1)
+    labels = np.repeat(np.arange(ways, dtype=np.int32), shots)
+    support = Images(labels, tuple(map(str, labels)), lambda i, size: images[i])
+    query = Images(labels[::shots], tuple(map(str, range(ways))), lambda i, size: images[i * shots])
+    names = tuple(f"class {k}" for k in range(ways))
+    (folder / "examples.c").write_text(c_examples(device, Episode(support, query, names)))
+    return images
 
 
 def in_python(folder: Path, network, plan, support, query, seed: int = 0) -> dict[str, np.ndarray]:

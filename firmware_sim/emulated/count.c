@@ -1,24 +1,12 @@
 /* QEMU plugin that counts guest instructions and writes the number to the file named by out=FILE at exit.
  * Whenever the guest asks for its process number, FILE.marks gets a line with the number so far.
- * Declares the few functions of the plugin interface (version 1, QEMU 6.0 and later) that it uses, because
- * Debian ships no header for it. Threads of the guest share one counter without a lock: run one thread. */
-#include <stddef.h>
-#include <stdint.h>
+ * Threads of the guest share one counter without a lock: run one thread. */
 #include <stdio.h>
 #include <string.h>
 
-#define EXPORT __attribute__((visibility("default")))
-typedef uint64_t qemu_plugin_id_t;
-struct qemu_plugin_tb;
-/* From QEMU's header, and the number of the system call getpid on 64-bit ARM. */
-enum { ADD_U64 = 0, GETPID = 172 };
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t, void (*)(qemu_plugin_id_t, struct qemu_plugin_tb *));
-void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *, int, void *, uint64_t);
-void qemu_plugin_register_vcpu_syscall_cb(
-    qemu_plugin_id_t, void (*)(qemu_plugin_id_t, unsigned, int64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
-                               uint64_t, uint64_t, uint64_t));
-void qemu_plugin_register_atexit_cb(qemu_plugin_id_t, void (*)(qemu_plugin_id_t, void *), void *);
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
+#include "qemu_plugin.h"
+
+enum { GETPID = 172 }; /* the number of this system call on 64-bit ARM */
 
 EXPORT int qemu_plugin_version = 1;
 static uint64_t count;

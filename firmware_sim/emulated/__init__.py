@@ -1,0 +1,1 @@
+"""Counters for emulated processors, and instructions per multiply-accumulate of emitted C."""
