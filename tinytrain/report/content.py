@@ -144,7 +144,7 @@ def describe_resources(plan: Plan) -> dict:
         "partitions": r.accumulators,
         "step_support": r.step_support,
         "step_queries": r.step_queries,
-        "steps": recipe.steps if recipe.updates else 0,
+        "steps": recipe.n_steps if recipe.updates else 0,
         "step": recipe.step,
         "shown_share": recipe.options.shown_fraction,
         "hard_share": recipe.options.hard_fraction,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from tinytrain.program.program import Program
 from tinytrain.program.stages import FitHead, Items, KeepHead
 from tinytrain.program.ticks import AFTER, BEFORE
 from tinytrain.runtime.bind import WorkingCopy
+from tinytrain.runtime.pace import Pace
 from tinytrain.runtime.schedule import (
     CleanImages,
     Item,
@@ -118,7 +119,7 @@ class Session:
         recipe's head is another one.
         """
         cosine = head = None
-        steps = self.program.recipe.steps if tick == AFTER else 0
+        steps = self.program.recipe.n_steps if tick == AFTER else 0
         for node in self.program.stage("head before" if tick == BEFORE else "head after").body:
             arrays = {name: self.trainer.bind.whole(buffer) for name, buffer in node.arrays.items()}
             if find_head(node.kind) is BASELINE:
@@ -212,8 +213,11 @@ class Session:
 
     # ---- training --------------------------------------------------------------------------
 
-    def train(self, progress: Progress) -> list[float]:
-        """All steps of the recipe, or those up to the first loss that is no number; the mean loss of each."""
+    def train(self, progress: Progress, pace: Pace | None = None) -> list[float]:
+        """All steps of the recipe, or those up to the first loss that is no number; the mean loss of each.
+
+        With a `pace`, `program` is then for the number of steps that it had time for.
+        """
         trainer, recipe, resources = self.trainer, self.program.recipe, self.program.resources
         rng, self._at_hand = rng_for(self.seed, "steps"), None
         trainer.start()
@@ -221,7 +225,11 @@ class Session:
             trainer.lists[Items.BATCHES] = [(0, int(i)) for i in self.dealt]
             trainer.run("first prototypes")
         losses, epoch = [], -(-len(self.labels) // resources.step_queries)
-        for number in range(1, recipe.steps + 1):
+        for number in count(1):
+            if pace:
+                recipe = pace.fitted(recipe, resources.sets, number - 1)
+            if number > recipe.n_steps:
+                break
             if recipe.options.resample_channels and (number - 1) % epoch == 0:
                 trainer.resample(rng_for(self.seed, "channels", number))
             trainer.scale_rates(rate_factor(recipe, resources.sets, number))
@@ -229,10 +237,12 @@ class Session:
             size = resources.step_support
             through = sampled_items(recipe, self.labels, support, self.seed, number, size)
             losses.append(trainer.step(number, support, queries, self._unlabelled(number), through))
-            progress("training", number, recipe.steps, losses[-1])
+            progress("training", number, recipe.n_steps, losses[-1])
             if not np.isfinite(losses[-1]):
                 return losses
         trainer.finish()
+        if pace:
+            self.program = self.program.with_recipe(recipe)
         return losses
 
     def _unlabelled(self, number: int) -> list[Item]:
