@@ -19,14 +19,14 @@ from tinytrain.program.mac_counts import stage_macs
 from tinytrain.program.program import Program
 from tinytrain.program.stages import STEP
 
-# Fractions of the steps that the policy would make. Chosen on domains that are no targets
-# (`meta.studies.operations`, `meta.studies.seconds`): with fewer steps than the first, a head is hardly worse;
-# with fewer than the second, more steps of fewer MACs are as good.
+# Fractions of the steps that the policy would make, chosen on domains that are no targets: with fewer steps
+# than the first, a head is hardly worse; with fewer than the second, more steps of fewer MACs are as good
+# (`meta.studies.operations`, `meta.studies.seconds`).
 WORTH_TRAINING, WORTH_MACS = 0.1, 0.4
 # Passes over all images before which nothing is trained: clean ones, cached views, and what a plan takes.
 LEAST_PASSES = 1 + Recipe.views + 3
-# How much faster than Fisher scoring passes are that take several images at once, as they do from a cache. This
-# is corrected when heads were fitted.
+# How much faster than Fisher scoring passes are that take several images at once, as they do from a cache.
+# This is corrected when heads were fitted.
 SEVERAL = 1.5
 
 

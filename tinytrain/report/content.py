@@ -61,6 +61,11 @@ def normal(delta: Delta) -> dict:
     return {"normal": {"accepted": delta.head.left_out, **found._asdict()}} if found else {}
 
 
+def time_given(plan: Plan, used: float | None) -> dict:
+    """The seconds that an adaptation was given, and those that it `used`; empty if there was no limit."""
+    return {} if used is None else {"time": {"asked": plan.budget.seconds, "used": used}}
+
+
 def share_right(labels: np.ndarray, predicted: np.ndarray | None) -> float | None:
     """Share of the queries that were got right; None without queries or predictions."""
     return float((predicted == labels).mean()) if predicted is not None and len(labels) else None
