@@ -1,4 +1,4 @@
-"""An adaptation within a time: by a clock that is an argument, so that nothing here depends on the machine."""
+"""An adaptation within a time, by a clock that is an argument: nothing here depends on the machine."""
 
 from dataclasses import replace
 

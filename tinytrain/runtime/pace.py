@@ -20,14 +20,15 @@ class NoTimeError(Exception):
 
 
 class Pace:
-    """`seconds` from the first image on that was computed, which loads kernels.
+    """`seconds` from now on, or from the first pass of scoring on: before it and in its first image, kernels
+    are loaded.
 
     All that it decides follows from the readings of the clock `now`. `speed` is None until it was measured.
     """
 
     def __init__(self, now: Callable[[], float], seconds: float):
         self._now, self.seconds, self.speed = now, seconds, None
-        self._start, self._began = now(), False
+        self._start = now()
         self._readings: list[float] = []  # before the first step of training, and after each one
         self._aside = 0.0  # what is no part of the adaptation
 
@@ -47,6 +48,8 @@ class Pace:
         Raises NoTimeError as soon as it is clear that too little would be left for training after it and
         after those that come `later`.
         """
+        if not self.speed:
+            self._start = self._now()
         program = runner.program
         macs, *others = (_macs_of(program, name) for name in (stage, *later))
         after = sum(others) + least_macs(program.network, program.task)
@@ -57,17 +60,15 @@ class Pace:
 
     def _timed(self, runner, stage: str, macs: int, after: int) -> float:
         """Seconds of a MAC of a stage with so many, before which `after` others are to come."""
-        first = each = 0.0
+        begun, each = self.used(), 0.0
 
         def told(done: int, total: int) -> None:
-            nonlocal first, each
-            if not self._began:
-                self._start, self._began = self._now(), True
+            nonlocal each
             used = self.used()
-            if done == 1:  # it contains what is done once, such as loading kernels
-                first = used
+            if done == 1:  # it contains the loading of kernels
+                self._aside += used - begun
                 return
-            each = (used - first) / (done - 1)
+            each = (used - begun) / (done - 1)
             rest = each * (total - done + after * total / macs)
             if rest > self.left() and used > SURE * self.seconds:
                 raise NoTimeError
