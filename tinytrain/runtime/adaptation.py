@@ -127,7 +127,8 @@ class Run:
         if self.recipe.updates:
             if self.pace:
                 self.pace.begin(self.session.program, self.clock.seconds["head"])
-            self.losses = self.session.train(self.device.progress, self.pace)
+                self.session.pace = self.pace
+            self.losses = self.session.train(self.device.progress)
             self.recipe = self.session.program.recipe
         self.clock.lap("training")
         return self.losses

@@ -95,6 +95,7 @@ class Session:
             self.trainer.bind.tables["rounding seed"][0] = seed & 0x7FFFFFFF
         # View and first image of the unit embeddings in the buffer for those of the support.
         self._at_hand: tuple[int, int] | None = None
+        self.pace: Pace | None = None  # of training, if the time of the adaptation is limited
         self.repeated: float | None = None  # `Sketches.repeated` of the support before training
 
     def _read(self, i: int) -> np.ndarray:
@@ -213,12 +214,17 @@ class Session:
 
     # ---- training --------------------------------------------------------------------------
 
-    def train(self, progress: Progress, pace: Pace | None = None) -> list[float]:
+    def train(self, progress: Progress) -> list[float]:
         """All steps of the recipe, or those up to the first loss that is no number; the mean loss of each.
 
         With a `pace`, `program` is then for the number of steps that it had time for.
         """
-        trainer, recipe, resources = self.trainer, self.program.recipe, self.program.resources
+        trainer, recipe, resources, pace = (
+            self.trainer,
+            self.program.recipe,
+            self.program.resources,
+            self.pace,
+        )
         rng, self._at_hand = rng_for(self.seed, "steps"), None
         trainer.start()
         if resources.step_queries < len(self.labels):
