@@ -50,6 +50,21 @@ def against_macs(points: Sequence[Point]) -> str:
     return _scatter(points, x, ticks, "backward MACs per pseudo-query, fraction of a full backward pass")
 
 
+def against_seconds(points: Sequence[Point]) -> str:
+    """`cost` in seconds that were given, `accuracy` in points above a head alone."""
+    x = across(min(p.cost for p in points), max(p.cost for p in points), log=True)
+    ends = [end for p in points for end in (p.accuracy - p.half, p.accuracy + p.half)]
+    y, x_title = upwards(min(0.0, *ends), max(ends)), "seconds given (logarithmic)"
+    ticks = [(p.cost, f"{p.cost:g} s") for p in points]
+    parts = FRAME.axes(x, y, x_title, "points above the head alone", ticks)
+    parts.append(line(_places(points, x, y), COLOURS[0], stroke_width=2))
+    for p in points:
+        places = [(x.at(p.cost), y.at(p.accuracy + sign * p.half)) for sign in (-1, 1)]
+        parts.append(line(places, COLOURS[0], stroke_width=1.5))
+        parts.append(element("circle", cx=x.at(p.cost), cy=y.at(p.accuracy), r=3.5, fill=COLOURS[0]))
+    return page(parts, WIDTH, HEIGHT, f"accuracy against {x_title}")
+
+
 def _scatter(points: Sequence[Point], x: Axis, ticks, x_title: str) -> str:
     y = _accuracy_axis(points)
     parts = FRAME.axes(x, y, x_title, "accuracy, %", ticks)

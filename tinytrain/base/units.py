@@ -1,4 +1,4 @@
-"""Sizes and fractions as people write them: ``1MB``, ``256 KiB``, ``15%``; MB = 10^6, MiB = 2^20."""
+"""Sizes, fractions and times as people write them: ``1MB``, ``256 KiB``, ``15%``; MB = 10^6, MiB = 2^20."""
 
 import math
 import re
@@ -7,6 +7,7 @@ from tinytrain.base.errors import UsageError
 
 FACTORS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 LARGEST = 10**18 - 1  # the largest number in a report
+MOST_SECONDS = 1e9  # 30 years
 
 
 def parse_bytes(text: str) -> int:
@@ -40,6 +41,20 @@ def parse_fraction(text: str) -> float:
     if float(match[1]) > 1 and not match[2]:
         raise UsageError("bad-share", f"{text!r} is above 1; write {match[1]}% if you mean per cent")
     return float(match[1]) / (100 if match[2] else 1)
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds of a time such as ``"2"``, ``"0.5"`` or ``"10s"``.
+
+    >>> parse_seconds("0.5"), parse_seconds("10 s")
+    (0.5, 10.0)
+
+    Raises UsageError if the text is not a number above 0.
+    """
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*s?\s*", text)
+    if not match or not 0 < float(match[1]) <= MOST_SECONDS:
+        raise UsageError("bad-seconds", f"{text!r} is no time; write seconds above 0, for example 2 or 0.5")
+    return float(match[1])
 
 
 def format_bytes(count: int) -> str:

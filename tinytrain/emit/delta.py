@@ -43,7 +43,7 @@ def _lines(device: Device, class_names: tuple[str, ...]) -> Iterator[str]:
         label = json.dumps(f'"{name}":')[1:-1].encode()  # of a text inside of a text
         yield f"const uint32_t tt_delta_{name}_at = {_behind(header, label)}u;"
     support = np.full(device.ways, device.shots, np.float32)
-    least = lead_fraction(Support(tuple, tuple, support, device.recipe.steps))
+    least = lead_fraction(Support(tuple, tuple, support, device.recipe.n_steps))
     yield f"const double tt_lead_fraction = {least!r};"
     yield array("const float tt_temperatures", TEMPERATURES, "candidates")
     yield "const tt_part tt_delta_parts[TT_PARTS] = {"

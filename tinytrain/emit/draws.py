@@ -50,7 +50,7 @@ def draws_of(device: Device, seed: int, may_flip: bool) -> Draws:
 
     items, sampled, divisors, factors = [], [], [], []
     sizes = np.bincount(labels, minlength=device.ways).astype(np.float32)
-    for number in range(1, recipe.steps + 1):
+    for number in range(1, recipe.n_steps + 1):
         support, queries = step_items(resources, labels, number, rng)
         places = sampled_items(recipe, labels, support, seed, number, resources.step_support)
         items.append(queries)
@@ -62,11 +62,11 @@ def draws_of(device: Device, seed: int, may_flip: bool) -> Draws:
         divisors.append(sampled_divisors(sizes, seen, taken))
         factors.append(rate_factor(recipe, resources.sets, number))
     ranges = reach(device.training.program)
-    count = resources.sets - 1 if resources.sets >= 2 else recipe.steps
+    count = resources.sets - 1 if resources.sets >= 2 else recipe.n_steps
     views = [[augmentation(v, i, ranges) for i in range(n)] for v in range(1, count + 1)]
     head = [[augmentation(v, i, USUAL) for i in range(n)] for v in range(-1, min(device.head_views) - 1, -1)]
     probe = [draw(rng_for(seed, "probe", i), size, may_flip) for i in range(n if device.probe else 0)]
     seen = np.array(items, np.int32)
-    through = np.array(sampled, np.int32).reshape(recipe.steps, -1)
+    through = np.array(sampled, np.int32).reshape(recipe.n_steps, -1)
     floats = np.array(divisors, np.float32), np.array(factors, np.float32)
     return Draws(seed, probe, views, head, seen[:, :, 1], seen[:, :, 0], through, *floats)

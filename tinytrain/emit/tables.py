@@ -100,7 +100,7 @@ def _draws(device: Device, draws: Draws) -> Iterator[str]:
     yield from _table("uint16_t tt_shown[TT_STEPS][TT_SHOWN]", draws.shown)
     yield from _table("uint16_t tt_shown_views[TT_STEPS][TT_SHOWN]", draws.shown_views)
     yield comment("by step: images that the gradient of prototypes goes through")
-    sampled = draws.sampled if draws.sampled.size else np.zeros((device.recipe.steps, 1), np.int32)
+    sampled = draws.sampled if draws.sampled.size else np.zeros((device.recipe.n_steps, 1), np.int32)
     yield from _table("uint16_t tt_sampled[TT_STEPS][TT_SAMPLED]", sampled)
     yield from _table("float tt_divisors[TT_STEPS][TT_WAYS]", draws.divisors)
     if device.int8:
@@ -125,7 +125,7 @@ def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterato
     weights = [s for s in every if s.part == "weight"]
     chosen = [(f"channels of {s.layer}", len(s.channels)) for s in weights]
     chosen += [(f"inputs of {s.layer}", len(s.inputs)) for s in weights if s.inputs is not None]
-    steps, head = recipe.steps, find_head(recipe.head)
+    steps, head = recipe.n_steps, find_head(recipe.head)
     yield comment(f"Sizes of {network.name} and its plan, and the memory map. Written by tinytrain emit.")
     features = math.prod(training.externals["features"].shape)
     yield "#ifndef TT_PLAN_H"

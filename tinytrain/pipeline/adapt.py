@@ -5,6 +5,7 @@ from tinytrain.guard.guard import Evidence, judge
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.plan import Plan
+from tinytrain.planner.in_time import in_time
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
 from tinytrain.report import Report
@@ -32,20 +33,23 @@ def adapt(
     """
     planner = Planner(network, TaskShape.of(episode), policy, budget)
     with (device or Device()).open(network, episode, seed) as run:
+        run.limit(planner.seconds)
         scores = run.measure_fisher(planner.probe())
+        planner = in_time(planner, scores, run.pace)
         plan = planner.plan(scores)
         program = planner.program(plan)
         run.load(program)
         run.cache_features()
         run.fit_heads()
         losses = run.train()
+        plan, program = run.as_trained(plan, program)
         delta = run.result()
         run.predict(delta)
-        evidence = Evidence(losses, plan.recipe.steps, run.is_finite, *run.leave_one_out())
+        evidence = Evidence(losses, plan.recipe.n_steps, run.is_finite, *run.leave_one_out())
         # Last of all: what the verdict names takes memory that no plan knows of.
         guard = judge(evidence, episode.support, episode.class_names, force)
         delta, answers = run.keep(delta, guard.accepted)
-    warnings = planner.warnings(plan, scores)
+    warnings = (*planner.warnings(plan, scores), *run.warnings())
     return Report(
         network, episode, plan, program, scores, run.facts(), answers, delta, guard, warnings
     ).sealed()

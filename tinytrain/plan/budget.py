@@ -9,6 +9,8 @@ from tinytrain.episode.episode import Episode
 
 MACS_MODES = ("mean", "sample")
 CHOICES = ("auto", "float32", "int8")  # of the precision
+MACS = 0.15  # of the full backward pass
+MACS_IN_TIME = 0.3  # at most, if there is a time to be spent
 
 
 @dataclass(frozen=True)
@@ -18,16 +20,21 @@ class Budget:
     `memory`: bytes of the arena, at its peak. `macs`: backward multiply-accumulates per pseudo-query
     as a share of the full backward pass (2 x forward MACs). `macs_mode`: "mean" limits the mean over
     a step's pseudo-queries, "sample" the dearest single image. `precision`: "float32" or "int8", in which
-    everything is computed; "auto" leaves it to the planner. Raises UsageError for what
-    is no number of bytes or no share.
+    everything is computed; "auto" leaves it to the planner. `seconds`: the time that an adaptation may take
+    on this machine, from decoded images to the verdict; None for as long as the rest takes. With a time, MACs
+    are at most `macs` and often fewer. `macs` is by default 0.15, and 0.3 with a time. Raises UsageError for
+    what is no number of bytes, no share or no time.
     """
 
     memory: int = 1_000_000
-    macs: float = 0.15
+    macs: float | None = None
     macs_mode: str = "mean"
     precision: str = "auto"
+    seconds: float | None = None
 
     def __post_init__(self):
+        if self.macs is None:
+            object.__setattr__(self, "macs", MACS if self.seconds is None else MACS_IN_TIME)
         if not isinstance(self.memory, Integral) or self.memory < 0:
             raise UsageError(
                 "bad-budget", f"{self.memory!r} is no number of bytes; give a whole number from 0 on"
@@ -42,6 +49,8 @@ class Budget:
             raise UsageError(
                 "bad-budget", f"{self.precision!r} is no precision; give {', '.join(CHOICES[:-1])} or int8"
             )
+        if self.seconds is not None and not (isinstance(self.seconds, Real) and 0 < self.seconds < math.inf):
+            raise UsageError("bad-budget", f"{self.seconds!r} is no time; give seconds above 0")
 
 
 @dataclass(frozen=True)

@@ -187,6 +187,7 @@ _OPTIONS = {
     "entropy": number(0, 1e6),
     "temperature": number(1e-6, 1e6),
     "quotas": flag,
+    "last_step": _SOME,
     "augmentation": table(Ranges, dict.fromkeys(("colours", "turn", "zoom"), number(0, 100))),
     "arithmetic": table(
         Arithmetic, {"precision": choice(*PRECISIONS), "rounding": choice(*ROUNDINGS), "scaled": flag}
@@ -223,6 +224,7 @@ _CHECK = table(
                 "macs": number(0, 1e300),
                 "macs_mode": choice(*MACS_MODES),
                 "precision": choice(*CHOICES),
+                "seconds": number(1e-300, 1e300),
             },
         ),
         "task": table(

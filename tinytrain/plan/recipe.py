@@ -126,7 +126,9 @@ class StepOptions:
     every step then looks at as many of them as at pseudo-queries. `temperature`: of the cosines in the loss.
     `augmentation`: how far pseudo-queries are changed if every step has views of its own. `arithmetic`: the
     numbers that everything is computed in. `quotas`: the updates say how many channels of each layer are
-    trained; which ones, Fisher scoring of the task decides (`Recipe.with_channels`).
+    trained; which ones, Fisher scoring of the task decides (`Recipe.with_channels`). `last_step`: the one
+    after which training ended although the learning rates were for more, because its time was up; None if it
+    makes all steps.
     """
 
     hard_fraction: float = 1.0
@@ -138,6 +140,7 @@ class StepOptions:
     augmentation: Ranges = USUAL
     arithmetic: Arithmetic = Arithmetic()
     quotas: bool = False
+    last_step: int | None = None
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,12 @@ class Recipe:
     @property
     def precision(self) -> str:
         return self.options.arithmetic.precision
+
+    @property
+    def n_steps(self) -> int:
+        """Steps that are made: `steps`, or fewer if training ends before."""
+        last = self.options.last_step
+        return self.steps if last is None else min(last, self.steps)
 
     @property
     def measured(self) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ cache (features are computed again in every step); then a smaller selection; the
 moments.
 """
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
@@ -60,6 +61,7 @@ class Planner:
         if self.given:
             self.given.check(network, task, self.budget)
         self.wanted = self.policy.inspects(network) if self.policy and self.policy.inspects else ()
+        self.seconds = None if self.given else self.budget.seconds
         self._programs = Programs(network, task)
         self.precision = self._precision()
         if self.precision == "int8":
@@ -73,7 +75,7 @@ class Planner:
         """
         if self.given:
             return self._programs.probe(m) if (m := self.given.recipe.measured) else None
-        memory, guess = self.budget.memory, self._unmeasured()
+        memory, guess = self.budget.memory, self.unmeasured()
         trains = self._smallest_training(guess) <= memory
         if trains and not self.wanted:
             return None
@@ -210,7 +212,7 @@ class Planner:
 
     def _whole_recipe(self) -> Recipe:
         """All that the policy chooses, or what the given plan says."""
-        return self.given.recipe if self.given else self._recipe(self._unmeasured(), 1.0)
+        return self.given.recipe if self.given else self._recipe(self.unmeasured(), 1.0)
 
     def _holds_float32(self) -> bool:
         """Whether all that the policy chooses can be trained in float32 inside the budget."""
@@ -220,10 +222,10 @@ class Planner:
             self._programs.nbytes(recipe, r, limit=limit) is not None for r in smallest(recipe, self.task)
         )
 
-    def _unmeasured(self) -> Scores | None:
+    def unmeasured(self, similarity: float = math.nan) -> Scores | None:
         """Scores by which every channel counts as much as any other."""
         alike = {i: np.ones(self.network.layers[i].cout, np.float32) for i in self.wanted}
-        return Scores(alike, 0.0, 0, 0) if alike else None
+        return Scores(alike, 0.0, 0, 0, similarity) if alike else None
 
     def _fitting(self, recipe: Recipe) -> Plan | None:
         """The first way to spend the bytes on `recipe`, in the largest row tiles that still fit."""

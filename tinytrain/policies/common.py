@@ -27,6 +27,7 @@ class Policy:
     than its usual selection. `inspects(network)` names the layers that need Fisher scores. `citation` names
     the method. `macs_limited`: it keeps the MAC budget. `macs_of_image`: it applies the MAC budget to each
     back-propagated image, whatever their number per step. `trains`: it trains parameters, not only a head.
+    `fewer_macs`: smaller fractions of the MACs, in rising order, that are worth trying if time is short.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Policy:
     macs_limited: bool = True
     macs_of_image: bool = False
     trains: bool = True
+    fewer_macs: tuple[float, ...] = ()
 
     def with_rates(self, scale: float) -> "Policy":
         """The same policy with learning rates times `scale`. Raises UsageError unless `scale` is above 0."""

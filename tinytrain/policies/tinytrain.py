@@ -229,4 +229,4 @@ def recipe(
     )  # fmt: skip
 
 
-POLICY = Policy("tinytrain", recipe, "this project", inspects=inspected)
+POLICY = Policy("tinytrain", recipe, "this project", inspects=inspected, fewer_macs=(0.15,))

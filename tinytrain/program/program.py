@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tinytrain.base.errors import one_line
@@ -11,7 +11,7 @@ from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.calls import Buffer, Segment
 from tinytrain.program.memory_planner import Interval, Layout, place
-from tinytrain.program.stages import Stage, Unit
+from tinytrain.program.stages import STEP, Stage, Unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +75,11 @@ class Program:
 
     def stage(self, name: str) -> Stage:
         return next(stage for stage in self.stages if stage.name == name)
+
+    def with_recipe(self, recipe: Recipe) -> "Program":
+        """The same program for a recipe that differs in the number of its steps."""
+        stages = tuple(replace(s, times=recipe.n_steps) if s.name in STEP else s for s in self.stages)
+        return replace(self, stages=stages, purpose=replace(self.purpose, recipe=recipe))
 
     def segments_of(self, kind: str) -> Iterator[Segment]:
         """Segments of one kind, for all numbers of images."""

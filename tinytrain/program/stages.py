@@ -189,6 +189,9 @@ class Stage:
     part: str = ""
 
 
+STEP = ("loss", "gradients", "update")  # stages that are run once in every step of training
+
+
 def nodes(body: Iterable) -> Iterator:
     """Every node of a body, those inside of others after them."""
     for node in body:

@@ -56,7 +56,7 @@ class TrainingStages:
             yield Stage("start", EMBED, tuple(self.updates.start(job, self.buffers)))
             if r.step_queries < n:
                 yield Stage("first prototypes", EMBED, tuple(self._first_prototypes()), part="training")
-            steps = job.recipe.steps
+            steps = job.recipe.n_steps
             yield Stage("loss", EMBED, tuple(self._loss()), steps, "training")
             yield Stage("gradients", BACKWARD, tuple(self._gradients()), steps, "training")
             gradient = self.units["backward"][0].gradients.whole

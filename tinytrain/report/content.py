@@ -61,6 +61,11 @@ def normal(delta: Delta) -> dict:
     return {"normal": {"accepted": delta.head.left_out, **found._asdict()}} if found else {}
 
 
+def time_given(plan: Plan, used: float | None) -> dict:
+    """The seconds that an adaptation was given, and those that it `used`; empty if there was no limit."""
+    return {} if used is None else {"time": {"asked": plan.budget.seconds, "used": used}}
+
+
 def share_right(labels: np.ndarray, predicted: np.ndarray | None) -> float | None:
     """Share of the queries that were got right; None without queries or predictions."""
     return float((predicted == labels).mean()) if predicted is not None and len(labels) else None
@@ -144,7 +149,7 @@ def describe_resources(plan: Plan) -> dict:
         "partitions": r.accumulators,
         "step_support": r.step_support,
         "step_queries": r.step_queries,
-        "steps": recipe.steps if recipe.updates else 0,
+        "steps": recipe.n_steps if recipe.updates else 0,
         "step": recipe.step,
         "shown_share": recipe.options.shown_fraction,
         "hard_share": recipe.options.hard_fraction,

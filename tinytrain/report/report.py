@@ -59,6 +59,7 @@ class Report:
             **self._lasting(),
             "estimate": self.estimate.to_json(),
             "seconds": {**self.ran.seconds, "total": sum(self.ran.seconds.values())},
+            **content.time_given(self.plan, self.ran.used),
             "threads": {"lanes": min(self.ran.threads, self.plan.resources.workers), "blas": 1},
             "queries": content.queries(self.episode, self.answers),
             "layers": content.layers(self.network),

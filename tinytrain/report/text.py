@@ -25,7 +25,7 @@ def render_text(facts: dict, written: Written | None = None, width: int = WIDTH)
         _selection(facts["selection"]),
         _memory(facts),
         _macs(facts["macs"]),
-        [_line("time", _seconds(facts["seconds"])), _line("threads", _threads(facts))],
+        [_line("time", _seconds(facts["seconds"]) + _given(facts)), _line("threads", _threads(facts))],
     ]
     return "\n".join([*conclude(facts, written, width), "", *_lines(blocks, width)])
 
@@ -234,6 +234,12 @@ def _macs(m: dict) -> list:
 def _seconds(seconds: dict) -> str:
     stages = ", ".join(f"{name} {s:.2f}" for name, s in seconds.items() if name != "total")
     return f"{seconds['total']:.2f} s: {stages}"
+
+
+def _given(facts: dict) -> str:
+    """How much of the time that was given was used, if it was; answers for queries are no part of it."""
+    time = facts.get("time")
+    return f"; {time['used']:.2f} of {time['asked']:g} s given" if time else ""
 
 
 def _threads(facts: dict) -> str:

@@ -1,6 +1,6 @@
 """One adaptation from Fisher scoring to the answers: its working copy, arena and bound calls."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,25 +13,31 @@ from tinytrain.episode.episode import Episode
 from tinytrain.heads import leave_one_out
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
+from tinytrain.plan.plan import Plan
 from tinytrain.plan.scores import Scores
 from tinytrain.program.program import Program
 from tinytrain.program.ticks import AFTER, BEFORE, RESULT
 from tinytrain.runtime.answers import Answers
 from tinytrain.runtime.fisher import measure_fisher
 from tinytrain.runtime.int8_copy import working_copy
+from tinytrain.runtime.pace import Pace
 from tinytrain.runtime.session import Session
 from tinytrain.runtime.stage_runner import Source
 
 
 @dataclass(frozen=True, eq=False)
 class Ran:
-    """How an adaptation ran: `threads` at most, mean `losses` of its steps, `seconds` by stage."""
+    """How an adaptation ran: `threads` at most, mean `losses` of its steps, `seconds` by stage.
+
+    `used` of the seconds that were given; None if there was no limit.
+    """
 
     seed: int
     threads: int
     backend: str
     losses: list[float]
     seconds: dict[str, float]
+    used: float | None = None
 
 
 class Run:
@@ -44,6 +50,7 @@ class Run:
         self.device, self.network, self.episode, self.seed = device, network, episode, seed
         self.kernels, self.clock = device.kernels(), device.clock()
         self.working, self._copied = None, (None, "")
+        self.pace: Pace | None = None
 
     def _copy_for(self, program: Program):
         """The working copy for `program`: the present one if it is of the same network and precision."""
@@ -62,8 +69,15 @@ class Run:
     def __exit__(self, *exception) -> None:
         self._end.__exit__(*exception)
 
+    def limit(self, seconds: float | None) -> None:
+        """So much time is given from now on; None for as long as it takes."""
+        self.pace = None if seconds is None else Pace(self.clock.now, seconds)
+
     def measure_fisher(self, program: Program | None) -> Scores | None:
-        """Fisher information of the layers that the `program` of a probe inspects; None without one."""
+        """Fisher information of the layers that the `program` of a probe inspects; None without one.
+
+        If there is no time for it, the scores name no layer.
+        """
         scores = None
         if program is not None:
             support, spec, may_flip = self.episode.support, self.network.input, self.episode.may_flip
@@ -73,7 +87,7 @@ class Run:
 
             source = Source(lambda i: support.image(i, spec.shape), augmentation, support.labels)
             scores = measure_fisher(
-                *self.device.memory(program), self._copy_for(program), self.kernels, source
+                *self.device.memory(program), self._copy_for(program), self.kernels, source, self.pace
             )
         self.clock.lap("probe")
         return scores
@@ -109,7 +123,13 @@ class Run:
 
     def train(self) -> list[float]:
         """The mean loss of every step, up to the first that is no number; none if nothing is trained."""
-        self.losses = self.session.train(self.device.progress) if self.recipe.updates else []
+        self.losses = []
+        if self.recipe.updates:
+            if self.pace:
+                self.pace.begin(self.session.program, self.clock.seconds["head"])
+                self.session.pace = self.pace
+            self.losses = self.session.train(self.device.progress)
+            self.recipe = self.session.program.recipe
         self.clock.lap("training")
         return self.losses
 
@@ -119,7 +139,7 @@ class Run:
         self._trained = finite and bool(self.losses)
         cosine, own = self._before
         head = cosine if self.recipe.updates else own
-        if self._trained:
+        if self._trained or self.recipe.n_steps == 0 < len(self.recipe.updates):  # there was time for no step
             head = session.fit_heads(AFTER)[1]
         replay = session.replay()
         # Features and workspaces are given back before the result is written down and judged.
@@ -146,6 +166,10 @@ class Run:
 
     def predict(self, delta: Delta) -> None:
         """Predict the queries by the adapted network, then by the network as it was."""
+        with self.pace.aside() if self.pace else nullcontext():
+            self._predict(delta)
+
+    def _predict(self, delta: Delta) -> None:
         query = self.episode.query
         self._answers = self.session.array("answers") if len(query) else np.empty((3, 0), np.int32)
         if self.is_finite:
@@ -163,8 +187,23 @@ class Run:
             delta = replace(delta, slices=(), head=self.session.with_means(self._before[0]))
         self.session.keep([*delta.arrays(), self._answers])
         self.clock.lap("queries")
+        if self.pace:
+            self.pace.end()
         return delta, Answers(self._answers, accepted, self.is_finite)
+
+    def as_trained(self, plan: Plan, program: Program) -> tuple[Plan, Program]:
+        """`plan` and its `program` with the steps that were made."""
+        if self.recipe == plan.recipe:
+            return plan, program
+        return replace(plan, recipe=self.recipe), program.with_recipe(self.recipe)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What the time took away, if there was one."""
+        return self.pace.warnings(self.recipe) if self.pace else ()
 
     def facts(self) -> Ran:
         """How it ran, so far."""
-        return Ran(self.seed, self.device.threads, self.kernels.backend, self.losses, self.clock.seconds)
+        used = self.pace.total if self.pace else None
+        return Ran(
+            self.seed, self.device.threads, self.kernels.backend, self.losses, self.clock.seconds, used
+        )

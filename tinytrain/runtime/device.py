@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from numbers import Integral
 
 from tinytrain import kernels as kernel_table
@@ -15,15 +16,15 @@ from tinytrain.runtime.arena import Arena
 
 
 class Clock:
-    """Seconds by stage."""
+    """Seconds by stage, as `now` tells the time."""
 
-    def __init__(self):
+    def __init__(self, now: Callable[[], float] = time.perf_counter):
         self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
+        self.now, self._last = now, now()
 
     def lap(self, name: str) -> None:
         """The stage `name` ends now; a stage may have several laps."""
-        now = time.perf_counter()
+        now = self.now()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
         self._last = now
 
@@ -33,11 +34,17 @@ class Device:
 
     `threads` is the most images worked on at once (default: the number of cores); it never changes a result.
     `progress(stage, done, total, loss)` is called after every step. Raises UsageError for a number of threads
-    below 1.
+    below 1. `now` is the clock, in seconds: a budget with a time is kept by it.
     """
 
-    def __init__(self, backend: str = "auto", threads: int | None = None, progress: Progress = silent):
-        self.backend, self.progress = backend, progress
+    def __init__(
+        self,
+        backend: str = "auto",
+        threads: int | None = None,
+        progress: Progress = silent,
+        now: Callable[[], float] = time.perf_counter,
+    ):
+        self.backend, self.progress, self.now = backend, progress, now
         self.threads = (os.cpu_count() or 1) if threads is None else whole("threads", threads, 1)
 
     def open(self, network: Network, episode: Episode, seed: int = 0) -> Run:
@@ -58,7 +65,7 @@ class Device:
         return program, Arena(program.nbytes)
 
     def clock(self) -> Clock:
-        return Clock()
+        return Clock(self.now)
 
 
 def whole(name: str, value: int, least: int) -> int:

@@ -5,6 +5,9 @@ One backward pass per support image, one image alive at a time, no weight gradie
 the convolution output and g the gradient of the loss in it.
 """
 
+import math
+from functools import partial
+
 import numpy as np
 
 from tinytrain.plan.scores import Scores
@@ -13,19 +16,32 @@ from tinytrain.program.program import Program
 from tinytrain.program.stages import Items
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy
+from tinytrain.runtime.pace import NoTimeError, Pace
 from tinytrain.runtime.stage_runner import Runner, Source
 
 
-def measure_fisher(program: Program, arena: Arena, working: WorkingCopy, kernels, source: Source) -> Scores:
+def measure_fisher(
+    program: Program,
+    arena: Arena,
+    working: WorkingCopy,
+    kernels,
+    source: Source,
+    pace: Pace | None = None,
+) -> Scores:
     """Scores of the layers that `program` inspects, for the images of `source`, computed in `arena`.
 
     Prototypes are the class means of the clean images, held constant; each image, augmented,
-    is its own pseudo-query at temperature 10.
+    is its own pseudo-query at temperature 10. If `pace` has too little time, there are no `fisher` scores.
     """
     runner = _Scoring(Binder(program, arena, working, kernels), source)
-    runner.run("prototypes")
-    similarity = runner.similarity()
-    runner.run("fisher")
+    run = partial(pace.run, runner) if pace else lambda stage, *later: runner.run(stage)
+    macs, similarity = 0, math.nan
+    try:
+        run("prototypes", "fisher")
+        macs, similarity = stage_macs(program, program.stage("prototypes")), runner.similarity()
+        run("fisher")
+    except NoTimeError:
+        return Scores({}, math.nan, macs, program.nbytes, similarity)
     count = len(source.labels)
     fisher = {i: runner.bind.array(f"fisher {i}") / np.float32(count) for i in program.inspected}
     macs = sum(stage_macs(program, stage) for stage in program.stages)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from tinytrain.program.program import Program
 from tinytrain.program.stages import FitHead, Items, KeepHead
 from tinytrain.program.ticks import AFTER, BEFORE
 from tinytrain.runtime.bind import WorkingCopy
+from tinytrain.runtime.pace import Pace
 from tinytrain.runtime.schedule import (
     CleanImages,
     Item,
@@ -94,6 +95,7 @@ class Session:
             self.trainer.bind.tables["rounding seed"][0] = seed & 0x7FFFFFFF
         # View and first image of the unit embeddings in the buffer for those of the support.
         self._at_hand: tuple[int, int] | None = None
+        self.pace: Pace | None = None  # of training, if the time of the adaptation is limited
         self.repeated: float | None = None  # `Sketches.repeated` of the support before training
 
     def _read(self, i: int) -> np.ndarray:
@@ -118,7 +120,7 @@ class Session:
         recipe's head is another one.
         """
         cosine = head = None
-        steps = self.program.recipe.steps if tick == AFTER else 0
+        steps = self.program.recipe.n_steps if tick == AFTER else 0
         for node in self.program.stage("head before" if tick == BEFORE else "head after").body:
             arrays = {name: self.trainer.bind.whole(buffer) for name, buffer in node.arrays.items()}
             if find_head(node.kind) is BASELINE:
@@ -213,15 +215,27 @@ class Session:
     # ---- training --------------------------------------------------------------------------
 
     def train(self, progress: Progress) -> list[float]:
-        """All steps of the recipe, or those up to the first loss that is no number; the mean loss of each."""
-        trainer, recipe, resources = self.trainer, self.program.recipe, self.program.resources
+        """All steps of the recipe, or those up to the first loss that is no number; the mean loss of each.
+
+        With a `pace`, `program` is then for the number of steps that it had time for.
+        """
+        trainer, recipe, resources, pace = (
+            self.trainer,
+            self.program.recipe,
+            self.program.resources,
+            self.pace,
+        )
         rng, self._at_hand = rng_for(self.seed, "steps"), None
         trainer.start()
         if resources.step_queries < len(self.labels):
             trainer.lists[Items.BATCHES] = [(0, int(i)) for i in self.dealt]
             trainer.run("first prototypes")
         losses, epoch = [], -(-len(self.labels) // resources.step_queries)
-        for number in range(1, recipe.steps + 1):
+        for number in count(1):
+            if pace:
+                recipe = pace.fitted(recipe, resources.sets, number - 1)
+            if number > recipe.n_steps:
+                break
             if recipe.options.resample_channels and (number - 1) % epoch == 0:
                 trainer.resample(rng_for(self.seed, "channels", number))
             trainer.scale_rates(rate_factor(recipe, resources.sets, number))
@@ -229,10 +243,12 @@ class Session:
             size = resources.step_support
             through = sampled_items(recipe, self.labels, support, self.seed, number, size)
             losses.append(trainer.step(number, support, queries, self._unlabelled(number), through))
-            progress("training", number, recipe.steps, losses[-1])
+            progress("training", number, recipe.n_steps, losses[-1])
             if not np.isfinite(losses[-1]):
                 return losses
         trainer.finish()
+        if pace:
+            self.program = self.program.with_recipe(recipe)
         return losses
 
     def _unlabelled(self, number: int) -> list[Item]:

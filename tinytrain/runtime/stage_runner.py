@@ -122,7 +122,7 @@ class Runner:
                     self.lists[Items.BATCH] = batch
                     act(body, Work(batch, first))
             else:
-                told = self.progress if node.items is Items.IMAGES else None
+                told = self.progress if node.items in (Items.IMAGES, Items.SHOWN) else None
                 self.spread(body, units, items, node.micro, told)
 
         return repeat

@@ -32,6 +32,7 @@ EXAMPLES = """\
   tinytrain adapt photos/ --out mine.safetensors --force
   tinytrain adapt photos/ --shots 5 --budget 512kB --macs 30% --report mine.html
   tinytrain adapt --data gtsrb --way 5 --shots 5 --policy tinytrain_published --json
+  tinytrain adapt photos/ --seconds 2 --out mine.safetensors
   tinytrain adapt photos/ --shots 5 --plan plan.json --out mine.safetensors
   tinytrain adapt normal/ --head oselm-ae --out normal.safetensors
   tinytrain adapt photos/ --replay 5 --out mine.safetensors
@@ -44,6 +45,7 @@ def add_arguments(parser) -> None:
     episodes.add_arguments(parser)
     add_backbone(parser)
     add_threads(parser)
+    episodes.add_seconds(parser)
     parser.add_argument(
         "--plan", metavar="FILE",
         help="do exactly what this file of 'tinytrain plan --out' says; nothing is measured first, and the "

@@ -130,7 +130,7 @@ def _facts(network, plan, device) -> dict:
         "shots": device.shots,
         "arena": device.arena,
         "flash": flash_bytes(device),
-        "steps": plan.recipe.steps,
+        "steps": plan.recipe.n_steps,
         "channels": quotas,
         "quotas": bool(plan.recipe.measured),
     }

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import UsageError
 from tinytrain.base.file_kinds import refuse_other_kinds
-from tinytrain.base.units import parse_bytes, parse_fraction
+from tinytrain.base.units import parse_bytes, parse_fraction, parse_seconds
 from tinytrain.cli.commands.common import DEFAULT_DATA
 
 
@@ -85,6 +85,15 @@ def add_arguments(parser) -> None:
     )  # fmt: skip
 
 
+def add_seconds(parser) -> None:
+    parser.add_argument(
+        "--seconds", type=parse_seconds, metavar="N",
+        help="time for the adaptation on this machine, without start and decoding of images: MACs and steps "
+        "are chosen by it, and the result depends on how fast the machine is; --macs is then at most 30%% by "
+        "default",
+    )  # fmt: skip
+
+
 def given(arguments, names) -> list[str]:
     """Those of the options `names` that do not have their default values."""
     parser = argparse.ArgumentParser()
@@ -115,7 +124,8 @@ def plan_of(arguments):
 
     if arguments.plan is None:
         return None
-    if ignored := given(arguments, ("policy", "head")):
+    ignored = given(arguments, ("policy", "head")) + ["--seconds"] * (arguments.seconds is not None)
+    if ignored:
         raise UsageError("usage", f"--plan FILE says what is trained, so {ignored[0]} would mean nothing")
     return load_plan(arguments.plan)
 
@@ -132,7 +142,8 @@ def budget_of(arguments, plan=None):
 
     asked = {"memory": arguments.budget, "macs": arguments.macs, "macs_mode": arguments.macs_mode}
     asked["precision"] = arguments.precision
-    usual = plan.budget if plan else Budget(usual_budget(arguments.backbone))
+    seconds = getattr(arguments, "seconds", None)
+    usual = plan.budget if plan else Budget(usual_budget(arguments.backbone), seconds=seconds)
     return replace(usual, **{name: value for name, value in asked.items() if value is not None})
 
 

@@ -81,6 +81,7 @@ def _check_extension(arguments) -> None:
         raise UsageError("usage", "--from DELTA --add DIR needs --out FILE, the new delta")
     taken = {"a folder": arguments.folder, "--data": arguments.data, "--threads": arguments.threads}
     taken |= {"--plan": arguments.plan, "--report": arguments.report, "--store": arguments.store}
+    taken["--seconds"] = arguments.seconds
     taken["--force"] = arguments.force or None
     ignored = episodes.given(arguments, TRAINING) + [name for name in taken if taken[name] is not None]
     if ignored:

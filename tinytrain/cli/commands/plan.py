@@ -24,6 +24,7 @@ EXAMPLES = """\
   tinytrain plan --shots 5 --budget 1MB
   tinytrain plan photos/ --backbone net.safetensors --budget 512kB
   tinytrain plan photos/ --shots 5 --out plan.json
+  tinytrain plan photos/ --seconds 2
   tinytrain plan --shots 5 --program | less
   tinytrain plan --data gtsrb --policy tinytrain_published --json
 """
@@ -34,6 +35,7 @@ PUBLISHED_HEADS = {"mbv2-w0.35": 448, "proxyless-w0.3": 384}
 def add_arguments(parser) -> None:
     episodes.add_arguments(parser)
     add_backbone(parser)
+    episodes.add_seconds(parser)
     parser.add_argument(
         "-o", "--out", metavar="FILE", help="also write the plan to a file, for 'tinytrain adapt --plan'"
     )
@@ -95,7 +97,7 @@ def _next(arguments) -> tuple[str, ...]:
     name, _, *options = without(arguments.words, ("--out",), ("--program", "--json", "--quiet", "--verbose"))
     plan = ()
     if arguments.out:
-        options, plan = without(options, ("--policy", "--head")), ("--plan", arguments.out)
+        options, plan = without(options, ("--policy", "--head", "--seconds")), ("--plan", arguments.out)
     return extended((name, "adapt", *options), *plan, "--out", free_name(arguments))
 
 

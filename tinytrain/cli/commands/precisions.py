@@ -21,6 +21,7 @@ class Planned:
 def planned(network, episode, policy, budget, seed: int) -> Planned:
     """The plan of an adaptation. Raises what `Planner` raises."""
     from tinytrain.plan.budget import TaskShape
+    from tinytrain.planner.in_time import expected, in_time
     from tinytrain.planner.planner import Planner
     from tinytrain.runtime.device import Device
 
@@ -30,9 +31,14 @@ def planned(network, episode, policy, budget, seed: int) -> Planned:
         scores, seconds = run.measure_fisher(probe), None
         if probe is not None:  # once more, now that kernels are compiled and loaded
             first = run.clock.seconds["probe"]
+            run.limit(planner.seconds)
             scores = run.measure_fisher(probe)
-            seconds = (run.clock.seconds["probe"] - first) / scores.macs
-        return Planned(planner, planner.plan(scores), scores, seconds)
+            seconds = (run.clock.seconds["probe"] - first) / scores.macs if scores.macs else None
+        planner = in_time(planner, scores, run.pace)
+        plan = planner.plan(scores)
+        if run.pace:
+            plan = expected(plan, planner.program(plan), run.pace)
+        return Planned(planner, plan, scores, seconds)
 
 
 def compared(network, episode, policy, budget, seed: int, taken: Planned) -> dict:

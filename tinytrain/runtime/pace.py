@@ -1,0 +1,153 @@
+"""The time of one adaptation: how fast this machine computes, what is left, and the steps that fit."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from tinytrain.plan.recipe import Recipe
+from tinytrain.planner.in_time import Speed, least_macs, step_seconds
+from tinytrain.program.mac_counts import stage_macs
+from tinytrain.program.program import Program
+from tinytrain.runtime.schedule import rate_factor
+
+SURE = 0.25  # of the time must be over before few images are believed to say how long all of them take
+# Of the time, kept for what is counted in no MACs: the guard, and steps that take longer than others.
+RESERVE = 0.03
+
+
+class NoTimeError(Exception):
+    """What is left of the time is not enough for what is going on."""
+
+
+class Pace:
+    """`seconds` from now on, or from the first pass of scoring on: before it and in its first image, kernels
+    are loaded.
+
+    All that it decides follows from the readings of the clock `now`. `speed` is None until it was measured.
+    """
+
+    def __init__(self, now: Callable[[], float], seconds: float):
+        self._now, self.seconds, self.speed = now, seconds, None
+        self._start = now()
+        self._readings: list[float] = []  # before the first step of training, and after each one
+        self._aside = 0.0  # what is no part of the adaptation
+
+    def used(self) -> float:
+        """Seconds since the start."""
+        return self._now() - self._start - self._aside
+
+    def left(self) -> float:
+        """Seconds that may be spent."""
+        return (1 - RESERVE) * self.seconds - self.used()
+
+    # ---- scoring ------------------------------------------------------------------------------
+
+    def run(self, runner, stage: str, *later: str) -> None:
+        """Run a `stage` of a `runner` that goes over all images, forward passes first, and measure the speed.
+
+        Raises NoTimeError as soon as it is clear that too little would be left for training after it and
+        after those that come `later`.
+        """
+        if not self.speed:
+            self._start = self._now()
+        program = runner.program
+        macs, *others = (_macs_of(program, name) for name in (stage, *later))
+        after = sum(others) + least_macs(program.network, program.task)
+        if self.speed and (macs + after) * self.speed.forward > self.left():
+            raise NoTimeError
+        found = self._timed(runner, stage, macs, after)
+        self.speed = Speed(self.speed.forward if self.speed else found, found)
+
+    def _timed(self, runner, stage: str, macs: int, after: int) -> float:
+        """Seconds of a MAC of a stage with so many, before which `after` others are to come."""
+        begun, each = self.used(), 0.0
+
+        def told(done: int, total: int) -> None:
+            nonlocal each
+            used = self.used()
+            if done == 1:  # it contains the loading of kernels
+                self._aside += used - begun
+                return
+            each = (used - begun) / (done - 1)
+            rest = each * (total - done + after * total / macs)
+            if rest > self.left() and used > SURE * self.seconds:
+                raise NoTimeError
+
+        runner.progress = told
+        try:
+            runner.run(stage)
+        finally:
+            runner.progress = None
+        return each * runner.program.task.n_support / macs
+
+    # ---- training -----------------------------------------------------------------------------
+
+    def begin(self, program: Program, heads: float) -> None:
+        """Training begins, after `heads` seconds of fitting heads."""
+        before, after = (_macs_of(program, f"head {when}") for when in ("before", "after"))
+        found, known = heads / before, self.speed or Speed(heads / before, heads / before)
+        # Gradients are faster than they were, too, if passes take several images at once.
+        speed = Speed(found, known.gradients * min(1.0, found / known.forward))
+        self._tail, self._expected = heads * after / before, step_seconds(program, speed)
+        self._most, self._readings = program.recipe.n_steps, [self._now()]
+
+    def fitted(self, recipe: Recipe, sets: int, done: int) -> Recipe:
+        """`recipe` for the steps that the time allows, when `done` of them are over.
+
+        Their number may change as long as the learning rates of the steps that are over stay what they were:
+        after the first one at least, whose real time is then known. Later, training ends if the time is up.
+        """
+        if done:
+            self._readings.append(self._now())
+        fitting = done + max(0, int((self.left() - self._tail) / self._each()))
+        steps = max(1, min(self._most, fitting))
+        free = not recipe.options.resample_channels  # otherwise bytes depend on the steps
+        if fitting and free and _same_so_far(recipe, replace(recipe, steps=steps), sets, done):
+            return replace(recipe, steps=steps)
+        if fitting <= done < recipe.n_steps:
+            return replace(recipe, options=replace(recipe.options, last_step=done))
+        return recipe
+
+    def _each(self) -> float:
+        """Seconds of a step. The first one counts only as long as there is no other."""
+        times = [b - a for a, b in zip(self._readings, self._readings[1:], strict=False)]
+        times = times[1:] or times
+        return sum(times) / len(times) if times else self._expected
+
+    # ---- afterwards ---------------------------------------------------------------------------
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is done inside takes none of the time."""
+        begun = self._now()
+        yield
+        self._aside += self._now() - begun
+
+    def end(self) -> None:
+        """The adaptation is over."""
+        self.total = self.used()
+
+    def warnings(self, recipe: Recipe) -> tuple[str, ...]:
+        """What the time took away."""
+        lines, given = [], f"{self.seconds:g} s"
+        if not recipe.n_steps:
+            lines.append(f"{given} are too short to train anything: only the head was fitted")
+        elif recipe.options.last_step is not None:
+            lines.append(
+                f"the {given} were up after {recipe.n_steps} of {recipe.steps} steps: training ended"
+            )
+        if self.total > self.seconds:
+            lines.append(f"the adaptation took longer than {given}")
+        return tuple(lines)
+
+
+def _macs_of(program: Program, stage: str) -> int:
+    return max(1, sum(stage_macs(program, s) for s in program.stages if s.name == stage))
+
+
+def _same_so_far(one: Recipe, other: Recipe, sets: int, done: int) -> bool:
+    """Whether the learning rates of the first `done` steps are the same."""
+    if one.steps == other.steps:
+        return True
+    numbers = range(1, done + 1)
+    return all(rate_factor(one, sets, number) == rate_factor(other, sets, number) for number in numbers)
