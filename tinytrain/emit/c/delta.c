@@ -1,7 +1,9 @@
 /* What was learnt, to storage and back: a safetensors file, which tinytrain on a PC reads as a delta.
  *
  * Its header is known but for three texts: the SHA-256 of the file with zeros in place of this text itself, the
- * temperature of the head, and its accuracy for images that it has not seen. */
+ * temperature of the head, and its accuracy for images that it has not seen. In a file from Python these numbers may
+ * be longer, and two texts say more than here: what the head knows of images of no class, and a report. They are read
+ * and forgotten. */
 #include "internal.h"
 
 #include <string.h>
@@ -38,7 +40,21 @@ static int32_t without_memory(const tt_part *part, uint32_t i)
     return part->limit ? (int32_t)i : (int32_t)(TT_FITTED / TT_WAYS);
 }
 
-/* x >= 0, with 7 digits. */
+/* 7 digits and the exponent of the first of them. */
+static void write_digits(uint8_t *text, uint32_t digits, int exponent)
+{
+    for (uint32_t i = 7; i > 1; i--, digits /= 10u)
+        text[i] = (uint8_t)('0' + digits % 10u);
+    text[0] = (uint8_t)('0' + digits % 10u);
+    text[1] = '.';
+    text[8] = 'e';
+    text[9] = exponent < 0 ? '-' : '+';
+    exponent = exponent < 0 ? -exponent : exponent;
+    text[10] = (uint8_t)('0' + exponent / 10);
+    text[11] = (uint8_t)('0' + exponent % 10);
+}
+
+/* x >= 0. */
 static void write_number(uint8_t *text, double x)
 {
     int exponent = 0;
@@ -53,31 +69,7 @@ static void write_number(uint8_t *text, double x)
         digits = 1000000u;
         exponent++;
     }
-    for (uint32_t i = 7; i > 1; i--, digits /= 10u)
-        text[i] = (uint8_t)('0' + digits % 10u);
-    text[0] = (uint8_t)('0' + digits % 10u);
-    text[1] = '.';
-    text[8] = 'e';
-    text[9] = exponent < 0 ? '-' : '+';
-    exponent = exponent < 0 ? -exponent : exponent;
-    text[10] = (uint8_t)('0' + exponent / 10);
-    text[11] = (uint8_t)('0' + exponent % 10);
-}
-
-static int is_number(const uint8_t *text)
-{
-    for (uint32_t i = 0; i < NUMBER_BYTES; i++) {
-        int right = text[i] >= '0' && text[i] <= '9';
-        if (i == 1)
-            right = text[i] == '.';
-        else if (i == 8)
-            right = text[i] == 'e';
-        else if (i == 9)
-            right = text[i] == '+' || text[i] == '-';
-        if (!right)
-            return 0;
-    }
-    return 1;
+    write_digits(text, digits, exponent);
 }
 
 void tt_describe_head(double given_temperature, double given_left_out)
@@ -141,11 +133,12 @@ int tt_write_delta(tt_write write, void *context)
     return produce(write, context, sum);
 }
 
-/* A file that is read, and the SHA-256 of what was read. */
+/* A file that is read, the SHA-256 of what was read, and how much of its header is left. */
 typedef struct {
     tt_read read;
     void *context;
     tt_sha256 sha;
+    uint32_t header;
 } reader;
 
 static int read_bytes(reader *from, void *bytes, uint32_t n)
@@ -156,43 +149,151 @@ static int read_bytes(reader *from, void *bytes, uint32_t n)
     return TT_OK;
 }
 
-/* Bytes of the header that must be ours, from `at` up to `end`. */
-static int read_known(reader *from, uint32_t at, uint32_t end)
+/* The next byte of the header. */
+static int read_character(reader *from, uint8_t *c)
 {
-    while (at < end) {
-        uint8_t bytes[32];
-        uint32_t n = end - at < sizeof bytes ? end - at : (uint32_t)sizeof bytes;
-        int result = read_bytes(from, bytes, n);
+    if (from->header == 0)
+        return TT_BAD_DELTA;
+    from->header--;
+    return read_bytes(from, c, 1);
+}
+
+/* Bytes of the header that must be ours, from `at` up to `end`; the first was read already if `next` is not NULL. */
+static int read_known(reader *from, uint32_t at, uint32_t end, const uint8_t *next)
+{
+    for (; at < end; at++, next = NULL) {
+        uint8_t c = next ? *next : 0;
+        int result = next ? TT_OK : read_character(from, &c);
         if (result != TT_OK)
             return result;
-        if (memcmp(bytes, tt_delta_header + at, n))
+        if (c != tt_delta_header[at])
             return TT_BAD_DELTA;
-        at += n;
     }
     return TT_OK;
+}
+
+/* A text up to the quote that ends it. */
+static int skip_text(reader *from)
+{
+    uint8_t c = 0;
+
+    while (c != '"') {
+        int result = read_character(from, &c);
+        if (result == TT_OK && c == '\\') {
+            result = read_character(from, &c);
+            c = 0;
+        }
+        if (result != TT_OK)
+            return result;
+    }
+    return TT_OK;
+}
+
+/* A number >= 0 of JSON as 7 digits, in decimals alone; `next` gets the character behind it. */
+static int read_number(reader *from, uint8_t *text, uint8_t *next)
+{
+    uint32_t digits = 0, known = 0, any = 0;
+    int exponent = -1, power = 0, point = 0, up = 0, power_sign = 0;
+
+    for (;; any = 1) {
+        int result = read_character(from, next);
+        uint8_t c = *next;
+        if (result != TT_OK)
+            return result;
+        if (c >= '0' && c <= '9' && power_sign) {
+            power = power * 10 + (c - '0');
+            if (power > 99)
+                return TT_BAD_DELTA;
+        } else if (c >= '0' && c <= '9') {
+            if (known == 0 && c == '0') {
+                exponent -= point;
+                continue;
+            }
+            digits = known < 7 ? digits * 10u + (uint32_t)(c - '0') : digits;
+            up = known == 7 ? c >= '5' : up;
+            known++;
+            exponent += !point;
+        } else if (c == '.' && !point && !power_sign) {
+            point = 1;
+        } else if (c == 'e' && any && !power_sign) {
+            power_sign = 1;
+        } else if ((c == '-' || c == '+') && power_sign == 1 && power == 0) {
+            power_sign = c == '-' ? -1 : 2;
+        } else {
+            break;
+        }
+    }
+    if (!any)
+        return TT_BAD_DELTA;
+    for (; known && known < 7; known++)
+        digits *= 10u;
+    digits += (uint32_t)up;
+    if (digits == 10000000u) {
+        digits = 1000000u;
+        exponent++;
+    }
+    exponent = known ? exponent + (power_sign < 0 ? -power : power) : 0;
+    if (exponent < -99 || exponent > 99)
+        return TT_BAD_DELTA;
+    write_digits(text, digits, exponent);
+    return TT_OK;
+}
+
+/* The texts of the head: its temperature, its accuracy, and the views of each image, which are known. */
+static int read_head(reader *from)
+{
+    uint8_t next;
+    uint32_t at = tt_delta_temperature_at + NUMBER_BYTES;
+    int result = read_number(from, temperature, &next);
+
+    if (result == TT_OK)
+        result = read_known(from, at, tt_delta_left_out_at, &next);
+    if (TT_SHOTS < 2)
+        return result == TT_OK ? read_known(from, tt_delta_left_out_at, tt_delta_limit_at, NULL) : result;
+    if (result == TT_OK)
+        result = read_number(from, left_out, &next);
+    if (result == TT_OK)
+        result = read_known(from, tt_delta_left_out_at + NUMBER_BYTES, tt_delta_limit_at, &next);
+    return result;
 }
 
 /* The header; `sum` gets the SHA-256 that it states. */
 static int read_header(reader *from, uint8_t *sum)
 {
-    uint8_t zeros[SUM_BYTES];
-    text_of_header texts[TEXTS];
-    uint32_t at = 0;
-    int result = TT_OK;
+    uint8_t zeros[SUM_BYTES], size[8], c;
+    int result = read_bytes(from, size, sizeof size);
 
     memset(zeros, '0', sizeof zeros);
-    texts_of_header(texts, sum);
-    for (uint32_t k = 0; k < TEXTS && result == TT_OK; k++) {
-        result = read_known(from, at, texts[k].at);
-        if (result == TT_OK && from->read(from->context, texts[k].text, texts[k].bytes))
-            result = TT_STORAGE;
-        tt_sha256_add(&from->sha, k ? texts[k].text : zeros, texts[k].bytes);
-        at = texts[k].at + texts[k].bytes;
-    }
+    if (result != TT_OK)
+        return result;
+    from->header = (uint32_t)size[0] | (uint32_t)size[1] << 8 | (uint32_t)size[2] << 16;
+    if (size[3] || size[4] || size[5] || size[6] || size[7])
+        return TT_BAD_DELTA;
+    result = read_known(from, 8, tt_delta_sum_at, NULL);
+    if (result != TT_OK)
+        return result;
+    if (from->header < SUM_BYTES)
+        return TT_BAD_DELTA;
+    if (from->read(from->context, sum, SUM_BYTES))
+        return TT_STORAGE;
+    from->header -= SUM_BYTES;
+    tt_sha256_add(&from->sha, zeros, SUM_BYTES);
+    result = read_known(from, tt_delta_sum_at + SUM_BYTES, tt_delta_temperature_at, NULL);
     if (result == TT_OK)
-        result = read_known(from, at, tt_delta_header_bytes);
-    if (result == TT_OK && (!is_number(temperature) || (TT_SHOTS > 1 && !is_number(left_out))))
-        result = TT_BAD_DELTA;
+        result = read_head(from);
+    if (result == TT_OK)
+        result = skip_text(from);
+    if (result == TT_OK)
+        result = read_known(from, tt_delta_behind_head, tt_delta_report_at, NULL);
+    if (result == TT_OK)
+        result = skip_text(from);
+    if (result == TT_OK)
+        result = read_known(from, tt_delta_behind_report, tt_delta_header_end, NULL);
+    while (result == TT_OK && from->header) {
+        result = read_character(from, &c);
+        if (result == TT_OK && c != ' ')
+            result = TT_BAD_DELTA;
+    }
     return result;
 }
 

@@ -168,7 +168,9 @@ typedef struct {
     uint8_t bytes; /* of a number: 4, or 1 of codes */
 } tt_part;
 extern const uint8_t tt_delta_header[];
-extern const uint32_t tt_delta_header_bytes, tt_delta_sum_at, tt_delta_temperature_at, tt_delta_left_out_at;
+extern const uint32_t tt_delta_header_bytes, tt_delta_header_end; /* with and without spaces at its end */
+extern const uint32_t tt_delta_sum_at, tt_delta_temperature_at, tt_delta_left_out_at, tt_delta_limit_at,
+    tt_delta_behind_head, tt_delta_report_at, tt_delta_behind_report;
 extern const double tt_lead_fraction;
 extern const float tt_temperatures[TT_TEMPERATURES];
 extern const tt_part tt_delta_parts[TT_PARTS];

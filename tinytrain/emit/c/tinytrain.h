@@ -81,8 +81,8 @@ typedef int (*tt_read)(void *context, void *bytes, uint32_t n);
  * adaptation was kept, or TT_STORAGE. */
 int tt_save(tt_write write, void *context);
 
-/* Read what tt_save wrote, with this network and plan; then tt_predict answers. Returns TT_OK, TT_BAD_DELTA or
- * TT_STORAGE: then nothing is known. */
+/* Read what tt_save wrote, or tinytrain adapt, with this network, plan and classes; then tt_predict answers. Returns
+ * TT_OK, TT_BAD_DELTA or TT_STORAGE: then nothing is known. */
 int tt_load(tt_read read, void *context);
 
 /* Forget images and classes: as after tt_init. */
