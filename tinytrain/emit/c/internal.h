@@ -160,7 +160,7 @@ void tt_sha256_begin(tt_sha256 *sha);
 void tt_sha256_add(tt_sha256 *sha, const void *bytes, uint32_t n);
 void tt_sha256_end(tt_sha256 *sha, uint8_t *text);
 
-/* delta.c, and delta_table.c: an array of a delta, and the limit of the indices that it holds, 0 for values */
+/* delta.c, delta_read.c, and delta_table.c: an array of a delta, and the limit of the indices that it holds, 0 for values */
 typedef struct {
     void *memory; /* NULL: known without it */
     uint32_t count;
@@ -174,6 +174,11 @@ extern const uint32_t tt_delta_sum_at, tt_delta_temperature_at, tt_delta_left_ou
 extern const double tt_lead_fraction;
 extern const float tt_temperatures[TT_TEMPERATURES];
 extern const tt_part tt_delta_parts[TT_PARTS];
+#define TT_SUM_BYTES 64u
+#define TT_NUMBER_BYTES 12u /* d.dddddde+dd */
+extern uint8_t tt_delta_temperature[TT_NUMBER_BYTES], tt_delta_left_out[TT_NUMBER_BYTES];
+void tt_write_digits(uint8_t *text, uint32_t digits, int exponent);
+int32_t tt_without_memory(const tt_part *part, uint32_t i);
 void tt_describe_head(double temperature, double left_out);
 int tt_write_delta(tt_write write, void *context);
 int tt_read_delta(tt_read read, void *context);
