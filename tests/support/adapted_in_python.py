@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tinytrain.delta.file import encode_delta
 from tinytrain.emit.device import for_one_core
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.guard.guard import Evidence, judge
@@ -72,6 +73,7 @@ def main(task_file: str) -> None:
         found["left out"] = [(margins(r), r[:, CHANCE].copy()) for r in rows[:2] if r is not None]
         evidence = Evidence(run.losses, plan.recipe.steps, run.is_finite, *rows)
         found["reasons"] = [r.code for r in judge(evidence, episode.support, episode.class_names).reasons]
+        found["delta"] = encode_delta(delta)
         run.predict(delta)
         found["answers"] = run._answers.copy()
     Path(file).write_bytes(pickle.dumps(found))

@@ -16,8 +16,7 @@ HEADING = """\
 
 #include <string.h>
 
-static const uint8_t *tt_image; /* the image that a pass reads */
-{shown}static uint16_t tt_hard[TT_SHOWN]; /* places of the hardest pseudo-queries */
+static uint16_t tt_hard[TT_SHOWN]; /* places of the hardest pseudo-queries */
 static tt_layer tt_layers[TT_LAYERS]; /* each with what lies over it */
 """
 SHOWN = """
@@ -28,46 +27,14 @@ static tt_item tt_shown_item(uint32_t k)
 }}
 """
 GEOMETRY = re.compile(r"\(tt_(shape|sum_of)\){[^{}]*}")
-ROWS = """\
-static const tt_augmentation *tt_how; /* changes it; NULL: nothing */
-static int32_t tt_total; /* of its pixels, if it is changed */
-
-/* Rows of the image that a pass reads, from `first` on. */
-static void tt_show_rows(uint8_t *y, int first, int rows)
-{
-    if (tt_how)
-        tt_augment(y, tt_image, tt_how, tt_total,
-                   (tt_part_of){TT_HEIGHT, TT_WIDTH, TT_CHANNELS, first, rows});
-    else
-        memcpy(y, tt_image + first * (int)(TT_WIDTH * TT_CHANNELS), (uint32_t)rows * TT_WIDTH * TT_CHANNELS);
-}
-
-"""
-SHOW_ROWS = """
-/* Let the pass read rows of a view of an image: as they are, or changed. */
-static void {prefix}_show(const tt_unit *u, tt_item item)
-{{
-    (void)u;
-    tt_image = tt_images[item.image];
-    tt_how = item.view ? {augmentation} : NULL;
-    if (tt_how)
-        tt_total = tt_sum_pixels(tt_image, TT_HEIGHT, TT_WIDTH, TT_CHANNELS);
-}}
-"""
 SHOW = """
-/* Let the pass read a view of an image: the image itself, or a changed copy. */
+/* Let the pass read a view of an image: as it is, or changed. */
 static void {prefix}_show(const tt_unit *u, tt_item item)
 {{
-    const uint8_t *image = tt_images[item.image];
-
-    tt_image = image;
-    if (item.view == 0)
-        return;
-    tt_augment(u->augmented, image, {augmentation}, tt_sum_pixels(image, TT_HEIGHT, TT_WIDTH, TT_CHANNELS),
-               (tt_part_of){{TT_HEIGHT, TT_WIDTH, TT_CHANNELS, 0, TT_HEIGHT}});
-    tt_image = u->augmented;
+    tt_show(&tt_images[item.image], item.view ? {augmentation} : NULL, u->rows);{whole}
 }}
 """
+WHOLE = "\n    tt_show_rows({unit}image, 0, TT_HEIGHT);"  # in float32 a pass reads a whole image
 OF_VIEW = (
     "(item.view > 0 ? &tt_views[item.view - 1][item.image] : &tt_head_views[-item.view - 1][item.image])"
 )
@@ -79,12 +46,14 @@ void tt_embed(int16_t view, int after)
     for (uint32_t p = 0; p < TT_SUPPORT; p++) {{
         train_load(u, (tt_item){{view, tt_image_at(p)}});
         tt_copy(TT_ROWS + p * TT_EMBEDDING, train_embed(u), TT_EMBEDDING);
+        if (tt_row_failed)
+            return;
     }}
 }}
 
-const float *tt_embed_image(const uint8_t *pixels)
+const float *tt_embed_image(const tt_image *image)
 {{
-    tt_image = pixels;{clean}
+    tt_show(image, NULL, {queries}.rows);{whole}
     {copy}({queries}.features, train_prefix(&{queries}), TT_FEATURES);
     return train_embed(&{queries});
 }}
@@ -94,7 +63,7 @@ const float *tt_embed_image(const uint8_t *pixels)
 def c_adapt(device: Device) -> str:
     """The whole file."""
     constants, program = _named("\n".join(_lines(device)))
-    return f"{HEADING.format(shown=ROWS if device.int8 else '')}\n{constants}\n{program}\n"
+    return f"{HEADING}\n{constants}\n{program}\n"
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -111,29 +80,29 @@ def _named(text: str) -> tuple[str, str]:
 def _lines(device: Device) -> Iterator[str]:
     train = Writer(device.training, "train")
     cached = device.training.resources.sets >= 2
-    show = SHOW_ROWS if device.int8 else SHOW
+    whole = "" if device.int8 else WHOLE
     yield SHOWN.format(view="tt_shown_views[tt_step - 1][k]" if cached else "tt_step")
     yield from _changes(device, train)
     if device.probe:
         probe = Writer(device.probe, "probe")
         yield comment("---- Fisher information ----")
-        yield from _program(probe, show, "&tt_probe_views[item.image]")
+        yield from _program(probe, whole, "&tt_probe_views[item.image]")
         yield from _choice(device, probe)
     else:
         yield from _planned(device)
     yield comment("---- Training ----")
-    yield from _program(train, show, OF_VIEW)
+    yield from _program(train, whole, OF_VIEW)
     names = {name: f"train_unit_{name_of(name).lower()}" for name in device.training.units}
     how = {
-        "clean": "\n    tt_how = NULL;" if device.int8 else "",
+        "whole": whole.format(unit=f"{names['queries']}."),
         "copy": "tt_copy_codes" if device.int8 else "tt_copy",
     }
     yield EMBED.format(before=names["embed"], after=names["embed after"], queries=names["queries"], **how)
 
 
-def _program(writer: Writer, show: str, augmentation: str) -> Iterator[str]:
+def _program(writer: Writer, whole: str, augmentation: str) -> Iterator[str]:
     yield from writer.c_units()
-    yield show.format(prefix=writer.prefix, augmentation=augmentation)
+    yield SHOW.format(prefix=writer.prefix, augmentation=augmentation, whole=whole.format(unit="u->"))
     yield from writer.c_segments()
     yield from writer.c_load()
     yield from writer.c_stages()

@@ -1,7 +1,7 @@
 """delta.c's table: the delta of an adaptation as a safetensors file, of which all but the values is known.
 
 The header is a constant, in which the device fills in the checksum of the file, the temperature of the head
-and its accuracy for images that it has not seen.
+and its accuracy for images that it has not seen. Files from Python say more in two places, which are skipped.
 """
 
 import json
@@ -42,6 +42,13 @@ def _lines(device: Device, class_names: tuple[str, ...]) -> Iterator[str]:
     for name in ("temperature", "left_out"):
         label = json.dumps(f'"{name}":')[1:-1].encode()  # of a text inside of a text
         yield f"const uint32_t tt_delta_{name}_at = {_behind(header, label)}u;"
+    # Where files from Python say more: behind the views of the head and in a report; and what follows both.
+    limit, report = header.rindex(b'}","kind":'), _behind(header, b'"report":"')
+    for name, at in (
+        ("limit_at", limit), ("behind_head", limit + 2), ("report_at", report),
+        ("behind_report", report + len('{}"')), ("header_end", len(header.rstrip(b" "))),
+    ):  # fmt: skip
+        yield f"const uint32_t tt_delta_{name} = {at}u;"
     support = np.full(device.ways, device.shots, np.float32)
     least = lead_fraction(Support(tuple, tuple, support, device.recipe.n_steps))
     yield f"const double tt_lead_fraction = {least!r};"

@@ -1,7 +1,7 @@
 """What a microcontroller runs: the programs of a plan, without what only a Python process needs.
 
-Images stay where the caller has them, trained parameters stay in the arena and lie over the weights in flash,
-and moments are read one by one, so that some buffers are not placed at all.
+Images come row by row from where the caller has them, trained parameters stay in the arena and lie over the
+weights in flash, and moments are read one by one, so that some buffers are not placed at all.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,8 @@
 """A program in the memory of a device: the same stages, other buffers, a layout of its own."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tinytrain.emit.image_rows import ImageRows, image_rows
 from tinytrain.plan.recipe import Resources
 from tinytrain.program.calls import Buffer, Segment
 from tinytrain.program.memory_planner import Interval, Layout, place
@@ -11,8 +12,7 @@ from tinytrain.program.ticks import AFTER, BEFORE, PREDICT
 
 # Beginnings of the names of buffers that are not placed.
 NOT_PLACED = (
-    "image (",  # the caller's image is read where it lies
-    "augmented image (queries)",  # what is recognised is not augmented
+    "image (",  # the caller's image comes row by row
     "optimizer workspace",  # a moment becomes a float when it is used
     "result",  # the trained parameters themselves stay
     "beside the arena",  # what numpy and Python take
@@ -26,11 +26,15 @@ GUARD = "room of the guard"  # of three embeddings
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """`program` with only the `buffers` that a device has, at the places of `layout`."""
+    """`program` with only the `buffers` that a device has, at the places of `layout`.
+
+    Workspaces of the frozen part have room for rows of the caller's image.
+    """
 
     program: Program
     buffers: dict[str, Buffer]
     layout: Layout
+    image_rows: ImageRows
 
     @property
     def nbytes(self) -> int:
@@ -68,6 +72,10 @@ class Placed:
 def placed(program: Program) -> Placed:
     """`program` with the buffers that a device has."""
     buffers = {n: b for n, b in program.buffers.items() if not n.startswith(NOT_PLACED)}
+    shown = image_rows(program)
+    for name in shown.workspaces:
+        size = max(buffers[name].nbytes, shown.end)
+        buffers[name] = replace(buffers[name], shape=(size,))
     lives = {name: program.life(name) for name in buffers}
     if "left out (before)" in buffers:
         buffers[GUARD] = Buffer(GUARD, (3, program.network.embedding_size))
@@ -76,4 +84,4 @@ def placed(program: Program) -> Placed:
         Interval(name, buffer.nbytes, lives[name][0], LAST.get(name, lives[name][1]))
         for name, buffer in buffers.items()
     ]
-    return Placed(program, buffers, place(intervals))
+    return Placed(program, buffers, place(intervals), shown)

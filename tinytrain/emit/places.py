@@ -10,7 +10,12 @@ from tinytrain.program.calls import Bias, Buffer, Columns, LayerArray, Segment, 
 from tinytrain.program.stages import Listed
 
 # Externals of segments that each unit has for itself, as fields of `tt_unit`.
-OF_UNIT = {"features": "u->features", "grad embedding": "u->gradient", "gradients": "u->gradients"}
+OF_UNIT = {
+    "input": "u->image",
+    "features": "u->features",
+    "grad embedding": "u->gradient",
+    "gradients": "u->gradients",
+}
 C_TYPES = {"float32": "float", "int8": "int8_t"}  # of what segments leave
 CASTS = {"float32": "F", "uint8": "U8", "int32": "I32", "uint16": "U16", "int8": "I8", "int16": "I16"}
 
@@ -36,9 +41,7 @@ class Places:
         if segment is not None and buffer in segment.offsets:
             at = segment.offsets[buffer] + start * np.dtype(buffer.dtype).itemsize
             return f"{CASTS[buffer.dtype]}(u->work, {at})"
-        if buffer.name == "input" and segment is not None:
-            base = "tt_image"
-        elif buffer.name in OF_UNIT and segment is not None:
+        if buffer.name in OF_UNIT and segment is not None:
             base = OF_UNIT[buffer.name]
         else:
             base = self.whole(self.program.buffers[buffer.name])

@@ -67,13 +67,17 @@ class Writer:
 
     def c_units(self) -> Iterator[str]:
         for unit, name in self.units().items():
+            shown = self.program.image_rows
             yield f"static const tt_unit {name} = {{"
             for field, buffer in (
-                ("work", unit.workspace), ("features", unit.features), ("augmented", unit.augmented),
+                ("work", unit.workspace), ("features", unit.features), ("image", unit.augmented),
+                ("rows", unit.workspace if unit.workspace.name in shown.workspaces else None),
                 ("gradient", unit.gradient), ("gradients", unit.gradients),
             ):  # fmt: skip
                 there = buffer is not None and buffer.name in self.program.buffers
-                yield f"{INDENT}{self.places.whole(buffer) if there else 'NULL'}, {comment(field)}"
+                at = self.places.whole(buffer) if there else "NULL"
+                behind = f" + {shown.offset}" if there and field == "rows" else ""
+                yield f"{INDENT}{at}{behind}, {comment(field)}"
             yield "};"
         yield ""
 
@@ -176,6 +180,9 @@ class Writer:
             else:
                 output = self.left_by(node.body)
             yield from (f"{INDENT}{line}" for line in self.node(inner, node, output))
+        if any(isinstance(inner, Load | Augment) for inner in node.body):
+            yield f"{INDENT}if (tt_row_failed)"
+            yield f"{INDENT * 2}return;"
         yield "}"
 
     def only_batch(self, node: Repeat) -> Iterator[str]:

@@ -125,7 +125,7 @@ def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterato
     weights = [s for s in every if s.part == "weight"]
     chosen = [(f"channels of {s.layer}", len(s.channels)) for s in weights]
     chosen += [(f"inputs of {s.layer}", len(s.inputs)) for s in weights if s.inputs is not None]
-    steps, head = recipe.n_steps, find_head(recipe.head)
+    steps, head, shown = recipe.n_steps, find_head(recipe.head), training.image_rows
     yield comment(f"Sizes of {network.name} and its plan, and the memory map. Written by tinytrain emit.")
     features = math.prod(training.externals["features"].shape)
     yield "#ifndef TT_PLAN_H"
@@ -134,7 +134,11 @@ def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterato
     sizes = {
         "TT_WAYS": (device.ways, "classes"), "TT_SHOTS": (device.shots, "images of each class"),
         "TT_SUPPORT": (device.support, "images in all"), "TT_HEIGHT": (height, "of an image"),
-        "TT_WIDTH": (width, ""), "TT_CHANNELS": (channels, ""), "TT_LAYERS": (len(network.layers), ""),
+        "TT_WIDTH": (width, ""), "TT_CHANNELS": (channels, ""),
+        "TT_ROW_BYTES": (width * channels, "of a row of it"),
+        "TT_HELD_ROWS": (shown.count, "that a pass holds, in its workspace"),
+        "TT_LAST_ROW_FIRST": (int(shown.last_first), "1: tt_predict asks for the last row first"),
+        "TT_LAYERS": (len(network.layers), ""),
         "TT_INT8": (int(device.int8), "1: weights and values between layers are int8"),
         "TT_EMBEDDING": (network.embedding_size, "numbers of an embedding"),
         "TT_FEATURES": (features, "numbers that the frozen part leaves"),

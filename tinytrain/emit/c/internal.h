@@ -34,6 +34,13 @@ typedef union {
 #define U16(base, at) ((uint16_t *)(void *)((base) + (at)))
 #define U8(base, at) ((base) + (at))
 
+/* An image: what brings its rows, and the sum of its values, which tt_measure_images finds. */
+typedef struct {
+    tt_rows rows;
+    void *from;
+    int32_t total;
+} tt_image;
+
 /* One view of one image: 0 is the image itself, others are changed at random. */
 typedef struct {
     int16_t view;
@@ -44,18 +51,25 @@ typedef struct {
 typedef struct {
     uint8_t *work;        /* values inside of a pass */
     tt_feature *features; /* input of its first layer */
-    uint8_t *augmented;   /* changed image */
+    uint8_t *image;       /* in float32 what a pass reads: an image as it is or changed */
+    uint8_t *rows;        /* (TT_HELD_ROWS, TT_ROW_BYTES) of the caller's image */
     float *gradient;      /* of the embedding */
     float *gradients;     /* of what is trained */
 } tt_unit;
 
 /* tinytrain.c */
 extern tt_memory tt_arena;
-extern const uint8_t *tt_images[TT_SUPPORT]; /* class by class */
-extern uint32_t tt_step;                     /* from 1 */
-extern float tt_rates[TT_SLICES];            /* learning rates of the step */
-int tt_has_learnt(void);                     /* something that can be saved */
-extern int32_t tt_channels[TT_CHOSEN];       /* trained columns, layer by layer */
+extern tt_image tt_images[TT_SUPPORT]; /* class by class */
+extern uint32_t tt_step;               /* from 1 */
+extern float tt_rates[TT_SLICES];      /* learning rates of the step */
+int tt_has_learnt(void);               /* something that can be saved */
+extern int32_t tt_channels[TT_CHOSEN]; /* trained columns, layer by layer */
+
+/* rows.c; `rows` is room for those that are held */
+extern int tt_row_failed;                                                       /* since the call began */
+void tt_show(const tt_image *image, const tt_augmentation *how, uint8_t *rows); /* let a pass read it */
+void tt_show_rows(uint8_t *y, int first, int rows);                             /* of what is shown */
+int tt_measure_images(uint8_t *rows); /* read all of them once, for their totals: TT_OK or TT_NO_ROW */
 
 /* network.c */
 extern const tt_weights tt_kept[TT_LAYERS];
@@ -96,7 +110,7 @@ void tt_train_stage_gradients(void);
 void tt_train_stage_update(void);
 void tt_use_changes(int on);                        /* trained parameters lie over those in flash */
 void tt_embed(int16_t view, int after);             /* into TT_ROWS, in turn of classes */
-const float *tt_embed_image(const uint8_t *pixels); /* (TT_EMBEDDING,) until the next call */
+const float *tt_embed_image(const tt_image *image); /* (TT_EMBEDDING,) until the next call */
 
 /* A linear head: logits are weights times the embedding of length 1, plus offsets. */
 typedef struct {
@@ -146,7 +160,7 @@ void tt_sha256_begin(tt_sha256 *sha);
 void tt_sha256_add(tt_sha256 *sha, const void *bytes, uint32_t n);
 void tt_sha256_end(tt_sha256 *sha, uint8_t *text);
 
-/* delta.c, and delta_table.c: an array of a delta, and the limit of the indices that it holds, 0 for values */
+/* delta.c, delta_read.c, and delta_table.c: an array of a delta, and the limit of the indices that it holds, 0 for values */
 typedef struct {
     void *memory; /* NULL: known without it */
     uint32_t count;
@@ -154,10 +168,17 @@ typedef struct {
     uint8_t bytes; /* of a number: 4, or 1 of codes */
 } tt_part;
 extern const uint8_t tt_delta_header[];
-extern const uint32_t tt_delta_header_bytes, tt_delta_sum_at, tt_delta_temperature_at, tt_delta_left_out_at;
+extern const uint32_t tt_delta_header_bytes, tt_delta_header_end; /* with and without spaces at its end */
+extern const uint32_t tt_delta_sum_at, tt_delta_temperature_at, tt_delta_left_out_at, tt_delta_limit_at,
+    tt_delta_behind_head, tt_delta_report_at, tt_delta_behind_report;
 extern const double tt_lead_fraction;
 extern const float tt_temperatures[TT_TEMPERATURES];
 extern const tt_part tt_delta_parts[TT_PARTS];
+#define TT_SUM_BYTES 64u
+#define TT_NUMBER_BYTES 12u /* d.dddddde+dd */
+extern uint8_t tt_delta_temperature[TT_NUMBER_BYTES], tt_delta_left_out[TT_NUMBER_BYTES];
+void tt_write_digits(uint8_t *text, uint32_t digits, int exponent);
+int32_t tt_without_memory(const tt_part *part, uint32_t i);
 void tt_describe_head(double temperature, double left_out);
 int tt_write_delta(tt_write write, void *context);
 int tt_read_delta(tt_read read, void *context);

@@ -52,6 +52,9 @@ typedef struct {
     int first, rows;
 } tt_part_of;
 
+/* A row of an image, which stays until two others were asked for. */
+typedef const uint8_t *(*tt_row_of)(int row);
+
 /* The pixel (row, column) of an image, turned by 180 degrees if it is to be `rotated`; NULL outside of it. */
 static inline const uint8_t *tt_pixel_at(const uint8_t *image, tt_shape s, int row, int column, int rotated)
 {
@@ -91,8 +94,7 @@ void tt_pool_grad(float *gx, const float *g, uint32_t positions, uint32_t n);
 void tt_depthwise_grad_some(float *gx, const float *g, const float *taps, uint32_t step, tt_shape shape, uint32_t n);
 
 /* kernels_image.c */
-int32_t tt_sum_pixels(const uint8_t *x, int height, int width, int channels);
-void tt_augment(uint8_t *y, const uint8_t *x, const tt_augmentation *how, int32_t total, tt_part_of part);
+void tt_augment(uint8_t *y, tt_row_of row, const tt_augmentation *how, int32_t total, tt_part_of part);
 
 /* kernels_head.c */
 float tt_length(const float *x, uint32_t n);

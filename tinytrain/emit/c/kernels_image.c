@@ -43,20 +43,21 @@ static float bilinear(const uint8_t *p, const uint8_t *o, int step, float far, f
     return corner * (float)o[step] + ((low - corner) * (float)o[0] + near);
 }
 
-static void moved(uint8_t *y, const uint8_t *x, const tt_augmentation *how, const colours *colour, tt_part_of part)
+static void moved(uint8_t *y, tt_row_of row, const tt_augmentation *how, const colours *colour, tt_part_of part)
 {
     int height = part.height, width = part.width, channels = part.channels;
     int right = how->right, first = right > 0 ? right : 0, last = right < 0 ? width + right : width;
     int start = how->flip ? width - last + right : first - right;
 
+    memset(y, FILL, (size_t)(part.rows * width * channels));
     for (int i = part.first; i < part.first + part.rows; i++, y += channels * width) {
         int r = i - how->down;
-        for (int j = 0; j < channels * width; j++)
-            y[j] = FILL;
+        const uint8_t *x;
         if (r < 0 || r >= height)
             continue;
+        x = row(r) + channels * start;
         for (int j = 0; j < last - first; j++) {
-            const uint8_t *p = x + channels * (r * width + start + j);
+            const uint8_t *p = x + channels * j;
             recolour(y + channels * (first + j), channels, (float)p[0], (float)p[channels / 2],
                      (float)p[channels - 1], colour);
         }
@@ -65,52 +66,85 @@ static void moved(uint8_t *y, const uint8_t *x, const tt_augmentation *how, cons
     }
 }
 
-static void turned(uint8_t *y, const uint8_t *x, const tt_augmentation *how, const colours *colour, tt_part_of part)
-{
-    int height = part.height, width = part.width, channels = part.channels;
-    float side = how->flip ? -1.0f : 1.0f, bottom = (float)(height - 1), end = (float)(width - 1);
-    float sine = how->sine, cosine = how->cosine;
-    int second = channels / 2, third = channels - 1;
+/* Where the pixels of an output row lie in a turned image: (r, q) of pixel j are slope * j + start of each. */
+typedef struct {
+    float r_start, r_slope, q_start, q_slope;
+} line;
 
-    for (int i = part.first; i < part.first + part.rows; i++) {
-        float v = -0.5f * bottom + (float)(i - how->down);
-        float h = -side * (0.5f * end + (float)how->right);
-        float first_r = 0.5f * bottom + (cosine * v + -sine * h);
-        float first_q = 0.5f * end + (sine * v + cosine * h);
-        for (int j = 0; j < width; j++, y += channels) {
-            float r = -side * sine * (float)j + first_r, q = side * cosine * (float)j + first_q, low, far;
-            const uint8_t *p, *o;
-            int top, left;
-            if (!(r >= 0.0f && q >= 0.0f && r < bottom && q < end)) {
-                y[0] = y[second] = y[third] = FILL;
-                continue;
-            }
-            top = (int)r;
-            left = (int)q;
-            low = r - (float)top;
-            far = q - (float)left;
-            p = x + channels * (top * width + left);
-            o = p + channels * width;
-            recolour(y, channels, bilinear(p, o, channels, far, low),
-                     bilinear(p + second, o + second, channels, far, low),
-                     bilinear(p + third, o + third, channels, far, low), colour);
-        }
+static line line_of(const tt_augmentation *how, tt_part_of part, int i)
+{
+    float side = how->flip ? -1.0f : 1.0f, bottom = (float)(part.height - 1), end = (float)(part.width - 1);
+    float v = -0.5f * bottom + (float)(i - how->down);
+    float h = -side * (0.5f * end + (float)how->right);
+    line found;
+
+    found.r_start = 0.5f * bottom + (how->cosine * v + -how->sine * h);
+    found.q_start = 0.5f * end + (how->sine * v + how->cosine * h);
+    found.r_slope = -side * how->sine;
+    found.q_slope = side * how->cosine;
+    return found;
+}
+
+/* The first pixel j of an output row whose r is at least `limit`, or, if r falls, is below it; `width` if none. */
+static int first_beyond(line l, float limit, int width)
+{
+    int low = 0, high = width;
+
+    while (low < high) {
+        int j = (low + high) / 2;
+        if ((l.r_slope * (float)j + l.r_start >= limit) == (l.r_slope >= 0.0f))
+            high = j;
+        else
+            low = j + 1;
     }
+    return low;
 }
 
-/* The sum of the values of an image (height, width, 3 or 1). */
-int32_t tt_sum_pixels(const uint8_t *x, int height, int width, int channels)
+/* Rows of the image from the first on, and of each pair of them all output pixels in between. */
+static void turned(uint8_t *y, tt_row_of row, const tt_augmentation *how, const colours *colour, tt_part_of part)
 {
-    int32_t total = 0;
+    int width = part.width, channels = part.channels, second = channels / 2, third = channels - 1;
+    float bottom = (float)(part.height - 1), end = (float)(width - 1);
+    int lowest = part.height - 1, highest = -1; /* of the upper rows of these pairs */
 
-    for (int i = 0; i < height * width * channels; i++)
-        total += x[i];
-    return total;
+    memset(y, FILL, (size_t)(part.rows * width * channels));
+    for (int i = part.first; i < part.first + part.rows; i++) {
+        line l = line_of(how, part, i);
+        float far = l.r_slope * end + l.r_start;
+        float least = far < l.r_start ? far : l.r_start, most = far < l.r_start ? l.r_start : far;
+        int top = least < 0.0f ? 0 : least < bottom ? (int)least : part.height - 1;
+        int under = most < 0.0f ? -1 : most < bottom ? (int)most : part.height - 2;
+        lowest = top < lowest ? top : lowest;
+        highest = under > highest ? under : highest;
+    }
+    for (int top = lowest; top <= highest; top++)
+        for (int i = 0; i < part.rows; i++) {
+            line l = line_of(how, part, part.first + i);
+            int rises = l.r_slope >= 0.0f;
+            int first = first_beyond(l, (float)(rises ? top : top + 1), width);
+            int last = first_beyond(l, (float)(rises ? top + 1 : top), width);
+            for (int j = first; j < last; j++) {
+                float r = l.r_slope * (float)j + l.r_start, q = l.q_slope * (float)j + l.q_start, low, far;
+                const uint8_t *p, *o;
+                int left;
+                if (!(q >= 0.0f && q < end))
+                    continue;
+                left = (int)q;
+                low = r - (float)top;
+                far = q - (float)left;
+                p = row(top) + channels * left;
+                o = row(top + 1) + channels * left;
+                recolour(y + channels * (width * i + j), channels, bilinear(p, o, channels, far, low),
+                         bilinear(p + second, o + second, channels, far, low),
+                         bilinear(p + third, o + third, channels, far, low), colour);
+            }
+        }
 }
 
-/* y (rows, width, channels) = rows of a changed copy of the image x: turned about its middle and made larger or
- * smaller, recoloured, mirrored, moved. `total` is the sum of all values of x. */
-void tt_augment(uint8_t *y, const uint8_t *x, const tt_augmentation *how, int32_t total, tt_part_of part)
+/* y (rows, width, channels) = rows of a changed copy of an image: turned about its middle and made larger or smaller,
+ * recoloured, mirrored, moved. `row` gives its rows, which it asks for in rising order, the last two of them by turns;
+ * `total` is the sum of all its values. */
+void tt_augment(uint8_t *y, tt_row_of row, const tt_augmentation *how, int32_t total, tt_part_of part)
 {
     colours colour;
 
@@ -119,7 +153,7 @@ void tt_augment(uint8_t *y, const uint8_t *x, const tt_augmentation *how, int32_
     colour.spread = how->saturation * how->contrast;
     colour.contrast = how->contrast;
     if (how->cosine == 1.0f && how->sine == 0.0f)
-        moved(y, x, how, &colour, part);
+        moved(y, row, how, &colour, part);
     else
-        turned(y, x, how, &colour, part);
+        turned(y, row, how, &colour, part);
 }

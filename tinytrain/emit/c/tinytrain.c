@@ -4,7 +4,7 @@
 #include <string.h>
 
 tt_memory tt_arena;
-const uint8_t *tt_images[TT_SUPPORT];
+tt_image tt_images[TT_SUPPORT];
 uint32_t tt_step;
 float tt_rates[TT_SLICES];
 int32_t tt_channels[TT_CHOSEN];
@@ -36,14 +36,25 @@ void tt_reset(void)
     state = NOTHING;
 }
 
-int tt_add_image(uint32_t label, const uint8_t *pixels)
+int tt_add_rows(uint32_t label, tt_rows rows, void *image)
 {
     if (label >= TT_WAYS)
         return TT_BAD_LABEL;
     if (given[label] == TT_SHOTS)
         return TT_FULL;
-    tt_images[label * TT_SHOTS + given[label]++] = pixels;
+    tt_images[label * TT_SHOTS + given[label]++] = (tt_image){rows, image, 0};
     return TT_OK;
+}
+
+static int row_in_memory(void *image, uint32_t row, uint8_t *pixels)
+{
+    memcpy(pixels, (const uint8_t *)image + row * TT_ROW_BYTES, TT_ROW_BYTES);
+    return 0;
+}
+
+int tt_add_image(uint32_t label, const uint8_t *pixels)
+{
+    return tt_add_rows(label, row_in_memory, (void *)pixels);
 }
 
 static void tell(tt_progress progress, const char *stage, uint32_t done, uint32_t total, float loss)
@@ -52,13 +63,15 @@ static void tell(tt_progress progress, const char *stage, uint32_t done, uint32_
         progress(stage, done, total, loss);
 }
 
-/* All steps, up to the first loss that is no number. */
+/* All steps, up to the first loss that is no number, or the first row that does not come. */
 static void train(tt_progress progress, tt_evidence *found)
 {
     tt_train_stage_start();
     tt_use_changes(1);
 #if TT_SHOWN < TT_SUPPORT
     tt_train_stage_first_prototypes();
+    if (tt_row_failed)
+        return;
 #endif
     found->last = 0.0;
     for (tt_step = 1; tt_step <= TT_STEPS; tt_step++) {
@@ -66,7 +79,11 @@ static void train(tt_progress progress, tt_evidence *found)
         for (uint32_t s = 0; s < TT_SLICES; s++)
             tt_rates[s] = tt_full_rates[s] * tt_rate_factors[tt_step - 1];
         tt_train_stage_loss();
+        if (tt_row_failed)
+            return;
         tt_train_stage_gradients();
+        if (tt_row_failed)
+            return;
         loss = tt_sum(F(tt_arena.bytes, AT_LOSS), TT_SHOWN, 1) / (float)TT_SHOWN;
         tt_trace("loss", &loss, sizeof loss);
         tt_train_stage_update();
@@ -82,38 +99,50 @@ static void train(tt_progress progress, tt_evidence *found)
     found->last /= (double)TT_LAST_STEPS;
 }
 
-int tt_adapt(tt_progress progress)
+/* Choose channels and cache features. Returns TT_OK, or TT_NO_ROW: the rest would compute with what is not there. */
+static int prepare(tt_progress progress)
 {
-    tt_evidence found;
-    int verdict;
-
-    for (uint32_t k = 0; k < TT_WAYS; k++)
-        if (given[k] < TT_SHOTS)
-            return TT_INCOMPLETE;
-    tt_use_changes(0);
-    state = NOTHING;
 #if TT_MEASURED
     tt_probe_stage_prototypes();
+    if (tt_row_failed)
+        return TT_NO_ROW;
     tell(progress, "scores", 1, 2, 0.0f);
     tt_probe_stage_fisher();
+    if (tt_row_failed)
+        return TT_NO_ROW;
     tell(progress, "scores", 2, 2, 0.0f);
 #endif
     tt_choose_channels();
 #if TT_SETS
     tt_train_stage_cache();
+    if (tt_row_failed)
+        return TT_NO_ROW;
 #endif
     tell(progress, "features", 1, 1, 0.0f);
+    return TT_OK;
+}
+
+/* Train, fit the head of the adapted network, and decide. */
+static int learn(tt_progress progress)
+{
+    tt_evidence found;
+
     tt_fit_cosine(&before, 0);
+    if (tt_row_failed)
+        return TT_NO_ROW;
     tt_trace("weights before", before.weights, 4u * TT_WAYS * TT_EMBEDDING);
     tell(progress, "head", 1, 2, 0.0f);
     if (!tt_head_is_finite(&before))
         return TT_NOT_FINITE;
-    state = AS_IT_WAS;
     found.before = tt_leave_one_out(before.means);
     found.label_fit = found.before.known ? tt_label_fit(found.before.known) : 0.0;
     train(progress, &found);
+    if (tt_row_failed)
+        return TT_NO_ROW;
     if (found.finite) {
         tt_fit_result(&after);
+        if (tt_row_failed)
+            return TT_NO_ROW;
         tt_trace("weights after", after.weights, 4u * TT_WAYS * TT_EMBEDDING);
         tt_trace("offsets after", after.offsets, 4u * TT_WAYS);
         tt_calibrate(&after);
@@ -123,12 +152,29 @@ int tt_adapt(tt_progress progress)
         found.finite = tt_delta_is_finite();
         tell(progress, "head", 2, 2, 0.0f);
     }
-    verdict = tt_judge(&found);
-    if (verdict == TT_OK)
-        state = ADAPTED;
-    else
+    return tt_judge(&found);
+}
+
+int tt_adapt(tt_progress progress)
+{
+    int result;
+
+    for (uint32_t k = 0; k < TT_WAYS; k++)
+        if (given[k] < TT_SHOTS)
+            return TT_INCOMPLETE;
+    tt_row_failed = 0;
+    if (tt_measure_images(U8(tt_arena.bytes, AT_WORKSPACE_QUERIES)) != TT_OK)
+        return TT_NO_ROW; /* nothing has changed yet */
+    tt_use_changes(0);
+    state = NOTHING;
+    result = prepare(progress);
+    if (result == TT_OK)
+        result = learn(progress);
+    if (result != TT_OK)
         tt_use_changes(0);
-    return verdict;
+    if (result >= TT_OK)
+        state = result == TT_OK ? ADAPTED : AS_IT_WAS;
+    return result;
 }
 
 int tt_has_learnt(void)
@@ -154,14 +200,24 @@ int tt_load(tt_read read, void *context)
     return result;
 }
 
-int tt_predict(const uint8_t *pixels, float *logits)
+int tt_predict_rows(tt_rows rows, void *image, float *logits)
 {
+    tt_image asked;
     float own[TT_WAYS];
     const float *embedding;
 
     if (state == NOTHING)
         return TT_NOT_READY;
-    embedding = tt_embed_image(pixels);
+    asked = (tt_image){rows, image, 0};
+    tt_row_failed = 0;
+    embedding = tt_embed_image(&asked);
+    if (tt_row_failed)
+        return TT_NO_ROW;
     return (int)tt_logits(state == ADAPTED ? &after : &before, embedding, tt_length(embedding, TT_EMBEDDING),
                           logits ? logits : own);
+}
+
+int tt_predict(const uint8_t *pixels, float *logits)
+{
+    return tt_predict_rows(row_in_memory, (void *)pixels, logits);
 }

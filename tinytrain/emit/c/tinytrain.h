@@ -5,6 +5,8 @@
  *     tt_adapt(progress);
  *     label = tt_predict(pixels, NULL);
  *
+ * Images that do not lie in memory come row by row: tt_add_rows, tt_predict_rows.
+ *
  * Sizes (classes, images of each, height and width) are fixed when the library is emitted: see plan.h.
  * Nothing here takes memory, calls itself, or needs more of the C library than memcpy, memset and memcmp. One
  * task may use it at a time. */
@@ -34,7 +36,8 @@ enum {
     TT_NOT_FINITE = -5, /* the network as it is gives NaN or infinity for the images */
     TT_BAD_DELTA = -6,  /* not a delta of this network and plan, or a damaged one */
     TT_STORAGE = -7,    /* a callback for storage failed, or there is too little of it */
-    TT_ON_TRIAL = -8    /* what is in use in flash is on trial: see flash.h */
+    TT_ON_TRIAL = -8,   /* what is in use in flash is on trial: see flash.h */
+    TT_NO_ROW = -9      /* a callback for rows failed */
 };
 
 /* Called after every piece of work: "scores", "features", "training" (then `loss` is its mean), "head". */
@@ -43,15 +46,31 @@ typedef void (*tt_progress)(const char *stage, uint32_t done, uint32_t total, fl
 /* Begin: no images, no classes. */
 void tt_init(void);
 
-/* The next image of a class: TT_HEIGHT x TT_WIDTH x TT_CHANNELS bytes, row by row. They are not copied, and
- * must be readable until tt_adapt returns. Returns TT_OK, TT_BAD_LABEL or TT_FULL. */
+/* Callback for images: one row, TT_ROW_BYTES into `pixels`; 0 if that went well. `image` is what came with it. It
+ * calls nothing of the library. */
+typedef int (*tt_rows)(void *image, uint32_t row, uint8_t *pixels);
+
+/* The next image of a class: TT_HEIGHT rows of TT_ROW_BYTES, each pixel TT_CHANNELS bytes. tt_adapt asks for the rows
+ * of one image after another, for each image many times, and must get the same bytes each time. Within a pass over an
+ * image rows rise, but in int8 those of a turned view go back some rows now and then. Returns TT_OK, TT_BAD_LABEL
+ * or TT_FULL. */
+int tt_add_rows(uint32_t label, tt_rows rows, void *image);
+
+/* The same of an image in memory, row by row. It is not copied, and must be readable until tt_adapt returns. */
 int tt_add_image(uint32_t label, const uint8_t *pixels);
 
 /* Learn the classes; `progress` may be NULL. Returns TT_OK, a number above 0 if the adaptation is refused,
- * TT_INCOMPLETE or TT_NOT_FINITE. */
+ * TT_INCOMPLETE, TT_NOT_FINITE or TT_NO_ROW. It begins with a pass over all images: if a row does not come then,
+ * nothing has changed. If one does not come later, what was learnt before is gone and tt_predict returns TT_NOT_READY
+ * until tt_adapt, which may be called again with the same images, tt_load or tt_flash_start. */
 int tt_adapt(tt_progress progress);
 
-/* The class of an image, from 0 on, or TT_NOT_READY. `logits`, if not NULL, gets TT_WAYS numbers. */
+/* The class of an image, from 0 on, or TT_NOT_READY, or TT_NO_ROW, which changes nothing. `logits`, if not NULL, gets
+ * TT_WAYS numbers. Each row is asked for once at most, from the first to the last, as a camera gives them; with
+ * TT_LAST_ROW_FIRST of plan.h from the last to the first. */
+int tt_predict_rows(tt_rows rows, void *image, float *logits);
+
+/* The same of an image in memory. */
 int tt_predict(const uint8_t *pixels, float *logits);
 
 /* Callbacks for storage: `n` bytes one after another, 0 if that went well. */
@@ -62,8 +81,8 @@ typedef int (*tt_read)(void *context, void *bytes, uint32_t n);
  * adaptation was kept, or TT_STORAGE. */
 int tt_save(tt_write write, void *context);
 
-/* Read what tt_save wrote, with this network and plan; then tt_predict answers. Returns TT_OK, TT_BAD_DELTA or
- * TT_STORAGE: then nothing is known. */
+/* Read what tt_save wrote, or tinytrain adapt, with this network, plan and classes; then tt_predict answers. Returns
+ * TT_OK, TT_BAD_DELTA or TT_STORAGE: then nothing is known. */
 int tt_load(tt_read read, void *context);
 
 /* Forget images and classes: as after tt_init. */
