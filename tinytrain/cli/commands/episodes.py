@@ -124,7 +124,9 @@ def plan_of(arguments):
 
     if arguments.plan is None:
         return None
-    ignored = given(arguments, ("policy", "head")) + ["--seconds"] * (arguments.seconds is not None)
+    ignored = given(arguments, ("policy", "head")) + ["--seconds"] * (
+        getattr(arguments, "seconds", None) is not None
+    )
     if ignored:
         raise UsageError("usage", f"--plan FILE says what is trained, so {ignored[0]} would mean nothing")
     return load_plan(arguments.plan)
