@@ -28,12 +28,8 @@ class Count:
 
 def missing(board: str) -> list[str]:
     """The tools that counting on `board` needs and that are not installed."""
-    tools = (
-        "gcc",
-        "make",
-        f"{_cross(board)}gcc",
-        "qemu-system-riscv32" if board == "rv32" else "qemu-system-arm",
-    )
+    emulator = "qemu-system-riscv32" if board == "rv32" else "qemu-system-arm"
+    tools = ("gcc", "make", f"{_cross(board)}gcc", emulator)
     return [tool for tool in tools if not shutil.which(tool)]
 
 

@@ -1,8 +1,7 @@
 """What the forward pass in int8 costs: an LDA head on embeddings in float32 and in int8, paired episodes.
 
-    python -m tinytrain.meta.studies.int8_forward --backbone mcunet-5fps --out results/int8_forward.jsonl
-    python -m tinytrain.meta.studies.int8_forward --out results/int8_forward.jsonl
-    python -m tinytrain.meta.studies.int8_forward --summary --out results/int8_forward.jsonl
+    python -m tinytrain.meta.studies.int8_forward --backbone mcunet-5fps --episodes 100 --out forward.jsonl
+    python -m tinytrain.meta.studies.int8_forward --summary --out results/int8_forward_mcunet-5fps.jsonl
 
 Nothing is adapted. "own" are the codes that come with the network, as published checkpoints have them;
 "calibrated" those that `tinytrain calibrate` finds on generated domains, whose ranges are cut where the mean

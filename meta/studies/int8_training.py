@@ -34,7 +34,9 @@ from tinytrain.plan.recipe import ROUNDINGS, Recipe
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy, policy_for
 from tinytrain.program.trained_buffers import OPTIMIZER_STATES
+from tinytrain.report import Report
 from tinytrain.runtime.device import Device
+from tinytrain.runtime.int8_copy import working_copy
 
 DOMAINS = "pacs_photo,tiny_imagenet200,signs,leaves"  # none of them is a target
 NONE, PLAIN = "none", "float32"
@@ -103,6 +105,17 @@ class CountingDevice(Device):
         return table
 
 
+def moved(report: Report) -> float | None:
+    """Share of the trained int8 weights whose code is another one than before; None without any."""
+    weights = [s for s in report.delta.slices if s.part == "weight" and s.values.dtype == np.int8]
+    before, changed = working_copy(report.program) if weights else None, []
+    for s in weights:
+        whole = before.part(s.layer, "weight")
+        rows = range(len(whole)) if s.inputs is None else s.inputs
+        changed.append((whole[np.ix_(rows, s.channels)] != s.values).ravel())
+    return float(np.concatenate(changed).mean()) if weights else None
+
+
 def run_job(network: Network, dataset, args, episode: int) -> dict:
     drawn = decoded_episode(network, dataset, args, episode)
     found: dict = {}
@@ -115,6 +128,7 @@ def run_job(network: Network, dataset, args, episode: int) -> dict:
             "accuracy": facts["accuracy"]["withheld" if not report.guard.accepted else "after"],
             "arena": facts["memory"]["arena"],
             "parameters": facts["memory"]["trained_numbers"],
+            "moved": moved(report),
             "lost": device.lost / device.updates if device.updates else None,
             "refused": not report.guard.accepted,
         }
@@ -125,7 +139,8 @@ def summary(rows: list[dict], base: str | None = None) -> list[str]:
     """Per form: accuracy in per cent, and points above the form `base` with 95 % intervals, by pack."""
     packs, names = list(dict.fromkeys(row["pack"] for row in rows)), list(rows[0]["forms"])
     base = base or names[0]
-    columns = ["form", *packs, "mean", f"above {base}", "parameters", "arena", "lost", "refused", "episodes"]
+    columns = ["form", *packs, "mean", f"above {base}", "parameters", "arena", "moved"]
+    columns += ["lost", "refused", "episodes"]
     lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
     lines += [_line(rows, packs, name, base) for name in names]
     lines += ["", f"| above {base} | {' | '.join(packs)} |", "|" + "---|" * (len(packs) + 1)]
@@ -151,14 +166,19 @@ def _line(rows: list[dict], packs: list[str], name: str, base: str) -> str:
     above = _interval([_points(rows, pack, name) - _points(rows, pack, base) for pack in packs])
     facts = [row["forms"][name] for row in rows]
     sizes = (f"{np.median([fact[key] for fact in facts]):,.0f}" for key in ("parameters", "arena"))
-    lost = [fact["lost"] for fact in facts if fact["lost"] is not None]
     cells = [
         name, *(f"{mean:.1f}" for mean in means), f"{np.mean(means):.1f}",
         above, *sizes,
-        f"{100 * np.mean(lost):.0f} %" if lost else "-",
+        _share(facts, "moved"), _share(facts, "lost"),
         str(sum(fact["refused"] for fact in facts)), str(len(rows)),
     ]  # fmt: skip
     return f"| {' | '.join(cells)} |"
+
+
+def _share(facts: list[dict], key: str) -> str:
+    """In per cent, of the episodes that have it."""
+    found = [fact[key] for fact in facts if fact.get(key) is not None]
+    return f"{100 * np.mean(found):.0f} %" if found else "-"
 
 
 def parser():

@@ -31,6 +31,7 @@ def others(delta):
         "classes": replace(delta, class_names=("class 0", "class 2")),
         "fewer channels": replace(delta, slices=(*slices[:first], less, *slices[first + 1 :])),
         "an array less": replace(delta, slices=tuple(slices[1:])),
+        "refused by the guard": replace(delta, slices=()),
         "views": replace(delta, head=replace(delta.head, views=delta.head.views + 1)),
     }
 

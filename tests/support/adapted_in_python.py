@@ -71,7 +71,7 @@ def main(task_file: str) -> None:
         found["slices"] = [(s.layer, s.part, s.channels.tolist(), s.values.tobytes()) for s in delta.slices]
         rows = run.leave_one_out()
         found["left out"] = [(margins(r), r[:, CHANCE].copy()) for r in rows[:2] if r is not None]
-        evidence = Evidence(run.losses, plan.recipe.steps, run.is_finite, *rows)
+        evidence = Evidence(run.losses, plan.recipe.n_steps, run.is_finite, *rows)
         found["reasons"] = [r.code for r in judge(evidence, episode.support, episode.class_names).reasons]
         found["delta"] = encode_delta(delta)
         run.predict(delta)

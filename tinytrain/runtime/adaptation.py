@@ -139,7 +139,8 @@ class Run:
         self._trained = finite and bool(self.losses)
         cosine, own = self._before
         head = cosine if self.recipe.updates else own
-        if self._trained or self.recipe.n_steps == 0 < len(self.recipe.updates):  # there was time for no step
+        no_time = bool(self.recipe.updates) and self.recipe.n_steps == 0
+        if self._trained or no_time:
             head = session.fit_heads(AFTER)[1]
         replay = session.replay()
         # Features and workspaces are given back before the result is written down and judged.

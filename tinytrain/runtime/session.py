@@ -219,12 +219,7 @@ class Session:
 
         With a `pace`, `program` is then for the number of steps that it had time for.
         """
-        trainer, recipe, resources, pace = (
-            self.trainer,
-            self.program.recipe,
-            self.program.resources,
-            self.pace,
-        )
+        trainer, recipe, resources = self.trainer, self.program.recipe, self.program.resources
         rng, self._at_hand = rng_for(self.seed, "steps"), None
         trainer.start()
         if resources.step_queries < len(self.labels):
@@ -232,8 +227,8 @@ class Session:
             trainer.run("first prototypes")
         losses, epoch = [], -(-len(self.labels) // resources.step_queries)
         for number in count(1):
-            if pace:
-                recipe = pace.fitted(recipe, resources.sets, number - 1)
+            if self.pace:
+                recipe = self.pace.fitted(recipe, resources.sets, number - 1)
             if number > recipe.n_steps:
                 break
             if recipe.options.resample_channels and (number - 1) % epoch == 0:
@@ -247,7 +242,7 @@ class Session:
             if not np.isfinite(losses[-1]):
                 return losses
         trainer.finish()
-        if pace:
+        if self.pace:
             self.program = self.program.with_recipe(recipe)
         return losses
 

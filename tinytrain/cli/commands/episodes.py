@@ -83,6 +83,7 @@ def add_arguments(parser) -> None:
         "--from' can go on without the images; best are all images of a class: with fewer, old classes "
         "lose against new ones; default: 0, none",
     )  # fmt: skip
+    parser.set_defaults(seconds=None)  # an option of few commands: `add_seconds`
 
 
 def add_seconds(parser) -> None:
@@ -124,10 +125,7 @@ def plan_of(arguments):
 
     if arguments.plan is None:
         return None
-    ignored = given(arguments, ("policy", "head")) + ["--seconds"] * (
-        getattr(arguments, "seconds", None) is not None
-    )
-    if ignored:
+    if ignored := given(arguments, ("policy", "head", "seconds")):
         raise UsageError("usage", f"--plan FILE says what is trained, so {ignored[0]} would mean nothing")
     return load_plan(arguments.plan)
 
@@ -144,8 +142,7 @@ def budget_of(arguments, plan=None):
 
     asked = {"memory": arguments.budget, "macs": arguments.macs, "macs_mode": arguments.macs_mode}
     asked["precision"] = arguments.precision
-    seconds = getattr(arguments, "seconds", None)
-    usual = plan.budget if plan else Budget(usual_budget(arguments.backbone), seconds=seconds)
+    usual = plan.budget if plan else Budget(usual_budget(arguments.backbone), seconds=arguments.seconds)
     return replace(usual, **{name: value for name, value in asked.items() if value is not None})
 
 

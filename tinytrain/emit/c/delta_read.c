@@ -66,7 +66,8 @@ static int skip_text(reader *from)
 static int read_number(reader *from, uint8_t *text, uint8_t *next)
 {
     uint32_t digits = 0, known = 0, any = 0;
-    int exponent = -1, power = 0, point = 0, up = 0, power_sign = 0;
+    int exponent = -1, power = 0, point = 0, up = 0;
+    int power_sign = 0; /* 1: an e was read, 2: with a plus, -1: with a minus */
 
     for (;; any = 1) {
         int result = read_character(from, next);

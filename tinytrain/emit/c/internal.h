@@ -160,7 +160,8 @@ void tt_sha256_begin(tt_sha256 *sha);
 void tt_sha256_add(tt_sha256 *sha, const void *bytes, uint32_t n);
 void tt_sha256_end(tt_sha256 *sha, uint8_t *text);
 
-/* delta.c, delta_read.c, and delta_table.c: an array of a delta, and the limit of the indices that it holds, 0 for values */
+/* delta.c, delta_read.c, and delta_table.c: an array of a delta, and the limit of the indices that it holds, 0 for
+ * values */
 typedef struct {
     void *memory; /* NULL: known without it */
     uint32_t count;
