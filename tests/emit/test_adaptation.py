@@ -167,6 +167,16 @@ def test_weights_of_some_inputs_are_trained_in_int8_with_the_bits_of_python(roun
     assert "delta" in got
 
 
+def test_training_that_ended_before_its_schedule_has_the_bits_of_python(tmp_path):
+    """As the plan of an adaptation that ran out of time says: rates are those of five steps, two are made."""
+    network = toynets.toy("headed")
+    plan = plan_of(network, 2, 3, "lda", 60_000, 0.3, steps=5)
+    options = replace(plan.recipe.options, last_step=2)
+    plan = replace(plan, recipe=replace(plan.recipe, options=options))
+    _, want, got = compare(tmp_path, network, plan, COMPILERS[0])
+    assert len(want["losses"]) == len(got["loss"]) == 2
+
+
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 def test_every_way_to_round_an_update_has_the_bits_of_python(rounding, tmp_path):
     """With each optimizer, cached views and none, and with steps that are not scaled."""

@@ -14,6 +14,8 @@ MEMORISED, MEMORISED_PER_IMAGE = 0.04, 0.04
 # Candidates for a higher temperature, if left-out images are right less often than that one implies.
 TEMPERATURES = np.geomspace(1e-4, 1e8, 61, dtype=np.float32)
 NO_LEAD = 1e-4  # fraction of the largest logit: a smaller lead is rounding
+# So much more confidence than accuracy is none: at high temperatures rounding alone is more than the rest.
+ROUNDING = 1e-4
 BLOCK = 1024  # values per pass, so that temporary memory does not grow with the task
 
 
@@ -51,7 +53,7 @@ def calibrate(
     if not lead / seen > NO_LEAD * largest:
         return float(TEMPERATURES[-1]), left_out  # the classes cannot be told apart
     # Mean confidence in left-out images must not exceed their accuracy, or that of guessing.
-    modest = TEMPERATURES[confidence <= max(right, judged / len(images))]
+    modest = TEMPERATURES[confidence <= (1 + ROUNDING) * max(right, judged / len(images))]
     least = modest[0] if len(modest) else TEMPERATURES[-1]
     return max(lead_fraction(support) * lead / seen, float(least) if judged else 0.0), left_out
 

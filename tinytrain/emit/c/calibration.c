@@ -3,6 +3,7 @@
 #include "internal.h"
 
 #define NO_LEAD 1e-4 /* of the largest logit: a smaller lead is rounding */
+#define ROUNDING 1e-4 /* so much more confidence than accuracy is none */
 #define MEAN F(tt_arena.bytes, AT_CLASS_SUMS)
 
 /* Add the probability of the likeliest class at every temperature. */
@@ -38,7 +39,7 @@ static double modest(const double *confidence, uint32_t right)
 
     most = (double)right > most ? (double)right : most;
     for (uint32_t t = 0; t < TT_TEMPERATURES; t++)
-        if (confidence[t] <= most)
+        if (confidence[t] <= (1.0 + ROUNDING) * most)
             return (double)tt_temperatures[t];
     return (double)tt_temperatures[TT_TEMPERATURES - 1u];
 }
