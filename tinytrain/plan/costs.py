@@ -47,11 +47,6 @@ def weight_macs(network: Network, update: Update) -> int:
     return height * width * update.n_weights(network)
 
 
-def n_shown(recipe: Recipe, n_images: int, n_way: int) -> int:
-    """Images that a step of `n_images` looks at, clean and as pseudo-queries: at least one of each class."""
-    return min(n_images, max(n_way, math.ceil(recipe.options.shown_fraction * n_images - 1e-9)))
-
-
 def n_hard(share: float, n_images: int, looked_at: int | None = None) -> int:
     """Pseudo-queries that are back-propagated in a step of `n_images` that looks at so many (None: all).
 
@@ -65,6 +60,15 @@ def n_sampled(recipe: Recipe, n_images: int, looked_at: int | None = None) -> in
     if recipe.step != "both":
         return 0
     return min(looked_at or n_images, math.floor(recipe.options.sampled_fraction * n_images + 1e-9))
+
+
+def single_pass(recipe: Recipe, resources: Resources) -> bool:
+    """Whether steps compute only what they back-propagate.
+
+    Not without images that bring the prototypes up to date, and not if images without labels are looked at.
+    """
+    sampled = n_sampled(recipe, resources.step_support, resources.step_queries)
+    return recipe.options.single_pass and sampled > 0 and not recipe.options.entropy
 
 
 def n_unlabelled(recipe: Recipe, resources: Resources, task: TaskShape) -> int:

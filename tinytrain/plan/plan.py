@@ -182,8 +182,8 @@ _FRACTION, _SOME, _RATE = number(0, 1), count(0, 10**6), number(0, 1e38)
 _CHANNELS = list_of(_SOME, 0, 10**6)
 _UPDATE = table(Update, {"layer": _SOME, "channels": _CHANNELS, "bias": flag, "inputs": _CHANNELS})
 _OPTIONS = {
-    **dict.fromkeys(("shown_fraction", "hard_fraction", "sampled_fraction"), _FRACTION),
-    "resample_channels": flag,
+    **dict.fromkeys(("hard_fraction", "sampled_fraction"), _FRACTION),
+    **dict.fromkeys(("single_pass", "resample_channels"), flag),
     "entropy": number(0, 1e6),
     "temperature": number(1e-6, 1e6),
     "quotas": flag,

@@ -117,11 +117,12 @@ class StepOptions:
 
     `hard_fraction`: fraction of the images that is back-propagated as pseudo-queries, those with the highest
     loss. `sampled_fraction`: fraction of support images back-propagated per step by "both", resampled and
-    reweighted so that the expected gradient is unbiased. `shown_fraction`: fraction of the images, drawn at
-    random, that a step looks at; of the others it knows the prototypes, and it back-propagates as many as if
-    it looked at all. `resample_channels`: before every epoch, that is a pass over all support images, each
-    layer gets other input channels, drawn at random, as many as the updates name (output channels if these
-    limit output channels only, and in depthwise layers); the optimizer then starts anew. `entropy`: weight in
+    reweighted so that the expected gradient is unbiased. `single_pass`: a step computes
+    only the images that it back-propagates, each of them once: pseudo-queries are chosen by their losses in
+    earlier steps, and prototypes are running means (`plan.costs.single_pass` says when it applies).
+    `resample_channels`: before every epoch, that is a pass over all support images, each layer gets
+    other input channels, drawn at random, as many as the updates name (output channels if these limit output
+    channels only, and in depthwise layers); the optimizer then starts anew. `entropy`: weight in
     the loss of the mean Shannon entropy of what is predicted for query images, whose labels stay unknown;
     every step then looks at as many of them as at pseudo-queries. `temperature`: of the cosines in the loss.
     `augmentation`: how far pseudo-queries are changed if every step has views of its own. `arithmetic`: the
@@ -133,7 +134,7 @@ class StepOptions:
 
     hard_fraction: float = 1.0
     sampled_fraction: float = 1.0
-    shown_fraction: float = 1.0
+    single_pass: bool = False
     resample_channels: bool = False
     entropy: float = 0.0
     temperature: float = 10.0

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
-from tinytrain.plan.costs import n_shown
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.autodiff.emitter import ROW_TILE_BYTES
 from tinytrain.program.compile import compile_fisher, compile_training, training_bytes
@@ -32,12 +31,6 @@ def step_sizes(task: TaskShape, precision: str = "float32") -> tuple[int, ...]:
     return tuple(dict.fromkeys((max(STEP_IMAGES, task.n_way), task.n_way)))
 
 
-def step_images(recipe: Recipe, task: TaskShape, size: int) -> tuple[int, int]:
-    """Support images of a step of this size, and how many of them it looks at: as many in a small step."""
-    usual = step_sizes(task, recipe.precision)[0]
-    return size, min(size, n_shown(recipe, usual, task.n_way))
-
-
 def candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
     """Resources in order of preference."""
     every = list(_candidates(recipe, task))
@@ -48,7 +41,7 @@ def candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
 
 def _candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
     for size in step_sizes(task, recipe.precision):
-        images = step_images(recipe, task, size)
+        images = size, size
         for views in range(recipe.views, LEAST_VIEWS - 1, -1):
             for accumulators, workers, micro in WORKERS:
                 yield Resources(1 + views, min(micro, size), accumulators, *images, workers)
@@ -69,7 +62,7 @@ def smallest(recipe: Recipe, task: TaskShape) -> tuple[Resources, Resources]:
 
     Either can be the smaller one: without a cache the frozen part needs its workspace while training.
     """
-    images = step_images(recipe, task, step_sizes(task, recipe.precision)[-1])
+    images = (step_sizes(task, recipe.precision)[-1],) * 2
     least = 1 if task.replay else 0  # what is kept is taken from the cache
     small = recipe.precision == "int8"
     return tuple(Resources(sets, 1, 1, *images, small_head=small) for sets in (least, 1 + LEAST_VIEWS))

@@ -59,7 +59,7 @@ def fixed_macs(program: Program) -> int:
 def step_seconds(program: Program, speed: Speed) -> float:
     """Seconds of one training step."""
     found = {s.name: stage_macs(program, replace(s, times=1)) for s in program.stages if s.name in STEP}
-    return found["loss"] * speed.forward + found["gradients"] * speed.gradients
+    return found.get("loss", 0) * speed.forward + found["gradients"] * speed.gradients
 
 
 def steps_in(program: Program, time: Time) -> int:

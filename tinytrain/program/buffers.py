@@ -12,7 +12,7 @@ from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.heads.triangle import packed_buffers
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
-from tinytrain.plan.costs import n_unlabelled
+from tinytrain.plan.costs import n_hard, n_sampled, n_unlabelled, single_pass
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.backend import BACKENDS
 from tinytrain.program.calls import SHOWN, Buffer, Segment
@@ -48,6 +48,22 @@ class Job:
     def alive(self) -> bool:
         """Whether the frozen part runs during training: not all features that it asks for are cached."""
         return n_unlabelled(self.recipe, self.resources, self.task) > 0 or self.resources.sets < 2
+
+    @property
+    def single_pass(self) -> bool:
+        """Whether a step computes only the images that it back-propagates."""
+        return self.trains and single_pass(self.recipe, self.resources)
+
+    @property
+    def hard(self) -> int:
+        """Pseudo-queries that a step back-propagates."""
+        r = self.resources
+        return n_hard(self.recipe.options.hard_fraction, r.step_support, r.step_queries)
+
+    @property
+    def sampled(self) -> int:
+        """Support images that a step back-propagates."""
+        return n_sampled(self.recipe, self.resources.step_support, self.resources.step_queries)
 
     @property
     def shown(self) -> int:
@@ -120,7 +136,8 @@ def _workspaces(book: Book, job: Job, segments: list[Segment]) -> dict[str, list
         found["embed"].append(add(f"embedding, worker {k}", BEFORE, EMBED, "embed", *frozen))
         found["embed after"].append(add(f"head after, worker {k}", AFTER, AFTER, "embed", *frozen))
     for p in range(r.accumulators if job.trains else 0):
-        found["backward"].append(add(f"backward, worker {p}", BACKWARD, BACKWARD, "backward", *frozen))
+        kinds = ("backward", "forward", *frozen)
+        found["backward"].append(add(f"backward, worker {p}", BACKWARD, BACKWARD, *kinds))
     return found | {"queries": [add("queries", PREDICT, PREDICT, "embed", "prefix")]}
 
 
@@ -174,7 +191,6 @@ def _units(book: Book, job: Job, images, workspaces) -> dict[str, tuple[Unit, ..
 
 def _step_buffers(book: Book, job: Job) -> None:
     size, r, task, way = job.network.embedding_size, job.resources, job.task, job.task.n_way
-    queries, longest = job.shown, max(r.step_support, job.shown)
     book.add("embeddings of support", (r.step_support, size), BEFORE, AFTER)
     book.add("class sums", (way, size), BEFORE, AFTER)
     book.add("class counts", (way,), BEFORE, AFTER)
@@ -183,12 +199,18 @@ def _step_buffers(book: Book, job: Job) -> None:
     if not job.trains:
         return
     book.add("left out (after)", (task.n_support, LEFT_OUT_COLUMNS), AFTER, PREDICT)
-    book.add("embeddings of queries", (queries, size), EMBED, BACKWARD)
+    book.add("labels", (max(r.step_support, job.shown),), EMBED, BACKWARD, "int32")
+    if job.single_pass:
+        book.add("latest losses", (task.n_support,), EMBED, BACKWARD)
+        book.add("ages of losses", (task.n_support,), EMBED, BACKWARD, "int32")
+        queries, longest, first = job.hard, max(job.hard, job.sampled), BACKWARD
+    else:
+        queries, longest, first = job.shown, max(r.step_support, job.shown), EMBED
+    book.add("embeddings of queries", (queries, size), first, BACKWARD)
     book.add("gradient of embeddings", (longest, size), BACKWARD, BACKWARD)
-    book.add("labels", (longest,), EMBED, BACKWARD, "int32")
-    book.add("loss", (queries,), EMBED, BACKWARD)
-    book.add("residual", (queries, way), EMBED, BACKWARD)
-    book.add("cosine", (queries, way), EMBED, BACKWARD)
+    book.add("loss", (queries,), first, BACKWARD)
+    book.add("residual", (queries, way), first, BACKWARD)
+    book.add("cosine", (queries, way), first, BACKWARD)
     if job.recipe.step == "both":
         book.add("residual transposed", (way, queries), BACKWARD, BACKWARD)
         book.add("cosine transposed", (way, queries), BACKWARD, BACKWARD)

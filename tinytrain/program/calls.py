@@ -212,7 +212,8 @@ class Segment:
     """Straight-line code for `n` images. `external` buffers are placed by the program, not here.
 
     `backend`: the kernels that it may call, and the dtype of activations.
-    `kind`: "prefix" (the frozen part), "embed", "backward", or "fisher".
+    `kind`: "prefix" (the frozen part), "embed", "backward", "fisher", or a backward pass in two: "forward",
+    and "back", which goes on `after` it in the same bytes.
     """
 
     kind: str
@@ -223,6 +224,7 @@ class Segment:
     layout: Layout | None = None
     offsets: dict[Buffer, int] = field(default_factory=dict)
     backend: Backend = FLOAT32
+    after: "Segment | None" = None
 
     @property
     def name(self) -> str:
@@ -261,6 +263,14 @@ class Segment:
     @property
     def nbytes(self) -> int:
         return self.layout.nbytes
+
+    def halves(self, kinds: tuple[str, str], at: int) -> tuple["Segment", "Segment"]:
+        """This finished segment in two that share its bytes; call `at` is the first one of the second half.
+
+        The first half has the outputs: they are there until the second half runs.
+        """
+        first = replace(self, kind=kinds[0], calls=self.calls[:at])
+        return first, replace(self, kind=kinds[1], calls=self.calls[at:], outputs=(), after=first)
 
     def finish(self, keep: Iterable[View] = ()) -> "Segment":
         """Place the segment's own buffers; those in `keep` stay alive until after the last call."""

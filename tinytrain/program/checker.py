@@ -53,6 +53,12 @@ def check_program(program: Program, segment_check: Callable | None = None) -> No
             stages.check(stage)
 
 
+def _rows_of(node) -> list[Rows]:
+    """Of which arrays a node reads or writes the rows of its micro-batch."""
+    named = (getattr(node, "to", None), getattr(node, "rows", None), *getattr(node, "args", ()))
+    return [rows for rows in named if isinstance(rows, Rows)]
+
+
 class _Stages:
     """Which buffers of a program hold a value, stage after stage."""
 
@@ -95,13 +101,16 @@ class _Stages:
             for buffer in (unit.features, unit.gradient):
                 if buffer is not None and buffer.shape[0] < node.micro:
                     raise ProgramError(f"{self.where}: {node.micro} images do not fit {buffer.name}")
-        self.has_output = False
+        self.has_output, ran = False, ""
         for part in node.body:
-            rows = part.to if isinstance(part, Run) else part.rows if isinstance(part, Take) else None
-            if isinstance(rows, Rows) and rows.view.shape[0] < self.counts[rows.within or node.items]:
-                raise ProgramError(f"{self.where}: {rows.view.buffer.name} has too few rows")
+            for rows in _rows_of(part):
+                if rows.view.shape[0] < self.counts[rows.within or node.items]:
+                    raise ProgramError(f"{self.where}: {rows.view.buffer.name} has too few rows")
             if isinstance(part, Run):
                 self._needed(part.kind, node)
+                if part.kind == "back" and ran != "forward":
+                    raise ProgramError(f"{self.where}: no forward pass is there to go back from")
+                ran = part.kind
         self._body(node.body, node.units or (None,), node.micro)
 
     def _needed(self, kind: str, node: Repeat) -> None:

@@ -71,13 +71,15 @@ def split_batches(count: int, units: int, micro: int) -> list[range]:
 def _segments(job: Job) -> list[tuple[str, int]]:
     """Kind and number of images of all segments that run."""
     r, task = job.resources, job.task
-    embedded = {1} | _tails(r.step_support, r.micro) | _tails(r.step_queries, r.micro)
-    embedded |= _tails(job.shown, r.micro)
+    embedded = {1} | _tails(r.step_support, r.micro)
+    if not job.single_pass:
+        embedded |= _tails(r.step_queries, r.micro) | _tails(job.shown, r.micro)
     # Heads see all images, a step's worth at a time.
     embedded |= _tails(task.n_support % r.step_support, r.micro)
     found = [("prefix", 1)] if job.start > 0 else []
     found += [("embed", n) for n in sorted(embedded)]
-    return found + [("backward", n) for n in sorted(_backward_counts(job))]
+    kinds = ("forward", "back") if job.single_pass else ("backward",)
+    return found + [(kind, n) for n in sorted(_backward_counts(job)) for kind in kinds]
 
 
 def _tails(count: int, micro: int) -> set[int]:

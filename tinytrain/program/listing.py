@@ -124,6 +124,8 @@ def _argument(arg, segment: Segment | None = None) -> str:
         return _place(arg.buffer, arg, segment) + _shape(arg)
     if isinstance(arg, Listed):
         return f"{_argument(arg.view)}[one for each of the {arg.items.value}]"
+    if isinstance(arg, Rows):
+        return f"{_argument(arg.view)}[its rows]"
     if isinstance(arg, Weight):
         return f"weight {arg.layer}" + _shape(arg)
     if isinstance(arg, Bias):

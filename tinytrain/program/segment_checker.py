@@ -8,7 +8,7 @@ from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import Bias, Buffer, Call, LayerArray, Segment, View, Weight, extent_of
 from tinytrain.program.memory_planner import check
 from tinytrain.program.signatures import SCRATCH, Argument
-from tinytrain.program.stages import Listed, Of
+from tinytrain.program.stages import Listed, Of, Rows
 
 
 def check_call(call: Call, where: str) -> None:
@@ -29,7 +29,7 @@ def check_call(call: Call, where: str) -> None:
         if len(extent) != len(argument.shape):
             raise ProgramError(f"{where}: {name} of {call.kernel} has shape {extent}")
         for letter, size in zip(argument.shape, extent, strict=True):
-            first = isinstance(array, Listed) and size == extent[0]
+            first = isinstance(array, Listed | Rows) and size == extent[0]
             if letter != "*" and not first and sizes.setdefault(letter, size) != size:
                 raise ProgramError(
                     f"{where}: {call.kernel} has {letter}={size} in {name}, and {sizes[letter]} before it"
@@ -44,7 +44,8 @@ def check_segment(segment: Segment) -> tuple[set[Buffer], set[Buffer]]:
     """
     check(segment.layout)
     state, changed = _Elements(segment), set()
-    for number, call in enumerate(segment.calls):
+    before = segment.after.calls if segment.after else []
+    for number, call in enumerate([*before, *segment.calls]):
         where = f"{segment.name}, call {number}"
         check_call(call, where)
         signature = call.signature
@@ -107,7 +108,7 @@ def _layers_of(call: Call) -> tuple[set[int], set[int]]:
 def views_of(call: Call) -> list[tuple[Argument, View]]:
     """The arrays of a call that lie in buffers, with what the kernel does to them."""
     pairs = zip(call.signature.arrays.values(), call.arrays, strict=True)
-    viewed = ((argument, a.view if isinstance(a, Listed) else a) for argument, a in pairs)
+    viewed = ((argument, a.view if isinstance(a, Listed | Rows) else a) for argument, a in pairs)
     return [(argument, view) for argument, view in viewed if isinstance(view, View)]
 
 

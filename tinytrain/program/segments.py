@@ -57,12 +57,15 @@ class SegmentBank:
         self._made: dict[tuple[str, int], Segment] = {}
 
     def get(self, kind: str, n: int = 1) -> Segment:
-        """Segment "prefix", "embed" or "backward" for `n` images."""
+        """Segment "prefix", "embed", "backward", "forward" or "back" for `n` images."""
         if (kind, n) not in self._made:
-            emit: dict[str, Callable[[int], Segment]] = {
+            emit: dict[str, Callable[[int], Segment | tuple[Segment, Segment]]] = {
                 "prefix": self._prefix, "embed": self._embed, "backward": self._backward,
+                "forward": self._halves, "back": self._halves,
             }  # fmt: skip
-            self._made[kind, n] = emit[kind](n)
+            made = emit[kind](n)
+            for segment in made if isinstance(made, tuple) else (made,):
+                self._made[segment.kind, n] = segment
         return self._made[kind, n]
 
     def _prefix(self, n: int) -> Segment:
@@ -72,14 +75,26 @@ class SegmentBank:
         return embed_segment(self.network, self.start, n, self.externals, self.row_tile, self.backend)
 
     def _backward(self, n: int) -> Segment:
+        return self._pass(n)[0]
+
+    def _halves(self, n: int) -> tuple[Segment, Segment]:
+        """A backward pass in two, between which its gradient is found from the embeddings (n, d)."""
+        segment, at = self._pass(n, embeds=True)
+        return segment.halves(("forward", "back"), at)
+
+    def _pass(self, n: int, embeds: bool = False) -> tuple[Segment, int]:
+        """A forward pass, which `embeds` as well, and a backward pass; and how many calls the former has."""
         network, external = self.network, self.externals
         segment = Segment("backward", n, external=set(external.values()), backend=self.backend)
         emitter = emitter_for(segment, network, self.row_tile)
         tape = Tape(self.cut, trained_parts(network, self.recipe, external["gradients"]))
-        emitter.forward(external["features"].images(n), self.start, len(network.layers), tape)
+        y = emitter.forward(external["features"].images(n), self.start, len(network.layers), tape)
+        if embeds:
+            segment.outputs = (emitter.pool(y),)
+        at = len(segment.calls)
         g = emitter.pool_grad(external["grad embedding"].images(n))
         emitter.backward(g, self.start, len(network.layers), tape)
-        return segment.finish()
+        return segment.finish(), at
 
 
 def prefix_segment(

@@ -78,11 +78,20 @@ class Listed:
 class Rows:
     """The rows of `view` that belong to the items of a micro-batch.
 
-    `within`: a list among whose items each of them has its row; None if rows follow the repeated list.
+    `within`: a list among whose items each of them has its row; None if rows follow the repeated list, as in
+    arguments of calls.
     """
 
     view: View
     within: Items | None = None
+
+    @property
+    def extent(self) -> tuple[int, ...]:
+        return self.view.extent
+
+    @property
+    def dtype(self) -> str:
+        return self.view.dtype
 
 
 @dataclass(frozen=True)
@@ -189,7 +198,11 @@ class Stage:
     part: str = ""
 
 
-STEP = ("loss", "gradients", "update")  # stages that are run once in every step of training
+STEP = (
+    "loss",
+    "gradients",
+    "update",
+)  # stages that are run once in every step of training, if they are there
 
 
 def nodes(body: Iterable) -> Iterator:

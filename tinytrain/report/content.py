@@ -16,7 +16,7 @@ from tinytrain.episode.episode import Episode
 from tinytrain.guard.estimate import Estimate, cross_validated, held_out
 from tinytrain.guard.guard import Verdict
 from tinytrain.network.network import Network, frozen_bytes
-from tinytrain.plan.costs import n_trained
+from tinytrain.plan.costs import n_trained, single_pass
 from tinytrain.plan.plan import Plan
 from tinytrain.plan.published_costs import full_backward_macs, paper_memory
 from tinytrain.plan.recipe import Recipe
@@ -151,7 +151,7 @@ def describe_resources(plan: Plan) -> dict:
         "step_queries": r.step_queries,
         "steps": recipe.n_steps if recipe.updates else 0,
         "step": recipe.step,
-        "shown_share": recipe.options.shown_fraction,
+        "single_pass": single_pass(recipe, r),
         "hard_share": recipe.options.hard_fraction,
         "through_share": recipe.options.sampled_fraction if recipe.step == "both" else 0.0,
         "optimizer": recipe.optimizer,

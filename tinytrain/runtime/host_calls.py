@@ -13,7 +13,9 @@ from tinytrain.network.quantisation import Codes
 from tinytrain.network.replay import int8_codes, range_of, remembered_codes
 from tinytrain.program.stages import Items
 from tinytrain.runtime.answers import answer
-from tinytrain.runtime.schedule import sampled_divisors
+from tinytrain.runtime.schedule import dealt, sampled_divisors
+
+AGING = 0.1  # of the score of a pseudo-query, in each step
 
 
 class HostCalls:
@@ -25,6 +27,7 @@ class HostCalls:
         self.class_sizes = np.bincount(self.labels, minlength=runner.program.task.n_way).astype(np.float32)
         self.slices: tuple[Slice, ...] = ()
         self.answering: tuple[tuple[Head, ...], np.ndarray] = (), np.empty((0, 0), np.int32)
+        self.turns = np.argsort(dealt(self.labels))  # place of each image if classes take turns
         self.kept: list[int] = []  # images whose features are kept
         self.seen = np.empty_like(self.class_sizes)  # fraction of each class in a step
 
@@ -123,12 +126,39 @@ class HostCalls:
             labels[k] = self.labels[i] if i < len(self.labels) else 0
 
     def mix_prototypes(self, work, prototypes, sums, counts) -> None:
-        """Means of a step replace the fraction of each prototype that the step has seen; the rest stays."""
+        """Embeddings of a step replace the fraction of each class that the step has seen; the rest stays.
+
+        `sums` are theirs by class, `counts` how many they are.
+        """
+        divide_rows(sums, self.class_sizes, out=sums)
         np.divide(counts, self.class_sizes, out=self.seen)
-        multiply_rows(sums, self.seen, out=sums)
         np.subtract(1, self.seen, out=self.seen)
         multiply_rows(prototypes, self.seen, out=prototypes)
         prototypes += sums
+
+    def start_losses(self, work, losses, ages) -> None:
+        """No image has been a pseudo-query yet."""
+        losses.fill(np.inf)
+        ages.fill(0)
+
+    def choose_queries(self, work, losses, ages, keep: int) -> None:
+        """The `keep` pseudo-queries with the highest scores.
+
+        A score is the latest loss of an image, and a fraction of it more for each step since. First come images
+        that were no pseudo-queries yet, in turn of classes.
+        """
+        lists = self.runner.lists
+        shown = lists[Items.SHOWN]
+        images = [i for _, i in shown]
+        ages[images] += 1
+        scores = losses[images] * (np.float32(AGING) * ages[images].astype(np.float32) + np.float32(1))
+        rows = np.lexsort((self.turns[images], -scores))[:keep]
+        lists[Items.HARD] = [shown[k] for k in sorted(rows)]
+        ages[[i for _, i in lists[Items.HARD]]] = 0
+
+    def remember_losses(self, work, losses, loss) -> None:
+        for (_, i), value in zip(self.runner.lists[Items.HARD], loss, strict=True):
+            losses[i] = value
 
     def hardest(self, work, residual, loss, queries: int, keep: int) -> None:
         """Choose the `keep` pseudo-queries with the highest loss; the others send no gradient."""

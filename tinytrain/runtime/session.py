@@ -222,7 +222,7 @@ class Session:
         trainer, recipe, resources = self.trainer, self.program.recipe, self.program.resources
         rng, self._at_hand = rng_for(self.seed, "steps"), None
         trainer.start()
-        if resources.step_queries < len(self.labels):
+        if trainer.single_pass or resources.step_queries < len(self.labels):
             trainer.lists[Items.BATCHES] = [(0, int(i)) for i in self.dealt]
             trainer.run("first prototypes")
         losses, epoch = [], -(-len(self.labels) // resources.step_queries)

@@ -241,16 +241,34 @@ class Runner:
             host = getattr(self.host, node.kernel)
             return lambda work: host(work, *_found(arguments, work))
         kernel = getattr(self.kernels, node.kernel)
+        if any(isinstance(a, Rows) for a in node.args):
+            return self._by_rows(kernel, arguments)
         if any(map(callable, arguments)):
             return lambda work: kernel(*_found(arguments, work))
         function, arguments = direct(kernel, tuple(arguments))
         return lambda work: function(*arguments)
+
+    def _by_rows(self, kernel, arguments: Sequence) -> Action:
+        """A call for rows of a micro-batch, bound once for every place that they can have."""
+        bound = {}
+
+        def call(work: Work) -> None:
+            place = work.first, len(work.items)
+            if place not in bound:
+                bound[place] = direct(kernel, tuple(_found(arguments, work)))
+            function, values = bound[place]
+            function(*values)
+
+        return call
 
     def _argument(self, arg):
         """The array or value of an argument, or a function that finds it when the call is made."""
         if isinstance(arg, Listed):
             whole, items = self.bind.value(arg.view), arg.items
             return lambda work: whole[: len(self.lists[items])]
+        if isinstance(arg, Rows):
+            rows = self.bind.value(arg.view)
+            return lambda work: rows[work.first : work.first + len(work.items)]
         if isinstance(arg, Of):
             return lambda work: work.unit.arrays[arg]
         if arg is Value.STEP:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tinytrain.plan.costs import single_pass
 from tinytrain.program.program import Program
 from tinytrain.program.stages import Items, Load, nodes
 from tinytrain.program.trained_arrays import columns_of, resampled, slots, union
@@ -27,6 +28,7 @@ class Trainer(Runner):
         self.working, self.recipe, self.resources = working, program.recipe, program.resources
         self.slots = self.changed = slots(program.network, self.recipe)
         self.workers = min(threads, self.resources.workers)
+        self.single_pass = single_pass(self.recipe, self.resources)
         super().__init__(
             Binder(program, arena, working, kernels, columns_of(self.slots)), source, self.workers
         )
@@ -129,14 +131,20 @@ class Trainer(Runner):
         unlabelled: Sequence[Item] = (),
         sampled: Sequence[int] | None = None,
     ) -> float:
-        """Gradient of the loss into the first accumulator; the loss: its mean over all pseudo-queries."""
+        """Gradient of the loss into the first accumulator; the loss: its mean over all pseudo-queries.
+
+        If a step computes only some of them, the latest loss stands for each of the others.
+        """
         self.lists[Items.SUPPORT], self.lists[Items.SHOWN] = support, [*queries, *unlabelled]
         if self.recipe.step == "both":
             self.lists[Items.SAMPLED] = support if sampled is None else [support[k] for k in sampled]
-        self.run("loss")
+        if not self.single_pass:
+            self.run("loss")
         self.run("gradients")
         self.lists.clear()  # what a step needs is gone with it
         self.places.clear()
+        if self.single_pass:
+            return mean_loss(self.bind.array("latest losses"))
         loss = float(self.loss[: len(queries)].mean())
         if not unlabelled:
             return loss
@@ -146,3 +154,9 @@ class Trainer(Runner):
         """One optimizer step, then the new values into the working copy."""
         self.number = number
         self.run("update")
+
+
+def mean_loss(latest: np.ndarray) -> float:
+    """Mean of the losses that are known; the others are infinite."""
+    known = [float(loss) for loss in latest if loss != np.inf]
+    return float(np.float32(sum(known) / len(known)))
