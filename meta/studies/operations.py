@@ -3,12 +3,14 @@
     python -m tinytrain.meta.studies.operations --backbone mcunet-5fps --out operations.jsonl
     python -m tinytrain.meta.studies.operations --summary --out results/operations.jsonl
 
-A form such as "0.6x24@15%" looks at 0.6 of the images in every step, makes 24 steps if a task is trained to
-its full extent, and has 15 % of the MACs; "policy@15%" leaves both to the policy. Steps back-propagate as
-many images in every form, if they look at so many. "x1.5" behind the steps makes learning rates half as large
-again. Adaptations that the guard refused count as if they were kept. Seconds are those of the processor.
+A form such as "single40@15%" makes 40 steps if a task is trained to its full extent, and has 15 % of the
+MACs. A step of "single" computes the images that it back-propagates and no others, each of them once; one of
+"double" computes all images first, and then back-propagates the hardest. "policy@15%" leaves both to the
+policy. "x1.5" behind the steps makes learning rates half as large again. Adaptations that the guard refused
+count as if they were kept. Seconds are those of the processor.
 """
 
+import re
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -39,43 +41,45 @@ from tinytrain.policies.tinytrain import extent
 from tinytrain.runtime.device import Device
 
 DOMAINS = "pacs_photo,caltech101,tiny_imagenet200,signs,glyphs,textures,leaves,fsdd_logmel"  # no targets
-FORMS = "1x40@15%,policy@15%,1x40@30%,policy@30%"
+FORMS = "double40@15%,single40@15%,double40@30%,single40@30%"
+PASSES = {"single": True, "double": False}
+PATTERN = re.compile(r"(?:policy|(single|double)(\d+)(?:x([\d.]+))?)@(.+)")
 
 
 @dataclass(frozen=True)
 class Form:
-    """`shown` is None if the policy decides on it, and on the steps."""
+    """`single_pass` is None if the policy decides on it, and on the steps."""
 
     macs: float
-    shown: float | None = None
+    single_pass: bool | None = None
     steps: int = 0
     rates: float = 1.0
 
     def policy(self, policy: Policy) -> Policy:
-        if self.shown is None:
+        if self.single_pass is None:
             return policy
         policy = policy.with_rates(self.rates)
 
         def recipe(network, scores, *others) -> Recipe:
             found = policy.recipe(network, scores, *others)
             steps = round(self.steps * (extent(scores.similarity) if scores else 1.0))
-            return replace(found, options=replace(found.options, shown_fraction=self.shown), steps=steps)
+            options = replace(found.options, single_pass=self.single_pass)
+            return replace(found, options=options, steps=steps)
 
         return replace(policy, recipe=recipe)
 
 
 def form(name: str) -> Form:
     """The form of this name. Raises UsageError ``bad-form``."""
-    what, _, macs = name.partition("@")
     try:
-        numbers = [] if what == "policy" else list(map(float, what.split("x")))
-        shown, steps, rates = (*numbers, *(None, 0, 1.0)[len(numbers) :])
-        if what != "policy" and not (0 < shown <= 1 and steps >= 1 and steps == int(steps) and rates > 0):
+        passes, steps, rates, macs = PATTERN.fullmatch(name).groups()
+        found = Form(parse_fraction(macs), PASSES.get(passes), int(steps or 0), float(rates or 1))
+        if found.rates <= 0 or (passes and not found.steps):
             raise ValueError
-    except ValueError:
-        text = f"there is no form {name}; a form is such as 0.6x24@15% or policy@15%"
+    except (AttributeError, ValueError):
+        text = f"there is no form {name}; a form is such as single40@15% or policy@15%"
         raise UsageError("bad-form", text) from None
-    return Form(parse_fraction(macs), shown, int(steps), rates)
+    return found
 
 
 def run_job(network: Network, dataset, args, episode: int) -> dict:

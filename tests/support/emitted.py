@@ -1,6 +1,7 @@
 """Emitted C: made, compiled, run, and compared with a Python adaptation in portable mode, bit for bit."""
 
 import ctypes
+import math
 import os
 import pickle
 import re
@@ -40,29 +41,31 @@ def sanitizers(compiler: str) -> tuple[str, ...]:
     return SANITIZERS if tried.returncode == 0 else ()
 
 
-def looking_at(policy, shown):
-    """`policy` with steps that look at this fraction of the images."""
-
-    def recipe(*arguments):
-        found = policy.recipe(*arguments)
-        return replace(found, options=replace(found.options, shown_fraction=shown))
-
-    return replace(policy, recipe=recipe)
-
-
 def plan_of(
     network, ways, shots, head, budget, macs=0.15, shown=1.0, quotas=True, precision="float32", **recipe
 ):
     """A plan whose steps look at the fraction `shown` of the images, with `quotas` or channels of its own.
 
-    `recipe` replaces parts of the policy's.
+    `recipe` replaces parts of the policy's. See also `in_two_passes`.
     """
     task = TaskShape(ways * shots, ways)
-    policy = looking_at(find_policy("tinytrain").with_head(head), shown)
+    policy = find_policy("tinytrain").with_head(head)
     planner = Planner(network, task, policy, Budget(budget, macs, precision=precision))
     plan = planner.plan(toyplans.scores(network, planner.probe().inspected))
-    plan = replace(plan, recipe=replace(plan.recipe, **recipe))
+    looked_at = max(ways, math.ceil(shown * plan.resources.step_queries))
+    plan = replace(
+        plan,
+        recipe=replace(plan.recipe, **recipe),
+        resources=replace(plan.resources, step_queries=looked_at),
+    )
     return for_one_core(plan, network, Programs(network, task, precision), quotas)
+
+
+def in_two_passes(plan, network):
+    """`plan` with steps that compute all their images before they choose those that they back-propagate."""
+    recipe = replace(plan.recipe, options=replace(plan.recipe.options, single_pass=False))
+    plan = replace(plan, recipe=recipe)
+    return for_one_core(plan, network, Programs(network, plan.task, recipe.precision), recipe.options.quotas)
 
 
 def classes_of(network, ways: int, shots: int, seed: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from tinytrain.emit.places import is_plain
 from tinytrain.emit.text import comment, shape
 from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import View, Weight
-from tinytrain.program.stages import Listed
+from tinytrain.program.stages import Listed, Rows
 
 
 def c_call(line: Line) -> str:
@@ -18,7 +18,7 @@ def c_call(line: Line) -> str:
     if make is None:
         raise ProgramError(f"no kernel {line.call.kernel} in C")
     target = line.call.args[0]
-    view = target.view if isinstance(target, Listed) else target
+    view = target.view if isinstance(target, Listed | Rows) else target
     said = f" {comment(f'{view.buffer.name}, {shape(view.extent)}')}" if isinstance(view, View) else ""
     return f"{make(line)};{said}"
 
@@ -99,6 +99,10 @@ def _step(name: str) -> Callable[[Line], str]:
     return both
 
 
+def _hard(line: Line) -> str:
+    return "tt_hard"
+
+
 CALLS: dict[str, Callable[[Line], str]] = {
     "accumulate": of("tt_accumulate", at(0), at(1), total(0)),
     "adam": _step("adam"),
@@ -110,6 +114,7 @@ CALLS: dict[str, Callable[[Line], str]] = {
     "apply_mask": of("tt_apply_mask", at(0), at(1), total(0)),
     "assign": _assign,
     "class_sums": of("tt_class_sums", at(0), at(1), at(2), at(3), extent(2, 0), extent(2, 1)),
+    "choose_queries": of("tt_choose_queries", _hard, at(0), at(1)),
     "clear": _clear,
     "copy": of("tt_copy", at(0), at(1), total(0)),
     "depthwise_forward": _depthwise,
@@ -129,8 +134,10 @@ CALLS: dict[str, Callable[[Line], str]] = {
     "pool_grad": of("tt_pool_grad", at(0), at(1), extent(0, 1), extent(0, 2)),
     "prototype_loss": _prototype_loss,
     "prototype_loss_grad": _prototype_loss_grad,
+    "remember_losses": of("tt_remember_losses", at(0), _hard, at(1), total(1)),
     "rows_of_labels": of("tt_rows_of_labels", at(0), at(1), at(2), extent(0, 0), extent(0, 1)),
     "sgd": _step("sgd"),
+    "start_losses": of("tt_start_losses", at(0)),
     "transposed": of("tt_transpose", at(0), at(1), extent(1, 0), extent(1, 1)),
     "unfold": _unfold,
 }  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tinytrain.emit.places import Places
 from tinytrain.emit.text import number
 from tinytrain.program.calls import Bias, Call, Columns, LayerArray, Segment, Table, View, Weight, extent_of
-from tinytrain.program.stages import Items, Listed, Of, Value
+from tinytrain.program.stages import Items, Listed, Of, Rows, Value
 
 TABLES = {
     "starts": "tt_starts",
@@ -31,6 +31,8 @@ class Line:
         arg = self.call.args[k]
         if isinstance(arg, View | Listed):
             return self.places.array(arg, self.segment)
+        if isinstance(arg, Rows):  # of one image, number k of a list
+            return f"{self.places.array(arg.view)} + k * {math.prod(arg.extent[1:])}"
         if isinstance(arg, Weight | Bias | LayerArray):
             return self.places.layer(arg)
         if isinstance(arg, Columns):
@@ -41,6 +43,8 @@ class Line:
 
     def extent(self, k: int) -> tuple[int, ...]:
         arg = self.call.args[k]
+        if isinstance(arg, Rows):
+            return (1, *arg.extent[1:])
         if isinstance(arg, Listed):
             return (self.counts[arg.items], *arg.extent[1:])
         return self.output.extent if arg is Of.OUTPUT else extent_of(arg)

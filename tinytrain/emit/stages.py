@@ -234,7 +234,9 @@ class Writer:
     def labels(self, node: Call, around: Repeat | None) -> Iterator[str]:
         labels, items = node.args
         if around is not None:
-            yield f"{self.places.array(labels)}[0] = tt_label_of(item.image);"
+            at = f" + {'k' if isinstance(labels, Rows) else 0}"
+            view = labels.view if isinstance(labels, Rows) else labels
+            yield f"*({self.places.array(view)}{at}) = tt_label_of(item.image);"
             return
         item = ITEM.get(items, "tt_shown_item(k)")
         yield f"for (uint32_t k = 0; k < {self.counts()[items]}; k++) {comment(items.value)}"

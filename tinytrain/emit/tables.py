@@ -17,6 +17,7 @@ from tinytrain.guard.guard import LAST_FRACTION, LEAST_FIT, MEDIAN_FRACTION, RIS
 from tinytrain.heads.calibration import TEMPERATURES
 from tinytrain.heads.registry import find_head
 from tinytrain.network.network import Network, frozen_bytes
+from tinytrain.plan.costs import single_pass
 from tinytrain.program.trained_arrays import slots
 
 
@@ -145,6 +146,7 @@ def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterato
         "TT_STEPS": (steps, "of training"), "TT_SETS": (training.resources.sets, "cached sets of features"),
         "TT_VIEWS": (len(draws.views), "augmented views"), "TT_HEAD_VIEWS": (max(1, len(draws.head)), ""),
         "TT_SHOWN": (training.resources.step_queries, "images that a step looks at"),
+        "TT_SINGLE_PASS": (int(single_pass(recipe, training.resources)), "1: it computes some of them, once"),
         "TT_SAMPLED": (max(1, draws.sampled.shape[1]), "images that prototypes are trained by in a step"),
         "TT_SLICES": (len(every), "trained arrays"),
         "TT_TRAINED": (sum(s.size for s in every), "trained parameters"),

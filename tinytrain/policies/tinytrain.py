@@ -10,8 +10,8 @@ Differences to the published method:
   information in its channels wins.
 * It back-propagates only as many images as the MAC budget allows: the hardest pseudo-queries, and for every
   two of them one random support image, so that the prototypes are trained as well.
-* A step computes only these images, each of them once. Their losses in earlier steps say which ones are hard,
-  and an image whose loss is old comes in its turn. Prototypes are running means.
+* A step computes only these images, each of them once: their losses in earlier steps say which ones are hard,
+  and prototypes are running means.
 * Learning rates are proportional to the rms of a layer's weights. If views are cached, they decay to 0 over
   all steps, because a few views are soon memorised. If every step of a larger task has new views, they are
   constant. The head is LDA on the embeddings.

@@ -202,7 +202,6 @@ def _step_buffers(book: Book, job: Job) -> None:
     book.add("labels", (max(r.step_support, job.shown),), EMBED, BACKWARD, "int32")
     if job.single_pass:
         book.add("latest losses", (task.n_support,), EMBED, BACKWARD)
-        book.add("ages of losses", (task.n_support,), EMBED, BACKWARD, "int32")
         queries, longest, first = job.hard, max(job.hard, job.sampled), BACKWARD
     else:
         queries, longest, first = job.shown, max(r.step_support, job.shown), EMBED

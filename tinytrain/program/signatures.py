@@ -271,7 +271,7 @@ HOST: dict[str, Signature] = {
     "hardest": _of(residual=updates("n k"), loss=reads("n")),
     "keep_changed": _of(result=writes("n")),
     "choose_kept": _of(embeddings=updates("n d")),
-    "choose_queries": _of(losses=reads("m"), ages=updates("m", INDICES)),
+    "choose_queries": _of(losses=reads("m")),
     "keep_cached": _of(
         codes=writes("n h w c", CODES), ranges=writes("n r"), cached=reads("s m h w c", CODES),
         cached_ranges=reads("s m r"),
@@ -289,7 +289,7 @@ HOST: dict[str, Signature] = {
     "rows_of_images": _of(y=writes("m d"), embeddings=reads("n d")),
     "rows_of_labels": _of(y=writes("n d"), x=reads("k d"), labels=reads("n", INDICES)),
     "sampled_weights": _of(divisors=writes("k")),
-    "start_losses": _of(losses=writes("m"), ages=writes("m", INDICES)),
+    "start_losses": _of(losses=writes("m")),
     "show_rows": _of(y=writes("r w c", IMAGE)),
     "transposed": _of(y=writes("n m"), x=reads("m n")),
 }  # fmt: skip

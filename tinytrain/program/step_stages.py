@@ -61,7 +61,7 @@ class StepStages:
         yield self._batches((Call("labels_of", (labels, Items.BATCH)), summed))
         yield Call("divide_rows", (prototypes, prototypes, counts))
         if self.job.single_pass:
-            yield Call("start_losses", tuple(map(self._whole, ("latest losses", "ages of losses"))))
+            yield Call("start_losses", (self._whole("latest losses"),))
 
     def _loss(self) -> Iterator:
         """Prototypes of the clean support, and the loss of pseudo-queries in them."""
@@ -132,31 +132,39 @@ class StepStages:
 
         Prototypes are those of the steps before; the support images that pass bring them up to date.
         """
-        job, temperature = self.job, np.float32(self.job.recipe.options.temperature)
-        fraction = np.float32(temperature / job.hard)
+        fraction = np.float32(self.job.recipe.options.temperature / self.job.hard)
+        latest = self._whole("latest losses")
         yield from (Call("clear", (accumulator,)) for accumulator in self._accumulators())
-        latest, ages, loss = map(self._whole, ("latest losses", "ages of losses", "loss"))
-        residual, cosine, queries = map(self._whole, ("residual", "cosine", "embeddings of queries"))
-        grad, prototypes, labels = map(self._whole, ("gradient of embeddings", "prototypes", "labels"))
-        outputs, f, y, g = map(Rows, (loss, residual, cosine)), Rows(queries), Rows(labels), Rows(grad)
-        outputs = tuple(outputs)
-        yield Call("choose_queries", (latest, ages, job.hard))
+        yield Call("choose_queries", (latest, self.job.hard))
+        yield self._hard_pass(fraction)
+        yield Call("remember_losses", (latest, self._whole("loss")))
+        yield from self._gradient_of_prototypes(*map(self._whole, ("residual", "cosine")), fraction)
+        yield from self._support_pass()
+        yield from self._added_up()
+
+    def _hard_pass(self, fraction: np.float32) -> Repeat:
+        """Embedding, loss and gradient of each pseudo-query."""
+        names = ("embeddings of queries", "labels", "loss", "residual", "cosine", "gradient of embeddings")
+        f, labels, *outputs, g = (Rows(self._whole(name)) for name in names)
+        prototypes, temperature = self._whole("prototypes"), np.float32(self.job.recipe.options.temperature)
         body = (
             Run("forward", f),
-            Call("labels_of", (y, Items.BATCH)),
-            Call("prototype_loss", (*outputs, f, y, prototypes, temperature)),
+            Call("labels_of", (labels, Items.BATCH)),
+            Call("prototype_loss", (*outputs, f, labels, prototypes, temperature)),
             Call("prototype_loss_grad", (g, *outputs[1:], f, prototypes, fraction)),
             Take(g),
             Run("back"),
         )
-        yield self._passes(Items.HARD, job.hard, body)
-        yield Call("remember_losses", (latest, loss))
-        yield from self._gradient_of_prototypes(residual, cosine, fraction)
-        support = self._whole("embeddings of support")
-        yield self._passes(Items.SAMPLED, job.sampled, (Run("forward", Rows(support)), Take(g), Run("back")))
-        yield from self._class_sums(support.rows(0, job.sampled), Listed(labels, Items.SAMPLED))
-        yield Call("mix_prototypes", (prototypes, self._whole("class sums"), self._whole("class counts")))
-        yield from self._added_up()
+        return self._passes(Items.HARD, self.job.hard, body)
+
+    def _support_pass(self) -> Iterator:
+        """Gradient of the sampled support images, whose embeddings move the prototypes of the next step."""
+        embeddings, g = self._whole("embeddings of support"), self._whole("gradient of embeddings")
+        body = (Run("forward", Rows(embeddings)), Take(Rows(g)), Run("back"))
+        yield self._passes(Items.SAMPLED, self.job.sampled, body)
+        labels = Listed(self._whole("labels"), Items.SAMPLED)
+        yield from self._class_sums(embeddings.rows(0, self.job.sampled), labels)
+        yield Call("mix_prototypes", tuple(map(self._whole, ("prototypes", "class sums", "class counts"))))
 
     def _gradient_of_prototypes(self, residual: View, cosine: View, fraction) -> Iterator:
         """The gradient that reaches support images through the prototypes.

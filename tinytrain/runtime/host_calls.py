@@ -15,8 +15,6 @@ from tinytrain.program.stages import Items
 from tinytrain.runtime.answers import answer
 from tinytrain.runtime.schedule import dealt, sampled_divisors
 
-AGING = 0.1  # of the score of a pseudo-query, in each step
-
 
 class HostCalls:
     """The calls by name, for one `Runner`."""
@@ -136,25 +134,18 @@ class HostCalls:
         multiply_rows(prototypes, self.seen, out=prototypes)
         prototypes += sums
 
-    def start_losses(self, work, losses, ages) -> None:
+    def start_losses(self, work, losses) -> None:
         """No image has been a pseudo-query yet."""
         losses.fill(np.inf)
-        ages.fill(0)
 
-    def choose_queries(self, work, losses, ages, keep: int) -> None:
-        """The `keep` pseudo-queries with the highest scores.
-
-        A score is the latest loss of an image, and a fraction of it more for each step since. First come images
-        that were no pseudo-queries yet, in turn of classes.
+    def choose_queries(self, work, losses, keep: int) -> None:
+        """Choose the `keep` pseudo-queries with the highest latest losses; images without one come first, in
+        turn of classes.
         """
         lists = self.runner.lists
-        shown = lists[Items.SHOWN]
-        images = [i for _, i in shown]
-        ages[images] += 1
-        scores = losses[images] * (np.float32(AGING) * ages[images].astype(np.float32) + np.float32(1))
-        rows = np.lexsort((self.turns[images], -scores))[:keep]
-        lists[Items.HARD] = [shown[k] for k in sorted(rows)]
-        ages[[i for _, i in lists[Items.HARD]]] = 0
+        images = [i for _, i in lists[Items.SHOWN]]
+        rows = np.lexsort((self.turns[images], -losses[images]))[:keep]
+        lists[Items.HARD] = [lists[Items.SHOWN][k] for k in sorted(rows)]
 
     def remember_losses(self, work, losses, loss) -> None:
         for (_, i), value in zip(self.runner.lists[Items.HARD], loss, strict=True):

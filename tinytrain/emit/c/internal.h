@@ -134,6 +134,12 @@ void tt_fit_result(const tt_head *head);
 float tt_own_logit(const float *mean, const float *e, uint32_t images); /* of e for a class with this mean */
 void tt_keep_result(void); /* for the delta; it takes the bytes of the cache */
 
+/* queries.c: latest losses of the images */
+void tt_start_losses(float *losses);
+void tt_choose_queries(uint16_t *rows, const float *losses, uint32_t keep);
+void tt_remember_losses(float *losses, const uint16_t *rows, const float *loss, uint32_t count);
+float tt_mean_loss(const float *losses);
+
 /* calibration.c */
 void tt_calibrate(const tt_head *head);
 
@@ -195,6 +201,12 @@ static inline int32_t tt_label_of(uint32_t image)
 static inline uint16_t tt_image_at(uint32_t place)
 {
     return (uint16_t)(place % TT_WAYS * TT_SHOTS + place / TT_WAYS);
+}
+
+/* The place of an image if classes take turns. */
+static inline uint32_t tt_turn_of(uint32_t image)
+{
+    return image % TT_SHOTS * TT_WAYS + image / TT_SHOTS;
 }
 
 /* For tests: what an adaptation computes on the way. */

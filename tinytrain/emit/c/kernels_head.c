@@ -30,15 +30,15 @@ void tt_class_sums(float *sums, float *counts, const float *f, const int32_t *la
     }
 }
 
-/* Class means of a step, sums (ways, n), replace the fraction of each prototype (ways, n) that the step has seen:
- * counts (ways,) of `shots` images. The rest stays; sums are overwritten. */
+/* Embeddings of a step, of which there are counts (ways,) with sums (ways, n), replace the fraction of each prototype
+ * (ways, n), of `shots` images, that the step has seen. The rest stays; sums are overwritten. */
 void tt_mix_prototypes(float *prototypes, float *sums, const float *counts, uint32_t ways, uint32_t n,
                        uint32_t shots)
 {
     for (uint32_t k = 0; k < ways; k++, prototypes += n, sums += n) {
-        float seen = counts[k] / (float)shots, rest = 1.0f - seen;
+        float rest = 1.0f - counts[k] / (float)shots;
         for (uint32_t d = 0; d < n; d++) {
-            sums[d] *= seen;
+            sums[d] /= (float)shots;
             prototypes[d] *= rest;
             prototypes[d] += sums[d];
         }

@@ -68,7 +68,7 @@ static void train(tt_progress progress, tt_evidence *found)
 {
     tt_train_stage_start();
     tt_use_changes(1);
-#if TT_SHOWN < TT_SUPPORT
+#if TT_SINGLE_PASS || TT_SHOWN < TT_SUPPORT
     tt_train_stage_first_prototypes();
     if (tt_row_failed)
         return;
@@ -78,13 +78,19 @@ static void train(tt_progress progress, tt_evidence *found)
         float loss;
         for (uint32_t s = 0; s < TT_SLICES; s++)
             tt_rates[s] = tt_full_rates[s] * tt_rate_factors[tt_step - 1];
+#if !TT_SINGLE_PASS
         tt_train_stage_loss();
         if (tt_row_failed)
             return;
+#endif
         tt_train_stage_gradients();
         if (tt_row_failed)
             return;
+#if TT_SINGLE_PASS
+        loss = tt_mean_loss(F(tt_arena.bytes, AT_LATEST_LOSSES));
+#else
         loss = tt_sum(F(tt_arena.bytes, AT_LOSS), TT_SHOWN, 1) / (float)TT_SHOWN;
+#endif
         tt_trace("loss", &loss, sizeof loss);
         tt_train_stage_update();
         tell(progress, "training", tt_step, TT_STEPS, loss);
