@@ -19,6 +19,7 @@ from tinytrain.backbones.load import open_backbone
 from tinytrain.delta.file import load_delta
 from tinytrain.emit.device import for_one_core
 from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.costs import single_pass
 from tinytrain.plan.recipe import ROUNDINGS, Arithmetic, Resources
 from tinytrain.planner.candidates import Programs
 from tinytrain.planner.planner import Planner
@@ -93,11 +94,14 @@ def assert_delta(folder, network, want, got):
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_an_adaptation_has_the_bits_of_python(compiler, tmp_path):
+@pytest.mark.parametrize("passes", [1, 2])
+def test_an_adaptation_has_the_bits_of_python(passes, compiler, tmp_path):
     """Cached views, a part of the images in a step, LDA of many embeddings; with two sanitizers."""
     network = toynets.toy("headed")
-    plan = plan_of(network, 3, 4, "lda", 60_000, 0.3, 0.6, steps=3)
+    plan = plan_of(network, 3, 4, "lda", 60_000, 0.3, 0.6, steps=4)
+    plan = plan if passes == 1 else emitted.in_two_passes(plan, network)
     device, _, got = compare(tmp_path, network, plan, compiler, emitted.sanitizers(compiler))
+    assert single_pass(device.recipe, device.training.resources) == (passes == 1)
     assert device.training.resources.step_queries < device.support and "delta" in got
 
 
@@ -106,6 +110,7 @@ def test_so_it_has_without_a_cache(head, optimizer, shots, tmp_path):
     """Fresh views of all images or a part, LDA of few embeddings or cosine prototypes, all filter sizes."""
     network = toynets.toy("blocks")
     plan = plan_of(network, 2, shots, head, 60_000, shown=0.6, steps=2, optimizer=optimizer, views=1)
+    plan = emitted.in_two_passes(plan, network)
     plan, options = without_cache(plan, network), emitted.sanitizers(COMPILERS[0])
     device, _, _ = compare(tmp_path, network, plan, COMPILERS[0], options)
     assert (device.training.resources.step_queries < device.support) == (shots > 1)
@@ -114,9 +119,13 @@ def test_so_it_has_without_a_cache(head, optimizer, shots, tmp_path):
 def test_the_guard_decides_as_python_does(tmp_path):
     """With right labels, and with one or two images of each class in the other one; a loss that rises."""
     found = []
-    for name, seed, swaps in (("headed", 0, (0, 1, 2)), ("headed", 1, (1,)), ("blocks", 0, (0, 2))):
-        network, folder = toynets.toy(name), tmp_path / f"{name} {seed}"
-        plan = plan_of(network, 2, 5, "lda", 60_000, 0.3, steps=4)
+    for name, seed, swaps, faster in (
+        ("headed", 0, (0, 1, 2), 1), ("headed", 1, (1,), 1), ("blocks", 0, (0, 2), 1), ("headed", 0, (0,), 1000),
+    ):  # fmt: skip
+        network, folder = toynets.toy(name), tmp_path / f"{name} {seed} {faster}"
+        plan = plan_of(network, 2, 5, "lda", 60_000, 0.3, steps=4 if faster == 1 else 2)
+        rates = tuple((faster * weight, faster * bias) for weight, bias in plan.recipe.rates)
+        plan = replace(plan, recipe=replace(plan.recipe, rates=rates))
         device = emit(folder, network, plan, seed=3)
         program, right = emitted.compiled(folder, COMPILERS[0]), emitted.classes_of(network, 2, 5, seed)
         for count in swaps:
