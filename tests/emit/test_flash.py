@@ -78,7 +78,7 @@ class Device:
 
     def __init__(self, folder, change=lambda text: text):
         emit(folder, NETWORK, plan_of(NETWORK, 2, 2, "cosine", 60_000, steps=4), seed=3)
-        source = folder / "flash.c"
+        source = folder / "src" / "flash.c"
         source.write_text(change(source.read_text()))
         self.c = Library(folder)
         self.size = self.c.tt_flash_bytes(SECTOR)
