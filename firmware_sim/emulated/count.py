@@ -14,7 +14,7 @@ from tinytrain.firmware_sim.emulated.listing import Listing, parse
 HERE = Path(__file__).parent
 BOARDS = ("m7", "m4", "m55", "rv32")
 # Parts of a run by the function that begins each; what is before them is the "start".
-PARTS = {"tt_adapt": "adaptation", "tt_predict": "prediction"}
+PARTS = {"tt_adapt": "adaptation", "tt_save": "saving", "tt_predict": "prediction"}
 PLUGIN = ("gcc", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
 
 

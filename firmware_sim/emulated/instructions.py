@@ -64,9 +64,9 @@ def measure(folder: Path, board: str) -> dict:
     plan = load_plan(folder / "plan.json")
     network = find_backbone(plan.digest, plan.network)
     device = device_of(network, plan)
-    adapt = folder / "adapt.c"
+    adapt = folder / "src" / "adapt.c"
     if not adapt.is_file():
-        raise InputError("emitted-folder", f"{folder} is no folder of 'tinytrain emit': it has no adapt.c")
+        raise InputError("emitted-folder", f"{folder} is no folder of 'tinytrain emit': no src/adapt.c")
     listing, parts = counted(folder, board)
     program = Program(device.network, calls_by_line(device, adapt.read_text()), listing)
     (adaptation,), (prediction, *_) = parts["adaptation"], parts["prediction"]

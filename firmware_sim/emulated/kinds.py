@@ -18,7 +18,7 @@ BY_FILE = {
     "kernels_optimizer.c": "update", "kernels_int8_updates.c": "update",
 }  # fmt: skip
 ROWS = (*FORWARD.values(), *INPUT.values(), "weight gradient", "update", "heads, loss, guard", REST)
-NOT_OURS = ("main.c", "examples.c", "start.c", "cortex_m.c", "riscv.c")  # of the example and of the emulator
+NOT_OURS = ("demo.c", "examples.c", "start.c", "cortex_m.c", "riscv.c")  # of the example and of the emulator
 
 
 def is_kernel(file: str) -> bool:

@@ -88,7 +88,7 @@ def assert_delta(folder, network, want, got):
     assert {int.from_bytes(code, "little", signed=True) for code in got["damaged"]} == {-6}
     assert np.frombuffer(got["loading"][0], np.int32).tolist() == [-7, 0, 0]
     assert got["saved again"] == got["delta"]
-    said = re.search(r"TT_DELTA_BYTES (\d+)u", (folder / "plan.h").read_text())
+    said = re.search(r"TT_DELTA_BYTES (\d+)u", (folder / "src" / "plan.h").read_text())
     assert int(said[1]) == len(got["delta"][0])
     assert labels.tolist() == labels_of(want["answers"][0]).tolist()
 
@@ -231,7 +231,7 @@ def test_the_seed_decides_the_draws(tmp_path):
     plan = plan_of(network, 2, 2, "cosine", 60_000, steps=2)
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         emit(tmp_path / name, network, plan, seed)
-    files = [(tmp_path / name / "draws.c").read_text() for name in "abc"]
+    files = [(tmp_path / name / "src" / "draws.c").read_text() for name in "abc"]
     assert files[0] == files[1] != files[2]
 
 
@@ -240,7 +240,7 @@ def test_an_update_before_the_gradient_of_the_input_is_noticed(tmp_path):
     network = toynets.toy("headed")
     plan = plan_of(network, 2, 2, "cosine", 60_000, steps=2)
     device = emit(tmp_path, network, plan, seed=3)
-    source = tmp_path / "tinytrain.c"
+    source = tmp_path / "src" / "tinytrain.c"
     calls = "        tt_train_stage_gradients();\n", "        tt_train_stage_update();\n"
     text = source.read_text()
     swapped = text.replace(calls[1], "").replace(calls[0], calls[1] + calls[0])

@@ -33,10 +33,9 @@ def emit(capsys, given, out, *options) -> dict:
 def test_the_example_learns_and_recognises(precision, given, tmp_path, capsys):
     result = emit(capsys, given, tmp_path / "c", "--budget", "40kB", "--precision", precision)
     assert result["arena"] <= 40_000 and result["channels"]
-    sources = map(str, sorted((tmp_path / "c").glob("*.c")))
     program = str(tmp_path / "demo")
-    command = [emitted.compilers()[0], *emitted.STRICT, "-O1", *sources, "-o", program]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = [emitted.compilers()[0], *emitted.STRICT, "-O1", *emitted.demo_of(tmp_path / "c")]
+    done = subprocess.run([*command, "-o", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     done = subprocess.run([program], capture_output=True, text=True)
     assert done.returncode == 0 and "2 of 2 right" in done.stdout, done.stdout
@@ -59,8 +58,9 @@ def test_a_plan_that_names_channels_is_obeyed(given, tmp_path, capsys):
     capsys.readouterr()
     assert main(["emit", *given, "-o", str(tmp_path / "c"), "--plan", plan]) == 0
     assert "which the plan names: " in capsys.readouterr().out
+    text = (tmp_path / "c" / "src" / "adapt.c").read_text()
     for channels in (sorted(u.channels) for u in named if u.channels):
-        assert f"{{\n    {', '.join(map(str, channels))}\n}}" in (tmp_path / "c" / "adapt.c").read_text()
+        assert f"{{\n    {', '.join(map(str, channels))}\n}}" in text
 
 
 def test_python_and_another_emit_obey_the_plan(given, tmp_path, capsys):
@@ -69,7 +69,7 @@ def test_python_and_another_emit_obey_the_plan(given, tmp_path, capsys):
     assert main(["adapt", *given, "--plan", plan]) in (0, 5)
     capsys.readouterr()
     emit(capsys, given, tmp_path / "again", "--plan", plan)
-    files = [(tmp_path / name / "plan.h").read_bytes() for name in ("c", "again")]
+    files = [(tmp_path / name / "src" / "plan.h").read_bytes() for name in ("c", "again")]
     assert files[0] == files[1]
 
 

@@ -10,6 +10,9 @@ import pytest
 import toynets
 from emitted import Library, emit, plan_of
 
+from tinytrain.base.safetensors import decode
+from tinytrain.delta.file import decode_delta
+
 OK, NOT_READY, STORAGE, ON_TRIAL = 0, -4, -7, -8
 NETWORK, SECTOR = toynets.toy("headed"), 1024
 READ, WRITE, ERASE = (
@@ -77,8 +80,9 @@ class Device:
     """An emitted library with two deltas, and what it does with flash."""
 
     def __init__(self, folder, change=lambda text: text):
-        emit(folder, NETWORK, plan_of(NETWORK, 2, 2, "cosine", 60_000, steps=4), seed=3)
-        source = folder / "flash.c"
+        self.folder, self.plan = folder, plan_of(NETWORK, 2, 2, "cosine", 60_000, steps=4)
+        emit(folder, NETWORK, self.plan, seed=3)
+        source = folder / "src" / "flash.c"
         source.write_text(change(source.read_text()))
         self.c = Library(folder)
         self.size = self.c.tt_flash_bytes(SECTOR)
@@ -94,8 +98,9 @@ class Device:
     def call(self, name: str, flash: Flash) -> int:
         return getattr(self.c, f"tt_flash_{name}")(ctypes.byref(flash.part))
 
-    def save(self, k: int, flash: Flash) -> int:
-        assert self.c.load(self.deltas[k]) == OK
+    def save(self, delta: int | bytes, flash: Flash) -> int:
+        """One of the deltas, or another."""
+        assert self.c.load(self.deltas[delta] if isinstance(delta, int) else delta) == OK
         return self.call("save", flash)
 
     def start(self, cells: bytearray) -> bytes | int:
@@ -110,8 +115,8 @@ class Device:
     def empty(self) -> bytearray:
         return bytearray(np.random.default_rng(0).bytes(self.size))  # what flash held before
 
-    def do(self, step: str | int, flash: Flash) -> int:
-        return self.save(step, flash) if isinstance(step, int) else self.call(step, flash)
+    def do(self, step: str | int | bytes, flash: Flash) -> int:
+        return self.call(step, flash) if isinstance(step, str) else self.save(step, flash)
 
     def after(self, *steps) -> bytearray:
         cells = self.empty()
@@ -123,6 +128,13 @@ class Device:
 @pytest.fixture(scope="module")
 def device(tmp_path_factory) -> Device:
     return Device(tmp_path_factory.mktemp("device"))
+
+
+@pytest.fixture(scope="module")
+def of_python(device) -> bytes:
+    """A delta that Python wrote with the emitted plan."""
+    images = emitted.classes_of(NETWORK, 2, 2, 3)
+    return emitted.in_python(device.folder, NETWORK, device.plan, images, images, seed=3)["delta"]
 
 
 def cuts(device: Device, before: bytearray, step) -> Iterator[bytearray]:
@@ -188,6 +200,22 @@ def test_after_a_cut_anywhere_a_start_finds_the_old_delta_or_the_new_one_whole(d
         assert device.call("confirm", Flash(cells)) in (OK, NOT_READY)
         assert device.save(2, Flash(cells)) == OK and device.start(cells) == device.deltas[2]
     assert seen == allowed
+
+
+@pytest.mark.parametrize("done", [(), (0, "confirm"), (0, "confirm", 1, "confirm")], ids=str)
+def test_after_a_cut_anywhere_a_delta_of_python_is_in_flash_whole_or_the_old_one(done, device, of_python):
+    """What a start finds of it has Python's parameters and head, bit for bit."""
+    before = device.after(*done)
+    old = device.start(bytearray(before))
+    assert device.c.load(of_python) == OK
+    new = device.c.save()
+    mine, given = (decode_delta(*decode(delta)) for delta in (new, of_python))
+    for a, b in zip(mine.slices, given.slices, strict=True):
+        assert a.values.tobytes() == b.values.tobytes() and a.channels.tolist() == b.channels.tolist()
+    heads = [{name: t.tobytes() for name, t in d.head.tensors().items()} for d in (mine, given)]
+    assert heads[0] == heads[1]
+    assert new not in device.deltas[:2]
+    assert {device.start(cells) for cells in cuts(device, before, of_python)} == {old, new}
 
 
 WRITTEN = """\

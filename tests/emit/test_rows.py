@@ -137,9 +137,9 @@ def test_rows_give_the_bits_of_pointers_and_a_callback_may_fail_in_any_call(
 ):
     """What was learnt before answers, or nothing, and the next call of tt_adapt learns it all; see rows.c."""
     prepared(tmp_path, precision, cached, rotated)
-    sources = [str(p) for p in tmp_path.glob("*.c") if p.name not in ("main.c", "examples.c", "say_stdio.c")]
     program, options = tmp_path / "rows", emitted.sanitizers(compiler)
-    command = [compiler, *emitted.STRICT, "-O2", *options, f"-I{tmp_path}", *sources, str(HERE / "rows.c")]
+    sources = [f"-I{tmp_path / 'src'}", *emitted.library_of(tmp_path), str(HERE / "rows.c")]
+    command = [compiler, *emitted.STRICT, "-O2", *options, *sources]
     done = subprocess.run([*command, "-o", str(program)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     done = subprocess.run([str(program), str(tmp_path / "images")], capture_output=True, text=True)
@@ -153,7 +153,7 @@ def test_an_image_that_is_read_from_the_last_row_on_gives_the_bits_of_python(tmp
     want = emitted.in_python(tmp_path, network, plan, images, images, seed=3)
     got = emitted.in_c(emitted.compiled(tmp_path, COMPILERS[0]), images, images)
     assert got["trained"] == want["trained"] and got["result"] == [bytes(4)]
-    assert "#define TT_LAST_ROW_FIRST 1u" in (tmp_path / "plan.h").read_text()
+    assert "#define TT_LAST_ROW_FIRST 1u" in (tmp_path / "src" / "plan.h").read_text()
 
 
 @pytest.mark.parametrize("name", ["mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3"])

@@ -1,7 +1,7 @@
 /* The same on a microcontroller: images in flash, and a hash (FNV-1a) of all that is traced. */
-#include "../examples.h"
-#include "../internal.h"
-#include "../say.h"
+#include "examples.h"
+#include "internal.h"
+#include "demo.h"
 
 void tt_trace(const char *name, const void *values, uint32_t nbytes)
 {
@@ -19,7 +19,7 @@ void tt_trace(const char *name, const void *values, uint32_t nbytes)
     say(text);
 }
 
-int main(void)
+int demo(void)
 {
     tt_init();
     for (uint32_t i = 0; i < TT_SUPPORT; i++)

@@ -17,7 +17,7 @@ import toyplans
 
 from tinytrain.emit.device import device_of, for_one_core
 from tinytrain.emit.draws import draws_of
-from tinytrain.emit.folder import c_examples, files_of, write_folder
+from tinytrain.emit.folder import EXAMPLES, c_examples, files_of, write_folder
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.candidates import Programs
@@ -91,7 +91,7 @@ def add_examples(folder: Path, device) -> np.ndarray:
     support = Images(labels, tuple(map(str, labels)), lambda i, size: images[i])
     query = Images(labels[::shots], tuple(map(str, range(ways))), lambda i, size: images[i * shots])
     names = tuple(f"class {k}" for k in range(ways))
-    (folder / "examples.c").write_text(c_examples(device, Episode(support, query, names)))
+    (folder / EXAMPLES).write_text(c_examples(device, Episode(support, query, names)))
     return images
 
 
@@ -116,19 +116,31 @@ def in_python(folder: Path, network, plan, support, query, seed: int = 0) -> dic
 def tracing(folder: Path, main: str) -> str:
     """The program `main` beside this file, with a line for each array of the delta that training changed."""
     parts = re.findall(
-        r"{(.+), (\d+), 0, (\d)}, /. \d+[.]\w+[.]values", (folder / "delta_table.c").read_text()
+        r"{(.+), (\d+), 0, (\d)}, /. \d+[.]\w+[.]values", (folder / "src" / "delta_table.c").read_text()
     )
     lines = (f'tt_trace("trained", {part}, {int(n) * int(size)});' for part, n, size in parts)
     return (HERE / main).read_text().replace("    TRAINED\n", "".join(f"    {line}\n" for line in lines))
+
+
+def library_of(folder: Path) -> list[str]:
+    """The C files of the library in an emitted folder."""
+    return [str(p) for p in sorted((folder / "src").glob("*.c"))]
+
+
+def demo_of(folder: Path) -> list[str]:
+    """What a C compiler is given for the example on a PC."""
+    example = folder / "examples" / "demo"
+    own = (example / "demo.c", example / "examples.c", folder / "pc" / "main.c")
+    return [f"-I{folder / 'src'}", f"-I{example}", *library_of(folder), *map(str, own)]
 
 
 def compiled(folder: Path, compiler: str, options=()) -> Path:
     """The program of an emitted `folder` that traces an adaptation."""
     (folder / "traced.c").write_text(tracing(folder, "traced.c"))
     program = folder / f"traced-{compiler}"
-    sources = [str(p) for p in sorted(folder.glob("*.c")) if p.name != "main.c"]
-    command = [compiler, *STRICT, "-DTT_TRACE", "-O2", *options, *sources, "-o", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    sources = [*library_of(folder), str(folder / "traced.c")]
+    command = [compiler, *STRICT, f"-I{folder / 'src'}", "-DTT_TRACE", "-O2", *options, *sources]
+    done = subprocess.run([*command, "-o", str(program)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return program
 
@@ -159,9 +171,9 @@ class Library:
     """
 
     def __init__(self, folder: Path):
-        text = (folder / "plan.h").read_text()
+        text = (folder / "src" / "plan.h").read_text()
         self.constants = {name: int(value) for name, value in re.findall(r"#define (\w+) (\d+)u?\b", text)}
-        self.c = shared([*folder.glob("*.c")], folder / "library.so")
+        self.c = shared(library_of(folder), folder / "library.so")
         self.kept = []  # images that the library reads where they lie
 
     def __getattr__(self, name: str):
@@ -204,9 +216,8 @@ class Library:
 
 
 def shared(sources, file: Path) -> ctypes.CDLL:
-    """A library of C `sources`, without the example."""
-    names = [str(p) for p in sorted(sources) if p.name not in ("main.c", "examples.c", "say_stdio.c")]
-    command = [compilers()[0], *STRICT, "-O1", "-shared", "-fPIC", *names, "-o", str(file)]
+    """A library of C `sources` in this process."""
+    command = [compilers()[0], *STRICT, "-O1", "-shared", "-fPIC", *map(str, sources), "-o", str(file)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return ctypes.CDLL(str(file))

@@ -12,7 +12,7 @@ static uint32_t deeper(volatile const uint32_t *above, uint32_t depth)
 }
 #endif
 
-int main(void)
+int demo(void)
 {
 #ifdef DEEP
     volatile uint32_t first[16] = {0};

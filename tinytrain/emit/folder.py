@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tinytrain import __version__
 from tinytrain.base.files import write_bytes, write_failed
 from tinytrain.emit.adapt import c_adapt
 from tinytrain.emit.delta import c_delta_table
@@ -15,24 +16,38 @@ from tinytrain.emit.tables import c_draws, c_network, c_plan
 from tinytrain.emit.text import array, comment, rows
 from tinytrain.episode.episode import Episode
 
+EXAMPLES = "examples/demo/examples.c"
 # Files for plans in one precision.
 ONLY = {
     "float32": (
         "kernels_float32.h", "kernels_dense.c", "kernels_depthwise.c", "kernels_features.c",
     ),
     "int8": (
-        "kernels_int8.h", "kernels_int8_columns.c", "kernels_int8_gradients.c", "kernels_int8_layers.c",
+        "kernels_int8.h", "kernels_int8_cmsis.c",
+        "kernels_int8_columns.c", "kernels_int8_gradients.c", "kernels_int8_layers.c",
         "kernels_int8_updates.c", "kernels_packed.c",
     ),
 }  # fmt: skip
 SOURCES = Path(__file__).parent / "c"
+PROJECT = Path(__file__).parent / "project"  # all around it: CMake, Arduino, Zephyr, emulators, the example
+PROPERTIES = """\
+name=tinytrain
+version={version}
+author=The tinytrain contributors
+maintainer=The tinytrain contributors
+sentence=Learns new classes of images on the board itself, from a few images of each.
+paragraph={network}, {ways} classes of {shots} images, {arena} bytes of RAM. Written by tinytrain emit.
+category=Data Processing
+url=https://arxiv.org/abs/2307.09988
+architectures=*
+includes=tinytrain.h
+"""
 
 
 def files_of(device: Device, draws: Draws, class_names: tuple[str, ...]) -> dict[str, str]:
-    """The library: all files by their names in the folder."""
+    """All files by their names in the folder but for `EXAMPLES`, which `c_examples` gives."""
     others = {*HEADS.values(), *ONLY["float32" if device.int8 else "int8"]}
-    fixed = (p for p in sorted(SOURCES.rglob("*")) if p.is_file() and p.name not in others)
-    return {str(p.relative_to(SOURCES)): p.read_text() for p in fixed} | {
+    library = {p.name: p.read_text() for p in sorted(SOURCES.iterdir()) if p.name not in others} | {
         "adapt.c": c_adapt(device),
         "delta_table.c": c_delta_table(device, class_names),
         "draws.c": c_draws(device, draws),
@@ -40,10 +55,19 @@ def files_of(device: Device, draws: Draws, class_names: tuple[str, ...]) -> dict
         "network.c": c_int8_network(device) if device.int8 else c_network(device.network),
         "plan.h": c_plan(device, draws, class_names),
     }
+    around = {str(p.relative_to(PROJECT)): p.read_text() for p in sorted(PROJECT.rglob("*")) if p.is_file()}
+    around["library.properties"] = PROPERTIES.format(
+        version=__version__,
+        network=device.network.name,
+        ways=device.ways,
+        shots=device.shots,
+        arena=device.arena,
+    )
+    return around | {f"src/{name}": text for name, text in library.items()}
 
 
 def c_examples(device: Device, episode: Episode) -> str:
-    """examples.c: the support images of `episode` and one query image of each class, in flash."""
+    """`EXAMPLES`: the support images of `episode` and one query image of each class, in flash."""
     shape, support, query = device.network.input.shape, episode.support, episode.query
     order = np.argsort(support.labels, kind="stable")
     asked = [int(np.flatnonzero(query.labels == k)[0]) for k in range(device.ways) if k in query.labels]

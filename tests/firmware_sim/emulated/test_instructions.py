@@ -19,18 +19,18 @@ RUNS = [("m7", "float32"), ("m4", "int8"), ("m55", "int8"), ("rv32", "float32"),
 LISTED = """
 00000040 <first>:
 first():
-/tmp/emitted/qemu/../adapt.c:7
+/tmp/emitted/qemu/../src/adapt.c:7
       40:\tpush\t{r4, lr}
       42:\tldr\tr5, [pc, #132]\t@ (c8 <first+0x88>)
-/tmp/emitted/qemu/../adapt.c:9 (discriminator 3)
+/tmp/emitted/qemu/../src/adapt.c:9 (discriminator 3)
       44:\tbl\t50 <twice>
 00000050 <twice>:
 twice():
-/tmp/emitted/qemu/../kernels_sums.c:3
+/tmp/emitted/qemu/../src/kernels_sums.c:3
       50:\tb.n\t50 <twice>
 00000052 <twice>:
 twice():
-/tmp/emitted/qemu/../head.c:3
+/tmp/emitted/qemu/../src/head.c:3
       52:\tbx\tlr
 00000054 <memset>:
       54:\tbx\tlr
@@ -70,7 +70,7 @@ def test_macs_are_those_of_the_program_and_every_kind_has_its_instructions(board
     need(board)
     folder, device = made(precision)
     listing, parts = count.counted(folder, board)
-    calls = kinds.calls_by_line(device, (folder / "adapt.c").read_text())
+    calls = kinds.calls_by_line(device, (folder / "src" / "adapt.c").read_text())
     program = kinds.Program(device.network, calls, listing)
     train, probe = device.training, device.probe
     once = sum(train.segments[kind, 1].all_macs for kind in ("prefix", "embed"))

@@ -42,7 +42,7 @@ def _emit(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.emit.device import device_of
     from tinytrain.emit.draws import draws_of
-    from tinytrain.emit.folder import c_examples, files_of, write_folder
+    from tinytrain.emit.folder import EXAMPLES, c_examples, files_of, write_folder
     from tinytrain.plan.plan import save_plan
 
     if os.path.exists(arguments.out) and not os.path.isdir(arguments.out):
@@ -55,7 +55,7 @@ def _emit(arguments) -> int:
     device = device_of(network, plan)
     draws = draws_of(device, arguments.seed, opened.episode.may_flip)
     files = files_of(device, draws, opened.episode.class_names)
-    files["examples.c"] = c_examples(device, opened.episode)
+    files[EXAMPLES] = c_examples(device, opened.episode)
     write_folder(arguments.out, files)
     save_plan(os.path.join(arguments.out, "plan.json"), plan)
     for warning in opened.warnings:

@@ -41,6 +41,11 @@ typedef struct {
     int32_t total;
 } tt_image;
 
+#if TT_INT8 && defined(TT_CMSIS_NN) /* kernels_int8_cmsis.c */
+void tt_product_by_cmsis(int8_t *y, const int8_t *x, tt_layer layer, uint32_t rows);
+#define tt_product_codes tt_product_by_cmsis
+#endif
+
 /* One view of one image: 0 is the image itself, others are changed at random. */
 typedef struct {
     int16_t view;

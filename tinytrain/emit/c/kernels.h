@@ -2,9 +2,7 @@
  *
  * All arrays are rows of numbers without gaps. Every sum is added in the order that the loops show, which is
  * that of the Python kernels with TINYTRAIN_PORTABLE=1: the same bits come out. No kernel keeps state or takes
- * memory.
- *
- * Compile with -ffp-contract=off: a fused product and sum would round once instead of twice. */
+ * memory. */
 #ifndef TT_KERNELS_H
 #define TT_KERNELS_H
 
@@ -13,9 +11,29 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0
+#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16 /* 16: only half floats are narrower */
 #error "float must be computed as float: on a PC compile for SSE, not for x87"
 #endif
+#ifdef __FAST_MATH__
+#error "compile without -ffast-math: it changes the order of sums"
+#endif
+#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
+#error "compile with -mcpu=...+nomve.fp: this vector unit takes subnormal numbers as 0"
+#endif
+
+/* A fused product and sum would round once instead of twice. The option -ffp-contract=off forbids it, and these lines
+ * do where a build system gives a library no options of its own. */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#pragma GCC optimize("fp-contract=off")
+#ifdef ARDUINO /* it compiles for size, with a third more instructions */
+#pragma GCC optimize("O2")
+#endif
+#endif
+
+/* The guard computes in double, with 64 bits. */
+typedef char tt_double_has_64_bits[sizeof(1.0) == 8 ? 1 : -1];
 
 /* A convolution's geometry. */
 typedef struct {

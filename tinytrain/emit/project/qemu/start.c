@@ -4,9 +4,7 @@
  * written: a write through NULL, or a stack that is too small, ends in a fault, exit code 99. */
 #include "board.h"
 
-#include "../say.h"
-
-int main(void);
+#include "demo.h"
 
 extern uint32_t stack_bottom[], stack_top[], data_load[], data_start[], data_end[], bss_start[], bss_end[];
 
@@ -64,7 +62,7 @@ void start(void)
     for (word = stack_bottom; word < stack_pointer; word++)
         *word = PAINT;
     protect_below_ram();
-    code = (uint32_t)main();
+    code = (uint32_t)demo();
     for (word = stack_bottom; *word == PAINT; word++)
         ;
     say_bytes("stack: ", (uint32_t)(stack_top - word) * 4u);

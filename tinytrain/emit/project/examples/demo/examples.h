@@ -1,4 +1,4 @@
-/* Images for main.c, in flash: those that the library was emitted with. */
+/* Images for demo.c, in flash: those that the library was emitted with. */
 #ifndef TT_EXAMPLES_H
 #define TT_EXAMPLES_H
 
