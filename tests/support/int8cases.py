@@ -88,6 +88,17 @@ def depthwise_grad_input_codes(r):
     return gx, work, g, weights(r, size * size, channels), scale, size, stride
 
 
+def depthwise_grad_weight_codes(r):
+    size, stride = int(r.choice([1, 3, 5, 7])), int(r.choice([1, 2]))
+    n, height, width = sizes(r, 3, 9, 13)
+    channels = int(r.choice([3, 16, 17, 40]))
+    gw, g = (
+        Output(_values(r, size * size, channels)),
+        _values(r, n, -(-height // stride), -(-width // stride), channels),
+    )
+    return gw, codes(r, n, height, width, channels), g, np.float32(0.02), _zero(r), size, stride
+
+
 def depthwise_grad_in_place(r):
     size = int(r.choice([1, 3, 5, 7]))
     n, height, width = sizes(r, 3, 9, 9)
@@ -344,7 +355,7 @@ INT8_CASES = {
         adam_step, add_codes, add_fisher_columns, add_outer_packed, cholesky_packed, cholesky_solve_packed,
         copy_codes, depthwise_codes, gather_some, grad_input_columns,
         grad_input_rows, mask_columns,
-        depthwise_grad_in_place, depthwise_grad_input_codes, fold_bias,
+        depthwise_grad_in_place, depthwise_grad_input_codes, depthwise_grad_weight_codes, fold_bias,
         gather_codes,
         gather_weights, grad_input_codes, grad_weight_codes, grad_weight_columns, grad_weight_image,
         inverse_diagonal_packed, momentum_step,

@@ -146,6 +146,10 @@ KERNELS: dict[str, Signature] = {
     "depthwise_grad_weight": _of(
         gw=updates("t c"), x=reads("n * * c"), g=reads("n * * c"), macs=lambda s: math.prod(s[2]) * s[0][0]
     ),
+    "depthwise_grad_weight_codes": _of(
+        gw=updates("t c"), x=reads("n * * c", INT8), g=reads("n * * c"),
+        macs=lambda s: math.prod(s[2]) * s[0][0],
+    ),
     "dequantize": _of(x=writes("n"), codes=reads("n", CODES), span=reads("*")),
     "entropy": _of(loss=writes("n"), residual=writes("n k"), cosine=reads("n k")),
     "fold_bias": _of(y=writes("n", SUMS), b=reads("n"), unit=reads("n"), w=reads("* *", INT8)),
