@@ -90,6 +90,8 @@ NAMES = (
     "scatter_weights",
     "sgd",
     "sgd_step",
+    "step_codes",
+    "step_masters",
     "sum_pixels",
     "take_step",
     "transpose",
@@ -157,6 +159,7 @@ def _compiled_modules() -> tuple:
         int8_depthwise,
         int8_gradients,
         int8_image_gradient,
+        int8_in_place,
         int8_unfold,
         int8_updates,
         int8_weights,
@@ -173,7 +176,7 @@ def _compiled_modules() -> tuple:
     float32 = activation, dense, depthwise, depthwise_weight, head, lite, optimizer, image, pooling, triangles
     forward = int8_dense, int8_depthwise, int8_unfold
     gradients = codes_grad, codes_weight, in_place, int8_columns, int8_gradients, int8_image_gradient
-    return *float32, *forward, *gradients, int8_updates, int8_weights
+    return *float32, *forward, *gradients, int8_in_place, int8_updates, int8_weights
 
 
 def _namespace(modules, backend):

@@ -54,12 +54,13 @@ static inline void pixel(int8_t *y, const int8_t *in, const filters_of *f, windo
     const int32_t *start = edge ? f->edges : f->starts;
     const tap_of *row = f->taps + at.above * f->kernel + at.left;
     sums_of s = {start[0], start[1], start[2], start[3]};
-    uint32_t step = f->step, skip = f->line - (uint32_t)(at.right - at.left) * step;
+    uint32_t step = f->step, line = 0;
 
-    for (int i = at.above; i < at.below; i++, row += f->kernel, in += skip)
-        for (const tap_of *tap = row, *end = row + (at.right - at.left); tap != end; tap++, in += step) {
+    for (int i = at.above; i < at.below; i++, row += f->kernel, line += f->line) {
+        uint32_t place = line;
+        for (const tap_of *tap = row, *end = row + (at.right - at.left); tap != end; tap++, place += step) {
 #if TT_PAIRS
-            uint32_t codes = tt_word(in);
+            uint32_t codes = tt_word(in + place);
             int16x2_t even = tt_even(codes), odd = tt_odd(codes);
             if (edge) {
                 even = __ssub16(even, f->given);
@@ -71,12 +72,13 @@ static inline void pixel(int8_t *y, const int8_t *in, const filters_of *f, windo
             s.d = __smlatt(odd, tap->pairs[1], s.d);
 #else
             int32_t zero = edge ? f->given : 0;
-            s.a += (in[0] - zero) * tap->codes[0];
-            s.c += (in[2] - zero) * tap->codes[1];
-            s.b += (in[1] - zero) * tap->codes[2];
-            s.d += (in[3] - zero) * tap->codes[3];
+            s.a += (in[place] - zero) * tap->codes[0];
+            s.c += (in[place + 2u] - zero) * tap->codes[1];
+            s.b += (in[place + 1u] - zero) * tap->codes[2];
+            s.d += (in[place + 3u] - zero) * tap->codes[3];
 #endif
         }
+    }
     y[0] = (int8_t)tt_as_code(s.a, &f->how[0]);
     y[1] = (int8_t)tt_as_code(s.b, &f->how[1]);
     y[2] = (int8_t)tt_as_code(s.c, &f->how[2]);
