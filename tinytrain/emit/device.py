@@ -117,7 +117,7 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
         (task.n_remembered or task.replay, "it has a replay memory", "leave out --replay"),
         (task.n_way > MOST_WAYS, f"it has more than {MOST_WAYS} classes", f"give --way {MOST_WAYS}"),
         (not recipe.updates, "it trains nothing", other),
-        (r.step_support < task.n_support, "a step sees a part of the images", "give fewer --shots"),
+        (r.step_support < task.n_support, "a step sees a part of the images", "give a larger --budget"),
         ((r.micro, r.workers) != (1, 1), "it is for several workers", "let 'tinytrain emit' make it"),
         (recipe.options.entropy > 0, "it looks at images without labels", other),
         (recipe.options.resample_channels, "it draws channels again", other),
