@@ -186,7 +186,7 @@ def test_gradients_are_kept_to_the_end_or_given_up_layer_by_layer(precision):
 
 
 @PRECISIONS
-@IN_MODES
+@KEEPING_GRADIENTS
 def test_an_update_before_the_input_gradient_of_its_layer_is_noticed(precision, mode, monkeypatch):
     """The last layer is updated as soon as its gradients are there; its weights are read after that."""
     in_order = step.arranged
