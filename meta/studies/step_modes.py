@@ -1,22 +1,21 @@
-"""Bytes of one training step in three modes of the compiler, for SparseUpdate's published configurations.
+"""Bytes of one training step in four modes of the compiler, for SparseUpdate's published configurations.
 
     python -m tinytrain.meta.studies.step_modes --backbone mcunet-5fps
     python -m tinytrain.meta.studies.step_modes --backbone mcunet-5fps --precision float32
 
 "all gradients": every weight and bias is trained, all gradients are kept, updates come at the end. "pruned":
 only the configuration is trained, and nothing else has a gradient. "reordered": each layer is updated as soon
-as its gradients are there, and the next gradients lie in their bytes. Every program is compiled, placed and
-run: one image, SGD, a loss in the prototypes of five classes. Bytes are those of the arena: activations,
-gradients, and what is trained; other weights are constants. "apart" is how far gradients and new values of
-what the configuration trains differ between the modes, relative to them, in the array where that is most.
-
-"in place" is no program. It says what "reordered" would take if gradients of weights had no bytes, because
-each number is taken from its weight at once, as the published C does. With --rounding carried or stochastic,
-a few codes may be apart: what is drawn for a weight depends on what else is trained.
+as its gradients are there, and the next gradients lie in their bytes. "in place": gradients of weights are
+not kept at all: as soon as a row of one is there (in float32 some rows), it is taken from its weights, as in
+the published C. Every program is compiled, placed and run: one image, SGD, a loss in the prototypes of five
+classes. Bytes are those of the arena: activations, gradients, and what is trained; other weights are
+constants. "apart" is how far gradients and new values of what the configuration trains differ between the
+modes, relative to them, in the array where that is most; "in place" has new values alone. With --rounding
+carried or stochastic, a few codes of "all gradients" may be apart: what is drawn for a weight depends on what
+else is trained.
 """
 
 import sys
-from dataclasses import replace
 
 import numpy as np
 
@@ -29,7 +28,6 @@ from tinytrain.network.network import Network
 from tinytrain.plan.costs import n_trained
 from tinytrain.plan.recipe import PRECISIONS, ROUNDINGS, Recipe
 from tinytrain.policies.sparse_update import KILOBYTES, published, updates_of
-from tinytrain.program.memory_planner import place
 from tinytrain.program.program import Program
 from tinytrain.program.step import FEATURES, IMAGE, WORKSPACE, compile_step, everything, gradient_name
 from tinytrain.program.trained_arrays import Slot, columns_of, slots
@@ -37,9 +35,9 @@ from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, run
 from tinytrain.runtime.int8_copy import working_copy
 
-MODES = ALL, PRUNED, REORDERED = "all gradients", "pruned", "reordered"
+MODES = ALL, PRUNED, REORDERED, IN_PLACE = "all gradients", "pruned", "reordered", "in place"
 RATIOS = "all / pruned", "pruned / reordered"
-HEADINGS = ("configuration, kB", "parameters", *MODES, "in place", *RATIOS, "apart")
+HEADINGS = ("configuration, kB", "parameters", *MODES, *RATIOS, "apart")
 WAY, RATE = 5, 0.01
 GRADIENT_OF = {"sgd": 1, "sgd_step": 0}  # place of the gradient among the arguments of an update
 Arrays = dict[tuple[int, str], np.ndarray]  # of trained layers, by layer and part
@@ -54,16 +52,8 @@ def recipe_of(updates, precision: str, rounding: str = "truncated") -> Recipe:
 def programs(network: Network, recipe: Recipe) -> dict[str, Program]:
     """The program of one step of `recipe` in each mode."""
     recipes = {mode: everything(network, recipe) if mode == ALL else recipe for mode in MODES}
-    return {m: compile_step(network, recipes[m], WAY, early=m == REORDERED) for m in MODES}
-
-
-def in_place(program: Program) -> int:
-    """Bytes of a step if gradients of weights had none."""
-    segment, weights = program.segments["step", 1], [s for s in slots_of(program) if s.part == "weight"]
-    gone = {gradient_name(program.network, slot) for slot in weights}
-    kept = [replace(i, nbytes=0) if i.name in gone else i for i in segment.layout.intervals]
-    frozen = max((s.nbytes for s in program.segments_of("prefix")), default=0)
-    return program.nbytes - program.buffers[WORKSPACE].nbytes + max(frozen, place(kept).nbytes)
+    early, at_once = (REORDERED, IN_PLACE), (IN_PLACE,)
+    return {m: compile_step(network, recipes[m], WAY, m in early, m in at_once) for m in MODES}
 
 
 def slots_of(program: Program) -> tuple[Slot, ...]:
@@ -99,7 +89,7 @@ class Bound:
     def step(self, image: np.ndarray) -> tuple[Arrays, Arrays]:
         """Gradients (inputs, outputs) or (outputs,), and new values of whole layers, after one step.
 
-        `image` is (height, width, channels) uint8.
+        Gradients that are never kept are missing. `image` is (height, width, channels) uint8.
         """
         self.image, program = image, self.program
         if IMAGE in program.buffers:
@@ -113,13 +103,12 @@ class Bound:
         found: dict[str, np.ndarray] = {}
         segment = program.segments["step", 1]
         for call, (kernel, args) in zip(segment.calls, self._calls("step")[0], strict=True):
-            if (at := GRADIENT_OF.get(call.kernel)) is not None:
+            if (at := GRADIENT_OF.get(call.kernel)) is not None and call.part != "grad_weight":
                 found[call.args[at].buffer.name] = args[at].copy()
             kernel(*args)
-        gradients = {
-            (s.layer, s.part): found[gradient_name(program.network, s)].reshape(s.shape) for s in self.trained
-        }
-        return gradients, {key: np.array(self.working.part(*key), np.float32) for key in gradients}
+        names = {(s.layer, s.part): (gradient_name(program.network, s), s.shape) for s in self.trained}
+        gradients = {key: found[name].reshape(shape) for key, (name, shape) in names.items() if name in found}
+        return gradients, {key: np.array(self.working.part(*key), np.float32) for key in names}
 
     def _calls(self, kind: str):
         workspace = self.program.buffers[WORKSPACE]
@@ -129,12 +118,14 @@ class Bound:
 def apart(network: Network, recipe: Recipe, a: tuple[Arrays, Arrays], b: tuple[Arrays, Arrays]) -> float:
     """The largest relative difference of two steps in an array that `recipe` trains: gradients, then values.
 
-    The first step may train whole layers.
+    The first step may train whole layers; the second may have no gradients of weights.
     """
     found = [0.0]
     for slot in slots(network, recipe):
         key = slot.layer, slot.part
         for first, second in zip(a, b, strict=True):
+            if key not in second:
+                continue
             wanted = second[key]
             got = first[key] if first[key].shape == wanted.shape else _some(first[key], slot)
             if wanted.shape != slot.shape and slot.part == "weight":  # a whole layer
@@ -152,7 +143,8 @@ def differences(network: Network, recipe: Recipe, made: dict[str, Program], imag
     """How far the modes are apart after a step of `image`."""
     prototypes = np.random.default_rng(7).random((WAY, network.embedding_size), np.float32)
     steps = {mode: Bound(program, prototypes).step(image) for mode, program in made.items()}
-    return max(apart(network, recipe, steps[mode], steps[REORDERED]) for mode in (ALL, PRUNED))
+    pairs = (ALL, REORDERED), (PRUNED, REORDERED), (REORDERED, IN_PLACE)
+    return max(apart(network, recipe, steps[a], steps[b]) for a, b in pairs)
 
 
 def parser():
@@ -181,7 +173,6 @@ def run_command(arguments: list[str]) -> None:
         sizes = [made[mode].nbytes for mode in MODES]
         ratios = [sizes[0] / sizes[1], sizes[1] / sizes[2]]
         cells = [str(size), f"{n_trained(network, recipe.updates):,}", *(f"{n:,}" for n in sizes)]
-        cells.append(f"{in_place(made[REORDERED]):,}")
         cells += [*(f"{r:.2f}" for r in ratios), f"{differences(network, recipe, made, image):.1g}"]
         print(f"| {' | '.join(cells)} |")
 

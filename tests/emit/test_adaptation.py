@@ -20,7 +20,7 @@ from tinytrain.delta.file import load_delta
 from tinytrain.emit.device import for_one_core
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import single_pass
-from tinytrain.plan.recipe import ROUNDINGS, Arithmetic, Resources
+from tinytrain.plan.recipe import ROUNDINGS, Arithmetic, Resources, Update
 from tinytrain.planner.candidates import Programs
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.registry import find_policy
@@ -174,6 +174,34 @@ def test_weights_of_some_inputs_are_trained_in_int8_with_the_bits_of_python(roun
     trained = [u for u in device.recipe.updates if u.inputs]
     assert len(trained) > 1 and any(len(u.channels) < network.layers[u.layer].cout for u in trained)
     assert "delta" in got
+
+
+def with_filters(plan, network):
+    """The same, and weights of half of the channels of the depthwise layer behind each that is trained."""
+    updates, rates = [], []
+    for update, pair in zip(plan.recipe.updates, plan.recipe.rates, strict=True):
+        filtered = update.layer + 1
+        assert network.layers[filtered].kind == "depthwise"
+        some = tuple(range(network.layers[filtered].cout))[::2]
+        updates += [update, Update(filtered, some, bias=update.layer % 2 == 0)]
+        rates += [pair, pair]
+    recipe = replace(plan.recipe, updates=tuple(updates), rates=tuple(rates))
+    return for_one_core(replace(plan, recipe=recipe), network, Programs(network, plan.task, "int8"))
+
+
+@pytest.mark.parametrize(("name", "rounding"), [("blocks", "carried"), ("headed", "stochastic")])
+def test_filters_are_trained_in_int8_with_the_bits_of_python(name, rounding, tmp_path):
+    """Of some channels, which the device chooses, and filters of several sizes and strides."""
+    network = int8nets.toy8(name)
+    plan = plan_of(network, 3, 4, "lda", 60_000, 0.9, precision="int8", steps=6)
+    options = replace(plan.recipe.options, arithmetic=Arithmetic("int8", rounding))
+    plan = with_filters(replace(plan, recipe=replace(plan.recipe, options=options)), network)
+    device, want, got = compare(tmp_path, network, plan, COMPILERS[0], emitted.sanitizers(COMPILERS[0]))
+    trained = {network.layers[u.layer].kind for u in device.recipe.updates if u.channels}
+    assert trained == {"pointwise", "depthwise"} and ("delta" in got) == (name == "blocks")  # one is refused
+    for layer, part, channels, values in want["slices"]:
+        if network.layers[layer].kind == "depthwise" and part == "weight":
+            assert values != network.weights[layer][:, channels].astype(np.int8).tobytes()
 
 
 def test_training_that_ended_before_its_schedule_has_the_bits_of_python(tmp_path):

@@ -89,9 +89,9 @@ class Made:
             self.columns = np.sort(r.permutation(cout)[:changed]).astype(np.int32)
             self.inputs = np.sort(r.permutation(fan_in)[: inputs or fan_in]).astype(np.int32)
             self.new = r.integers(-127, 128, (len(self.inputs), changed)).astype(np.int8)
-            self.w[np.ix_(self.columns, self.inputs)] = self.new.T
+            (self.w.T if turned else self.w)[np.ix_(self.inputs, self.columns)] = self.new
             self.bias += np.float32(0.5)
-            updates.fold_bias(self.b, self.bias, self.unit, self.w, self.given, True)
+            updates.fold_bias(self.b, self.bias, self.unit, self.w, self.given, turned)
             named = at(self.inputs) if inputs else None
             self.over = Change(at(self.new), at(self.columns), at(self.bias), named, changed, inputs)
 
@@ -118,15 +118,17 @@ def test_products_give_the_codes_of_the_oracle(c, changed, inputs, wide):
         assert {-128, 127} & set(want.ravel().tolist())
 
 
-@pytest.mark.parametrize(("size", "stride"), [(3, 1), (3, 2), (5, 1), (7, 2)])
-def test_depthwise_layers_give_the_codes_of_the_oracle(c, size, stride):
-    r = rng("depthwise", size, stride)
-    for channels, top in ((19, size // 2), (8, 0)):
-        made = Made(r, size * size, channels, depthwise=True)
-        x = r.integers(-128, 128, (1, 9, 8, channels)).astype(np.int8)
-        down, across = (9 + top - size) // stride + 1, (8 + 2 * (size // 2) - size) // stride + 1
+@pytest.mark.parametrize("changed", [0, 2, 3])
+@pytest.mark.parametrize(("size", "stride"), [(3, 1), (3, 2), (5, 1), (7, 1), (7, 2)])
+def test_depthwise_layers_give_the_codes_of_the_oracle(c, size, stride, changed):
+    """With some rows of padding above, and images that are narrower than the filter."""
+    r = rng("depthwise", size, stride, changed)
+    for channels, top, width in ((19, size // 2, 8), (8, 0, 12), (3, size // 2, 8), (5, size // 2, 3)):
+        made = Made(r, size * size, channels, depthwise=True, changed=changed)
+        x = r.integers(-128, 128, (1, 9, width, channels)).astype(np.int8)
+        down, across = (9 + top - size) // stride + 1, (width + 2 * (size // 2) - size) // stride + 1
         found, want = np.zeros((2, 1, down, across, channels), np.int8)
-        shape = Shape(9, 8, channels, down, across, size, stride)
+        shape = Shape(9, width, channels, down, across, size, stride)
         c.tt_depthwise_codes(at(found), at(x), made.layer, shape, top)
         arrays = made.w, made.b, made.factor, made.shift
         oracle.depthwise_codes(want, x, *arrays, size, stride, top, made.given, made.zero)
@@ -192,10 +194,11 @@ def test_masks_are_those_of_the_oracle(c):
     assert masked.tobytes() == g.tobytes() and (g == 0).any()
 
 
+@pytest.mark.parametrize("changed", [0, 5])
 @pytest.mark.parametrize(("size", "stride"), [(3, 1), (5, 2), (7, 1)])
-def test_gradients_of_depthwise_inputs_are_those_of_the_oracle(c, size, stride):
-    r = rng("depthwise gradients", size, stride)
-    made, down, across = Made(r, size * size, 21, depthwise=True), -(-9 // stride), -(-6 // stride)
+def test_gradients_of_depthwise_inputs_are_those_of_the_oracle(c, size, stride, changed):
+    r = rng("depthwise gradients", size, stride, changed)
+    made, down, across = Made(r, size * size, 21, True, changed), -(-9 // stride), -(-6 // stride)
     g = r.standard_normal((1, down, across, 21)).astype("f")
     found, want = np.zeros((2, 1, 9, 6, 21), np.float32)
     work, shape = np.empty((size * size + 54, 16), np.float32), Shape(9, 6, 21, down, across, size, stride)
@@ -205,6 +208,19 @@ def test_gradients_of_depthwise_inputs_are_those_of_the_oracle(c, size, stride):
     if stride == 1:
         c.tt_depthwise_grad_in_place(at(g), at(work), made.layer, shape)
         assert g.tobytes() == found.tobytes()
+
+
+@pytest.mark.parametrize(("size", "stride"), [(3, 1), (5, 2), (7, 1)])
+def test_gradients_of_depthwise_weights_are_those_of_the_oracle(c, size, stride):
+    """They are added to what is there."""
+    r = rng("depthwise weights", size, stride)
+    x, down, across = r.integers(-128, 128, (1, 9, 6, 11)).astype(np.int8), -(-9 // stride), -(-6 // stride)
+    g, gw = r.standard_normal((1, down, across, 11)).astype("f"), r.standard_normal((size**2, 11)).astype("f")
+    want = gw.astype(float)
+    shape = Shape(9, 6, 11, down, across, size, stride)
+    c.tt_depthwise_grad_weight_codes(at(gw), at(x), at(g), ctypes.c_float(0.02), -7, shape)
+    oracle.depthwise_grad_weight_codes(want, x, g.astype(float), float(np.float32(0.02)), -7, size, stride)
+    assert gw == pytest.approx(want, rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -1,4 +1,4 @@
-"""One step of one image in three modes of the compiler: the same gradients and values in fewer bytes."""
+"""One step of one image in four modes of the compiler: the same gradients and values in fewer bytes."""
 
 import numpy as np
 import pytest
@@ -8,26 +8,27 @@ from oracle import Oracle, prototype_loss
 
 from tinytrain.meta.studies.step_modes import (
     ALL,
+    IN_PLACE,
     MODES,
     PRUNED,
     REORDERED,
     WAY,
     Bound,
     apart,
-    in_place,
     programs,
     recipe_of,
 )
 from tinytrain.plan.costs import image_macs
-from tinytrain.plan.recipe import Update
+from tinytrain.plan.recipe import ROUNDINGS, Update
 from tinytrain.program import checker, step
 from tinytrain.program.backend import ProgramError
-from tinytrain.program.calls import View
+from tinytrain.program.calls import View, Weight
 from tinytrain.program.step import compile_step, everything
 from tinytrain.program.trained_arrays import slots
 
 PRECISIONS = pytest.mark.parametrize("precision", ["float32", "int8"])
 IN_MODES = pytest.mark.parametrize("mode", MODES)
+KEEPING_GRADIENTS = pytest.mark.parametrize("mode", [mode for mode in MODES if mode != IN_PLACE])
 
 
 def network_of(precision, name="blocks"):
@@ -59,7 +60,7 @@ def made_of(precision, rounding="nearest"):
 
 
 @PRECISIONS
-@IN_MODES
+@KEEPING_GRADIENTS
 def test_gradients_equal_the_oracle_in_every_mode(precision, mode):
     network, _, made = made_of(precision)
     image = toynets.images(1)
@@ -92,10 +93,41 @@ def test_modes_train_the_same_by_the_same_gradients(precision, name, key):
     steps = {m: stepped(p, toynets.images(1)[0]) for m, p in programs(network, recipe).items()}
     for mode in (ALL, PRUNED):
         assert apart(network, recipe, steps[mode], steps[REORDERED]) < 1e-6
+    assert apart(network, recipe, steps[REORDERED], steps[IN_PLACE]) == 0
+
+
+@pytest.mark.parametrize(
+    ("precision", "rounding"), [("float32", "nearest"), *(("int8", r) for r in ROUNDINGS)]
+)
+def test_weights_that_take_their_gradients_in_place_have_the_bits_of_those_that_take_them_later(
+    precision, rounding
+):
+    """By every way to round. Gradients of weights are not there at all, those of biases are the same."""
+    _, _, made = made_of(precision, rounding)
+    image = toynets.images(1)[0]
+    (kept, later), (found, at_once) = (stepped(made[mode], image) for mode in (REORDERED, IN_PLACE))
+    assert {part for _, part in kept} == {"weight", "bias"} and {part for _, part in found} == {"bias"}
+    assert all(found[key].tobytes() == kept[key].tobytes() for key in found)
+    assert later.keys() == at_once.keys() == kept.keys()
+    assert all(later[key].tobytes() == at_once[key].tobytes() for key in later)
 
 
 @PRECISIONS
-@IN_MODES
+def test_weights_take_their_gradients_behind_the_gradient_of_their_input(precision):
+    """A product of the same gradient and the weights of its layer never comes later."""
+    calls = made_of(precision)[2][IN_PLACE].segments["step", 1].calls
+    added = [k for k, call in enumerate(calls) if call.part == "grad_weight" and call.macs]
+    assert len(added) >= 3
+    for k in added:
+        g = calls[k].args[4 if precision == "int8" else 2].buffer
+        later = [
+            c for c in calls[k:] if c.part == "grad_input" and any(isinstance(a, Weight) for a in c.args)
+        ]
+        assert not any(getattr(a, "buffer", None) is g for c in later for a in c.args)
+
+
+@PRECISIONS
+@KEEPING_GRADIENTS
 def test_new_values_are_old_ones_less_a_rate_times_the_gradient(precision, mode):
     network, _, made = made_of(precision, "masters")
     bound = Bound(made[mode], prototypes_of(network), label=1)
@@ -124,15 +156,16 @@ def test_nothing_but_what_is_trained_has_a_gradient(precision, mode):
     named = {
         i.name for i in segment.layout.intervals if i.name.endswith((" weight gradient", " bias gradient"))
     }
-    assert len(named) == sum(bool(u.channels) + u.bias for u in updates)
+    weights = 0 if mode == IN_PLACE else sum(bool(u.channels) for u in updates)
+    assert len(named) == weights + sum(u.bias for u in updates)
 
 
 @PRECISIONS
-def test_each_mode_takes_fewer_bytes_than_the_one_before(precision):
+def test_each_mode_takes_no_more_bytes_than_the_one_before(precision):
     made = made_of(precision)[2]
-    steps = [made[mode].segments["step", 1].nbytes for mode in MODES]
+    steps = [made[mode].segments["step", 1].nbytes for mode in (ALL, PRUNED, REORDERED)]
     assert steps == sorted(set(steps), reverse=True)
-    sizes = [*(made[mode].nbytes for mode in MODES), in_place(made[REORDERED])]
+    sizes = [made[mode].nbytes for mode in MODES]
     assert sizes == sorted(sizes, reverse=True)
 
 
@@ -153,7 +186,7 @@ def test_gradients_are_kept_to_the_end_or_given_up_layer_by_layer(precision):
 
 
 @PRECISIONS
-@IN_MODES
+@KEEPING_GRADIENTS
 def test_an_update_before_the_input_gradient_of_its_layer_is_noticed(precision, mode, monkeypatch):
     """The last layer is updated as soon as its gradients are there; its weights are read after that."""
     in_order = step.arranged

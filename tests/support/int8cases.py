@@ -88,6 +88,17 @@ def depthwise_grad_input_codes(r):
     return gx, work, g, weights(r, size * size, channels), scale, size, stride
 
 
+def depthwise_grad_weight_codes(r):
+    size, stride = int(r.choice([1, 3, 5, 7])), int(r.choice([1, 2]))
+    n, height, width = sizes(r, 3, 9, 13)
+    channels = int(r.choice([3, 16, 17, 40]))
+    gw, g = (
+        Output(_values(r, size * size, channels)),
+        _values(r, n, -(-height // stride), -(-width // stride), channels),
+    )
+    return gw, codes(r, n, height, width, channels), g, np.float32(0.02), _zero(r), size, stride
+
+
 def depthwise_grad_in_place(r):
     size = int(r.choice([1, 3, 5, 7]))
     n, height, width = sizes(r, 3, 9, 9)
@@ -279,6 +290,33 @@ def round_codes(r):
     return *outputs, steps, lsb, columns, seed, rule, step, salt
 
 
+def _whole_numbers(r, *shape) -> np.ndarray:
+    """Few enough for every sum of products to be exact, so that codes are those of any order of sums."""
+    return r.integers(-8, 9, shape).astype(np.float32)
+
+
+def _stepped_columns(r):
+    """Weights (k, n), the scratch of a part of their columns, and what these take a step by."""
+    w, _, lsb, columns = _stepped(r)
+    first, b = _part(r, w.shape[1])
+    m = int(r.integers(1, 12))
+    arrays = codes(r, m, w.shape[0]), _whole_numbers(r, m, b), lsb, columns
+    return w, fresh(b, compared="no"), arrays, (np.float32(2**-6), _zero(r), np.float32(0.0625), first)
+
+
+def step_codes(r):
+    w, work, arrays, how = _stepped_columns(r)
+    rest, seed = codes(r, *w.shape), r.integers(0, 2**32, 1, dtype=np.uint32)
+    drawn = int(r.integers(4)), int(r.integers(1, 1000)), int(r.integers(100))
+    return Output(w, compared="equal"), Output(rest, compared="equal"), work, *arrays, seed, *how, *drawn
+
+
+def step_masters(r):
+    w, work, arrays, how = _stepped_columns(r)
+    masters = Output((w + _values(r, *w.shape) / 4).astype(np.float32), compared="equal")
+    return Output(w, compared="equal"), masters, work, *arrays, *how
+
+
 def round_masters(r):
     w, steps, lsb, columns = _stepped(r)
     masters = Output((w + _values(r, *w.shape) / 4).astype(np.float32), compared="equal")
@@ -344,12 +382,12 @@ INT8_CASES = {
         adam_step, add_codes, add_fisher_columns, add_outer_packed, cholesky_packed, cholesky_solve_packed,
         copy_codes, depthwise_codes, gather_some, grad_input_columns,
         grad_input_rows, mask_columns,
-        depthwise_grad_in_place, depthwise_grad_input_codes, fold_bias,
+        depthwise_grad_in_place, depthwise_grad_input_codes, depthwise_grad_weight_codes, fold_bias,
         gather_codes,
         gather_weights, grad_input_codes, grad_weight_codes, grad_weight_columns, grad_weight_image,
         inverse_diagonal_packed, momentum_step,
         pack_inside, pool_codes,
-        product_codes, product_wide, round_codes, round_masters, scatter_weights, sgd_step, take_step,
-        unfold_codes, widen_codes, widen_columns,
+        product_codes, product_wide, round_codes, round_masters, scatter_weights, sgd_step,
+        step_codes, step_masters, take_step, unfold_codes, widen_codes, widen_columns,
     )
 }  # fmt: skip

@@ -110,18 +110,19 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
     is_int8 = recipe.precision == "int8"
     int8 = is_int8 and int8_obstacle(network)
     some_inputs = not is_int8 and any(u.inputs is not None for u in recipe.updates)
+    filters = not is_int8 and any(x.kind == "depthwise" for x in weights)
     for met, what, remedy in (
         (int8, f"it is computed in int8, but {int8}", "give --precision float32"),
         (task.n_support % task.n_way, "classes have different numbers of images", "give --shots"),
         (task.n_remembered or task.replay, "it has a replay memory", "leave out --replay"),
         (task.n_way > MOST_WAYS, f"it has more than {MOST_WAYS} classes", f"give --way {MOST_WAYS}"),
         (not recipe.updates, "it trains nothing", other),
-        (r.step_support < task.n_support, "a step sees a part of the images", "give fewer --shots"),
+        (r.step_support < task.n_support, "a step sees a part of the images", "give a larger --budget"),
         ((r.micro, r.workers) != (1, 1), "it is for several workers", "let 'tinytrain emit' make it"),
         (recipe.options.entropy > 0, "it looks at images without labels", other),
         (recipe.options.resample_channels, "it draws channels again", other),
         (some_inputs, "it trains some input channels in float32", "give --precision int8"),
-        (any(x.kind != "pointwise" for x in weights), "it trains weights of depthwise layers", other),
+        (filters, "it trains weights of depthwise layers in float32", "give --precision int8"),
         (bool(network.modules), "it trains lite residual modules", other),
         (cut == 0, "it trains from the first layer on", "give a smaller --macs"),
         (recipe.head not in HEADS, f"its head is {recipe.head}", f"give --head {' or '.join(HEADS)}"),

@@ -23,8 +23,9 @@ ONLY = {
         "kernels_float32.h", "kernels_dense.c", "kernels_depthwise.c", "kernels_features.c",
     ),
     "int8": (
-        "kernels_int8.h", "kernels_int8_cmsis.c",
-        "kernels_int8_columns.c", "kernels_int8_gradients.c", "kernels_int8_layers.c",
+        "kernels_int8.h", "kernels_int8_arithmetic.h", "kernels_int8_back.c", "kernels_int8_channels.c",
+        "kernels_int8_cmsis.c", "kernels_int8_columns.c", "kernels_int8_depthwise.c",
+        "kernels_int8_gradients.c", "kernels_int8_layers.c", "kernels_int8_products.c",
         "kernels_int8_updates.c", "kernels_packed.c",
     ),
 }  # fmt: skip

@@ -39,6 +39,12 @@ def _depthwise_grad(line: Line) -> str:
     return f"tt_depthwise_grad_codes({', '.join(map(line.at, range(4)))}, {geometry})"
 
 
+def _depthwise_grad_weight(line: Line) -> str:
+    x, g, _, _, kernel, stride = line.call.args[1:]
+    geometry = shape_of(x.extent[1:], g.extent[1:], kernel, stride)
+    return f"tt_depthwise_grad_weight_codes({', '.join(map(line.at, range(5)))}, {geometry})"
+
+
 def _depthwise_in_place(line: Line) -> str:
     shape = line.extent(0)[1:]
     geometry = shape_of(shape, shape, line.call.args[4], 1)
@@ -88,6 +94,7 @@ INT8_CALLS: dict[str, Callable[[Line], str]] = {
     "depthwise_codes": _depthwise,
     "depthwise_grad_in_place": _depthwise_in_place,
     "depthwise_grad_input_codes": _depthwise_grad,
+    "depthwise_grad_weight_codes": _depthwise_grad_weight,
     "gather_codes": of("tt_gather_codes", at(0), at(1), at(2), extent(0, 0), extent(1, 1), extent(0, 1)),
     "gather_some": of(
         "tt_gather_some", at(0), at(1), at(2), extent(0, 0), extent(0, 1), at(3), extent(1, 1)

@@ -40,6 +40,7 @@ NAMES = (
     "depthwise_grad_input",
     "depthwise_grad_input_codes",
     "depthwise_grad_weight",
+    "depthwise_grad_weight_codes",
     "dequantize",
     "entropy",
     "fold_bias",
@@ -89,6 +90,8 @@ NAMES = (
     "scatter_weights",
     "sgd",
     "sgd_step",
+    "step_codes",
+    "step_masters",
     "sum_pixels",
     "take_step",
     "transpose",
@@ -156,6 +159,7 @@ def _compiled_modules() -> tuple:
         int8_depthwise,
         int8_gradients,
         int8_image_gradient,
+        int8_in_place,
         int8_unfold,
         int8_updates,
         int8_weights,
@@ -164,14 +168,15 @@ def _compiled_modules() -> tuple:
         triangles,
     )
     from tinytrain.kernels import depthwise_codes_grad as codes_grad
+    from tinytrain.kernels import depthwise_codes_weight as codes_weight
     from tinytrain.kernels import depthwise_grad_in_place as in_place
     from tinytrain.kernels import image as image
     from tinytrain.kernels import lite_residual as lite
 
     float32 = activation, dense, depthwise, depthwise_weight, head, lite, optimizer, image, pooling, triangles
     forward = int8_dense, int8_depthwise, int8_unfold
-    gradients = codes_grad, in_place, int8_columns, int8_gradients, int8_image_gradient
-    return *float32, *forward, *gradients, int8_updates, int8_weights
+    gradients = codes_grad, codes_weight, in_place, int8_columns, int8_gradients, int8_image_gradient
+    return *float32, *forward, *gradients, int8_in_place, int8_updates, int8_weights
 
 
 def _namespace(modules, backend):

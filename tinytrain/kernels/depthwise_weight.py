@@ -88,7 +88,7 @@ def _three_taps(arrays, gw, x, x_step, g, pairs, channels):
 
 
 @inlined
-def _met(tap, stride, pad, count, size):
+def met(tap, stride, pad, count, size):
     """Outputs [first, last) of `count` along one axis whose `tap` reads one of the `size` inputs."""
     first = max(0, (pad - tap + stride - 1) // stride)
     last = min(count, (size - 1 + pad - tap) // stride + 1)
@@ -101,8 +101,8 @@ def _filter_row(arrays, gw, x, g, size, stride, width, across, channels):
     step, pad = stride * channels, (size - 1) // 2
     corner = x - pad * channels
     for three in range(0, size, 3):
-        left, _ = _met(three, stride, pad, across, width)
-        _, right = _met(three + 2, stride, pad, across, width)
+        left, _ = met(three, stride, pad, across, width)
+        _, right = met(three + 2, stride, pad, across, width)
         pairs = (right - left) // 2
         if three + 2 < size and channels >= LANES and pairs >= ENOUGH:
             right = left + 2 * pairs
@@ -114,7 +114,7 @@ def _filter_row(arrays, gw, x, g, size, stride, width, across, channels):
         else:
             left = right = across
         for dx in range(three, min(three + 3, size)):
-            first, last = _met(dx, stride, pad, across, width)
+            first, last = met(dx, stride, pad, across, width)
             tap, x0 = gw + dx * channels, corner + dx * channels
             _one_tap(arrays, tap, x0, g, first, min(left, last), step, channels)
             _one_tap(arrays, tap, x0, g, max(right, first), last, step, channels)

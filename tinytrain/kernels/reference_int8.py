@@ -8,7 +8,7 @@ an output channel lie side by side. Gradients are float32, of values, not of cod
 
 import numpy as np
 
-from tinytrain.kernels.reference import depthwise_grad_input
+from tinytrain.kernels.reference import depthwise_grad_input, depthwise_grad_weight
 from tinytrain.kernels.reference_layers import window
 
 LOWEST, HIGHEST = -128, 127
@@ -97,6 +97,11 @@ def grad_input_codes(gx, g, w, scale):
 def depthwise_grad_input_codes(gx, work, g, w, scale, size, stride):
     """As `depthwise_grad_input`, with w (taps, c) int8; `work` (taps, 16) is scratch."""
     depthwise_grad_input(gx, work, g, w * scale, size, stride)
+
+
+def depthwise_grad_weight_codes(gw, x, g, scale, zero, size, stride):
+    """As `depthwise_grad_weight`, of the values of codes x."""
+    depthwise_grad_weight(gw, scale * (x.astype(g.dtype) - zero), g, size, stride)
 
 
 def grad_input_columns(gx, g, w, scale, first):

@@ -76,7 +76,13 @@ def _of(macs=_no_macs, head_macs=_no_macs, in_place=False, **arrays: Argument) -
 IMAGE, CODES, INDICES, MOMENTS = "uint8", "uint8", "int32", "uint16"
 INT8, SUMS = "int8", "int32"
 _RATES = {"starts": reads("*", INDICES), "rates": reads("*")}
+_STEPPED = {"work": scratch("b"), "x": reads("m k", INT8), "g": reads("m b"), "lsb": reads("*")}
+_STEPPED |= {"columns": reads("*", INDICES)}
 _RESCALED = {"b": reads("n", SUMS), "factor": reads("n", SUMS), "shift": reads("n", SUMS)}
+
+
+def _times(matrix: int, other: int, axis: int):
+    return lambda shapes: math.prod(shapes[matrix]) * shapes[other][axis]
 
 
 def _side(packed: int) -> int:
@@ -124,27 +130,27 @@ KERNELS: dict[str, Signature] = {
     "copy_codes": _of(y=writes(None, INT8), x=reads(None, INT8), in_place=True),
     "depthwise_codes": _of(
         y=writes("n * * c", INT8), x=reads("n * * c", INT8), w=reads("t c", INT8),
-        b=reads("c", SUMS), factor=reads("c", SUMS), shift=reads("c", SUMS),
-        macs=lambda s: math.prod(s[0]) * s[2][0],
+        b=reads("c", SUMS), factor=reads("c", SUMS), shift=reads("c", SUMS), macs=_times(0, 2, 0),
     ),
     "depthwise_forward": _of(
-        y=writes("n * * c"), x=reads("n * * c"), w=reads("t c"), b=reads("c"),
-        macs=lambda s: math.prod(s[0]) * s[2][0],
+        y=writes("n * * c"), x=reads("n * * c"), w=reads("t c"), b=reads("c"), macs=_times(0, 2, 0)
     ),
     "depthwise_grad_in_place": _of(
-        g=updates("n h w c"), work=scratch("* *"), weight=reads("t c", INT8), scale=reads("c"),
-        macs=lambda s: math.prod(s[0]) * s[2][0],
+        g=updates("n h w c"), work=scratch("* *"), w=reads("t c", INT8), s=reads("c"), macs=_times(0, 2, 0)
     ),
     "depthwise_grad_input": _of(
         gx=writes("n * * c"), zeros=scratch("c"), g=reads("n * * c"), w=reads("t c"),
-        macs=lambda s: math.prod(s[2]) * s[3][0],
+        macs=_times(2, 3, 0),
     ),
     "depthwise_grad_input_codes": _of(
         gx=writes("n * * c"), work=scratch("t *"), g=reads("n * * c"), w=reads("t c", INT8), scale=reads("c"),
-        macs=lambda s: math.prod(s[2]) * s[3][0],
+        macs=_times(2, 3, 0),
     ),
     "depthwise_grad_weight": _of(
-        gw=updates("t c"), x=reads("n * * c"), g=reads("n * * c"), macs=lambda s: math.prod(s[2]) * s[0][0]
+        gw=updates("t c"), x=reads("n * * c"), g=reads("n * * c"), macs=_times(2, 0, 0)
+    ),
+    "depthwise_grad_weight_codes": _of(
+        gw=updates("t c"), x=reads("n * * c", INT8), g=reads("n * * c"), macs=_times(2, 0, 0)
     ),
     "dequantize": _of(x=writes("n"), codes=reads("n", CODES), span=reads("*")),
     "entropy": _of(loss=writes("n"), residual=writes("n k"), cosine=reads("n k")),
@@ -157,17 +163,14 @@ KERNELS: dict[str, Signature] = {
         y=writes("i j", INT8), w=reads("* *", INT8), rows=reads("i", INDICES), columns=reads("j", INDICES)
     ),
     "grad_input_codes": _of(
-        gx=writes("m k"), g=reads("m n"), w=reads("n k", INT8), scale=reads("n"),
-        macs=lambda s: math.prod(s[0]) * s[1][1],
+        gx=writes("m k"), g=reads("m n"), w=reads("n k", INT8), scale=reads("n"), macs=_times(0, 1, 1)
     ),
     "grad_input_columns": _of(
-        gx=writes("m b"), g=reads("m n"), w=reads("n *", INT8), scale=reads("n"),
-        macs=lambda s: math.prod(s[0]) * s[1][1],
+        gx=writes("m b"), g=reads("m n"), w=reads("n *", INT8), scale=reads("n"), macs=_times(0, 1, 1)
     ),
     # It starts the result at zero with the first rows, and goes on with the others.
     "grad_input_rows": _of(
-        gx=writes("m k"), g=reads("m *"), w=reads("n k", INT8), scale=reads("n"),
-        macs=lambda s: math.prod(s[0]) * s[1][1],
+        gx=writes("m k"), g=reads("m *"), w=reads("n k", INT8), scale=reads("n"), macs=_times(0, 1, 1)
     ),
     "grad_weight_codes": _of(
         gw=updates("k j"), x=reads("m k", INT8), g=reads("m j"), macs=lambda s: math.prod(s[0]) * s[1][0]
@@ -190,9 +193,7 @@ KERNELS: dict[str, Signature] = {
         diagonal=writes("d"), factor=reads("p"), head_macs=lambda s: s[0][0] ** 3 // 6
     ),
     "mask_columns": _of(g=updates("m *"), bits=reads("*", CODES)),
-    "matmul": _of(
-        y=writes("m n"), x=reads("m k"), w=reads("k n"), macs=lambda s: math.prod(s[0]) * s[1][1]
-    ),
+    "matmul": _of(y=writes("m n"), x=reads("m k"), w=reads("k n"), macs=_times(0, 1, 1)),
     "max_pool": _of(y=writes("n * * c"), x=reads("n * * c")),
     "max_pool_grad": _of(gx=writes("n * * c"), g=reads("n i j c"), taps=reads("n i j c", CODES)),
     "max_taps": _of(taps=writes("n i j c", CODES), x=reads("n * * c"), y=reads("n i j c")),
@@ -209,11 +210,11 @@ KERNELS: dict[str, Signature] = {
     "pool_grad": _of(gx=writes("n p c"), g=reads("n c")),
     "product_codes": _of(
         y=writes("m n", INT8), x=reads("m k", INT8), w=reads("n k", INT8), **_RESCALED,
-        macs=lambda s: math.prod(s[0]) * s[1][1],
+        macs=_times(0, 1, 1),
     ),
     "product_wide": _of(
         y=writes("m n", INT8), x=reads("m k", "int16"), w=reads("n k", INT8), **_RESCALED,
-        macs=lambda s: math.prod(s[0]) * s[1][1],
+        macs=_times(0, 1, 1),
     ),
     "prototype_loss": _of(
         loss=writes("n"), residual=writes("n k"), cosine=writes("n k"), f=reads("n d"),
@@ -242,6 +243,11 @@ KERNELS: dict[str, Signature] = {
         w=updates("* *", INT8), rows=reads("i", INDICES), columns=reads("j", INDICES), x=reads("i j", INT8)
     ),
     "sgd_step": _of(g=updates("n"), **_RATES),
+    "step_codes": _of(
+        w=updates("k *", INT8), rest=updates(None, INT8), **_STEPPED, seed=reads("*", "uint32"),
+        macs=_times(3, 4, 1),
+    ),
+    "step_masters": _of(w=updates("k n", INT8), masters=updates("k n"), **_STEPPED, macs=_times(3, 4, 1)),
     "sum_pixels": _of(y=writes("*", "int64"), x=reads("* * *", IMAGE)),
     "take_step": _of(w=updates("n"), steps=reads("n")),
     "sgd": _of(w=updates("n"), g=reads("n"), **_RATES),

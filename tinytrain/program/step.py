@@ -20,6 +20,7 @@ from tinytrain.program.autodiff.tape import Tape, Trained
 from tinytrain.program.backend import BACKENDS
 from tinytrain.program.buffers import Job
 from tinytrain.program.calls import SHOWN, Bias, Buffer, Call, LayerArray, Segment, View, Weight
+from tinytrain.program.in_place import Step, taken_at_once
 from tinytrain.program.program import Book, Program, Purpose
 from tinytrain.program.segments import externals_of, loss_calls, prefix_segment
 from tinytrain.program.stages import Stage
@@ -37,13 +38,14 @@ def everything(network: Network, recipe: Recipe) -> Recipe:
     return replace(recipe, updates=updates, rates=recipe.rates[:1] * len(updates))
 
 
-def compile_step(network: Network, recipe: Recipe, n_way: int, early: bool) -> Program:
+def compile_step(network: Network, recipe: Recipe, n_way: int, early: bool, at_once: bool = False) -> Program:
     """The program of one step of `recipe`, whose optimizer is "sgd", in the fewest bytes.
 
     It has a segment "prefix", unless the first block is trained, and a segment "step": forward pass, loss in
     constant prototypes, backward pass, updates. With `early`, each layer is updated as soon as its gradients
-    are there and nothing reads its parameters any more; otherwise behind everything else. Stage "start" fills
-    the trained parameters.
+    are there and nothing reads its parameters any more; otherwise behind everything else. With `at_once`,
+    gradients of weights are not even kept until then: see `in_place`. Stage "start" fills the trained
+    parameters.
     """
     backend = BACKENDS[recipe.precision]
     start = network.block_start(cut_layer(network, recipe.updates))
@@ -57,7 +59,7 @@ def compile_step(network: Network, recipe: Recipe, n_way: int, early: bool) -> P
         "label": Buffer("label", (1,), "int32"),
     }
     externals = {name: externals[name] for name in ("input", "features")} | own
-    segments = {("step", 1): _step_segment(job, externals, book.buffers, early)}
+    segments = {("step", 1): _step_segment(job, externals, book.buffers, (early, at_once))}
     if start:
         segments["prefix", 1] = prefix_segment(network, start, externals, backend=backend)
         if externals["input"].use != SHOWN:
@@ -74,7 +76,9 @@ def compile_step(network: Network, recipe: Recipe, n_way: int, early: bool) -> P
     return Program(network, segments, book.buffers, book.place(), externals, {}, stages, purpose)
 
 
-def _step_segment(job: Job, externals: dict[str, Buffer], buffers: dict[str, Buffer], early: bool) -> Segment:
+def _step_segment(job: Job, externals: dict[str, Buffer], buffers: dict[str, Buffer], when: tuple) -> Segment:
+    """`when` the updates are made: whether early, and whether at once."""
+    early, at_once = when
     network, last = job.network, len(job.network.layers)
     known = {*externals.values(), *buffers.values()}
     segment = Segment("step", 1, external=known, backend=BACKENDS[job.recipe.precision])
@@ -84,7 +88,8 @@ def _step_segment(job: Job, externals: dict[str, Buffer], buffers: dict[str, Buf
     y = emitter.forward(externals["features"].images(1), job.start, last, tape)
     g = loss_calls(segment, emitter.pool(y), job.task.n_way, externals)
     emitter.backward(emitter.pool_grad(g), job.start, last, tape)
-    updates = _updates(job, buffers, gradients)
+    steps = _steps(job, buffers, gradients)
+    updates = _updates(job, taken_at_once(segment, steps) if at_once else steps)
     segment.calls = arranged(segment.calls, [g.buffer for g in gradients], updates, early)
     return segment.finish(keep=segment.outputs)
 
@@ -121,18 +126,24 @@ def _trained(job: Job, gradients: Sequence[_Gradient]) -> dict[int, Trained]:
 # ---- updates --------------------------------------------------------------------------------------
 
 
-def _updates(job: Job, buffers: dict[str, Buffer], gradients: Iterable[_Gradient]) -> dict[int, list[Call]]:
-    """The calls that update each layer, from the last layer to the first."""
+def _steps(job: Job, buffers: dict[str, Buffer], gradients: Iterable[_Gradient]) -> Iterator[Step]:
+    """The update of every trained array, from the first layer to the last."""
     rates = {u.layer: pair for u, pair in zip(job.recipe.updates, job.recipe.rates, strict=True)}
-    found: dict[int, list[Call]] = {}
     biases = 0
     for number, gradient in enumerate(gradients):
         slot = gradient.slot
         rate = np.array([rates[slot.layer][slot.part == "bias"]], np.float32)
         tables = np.array([0, slot.size], np.int32), rate
-        place = slot, biases, number
-        found.setdefault(slot.layer, []).extend(_update(job, buffers, place, gradient.buffer.whole, tables))
+        calls = _update(job, buffers, (slot, biases, number), gradient.buffer.whole, tables)
+        yield Step(slot.layer, gradient.buffer, tuple(calls))
         biases += slot.size if slot.part == "bias" else 0
+
+
+def _updates(job: Job, steps: Iterable[Step]) -> dict[int, list[Call]]:
+    """The calls that update each layer, from the last layer to the first."""
+    found: dict[int, list[Call]] = {}
+    for step in steps:
+        found.setdefault(step.layer, []).extend(step.calls)
     if job.recipe.precision == "int8":
         for layer, calls in found.items():
             calls.append(int8_updates.fold(job.network, layer))
@@ -160,12 +171,12 @@ def arranged(
     """`calls` of a pass with the `updates` of each layer among them or behind them.
 
     Every gradient is cleared just before the first call that adds to it. With `early`, a layer is updated
-    behind the last call that names one of its gradients or reads one of its parameters.
+    behind the last call that names one of its gradients or new values, or reads one of its parameters.
     """
     behind: dict[int, list[Call]] = {}
     for layer, group in updates.items():
-        named = {a.buffer for call in group for a in call.args if isinstance(a, View)}
-        last = max(k for k, call in enumerate(calls) if _names(call, named) or _reads(call, layer))
+        named = [a for call in group for a in call.args if isinstance(a, View)]
+        last = max(k for k, call in enumerate(calls) if _meets(call, named) or _reads(call, layer))
         behind.setdefault(last if early else len(calls) - 1, []).extend(group)
     left, found = set(gradients), []
     for k, call in enumerate(calls):
@@ -174,6 +185,16 @@ def arranged(
             left.remove(buffer)
         found += [call, *behind.get(k, ())]
     return found
+
+
+def _meets(call: Call, views: Sequence[View]) -> bool:
+    """Whether an argument of a call has a number in common with one of `views`."""
+    own = [a for a in call.args if isinstance(a, View)]
+    return any(
+        a.buffer is b.buffer and a.start < b.start + b.size and b.start < a.start + a.size
+        for a in own
+        for b in views
+    )
 
 
 def _names(call: Call, buffers: set[Buffer]) -> bool:

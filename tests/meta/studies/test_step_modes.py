@@ -1,4 +1,4 @@
-"""Bytes of a training step of the published configurations in three modes of the compiler."""
+"""Bytes of a training step of the published configurations in four modes of the compiler."""
 
 import pytest
 import toynets
@@ -25,7 +25,7 @@ def test_it_prints_bytes_that_fall_and_modes_that_agree(precision, capsys, monke
     (first, second) = rows(capsys.readouterr().out)
     assert first[1:] == second[1:]
     made = step_modes.programs(network, step_modes.recipe_of(updates_of(network, CONFIGURATION), precision))
-    assert first[2:5] == [f"{made[mode].nbytes:,}" for mode in step_modes.MODES]
+    assert first[2:6] == [f"{made[mode].nbytes:,}" for mode in step_modes.MODES]
     assert float(first[6]) >= 1 and float(first[7]) >= 1 and float(first[8]) < 1e-6
 
 
@@ -45,16 +45,17 @@ def test_the_smallest_configuration_of_mcunet_takes_no_more_than_its_authors_say
     network = published_network("mcunet-5fps")
     recipe = step_modes.recipe_of(updates_of(network, published(network)[0]), "int8", "carried")
     made = step_modes.programs(network, recipe)
-    assert made[step_modes.REORDERED].nbytes < made[step_modes.PRUNED].nbytes <= 189_800
+    sizes = [made[mode].nbytes for mode in (step_modes.IN_PLACE, step_modes.REORDERED, step_modes.PRUNED)]
+    assert sizes == sorted(set(sizes)) and sizes[-1] <= 189_800
 
 
 @pytest.mark.parametrize(
     ("name", "full"), [("mbv2-w0.35", 2_939), ("proxyless-w0.3", 2_745), ("mcunet-5fps", 3_650)]
 )
-def test_all_gradients_take_what_was_published_to_a_tenth(name, full):
+def test_all_gradients_take_no_more_than_was_published_and_four_fifths_of_it(name, full):
     network = published_network(name)
     recipe = step_modes.recipe_of(updates_of(network, published(network)[0]), "int8")
-    assert 0.9 < step_modes.programs(network, recipe)[step_modes.ALL].nbytes / (1000 * full) < 1
+    assert 0.8 < step_modes.programs(network, recipe)[step_modes.ALL].nbytes / (1000 * full) < 1
 
 
 def test_it_has_a_row_for_each_configuration(capsys):

@@ -51,11 +51,19 @@ typedef struct {
     int32_t x_factor, skip_factor, shift, x_zero, skip_zero, zero;
 } tt_sum_of;
 
-/* kernels_int8_layers.c */
+/* kernels_int8_channels.c */
 tt_channel tt_channel_of(tt_layer layer, uint32_t channel);
+int32_t tt_change_of(tt_channel w, uint32_t r);
+int32_t tt_start_of(tt_layer layer, uint32_t channel, tt_channel w);
+
+/* kernels_int8_products.c */
 void tt_product_codes(int8_t *y, const int8_t *x, tt_layer layer, uint32_t rows);
 void tt_product_wide(int8_t *y, const int16_t *x, tt_layer layer, uint32_t rows);
+
+/* kernels_int8_depthwise.c */
 void tt_depthwise_codes(int8_t *y, const int8_t *x, tt_layer layer, tt_shape shape, int top);
+
+/* kernels_int8_layers.c */
 void tt_unfold_codes(int16_t *y, const uint8_t *image, tt_shape shape, uint32_t first, uint32_t rows, int rotated,
                      const int16_t *codes);
 void tt_add_codes(int8_t *y, const int8_t *x, const int8_t *skip, uint32_t n, tt_sum_of how);
@@ -65,16 +73,18 @@ void tt_gather_codes(int8_t *y, const int8_t *x, const int32_t *columns, uint32_
 
 /* kernels_int8_gradients.c */
 void tt_pack_inside(uint8_t *bits, const int8_t *y, uint32_t n);
-void tt_grad_input_codes(float *gx, const float *g, tt_layer layer, uint32_t rows);
 void tt_grad_weight_codes(float *gw, const int8_t *x, const float *g, float scale, int zero, uint32_t rows,
                           uint32_t fan_in, uint32_t n);
+void tt_depthwise_grad_weight_codes(float *gw, const int8_t *x, const float *g, float scale, int zero, tt_shape shape);
 void tt_depthwise_grad_codes(float *gx, float *work, const float *g, tt_layer layer, tt_shape shape);
 void tt_depthwise_grad_in_place(float *g, float *work, tt_layer layer, tt_shape shape);
 
-/* kernels_int8_columns.c: of some channels from `first` on */
-void tt_add_codes_of(float *y, float factor, tt_channel w, uint32_t first, uint32_t n);
+/* kernels_int8_back.c */
+void tt_grad_input_codes(float *gx, const float *g, tt_layer layer, uint32_t rows);
 void tt_grad_input_columns(float *gx, const float *g, tt_layer layer, uint32_t rows, uint32_t first, uint32_t n);
 void tt_grad_input_rows(float *gx, const float *g, tt_layer layer, uint32_t rows, uint32_t first, uint32_t n);
+
+/* kernels_int8_columns.c: of some channels from `first` on */
 void tt_grad_weight_columns(float *gw, const int8_t *x, const float *g, float scale, int zero, uint32_t rows,
                             uint32_t fan_in, uint32_t n, uint32_t first, uint32_t columns);
 void tt_mask_columns(float *g, const uint8_t *bits, uint32_t rows, uint32_t first, uint32_t n, uint32_t channels);

@@ -1,50 +1,6 @@
 /* Gradients through a block in int8, for n of its inner channels at a time: those from `first` on. */
 #include "kernels_int8.h"
 
-/* y (n,) += factor times the codes of n inputs of a channel, from `first` on. */
-void tt_add_codes_of(float *y, float factor, tt_channel w, uint32_t first, uint32_t n)
-{
-    uint32_t k = 0, r = 0;
-
-    while (r < w.rows && (uint32_t)w.inputs[r] < first)
-        r++;
-    for (;; r++) {
-        uint32_t end = r < w.rows && (uint32_t)w.inputs[r] < first + n ? (uint32_t)w.inputs[r] - first : n;
-        for (; k < end; k++)
-            y[k] += factor * (float)w.codes[(first + k) * w.step];
-        if (k == n)
-            return;
-        y[k++] += factor * (float)w.over[r * w.over_step];
-    }
-}
-
-/* gx (rows, n) = g (rows, cout) times the values of n inputs of the weights, summed in the order of cout. */
-void tt_grad_input_columns(float *gx, const float *g, tt_layer layer, uint32_t rows, uint32_t first, uint32_t n)
-{
-    uint32_t cout = layer.kept->cout;
-
-    tt_clear(gx, rows * n);
-    for (uint32_t j = 0; j < cout; j++) {
-        tt_channel w = tt_channel_of(layer, j);
-        for (uint32_t i = 0; i < rows; i++)
-            tt_add_codes_of(gx + i * n, g[i * cout + j] * layer.kept->scales[j], w, first, n);
-    }
-}
-
-/* gx (rows, fan_in) += g (rows, n) times the values of the weights of n outputs; the first ones start it at 0. */
-void tt_grad_input_rows(float *gx, const float *g, tt_layer layer, uint32_t rows, uint32_t first, uint32_t n)
-{
-    uint32_t fan_in = layer.kept->fan_in;
-
-    if (first == 0)
-        tt_clear(gx, rows * fan_in);
-    for (uint32_t j = 0; j < n; j++) {
-        tt_channel w = tt_channel_of(layer, first + j);
-        for (uint32_t i = 0; i < rows; i++)
-            tt_add_codes_of(gx + i * fan_in, g[i * n + j] * layer.kept->scales[first + j], w, 0, fan_in);
-    }
-}
-
 /* n columns of gw (fan_in, columns) += the values of codes x (rows, fan_in), transposed, times g (rows, n). */
 void tt_grad_weight_columns(float *gw, const int8_t *x, const float *g, float scale, int zero, uint32_t rows,
                             uint32_t fan_in, uint32_t n, uint32_t first, uint32_t columns)

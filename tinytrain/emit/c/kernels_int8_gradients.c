@@ -15,19 +15,6 @@ void tt_pack_inside(uint8_t *bits, const int8_t *y, uint32_t n)
                 bits[i] = (uint8_t)(bits[i] | 1u << k);
 }
 
-/* gx (rows, fan_in) = g (rows, cout) times the values of the transposed weights, summed in the order of cout. */
-void tt_grad_input_codes(float *gx, const float *g, tt_layer layer, uint32_t rows)
-{
-    uint32_t fan_in = layer.kept->fan_in, cout = layer.kept->cout;
-
-    tt_clear(gx, rows * fan_in);
-    for (uint32_t j = 0; j < cout; j++) {
-        tt_channel w = tt_channel_of(layer, j);
-        for (uint32_t i = 0; i < rows; i++)
-            tt_add_codes_of(gx + i * fan_in, g[i * cout + j] * layer.kept->scales[j], w, 0, fan_in);
-    }
-}
-
 /* gw (fan_in, n) += the values of codes x (rows, fan_in), transposed, times g (rows, n). */
 void tt_grad_weight_codes(float *gw, const int8_t *x, const float *g, float scale, int zero, uint32_t rows,
                           uint32_t fan_in, uint32_t n)
@@ -35,15 +22,36 @@ void tt_grad_weight_codes(float *gw, const int8_t *x, const float *g, float scal
     tt_grad_weight_columns(gw, x, g, scale, zero, rows, fan_in, n, 0, n);
 }
 
+/* gw (kernel * kernel, channels) += the gradient of the weights of a depthwise layer, from codes x (height, width,
+ * channels) and g (out_height, out_width, channels): positions row by row, left to right. */
+void tt_depthwise_grad_weight_codes(float *gw, const int8_t *x, const float *g, float scale, int zero, tt_shape s)
+{
+    int pad = (s.kernel - 1) / 2;
+
+    for (int i = 0; i < s.out_height; i++)
+        for (int j = 0; j < s.out_width; j++, g += s.channels)
+            for (int t = 0; t < s.kernel * s.kernel; t++) {
+                int r = i * s.stride - pad + t / s.kernel, q = j * s.stride - pad + t % s.kernel;
+                const int8_t *in = x;
+                float *out = gw + t * s.channels;
+                if (r < 0 || r >= s.height || q < 0 || q >= s.width)
+                    continue;
+                in += (r * s.width + q) * s.channels;
+                for (uint32_t c = 0; c < s.channels; c++)
+                    out[c] = scale * (float)(in[c] - zero) * g[c] + out[c];
+            }
+}
+
 #define CHANNELS 16u /* at a time: as many have room in `work` */
 
 /* Values of the filters of n channels from `first` on: work (kernel * kernel, CHANNELS). */
 static void filters(float *work, tt_layer layer, uint32_t first, uint32_t n)
 {
-    for (uint32_t t = 0; t < layer.kept->fan_in; t++)
-        for (uint32_t c = 0; c < n; c++)
-            work[t * CHANNELS + c] =
-                (float)layer.kept->codes[t * layer.kept->cout + first + c] * layer.kept->scales[first + c];
+    for (uint32_t c = 0; c < n; c++) {
+        tt_channel w = tt_channel_of(layer, first + c);
+        for (uint32_t t = 0; t < layer.kept->fan_in; t++)
+            work[t * CHANNELS + c] = (float)w.codes[t * w.step] * layer.kept->scales[first + c];
+    }
 }
 
 /* out (n,) = the gradient of input (r, q) from g (out_height, out_width, step): taps are added row by row, left to

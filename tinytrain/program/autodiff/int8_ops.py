@@ -137,11 +137,9 @@ def depthwise_grad_input(emitter, i: int, g: View) -> View:
 
 
 def depthwise_grad_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
-    layer, segment, codes = emitter.layers[i], emitter.segment, emitter.codes_read(i)
-    values = segment.new(f"{layer.name} input values", *x.shape)
-    scale = np.full(x.shape[-1], codes.scale, np.float32)
-    segment.call("widen_codes", values.matrix, x.matrix, scale, codes.zero)
-    segment.call("depthwise_grad_weight", gw, values, g, layer.kernel, layer.stride, part="grad_weight")
+    layer, codes = emitter.layers[i], emitter.codes_read(i)
+    how = np.float32(codes.scale), codes.zero, layer.kernel, layer.stride
+    emitter.segment.call("depthwise_grad_weight_codes", gw, x, g, *how, part="grad_weight")
 
 
 def int8_weight(network: Network, i: int) -> Weight:
