@@ -7,7 +7,8 @@ The gradients inside a block are its largest values. Its inner channels do not m
 import numpy as np
 
 from tinytrain.kernels.fused import fused
-from tinytrain.kernels.int8_gradients import add_products, add_to_row
+from tinytrain.kernels.int8_gradient_tiles import gradient_products
+from tinytrain.kernels.int8_gradients import add_to_row
 from tinytrain.kernels.jit import inlined, kernel
 
 ZERO = np.float32(0)
@@ -19,15 +20,9 @@ def grad_input_columns(gx, g, w, scale, first):
 
     `scale` (n,) float32.
     """
-    count = gx.shape[1]
-    for i in range(gx.shape[0]):
-        row = gx[i]
-        for c in range(count):
-            row[c] = ZERO
-        for j in range(w.shape[0]):
-            factor, line = g[i, j] * scale[j], w[j, first : first + count]
-            for c in range(count):
-                row[c] = fused(factor, np.float32(line[c]), row[c])
+    arrays = gx.reshape(-1), g.reshape(-1), w.reshape(-1), scale
+    sizes = gx.shape[0], g.shape[1], gx.shape[1], w.shape[1]
+    gradient_products(arrays, sizes, (0, first, True))
 
 
 @kernel
@@ -36,7 +31,9 @@ def grad_input_rows(gx, g, w, scale, first):
 
     The first rows start it at zero. `scale` (n,) float32.
     """
-    add_products(gx, g, w, scale, first)
+    arrays = gx.reshape(-1), g.reshape(-1), w.reshape(-1), scale
+    sizes = gx.shape[0], g.shape[1], gx.shape[1], w.shape[1]
+    gradient_products(arrays, sizes, (first, 0, first == 0))
 
 
 @kernel

@@ -3,24 +3,10 @@
 import numpy as np
 
 from tinytrain.kernels.fused import fused
-from tinytrain.kernels.int8_gradient_tiles import COLUMNS, MOST, ROWS, gradient_rows
-from tinytrain.kernels.jit import copied, inlined, kernel
+from tinytrain.kernels.int8_gradient_tiles import gradient_products
+from tinytrain.kernels.jit import inlined, kernel
 
 ZERO = np.float32(0)
-
-
-@copied
-def add_products(gx, g, w, scale, first):
-    """gx (m, k) += g (m, b) times the values of w[first : first + b]; the first rows start it at zero."""
-    for i in range(gx.shape[0]):
-        row = gx[i]
-        if first == 0:
-            for k in range(row.shape[0]):
-                row[k] = ZERO
-        for j in range(g.shape[1]):
-            factor, line = g[i, j] * scale[first + j], w[first + j]
-            for k in range(row.shape[0]):
-                row[k] = fused(factor, np.float32(line[k]), row[k])
 
 
 @inlined
@@ -62,13 +48,9 @@ def pack_inside(bits, y):
 @kernel
 def grad_input_codes(gx, g, w, scale):
     """gx (m, k) float32 = g (m, n) float32 times the values of w (n, k) int8; `scale` (n,) float32."""
-    (m, size), n = gx.shape, w.shape[0]
-    if m >= ROWS and size >= COLUMNS and n <= MOST:
-        arrays = gx.reshape(-1), g.reshape(-1), w.reshape(-1), scale
-        for i in range(0, m, ROWS):
-            gradient_rows(arrays, (n, size), min(i, m - ROWS))
-        return
-    add_products(gx, g, w, scale, 0)
+    arrays = gx.reshape(-1), g.reshape(-1), w.reshape(-1), scale
+    sizes = gx.shape[0], g.shape[1], gx.shape[1], w.shape[1]
+    gradient_products(arrays, sizes, (0, 0, True))
 
 
 @kernel
