@@ -1,13 +1,14 @@
 """What a whole adaptation costs in float32 and in int8: processor time here, or instructions elsewhere.
 
     python -m tinytrain.meta.studies.int8_adaptation --backbone mcunet-5fps
-    python -m tinytrain.meta.studies.int8_adaptation --backbone mcunet-5fps --count "firmware_sim/pi/run.sh ..."
+    python -m tinytrain.meta.studies.int8_adaptation --backbone mcunet-5fps --count "firmware_sim/..."
 
-A form is a precision and a budget, such as "int8@256KB". All forms adapt to the same images, on one thread, with
-as many steps, and the plan that each makes for itself. Without --count they take turns, and the shortest processor
-time of each counts, in milliseconds. --count names a command that runs Python on another machine, as that of
-`int8_kernels`; then millions of instructions are printed, those of the start (packages, kernels and the network
-are loaded) by themselves. There a form runs twice, and the second run counts: the first one compiles.
+A form is a precision and a budget, such as "int8@256KB". All forms adapt to the same images on one thread,
+with as many steps, each by the plan that is made for it. Without --count they take turns, and the shortest
+processor time of each counts, in milliseconds. --count names a command that runs Python on another machine,
+as that of `int8_kernels`. Then millions of instructions are printed, those of the start by themselves: until
+packages, the network and the table of kernels are loaded. There a form runs twice, and the second run
+counts: the first one compiles.
 """
 
 import json

@@ -7,8 +7,7 @@ The gradients inside a block are its largest values. Its inner channels do not m
 import numpy as np
 
 from tinytrain.kernels.fused import fused
-from tinytrain.kernels.int8_gradient_tiles import gradient_products
-from tinytrain.kernels.int8_gradients import add_to_row
+from tinytrain.kernels.int8_gradient_tiles import gradient_products, weight_products
 from tinytrain.kernels.jit import inlined, kernel
 
 ZERO = np.float32(0)
@@ -75,8 +74,8 @@ def widen_columns(y, w, scale, first):
 @kernel
 def grad_weight_columns(gw, x, g, scale, zero, first):
     """gw (k, n)[:, first : first + b] += values of codes x (m, k) int8, transposed, times g (m, b)."""
-    for k in range(gw.shape[0]):
-        add_to_row(gw[k, first : first + g.shape[1]], x, k, g, scale, zero)
+    sizes = x.shape[0], gw.shape[0], g.shape[1], gw.shape[1]
+    weight_products((gw.reshape(-1)[first:], x.reshape(-1), g.reshape(-1)), sizes, scale, zero)
 
 
 @kernel

@@ -1,8 +1,9 @@
 """Products of int8 codes for x86 processors that add up four products of bytes in one instruction.
 
-That instruction multiplies a byte without a sign by one with a sign. So 128 is added to every code of x, and 128
-times the sum of its weights taken from the sum of a channel. The weights of sixteen channels are packed once for
-all pixels: four inputs of every channel lie side by side. What is packed lies on the stack: 15 kB at most.
+That instruction multiplies a byte without a sign by one with a sign. So 128 is added to every code of x, and
+128 times the sum of its weights taken from the sum of a channel. The weights of sixteen channels are packed
+once for all pixels: four inputs of every channel lie side by side. What is packed lies on the stack: 15 kB
+at most.
 """
 
 from llvmlite import ir
@@ -16,8 +17,8 @@ from tinytrain.kernels.vectors import (
     INDEX,
     TRUTH,
     WORD,
+    add_dots,
     blocks,
-    call,
     constant,
     joined,
     load,
@@ -48,9 +49,9 @@ def takes_dots(typing):
 def product_dots(typing, arrays, sizes, channel, zero):
     """The codes of all pixels and of sixteen output channels from `channel` on.
 
-    `arrays`: (y, x, w, b, factor, shift), flat; x is int8. `sizes`: numbers of pixels (at least 4), of inputs (a
-    multiple of 4, at most `MOST_INPUTS`) and of all channels. The last tile may overlap with the one before.
-    Nothing is written for a processor without the instruction.
+    `arrays`: (y, x, w, b, factor, shift), flat; x is int8. `sizes`: numbers of pixels (at least 4), of
+    inputs (a multiple of 4, at most `MOST_INPUTS`) and of all channels. The last tile may overlap with the
+    one before. Nothing is written for a processor without the instruction.
     """
 
     def emit(context, builder, signature, arguments):
@@ -82,12 +83,8 @@ def product_dots(typing, arrays, sizes, channel, zero):
     return types.void(arrays, sizes, channel, zero), emit
 
 
-def _dots(builder, total, unsigned, signed):
-    return call(builder, "llvm.x86.avx512.vpdpbusd.512", SIXTEEN, total, unsigned, signed)
-
-
 def _pack(builder, packed, w, size):
-    """Sixteen rows of w, `size` long: for every four inputs those of all rows. 128 times the sum of each row."""
+    """Sixteen rows of w, `size` long: for every four inputs those of all rows. Gives 128 times their sums."""
     sums = cgutils.alloca_once(builder, SIXTEEN)
     builder.store(ir.Constant(SIXTEEN, None), sums)
     rows = [builder.gep(w, [builder.mul(INDEX(j), size)]) for j in range(LANES)]
@@ -96,7 +93,7 @@ def _pack(builder, packed, w, size):
         place, signs = builder.gep(packed, [builder.mul(k, INDEX(LANES))]), constant(SIXTEEN, SIGNS)
         for number, four in enumerate(fours):
             store(builder, four, builder.gep(place, [INDEX(4 * LANES * number)]))
-            builder.store(_dots(builder, builder.load(sums), signs, four), sums)
+            builder.store(add_dots(builder, builder.load(sums), signs, four), sums)
 
     with cgutils.for_range(builder, builder.lshr(size, INDEX(4))) as loop:
         k = builder.shl(loop.index, INDEX(4))
@@ -150,5 +147,5 @@ def _totals(builder, places, bias, size, count: int):
         for p, one in enumerate(sums):
             own = builder.gep(biased, [builder.add(k, builder.mul(INDEX(p), size))])
             four = builder.load(builder.bitcast(own, WORD.as_pointer()), align=1)
-            builder.store(_dots(builder, builder.load(one), spread(builder, four, SIXTEEN), weights), one)
+            builder.store(add_dots(builder, builder.load(one), spread(builder, four, SIXTEEN), weights), one)
     return [builder.load(one) for one in sums]

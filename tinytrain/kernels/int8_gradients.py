@@ -2,31 +2,8 @@
 
 import numpy as np
 
-from tinytrain.kernels.fused import fused
-from tinytrain.kernels.int8_gradient_tiles import gradient_products
-from tinytrain.kernels.jit import inlined, kernel
-
-ZERO = np.float32(0)
-
-
-@inlined
-def add_to_row(row, x, k, g, scale, zero):
-    """row (j,) += the values of codes x (m, .)[:, k] times g (m, j).
-
-    Four rows of g at a time, so that `row` is loaded and stored less often.
-    """
-    fours = x.shape[0] // 4 * 4
-    for i in range(0, fours, 4):
-        f0, f1 = scale * np.float32(x[i, k] - zero), scale * np.float32(x[i + 1, k] - zero)
-        f2, f3 = scale * np.float32(x[i + 2, k] - zero), scale * np.float32(x[i + 3, k] - zero)
-        g0, g1, g2, g3 = g[i], g[i + 1], g[i + 2], g[i + 3]
-        for j in range(row.shape[0]):
-            low = fused(f1, g1[j], fused(f0, g0[j], row[j]))
-            row[j] = fused(f3, g3[j], fused(f2, g2[j], low))
-    for i in range(fours, x.shape[0]):
-        factor, line = scale * np.float32(x[i, k] - zero), g[i]
-        for j in range(row.shape[0]):
-            row[j] = fused(factor, line[j], row[j])
+from tinytrain.kernels.int8_gradient_tiles import gradient_products, weight_products
+from tinytrain.kernels.jit import kernel
 
 
 @kernel
@@ -56,8 +33,8 @@ def grad_input_codes(gx, g, w, scale):
 @kernel
 def grad_weight_codes(gw, x, g, scale, zero):
     """gw (k, j) float32 += values of codes x (m, k) int8, transposed, times g (m, j) float32."""
-    for k in range(gw.shape[0]):
-        add_to_row(gw[k], x, k, g, scale, zero)
+    sizes = x.shape[0], gw.shape[0], gw.shape[1], gw.shape[1]
+    weight_products((gw.reshape(-1), x.reshape(-1), g.reshape(-1)), sizes, scale, zero)
 
 
 @kernel

@@ -173,6 +173,11 @@ def pairs_of_products(builder, target: Target, a, b):
     return builder.add(*products)
 
 
+def add_dots(builder, total, unsigned, signed):
+    """<16 x i32> plus the products of four bytes without a sign and four with one, for `Target.dots`."""
+    return call(builder, "llvm.x86.avx512.vpdpbusd.512", total.type, total, unsigned, signed)
+
+
 @intrinsic
 def move_bytes(typing, y, x):
     """y (m,) = x (m,) of bytes; the arrays may overlap."""
