@@ -84,7 +84,7 @@ def mark(args) -> None:
     """Adapt once, between two marks behind that of the start; print the facts."""
     network = load_backbone(args.backbone)
     kernels.load()
-    os.getpid()
+    os.getpid()  # a command that counts takes this for a mark
     episode = task(network, args)
     os.getpid()
     report = adapted(network, episode, args.forms, args)

@@ -54,7 +54,7 @@ def _product(r, x, m, k, n):
 
 
 def _product_sizes(r) -> list[int]:
-    """Pixels, inputs and output channels: few and many of each take code of their own, and fours of inputs."""
+    """Pixels, inputs and output channels: few and many take code of their own, fours of inputs, too."""
     m, k, n = sizes(r, 40, int(r.choice([8, 40, 140, 300, 700])), 40)
     return [m, k if r.random() < 0.5 else -(-k // 4) * 4, n]
 
