@@ -7,8 +7,8 @@ A form is a precision and a budget, such as "int8@256KB". All forms adapt to the
 with as many steps, each by the plan that is made for it. Without --count they take turns, and the shortest
 processor time of each counts, in milliseconds. --count names a command that runs Python on another machine,
 as that of `int8_kernels`. Then millions of instructions are printed, those of the start by themselves: until
-packages, the network and the table of kernels are loaded. There a form runs twice, and the second run
-counts: the first one compiles.
+packages, the network and the table of kernels are loaded. There a form runs with a single step first,
+which compiles.
 """
 
 import json
@@ -34,6 +34,7 @@ from tinytrain.meta.studies.study import study_parser
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import CHOICES, Budget
+from tinytrain.plan.recipe import Recipe
 from tinytrain.policies.registry import find_policy
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
@@ -57,7 +58,7 @@ def task(network: Network, args) -> Episode:
 
 
 def adapted(network: Network, episode: Episode, form: str, args) -> Report:
-    policy, device = all_steps(find_policy(args.policy)), Device(threads=1)
+    policy, device = all_steps(find_policy(args.policy), args.steps), Device(threads=1)
     return adapt(network, episode, budget_of(form), policy, args.seed, device, force=True)
 
 
@@ -100,9 +101,9 @@ def counted(command: str, arguments: Callable[[str], list[str]], forms: list[str
             file = Path(folder) / "count"
             run = [*shlex.split(command), "-m", "tinytrain.meta.studies.int8_adaptation", *arguments(form)]
             told = ""
-            for more in ({}, {"COUNT": str(file)}):  # compiles first
+            for options, more in ((["--steps", "1"], {}), ([], {"COUNT": str(file)})):  # compiles first
                 told = subprocess.run(
-                    run, check=True, env=os.environ | more, stdout=subprocess.PIPE, text=True
+                    run + options, check=True, env=os.environ | more, stdout=subprocess.PIPE, text=True
                 ).stdout
             marks = [int(line) for line in file.with_name("count.marks").read_text().split()]
         start, first, last = marks[-3:]
@@ -131,6 +132,7 @@ def parser() -> Parser:
     p.add_argument("--policy", default="tinytrain")
     p.add_argument("--way", type=at_least(2), default=5)
     p.add_argument("--shots", type=at_least(1), default=5, help="per class (default: %(default)s)")
+    p.add_argument("--steps", type=at_least(1), default=Recipe.steps, help="(default: %(default)s)")
     p.add_argument("--seed", type=at_least(0), default=7)
     p.add_argument("--repeats", type=at_least(1), default=7, help="of every form (default: %(default)s)")
     p.add_argument("--count", default=None, metavar="COMMAND", help="count instructions by this command")
@@ -152,6 +154,7 @@ def study(arguments: list[str]) -> None:
     elif args.count:
         own = ["--backbone", args.backbone, "--packs", args.packs, "--policy", args.policy]
         own += ["--way", str(args.way), "--shots", str(args.shots), "--seed", str(args.seed)]
+        own += ["--steps", str(args.steps)]
         rows = counted(args.count, lambda form: [*own, "--forms", form, "--mark"], forms)
         print("\n".join(table(forms, rows, "instructions, M")))
         print(f"\nthe start alone: {max(row['start'] for row in rows):,.0f} M instructions")

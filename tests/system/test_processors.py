@@ -50,7 +50,7 @@ sys.exit(pytest.main(["-n", "0", "-q", "-p", "no:cacheprovider", sys.argv[2], "-
 
 # Instructions that kernels of int8 programs have: vector products, and what turns the weights of a block of
 # output channels (vpunpcklwd).
-AVX2 = {"add_codes": ["vpmulld"]} | {name: ["vfmadd213ps"] for name in FUSED_ROWS}
+AVX2 = {"add_codes": ["vpmulld"]} | {name: ["vfmadd231ps"] for name in FUSED_ROWS}
 INT8 = {
     "nehalem": {
         "add_codes": ["pmulld"],
