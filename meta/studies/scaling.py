@@ -67,11 +67,11 @@ def jobs(packs: str, counts: str, budgets: str) -> list[dict]:
     ]
 
 
-def all_steps(policy: Policy) -> Policy:
+def all_steps(policy: Policy, steps: int = Recipe.steps) -> Policy:
     """The policy, which then makes as many steps for all tasks."""
 
     def recipe(*task) -> Recipe:
-        return replace(policy.recipe(*task), steps=Recipe.steps)
+        return replace(policy.recipe(*task), steps=steps)
 
     return replace(policy, recipe=recipe)
 

@@ -13,6 +13,7 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.estimate": ("--tasks", "run_study"),
     "studies.continual": ("--seeds", "run_study"),
     "studies.drift": ("--shots", "run_study"),
+    "studies.int8_adaptation": ("--repeats", "load_backbone"),
     "studies.int8_forward": ("--episodes", "run_study"),
     "studies.int8_training": ("--episodes", "run_study"),
     "studies.int8_kernels": ("--milliseconds", "load_backbone"),

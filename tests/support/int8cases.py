@@ -54,8 +54,9 @@ def _product(r, x, m, k, n):
 
 
 def _product_sizes(r) -> list[int]:
-    """Pixels, inputs and output channels: few and many of each take code of their own."""
-    return sizes(r, 40, int(r.choice([8, 40, 140, 300])), 40)
+    """Pixels, inputs and output channels: few and many take code of their own, fours of inputs, too."""
+    m, k, n = sizes(r, 40, int(r.choice([8, 40, 140, 300, 700])), 40)
+    return [m, k if r.random() < 0.5 else -(-k // 4) * 4, n]
 
 
 def product_codes(r):
@@ -170,14 +171,19 @@ def pack_inside(r):
     return fresh(-(-m // 8), dtype=np.uint8, compared="equal"), codes(r, m)
 
 
+def _terms(r) -> int:
+    """The limit of how many are added up, which for the kernels may be more than they take at a time."""
+    return int(r.choice([60, 60, 300]))
+
+
 def grad_input_codes(r):
-    m, n, k = sizes(r, 40, 60, 60)
+    m, n, k = sizes(r, 40, _terms(r), 60)
     scale = r.uniform(0, 0.01, n).astype(np.float32)
     return fresh(m, k), _values(r, m, n), weights(r, n, k), scale
 
 
 def grad_weight_codes(r):
-    m, k, j = sizes(r, 40, 60, 60)
+    m, k, j = sizes(r, _terms(r), 60, 60)
     return Output(_values(r, k, j)), codes(r, m, k), _values(r, m, j), np.float32(0.02), _zero(r)
 
 
@@ -200,14 +206,14 @@ def add_fisher_columns(r):
 
 
 def grad_input_columns(r):
-    m, n, k = sizes(r, 30, 40, 60)
+    m, n, k = sizes(r, 30, _terms(r), 60)
     first, b = _part(r, k)
     scale = r.uniform(0, 0.01, n).astype(np.float32)
     return fresh(m, b), _values(r, m, n), weights(r, n, k), scale, first
 
 
 def grad_input_rows(r):
-    m, n, k = sizes(r, 30, 40, 60)
+    m, n, k = sizes(r, 30, _terms(r), 60)
     first, b = _part(r, n) if r.random() < 0.5 else (0, int(r.integers(1, n + 1)))
     gx = Output(_values(r, m, k)) if first else fresh(m, k)
     scale = r.uniform(0, 0.01, n).astype(np.float32)
@@ -215,7 +221,7 @@ def grad_input_rows(r):
 
 
 def grad_weight_columns(r):
-    m, k, n = sizes(r, 30, 40, 60)
+    m, k, n = sizes(r, _terms(r), 40, 60)
     first, b = _part(r, n)
     out = Output(_values(r, k, n))
     return out, codes(r, m, k), _values(r, m, b), np.float32(0.02), _zero(r), first

@@ -36,6 +36,7 @@ depthwise_rows.REGISTER = int(sys.argv[1])
 sys.exit(pytest.main(["-n", "0", "-q", "-p", "no:cacheprovider", sys.argv[2], "-k", "{BITS}"]))
 """
 PRODUCTS, FUSED_ROWS = ("product_codes", "product_wide"), ("grad_input_codes", "grad_weight_codes")
+PARTS = ("grad_input_columns", "grad_input_rows", "grad_weight_columns")
 AGREE = f"""
 import sys
 import numba
@@ -43,13 +44,13 @@ import pytest
 from tinytrain.kernels.int8_blocks import takes_blocks
 
 assert str(numba.njit(lambda: takes_blocks())()) == sys.argv[1]
-names = " or ".join({sorted(("add_codes", "depthwise_codes", *PRODUCTS, *FUSED_ROWS))})
+names = " or ".join({sorted(("add_codes", "depthwise_codes", *PRODUCTS, *FUSED_ROWS, *PARTS))})
 sys.exit(pytest.main(["-n", "0", "-q", "-p", "no:cacheprovider", sys.argv[2], "-k", names]))
 """
 
 # Instructions that kernels of int8 programs have: vector products, and what turns the weights of a block of
 # output channels (vpunpcklwd).
-AVX2 = {"add_codes": ["vpmulld"]} | {name: ["vfmadd213ps"] for name in FUSED_ROWS}
+AVX2 = {"add_codes": ["vpmulld"]} | {name: ["vfmadd231ps"] for name in FUSED_ROWS}
 INT8 = {
     "nehalem": {
         "add_codes": ["pmulld"],
@@ -62,7 +63,7 @@ INT8 = {
     | {"depthwise_codes": ["vpmaddwd", "vpmuldq"]},
     "sapphirerapids": AVX2
     | {name: ["vpdpwssd", "vpmuldq", "vpunpcklwd"] for name in PRODUCTS}
-    | {"depthwise_codes": ["vpdpwssd", "vpmuldq"]},
+    | {name: ["vpdpbusd", "vpmuldq"] for name in ("depthwise_codes", "product_codes")},
     "cortex-a53": {
         "add_codes": ["mla"],
         "product_codes": ["smull", "smlal2", "sadalp", "addp", "sqdmulh", "srshl"],

@@ -28,8 +28,10 @@ class Rescaling:
 
     def __init__(self, builder, target: Target, factor, shift, zero):
         self.target, self.factor, self.shift = target, factor, shift
-        self._kept = cgutils.alloca_once(builder, factor.type)
-        builder.store(factor, self._kept)
+        odd = shuffled(builder, factor, factor, [n | 1 for n in range(factor.type.count)])
+        self._kept = [cgutils.alloca_once(builder, factor.type) for _ in range(2)]
+        for place, lanes in zip(self._kept, (factor, odd), strict=True):
+            builder.store(lanes, place)
         self.zero = builder.trunc(zero, SHORT)
         count = shift.type.count
         usual = builder.icmp_signed(">", shift, constant(shift.type, 32))
@@ -53,10 +55,10 @@ class Rescaling:
         kind = totals.type
         doubled = ir.VectorType(INDEX, kind.count // 2)
         by, odd = constant(doubled, 32), [n | 1 for n in range(kind.count)]
-        # Where LLVM does not see how they were widened, it multiplies 64 bits, which takes much longer.
-        factor = reloaded(builder, kind, self._kept)
         products = []
-        for pair in ((totals, factor), [shuffled(builder, v, v, odd) for v in (totals, factor)]):
+        for lanes, kept in zip((totals, shuffled(builder, totals, totals, odd)), self._kept, strict=True):
+            # Where LLVM does not see how they were widened, it multiplies 64 bits, which takes much longer.
+            pair = lanes, reloaded(builder, kind, kept)
             x, f = (builder.ashr(builder.shl(builder.bitcast(v, doubled), by), by) for v in pair)
             products.append(builder.bitcast(builder.mul(x, f), kind))
         lanes = [k + more for k in range(1, kind.count, 2) for more in (0, kind.count)]

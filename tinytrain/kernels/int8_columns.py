@@ -7,7 +7,7 @@ The gradients inside a block are its largest values. Its inner channels do not m
 import numpy as np
 
 from tinytrain.kernels.fused import fused
-from tinytrain.kernels.int8_gradients import add_products, add_to_row
+from tinytrain.kernels.int8_gradient_tiles import gradient_products, weight_products
 from tinytrain.kernels.jit import inlined, kernel
 
 ZERO = np.float32(0)
@@ -19,15 +19,9 @@ def grad_input_columns(gx, g, w, scale, first):
 
     `scale` (n,) float32.
     """
-    count = gx.shape[1]
-    for i in range(gx.shape[0]):
-        row = gx[i]
-        for c in range(count):
-            row[c] = ZERO
-        for j in range(w.shape[0]):
-            factor, line = g[i, j] * scale[j], w[j, first : first + count]
-            for c in range(count):
-                row[c] = fused(factor, np.float32(line[c]), row[c])
+    arrays = gx.reshape(-1), g.reshape(-1), w.reshape(-1), scale
+    sizes = gx.shape[0], g.shape[1], gx.shape[1], w.shape[1]
+    gradient_products(arrays, sizes, (0, first, True))
 
 
 @kernel
@@ -36,7 +30,9 @@ def grad_input_rows(gx, g, w, scale, first):
 
     The first rows start it at zero. `scale` (n,) float32.
     """
-    add_products(gx, g, w, scale, first)
+    arrays = gx.reshape(-1), g.reshape(-1), w.reshape(-1), scale
+    sizes = gx.shape[0], g.shape[1], gx.shape[1], w.shape[1]
+    gradient_products(arrays, sizes, (first, 0, first == 0))
 
 
 @kernel
@@ -78,8 +74,8 @@ def widen_columns(y, w, scale, first):
 @kernel
 def grad_weight_columns(gw, x, g, scale, zero, first):
     """gw (k, n)[:, first : first + b] += values of codes x (m, k) int8, transposed, times g (m, b)."""
-    for k in range(gw.shape[0]):
-        add_to_row(gw[k, first : first + g.shape[1]], x, k, g, scale, zero)
+    sizes = x.shape[0], gw.shape[0], g.shape[1], gw.shape[1]
+    weight_products((gw.reshape(-1)[first:], x.reshape(-1), g.reshape(-1)), sizes, scale, zero)
 
 
 @kernel

@@ -7,6 +7,8 @@ output channel lie side by side. Sums are int32, so every processor computes the
 import numpy as np
 
 from tinytrain.kernels.int8_blocks import MOST_INPUTS, product_block, takes_blocks
+from tinytrain.kernels.int8_dots import MOST_INPUTS as MOST_DOTS
+from tinytrain.kernels.int8_dots import product_dots, takes_dots
 from tinytrain.kernels.int8_rescale import as_code, rescaled
 from tinytrain.kernels.int8_tiles import product_strip
 from tinytrain.kernels.jit import inlined, kernel
@@ -33,6 +35,10 @@ def _product(y, x, w, b, factor, shift, zero):
                 y[i, j] = as_code(rescaled(total, factor[j], shift[j]), zero)
         return
     arrays = y.reshape(-1), x.reshape(-1), w.reshape(-1), b, factor, shift
+    if takes_dots() and x.itemsize == 1 and n >= 16 and size % 4 == 0 and size <= MOST_DOTS:
+        for c in range(0, n, 16):
+            product_dots(arrays, (m, size, n), min(c, n - 16), zero)
+        return
     if takes_blocks() and m >= ENOUGH and n >= 8 and size <= MOST_INPUTS:
         done = 0
         while done < n:

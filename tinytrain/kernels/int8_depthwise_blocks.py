@@ -1,9 +1,9 @@
 """Depthwise convolution of int8 codes in blocks of channels, written as LLVM instructions.
 
-A block is sixteen channels of an image. Its weights are widened once and lie on the stack, 1.6 kB at most.
-A register tile is four neighbouring pixels; every code is loaded once for all of them. The code of the
-padding is taken from every code and its share added to the bias, so that taps outside of the image are left
-out.
+A block is sixteen channels of an image. Its weights are widened once and lie on the stack, 1.6 kB at most. A
+register tile is four neighbouring pixels; every code is loaded once for all of them. A number is taken from
+every code and its share added to the bias. If it is the code of the padding, taps outside of the image are
+left out.
 """
 
 from llvmlite import ir
@@ -13,7 +13,9 @@ from numba.extending import intrinsic
 
 from tinytrain.kernels.depthwise_rows import key_of
 from tinytrain.kernels.int8_codes import Rescaling
-from tinytrain.kernels.int8_depthwise_taps import CHANNELS, Pairs, Singles
+from tinytrain.kernels.int8_depthwise_quads import Quads
+from tinytrain.kernels.int8_depthwise_singles import Singles
+from tinytrain.kernels.int8_depthwise_taps import CHANNELS, Pairs
 from tinytrain.kernels.vectors import (
     BYTE,
     INDEX,
@@ -61,7 +63,8 @@ def depthwise_block(typing, arrays, places, sizes, shape, fill, zero):
             block = builder.append_basic_block("size{}stride{}".format(*number))
             choice.add_case(INDEX(key_of(*number)), block)
             builder.position_at_end(block)
-            taps = (Pairs if target.wide else Singles)(builder, target, *number)
+            kind = Quads if target.dots else Pairs if target.wide else Singles
+            taps = kind(builder, target, *number)
             _one_filter(builder, taps, starts, sizes, top, (bias, fill, rescaling))
             builder.branch(done)
         builder.position_at_end(done)
@@ -74,8 +77,8 @@ def _one_filter(builder, taps, starts, sizes, top, numbers) -> None:
     (y, x, w), (height, width, channels, down, across) = starts, sizes
     bias, fill, rescaling = numbers
     total = taps.pack(builder, w, channels)
-    wide = spread(builder, builder.sext(fill, WORD), WIDE)
-    bias = builder.add(bias, builder.mul(builder.sext(total, WIDE), wide))
+    total = total if total.type == WIDE else builder.sext(total, WIDE)
+    bias = builder.add(bias, builder.mul(total, spread(builder, taps.origin(builder, fill), WIDE)))
     fill = spread(builder, builder.sext(fill, SHORT), ir.VectorType(SHORT, CHANNELS))
     sums = [[cgutils.alloca_once(builder, p.type) for p in taps.split(builder, bias)] for _ in range(PIXELS)]
     with cgutils.for_range(builder, down) as rows:

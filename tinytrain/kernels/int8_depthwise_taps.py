@@ -1,4 +1,4 @@
-"""The taps of a register tile of a depthwise convolution of int8 codes, for two kinds of processors."""
+"""The taps of a register tile of a depthwise convolution of int8 codes: on any processor, and in pairs."""
 
 from contextlib import contextmanager
 
@@ -27,12 +27,13 @@ LOW = [n for k in range(8) for n in (k, CHANNELS + k)]  # those of two vectors i
 HIGH = [n + 8 for n in LOW]
 
 
-class _Taps:
+class Taps:
     """Of a filter of `size` x `size` taps, `stride` pixels apart.
 
-    `pack` keeps the weights of sixteen channels and gives their sums over the filter, int16. `add` adds the
-    products to the sums of the pixels of a tile. `split` gives int32 of all channels as the vectors in
-    which sums are kept, `join` makes one of them.
+    `pack` keeps the weights of sixteen channels and gives their sums over the filter, int16 or int32.
+    `origin` is what `add` takes from every code before it adds the products to the sums of the pixels of a
+    tile. `split` gives int32 of all channels as the vectors in which sums are kept, `join` makes one of
+    them.
     """
 
     count: int  # int16 vectors that are kept, of 16 lanes
@@ -41,17 +42,20 @@ class _Taps:
         self.target, self.size, self.stride = target, size, stride
         self.kept = room(builder, SHORT, CHANNELS * self.count)
 
+    def origin(self, builder, fill):
+        return builder.sext(fill, WORD)
+
     def _keep(self, builder, number, value) -> None:
         store(builder, value, builder.gep(self.kept, [builder.mul(number, INDEX(CHANNELS))]))
 
-    def _weights(self, builder, number):
-        return load(builder, SHORTS, builder.gep(self.kept, [builder.mul(number, INDEX(CHANNELS))]))
+    def always_inside(self, span: int, i: int) -> bool:
+        """Whether column `i` of `span` lies in the image wherever the tile is."""
+        return self.size // 2 <= i < span - self.size // 2
 
     @contextmanager
-    def _if_inside(self, builder, span: int, i: int, column, width):
+    def if_inside(self, builder, span: int, i: int, column, width):
         """Code that runs if column `i` of `span` lies in the image, which is tested where it may not."""
-        beside = self.size // 2
-        if beside <= i < span - beside:
+        if self.always_inside(span, i):
             yield
         else:
             inside = builder.icmp_unsigned("<", builder.add(column, INDEX(i)), width)
@@ -59,49 +63,7 @@ class _Taps:
                 yield
 
 
-class Singles(_Taps):
-    """Products of 16 bits, added to sums of 32."""
-
-    count = 49
-
-    def split(self, builder, vector):
-        return [vector]
-
-    def join(self, builder, vectors):
-        return vectors[0]
-
-    def pack(self, builder, w, channels):
-        total = cgutils.alloca_once(builder, SHORTS)
-        builder.store(ir.Constant(SHORTS, None), total)
-        with cgutils.for_range(builder, INDEX(self.size**2)) as loop:
-            codes = load(builder, CODES, builder.gep(w, [builder.mul(loop.index, channels)]))
-            value = builder.sext(codes, SHORTS)
-            self._keep(builder, loop.index, value)
-            builder.store(builder.add(builder.load(total), value), total)
-        return builder.load(total)
-
-    def add(self, builder, sums, x, sizes, place, fill) -> None:
-        (height, width, channels), (row, column) = sizes, place
-        span = (len(sums) - 1) * self.stride + self.size
-        with cgutils.for_range(builder, INDEX(self.size)) as loop:
-            r = builder.add(row, loop.index)
-            with builder.if_then(builder.icmp_unsigned("<", r, height), likely=True):
-                line = builder.add(builder.mul(r, width), column)
-                line = builder.gep(x, [builder.mul(line, channels)])
-                first = builder.mul(loop.index, INDEX(self.size))
-                weights = [self._weights(builder, builder.add(first, INDEX(t))) for t in range(self.size)]
-                for i in range(span):
-                    with self._if_inside(builder, span, i, column, width):
-                        own = load(builder, CODES, builder.gep(line, [builder.mul(INDEX(i), channels)]))
-                        value = builder.sext(builder.sub(builder.sext(own, SHORTS), fill), WIDE)
-                        for p, (one,) in enumerate(sums):
-                            tap = i - p * self.stride
-                            if 0 <= tap < self.size:
-                                found = builder.mul(value, builder.sext(weights[tap], WIDE))
-                                builder.store(builder.add(builder.load(one), found), one)
-
-
-class Pairs(_Taps):
+class Pairs(Taps):
     """Sums of two products in one instruction: of a tap and the one below it, in the last row beside it."""
 
     count = 2 * (3 * 7 + 4)
@@ -188,7 +150,7 @@ class Pairs(_Taps):
         first, column, width = where
         span = (len(sums) - 1) * self.stride + self.size
         for i in range(span):
-            with self._if_inside(builder, span, i, column, width):
+            with self.if_inside(builder, span, i, column, width):
                 codes = (
                     load(builder, CODES, builder.gep(s, [builder.mul(INDEX(i), step)]))
                     for s, step, _ in lines
@@ -205,7 +167,7 @@ class Pairs(_Taps):
         codes = []
         for i in range(span):
             own = builder.gep(start, [builder.mul(INDEX(i), step)])
-            if not self.size // 2 <= i < span - self.size // 2:
+            if not self.always_inside(span, i):
                 inside = builder.icmp_unsigned("<", builder.add(column, INDEX(i)), width)
                 own = builder.select(inside, own, outside)
             codes.append(load(builder, CODES, own))

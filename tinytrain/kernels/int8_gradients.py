@@ -2,45 +2,8 @@
 
 import numpy as np
 
-from tinytrain.kernels.fused import fused
-from tinytrain.kernels.int8_gradient_tiles import COLUMNS, MOST, ROWS, gradient_rows
-from tinytrain.kernels.jit import copied, inlined, kernel
-
-ZERO = np.float32(0)
-
-
-@copied
-def add_products(gx, g, w, scale, first):
-    """gx (m, k) += g (m, b) times the values of w[first : first + b]; the first rows start it at zero."""
-    for i in range(gx.shape[0]):
-        row = gx[i]
-        if first == 0:
-            for k in range(row.shape[0]):
-                row[k] = ZERO
-        for j in range(g.shape[1]):
-            factor, line = g[i, j] * scale[first + j], w[first + j]
-            for k in range(row.shape[0]):
-                row[k] = fused(factor, np.float32(line[k]), row[k])
-
-
-@inlined
-def add_to_row(row, x, k, g, scale, zero):
-    """row (j,) += the values of codes x (m, .)[:, k] times g (m, j).
-
-    Four rows of g at a time, so that `row` is loaded and stored less often.
-    """
-    fours = x.shape[0] // 4 * 4
-    for i in range(0, fours, 4):
-        f0, f1 = scale * np.float32(x[i, k] - zero), scale * np.float32(x[i + 1, k] - zero)
-        f2, f3 = scale * np.float32(x[i + 2, k] - zero), scale * np.float32(x[i + 3, k] - zero)
-        g0, g1, g2, g3 = g[i], g[i + 1], g[i + 2], g[i + 3]
-        for j in range(row.shape[0]):
-            low = fused(f1, g1[j], fused(f0, g0[j], row[j]))
-            row[j] = fused(f3, g3[j], fused(f2, g2[j], low))
-    for i in range(fours, x.shape[0]):
-        factor, line = scale * np.float32(x[i, k] - zero), g[i]
-        for j in range(row.shape[0]):
-            row[j] = fused(factor, line[j], row[j])
+from tinytrain.kernels.int8_gradient_tiles import gradient_products, weight_products
+from tinytrain.kernels.jit import kernel
 
 
 @kernel
@@ -62,20 +25,16 @@ def pack_inside(bits, y):
 @kernel
 def grad_input_codes(gx, g, w, scale):
     """gx (m, k) float32 = g (m, n) float32 times the values of w (n, k) int8; `scale` (n,) float32."""
-    (m, size), n = gx.shape, w.shape[0]
-    if m >= ROWS and size >= COLUMNS and n <= MOST:
-        arrays = gx.reshape(-1), g.reshape(-1), w.reshape(-1), scale
-        for i in range(0, m, ROWS):
-            gradient_rows(arrays, (n, size), min(i, m - ROWS))
-        return
-    add_products(gx, g, w, scale, 0)
+    arrays = gx.reshape(-1), g.reshape(-1), w.reshape(-1), scale
+    sizes = gx.shape[0], g.shape[1], gx.shape[1], w.shape[1]
+    gradient_products(arrays, sizes, (0, 0, True))
 
 
 @kernel
 def grad_weight_codes(gw, x, g, scale, zero):
     """gw (k, j) float32 += values of codes x (m, k) int8, transposed, times g (m, j) float32."""
-    for k in range(gw.shape[0]):
-        add_to_row(gw[k], x, k, g, scale, zero)
+    sizes = x.shape[0], gw.shape[0], gw.shape[1], gw.shape[1]
+    weight_products((gw.reshape(-1), x.reshape(-1), g.reshape(-1)), sizes, scale, zero)
 
 
 @kernel

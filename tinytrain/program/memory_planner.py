@@ -5,7 +5,6 @@ their lifetimes do not meet; `check` proves that independently of how `place` ch
 """
 
 import math
-from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -62,13 +61,13 @@ def place(intervals: Sequence[Interval], limit: float = math.inf) -> Layout | No
     bound, best = lower_bound(intervals), None
     if bound > limit:
         return None
-    order, offsets = [], []
+    order, offsets, met = [], [], _met(intervals)
     for number in range(len(ORDERS) + RETRIES):
         if number < len(ORDERS):
             order = sorted(range(len(intervals)), key=lambda k, rule=ORDERS[number]: rule(intervals[k]))
         else:
             order = _topmost_first(intervals, order, offsets)
-        total, offsets = _first_fit(intervals, order)
+        total, offsets = _first_fit(intervals, met, order)
         if best is None or total < best[0]:
             best = total, offsets
         if best[0] <= bound:
@@ -86,20 +85,29 @@ def _topmost_first(intervals, order, offsets):
     return [top, *(k for k in order if k != top)]
 
 
-def _first_fit(intervals, order):
-    offsets = [0] * len(intervals)
-    placed: list[tuple[int, int, int, int]] = []  # (low, high, first, last), lowest first
+def _met(intervals):
+    """For every interval the numbers of those that live at the same time."""
+    found, alive = [[] for _ in intervals], []
+    for k in sorted(range(len(intervals)), key=lambda k: intervals[k].first):
+        alive = [other for other in alive if intervals[other].last >= intervals[k].first]
+        for other in alive:
+            found[k].append(other)
+            found[other].append(k)
+        alive.append(k)
+    return found
+
+
+def _first_fit(intervals, met, order):
+    """Each interval in `order` as low as those that it has `met` and that are placed already let it."""
+    offsets, ends = [0] * len(intervals), [None] * len(intervals)
     for k in order:
-        i = intervals[k]
-        start, size = 0, aligned(i.nbytes)
-        for low, high, first, last in placed:
-            if first <= i.last and i.first <= last:
-                if start + size <= low:
-                    break
-                start = max(start, high)
-        offsets[k] = start
-        insort(placed, (start, start + size, i.first, i.last))
-    return max((high for _, high, _, _ in placed), default=0), offsets
+        start, size = 0, aligned(intervals[k].nbytes)
+        for low, high in sorted((offsets[n], ends[n]) for n in met[k] if ends[n] is not None):
+            if start + size <= low:
+                break
+            start = max(start, high)
+        offsets[k], ends[k] = start, start + size
+    return max(ends, default=0), offsets
 
 
 def check(layout: Layout) -> None:
