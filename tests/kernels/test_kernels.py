@@ -203,7 +203,8 @@ def test_a_function_called_by_kernels_is_inlined_or_adds_in_source_order():
     for options in parts:
         within = options.get("forceinline") or options.get("inline") == "always"
         assert within or "reassoc" not in options["fastmath"]
-    arguments = [a.start if isinstance(a, Output) else a for a in CASES["unfold_plane"](rng("calls"))]
+    given = CASES["unfold_plane"](rng("calls"))
+    arguments = [a.start.copy() if isinstance(a, Output) else a for a in given]
     unfold_plane = kernel_of("tinytrain.kernels.lite_residual.unfold_plane").source()
     code = compiler.compiled(unfold_plane, arguments).library.get_asm_str()
     defined = [line for line in code.splitlines() if line.startswith("_ZN") and line.endswith(":")]

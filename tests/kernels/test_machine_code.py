@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from ctypes import CFUNCTYPE, c_int32, c_int64, c_void_p
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from tinytrain.kernels.compile_cache.cache import Cache
 from tinytrain.kernels.dispatch import call_tools, machine_code
 from tinytrain.kernels.dispatch.kinds import described, kinds_of, packer
+from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.kernels.dispatch.object_file import needed, packed, unpacked
 from tinytrain.kernels.kernel import Kernel, tools
 
@@ -93,6 +95,19 @@ def test_a_stub_passes_numbers_and_arrays_of_every_layout(yes):
             out[5 : 5 + values.size].tolist() == values.reshape(-1).tolist()
             and not out[5 + values.size :].any()
         )
+
+
+def third(values):
+    return 3 if values[2] > 0 else 0
+
+
+def test_a_whole_number_that_a_kernel_returns_is_returned_also_by_every_thread():
+    made, rows = Kernel("third", third, None), [np.ones(3, np.float32), np.zeros(3, np.float32)]
+    assert [made(row) for row in rows] == [3, 0]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(made, rows * 200)) == [3, 0] * 200
+    joined = join_native([(made.code((row,)), (row,)) for row in rows])
+    assert len(joined) == 1 and joined[0][0]() is None, "it is no error"
 
 
 def reshape(x, shape):

@@ -172,14 +172,14 @@ def test_a_numba_with_another_calling_convention_makes_its_calls_itself(monkeypa
     from numba.core.codegen import JITCodeLibrary
 
     from tinytrain.kernels import compiler
-    from tinytrain.kernels.dispatch import call_stubs, machine_code
+    from tinytrain.kernels.dispatch import machine_code
 
     def refuse(*arguments):
         raise RuntimeError
 
     for owner, name, value in (
         (compiler, "ARRAY_FIELDS", ("data", "shape")),
-        (call_stubs, "stub", None),
+        (compiler, "stub", None),
         (JITCodeLibrary, "serialize_using_object_code", lambda self: ("name", "bitcode", (b"", b""))),
         (machine_code, "load", refuse),
         (machine_code, "arrays_as_expected", lambda: False),

@@ -9,9 +9,12 @@ from collections.abc import Callable, Sequence
 import numba
 from numba import types
 from numba.core.compiler import CompileResult
+from numba.core.registry import cpu_target
 
 from tinytrain.kernels.compile_cache.facts import portable
 from tinytrain.kernels.dispatch import machine_code
+from tinytrain.kernels.dispatch.call_stubs import RESULT, ArrayCell, stub
+from tinytrain.kernels.dispatch.call_tools import RESHAPE_TYPE
 from tinytrain.kernels.dispatch.machine_code import RESHAPE
 from tinytrain.kernels.dispatch.object_file import needed, packed
 
@@ -57,35 +60,29 @@ def machine_code_of(function: Callable, arguments: Sequence) -> bytes:
         _, how, (code, *_) = library.serialize_using_object_code()
         _expect(how == "object" and isinstance(code, bytes), "libraries of numba")
         kind = result.target_context.call_conv.get_function_type(described.restype, described.argtypes)
-        facts = {"kernel": described.llvm_func_name, "needs": needed(code)}
+        returns = described.restype != types.none
+        _expect(not returns or described.restype == types.int64, f"results of type {described.restype}")
+        facts = {"kernel": described.llvm_func_name, "needs": needed(code), "returns": returns}
         _expect(RESHAPE not in facts["needs"] or _reshapes_as_known(library), "how numba reshapes")
-        return _with_stub(facts, code, kind, cells)
+        return _with_stub(facts, code, kind, cells + [RESULT] * returns)
     except (AttributeError, ValueError, TypeError, StopIteration) as error:
         raise Unexpected(str(error)) from error
 
 
 def _reshapes_as_known(library) -> bool:
     """Whether numba's function has the type of the one in `TOOLS`."""
-    from tinytrain.kernels.dispatch.call_tools import RESHAPE_TYPE
-
     declared = re.search(rf"declare.* i32 @{RESHAPE}\((.*)\)", library.get_llvm_str())
     kinds = re.findall(r"(?:^|, )(\w+\*?)", declared[1]) if declared else []  # attributes follow a type
     return [kind.replace("ptr", "i64*") for kind in kinds] == [*map(str, RESHAPE_TYPE.args)]
 
 
 def _with_stub(facts: dict, code: bytes, kind, cells: Sequence) -> bytes:
-    from tinytrain.kernels.dispatch.call_stubs import stub
-
     name = f"tinytrain_{hashlib.sha256(repr((str(kind), cells)).encode()).hexdigest()[:16]}"
     return packed(facts | {"stub": name}, code, stub(name, kind, cells, outputs=2))
 
 
 def _cell(argument, kind):
     """How the stub passes an argument, for numba of type `kind`. Raises Unexpected."""
-    from numba.core.registry import cpu_target
-
-    from tinytrain.kernels.dispatch.call_stubs import ArrayCell
-
     if isinstance(kind, types.Array):
         fields = cpu_target.target_context.data_model_manager[kind]._fields
         _expect(fields == ARRAY_FIELDS, "arrays of numba")

@@ -36,8 +36,8 @@ class Kernel:
         self._known: dict[Kinds, Callable] = {}
         self._plain = None
 
-    def __call__(self, *arguments) -> None:
-        self.code(arguments)(*arguments)
+    def __call__(self, *arguments) -> int | None:
+        return self.code(arguments)(*arguments)
 
     @property
     def signatures(self) -> list[Kinds]:
@@ -71,7 +71,7 @@ class Kernel:
         tools()  # they have what a kernel may need
         (function,) = machine_code.load(kernel, [facts["kernel"]], facts["needs"])
         (entry,) = machine_code.load(stub, [facts["stub"]])
-        return Code(self.name.rpartition(".")[2], entry, function, arguments)
+        return Code(self.name.rpartition(".")[2], entry, function, arguments, facts["returns"])
 
     def _compiled(self, arguments: Sequence) -> Callable:
         WATCH.begin(self.name)

@@ -17,6 +17,7 @@ WORD, BYTE = ir.IntType(64), ir.IntType(8)
 POINTER = BYTE.as_pointer()
 STATUS = ir.IntType(32)
 STUB = ir.FunctionType(STATUS, [WORD, WORD.as_pointer()])
+RESULT = "result"
 # Words of numpy's array object behind the head that every Python object has.
 DATA, SHAPE, STRIDES = 0, 2, 3
 HEAD = object.__basicsize__
@@ -30,11 +31,14 @@ class ArrayCell:
     itemsize: int
 
 
-def stub(name: str, kind: ir.FunctionType, cells: Sequence[ArrayCell | None], outputs: int = 0) -> bytes:
+def stub(
+    name: str, kind: ir.FunctionType, cells: Sequence[ArrayCell | str | None], outputs: int = 0
+) -> bytes:
     """Object code of ``int32 name(function, cells)`` for functions of type `kind`; it returns 0 on success.
 
     The first `outputs` arguments are pointers to results; the stub allocates room for them. `cells` says
-    which of the others are arrays. For a function without a return value the stub always returns 0.
+    which of the others are arrays. If the last is RESULT, the first result is written where that cell points.
+    For a function without a return value the stub always returns 0.
     """
     module = new_module()
     add_stub(module, name, kind, cells, outputs)
@@ -45,13 +49,18 @@ def add_stub(module, name: str, kind: ir.FunctionType, cells, outputs: int) -> N
     builder = begin(module, STUB, name)
     address, start = builder.function.args
     given, wanted = [builder.alloca(t.pointee) for t in kind.args[:outputs]], iter(kind.args[outputs:])
+    place = None
     for k, cell in enumerate(cells):
         value = builder.load(builder.gep(start, [ir.Constant(WORD, k)]))
-        if cell is None:
+        if cell is RESULT:
+            place = builder.inttoptr(value, kind.args[0])
+        elif cell is None:
             given.append(_converted(builder, value, next(wanted)))
         else:
             given += [_converted(builder, part, next(wanted)) for part in _array(builder, value, cell)]
     status = builder.call(builder.inttoptr(address, kind.as_pointer()), given)
+    if place is not None:
+        builder.store(builder.load(given[0]), place)
     void = isinstance(kind.return_type, ir.VoidType)
     builder.ret(ir.Constant(STATUS, 0) if void else status)
 

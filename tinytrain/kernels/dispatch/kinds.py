@@ -41,10 +41,13 @@ def described(arguments: Sequence) -> str:
     )
 
 
-def packer(arguments: Sequence) -> Callable[..., bytes]:
-    """A function that writes such arguments into cells of 8 bytes; of an array, the address of the object."""
+def packer(arguments: Sequence, returns: bool = False) -> Callable[..., bytes]:
+    """A function that writes such arguments into cells of 8 bytes; of an array, the address of the object.
+
+    If a kernel `returns` something, a cell with the address for it comes last.
+    """
     parts = ("Q" if isinstance(a, np.ndarray) else CELLS[_code(_number(a))] for a in arguments)
-    return struct.Struct(f"={''.join(parts)}").pack
+    return struct.Struct(f"={''.join(parts)}{'Q' * returns}").pack
 
 
 def _number(argument) -> np.dtype:
