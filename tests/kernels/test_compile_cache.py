@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import time
+from importlib import metadata
 
 import pytest
 
@@ -173,9 +174,27 @@ def test_two_that_compile_the_same_kernel_leave_one_whole_file(folder):
     assert jitcache.inspect(folder).state == "verified" and files(folder) == SIZES.keys()
 
 
+def test_versions_of_libraries_are_those_of_their_metadata(tmp_path, monkeypatch):
+    for name in jitfacts.LIBRARIES:
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            version = "none"
+        assert jitfacts.library_version(name) == version
+    for entry in ("numba-0.1.2.dist-info", "numpy-1.26.4-py3.11.egg-info", "numba_scipy-3.0.dist-info"):
+        (tmp_path / entry).mkdir()
+    monkeypatch.setattr("sys.path", [str(tmp_path / "none"), str(tmp_path)])
+    assert jitfacts._installed.__wrapped__() == {"numba": "0.1.2", "numpy": "1.26.4"}
+
+
 def test_facts_name_the_folder_and_old_ones_are_forgotten(folder, tmp_path, monkeypatch):
     facts = jitfacts.made_for()
     monkeypatch.setenv("NUMBA_OPT", "1")
+    assert jitcache.folder_of(jitfacts.made_for()) != jitcache.folder_of(facts)
+    monkeypatch.delenv("NUMBA_OPT")
+    monkeypatch.chdir(tmp_path)
+    assert jitcache.folder_of(jitfacts.made_for()) == jitcache.folder_of(facts)
+    (tmp_path / ".numba_config.yaml").write_text("cpu_name: nehalem")
     assert jitcache.folder_of(jitfacts.made_for()) != jitcache.folder_of(facts)
     (tmp_path / "proc").mkdir()
     cpuinfo = "processor: 0\nCPU part\t: 0xd03\nBogoMIPS: {}\nFeatures: {}\n\nprocessor: 1\nCPU part: 0xd08\n"

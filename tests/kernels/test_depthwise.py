@@ -221,13 +221,12 @@ def test_no_two_filters_are_known_by_one_number(compiled):
 @pytest.mark.skipif(platform.machine() == "aarch64", reason="to compile so much takes more than 512 MiB")
 @pytest.mark.parametrize("register", [4, 8, 16])
 def test_strips_of_every_length_of_vector_give_the_same_bits(compiled, monkeypatch, register):
-    from numba.core.caching import NullCache
-
-    from tinytrain.kernels import depthwise, jit
+    from tinytrain.kernels import depthwise, jit, kernel
     from tinytrain.kernels import depthwise_rows as strip
 
     monkeypatch.setattr(strip, "REGISTER", register)
-    monkeypatch.setattr(jit, "KernelFiles", lambda function: NullCache())  # the cache is for one length
+    # The cache is for one length.
+    monkeypatch.setattr(jit, "kernel_of", lambda name: kernel.Kernel(name, cache=None))
     spec = importlib.util.spec_from_file_location("tinytrain.kernels.other_depthwise", depthwise.__file__)
     other = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(other)

@@ -65,7 +65,7 @@ def test_a_function_without_a_direct_entry_point_is_returned():
 
 def test_a_kernel_without_code_is_replaced_by_the_reference_when_it_is_called(monkeypatch, caplog):
     class Broken:
-        def compile(self, signature):
+        def code(self, arguments):
             raise RuntimeError("no such target")
 
         def __call__(self, *arguments):

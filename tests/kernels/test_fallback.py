@@ -1,13 +1,18 @@
 """Without a working numba the numpy reference runs, with one warning."""
 
 import logging
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tinytrain import kernels
 from tinytrain.firmware_sim.boards.simulated_device import SimulatedDevice
-from tinytrain.kernels import fallback
+from tinytrain.kernels import fallback, kernel
+from tinytrain.kernels.compile_cache.cache import Cache
+from tinytrain.kernels.kernel import Kernel
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
@@ -46,10 +51,11 @@ def test_a_kernel_that_cannot_be_compiled_is_replaced_by_the_reference(lines):
     "error", [ImportError("no numba"), AttributeError("half of numba"), SystemError("init")]
 )
 def test_a_broken_numba_is_reported_once_and_replaced(lines, monkeypatch, error):
-    def broken():
+    def broken(name):
         raise error
 
-    monkeypatch.setattr(kernels, "_compiled_modules", broken)
+    monkeypatch.setattr(kernel, "CACHE", replace(kernel.CACHE, verified={}))  # all is to be compiled
+    monkeypatch.setattr(kernels, "import_module", broken)
     for _ in range(2):
         table = kernels.load()
     assert table.backend == "numpy" and all(hasattr(table, name) for name in kernels.NAMES)
@@ -61,9 +67,9 @@ def test_a_broken_numba_is_reported_once_and_replaced(lines, monkeypatch, error)
 class Broken:
     """A kernel that numba cannot compile."""
 
-    signatures = ()
+    name, signatures = "broken", ()
 
-    def compile(self, signature):
+    def code(self, arguments):
         raise RuntimeError("no such target")
 
     def __call__(self, *arguments):
@@ -75,10 +81,11 @@ def test_a_report_names_the_kernels_that_numpy_replaced(lines, monkeypatch, port
     def report(machine=None):
         return adapt(toy_network(), toy_episode(), Budget(2**22), "none", device=machine)
 
-    monkeypatch.setattr("tinytrain.kernels.jit.PORTABLE", portable)
+    monkeypatch.setenv("TINYTRAIN_PORTABLE", str(int(portable)))
     assert report().ran.backend == said
-    monkeypatch.setattr("tinytrain.kernels.dense.pool", Broken())
-    monkeypatch.setattr("tinytrain.kernels.optimizer.adam", Broken())  # nothing is trained
+    broken = {f"tinytrain.kernels.{name}": Broken() for name in ("dense.pool", "optimizer.adam")}
+    usual = kernel.kernel_of  # nothing is trained, so adam is not called
+    monkeypatch.setattr(kernel, "kernel_of", lambda name: broken.get(name) or usual(name))
     ran = f"{said} except pool (numpy)"
     facts = report().to_json()
     assert facts["kernels"] == ran and f"{ran} kernels" in render_text(facts)
@@ -87,38 +94,37 @@ def test_a_report_names_the_kernels_that_numpy_replaced(lines, monkeypatch, port
 
 def test_the_warning_says_that_numpy_is_not_portable(lines, monkeypatch):
     monkeypatch.setenv("TINYTRAIN_PORTABLE", "1")
-    monkeypatch.setattr(kernels, "_compiled_modules", lambda: 1 / 0)
+    monkeypatch.setattr(kernel, "expect", lambda found: 1 / 0)
     assert kernels.load().backend == "numpy"
     assert lines[0].endswith("slower and with other last bits on other processors")
 
 
+def twice(x):
+    x[0] *= 2
+
+
+def doubled(made):
+    x = np.ones(3, np.float32)
+    made(x)
+    return x.tolist()
+
+
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), EOFError("Ran out of input")])
-def test_what_cannot_be_loaded_is_compiled_and_what_cannot_be_saved_is_not_kept(lines, monkeypatch, error):
-    """Neither may end a run, whatever numba and pickle raise; the same trouble is said once."""
-    from tinytrain.kernels import jit
+def test_what_cannot_be_loaded_is_compiled_and_what_cannot_be_saved_is_not_kept(lines, error):
+    """Neither may end a run, whatever LLVM and the file system raise; the same trouble is said once."""
 
     def fail(*arguments):
         raise error
 
-    monkeypatch.setattr(jit, "CACHE", SimpleNamespace(read=fail, write=fail, kept=True))
-    monkeypatch.setattr(jit, "dumps", lambda parts: b"code")
-    codegen = SimpleNamespace(magic_tuple=tuple)
-    context = SimpleNamespace(refresh=list, codegen=lambda: codegen)
-    library = SimpleNamespace(has_dynamic_globals=False)
-    compiled = SimpleNamespace(lifted=(), library=library, codegen=codegen, _reduce=tuple)
-    cache = jit.KernelFiles(fail)
-    assert cache.load_overload("signature", context) is None
-    assert "could not be loaded" in lines[0] and "; it is compiled again" in lines[0]
+    cache = SimpleNamespace(read=fail, write=lambda *_: None, kept=True, folder="somewhere")
+    assert doubled(Kernel("twice", twice, cache)) == [2, 1, 1]
+    assert len(lines) == 1 and "could not be loaded" in lines[0] and "; it is compiled again" in lines[0]
     fallback.TOLD.clear()
+    cache.read, cache.write = lambda name: Path(name).read_bytes(), fail  # there is no such file
     for _ in range(2):
-        cache.save_overload("signature", compiled)
+        assert doubled(Kernel("twice", twice, cache)) == [2, 1, 1]
     assert len(lines) == 2 and "could not be kept" in lines[1] and str(error) in lines[1]
 
 
-def test_a_kernel_that_nobody_has_compiled_yet_costs_no_word(lines, monkeypatch, tmp_path):
-    from tinytrain.kernels import jit
-    from tinytrain.kernels.compile_cache.cache import Cache
-
-    monkeypatch.setattr(jit, "CACHE", Cache(tmp_path, True, None, {}))
-    context = SimpleNamespace(refresh=list, codegen=lambda: SimpleNamespace(magic_tuple=tuple))
-    assert jit.KernelFiles(lambda: None).load_overload("signature", context) is None and not lines
+def test_a_kernel_that_nobody_has_compiled_yet_costs_no_word(lines, tmp_path):
+    assert doubled(Kernel("twice", twice, Cache(tmp_path, True, None, {}))) == [2, 1, 1] and not lines

@@ -1,5 +1,7 @@
 """Compiled kernels against the numpy reference, and the reference against finite differences in float64."""
 
+import importlib
+
 import numpy as np
 import pytest
 from kernelarrays import Output, normal, out_hw
@@ -8,6 +10,7 @@ from toynets import rng
 
 from tinytrain import kernels
 from tinytrain.kernels import reference
+from tinytrain.kernels.kernel import kernel_of
 
 compiled = pytest.fixture(lambda: kernels.load("numba"), scope="module")
 
@@ -194,17 +197,16 @@ def test_each_kernel_keeps_one_compiled_signature(compiled):
 
 def test_a_function_called_by_kernels_is_inlined_or_adds_in_source_order():
     """The function exists twice until the kernel comes from the cache; both must round in the same way."""
-    jit, modules = pytest.importorskip("tinytrain.kernels.jit"), kernels._compiled_modules()
-    functions = {k: v for m in modules for k, v in vars(m).items() if hasattr(v, "py_func")}
-    own = (*kernels.NAMES, "ordered_matmul")
-    parts = [v.targetoptions for name, v in functions.items() if name not in own]
+    compiler = pytest.importorskip("tinytrain.kernels.compiler")
+    modules = [importlib.import_module(f"tinytrain.kernels.{name}") for name in kernels.MODULES]
+    parts = [v.targetoptions for m in modules for v in vars(m).values() if hasattr(v, "py_func")]
     for options in parts:
         within = options.get("forceinline") or options.get("inline") == "always"
         assert within or "reassoc" not in options["fastmath"]
-    fresh = jit.numba.njit(**jit.OPTIONS)(functions["unfold_plane"].py_func)
-    arguments = CASES["unfold_plane"](rng("calls"))
-    fresh(*(a.start.copy() if isinstance(a, Output) else a for a in arguments))
-    (code,) = fresh.inspect_asm().values()
+    given = CASES["unfold_plane"](rng("calls"))
+    arguments = [a.start.copy() if isinstance(a, Output) else a for a in given]
+    unfold_plane = kernel_of("tinytrain.kernels.lite_residual.unfold_plane").source()
+    code = compiler.compiled(unfold_plane, arguments).library.get_asm_str()
     defined = [line for line in code.splitlines() if line.startswith("_ZN") and line.endswith(":")]
     assert parts and defined and all("unfold_plane" in line for line in defined)
 
@@ -300,8 +302,8 @@ class TestFused:
         assert not fused.has_instruction("x86_64-unknown-linux-gnu", "haswell", "-fma")
 
     def test_the_source_decides_what_is_rounded_once(self):
-        jit = pytest.importorskip("tinytrain.kernels.jit")
-        assert "contract" not in jit.MATH
+        compiler = pytest.importorskip("tinytrain.kernels.compiler")
+        assert "contract" not in compiler.MATH
 
     def test_anything_but_float32_is_refused(self):
         from numba import TypingError, njit

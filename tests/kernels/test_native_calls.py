@@ -2,7 +2,6 @@
 
 import ctypes
 import gc
-import sys
 import threading
 import time
 import weakref
@@ -14,10 +13,11 @@ from kernelcases import CASES
 from toynets import rng
 
 from tinytrain import kernels
-from tinytrain.kernels import blas
+from tinytrain.kernels import blas, fallback, kernel
 from tinytrain.kernels.dispatch import direct, native_calls, sgemm
 from tinytrain.kernels.dispatch.direct import product
 from tinytrain.kernels.dispatch.native_calls import NativeSequence, join_native, native_support
+from tinytrain.kernels.kernel import Kernel
 from tinytrain.runtime import bind as binding
 
 pytest.importorskip("numba")
@@ -41,7 +41,7 @@ def bound(kernel, *arguments):
 
 def forget(monkeypatch):
     """Clear what is cached about this machine."""
-    for cached in (native_calls._runner, native_calls._kernel, native_calls._blas):
+    for cached in (native_calls._tools, native_calls._runner, native_calls._blas):
         monkeypatch.setattr(native_calls, cached.__name__, cached.__wrapped__)
 
 
@@ -160,31 +160,43 @@ def test_a_kernel_without_code_is_called_as_it_is(compiled):
 
 def test_without_llvmlite_python_makes_all_calls(compiled, monkeypatch):
     _, calls = additions(compiled, 3)
-    monkeypatch.setitem(sys.modules, "tinytrain.kernels.dispatch.call_stubs", None)
     forget(monkeypatch)
+    monkeypatch.setattr(fallback, "TOLD", set())
+    monkeypatch.setattr(kernel, "tools", lambda: 1 / 0)
     assert native_support() == {"kernels": False, "products": False}
     assert join_native(calls) == calls
 
 
-def test_a_numba_with_another_calling_convention_makes_its_calls_itself(compiled, monkeypatch):
-    """Other array fields, no such method, LLVM that refuses, a function without an address."""
+def test_a_numba_with_another_calling_convention_makes_its_calls_itself(monkeypatch):
+    """Other array fields, other libraries, LLVM that refuses, another numpy."""
     from numba.core.codegen import JITCodeLibrary
 
-    from tinytrain.kernels.dispatch import call_stubs
+    from tinytrain.kernels import compiler
+    from tinytrain.kernels.dispatch import machine_code
 
-    _, calls = additions(compiled, 2)
-    forget(monkeypatch)
-    assert len(join_native(calls)) == 1
+    def refuse(*arguments):
+        raise RuntimeError
+
     for owner, name, value in (
-        (native_calls, "ARRAY_FIELDS", ("data", "shape")),
-        (call_stubs, "stub", None),
-        (JITCodeLibrary, "get_pointer_to_function", lambda self, name: 0),
+        (compiler, "ARRAY_FIELDS", ("data", "shape")),
+        (compiler, "stub", None),
+        (JITCodeLibrary, "serialize_using_object_code", lambda self: ("name", "bitcode", (b"", b""))),
+        (machine_code, "load", refuse),
+        (machine_code, "arrays_as_expected", lambda: False),
     ):
+        total, one = np.zeros(4, np.float32), Kernel("one more", one_more, None)
         with monkeypatch.context() as changed:
+            changed.setattr(fallback, "TOLD", set())
             changed.setattr(owner, name, value)
+            calls = [(one.code((total,)), (total,))] * 2
             assert join_native(calls) == calls
-            # Numba itself needs the address of compiled code as well.
-            assert owner is JITCodeLibrary or not native_support()["kernels"]
+        binding.run(calls)
+        assert total.tolist() == [2] * 4
+
+
+def one_more(total):
+    for i in range(total.shape[0]):
+        total[i] += np.float32(1)
 
 
 # ---- BLAS ------------------------------------------------------------------------------------------
@@ -235,16 +247,13 @@ def test_a_native_sequence_keeps_its_arrays_alive_and_nothing_longer(compiled):
 
 
 def test_a_kernel_that_raises_ends_the_sequence_with_an_error(compiled):
-    import numba
-
-    @numba.njit(nogil=True)
     def picky(x):
         if x[0] > 1:
             raise ValueError
         x[0] += 10
 
     total, (first, last) = additions(compiled, 2)
-    calls = [first, direct.entry(picky, picky)((total,)), last]
+    calls = [first, (Kernel("picky", picky, None).code((total,)), (total,)), last]
     (joined,) = join_native(calls)
     binding.run([joined])
     assert total.tolist() == [12, 2, 2, 2]
@@ -267,16 +276,12 @@ def test_other_threads_run_meanwhile(compiled):
 
 
 def test_threads_that_ask_at_once_share_one_piece_of_code():
-    from llvmlite import ir
-
-    from tinytrain.kernels.dispatch.call_stubs import WORD, stub
-
-    kind = ir.FunctionType(ir.IntType(32), [WORD] * 11)
+    one, total = Kernel("one more", one_more, None), np.zeros(4, np.float32)
     found, gate = [], threading.Barrier(4)
 
     def ask():
         gate.wait()
-        found.append(stub(kind))
+        found.append(one.code((total,)))
 
     usual = threading.stack_size(2**20)  # for small machines
     try:

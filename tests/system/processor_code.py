@@ -12,12 +12,11 @@ import sys
 import numpy as np
 from kernelarrays import Output
 from kernelcases import CASES
-from numba import typeof
 from numba.core.compiler_lock import global_compiler_lock
 from processors import FUSED, PLAIN, PROCESSORS, compiled_again, recorded
 
 from tinytrain import kernels
-from tinytrain.kernels import depthwise_rows, jit
+from tinytrain.kernels import compiler, depthwise_rows
 
 # Kernels that round a product and its sum once, everywhere. Some of them can be called in several ways (row
 # tiles or the whole image, register tiles or single pixels, one or more pieces) and promise the same bits.
@@ -40,17 +39,16 @@ def unfused(code: str) -> int:
 
 def compile_kernels() -> dict:
     """Kernel -> what numba compiled. Nothing runs: this processor may lack the instructions."""
-    table = kernels.load("numba")
+    table, libraries = kernels.load("numba"), {}
     for name in NAMES:
         arguments = CASES[name](np.random.default_rng(1))
-        arrays = (np.array(a.start) if isinstance(a, Output) else a for a in arguments)
-        getattr(table, name).compile(tuple(map(typeof, arrays)))
-    return {name: next(iter(getattr(table, name).overloads.values())).library for name in NAMES}
+        arrays = [np.array(a.start) if isinstance(a, Output) else a for a in arguments]
+        libraries[name] = compiler.compiled(getattr(table, name).source(), arrays).library
+    return libraries
 
 
 def main(register: str, *processors: str) -> None:
     depthwise_rows.REGISTER = int(register)
-    jit._cached = lambda function: None  # what is loaded from a cache cannot be compiled again
     with recorded():
         libraries = compile_kernels()
     for processor in processors:

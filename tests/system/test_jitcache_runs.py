@@ -210,9 +210,22 @@ def test_without_a_place_to_keep_kernels_numpy_runs(clean_run, tmp_path):
 @pytest.mark.parametrize("broken", ["raise ImportError('no numba')", "config = None"])
 def test_with_a_broken_numba_numpy_runs(clean_run, tmp_path, broken):
     (tmp_path / "numba.py").write_text(broken)
-    result, said = run("adapt", env={"PYTHONPATH": str(tmp_path)})
+    result, said = run("adapt", tmp_path / "empty", env={"PYTHONPATH": str(tmp_path)})
     agrees(result, clean_run[0])
     assert len(said) == 1 and said[0].startswith("tinytrain: numba-unusable: ")
+
+
+def test_kernels_on_disk_need_no_numba(clean_run, warm):
+    (warm / "numba.py").write_text("raise ImportError('no numba')")
+    assert run("adapt", warm, env={"PYTHONPATH": str(warm)}) == (clean_run[0], [])
+
+
+def test_a_kernel_that_is_not_on_disk_runs_in_numpy_if_numba_is_broken(clean_run, warm):
+    files(warm, "*.dense.pool-*")[0].unlink()
+    (warm / "numba.py").write_text("raise ImportError('no numba')")
+    result, said = run("adapt", warm, env={"PYTHONPATH": str(warm)})
+    np.testing.assert_allclose(result["numbers"], clean_run[0]["numbers"], rtol=1e-3, atol=1e-4)
+    assert len(said) == 1 and "kernel-not-compiled: pool cannot be compiled (ImportError" in said[0]
 
 
 ARRAYS = "x, b = np.ones((4, 3), np.float32), np.ones(3, np.float32);"
@@ -224,8 +237,9 @@ def compiled(cache, what):
     """How many kernels a process had to compile to run `what`, and its stderr."""
     code = (
         "import subprocess, sys, numpy as np; from tinytrain import kernels; k = kernels.load('numba');"
-        f"{ARRAYS}{what}"
-        "print(sum(k.add_bias.stats.cache_misses.values()))"
+        "from tinytrain.kernels.compile_cache.watch import WATCH; told = [];"
+        f"{ARRAYS}watched = WATCH.told(told.append); watched.__enter__();{what}"
+        "print(len(told) - told.count(None))"
     )
     environment = dict(os.environ, TINYTRAIN_CACHE=str(cache))
     ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)

@@ -4,105 +4,138 @@ Conventions: outputs first, then inputs, then scalars; float32 and C-contiguous;
 allocate, does not raise and has no state.
 """
 
+import itertools
+from importlib import import_module
 from types import SimpleNamespace
 
 from tinytrain.base.errors import UsageError
 
 BACKENDS = ("auto", "numba", "numpy")
 
-NAMES = (
-    "accumulate",
-    "adam",
-    "adam_step",
-    "add_bias",
-    "add_bias_relu6",
-    "add_bias_residual",
-    "add_codes",
-    "add_column_sums",
-    "add_fisher",
-    "add_fisher_columns",
-    "add_outer",
-    "add_outer_packed",
-    "add_patches",
-    "apply_mask",
-    "augment",
-    "augment_rows",
-    "cholesky",
-    "cholesky_packed",
-    "cholesky_solve",
-    "cholesky_solve_packed",
-    "class_sums",
-    "copy",
-    "copy_codes",
-    "depthwise_codes",
-    "depthwise_forward",
-    "depthwise_grad_in_place",
-    "depthwise_grad_input",
-    "depthwise_grad_input_codes",
-    "depthwise_grad_weight",
-    "depthwise_grad_weight_codes",
-    "dequantize",
-    "entropy",
-    "fold_bias",
-    "gather_codes",
-    "gather_columns",
-    "gather_some",
-    "gather_weights",
-    "grad_input_codes",
-    "grad_input_columns",
-    "grad_input_rows",
-    "grad_weight_codes",
-    "grad_weight_columns",
-    "grad_weight_image",
-    "hard_sigmoid",
-    "hard_sigmoid_grad",
-    "hard_swish",
-    "hard_swish_grad",
-    "inverse_diagonal",
-    "inverse_diagonal_packed",
-    "mask_columns",
-    "matmul",
-    "max_pool",
-    "max_pool_grad",
-    "max_taps",
-    "momentum",
-    "momentum_step",
-    "normalize_rows",
-    "pack_inside",
-    "pack_mask",
-    "pack_positive",
-    "pool",
-    "pool2",
-    "pool2_grad",
-    "pool_codes",
-    "pool_grad",
-    "product_codes",
-    "product_wide",
-    "prototype_loss",
-    "prototype_loss_grad",
-    "quantize",
-    "relu",
-    "round_codes",
-    "round_masters",
-    "scale_channels",
-    "scale_channels_grad",
-    "scatter_block",
-    "scatter_weights",
-    "sgd",
-    "sgd_step",
-    "step_codes",
-    "step_masters",
-    "sum_pixels",
-    "take_step",
-    "transpose",
-    "unfold",
-    "unfold_codes",
-    "unfold_plane",
-    "upsample_add",
-    "upsample_grad",
-    "widen_codes",
-    "widen_columns",
-)
+# The kernels of each module, which is imported only if one of them must be compiled.
+MODULES = {
+    "activation": (
+        "hard_sigmoid",
+        "hard_sigmoid_grad",
+        "hard_swish",
+        "hard_swish_grad",
+        "pack_positive",
+        "relu",
+    ),
+    "dense": (
+        "accumulate",
+        "add_bias",
+        "add_bias_relu6",
+        "add_bias_residual",
+        "add_column_sums",
+        "add_fisher",
+        "apply_mask",
+        "copy",
+        "gather_columns",
+        "pack_mask",
+        "pool",
+        "pool_grad",
+        "scatter_block",
+        "transpose",
+        "unfold",
+    ),
+    "depthwise": (
+        "depthwise_forward",
+        "depthwise_grad_input",
+    ),
+    "depthwise_codes_grad": ("depthwise_grad_input_codes",),
+    "depthwise_codes_weight": ("depthwise_grad_weight_codes",),
+    "depthwise_grad_in_place": ("depthwise_grad_in_place",),
+    "depthwise_weight": ("depthwise_grad_weight",),
+    "head": (
+        "class_sums",
+        "entropy",
+        "normalize_rows",
+        "prototype_loss",
+        "prototype_loss_grad",
+    ),
+    "image": (
+        "augment",
+        "augment_rows",
+        "dequantize",
+        "quantize",
+        "sum_pixels",
+    ),
+    "int8_columns": (
+        "add_fisher_columns",
+        "gather_some",
+        "grad_input_columns",
+        "grad_input_rows",
+        "grad_weight_columns",
+        "mask_columns",
+        "widen_columns",
+    ),
+    "int8_dense": (
+        "add_codes",
+        "copy_codes",
+        "gather_codes",
+        "pool_codes",
+        "product_codes",
+        "product_wide",
+    ),
+    "int8_depthwise": ("depthwise_codes",),
+    "int8_gradients": (
+        "grad_input_codes",
+        "grad_weight_codes",
+        "pack_inside",
+        "widen_codes",
+    ),
+    "int8_in_place": (
+        "step_codes",
+        "step_masters",
+    ),
+    "int8_image_gradient": ("grad_weight_image",),
+    "int8_unfold": ("unfold_codes",),
+    "int8_updates": (
+        "adam_step",
+        "momentum_step",
+        "round_codes",
+        "round_masters",
+        "sgd_step",
+        "take_step",
+    ),
+    "int8_weights": (
+        "fold_bias",
+        "gather_weights",
+        "scatter_weights",
+    ),
+    "lite_residual": (
+        "add_patches",
+        "pool2",
+        "pool2_grad",
+        "unfold_plane",
+        "upsample_add",
+        "upsample_grad",
+    ),
+    "optimizer": (
+        "adam",
+        "momentum",
+        "sgd",
+    ),
+    "pooling": (
+        "max_pool",
+        "max_pool_grad",
+        "max_taps",
+        "scale_channels",
+        "scale_channels_grad",
+    ),
+    "triangles": (
+        "add_outer",
+        "add_outer_packed",
+        "cholesky",
+        "cholesky_packed",
+        "cholesky_solve",
+        "cholesky_solve_packed",
+        "inverse_diagonal",
+        "inverse_diagonal_packed",
+    ),
+}
+NAMES = ("matmul", *itertools.chain.from_iterable(MODULES.values()))
 
 
 class Kernels(SimpleNamespace):
@@ -127,9 +160,7 @@ def load(backend: str = "auto") -> Kernels:
         raise UsageError("unknown-backend", f"no backend {backend!r}; known: {', '.join(BACKENDS)}")
     if backend == "numba":
         return _compiled()
-    from tinytrain.kernels import reference, reference_int8, reference_updates
-
-    numpy_table = _namespace((reference, reference_int8, reference_updates), "numpy")
+    numpy_table = _in_numpy()
     if backend == "auto":
         try:
             return _guarded(_compiled(), numpy_table)
@@ -138,50 +169,30 @@ def load(backend: str = "auto") -> Kernels:
     return numpy_table
 
 
-def _compiled():
-    modules = _compiled_modules()
-    from tinytrain.kernels.jit import PORTABLE, expect
+def _compiled() -> Kernels:
+    """Kernels that load their machine code or are compiled at their first call."""
+    from tinytrain.kernels.compile_cache.facts import portable
+    from tinytrain.kernels.dispatch.direct import blas_matmul
+    from tinytrain.kernels.kernel import CACHE, expect, kernel_of
 
-    table = _namespace(modules, "portable" if PORTABLE else "numba")
-    expect(vars(table).values())
-    return table
-
-
-def _compiled_modules() -> tuple:
-    from tinytrain.kernels import (
-        activation,
-        dense,
-        depthwise,
-        depthwise_weight,
-        head,
-        int8_columns,
-        int8_dense,
-        int8_depthwise,
-        int8_gradients,
-        int8_image_gradient,
-        int8_in_place,
-        int8_unfold,
-        int8_updates,
-        int8_weights,
-        optimizer,
-        pooling,
-        triangles,
+    if not CACHE.verified:
+        import_module(f"{__name__}.compiler")  # it will be needed, and numba may be broken
+    names = {name: f"{__name__}.{module}.{name}" for module, names in MODULES.items() for name in names}
+    if portable():
+        names["matmul"] = f"{__name__}.dense.ordered_matmul"
+    found = {name: kernel_of(full) for name, full in names.items()}
+    expect(found.values())
+    return Kernels(
+        chosen="portable" if portable() else "numba", replaced=set(), **{"matmul": blas_matmul} | found
     )
-    from tinytrain.kernels import depthwise_codes_grad as codes_grad
-    from tinytrain.kernels import depthwise_codes_weight as codes_weight
-    from tinytrain.kernels import depthwise_grad_in_place as in_place
-    from tinytrain.kernels import image as image
-    from tinytrain.kernels import lite_residual as lite
-
-    float32 = activation, dense, depthwise, depthwise_weight, head, lite, optimizer, image, pooling, triangles
-    forward = int8_dense, int8_depthwise, int8_unfold
-    gradients = codes_grad, codes_weight, in_place, int8_columns, int8_gradients, int8_image_gradient
-    return *float32, *forward, *gradients, int8_in_place, int8_updates, int8_weights
 
 
-def _namespace(modules, backend):
+def _in_numpy() -> Kernels:
+    from tinytrain.kernels import reference, reference_int8, reference_updates
+
+    modules = reference, reference_int8, reference_updates
     found = {name: getattr(m, name) for m in modules for name in NAMES if hasattr(m, name)}
-    return Kernels(chosen=backend, replaced=set(), **found)
+    return Kernels(chosen="numpy", replaced=set(), **found)
 
 
 def _guarded(table, reference):
@@ -190,7 +201,7 @@ def _guarded(table, reference):
     """
     from tinytrain.base.errors import StorageError
     from tinytrain.kernels.fallback import guarded
-    from tinytrain.kernels.jit import CACHE
+    from tinytrain.kernels.kernel import CACHE
 
     if CACHE.folder is None:
         raise StorageError(*CACHE.warning.split(": ", 1))

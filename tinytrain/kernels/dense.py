@@ -6,19 +6,11 @@ write into the caller's memory; portable kernels do not use BLAS.
 
 import numpy as np
 
-from tinytrain.kernels.dispatch.direct import product
+from tinytrain.kernels.dispatch.direct import blas_matmul
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import PORTABLE, kernel
 
 ZERO, ONE, SIX = np.float32(0), np.float32(1), np.float32(6)
-
-
-def blas_matmul(y, x, w):
-    """y (m, n) = x (m, k) @ w (k, n); each may be transposed or be columns of a wider matrix."""
-    np.matmul(x, w, y)
-
-
-blas_matmul.direct = product
 
 
 @kernel

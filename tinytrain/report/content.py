@@ -3,7 +3,6 @@
 import math
 import platform
 from dataclasses import asdict
-from importlib import metadata
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode
 from tinytrain.guard.estimate import Estimate, cross_validated, held_out
 from tinytrain.guard.guard import Verdict
+from tinytrain.kernels.compile_cache.facts import library_version
 from tinytrain.network.network import Network, frozen_bytes
 from tinytrain.plan.costs import n_trained, single_pass
 from tinytrain.plan.plan import Plan
@@ -91,19 +91,13 @@ def layers(network: Network) -> list[dict]:
 
 def versions() -> dict[str, str | None]:
     """Of this package, of Python and of the libraries that compute; None for one that is not installed."""
+    numba = library_version("numba")
     return {
         "tinytrain": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "numba": _installed("numba"),
+        "numba": None if numba == "none" else numba,
     }
-
-
-def _installed(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def paired_difference(before: np.ndarray, after: np.ndarray) -> list[float] | None:

@@ -29,7 +29,7 @@ def run(arguments) -> int:
     compiled = warm_up()
     result = {"kernels": backend, "compiled": compiled, "seconds": time.perf_counter() - start}
     if backend != "numpy":
-        from tinytrain.kernels.jit import CACHE
+        from tinytrain.kernels.kernel import CACHE
 
         result["folder"] = str(CACHE.folder) if CACHE.kept else None
         where = f"kept in {CACHE.folder}" if CACHE.kept else "not kept: the cache folder cannot be written"

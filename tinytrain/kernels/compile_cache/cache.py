@@ -47,7 +47,8 @@ class Health:
 
     @property
     def kernels(self) -> int:
-        return len({NAME.fullmatch(name)["kernel"] for name in self.good})
+        """How many have a file; what they share is none of them and has no dot in its name."""
+        return len({kernel for name in self.good if "." in (kernel := NAME.fullmatch(name)["kernel"])})
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ Numba's own key leaves out the optimisation settings and every source file but t
 one source of kernels is a change for all of them: numba compiles into a kernel whatever that calls.
 """
 
+import functools
 import hashlib
 import itertools
 import os
 import platform
-from importlib import metadata
+import re
+import sys
 from pathlib import Path
 
 KERNELS = Path(__file__).parent.parent
@@ -17,6 +19,8 @@ CPU_FIELDS = (  # of /proc/cpuinfo; the rest says where and how fast, not what
     "vendor_id", "cpu family", "model", "model name", "stepping", "flags",
     "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features", "isa",
 )  # fmt: skip
+# Of what is installed, in a folder that modules are imported from.
+ENTRY = re.compile(rf"(?P<name>{'|'.join(LIBRARIES)})-(?P<version>[^-]+)(-py[\d.]+)?\.(dist|egg)-info")
 WITHOUT_EFFECT = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")
 
 
@@ -36,10 +40,18 @@ def made_for(root: Path = Path("/")) -> dict[str, str]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         **{name: library_version(name) for name in LIBRARIES},
         "cpu": _cpu(root),
-        "settings": " ".join(settings),
+        "settings": " ".join(settings) + _settings_file(),
         "folder": str(KERNELS),
         "sources": sources_digest() + (" portable" if portable() else ""),
     }
+
+
+def _settings_file() -> str:
+    """What tells numba's file of settings, which it reads in the working folder, from others; mostly ""."""
+    try:
+        return f" file {hashlib.sha256(Path('.numba_config.yaml').read_bytes()).hexdigest()[:16]}"
+    except OSError:
+        return ""
 
 
 def sources_digest(folder: Path = KERNELS) -> str:
@@ -54,10 +66,24 @@ def sources_digest(folder: Path = KERNELS) -> str:
 
 def library_version(name: str) -> str:
     """The installed version, ``"none"`` without one."""
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return "none"
+    return _installed().get(name, "none")
+
+
+@functools.cache
+def _installed() -> dict[str, str]:
+    """Versions of `LIBRARIES` by the names of their entries, as `importlib.metadata` finds them.
+
+    To import that takes longer than to load all kernels.
+    """
+    found: dict[str, str] = {}
+    for folder in sys.path:
+        try:
+            entries = [ENTRY.fullmatch(entry) for entry in sorted(os.listdir(folder or "."))]
+        except OSError:
+            continue
+        for entry in filter(None, entries):
+            found.setdefault(entry["name"], entry["version"])
+    return found
 
 
 def cpu_fields(root: Path) -> dict[str, str]:

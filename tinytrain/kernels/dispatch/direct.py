@@ -1,13 +1,13 @@
 """Direct entry points of kernels, for calls whose argument types never change.
 
-Numba's dispatcher examines the types of all arguments in every call, and `np.matmul` has rules for any number
-of axes. For one image and a small layer that takes as long as the work itself. Calls that are bound to an
-arena never change the types of their arguments, so one examination is enough.
+A kernel examines the types of all arguments in every call, and `np.matmul` has rules for any number of axes.
+For one image and a small layer that takes as long as the work itself. Calls that are bound to an arena never
+change the types of their arguments, so one examination is enough.
 """
 
 import numpy as np
 
-_CODE: dict = {}  # entry point -> numba's compile result
+from tinytrain.kernels.dispatch.kinds import kinds_of
 
 
 def direct(kernel, arguments: tuple) -> tuple:
@@ -26,39 +26,24 @@ def product(arguments: tuple) -> tuple:
     return np.dot if whole else np.matmul, (x, w, y)
 
 
-def compiled_code(function):
-    """Numba's compile result of `function`, an entry point that `direct` returned; None for others."""
-    return _CODE.get(function)
-
-
 def entry(compiled, instead):
-    """`direct` for the numba kernel `compiled`; `instead` is called if it cannot be compiled."""
-    known = {}
+    """`direct` for the kernel `compiled`; `instead` is called if it cannot be compiled: it says why."""
+    refused = set()
 
     def find(arguments: tuple) -> tuple:
-        kinds = tuple(map(_kind, arguments))
-        if kinds not in known:
-            known[kinds] = _code(compiled, arguments) or instead
-        return known[kinds], arguments
+        kinds = kinds_of(arguments)
+        try:
+            return instead if kinds in refused else compiled.code(arguments), arguments
+        except Exception:  # numba and LLVM raise anything
+            refused.add(kinds)
+        return instead, arguments
 
     return find
 
 
-def _kind(argument):
-    """The properties of an argument that decide its numba type."""
-    if isinstance(argument, np.ndarray):
-        return argument.dtype, argument.ndim, argument.flags.num
-    return type(argument)
+def blas_matmul(y, x, w):
+    """y (m, n) = x (m, k) @ w (k, n); each may be transposed or be columns of a wider matrix."""
+    np.matmul(x, w, y)
 
 
-def _code(compiled, arguments: tuple):
-    """Entry point for arguments of these types; None if it cannot be compiled: a call reports the reason."""
-    from numba import typeof
-
-    kinds = tuple(map(typeof, arguments))
-    try:
-        found = compiled.compile(kinds)
-        _CODE[found] = compiled.overloads[kinds]
-    except Exception:  # numba and LLVM raise anything
-        return None
-    return found
+blas_matmul.direct = product

@@ -1,13 +1,14 @@
 """Native call sequences: bound calls that run one after another in machine code, without Python's lock.
 
 A kernel takes a few microseconds. If Python calls it, workers wait for the interpreter between two calls, and
-two workers are hardly faster than one. Here the arguments of every call lie in memory in the form that its
-machine code expects. A loop of a few instructions passes them to code compiled by numba and to the BLAS of
-numpy. The same code runs on the same bytes, so the bits are the same.
+two workers are hardly faster than one. Here the arguments of every call lie in memory as its stub reads them.
+A loop of a few instructions passes them to kernels and to the BLAS of numpy. The same code runs on the same
+bytes, so the bits are the same.
 
 Python makes the other calls, and all calls if numba, LLVM or BLAS are not as expected.
 """
 
+import ctypes
 import functools
 import itertools
 import struct
@@ -16,12 +17,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tinytrain.kernels.compile_cache.facts import portable
-from tinytrain.kernels.dispatch.direct import compiled_code, entry
+from tinytrain.kernels.dispatch.code import Code
 from tinytrain.kernels.dispatch.sgemm import product_arguments, sgemm
 
-ARRAY_FIELDS = ("meminfo", "parent", "nitems", "itemsize", "data", "shape", "strides")  # of numba
-WORD = 2**64
-Step = tuple[int, int, list[int]]  # addresses of stub and function, cells of the arguments
+PRODUCT_CELLS = struct.Struct("=6qf4xQqQqf4xQq")  # of what `product_arguments` gives
+Step = tuple[int, int, bytes]  # addresses of stub and function, cells of the arguments
 
 
 class NativeSequence:
@@ -29,11 +29,11 @@ class NativeSequence:
 
     def __init__(self, steps: Sequence[Step], calls: Sequence[tuple]):
         self.calls, self._run, self._count = calls, _runner(), len(steps)
-        self._cells = np.array([cell for *_, cells in steps for cell in cells], np.uint64)
+        self._cells = np.frombuffer(b"".join(cells for *_, cells in steps), np.uint64)
         address, table = _address(self._cells), []
         for stub, function, cells in steps:
             table += [stub, function, address]
-            address += self._cells.itemsize * len(cells)
+            address += len(cells)
         self._table = np.array(table, np.uint64)
         self._start = _address(self._table)
 
@@ -72,10 +72,12 @@ def native_support() -> dict[str, bool]:
 
     Raises the errors of importing numba.
     """
-    import numba
+    import numba  # noqa: F401
 
-    kernel, total = numba.njit(nogil=True)(_add_one), np.zeros(1, np.float32)
-    joined = join_native([entry(kernel, kernel)((total,))] * 2)
+    from tinytrain.kernels.kernel import Kernel
+
+    kernel, total = Kernel("add_one", _add_one, None), np.zeros(1, np.float32)
+    joined = join_native([(kernel.code((total,)), (total,))] * 2)
     for function, arguments in joined:
         function(*arguments)
     kernels = len(joined) == 1 and total[0] == 2
@@ -92,45 +94,25 @@ def _step(function: Callable, arguments: tuple) -> Step | None:
         given = product_arguments(*arguments)
         known = given and _blas()
         return known and (*known, _product_cells(given))
-    known = _kernel(function) if compiled_code(function) else None
-    return known and (*known, _kernel_cells(arguments))
-
-
-@functools.cache
-def _kernel(function: Callable) -> tuple[int, int] | None:
-    """Addresses of the stub and of the code of a numba entry point; None if it is not as expected."""
-    if _runner() is None:
-        return None
-    code = compiled_code(function)
-    try:
-        from tinytrain.kernels.dispatch.call_stubs import stub
-
-        context, described = code.target_context, code.fndesc
-        if not all(_is_known(t, context) for t in described.argtypes):
-            return None
-        address = code.library.get_pointer_to_function(described.llvm_func_name)
-        kind = context.call_conv.get_function_type(described.restype, described.argtypes)
-        return (stub(kind, outputs=2), address) if address else None
-    except Exception:  # numba and LLVM raise anything
-        return None
-
-
-def _is_known(kind, context) -> bool:
-    """Whether `_kernel_cells` lays out an argument of numba type `kind` as numba passes it."""
-    from numba import types
-
-    if isinstance(kind, types.Array):
-        return context.data_model_manager[kind]._fields == ARRAY_FIELDS
-    return isinstance(kind, types.Integer | types.Boolean) or kind in (types.float32, types.float64)
+    if isinstance(function, Code) and _runner() is not None:
+        return function.stub, function.function, function.cells(arguments)
+    return None
 
 
 @functools.cache
 def _runner() -> Callable[[int, int], int] | None:
     """The loop over steps; None if llvmlite is missing or cannot build it."""
-    try:
-        from tinytrain.kernels.dispatch.call_stubs import runner
+    tools = _tools()
+    return tools and ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(tools[0])
 
-        return runner()
+
+@functools.cache
+def _tools() -> Sequence[int] | None:
+    """Addresses of the loop and of the stub for products."""
+    try:
+        from tinytrain.kernels.kernel import tools
+
+        return tools()
     except Exception:  # LLVM raises anything
         return None
 
@@ -138,15 +120,10 @@ def _runner() -> Callable[[int, int], int] | None:
 @functools.cache
 def _blas() -> tuple[int, int] | None:
     """Addresses of the stub and of cblas_sgemm; None if it is missing or its bits differ from `np.dot`."""
-    address = sgemm()
-    if address is None or _runner() is None:
+    address, tools = sgemm(), _tools()
+    if address is None or tools is None:
         return None
-    try:
-        from tinytrain.kernels.dispatch.call_stubs import product_stub
-
-        known = product_stub(), address
-    except Exception:  # LLVM raises anything
-        return None
+    known = tools[1], address
     # The size of a small layer: smaller products have the same bits with every processor's kernels.
     x, w = (np.sin(np.arange(96 * size, dtype=np.float32)).reshape(size, 96) for size in (49, 24))
     y = np.full((49, 24), np.nan, np.float32)
@@ -159,25 +136,6 @@ def _address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
-def _product_cells(arguments: Sequence) -> list[int]:
-    """The arguments of cblas_sgemm; an array is passed by its address."""
-    return [_address(a) if isinstance(a, np.ndarray) else _scalar(a) for a in arguments]
-
-
-def _kernel_cells(arguments: Sequence) -> list[int]:
-    """The arguments of a kernel; an array is passed as `ARRAY_FIELDS`, of which the first two are unused."""
-    cells: list[int] = []
-    for a in arguments:
-        if isinstance(a, np.ndarray):
-            cells += [0, 0, a.size, a.itemsize, _address(a), *a.shape, *(s % WORD for s in a.strides)]
-        else:
-            cells.append(_scalar(a))
-    return cells
-
-
-def _scalar(value) -> int:
-    """A scalar in the low bytes of a cell."""
-    if isinstance(value, (np.float32, float)):
-        packed = struct.pack("<f" if isinstance(value, np.float32) else "<d", value)
-        return int.from_bytes(packed, "little")
-    return int(value) % WORD
+def _product_cells(arguments: Sequence) -> bytes:
+    """The arguments of cblas_sgemm; an array is passed by the address of its first number."""
+    return PRODUCT_CELLS.pack(*[_address(a) if isinstance(a, np.ndarray) else a for a in arguments])

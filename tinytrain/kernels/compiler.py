@@ -1,0 +1,97 @@
+"""Numba as the compiler of kernels: from a function in Python to object files. Only this imports it, and what
+kernels are written with.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+
+import numba
+from numba import types
+from numba.core.compiler import CompileResult
+from numba.core.registry import cpu_target
+
+from tinytrain.kernels.compile_cache.facts import portable
+from tinytrain.kernels.dispatch import machine_code
+from tinytrain.kernels.dispatch.call_stubs import RESULT, ArrayCell, stub
+from tinytrain.kernels.dispatch.call_tools import RESHAPE_TYPE
+from tinytrain.kernels.dispatch.machine_code import RESHAPE
+from tinytrain.kernels.dispatch.object_file import needed, packed
+
+# Sums may be reordered, so that loops vectorise. Two kinds of flags are missing: those that exclude NaN and
+# infinity, because a NaN must be detected, and `contract`, because `fused` says where to round once. Portable
+# kernels have no flags: they round and add in the order of the source.
+MATH = set() if portable() else {"reassoc", "nsz", "arcp"}
+OPTIONS = {"nogil": True, "fastmath": MATH, "error_model": "numpy"}
+# Nothing around a kernel for calls from Python or C: stubs call it.
+BARE = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+ARRAY_FIELDS = ("meminfo", "parent", "nitems", "itemsize", "data", "shape", "strides")  # of numba
+
+
+class Unexpected(Exception):  # noqa: N818 - nothing is wrong
+    """Numba, LLVM or numpy lay something out in a way that stubs do not know."""
+
+
+def types_of(arguments: Sequence) -> tuple:
+    """Numba's types of arguments."""
+    return tuple(map(numba.typeof, arguments))
+
+
+def plain(function: Callable):
+    """Numba's own dispatcher, which calls as it knows to and keeps nothing on disk."""
+    return numba.njit(**OPTIONS)(function)
+
+
+def compiled(function: Callable, arguments: Sequence) -> CompileResult:
+    """What numba makes of `function` for `arguments`."""
+    dispatcher, kinds = numba.njit(**OPTIONS | BARE)(function), types_of(arguments)
+    dispatcher.compile(kinds)
+    return dispatcher.overloads[kinds]
+
+
+def machine_code_of(function: Callable, arguments: Sequence) -> bytes:
+    """The file of the kernel `function` for `arguments`. Raises Unexpected, and what numba raises."""
+    _expect(machine_code.arrays_as_expected(), "numpy's arrays")
+    cells = [_cell(a, kind) for a, kind in zip(arguments, types_of(arguments), strict=True)]
+    result = compiled(function, arguments)
+    try:
+        described, library = result.fndesc, result.library
+        _expect(not (result.lifted or library.has_dynamic_globals), "addresses of this process in the code")
+        _, how, (code, *_) = library.serialize_using_object_code()
+        _expect(how == "object" and isinstance(code, bytes), "libraries of numba")
+        kind = result.target_context.call_conv.get_function_type(described.restype, described.argtypes)
+        returns = described.restype != types.none
+        _expect(not returns or described.restype == types.int64, f"results of type {described.restype}")
+        facts = {"kernel": described.llvm_func_name, "needs": needed(code), "returns": returns}
+        _expect(RESHAPE not in facts["needs"] or _reshapes_as_known(library), "how numba reshapes")
+        return _with_stub(facts, code, kind, cells + [RESULT] * returns)
+    except (AttributeError, ValueError, TypeError, StopIteration) as error:
+        raise Unexpected(str(error)) from error
+
+
+def _reshapes_as_known(library) -> bool:
+    """Whether numba's function has the type of the one in `TOOLS`."""
+    declared = re.search(rf"declare.* i32 @{RESHAPE}\((.*)\)", library.get_llvm_str())
+    kinds = re.findall(r"(?:^|, )(\w+\*?)", declared[1]) if declared else []  # attributes follow a type
+    return [kind.replace("ptr", "i64*") for kind in kinds] == [*map(str, RESHAPE_TYPE.args)]
+
+
+def _with_stub(facts: dict, code: bytes, kind, cells: Sequence) -> bytes:
+    name = f"tinytrain_{hashlib.sha256(repr((str(kind), cells)).encode()).hexdigest()[:16]}"
+    return packed(facts | {"stub": name}, code, stub(name, kind, cells, outputs=2))
+
+
+def _cell(argument, kind):
+    """How the stub passes an argument, for numba of type `kind`. Raises Unexpected."""
+    if isinstance(kind, types.Array):
+        fields = cpu_target.target_context.data_model_manager[kind]._fields
+        _expect(fields == ARRAY_FIELDS, "arrays of numba")
+        return ArrayCell(argument.ndim, argument.itemsize)
+    number = isinstance(kind, types.Integer | types.Boolean) or kind in (types.float32, types.float64)
+    _expect(number, f"arguments of type {kind}")
+    return None
+
+
+def _expect(found: bool, what: str) -> None:
+    if not found:
+        raise Unexpected(what)

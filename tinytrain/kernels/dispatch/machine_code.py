@@ -1,0 +1,71 @@
+"""Machine code in this process: object files, loaded by LLVM's own linker without its compiler or numba.
+
+Code is never freed. What an object file needs from elsewhere is looked for beforehand, because LLVM ends the
+process where it misses a symbol.
+"""
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from threading import RLock
+
+import numpy as np
+from llvmlite import binding
+
+# What all kernels share: the loop over calls, the stub for products, and what their code asks numba for.
+RUNNER, PRODUCT = "tinytrain_runner", "tinytrain_product"
+FREE, RESHAPE = "NRT_MemInfo_call_dtor", "numba_attempt_nocopy_reshape"
+TOOLS = RUNNER, PRODUCT, FREE, RESHAPE
+LOCK = RLock()
+_loaded: dict[str, int] = {}  # address by symbol
+
+
+class MissingSymbol(Exception):  # noqa: N818 - it is what is missing
+    """An object file needs a function that this process does not have."""
+
+
+def load(code: bytes, symbols: Sequence[str], needs: Sequence[str] = ()) -> list[int]:
+    """Addresses of `symbols`, after the object file `code` was loaded if they are not known.
+
+    Raises MissingSymbol if something of `needs` is nowhere, and what LLVM raises.
+    """
+    with LOCK:
+        if not _loaded.keys() >= set(symbols):
+            for name in needs:
+                if name not in _loaded and not binding.address_of_symbol(name):
+                    raise MissingSymbol(f"it needs {name}")
+            engine = _engine()
+            engine.add_object_file(binding.ObjectFileRef.from_data(code))
+            engine.finalize_object()
+            _loaded.update((name, engine.get_function_address(name)) for name in symbols)
+        return [_loaded[name] for name in symbols]
+
+
+@functools.cache
+def _engine():
+    return binding.create_mcjit_compiler(binding.parse_assembly(""), target_machine())
+
+
+def target_machine():
+    """LLVM's description of this processor."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding.Target.from_default_triple().create_target_machine()
+
+
+@functools.cache
+def processor() -> str:
+    """What LLVM calls this system and processor, with the features that it finds."""
+    name, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    return f"{binding.get_process_triple()} {name} {features}"
+
+
+@functools.cache
+def arrays_as_expected() -> bool:
+    """Whether numpy's array objects are laid out as stubs read them."""
+    probe = np.zeros((3, 5), np.float32)[:, 1:3]
+    words = (ctypes.c_size_t * 4).from_address(id(probe) + object.__basicsize__)
+    if words[0] != probe.__array_interface__["data"][0] or words[1] & 0xFFFFFFFF != probe.ndim:
+        return False
+    axes = [tuple((ctypes.c_ssize_t * probe.ndim).from_address(words[k])) for k in (2, 3)]
+    return axes == [probe.shape, probe.strides]

@@ -1,0 +1,141 @@
+"""A kernel by its name: machine code on disk is loaded without numba, which compiles what is not there.
+
+Every kernel has one kind of arguments; only a portable product has one for each layout of its matrices. More
+would stay in memory, because code is never freed.
+"""
+
+import functools
+import hashlib
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from tinytrain.base.cache_folder import cache_folder
+from tinytrain.kernels.compile_cache.cache import Cache, open_cache
+from tinytrain.kernels.compile_cache.watch import WATCH
+from tinytrain.kernels.dispatch import machine_code
+from tinytrain.kernels.dispatch.code import Code
+from tinytrain.kernels.dispatch.kinds import Kinds, described, kinds_of
+from tinytrain.kernels.dispatch.object_file import unpacked
+from tinytrain.kernels.fallback import warn_once
+
+CACHE = open_cache(cache_folder("jit"))  # before anything is read from it
+if CACHE.warning and CACHE.folder:
+    warn_once(CACHE.warning)
+NOT_KEPT = (
+    "jit-cache: compiled kernels could not be kept ({}) and are compiled again in the next run; free some"
+    " space or set TINYTRAIN_CACHE to another folder"
+)
+
+
+class Kernel:
+    """Callable; `function` is its source, which its module sets when it is imported to be compiled."""
+
+    def __init__(self, name: str, function: Callable | None = None, cache: Cache | None = CACHE):
+        self.name, self.function = name, function
+        self._cache = cache if cache and cache.folder else None
+        self._known: dict[Kinds, Callable] = {}
+        self._plain = None
+
+    def __call__(self, *arguments) -> int | None:
+        return self.code(arguments)(*arguments)
+
+    @property
+    def signatures(self) -> list[Kinds]:
+        """The kinds of arguments that there is code for in this process."""
+        return [*self._known]
+
+    def code(self, arguments: Sequence) -> Callable:
+        """A callable for arguments of the same kinds as these. Raises what numba and LLVM raise."""
+        kinds = kinds_of(arguments)
+        found = self._known.get(kinds)
+        if found is None:
+            with machine_code.LOCK:
+                found = self._known.get(kinds) or self._kept(arguments) or self._compiled(arguments)
+                self._known[kinds] = found
+        return found
+
+    def _kept(self, arguments: Sequence) -> Code | None:
+        """The code on disk; None if it must be compiled; never ends a run."""
+        if self._cache is None:
+            return None
+        try:
+            return self._loaded(self._cache.read(_file(self.name, described(arguments))), arguments)
+        except FileNotFoundError:
+            pass
+        except Exception as error:  # LLVM raises anything
+            warn_once(f"jit-cache: a compiled kernel could not be loaded ({error}); it is compiled again")
+        return None
+
+    def _loaded(self, content: bytes, arguments: Sequence) -> Code:
+        facts, kernel, stub = unpacked(content)
+        tools()  # they have what a kernel may need
+        (function,) = machine_code.load(kernel, [facts["kernel"]], facts["needs"])
+        (entry,) = machine_code.load(stub, [facts["stub"]])
+        return Code(self.name.rpartition(".")[2], entry, function, arguments, facts["returns"])
+
+    def _compiled(self, arguments: Sequence) -> Callable:
+        WATCH.begin(self.name)
+        try:
+            from tinytrain.kernels import compiler
+
+            try:
+                content = compiler.machine_code_of(self.source(), arguments)
+                found = self._loaded(content, arguments)
+            except Exception as error:
+                self._plain = self._plain or compiler.plain(self.source())
+                found = self._plain.compile(compiler.types_of(arguments))
+                warn_once(NOT_KEPT.format(error))
+                return found
+        finally:
+            WATCH.end()
+        if self._cache and self._cache.kept:
+            keep(self._cache, _file(self.name, described(arguments)), content)
+        return found
+
+    def source(self) -> Callable:
+        """The function in Python."""
+        if self.function is None:
+            import_module(self.name.rpartition(".")[0])
+        return self.function
+
+
+@functools.cache
+def kernel_of(name: str) -> Kernel:
+    """The one kernel of this process whose function has this name, such as tinytrain.kernels.dense.pool."""
+    return Kernel(name)
+
+
+def expect(kernels: Sequence[Kernel]) -> None:
+    """Of `kernels`, those without a file will be compiled: whoever watches is told how many."""
+    kept = {name.rpartition("-")[0] for name in CACHE.verified}
+    WATCH.expect(k.name for k in kernels if k.name not in kept)
+
+
+@functools.cache
+def tools() -> list[int]:
+    """Addresses of `TOOLS`, which all kernels share. Raises what LLVM raises."""
+    file = _file("tools", "")
+    try:
+        content = CACHE.read(file) if CACHE.folder else None
+    except OSError:
+        content = None
+    if content is None:
+        from tinytrain.kernels.dispatch.call_tools import tools as made
+
+        content = made()
+        if CACHE.kept:
+            keep(CACHE, file, content)
+    return machine_code.load(content, machine_code.TOOLS)
+
+
+def _file(name: str, kinds: str) -> str:
+    key = repr((kinds, machine_code.processor())).encode()
+    return f"{name}-{hashlib.sha256(key).hexdigest()[:16]}.kernel"
+
+
+def keep(cache: Cache, file: str, content: bytes) -> None:
+    """Keep `content` for the next process; never ends a run."""
+    try:
+        cache.write(file, content)
+    except Exception as error:
+        warn_once(NOT_KEPT.format(error))
