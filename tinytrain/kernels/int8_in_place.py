@@ -3,9 +3,13 @@
 Bits are those of `grad_weight_columns`, `sgd_step` and `round_codes` or `round_masters`, one after another.
 """
 
-from tinytrain.kernels.int8_gradients import ZERO, add_to_row
+import numpy as np
+
+from tinytrain.kernels.fused import fused
 from tinytrain.kernels.int8_updates import drawn_by, round_row, round_row_of_masters
 from tinytrain.kernels.jit import inlined, kernel
+
+ZERO = np.float32(0)
 
 
 @inlined
@@ -14,7 +18,10 @@ def _step_of_row(work, x, k, g, codes, rate):
     scale, zero = codes
     for j in range(work.shape[0]):
         work[j] = ZERO
-    add_to_row(work, x, k, g, scale, zero)
+    for i in range(x.shape[0]):
+        factor, line = scale * np.float32(x[i, k] - zero), g[i]
+        for j in range(work.shape[0]):
+            work[j] = fused(factor, line[j], work[j])
     for j in range(work.shape[0]):
         work[j] *= rate
 
