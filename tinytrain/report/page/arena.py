@@ -22,7 +22,7 @@ KINDS = {
     "optimizer": ("optimizer",),
     "classifier": (
         "head", "scatter matrix", "class ", "prototypes", "left out", "labels", "loss", "residual", "cosine",
-        "gradient of prototypes",
+        "latest losses", "gradient of prototypes",
     ),
 }  # fmt: skip
 OTHER = "result and the rest"
