@@ -10,8 +10,6 @@ Differences to the published method:
   information in its channels wins.
 * It back-propagates only as many images as the MAC budget allows: the hardest pseudo-queries, and for every
   two of them one random support image, so that the prototypes are trained as well.
-* A step computes only these images, each of them once: their losses in earlier steps say which ones are hard,
-  and prototypes are running means.
 * Learning rates are proportional to the rms of a layer's weights. If views are cached, they decay to 0 over
   all steps, because a few views are soon memorised. If every step of a larger task has new views, they are
   constant. The head is LDA on the embeddings.
@@ -23,7 +21,9 @@ Differences to the published method:
   fit; then every step has new views. Learning rates decay in the second half of the steps and depend on the
   task: they are lower if the backbone sees little similarity between classes, as with photographs of
   different objects, and higher if all classes look similar. Except for such photographs, views are also
-  augmented more strongly: rotated, scaled, and with 1.5 times the change of colour.
+  augmented more strongly: rotated, scaled, and with 1.5 times the change of colour. A step computes only the
+  images that it back-propagates, each of them once: their losses in earlier steps say which ones are hard, and
+  prototypes are running means.
 """
 
 import math
@@ -82,19 +82,23 @@ class Style:
 
     `max_image_cost`: the highest cost of one image as a fraction of a full backward pass; a larger budget
     buys more images. `parameter_fraction`: the fraction of the memory for trained parameters. `decay`: as in
-    `Recipe`. `by_task`: whether the task decides on `rate_scale` and `augmentation_strength`.
+    `Recipe`. `by_task`: whether the task decides on `rate_scale` and `augmentation_strength`. `single_pass`: as in
+    `StepOptions`.
     """
 
     max_image_cost: float
     parameter_fraction: float
     decay: tuple[float, float]
     by_task: bool = False
+    single_pass: bool = False
 
 
 SPARING = Style(max_image_cost=0.25, parameter_fraction=0.35, decay=(1.0, 0.0))
 # For MAC budgets of this fraction or more: trains nearly whole layers, and one layer more.
 GENEROUS_FROM = 0.25
-GENEROUS = Style(max_image_cost=0.3, parameter_fraction=0.55, decay=(0.5, 0.5), by_task=True)
+GENEROUS = Style(
+    max_image_cost=0.3, parameter_fraction=0.55, decay=(0.5, 0.5), by_task=True, single_pass=True
+)
 
 
 @dataclass(frozen=True)
@@ -226,7 +230,7 @@ def recipe(
     through = min(1.0, images - hard)
     return Recipe(
         "tinytrain", updates, rates, step="both", decay=style.decay,
-        options=StepOptions(hard, through, single_pass=True, augmentation=augmentation_strength(shown)),
+        options=StepOptions(hard, through, style.single_pass, augmentation=augmentation_strength(shown)),
         steps=round(extent_ * Recipe.steps), head="mild-lda" if extent_ < MILD_BELOW else "lda",
     )  # fmt: skip
 
