@@ -22,7 +22,7 @@ Differences to the published method:
   task: they are lower if the backbone sees little similarity between classes, as with photographs of
   different objects, and higher if all classes look similar. Except for such photographs, views are also
   augmented more strongly: rotated, scaled, and with 1.5 times the change of colour. A step computes only the
-  images that it back-propagates, each of them once: their losses in earlier steps say which ones are hard, and
+  images that it back-propagates, each of them once: losses of earlier steps say which ones are hard, and
   prototypes are running means.
 """
 
@@ -82,8 +82,8 @@ class Style:
 
     `max_image_cost`: the highest cost of one image as a fraction of a full backward pass; a larger budget
     buys more images. `parameter_fraction`: the fraction of the memory for trained parameters. `decay`: as in
-    `Recipe`. `by_task`: whether the task decides on `rate_scale` and `augmentation_strength`. `single_pass`: as in
-    `StepOptions`.
+    `Recipe`. `by_task`: whether the task decides on `rate_scale` and `augmentation_strength`.
+    `single_pass`: as in `StepOptions`.
     """
 
     max_image_cost: float
