@@ -4,7 +4,7 @@ Time is counted in stages; inside a stage, one pass of its calls takes from one 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinytrain.program.calls import Segment
 from tinytrain.program.program import Program
@@ -91,7 +91,10 @@ def _largest(program: Program, workspace: str) -> list[Segment]:
                 if isinstance(node, Run):
                     some = (s for s in program.segments_of(node.kind) if s.n <= repeat.micro)
                     found[node.kind] = max(some, key=lambda segment: segment.n)
-    return list(found.values())
+    # A pass in two halves is one pass: they share their bytes.
+    behind = {segment.after: segment for segment in found.values() if segment.after}
+    firsts = (segment for segment in found.values() if not segment.after)
+    return [replace(s, calls=[*s.calls, *behind[s].calls]) if s in behind else s for s in firsts]
 
 
 def _work(segments: Sequence[Segment], stage: int, base: int) -> Iterator[Block]:

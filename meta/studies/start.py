@@ -1,10 +1,11 @@
 """How long a command takes to its first kernel and to its end, with compiled kernels in the cache.
 
-    python -m tinytrain.meta.studies.start adapt --shots 5 --budget 1MB
-    python -m tinytrain.meta.studies.start --runs 15 predict leaves.safetensors new/
+    python -m tinytrain.meta.studies.start
+    python -m tinytrain.meta.studies.start --runs 15 -- predict leaves.safetensors new/
 
-The command runs in fresh processes. Seconds that passed, and of processor time, are the least and the median
-of all runs but the first, which fills caches; both count the start of Python and all imports.
+The command, by default `adapt --shots 5 --budget 1MB`, runs in fresh processes. Seconds that passed, and of
+processor time, are the least and the median of all runs but the first, which fills caches; both count the
+start of Python and all imports.
 """
 
 import json
@@ -12,11 +13,11 @@ import statistics
 import subprocess
 import sys
 import time
-from argparse import REMAINDER
 
 from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.errors import UsageError
 
+README = ["adapt", "--shots", "5", "--budget", "1MB"]
 # The last line on stderr is [[seconds, of processor time] of the first kernel, the same of the end].
 PROBE = """
 import atexit, json, sys, time
@@ -52,25 +53,30 @@ def times_of(command: list[str]) -> list[list[float]]:
     *said, last = done.stderr.splitlines() or [""]
     times = json.loads(last) if last.startswith("[[") else []
     if done.returncode or len(times) != 2:
-        raise UsageError("start", f"{' '.join(command)} {said[-1] if said else 'runs no kernel'}")
+        raise UsageError("usage", f"{' '.join(command)} {said[-1] if said else 'runs no kernel'}")
     return times
 
 
-def main(arguments: list[str]) -> int:
-    parser = Parser(prog="python -m tinytrain.meta.studies.start", description=__doc__)
-    parser.add_argument("--runs", type=at_least(1), default=7)
-    parser.add_argument("command", nargs=REMAINDER, help="a command of tinytrain with its arguments")
-    given = parser.parse_args(arguments)
-    if not given.command:
-        raise UsageError("usage", "give a command, such as adapt --shots 5 --budget 1MB")
+def parser() -> Parser:
+    p = Parser(prog="python -m tinytrain.meta.studies.start", description=__doc__.split("\n")[0])
+    p.add_argument("--runs", type=at_least(1), default=7, help="counted runs (default: %(default)s)")
+    p.add_argument("command", nargs="*", default=README, help="of tinytrain with its arguments, behind --")
+    return p
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return guarded(run, arguments)
+
+
+def run(arguments: list[str]) -> None:
+    given = parser().parse(arguments)
     times_of(given.command)
     rows = [times_of(given.command) for _ in range(given.runs)]
     print("| seconds, least and median | passed | of processor time |\n|---|---|---|")
     for k, name in enumerate(("to the first kernel", "to the end")):
         cells = ([row[k][clock] for row in rows] for clock in (0, 1))
         print(f"| {name} | {' | '.join(f'{min(c):.2f}, {statistics.median(c):.2f}' for c in cells)} |")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main))
+    sys.exit(main())

@@ -13,11 +13,10 @@ import toynets
 from emitted import HERE, emit, plan_of
 from published import published_network
 
-from tinytrain.emit.device import device_of, for_one_core
+from tinytrain.emit.device import device_of
 from tinytrain.emit.folder import SOURCES
 from tinytrain.emit.image_rows import rows_again
 from tinytrain.plan.recipe import Resources
-from tinytrain.planner.candidates import Programs
 
 COMPILERS = emitted.compilers()
 ROW = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int)
@@ -117,7 +116,7 @@ def prepared(folder, precision: str, cached: bool, rotated: bool = False):
     if not cached:
         r = plan.resources
         plan = replace(plan, resources=Resources(0, 1, 1, r.step_support, r.step_queries))
-        plan = for_one_core(plan, network, Programs(network, plan.task, precision))
+        plan = emitted.in_two_passes(plan, network)
     emit(folder, network, plan, seed=3)
     images = emitted.classes_of(network, 2, 2, 5), emitted.classes_of(network, 2, 2, 2)
     (folder / "images").write_bytes(b"".join(part.tobytes() for part in images))

@@ -11,13 +11,12 @@ import sys
 import numpy as np
 from int8cases import INT8_CASES
 from kernelarrays import Output
-from numba import typeof
-from numba.core.caching import NullCache
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from processors import PROCESSORS, codegen_for
 
 from tinytrain import kernels
+from tinytrain.kernels import compiler
 
 NAMES = (
     "add_codes", "depthwise_codes", "grad_input_codes", "grad_weight_codes", "product_codes", "product_wide",
@@ -46,12 +45,9 @@ def main(processor: str) -> None:
     context.get_executable = entry
     table, found = kernels.load("numba"), {}
     for name in NAMES:
-        kernel = getattr(table, name)
-        kernel._cache = NullCache()  # what a cache holds is for this processor
         arguments = INT8_CASES[name](np.random.default_rng(1))
-        arrays = (np.array(a.start) if isinstance(a, Output) else a for a in arguments)
-        kernel.compile(tuple(map(typeof, arrays)))
-        (compiled,) = kernel.overloads.values()
+        arrays = [np.array(a.start) if isinstance(a, Output) else a for a in arguments]
+        compiled = compiler.compiled(getattr(table, name).source(), arrays)
         with global_compiler_lock:
             found[name] = counts(codegen._tm.emit_assembly(compiled.library._final_module))
     print(json.dumps({"processor": processor, "kernels": found}), flush=True)

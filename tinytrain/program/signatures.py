@@ -267,8 +267,7 @@ HOST: dict[str, Signature] = {
         lengths=updates("k", "float64"), f=reads("n d"), labels=reads("n", INDICES)
     ),
     "add_loss": _of(total=updates("*", "float64"), loss=reads("*")),
-    "answer": _of(embedding=reads("n d")),
-    "assign": _of(y=writes(), x=reads()),
+    "answer": _of(embedding=reads("n d")), "assign": _of(y=writes(), x=reads()),
     "clear": _of(y=writes(dtype=None)),
     "divide_rows": _of(y=writes("n d"), x=reads("n d"), divisors=reads("n"), in_place=True),
     "gather_block": _of(
@@ -277,7 +276,7 @@ HOST: dict[str, Signature] = {
     "hardest": _of(residual=updates("n k"), loss=reads("n")),
     "keep_changed": _of(result=writes("n")),
     "choose_kept": _of(embeddings=updates("n d")),
-    "choose_queries": _of(losses=reads("m")),
+    "choose_queries": _of(losses=reads("m")), "remember_losses": _of(losses=updates("m"), loss=reads("n")),
     "keep_cached": _of(
         codes=writes("n h w c", CODES), ranges=writes("n r"), cached=reads("s m h w c", CODES),
         cached_ranges=reads("s m r"),
@@ -291,11 +290,9 @@ HOST: dict[str, Signature] = {
     "mix_prototypes": _of(prototypes=updates("k d"), sums=updates("k d"), counts=reads("k")),
     "recall": _of(codes=writes("n h w c", CODES), ranges=writes("n *")),
     "recall_codes": _of(codes=writes("n h w c", INT8)),
-    "remember_losses": _of(losses=updates("m"), loss=reads("n")),
     "rows_of_images": _of(y=writes("m d"), embeddings=reads("n d")),
     "rows_of_labels": _of(y=writes("n d"), x=reads("k d"), labels=reads("n", INDICES)),
-    "sampled_weights": _of(divisors=writes("k")),
-    "start_losses": _of(losses=writes("m")),
+    "sampled_weights": _of(divisors=writes("k")), "start_losses": _of(losses=writes("m")),
     "show_rows": _of(y=writes("r w c", IMAGE)),
     "transposed": _of(y=writes("n m"), x=reads("m n")),
 }  # fmt: skip

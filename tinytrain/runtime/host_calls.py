@@ -25,7 +25,7 @@ class HostCalls:
         self.class_sizes = np.bincount(self.labels, minlength=runner.program.task.n_way).astype(np.float32)
         self.slices: tuple[Slice, ...] = ()
         self.answering: tuple[tuple[Head, ...], np.ndarray] = (), np.empty((0, 0), np.int32)
-        self.turns = np.argsort(dealt(self.labels))  # place of each image if classes take turns
+        self.turns = np.argsort(dealt(self.labels)).tolist()  # place of each image if classes take turns
         self.kept: list[int] = []  # images whose features are kept
         self.seen = np.empty_like(self.class_sizes)  # fraction of each class in a step
 
@@ -144,7 +144,7 @@ class HostCalls:
         """
         lists = self.runner.lists
         images = [i for _, i in lists[Items.SHOWN]]
-        rows = np.lexsort((self.turns[images], -losses[images]))[:keep]
+        rows = sorted(range(len(images)), key=lambda k: (-losses[images[k]], self.turns[images[k]]))[:keep]
         lists[Items.HARD] = [lists[Items.SHOWN][k] for k in sorted(rows)]
 
     def remember_losses(self, work, losses, loss) -> None:

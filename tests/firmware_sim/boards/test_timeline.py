@@ -16,13 +16,17 @@ from tinytrain.plan.budget import Budget
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def programs(policy="tinytrain", memory=2**22):
+def programs(policy="tinytrain", memory=2**22, macs=0.15):
     machine = SimulatedDevice(memory)
-    adapt(toy_network(), toy_episode(), Budget(memory), policy, device=machine, force=True)
+    adapt(toy_network(), toy_episode(), Budget(memory, macs), policy, device=machine, force=True)
     return machine.programs
 
 
-@pytest.fixture(scope="module", params=[("tinytrain", 2**22), ("tinytrain", 45_000), ("none", 2**22)])
+# From a quarter of the MACs on, passes come in two halves.
+RAN = [("tinytrain", 2**22), ("tinytrain", 2**22, 0.5), ("tinytrain", 45_000), ("none", 2**22)]
+
+
+@pytest.fixture(scope="module", params=RAN)
 def made(request):
     return timeline(programs(*request.param))
 

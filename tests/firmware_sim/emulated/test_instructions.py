@@ -79,7 +79,7 @@ def test_macs_are_those_of_the_program_and_every_kind_has_its_instructions(board
         assert rows(program, prediction)["whole"].macs == once
     (adaptation,) = parts["adaptation"]
     found = rows(program, adaptation)
-    backward = sum(train.segments["backward", 1].macs(part) for part in ("grad_input", "grad_weight"))
+    backward = train.segments["back", 1].backward_macs
     images = train.stage("gradients")
     sent = sum(node.count for node in images.body if hasattr(node, "units") and node.units) * images.times
     gradients = sent * backward + device.support * probe.segments["fisher", 1].macs("grad_input")

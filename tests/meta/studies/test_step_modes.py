@@ -34,7 +34,7 @@ def test_modes_that_disagree_are_seen(monkeypatch):
     network = toynets.toy("blocks")
     recipe = step_modes.recipe_of(updates_of(network, CONFIGURATION), "float32")
     made = step_modes.programs(network, recipe)
-    images = iter(toynets.images(3))
+    images = iter(toynets.images(len(made)))
     step = step_modes.Bound.step
     monkeypatch.setattr(step_modes.Bound, "step", lambda self, image: step(self, next(images)))
     assert step_modes.differences(network, recipe, made, None) > 0.01
