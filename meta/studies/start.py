@@ -1,14 +1,14 @@
 """How long a command takes to its first kernel and to its end, with compiled kernels in the cache.
 
     python -m tinytrain.meta.studies.start
-    python -m tinytrain.meta.studies.start --runs 15 -- predict leaves.safetensors new/
+    python -m tinytrain.meta.studies.start --runs 15 --command "predict leaves.safetensors new/"
 
-The command, by default `adapt --shots 5 --budget 1MB`, runs in fresh processes. Seconds that passed, and of
-processor time, are the least and the median of all runs but the first, which fills caches; both count the
-start of Python and all imports.
+The command runs in fresh processes. Seconds that passed, and of processor time, are the least and the median
+of all runs but the first, which fills caches; both count the start of Python and all imports.
 """
 
 import json
+import shlex
 import statistics
 import subprocess
 import sys
@@ -17,7 +17,7 @@ import time
 from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.errors import UsageError
 
-README = ["adapt", "--shots", "5", "--budget", "1MB"]
+README = "adapt --shots 5 --budget 1MB"
 # The last line on stderr is [[seconds, of processor time] of the first kernel, the same of the end].
 PROBE = """
 import atexit, json, sys, time
@@ -60,7 +60,7 @@ def times_of(command: list[str]) -> list[list[float]]:
 def parser() -> Parser:
     p = Parser(prog="python -m tinytrain.meta.studies.start", description=__doc__.split("\n")[0])
     p.add_argument("--runs", type=at_least(1), default=7, help="counted runs (default: %(default)s)")
-    p.add_argument("command", nargs="*", default=README, help="of tinytrain with its arguments, behind --")
+    p.add_argument("--command", default=README, help="of tinytrain (default: %(default)s)")
     return p
 
 
@@ -70,8 +70,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> None:
     given = parser().parse(arguments)
-    times_of(given.command)
-    rows = [times_of(given.command) for _ in range(given.runs)]
+    command = shlex.split(given.command)
+    times_of(command)
+    rows = [times_of(command) for _ in range(given.runs)]
     print("| seconds, least and median | passed | of processor time |\n|---|---|---|")
     for k, name in enumerate(("to the first kernel", "to the end")):
         cells = ([row[k][clock] for row in rows] for clock in (0, 1))

@@ -7,11 +7,11 @@ import pytest
 from tinytrain.base.errors import UsageError
 from tinytrain.meta.studies import start
 
-SMALL = ["adapt", "--way", "2", "--shots", "1", "--queries", "0", "--policy", "last_layer"]
+SMALL = "adapt --way 2 --shots 1 --queries 0 --policy last_layer"
 
 
 def test_the_first_kernel_comes_before_the_end(capsys):
-    assert start.main(["--runs", "2", "--", *SMALL]) == 0
+    assert start.main(["--runs", "2", "--command", SMALL]) == 0
     first, end = (
         [float(n) for n in re.findall(r"\d+\.\d+", line)]
         for line in capsys.readouterr().out.splitlines()
