@@ -117,14 +117,14 @@ class StepOptions:
 
     `hard_fraction`: fraction of the images that is back-propagated as pseudo-queries, those with the highest
     loss. `sampled_fraction`: fraction of support images back-propagated per step by "both", resampled and
-    reweighted so that the expected gradient is unbiased. `single_pass`: a step computes
-    only the images that it back-propagates, each of them once: pseudo-queries are chosen by their losses in
-    earlier steps, and prototypes are running means (`plan.costs.single_pass` says when it applies).
-    `resample_channels`: before every epoch, that is a pass over all support images, each layer gets
-    other input channels, drawn at random, as many as the updates name (output channels if these limit output
-    channels only, and in depthwise layers); the optimizer then starts anew. `entropy`: weight in
-    the loss of the mean Shannon entropy of what is predicted for query images, whose labels stay unknown;
-    every step then looks at as many of them as at pseudo-queries. `temperature`: of the cosines in the loss.
+    reweighted so that the expected gradient is unbiased. `single_pass`: a step computes only the images that
+    it back-propagates, each of them once: pseudo-queries are chosen by their losses in earlier steps, and
+    prototypes are running means (`plan.costs.single_pass` says when it applies). `resample_channels`: before
+    every epoch, that is a pass over all support images, each layer gets other input channels, drawn at
+    random, as many as the updates name (output channels if these limit output channels only, and in depthwise
+    layers); the optimizer then starts anew. `entropy`: weight in the loss of the mean Shannon entropy of what
+    is predicted for query images, whose labels stay unknown; every step then looks at as many of them as at
+    pseudo-queries. `temperature`: of the cosines in the loss.
     `augmentation`: how far pseudo-queries are changed if every step has views of its own. `arithmetic`: the
     numbers that everything is computed in. `quotas`: the updates say how many channels of each layer are
     trained; which ones, Fisher scoring of the task decides (`Recipe.with_channels`). `last_step`: the one
