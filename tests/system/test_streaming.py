@@ -1,4 +1,4 @@
-"""What row tiles save on the three published networks, as RESULTS.md says it."""
+"""What rows instead of whole layers save on the three published networks, as RESULTS.md says it."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from toysegments import bound, forward_segment, limit_row_tiles
 
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.planner import Planner
+from tinytrain.program.autodiff.emitter import Emitter
 
 WHOLE = 10**9  # bytes of a row tile that holds every layer
 
@@ -31,16 +32,17 @@ def smallest(network):
 @pytest.mark.parametrize(
     "name,passes,budgets",
     [
-        ("mcunet-5fps", (704_512, 245_760), (945_280, 486_528)),
-        ("mbv2-w0.35", (983_040, 206_848), (1_159_232, 383_040)),
-        ("proxyless-w0.3", (704_512, 245_760), (866_048, 407_296)),
+        ("mcunet-5fps", (704_512, 167_424), (896_128, 359_040)),
+        ("mbv2-w0.35", (983_040, 122_880), (1_110_080, 249_920)),
+        ("proxyless-w0.3", (704_512, 171_520), (816_896, 283_904)),
     ],
 )
-def test_row_tiles_take_a_third_of_the_bytes_and_give_the_same_embedding(monkeypatch, name, passes, budgets):
+def test_rows_take_a_quarter_of_the_bytes_and_give_the_same_embedding(monkeypatch, name, passes, budgets):
     network = published_network(name)
     fused, embedding = forward(network)
     least = smallest(network)
     limit_row_tiles(monkeypatch, WHOLE)
+    monkeypatch.setattr(Emitter, "streams", lambda *_: 0)
     whole, want = forward(network)
     assert relative(embedding, want) < 1e-5
     assert ((whole, fused), (smallest(network), least)) == (passes, budgets)

@@ -15,7 +15,7 @@ from tinytrain.program.autodiff.inner_channels import through_block
 from tinytrain.program.autodiff.lite_residual import add_gradient, add_module, backward_module
 from tinytrain.program.autodiff.ops import OPS, op_of
 from tinytrain.program.autodiff.squeeze import scaled, scaled_grad
-from tinytrain.program.autodiff.streamed import streamed
+from tinytrain.program.autodiff.streamed import streamed, streamed_layers
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import Bias, Segment, View, Weight
 
@@ -40,6 +40,11 @@ class Emitter:
         self.fast_path = row_tile is not None
         self.whole_tiles = True  # whether blocks with small inner values are computed in one row tile
         self.layers, self.modules = network.all_layers, {m.last: m for m in network.modules}
+
+    @property
+    def patch_bytes(self) -> int:
+        """Bytes of the patches of a convolution at a time; the rest of a row tile is made of them."""
+        return self.row_tile // 2 if self.fast_path else self.row_tile // 4
 
     def weight(self, i: int, transposed: bool = False, columns: tuple[int, int] | None = None) -> Weight:
         layer = self.layers[i]
@@ -84,7 +89,9 @@ class Emitter:
 
     def streams(self, x: View, first: int, last: int) -> int:
         """How many of the layers [first, last) are computed by `streamed`, beginning with an image x."""
-        return 0
+        if self.fast_path or self.modules or first or self.n > 1:
+            return 0
+        return streamed_layers(self.layers, last, self.row_tile // self.segment.backend.itemsize)
 
     def takes_block(self, i: int, tape: Tape) -> bool:
         """Whether the gradient goes through the block that layer i ends for some channels at a time."""

@@ -8,7 +8,6 @@ from tinytrain.program.autodiff.emitter import Emitter
 from tinytrain.program.autodiff.inner_channels import has_inner_channels
 from tinytrain.program.autodiff.int8_ops import INT8_OPS, add, int8_weight
 from tinytrain.program.autodiff.ops import op_of
-from tinytrain.program.autodiff.streamed import streamed_layers
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import LayerArray, Segment, View, Weight
 
@@ -51,16 +50,7 @@ class Int8Emitter(Emitter):
     def weight(self, i: int, transposed: bool = False, columns=None) -> Weight:
         return int8_weight(self.network, i)
 
-    @property
-    def patch_bytes(self) -> int:
-        """Bytes of patches of the image at a time."""
-        return self.row_tile // 2 if self.fast_path else self.row_tile // 4
-
     # ---- passes -----------------------------------------------------------------------------------
-
-    def streams(self, x: View, first: int, last: int) -> int:
-        few = not self.fast_path and first == 0 and self.n == 1
-        return streamed_layers(self.layers, last, self.row_tile) if few else 0
 
     def takes_block(self, i: int, tape: Tape) -> bool:
         return not self.fast_path and has_inner_channels(self, i, tape)

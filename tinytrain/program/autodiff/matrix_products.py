@@ -8,13 +8,10 @@ SCRATCH_BYTES = 16_384
 
 
 def patches(emitter, i: int, count: int) -> View:
-    """Memory for what convolution i reads for some of `count` output rows: (rows, width, fan_in).
-
-    Half of a row tile: the other half is for what is made of the patches.
-    """
+    """Memory for what convolution i reads for some of `count` output rows: (rows, width, fan_in)."""
     layer, itemsize = emitter.layers[i], emitter.segment.backend.itemsize
     width = layer.filter_hw[1]
-    rows = min(count, emitter.row_tile // 2 // (itemsize * width * layer.fan_in))
+    rows = min(count, emitter.patch_bytes // (itemsize * width * layer.fan_in))
     return emitter.segment.activations(f"{layer.name} patches", max(1, rows), width, layer.fan_in)
 
 

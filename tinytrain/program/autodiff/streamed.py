@@ -8,12 +8,13 @@ rows are there. The bytes decide which block that is.
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from tinytrain.network.layer import Layer
 from tinytrain.program.autodiff.ops import op_of
 from tinytrain.program.calls import View
 
-KINDS = ("conv", "depthwise", "pointwise")
+KINDS = ("depthwise", "pointwise", "conv")
 STEM_ROWS = 4  # of the first layer at a time: the rows of the image that two steps share are made twice
 
 
@@ -46,8 +47,8 @@ class Schedule:
         self._need(last - 1, 0, layers[last - 1].out_hw[0])
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of all buffers, one for each value."""
+    def size(self) -> int:
+        """Values in all buffers."""
         return sum(
             rows * layer.out_hw[1] * layer.cout for rows, layer in zip(self.room, self.layers, strict=True)
         )
@@ -99,25 +100,35 @@ def rows_read(layer: Layer, first: int, last: int) -> tuple[int, int]:
 
 
 def streamed_layers(layers: tuple[Layer, ...], last: int, row_tile: int) -> int:
-    """How many of the layers [0, last) are best computed by `streamed`; 0 if the others take more bytes."""
-    ends = [k for k in range(1, last + 1) if k == last or layers[k].block != layers[k - 1].block]
-    usable = next((k for k in range(last) if not _is_streamed(layers[k])), last)
-    found = {end: _peak(layers, end, last, row_tile) for end in ends if 1 < end <= usable}
-    return min(found, key=found.__getitem__, default=0)
+    """How many of the layers [0, last) are best computed by `streamed`; 0 if the others take more bytes.
+
+    `row_tile` is the number of values in a row tile of the others.
+    """
+    ends = [k for k in range(2, last + 1) if k == last or layers[k].block != layers[k - 1].block]
+    usable = next((k for k in range(last) if not is_streamed(layers[k], k)), last)
+    found = {end: _peak(layers, [end, *ends], row_tile) for end in [0, *ends] if end <= usable}
+    return min(found, key=found.__getitem__)
 
 
-def _is_streamed(layer: Layer) -> bool:
-    plain = layer.kind in KINDS and not layer.max_pool and not layer.shortcut
+def is_streamed(layer: Layer, i: int) -> bool:
+    """Whether `streamed` can compute layer i: only the first one may read several rows of all channels."""
+    plain = layer.kind in KINDS[: 3 if i == 0 else 2] and not layer.max_pool and not layer.shortcut
     return plain and (layer.block > 0 or not layer.residual)
 
 
-def _peak(layers: tuple[Layer, ...], end: int, last: int, row_tile: int) -> int:
-    """About the bytes of layers [0, last) if those from `end` on are computed in row tiles of each block."""
-    sizes, start = [schedule_of(layers, end).nbytes], end
-    for k in range(end + 1, last + 1):
-        if k == last or layers[k].block != layers[start].block:
-            sizes.append(layers[start].in_size + layers[k - 1].out_size + row_tile)
-            start = k
+def _peak(layers: tuple[Layer, ...], ends: list[int], row_tile: int) -> int:
+    """About how many values there are at once if `streamed` computes the layers up to the first of `ends`.
+
+    The blocks behind them, up to the other `ends`, are computed in row tiles.
+    """
+    first, *ends = ends
+    stem = layers[0].out_hw[1] * layers[0].fan_in  # values of the patches of a row
+    patches = stem * max(1, min(STEM_ROWS, row_tile // 4 // stem))
+    sizes = [schedule_of(layers, first).size + patches] if first else [0]
+    for start, end in pairwise([first, *(end for end in ends if end > first)]):
+        inside = sum(layer.out_size for layer in layers[start : end - 1])
+        read = layers[start].in_size if start else 0  # an image lies elsewhere
+        sizes.append(read + layers[end - 1].out_size + min(row_tile, inside))
     return max(sizes)
 
 
