@@ -48,6 +48,61 @@ def test_an_error_reaches_the_caller_once_all_are_done_and_the_threads_work_on(b
     workers.close()
 
 
+@pytest.mark.parametrize("threads", [0, 1, 3])
+def test_what_is_loaded_ahead_is_taken_once_in_order_and_never_overtaken(threads):
+    workers, held, seen = Workers(threads), [None], []
+
+    def do(k):
+        assert held[0] in (seen[-1][1], k + 1)  # the next may be there, but none behind it
+        seen[-1] = (k, seen[-1][1])
+
+    workers.run_ahead(20, partial(held.__setitem__, 0), lambda: seen.append((None, held[0])), do)
+    workers.close()
+    assert seen == [(k, k) for k in range(20)]
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_the_next_load_runs_beside_the_work(threads):
+    workers, meet = Workers(threads), threading.Barrier(2)
+
+    def run():
+        def second(k):
+            return meet.wait(10) if k == 1 else None
+
+        workers.run_ahead(2, second, lambda: None, lambda k: second(k + 1))
+
+    if threads:
+        run()
+    else:
+        meet.abort()
+        with pytest.raises(threading.BrokenBarrierError):
+            run()
+    workers.close()
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+@pytest.mark.parametrize("bad", ["load", "do"])
+@pytest.mark.parametrize("at", [0, 2, 4])
+def test_an_error_in_loading_ahead_or_in_the_work_ends_both_and_reaches_the_caller(threads, bad, at):
+    workers, done = Workers(threads), []
+
+    def work(k):
+        done.append(k)
+        if (bad, at) == ("do", k):
+            raise KeyboardInterrupt
+
+    def load(k):
+        return 1 / 0 if (bad, at) == ("load", k) else None
+
+    with pytest.raises(KeyboardInterrupt if bad == "do" else ZeroDivisionError):
+        workers.run_ahead(5, load, lambda: None, work)
+    assert done == list(range(at + (bad == "do")))
+    done.clear()
+    workers.run_ahead(3, load if bad == "do" else (lambda k: None), lambda: None, done.append)
+    assert done == [0, 1, 2]
+    workers.close()
+
+
 def test_closing_ends_the_threads_and_so_does_letting_go_of_them():
     class Holder:
         def __init__(self):

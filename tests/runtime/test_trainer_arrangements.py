@@ -11,7 +11,7 @@ from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.pipeline.warmup import warm_up
 from tinytrain.plan.budget import Budget
-from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.policies.common import Policy
 from tinytrain.runtime.trainer import Trainer
 
@@ -58,6 +58,42 @@ def test_two_lanes_equal_one_bit_for_bit(name, cut, sets, micro):
             made.step(number, items(len(LABELS)), items(len(LABELS), max(sets - 1, 0)))
         made.close()
         trained.append((made.trained.tobytes(), bits(made), made.support.tobytes()))
+    assert trained[0] == trained[1] == trained[2]
+
+
+@NETWORKS
+@pytest.mark.parametrize("sets", [0, 1])
+@pytest.mark.parametrize("micro", [1, 2])
+@pytest.mark.parametrize("single_pass", [False, True])
+def test_features_that_another_worker_loads_ahead_are_those_of_one_worker_bit_for_bit(
+    name, sets, micro, single_pass
+):
+    network = toy(name)
+    options = StepOptions(hard_fraction=0.5, sampled_fraction=0.4, single_pass=single_pass)
+    updates = tuple(u for u in everything(network) if u.layer >= 5)
+    plan, trained = recipe(updates, optimizer="adam", options=options), []
+    for units, workers in ((1, 1), (2, 1), (2, 2)):
+        made = trainer(
+            network,
+            plan,
+            IMAGES,
+            LABELS,
+            sets,
+            micro,
+            workers=workers,
+            units=units,
+            augmentation=augmentation,
+        )
+        assert len(made.program.units["ahead"]) == units - 1
+        made.fill()
+        made.start()
+        made.prototypes[:] = 1 + np.arange(made.prototypes.size).reshape(made.prototypes.shape) % 5
+        if single_pass:
+            made.bind.array("latest losses").fill(np.inf)
+        for number in range(1, 4):
+            made.step(number, items(len(LABELS)), items(len(LABELS), number), sampled=[0, 1, 3])
+        made.close()
+        trained.append((made.trained.tobytes(), bits(made)))
     assert trained[0] == trained[1] == trained[2]
 
 

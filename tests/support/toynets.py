@@ -198,12 +198,14 @@ def calls_of(backend="auto"):
 def trainer(network, recipe, images, labels, sets=0, micro=1, accumulators=1, workers=1, table=None, **more):
     """A trainer whose step sees every image once as support and once as pseudo-query.
 
-    `more` may give `augmentation(view, i)`, the `arena`, the size of a step (`step`), how many images of it
-    are looked at (`shown`), or the number of query images behind the support in `images` (`queries`).
+    `workers` are threads. `more` may give `augmentation(view, i)`, the `arena`, the size of a step (`step`),
+    how many images of it are looked at (`shown`), the number of query images behind the support in `images`
+    (`queries`), or how many workers the program is for (`units`).
     """
     task = TaskShape(len(labels), int(labels.max()) + 1, more.get("queries", 0))
     step = more.get("step", len(labels))
-    resources = Resources(sets, micro, accumulators, step, more.get("shown", step))
+    shown, units = more.get("shown", step), more.get("units", 0)
+    resources = Resources(sets, micro, accumulators, step, shown, units)
     program = compile_training(network, recipe, resources, task)
     arena = more.get("arena", Arena)(program.nbytes)
     augmentation = more.get("augmentation", lambda view, i: None)

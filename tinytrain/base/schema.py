@@ -75,6 +75,15 @@ def list_of(check, least: int = 0, most: int = 100, kind: str = "a list"):
     return checked
 
 
+def optional(check):
+    """What `check` takes, or null."""
+
+    def checked(value, where):
+        return None if value is None else check(value, where)
+
+    return checked
+
+
 def pair(check):
     def checked(value, where):
         low, high = list_of(check, 2, 2, "a pair [low, high]")(value, where)

@@ -12,7 +12,6 @@ from tinytrain.program.ticks import AFTER, BEFORE, PREDICT
 
 # Beginnings of the names of buffers that are not placed.
 NOT_PLACED = (
-    "image (",  # the caller's image comes row by row
     "optimizer workspace",  # a moment becomes a float when it is used
     "result",  # the trained parameters themselves stay
     "beside the arena",  # what numpy and Python take

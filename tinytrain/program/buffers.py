@@ -4,141 +4,40 @@ Buffers with disjoint lifetimes may share memory.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 
-from tinytrain.heads.head import ANSWERING, FITTING, STORED, UPDATING, HeadBuffer, HeadMethod
+from tinytrain.heads.head import ANSWERING, FITTING, STORED, UPDATING, HeadMethod
 from tinytrain.heads.leave_one_out import COLUMNS as LEFT_OUT_COLUMNS
 from tinytrain.heads.registry import BASELINE, find_head
-from tinytrain.heads.triangle import packed_buffers
-from tinytrain.network.network import Network
-from tinytrain.plan.budget import TaskShape
-from tinytrain.plan.costs import n_hard, n_sampled, n_unlabelled, single_pass
-from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.plan.costs import n_unlabelled
 from tinytrain.program.backend import BACKENDS
-from tinytrain.program.calls import SHOWN, Buffer, Segment
-from tinytrain.program.head_buffers import head_buffer, head_views, own_before, passes
+from tinytrain.program.calls import Segment
+from tinytrain.program.head_buffers import head_buffer, own_before, passes
+from tinytrain.program.job import Job
 from tinytrain.program.program import Book
 from tinytrain.program.stages import Unit
 from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT
 from tinytrain.program.trained_arrays import most_changed, slice_size, slots
 from tinytrain.program.trained_buffers import trained_buffers
+from tinytrain.program.unit_buffers import add_units
 
 CACHED_AS = {"float32": "uint8", "uint8": "uint8", "int8": "int8"}  # features, by their dtype
 ITEM_BYTES = 100  # of the lists of a step, for each image that it looks at
 FEW_ITEMS = 100  # whose lists are no more than Python takes for other reasons
-IMAGES, HEAD, CACHE = "images", "head", "cached features"
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """What the buffers of a training run follow from."""
-
-    network: Network
-    recipe: Recipe
-    resources: Resources
-    task: TaskShape
-    externals: dict[str, Buffer]
-    start: int
-
-    @property
-    def trains(self) -> bool:
-        return bool(self.recipe.updates)
-
-    @property
-    def alive(self) -> bool:
-        """Whether the frozen part runs during training: not all features that it asks for are cached."""
-        return n_unlabelled(self.recipe, self.resources, self.task) > 0 or self.resources.sets < 2
-
-    @property
-    def single_pass(self) -> bool:
-        """Whether a step computes only the images that it back-propagates."""
-        return self.trains and single_pass(self.recipe, self.resources)
-
-    @property
-    def hard(self) -> int:
-        """Pseudo-queries that a step back-propagates."""
-        r = self.resources
-        return n_hard(self.recipe.options.hard_fraction, r.step_support, r.step_queries)
-
-    @property
-    def sampled(self) -> int:
-        """Support images that a step back-propagates."""
-        return n_sampled(self.recipe, self.resources.step_support, self.resources.step_queries)
-
-    @property
-    def shown(self) -> int:
-        """Pseudo-queries and unlabelled images of one step."""
-        return self.resources.step_queries + n_unlabelled(self.recipe, self.resources, self.task)
-
-    def head_views(self, method: HeadMethod) -> range:
-        """Views of every support image that a head of `method` is fitted to."""
-        sizes = self.task.n_support, self.network.embedding_size
-        return head_views(self.recipe, self.resources, method, *sizes)
-
-    def head_form(self, method: HeadMethod) -> tuple[HeadBuffer, ...]:
-        """The arrays of a head of `method`, fitted to its views of all support images."""
-        embeddings = self.task.n_support * len(self.head_views(method))
-        declared = method.buffers_for(self.task.n_way, self.network.embedding_size, embeddings)
-        # In int8, where bytes are few, a matrix is its lower triangle.
-        is_packed = self.recipe.precision == "int8" and method.packs
-        return packed_buffers(declared, method.packs) if is_packed else declared
+HEAD, CACHE = "head", "cached features"
 
 
 def add_buffers(book: Book, job: Job, segments: Iterable[Segment]) -> dict[str, tuple[Unit, ...]]:
     """Put all buffers of a training run into `book`; the units of its stages, by stage."""
-    images = _image_buffers(book, job)
-    workspaces = _workspaces(book, job, list(segments))
+    units = add_units(book, job, list(segments))
     _cache_buffers(book, job)
-    units = _units(book, job, images, workspaces)
     _step_buffers(book, job)
     _reserve_heap(book, job)
     gradients = trained_buffers(book, job)
     _head_buffers(book, job)
     _result_buffers(book, job)
     backward = zip(units["backward"], gradients, strict=True)
-    return units | {"backward": tuple(Unit(**(vars(u) | {"gradients": g})) for u, g in backward)}
-
-
-def _image_buffers(book: Book, job: Job) -> dict[str, list[tuple[Buffer, Buffer]]]:
-    """A decoded image and its augmented copy for each unit that runs the frozen part, by stage.
-
-    In int8, where bytes are few, it is augmented out of what the decoder holds, and some rows at a time if
-    there is a frozen part that asks for them.
-    """
-    shape, shown = job.externals["input"].shape, job.externals["input"].use == SHOWN
-
-    def pair(unit: str, first: int, last: int) -> tuple[Buffer | None, Buffer | None]:
-        def add(kind: str) -> Buffer:
-            return book.add(f"{kind} ({unit})", shape, first, last, "uint8", IMAGES)
-
-        copied = job.recipe.precision == "float32"
-        return add("image") if copied else None, None if shown else add("augmented image")
-
-    found = {"fill": [pair("fill", FILL, FILL)] if job.resources.sets else []}
-    workers = range(job.resources.workers if job.alive else 0)
-    found["workers"] = [pair(f"worker {k}", BEFORE, AFTER) for k in workers]
-    found["queries"] = [pair("queries", PREDICT, PREDICT)]
-    return found
-
-
-def _workspaces(book: Book, job: Job, segments: list[Segment]) -> dict[str, list[Buffer]]:
-    """Room for values inside of segments. The frozen part runs in the same bytes, before the rest."""
-
-    def add(unit: str, first: int, last: int, *kinds: str) -> Buffer:
-        size = max((s.nbytes for s in segments if s.kind in kinds), default=0)
-        return book.add(f"workspace ({unit})", (size,), first, last, "uint8")
-
-    r, found = job.resources, {"fill": [], "embed": [], "embed after": [], "backward": []}
-    frozen = ("prefix",) if job.alive else ()
-    if r.sets:
-        found["fill"].append(add("fill", FILL, FILL, "prefix"))
-    for k in range(r.workers):
-        found["embed"].append(add(f"embedding, worker {k}", BEFORE, EMBED, "embed", *frozen))
-        found["embed after"].append(add(f"head after, worker {k}", AFTER, AFTER, "embed", *frozen))
-    for p in range(r.accumulators if job.trains else 0):
-        kinds = ("backward", "forward", *frozen)
-        found["backward"].append(add(f"backward, worker {p}", BACKWARD, BACKWARD, *kinds))
-    return found | {"queries": [add("queries", PREDICT, PREDICT, "embed", "prefix")]}
+    return units | {"backward": tuple(replace(unit, gradients=g) for unit, g in backward)}
 
 
 def _cache_buffers(book: Book, job: Job) -> None:
@@ -160,33 +59,6 @@ def _cache_buffers(book: Book, job: Job) -> None:
         tick = AFTER if job.trains else BEFORE
         add("kept", (task.n_kept,), tick, PREDICT)
         book.add("embeddings to choose from", (task.n_support, job.network.embedding_size), tick, tick)
-
-
-def _units(book: Book, job: Job, images, workspaces) -> dict[str, tuple[Unit, ...]]:
-    features, grad, r = job.externals["features"], job.externals["grad embedding"], job.resources
-
-    def room(unit: str, count: int, first: int, last: int) -> Buffer:
-        return book.add(f"features ({unit})", (count, *features.shape), first, last, features.dtype)
-
-    def pair(k: int) -> tuple:
-        return images["workers"][k] if job.alive else (None, None)
-
-    embed, after, backward = [], [], []
-    for k in range(r.workers):
-        rows = room(f"embedding, worker {k}", r.micro, BEFORE, EMBED)
-        embed.append(Unit(workspaces["embed"][k], rows, *pair(k)))
-        rows = room(f"head after, worker {k}", r.micro, AFTER, AFTER)
-        after.append(Unit(workspaces["embed after"][k], rows, *pair(k)))
-    queries = Unit(workspaces["queries"][0], room("queries", 1, PREDICT, PREDICT), *images["queries"][0])
-    for p in range(r.accumulators if job.trains else 0):
-        rows = room(f"backward, worker {p}", r.micro, BACKWARD, BACKWARD)
-        g = book.add(f"embedding gradient (worker {p})", (r.micro, *grad.shape), BACKWARD, BACKWARD)
-        backward.append(Unit(workspaces["backward"][p], rows, *pair(p), g))
-    fill = tuple(Unit(w, None, *p) for w, p in zip(workspaces["fill"], images["fill"], strict=True))
-    return {
-        "fill": fill, "embed": tuple(embed), "embed after": tuple(after), "backward": tuple(backward),
-        "queries": (queries,),
-    }  # fmt: skip
 
 
 def _step_buffers(book: Book, job: Job) -> None:

@@ -23,7 +23,6 @@ from tinytrain.program.stages import (
     Listed,
     Load,
     Of,
-    Read,
     Repeat,
     Rows,
     Run,
@@ -95,9 +94,12 @@ class _Stages:
             raise ProgramError(f"{self.where} uses {buffer.name} outside of its lifetime")
 
     def _repeat(self, node: Repeat) -> None:
-        if len(set(node.units)) < len(node.units):
+        every = (*node.units, *((node.ahead,) if node.ahead else ()))
+        if len({unit.workspace for unit in every}) < len(every):
             raise ProgramError(f"{self.where}: two workers have the same bytes")
-        for unit in node.units:
+        if node.ahead and (len(node.units) != 1 or not isinstance(node.body[0], Load)):
+            raise ProgramError(f"{self.where}: there is no one to load features for")
+        for unit in every:
             for buffer in (unit.features, unit.gradient):
                 if buffer is not None and buffer.shape[0] < node.micro:
                     raise ProgramError(f"{self.where}: {node.micro} images do not fit {buffer.name}")
@@ -111,7 +113,12 @@ class _Stages:
                 if part.kind == "back" and ran != "forward":
                     raise ProgramError(f"{self.where}: no forward pass is there to go back from")
                 ran = part.kind
-        self._body(node.body, node.units or (None,), node.micro)
+        body = node.body
+        if node.ahead:
+            self._body(body[:1], (node.ahead,), node.micro)
+            self._write(node.units[0].features)
+            body = body[1:]
+        self._body(body, node.units or (None,), node.micro)
 
     def _needed(self, kind: str, node: Repeat) -> None:
         """Raise unless there is a segment of `kind` for every number of images that comes up."""
@@ -146,12 +153,7 @@ class _Stages:
     def _node(self, node, unit: Unit | None, micro: int) -> None:
         if isinstance(node, Call):
             self._call(node, unit)
-        elif isinstance(node, Read):
-            if unit.image:
-                self._write(unit.image)
         elif isinstance(node, Augment):
-            if unit.image:
-                self._read(unit.image)
             if unit.augmented:
                 self._write(unit.augmented)
         elif isinstance(node, Load):

@@ -6,9 +6,10 @@ from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import n_hard, n_sampled
 from tinytrain.plan.recipe import Recipe, Resources
-from tinytrain.program.backend import BACKENDS, FLOAT32
-from tinytrain.program.buffers import Job, add_buffers
+from tinytrain.program.backend import BACKENDS
+from tinytrain.program.buffers import add_buffers
 from tinytrain.program.calls import SHOWN, Buffer, Call, Table
+from tinytrain.program.job import Job
 from tinytrain.program.program import Book, Program, Purpose
 from tinytrain.program.segments import (
     SegmentBank,
@@ -19,6 +20,7 @@ from tinytrain.program.segments import (
 )
 from tinytrain.program.stages import Augment, Items, Load, Of, Read, Repeat, Run, Stage, Unit
 from tinytrain.program.training_stages import TrainingStages
+from tinytrain.program.unit_buffers import AUGMENTED, IMAGES
 
 
 def compile_training(
@@ -123,14 +125,11 @@ def compile_fisher(
     segments["fisher", 1] = fisher_segment(network, start, inspected, way, externals, backend)
     book = Book()
     image, features = externals["input"].shape, externals["features"]
-    kinds = {"image": backend is FLOAT32, "augmented image": externals["input"].use != SHOWN}
-    images = [
-        book.add(f"{kind} (probe)", image, 0, 0, "uint8", "images") if there else None
-        for kind, there in kinds.items()
-    ]
+    whole = externals["input"].use != SHOWN
+    shown = book.add(f"{AUGMENTED} (probe)", image, 0, 0, "uint8", IMAGES) if whole else None
     work = max(s.nbytes for s in segments.values())
     rows = book.add("features (probe)", (1, *features.shape), 0, 0, features.dtype)
-    unit = Unit(book.add("workspace (probe)", (work,), 0, 0, "uint8"), rows, *images)
+    unit = Unit(book.add("workspace (probe)", (work,), 0, 0, "uint8"), rows, shown)
     for buffer in totals.values():
         book.add(buffer.name, buffer.shape, 0, 0)
     book.add("class sums", (way, size), 0, 0)

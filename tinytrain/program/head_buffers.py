@@ -6,7 +6,7 @@ from tinytrain.plan.recipe import Recipe, Resources
 
 # Of a small head, as a fraction of the values of one: so many take fewer bytes than half of their sums.
 FEW_EMBEDDINGS = 1 / 4
-HEAD_IMAGES = 250  # embeddings a head is fitted to, if they must be computed for it alone
+HEAD_IMAGES = 125  # embeddings a head is fitted to, if they must be computed for it alone
 SHARED_BY_HEADS = {"means": "class sums", "class counts": "class counts"}
 SHARED = frozenset(SHARED_BY_HEADS.values())  # with training, and gone when it is over
 

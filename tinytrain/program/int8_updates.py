@@ -11,8 +11,8 @@ import numpy as np
 from tinytrain.network.network import Network
 from tinytrain.program.autodiff.int8_emitter import DTYPES
 from tinytrain.program.autodiff.int8_ops import int8_weight, is_turned
-from tinytrain.program.buffers import Job
 from tinytrain.program.calls import Buffer, Call, Columns, LayerArray, Table, View
+from tinytrain.program.job import Job
 from tinytrain.program.optimizer_stages import ADAM, MOMENTUM, TRAINED
 from tinytrain.program.stages import Value
 from tinytrain.program.trained_arrays import Slot, slots

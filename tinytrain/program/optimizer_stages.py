@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinytrain.network.network import Network
-from tinytrain.program.buffers import Job
 from tinytrain.program.calls import Bias, Buffer, Call, Columns, Table, View, Weight
+from tinytrain.program.job import Job
 from tinytrain.program.stages import Value
 from tinytrain.program.trained_arrays import Slot, slots
 from tinytrain.program.trained_buffers import OPTIMIZER_STATES

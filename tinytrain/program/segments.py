@@ -1,6 +1,6 @@
 """The straight-line code of an adaptation: frozen part, embedding, backward pass, Fisher scoring."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tinytrain.program.calls import SHOWN, Buffer, Segment, View
 from tinytrain.program.trained_arrays import trained_parts
 
 TEMPERATURE = np.float32(10)  # of the loss of Fisher scoring
+UNTRAINED = ("prefix", "embed")  # kinds of segments that do not depend on what is trained
 
 
 def externals_of(network: Network, start: int, trained: int, backend: Backend = FLOAT32) -> dict[str, Buffer]:
@@ -37,7 +38,8 @@ class SegmentBank:
     """The segments of one recipe, emitted when first asked for and shared by all candidate programs.
 
     `row_tile` is that of `Emitter`, `backend` by default that of the recipe; `network` the given one with the
-    lite residual modules that are trained.
+    lite residual modules that are trained. Segments that do not depend on what is trained are taken from one
+    of the `others`, if it has them for the same layers.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class SegmentBank:
         recipe: Recipe,
         row_tile: int | None = None,
         backend: Backend | None = None,
+        others: Iterable["SegmentBank"] = (),
     ):
         network = with_modules(network, trained_modules(network, recipe.updates))
         self.network, self.recipe, self.row_tile = network, recipe, row_tile
@@ -55,6 +58,15 @@ class SegmentBank:
         trained = n_trained(network, recipe.updates)
         self.externals = externals_of(network, self.start, trained, self.backend)
         self._made: dict[tuple[str, int], Segment] = {}
+        for other in filter(self._is_like, others):
+            self.externals |= {n: b for n, b in other.externals.items() if n != "gradients"}
+            self._made |= {key: made for key, made in other._made.items() if key[0] in UNTRAINED}
+            break
+
+    def _is_like(self, other: "SegmentBank") -> bool:
+        """Whether the frozen part and the embedding of another recipe are the same calls."""
+        mine, its = ((bank.network, bank.start, bank.row_tile, bank.backend.name) for bank in (self, other))
+        return mine == its
 
     def get(self, kind: str, n: int = 1) -> Segment:
         """Segment "prefix", "embed", "backward", "forward" or "back" for `n` images."""

@@ -28,7 +28,6 @@ class Items(Enum):
 class Of(Enum):
     """Arrays that differ from one worker to the next: those of a `Unit`, and what its last segment left."""
 
-    IMAGE = "image"
     AUGMENTED = "augmented"
     FEATURES = "features"
     GRADIENT = "gradient"
@@ -45,14 +44,12 @@ class Value(Enum):
 class Unit:
     """Where one worker of one stage has its bytes.
 
-    `features` and `gradient` hold a row for each image of a micro-batch. A unit without an `image` augments
-    out of the decoded one, which belongs to whoever decodes it. One without `augmented` gives its segments
-    some rows of the augmented image when they ask for them.
+    `features` and `gradient` hold a row for each image of a micro-batch. `augmented` is the
+    image as its segments read it; a unit without it gives them some rows when they ask for them.
     """
 
     workspace: Buffer
     features: Buffer | None = None
-    image: Buffer | None = None
     augmented: Buffer | None = None
     gradient: Buffer | None = None
     gradients: Buffer | None = None
@@ -96,12 +93,12 @@ class Rows:
 
 @dataclass(frozen=True)
 class Read:
-    """Decode the image of the item into the unit's `image`, or show it to the unit if that has none."""
+    """Show the decoded image of the item, which belongs to whoever decodes it, to the unit."""
 
 
 @dataclass(frozen=True)
 class Augment:
-    """Copy the unit's `image` to `augmented`, changed at random unless the view is the clean one.
+    """Copy the image that the unit is shown to `augmented`, changed at random unless it is the clean view.
 
     Without `augmented`, rows are changed so when a segment asks for them.
     """
@@ -146,7 +143,8 @@ class Run:
 class Repeat:
     """Do `body` for the `count` items of a list, `micro` at a time, dealt out to `units` that run at once.
 
-    `computed`: how many of the items have no features in the cache.
+    `computed`: how many of the items have no features in the cache. `ahead`: a unit that loads the features
+    of the next micro-batch while the only one of `units` does the rest of `body` for this one.
     """
 
     items: Items
@@ -155,6 +153,7 @@ class Repeat:
     units: tuple[Unit, ...] = ()
     micro: int = 1
     computed: int = 0
+    ahead: Unit | None = None
 
 
 @dataclass(frozen=True, eq=False)

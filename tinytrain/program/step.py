@@ -18,9 +18,9 @@ from tinytrain.program import int8_updates, optimizer_stages
 from tinytrain.program.autodiff.int8_emitter import emitter_for
 from tinytrain.program.autodiff.tape import Tape, Trained
 from tinytrain.program.backend import BACKENDS
-from tinytrain.program.buffers import Job
 from tinytrain.program.calls import SHOWN, Bias, Buffer, Call, LayerArray, Segment, View, Weight
 from tinytrain.program.in_place import Step, taken_at_once
+from tinytrain.program.job import Job
 from tinytrain.program.program import Book, Program, Purpose
 from tinytrain.program.segments import externals_of, loss_calls, prefix_segment
 from tinytrain.program.stages import Stage

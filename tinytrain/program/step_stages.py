@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinytrain.plan.costs import n_unlabelled
-from tinytrain.program.buffers import Job
 from tinytrain.program.calls import Buffer, Call, Table, View
+from tinytrain.program.job import Job
 from tinytrain.program.stages import Augment, Items, Listed, Load, Read, Repeat, Rows, Run, Take, Unit
 
 
@@ -125,7 +125,8 @@ class StepStages:
 
     def _passes(self, items: Items, count: int, body: tuple) -> Repeat:
         units, computed = self.units["backward"], self._computed(items, count)
-        return Repeat(items, count, (self._load(), *body), units, self.job.resources.micro, computed)
+        ahead = next(iter(self.units["ahead"]), None)
+        return Repeat(items, count, (self._load(), *body), units, self.job.resources.micro, computed, ahead)
 
     def _single_pass(self) -> Iterator:
         """Gradient of the loss into the first accumulator, from one pass of each image.

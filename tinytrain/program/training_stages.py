@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from tinytrain.heads.head import DELTA_TAKES, FIT_TAKES, STORED, HeadMethod
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.program import int8_updates, optimizer_stages
-from tinytrain.program.buffers import Job
 from tinytrain.program.calls import Buffer, Call, View
 from tinytrain.program.head_buffers import SHARED, head_buffer, own_before
+from tinytrain.program.job import Job
 from tinytrain.program.stages import (
     Augment,
     FitHead,

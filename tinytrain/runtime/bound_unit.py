@@ -16,8 +16,8 @@ class BoundUnit:
         self.arrays = {
             of: bind.whole(buffer) for of in Of if (buffer := getattr(unit, of.value, None)) is not None
         }
-        self._own, self.augmented = self.arrays.get(Of.IMAGE), self.arrays.get(Of.AUGMENTED)
-        self._shown: np.ndarray | None = None  # the image of whoever shows it, if the unit has no copy
+        self.augmented = self.arrays.get(Of.AUGMENTED)
+        self._shown: np.ndarray | None = None  # the image of whoever shows it
         # How rows of it are changed, and the sum of its pixels.
         self._change, self._total = None, np.zeros(1, np.int64)
         self._kernels = bind.kernels
@@ -39,19 +39,16 @@ class BoundUnit:
             self.segments["prefix", 1][1][0][0] if ("prefix", 1) in self.segments else self.augmented
         )
 
-    def show(self, image: np.ndarray) -> None:
-        """The image (height, width, channels) uint8 that `augment` changes from now on."""
-        if self._own is None:
-            self._shown = image
-        else:
-            np.copyto(self._own, image)
+    def show(self, image: np.ndarray | None) -> None:
+        """The image (height, width, channels) uint8 that `augment` changes from now on, or none."""
+        self._shown = image
 
     def augment(self, kernels, augmentation: Augmentation | None) -> None:
         """`augmented` becomes a copy of the image that is shown, changed as `augmentation` says.
 
         Without `augmented`, rows are changed so from now on.
         """
-        image = self._shown if self._own is None else self._own
+        image = self._shown
         if self.augmented is None:
             self._change = augmentation
             if augmentation is not None:

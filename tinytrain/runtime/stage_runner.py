@@ -4,6 +4,7 @@ Units may run on threads. Which image lands in which micro-batch and unit is fix
 number of threads changes the time and never a bit of the result.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +38,7 @@ from tinytrain.runtime.bound_unit import BoundUnit
 from tinytrain.runtime.host_calls import HostCalls
 from tinytrain.runtime.schedule import Item
 from tinytrain.runtime.thread_pool import Workers
+from tinytrain.runtime.work import Action, Work, act
 
 
 @dataclass(frozen=True)
@@ -52,18 +54,6 @@ class Source:
     augmentation: Callable[[int, int], Augmentation | None]
     labels: np.ndarray
     remembered: Replay | None = None
-
-
-@dataclass(slots=True)
-class Work:
-    """Some items of a list, from place `first` on, and the unit that does them."""
-
-    items: Sequence[Item]
-    first: int = 0
-    unit: BoundUnit | None = None
-
-
-Action = Callable[[Work | None], None]
 
 
 class Runner:
@@ -103,8 +93,8 @@ class Runner:
         most: dict[Unit, int] = {}
         for stage in self.program.stages:
             for repeat in (node for node in nodes(stage.body) if isinstance(node, Repeat)):
-                for unit in repeat.units:
-                    ran = (node.kind for node in nodes(repeat.body) if isinstance(node, Run))
+                for unit, body in _bodies(repeat):
+                    ran = (node.kind for node in nodes(body) if isinstance(node, Run))
                     kinds.setdefault(unit, set()).update(ran)
                     most[unit] = max(repeat.micro, most.get(unit, 0))
         return {unit: BoundUnit(self.bind, unit, kinds[unit], most[unit]) for unit in kinds}
@@ -113,9 +103,13 @@ class Runner:
 
     def _repeat(self, node: Repeat) -> Action:
         body, units = self.actions(node.body), [self.units[unit] for unit in node.units]
+        if node.items is Items.VIEWS:
+            return partial(self._views, node.count, body)
+        if node.ahead:
+            return partial(self._with_loads_ahead, node, body, units[0], self.units[node.ahead])
 
         def repeat(work: Work | None) -> None:
-            items = self._items(node, work)
+            items = self.lists[node.items]
             if not units:
                 for first in range(0, len(items), node.micro):
                     batch = items[first : first + node.micro]
@@ -127,21 +121,22 @@ class Runner:
 
         return repeat
 
-    def _items(self, node: Repeat, work: Work | None) -> Sequence[Item]:
-        if node.items is Items.VIEWS:
-            return [(view, work.items[0][1]) for view in range(node.count)]
-        return self.lists[node.items]
+    def _views(self, count: int, body: Sequence[Action], work: Work) -> None:
+        """Do `body` for `count` views of the image that a unit has been shown."""
+        for view in range(count):
+            act(body, Work([(view, work.items[0][1])], view, work.unit))
 
     def spread(
         self, body: Sequence[Action], units: Sequence[BoundUnit], items, micro: int, told=None
     ) -> None:
         """Do `body` for all micro-batches of `items`, those of a unit on one thread; `told` of each one."""
+        done = itertools.count(micro, micro)
 
         def do(unit: BoundUnit, starts: range) -> None:
             for first in starts:
                 act(body, Work(items[first : first + micro], first, unit))
                 if told:
-                    told(min(first + micro, len(items)), len(items))
+                    told(min(next(done), len(items)), len(items))
 
         shares = zip(units, split_batches(len(items), len(units), micro), strict=True)
         works = [partial(do, *share) for share in shares]
@@ -149,6 +144,23 @@ class Runner:
             works[0]()
         else:
             self.others.run(works)
+
+    def _with_loads_ahead(
+        self, node: Repeat, body: Sequence[Action], unit: BoundUnit, ahead: BoundUnit, work: Work | None
+    ) -> None:
+        """Do `body` in `unit` for each micro-batch, whose features `ahead` loads during the one before."""
+        items, (load, *rest) = self.lists[node.items], body
+
+        def batch(k: int, of: BoundUnit) -> Work:
+            first = k * node.micro
+            return Work(items[first : first + node.micro], first, of)
+
+        self.others.run_ahead(
+            -(-len(items) // node.micro),
+            lambda k: load(batch(k, ahead)),
+            partial(np.copyto, unit.features, ahead.features),
+            lambda k: act(rest, batch(k, unit)),
+        )
 
     # ---- nodes of one micro-batch ---------------------------------------------------------------
 
@@ -223,6 +235,7 @@ class Runner:
 
     def _read(self, node: Read) -> Action:
         def read(work: Work) -> None:
+            work.unit.show(None)  # two decoded images are never held at once
             work.unit.show(self.source.read(work.items[0][1]))
 
         return read
@@ -276,10 +289,11 @@ class Runner:
         return self.bind.value(arg)
 
 
-def act(body: Sequence[Action], work: Work | None = None) -> None:
-    """Run a body that `Runner.actions` made."""
-    for action in body:
-        action(work)
+def _bodies(node: Repeat) -> Iterator[tuple[Unit, Sequence]]:
+    """What each unit of a repeated body does of it."""
+    if node.ahead:
+        yield node.ahead, node.body[:1]
+    yield from ((unit, node.body[1:] if node.ahead else node.body) for unit in node.units)
 
 
 def _found(arguments: Sequence, work: Work | None) -> Iterator:

@@ -40,6 +40,46 @@ class Workers:
             if error is not None:
                 raise error
 
+    def run_ahead(
+        self, count: int, load: Callable[[int], None], take: Callable[[], None], do: Callable[[int], None]
+    ) -> None:
+        """For each k below `count`: load(k), take what was loaded, and do(k) with it, on the caller's thread.
+
+        Another thread, if there is one, loads the next one from when this one was taken. Raises what one of
+        them raised.
+        """
+        if not self._given:
+            for k in range(count):
+                load(k)
+                take()
+                do(k)
+            return
+        loaded, taken = SimpleQueue(), SimpleQueue()
+
+        def load_all() -> None:
+            try:
+                for k in range(count):
+                    load(k)
+                    loaded.put(True)
+                    if not taken.get():
+                        break
+            except BaseException:
+                loaded.put(False)  # the caller waits for it
+                raise
+
+        def do_all() -> None:
+            try:
+                for k in range(count):
+                    if not loaded.get():
+                        break
+                    take()
+                    taken.put(True)
+                    do(k)
+            finally:
+                taken.put(False)  # whoever loads may wait for it
+
+        self.run([do_all, load_all])
+
     def close(self) -> None:
         """Let the threads end, after what they are at."""
         self._end()

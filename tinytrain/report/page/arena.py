@@ -16,7 +16,7 @@ NEAR = 1.25  # a budget up to so many times the arena is drawn
 KINDS = {
     "workspace of the network": ("workspace",),
     "cached features": ("cached feature",),
-    "images": ("image (", "augmented image ("),
+    "images": ("augmented image",),
     "features and embeddings": ("features (", "embedding", "gradient of embeddings"),
     "trained parameters and gradients": ("trained parameters", "gradients ("),
     "optimizer": ("optimizer",),

@@ -1,0 +1,101 @@
+"""Buffers of the units of an adaptation: each is a worker of a stage, with bytes of its own."""
+
+from collections.abc import Sequence
+
+from tinytrain.program.calls import SHOWN, Buffer, Segment
+from tinytrain.program.job import Job
+from tinytrain.program.program import Book
+from tinytrain.program.stages import Unit
+from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT
+
+IMAGES, AUGMENTED = "images", "augmented image"
+Units = tuple[Unit, ...]
+
+
+def add_units(book: Book, job: Job, segments: Sequence[Segment]) -> dict[str, Units]:
+    """Put the buffers of all units but gradients into `book`; the units, by stage."""
+    return _UnitBuffers(book, job, segments).all()
+
+
+class _UnitBuffers:
+    """Adds units to a book. What a unit is for names its buffers."""
+
+    def __init__(self, book: Book, job: Job, segments: Sequence[Segment]):
+        self.book, self.job, self.segments = book, job, segments
+        self.frozen = ("prefix",) if job.alive else ()
+
+    def all(self) -> dict[str, Units]:
+        r, workers = self.job.resources, range(self.job.resources.workers)
+        images = [self._image_of(k) for k in workers] if self.job.alive else [(None, None)] * len(workers)
+        trained = range(r.accumulators if self.job.trains else 0)
+        return {
+            "fill": tuple(map(self._filling, workers)) if r.sets else (),
+            "embed": tuple(self._embedding("embedding", k, images[k][0], BEFORE, EMBED) for k in workers),
+            "embed after": tuple(
+                self._embedding("head after", k, images[k][1], AFTER, AFTER) for k in workers
+            ),
+            "backward": tuple(self._training(p, images[p][0]) for p in trained),
+            "ahead": (self._loading(images[0][0]),) if self.job.loads_ahead else (),
+            "queries": (self._answering(),),
+        }
+
+    # ---- units ----------------------------------------------------------------------------------
+
+    def _filling(self, k: int) -> Unit:
+        unit = f"fill, worker {k}"
+        return Unit(self._workspace(unit, FILL, FILL, "prefix"), None, self._image(unit, FILL, FILL))
+
+    def _embedding(self, stage: str, k: int, image: Buffer | None, first: int, last: int) -> Unit:
+        unit = f"{stage}, worker {k}"
+        work = self._workspace(unit, first, last, "embed", *self.frozen)
+        return Unit(work, self._features(unit, self.job.resources.micro, first, last), image)
+
+    def _training(self, p: int, image: Buffer | None) -> Unit:
+        unit, micro = f"backward, worker {p}", self.job.resources.micro
+        loads = () if self.job.loads_ahead else self.frozen
+        work = self._workspace(unit, BACKWARD, BACKWARD, "backward", "forward", *loads)
+        features = self._features(unit, micro, BACKWARD, BACKWARD)
+        shape = (micro, *self.job.externals["grad embedding"].shape)
+        gradient = self.book.add(f"embedding gradient (worker {p})", shape, BACKWARD, BACKWARD)
+        return Unit(work, features, None if self.job.loads_ahead else image, gradient)
+
+    def _loading(self, image: Buffer | None) -> Unit:
+        work = self._workspace("ahead", BACKWARD, BACKWARD, "prefix")
+        return Unit(work, self._features("ahead", self.job.resources.micro, BACKWARD, BACKWARD), image)
+
+    def _answering(self) -> Unit:
+        work = self._workspace("queries", PREDICT, PREDICT, "embed", "prefix")
+        return Unit(
+            work, self._features("queries", 1, PREDICT, PREDICT), self._image("queries", PREDICT, PREDICT)
+        )
+
+    # ---- buffers --------------------------------------------------------------------------------
+
+    def _workspace(self, unit: str, first: int, last: int, *kinds: str) -> Buffer:
+        """Room for values inside of segments of some kinds. The frozen part runs in it before the rest."""
+        size = max((s.nbytes for s in self.segments if s.kind in kinds), default=0)
+        return self.book.add(f"workspace ({unit})", (size,), first, last, "uint8")
+
+    def _features(self, unit: str, count: int, first: int, last: int) -> Buffer:
+        features = self.job.externals["features"]
+        return self.book.add(f"features ({unit})", (count, *features.shape), first, last, features.dtype)
+
+    def _image(self, unit: str, first: int, last: int) -> Buffer | None:
+        """The augmented image of a unit: it is made of what the decoder holds.
+
+        None in int8, where bytes are few and a frozen part asks for some rows at a time.
+        """
+        image = self.job.externals["input"]
+        if image.use == SHOWN:
+            return None
+        return self.book.add(f"{AUGMENTED} ({unit})", image.shape, first, last, "uint8", IMAGES)
+
+    def _image_of(self, k: int) -> tuple[Buffer | None, Buffer | None]:
+        """The augmented images of worker k up to the end of training and after it; one, if it trains."""
+        r = self.job.resources
+        if k < r.accumulators or not self.job.trains:
+            image = self._image(f"worker {k}", BEFORE, AFTER)
+            return image, image
+        return self._image(f"embedding, worker {k}", BEFORE, EMBED), self._image(
+            f"head after, worker {k}", AFTER, AFTER
+        )
