@@ -112,7 +112,7 @@ def prepared(folder, precision: str, cached: bool, rotated: bool = False):
     """A network and a plan of two steps; `folder` has their library, and a file of images and queries."""
     network = {"float32": toynets.toy, "int8": int8nets.toy8}[precision]("blocks")
     network = replace(network, input=replace(network.input, rotated=rotated))
-    plan = plan_of(network, 2, 2, "cosine", 60_000, 0.9, precision=precision, steps=2)
+    plan = plan_of(network, 2, 2, "cosine", 60_000, 0.24 if cached else 0.9, precision=precision, steps=2)
     if not cached:
         r = plan.resources
         plan = replace(plan, resources=Resources(0, 1, 1, r.step_support, r.step_queries))

@@ -52,7 +52,7 @@ def verdict(force=False, **changes):
 CASES = {
     "NaN in a loss": ({"losses": [1.0, np.nan], "after": None}, ["not-finite"]),
     "infinity in the result": ({"finite": False}, ["not-finite"]),
-    "a loss that rose": ({"losses": [1.0, 0.5, 0.5, 1.01]}, ["diverged"]),
+    "a loss that rose": ({"losses": [1.0, 0.5, 0.5, 1.51]}, ["diverged"]),
     "labels that do not fit": ({"before": BAD, "after": BAD}, ["labels"]),
     "worse left-out accuracy": ({"after": rows([0.3] * 9 + [-0.1])}, ["left-out"]),
     "no better than guessing": (dict.fromkeys(("before", "after"), rows([0.3, -0.1] * 5)), ["left-out"]),
@@ -104,19 +104,19 @@ def test_images_that_fit_far_less_than_the_others_are_counted_even_if_no_other_c
 
 
 def test_a_rise_of_the_loss_is_shown_in_digits_that_differ():
-    assert reason("diverged", losses=[1.386, 1.3935]) == "the training loss rose from 1.386 to 1.393"
+    assert reason("diverged", losses=[1.386, 1.5935]) == "the training loss rose from 1.39 to 1.59"
     assert reason("diverged", losses=[1.0, 2.0]) == "the training loss rose from 1 to 2"
 
 
 @pytest.mark.parametrize("losses", [[1.0, 0.5, 0.5, 1.0], [0.001, 0.004, 0.002, 0.0, 0.0025]])
-def test_a_loss_that_stayed_or_differs_by_less_than_a_hundredth_of_a_guess_is_no_reason(losses):
+def test_a_loss_that_stayed_or_differs_by_less_than_a_tenth_of_a_guess_is_no_reason(losses):
     assert verdict(losses=losses).accepted
 
 
-def test_a_rise_by_more_than_a_hundredth_of_the_loss_of_a_guess_is_a_reason():
+def test_a_rise_by_more_than_a_tenth_of_the_loss_of_a_guess_is_a_reason():
     guess = math.log(len(NAMES))
-    assert verdict(losses=[0.5, 0.5 + 0.0099 * guess]).accepted
-    assert not verdict(losses=[0.5, 0.5 + 0.0101 * guess]).accepted
+    assert verdict(losses=[0.5, 0.5 + 0.099 * guess]).accepted
+    assert not verdict(losses=[0.5, 0.5 + 0.101 * guess]).accepted
 
 
 def test_a_good_result_is_accepted_and_not_called_forced():
@@ -193,8 +193,8 @@ def test_a_refused_result_predicts_like_the_unadapted_network(refused):
 def test_the_report_of_a_refusal_says_why_and_can_be_saved(refused, tmp_path):
     facts = json.loads(json.dumps(refused.to_json(), allow_nan=False))
     assert facts["guard"]["accepted"] is False and facts["guard"]["reasons"]
-    text = RENDERERS[".txt"](facts)
-    assert "guard       kept the old weights: " + facts["guard"]["reasons"][0]["text"] in text
+    text = " ".join(RENDERERS[".txt"](facts).split())
+    assert "guard kept the old weights: " + facts["guard"]["reasons"][0]["text"] in text
     save_delta(tmp_path / "d.safetensors", refused.delta)
     assert load_delta(tmp_path / "d.safetensors").report["guard"] == facts["guard"]
 

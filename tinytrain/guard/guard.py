@@ -23,8 +23,9 @@ WORST_FRACTION = 0.1  # of the support images: those that fit their class worst
 LEAST_FIT, MEDIAN_FRACTION = -2.8, 0.5
 LAST_FRACTION = 0.25  # of the steps: their mean loss is the final loss
 # The final loss may be above the first one by this fraction of the loss of a guess. The loss of an easy task
-# is small from the first step on, and its steps differ by what their views differ.
-RISE_FRACTION = 0.01
+# is small from the first step on, and steps differ by their views and by the images that they compute. Of 120
+# tasks that lost nothing by their training, 10 rose by more than a hundredth and none by more than 0.065.
+RISE_FRACTION = 0.1
 
 
 @dataclass(frozen=True)

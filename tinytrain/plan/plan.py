@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, is_dataclass
 
 from tinytrain.base.errors import BudgetError, InputError, UsageError, one_line
 from tinytrain.base.files import read_bytes, write_bytes
-from tinytrain.base.schema import choice, count, flag, list_of, number, parsed, table, text
+from tinytrain.base.schema import choice, count, flag, list_of, number, optional, parsed, table, text
 from tinytrain.base.units import finite_or_none
 from tinytrain.episode.augment import Ranges
 from tinytrain.heads.registry import HEADS
@@ -173,7 +173,7 @@ def _plain(value):
         return {name: _plain(v) for name, v in pairs if v is not None}
     if isinstance(value, tuple):
         return [_plain(v) for v in value]
-    if isinstance(value, bool | str):
+    if isinstance(value, bool | str | None):
         return value
     return int(value) if hasattr(value, "__index__") else finite_or_none(value)
 
@@ -199,7 +199,7 @@ _RECIPE = {
     "rates": list_of(list_of(_RATE, 2, 2, "a pair"), 0, 10**4),
     "optimizer": choice("adam", "momentum", "sgd"),
     "step": choice("both", "constant"),
-    "decay": list_of(_FRACTION, 2, 2, "a pair"),
+    "decay": list_of(optional(_FRACTION), 2, 2, "a pair"),
     "steps": _SOME,
     "head": choice(*HEADS),
     "views": _SOME,

@@ -50,11 +50,15 @@ def check_recipe(network: Network, recipe: "Recipe") -> None:
     if any(layer >= len(network.layers) for layer in recipe.measured):
         raise _bad_recipe("quotas are for layers of the network, not for lite residual modules")
     decay = recipe.decay
-    if not isinstance(decay, tuple) or len(decay) != 2 or not all(0 <= share <= 1 for share in decay):
+    if not isinstance(decay, tuple) or len(decay) != 2 or not all(map(_is_share, (decay[0] or 0, decay[1]))):
         raise _bad_recipe(f"decay is {decay}, not a pair of shares of the steps")
     ranges = recipe.options.augmentation
     if not isinstance(ranges, Ranges) or not ranges.possible:
         raise _bad_recipe(f"augmentation is {ranges}, not ranges that can be drawn from")
+
+
+def _is_share(value: float | None) -> bool:
+    return value is not None and 0 <= value <= 1
 
 
 def check_updates(network: Network, updates: tuple[Update, ...]) -> None:
@@ -151,8 +155,8 @@ class Recipe:
     `updates` in layer order, `rates` their (weight, bias) learning rates. `step`: "both" sends the gradient
     through prototypes and pseudo-queries, "constant" through the pseudo-queries only. `decay`: fraction of
     final steps over which the learning rate decays linearly to 0 if views are cached, and if every step has
-    views of its own; 0 disables decay. `views` is the number of cached augmented views per support image that
-    the policy would like to have.
+    views of its own; 0 disables decay, and None in the first place caching. `views` is the number of
+    augmented views per support image that the policy would like to have, for the head and in the cache.
     """
 
     policy: str
@@ -161,10 +165,15 @@ class Recipe:
     optimizer: str = "adam"
     step: str = "constant"
     options: StepOptions = StepOptions()
-    decay: tuple[float, float] = (0.0, 0.0)
+    decay: tuple[float | None, float] = (0.0, 0.0)
     steps: int = 40
     head: str = "lda"
     views: int = 8
+
+    @property
+    def fresh(self) -> bool:
+        """Whether every step has views of its own, even if there is memory to cache some."""
+        return self.decay[0] is None
 
     @property
     def precision(self) -> str:
@@ -211,7 +220,8 @@ class Resources:
 
     `sets`: cached sets of features: 0 (none), 1 (the clean images) or 1 + views. `micro`: images
     per call behind the cut. `accumulators`: of gradients, hence the most workers that can run
-    backward at once; `workers`, at least as many, those that can embed. `step_support`: images
+    backward at once; `workers`, at least as many, those that can embed: if only one of several runs backward,
+    another one computes the features of its next images. `step_support`: images
     of one step, of which it looks at `step_queries`, clean and as pseudo-queries; heads embed `step_support`
     images at once. `small_head`: the head is fitted to fewer views of each image, so that it takes less
     memory, often to the image as it is alone.

@@ -14,8 +14,10 @@ from tinytrain.program.segments import SegmentBank
 
 IMAGES_OF_CLASS = 2  # in a small step of int8: the fewer embeddings, the more can be trained
 STEP_IMAGES = 50  # support images of one step when there are more of them
-# (gradient accumulators, workers, images per call), fastest first.
-WORKERS = ((2, 2, 5), (2, 2, 2), (2, 2, 1), (1, 2, 1), (1, 1, 2), (1, 1, 1))
+# By the number of gradient accumulators, of which each belongs to a worker: (workers, images per call),
+# fastest first.
+WORKERS = {2: ((2, 5), (2, 2), (2, 1)), 1: ((2, 1), (1, 2), (1, 1))}
+BANKS = 3  # of segments that are kept
 LEAST_VIEWS = 3  # with fewer cached views, fresh ones are computed in every step
 # Bytes of a row tile, largest first, if there is room for more than the usual one.
 WIDE_TILES = (224_000, 112_000)
@@ -42,19 +44,25 @@ def candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
 def _candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
     for size in step_sizes(task, recipe.precision):
         images = size, size
-        for views in range(recipe.views, LEAST_VIEWS - 1, -1):
-            for accumulators, workers, micro in WORKERS:
-                yield Resources(1 + views, min(micro, size), accumulators, *images, workers)
+        # Views that are cached beyond the first few matter less than a second worker.
+        for accumulators, ways in WORKERS.items():
+            for views in () if recipe.fresh else range(recipe.views, LEAST_VIEWS - 1, -1):
+                for workers, micro in ways:
+                    yield Resources(1 + views, min(micro, size), accumulators, *images, workers)
         for sets in (1,) if task.replay else (1, 0):
-            for accumulators in (2, 1):
-                yield Resources(sets, 1, accumulators, *images)
+            for accumulators in WORKERS:
+                for workers in range(2, accumulators - 1, -1):
+                    yield Resources(sets, 1, accumulators, *images, workers)
 
 
 def unreduced(recipe: Recipe, task: TaskShape) -> list[Resources]:
-    """Those of `candidates` that cache all views and take all images into a step."""
-    most = next(candidates(recipe, task))
-    same = (most.sets, most.step_support)
-    return [r for r in candidates(recipe, task) if (r.sets, r.step_support) == same]
+    """Those of `candidates` that cache all views, take all images into a step, and have the most workers."""
+
+    def kept(r: Resources) -> tuple[int, ...]:
+        return r.sets, r.step_support, r.accumulators
+
+    every = list(candidates(recipe, task))
+    return [r for r in every if kept(r) == kept(every[0])]
 
 
 def smallest(recipe: Recipe, task: TaskShape) -> tuple[Resources, Resources]:
@@ -78,7 +86,7 @@ class Programs:
         self.network, self.task, self.precision = network, task, precision
         self._sizes: dict[tuple, int] = {}
         self._above: dict[tuple, float] = {}  # bytes that a candidate is known not to fit
-        self._bank: SegmentBank | None = None  # of the last recipe: every one has its turn
+        self._banks: list[SegmentBank] = []  # the last one first; of earlier ones a part is used again
         self._probes: dict[tuple, Program] = {}
 
     def nbytes(
@@ -86,6 +94,9 @@ class Programs:
     ) -> int | None:
         """Bytes of the arena of one adaptation; None if it takes more than `limit`."""
         key = recipe, resources, row_tile
+        one = replace(resources, micro=1)  # takes the least: often this is known, and no more need be emitted
+        if limit < math.inf and one != resources and self.nbytes(recipe, one, row_tile, limit) is None:
+            return None
         if key not in self._sizes and self._above.get(key, -1) < limit:
             size = training_bytes(self._segments(recipe, row_tile), resources, self.task, limit)
             if size is None:
@@ -98,6 +109,7 @@ class Programs:
     def training(self, recipe: Recipe, resources: Resources, row_tile: int | None = None) -> Program:
         """The program of one adaptation."""
         bank = self._segments(recipe, row_tile)
+        del self._banks[1:]
         return compile_training(self.network, recipe, resources, self.task, bank)
 
     def replay_bytes(self, recipe: Recipe) -> int:
@@ -105,9 +117,10 @@ class Programs:
         return self.task.n_kept * math.prod(self._segments(recipe, None).externals["features"].shape)
 
     def _segments(self, recipe: Recipe, row_tile: int | None) -> SegmentBank:
-        if self._bank is None or (self._bank.recipe, self._bank.row_tile) != (recipe, row_tile):
-            self._bank = SegmentBank(self.network, recipe, row_tile)
-        return self._bank
+        found = next((b for b in self._banks if (b.recipe, b.row_tile) == (recipe, row_tile)), None)
+        found = found or SegmentBank(self.network, recipe, row_tile, others=self._banks)
+        self._banks = [found, *(bank for bank in self._banks if bank is not found)][:BANKS]
+        return found
 
     def probe(self, inspected: tuple[int, ...], row_tile: int | None = None) -> Program:
         """The program that measures the layers `inspected`."""

@@ -9,21 +9,20 @@ Differences to the published method:
   rest goes to the channels with the most Fisher information for this task. The cut with the most Fisher
   information in its channels wins.
 * It back-propagates only as many images as the MAC budget allows: the hardest pseudo-queries, and for every
-  two of them one random support image, so that the prototypes are trained as well.
-* Learning rates are proportional to the rms of a layer's weights. If views are cached, they decay to 0 over
-  all steps, because a few views are soon memorised. If every step of a larger task has new views, they are
-  constant. The head is LDA on the embeddings.
+  two of them one random support image, so that the prototypes are trained as well. A step computes only
+  these, each of them once: losses of earlier steps say which ones are hard, and prototypes are running means.
+* Learning rates are proportional to the rms of a layer's weights, and depend on the task: they are lower if
+  the backbone sees little similarity between classes, as with photographs of different objects, and higher if
+  all classes look similar. If views are cached, they decay over all steps, because a few views are soon
+  memorised; otherwise in the second half. The head is LDA on the embeddings.
+* New views are augmented more strongly, except of such photographs: rotated, scaled, and with 1.5 times the
+  change of colour.
 * It trains less if the backbone sees images of different classes as different, which is the case for
   photographs: a quarter of the steps, and a head near to cosine prototypes. There is little to gain then, and
   a few images are soon learnt by heart.
 * In int8 the biases of those layers are trained whose weights are: bytes are few, and the others add nothing.
-* A MAC budget of a quarter or more goes to more parameters. They take the memory of the cache if both do not
-  fit; then every step has new views. Learning rates decay in the second half of the steps and depend on the
-  task: they are lower if the backbone sees little similarity between classes, as with photographs of
-  different objects, and higher if all classes look similar. Except for such photographs, views are also
-  augmented more strongly: rotated, scaled, and with 1.5 times the change of colour. A step computes only the
-  images that it back-propagates, each of them once: losses of earlier steps say which ones are hard, and
-  prototypes are running means.
+* A MAC budget of a quarter or more goes to more parameters, which take the memory of cached views, and every
+  step has new ones. As these cost more, there are fewer steps.
 """
 
 import math
@@ -42,8 +41,9 @@ from tinytrain.policies.common import FRACTIONS, Policy, learning_rates_by_size,
 LAYERS = 5  # inspected layers
 # Minimum of back-propagated images per pseudo-query, and the fraction of them that are support images.
 IMAGES, SAMPLED = 0.6, 1 / 3
-# Per trained parameter: value, gradient and two 16-bit moments; in int8 also what rounding left.
-BYTES_EACH = {"float32": 12, "int8": 10}
+# Per trained parameter: value, gradient and two 16-bit moments; in float32 another gradient, as two workers
+# train where there is room, and in int8 what rounding left.
+BYTES_EACH = {"float32": 16, "int8": 10}
 RELATIVE_RATE = 0.01
 BIAS_RATE = 5e-4
 LEAST_EXTENT = 0.25  # of the usual steps
@@ -82,23 +82,19 @@ class Style:
 
     `max_image_cost`: the highest cost of one image as a fraction of a full backward pass; a larger budget
     buys more images. `parameter_fraction`: the fraction of the memory for trained parameters. `decay`: as in
-    `Recipe`. `by_task`: whether the task decides on `rate_scale` and `augmentation_strength`.
-    `single_pass`: as in `StepOptions`.
+    `Recipe`. `steps`: for a task that is trained to its full `extent`.
     """
 
     max_image_cost: float
     parameter_fraction: float
-    decay: tuple[float, float]
-    by_task: bool = False
-    single_pass: bool = False
+    decay: tuple[float | None, float]
+    steps: int
 
 
-SPARING = Style(max_image_cost=0.25, parameter_fraction=0.35, decay=(1.0, 0.0))
+SPARING = Style(max_image_cost=0.25, parameter_fraction=0.35, decay=(1.0, 0.5), steps=50)
 # For MAC budgets of this fraction or more: trains nearly whole layers, and one layer more.
 GENEROUS_FROM = 0.25
-GENEROUS = Style(
-    max_image_cost=0.3, parameter_fraction=0.55, decay=(0.5, 0.5), by_task=True, single_pass=True
-)
+GENEROUS = Style(max_image_cost=0.3, parameter_fraction=0.58, decay=(None, 0.5), steps=40)
 
 
 @dataclass(frozen=True)
@@ -217,8 +213,7 @@ def recipe(
         updates = tuple(Update(i, choice.channels.get(i, ()), bias=True) for i in sorted(biases))
     updates = scaled(network, updates, fraction)
     similarity = scores.similarity if scores else math.nan
-    shown = similarity if style.by_task else math.nan
-    scale, extent_ = rate_scale(shown), extent(similarity)
+    scale, extent_ = rate_scale(similarity), extent(similarity)
     sizes = learning_rates_by_size(network, updates, RELATIVE_RATE)
     factors = (scale * network.all_layers[u.layer].rate for u in updates)
     rates = tuple(
@@ -230,8 +225,9 @@ def recipe(
     through = min(1.0, images - hard)
     return Recipe(
         "tinytrain", updates, rates, step="both", decay=style.decay,
-        options=StepOptions(hard, through, style.single_pass, augmentation=augmentation_strength(shown)),
-        steps=round(extent_ * Recipe.steps), head="mild-lda" if extent_ < MILD_BELOW else "lda",
+        options=StepOptions(hard, through, single_pass=True, augmentation=augmentation_strength(similarity)),
+        steps=round(extent_ * style.steps),
+        head="mild-lda" if extent_ < MILD_BELOW else "lda",
     )  # fmt: skip
 
 

@@ -145,7 +145,7 @@ def test_a_misfit_has_an_exit_code_of_its_own(capsys):
 )
 def test_what_does_not_fit_the_board_is_no_matter_of_the_budget(capsys, board, budget, code, policy):
     """The remedy has to work: a larger budget is none where the board has no room for it."""
-    words = ["--board", board, "--budget", budget, "--policy", policy, "--way", "2", "--shots", "2"]
+    words = ["--board", board, "--budget", budget, "--policy", policy, "--way", "10", "--shots", "2"]
     words += ["--precision", "float32"]
     assert cli.main(["simulate", *words, "--json"]) == code
     answer = json.loads(capsys.readouterr().out)
