@@ -29,9 +29,9 @@ def torch_plain(network: Network, recipe: Recipe, n_support: int) -> int:
 
 
 def torch_cached(network: Network, recipe: Recipe, n_support: int, start: int) -> int:
-    """Every step: the layers from `start` on for all, once more and backward for those that are chosen."""
+    """The layers from `start` on: once for the first prototypes, then forward and backward for each step."""
     trained = {u.layer: bool(u.channels) for u in recipe.updates}
     suffix = sum(layer.macs for layer in network.layers[start:])
     chosen = n_hard(recipe.options.hard_fraction, n_support) + n_sampled(recipe, n_support)
-    backward = chosen * (suffix + torch_backward(network, trained, min(trained)))
-    return recipe.steps * (2 * n_support * suffix + backward)
+    step = chosen * (suffix + torch_backward(network, trained, min(trained)))
+    return n_support * suffix + recipe.steps * step

@@ -16,9 +16,10 @@ from tinytrain.plan.costs import n_hard
 from tinytrain.plan.recipe import Recipe
 from tinytrain.program.program import Program
 from tinytrain.program.trained_arrays import Slot, slots
-from tinytrain.runtime.schedule import rate_factor
+from tinytrain.runtime.schedule import dealt, rate_factor
 from tinytrain.runtime.session import augmentation_of
 
+KNOWN = 9e5  # losses below it are known
 OPTIMIZERS = {
     "adam": lambda groups: torch.optim.Adam(groups, fused=True),
     "momentum": lambda groups: torch.optim.SGD(groups, momentum=0.9, fused=True),
@@ -100,30 +101,32 @@ def moved(embeddings, one_hot, through: list[int]):
 
 
 def adapt_cached(reference, recipe, slots, cut: int, features, labels, schedule) -> list[float]:
-    """Our own algorithm: cached features, only the hardest pseudo-queries and some of the support backward.
+    """Our own algorithm: cached features, only the hardest pseudo-queries and some of the support in a step.
 
     `features` is one (n, ...) tensor per view, `schedule` for each step the view of every image, and which
-    support images the gradient goes through.
+    support images the gradient goes through. For recipes of a single pass.
     """
     target, trained = torch.from_numpy(labels).long(), Masked(reference, recipe, slots)
     one_hot, everything, found = F.one_hot(target).float(), torch.stack(features), []
-    images, hard = torch.arange(len(labels)), n_hard(recipe.options.hard_fraction, len(labels))
+    sizes, hard = one_hot.sum(dim=0), n_hard(recipe.options.hard_fraction, len(labels))
+    # Images whose loss is not known yet come first, in turn of classes.
+    latest = 1e6 - torch.from_numpy(np.argsort(dealt(labels))).float()
+    with torch.no_grad():
+        means = prototypes(reference.embed(features[0], cut), one_hot)
     for step, (views, through) in enumerate(schedule):
         trained.scale_rates(rate_factor(recipe, len(features), step + 1))
-        queries = everything[torch.tensor(views), images].contiguous(memory_format=reference.format)
-        with torch.no_grad():
-            embeddings = reference.embed(torch.cat([features[0], queries]), cut)
-            means = prototypes(embeddings[: len(labels)], one_hot)
-            every = losses(embeddings[len(labels) :], means, target, recipe.options.temperature)
-            hardest = every.topk(hard).indices
-        chosen = torch.cat([queries[hardest], features[0][through]]).contiguous(
-            memory_format=reference.format
-        )
-        found_embeddings = reference.embed(chosen, cut)
-        moving = means + moved(found_embeddings[hard:], one_hot, through)
-        loss = losses(found_embeddings[:hard], moving, target[hardest], recipe.options.temperature)
+        hardest = latest.topk(hard).indices
+        queries = everything[torch.tensor(views)[hardest], hardest]
+        chosen = torch.cat([queries, features[0][through]]).contiguous(memory_format=reference.format)
+        embeddings = reference.embed(chosen, cut)
+        moving = means + moved(embeddings[hard:], one_hot, through)
+        loss = losses(embeddings[:hard], moving, target[hardest], recipe.options.temperature)
         trained.step(loss.mean())
-        found.append(every.mean().item())
+        latest[hardest] = loss.detach()
+        here = one_hot[through]
+        sums = here.T @ embeddings[hard:].detach()
+        means = means * (1 - here.sum(dim=0) / sizes)[:, None] + sums / sizes[:, None]
+        found.append(latest[latest < KNOWN].mean().item())
     return found
 
 

@@ -2,12 +2,14 @@
 
     python -m tinytrain.meta.studies.operations --backbone mcunet-5fps --out operations.jsonl
     python -m tinytrain.meta.studies.operations --summary --out results/operations.jsonl
+    python -m tinytrain.meta.studies.operations --summary --out new.jsonl --before old.jsonl
 
 A form such as "single40@15%" makes 40 steps if a task is trained to its full extent, and has 15 % of the
 MACs. A step of "single" computes the images that it back-propagates and no others, each of them once; one of
 "double" computes all images first, and then back-propagates the hardest. "policy@15%" leaves both to the
 policy. "x1.5" behind the steps makes learning rates half as large again. Adaptations that the guard refused
-count as if they were kept. Seconds are those of the processor.
+count as if they were kept. Seconds are those of the processor. --before names a log that another version
+made of the same episodes: its forms are compared with, too.
 """
 
 import re
@@ -15,6 +17,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -28,6 +31,7 @@ from tinytrain.meta.studies.study import (
     add_log,
     decoded_episode,
     episode_jobs,
+    read_log,
     run_study,
     study_parser,
 )
@@ -101,8 +105,24 @@ def run_job(network: Network, dataset, args, episode: int) -> dict:
     return {"forms": found}
 
 
-def summary(rows: list[dict], base: str | None = None) -> list[str]:
+def beside(rows: list[dict], others: list[dict]) -> list[dict]:
+    """Those of `rows` whose episode is among `others`, with their forms as well, which come first."""
+
+    def episode(row: dict) -> tuple:
+        same = (row["settings"][name] for name in (*EPISODES, "policy", "budget", "backbone"))
+        return (row["pack"], row["episode"], *same)
+
+    older: dict[tuple, dict] = {}
+    for row in others:
+        older.setdefault(episode(row), {}).update({f"{n} before": v for n, v in row["forms"].items()})
+    return [row | {"forms": older[episode(row)] | row["forms"]} for row in rows if episode(row) in older]
+
+
+def summary(rows: list[dict], base: str | None = None, others: list[dict] | None = None) -> list[str]:
     """Per form: accuracy in per cent, points above the form `base` with 95 % intervals, MACs and seconds."""
+    rows = rows if others is None else beside(rows, others)
+    if not rows:
+        return ["no episode is in both logs"]
     packs, names = list(dict.fromkeys(row["pack"] for row in rows)), list(rows[0]["forms"])
     base = base or names[0]
     columns = ["form", *packs, "mean", f"above {base}", "executed, G", f"of {base}", "seconds", "episodes"]
@@ -135,6 +155,7 @@ def parser() -> Parser:
     p = study_parser("operations", __doc__.split("\n")[0], "tinytrain-small-2", DOMAINS)
     p.add_argument("--forms", default=FORMS, help="with commas")
     p.add_argument("--above", metavar="FORM", help="compare with it in the summary (default: the first)")
+    p.add_argument("--before", type=Path, metavar="LOG", help="log of another version, for the summary")
     add_episodes(p, 10)
     add_log(p)
     return p
@@ -149,7 +170,9 @@ def run(arguments: list[str]) -> None:
     settings = ("forms", "policy", "budget", *EPISODES)
     for name in args.forms.split(","):
         form(name)
-    run_study(args, episode_jobs(args), settings, run_job, partial(summary, base=args.above))
+    others = read_log(args.before) if args.before else None
+    shown = partial(summary, base=args.above, others=others)
+    run_study(args, episode_jobs(args), settings, run_job, shown)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.int8_kernels": ("--milliseconds", "load_backbone"),
     "studies.step_modes": ("--most", "load_backbone"),
     "studies.operations": ("--episodes", "run_study"),
+    "studies.threads": ("--repeats", "load_backbone"),
     "studies.seconds": ("--episodes", "run_study"),
     "studies.scaling": ("--repeats", "run_study"),
     "studies.start": ("--runs", "times_of"),

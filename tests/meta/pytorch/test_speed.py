@@ -49,9 +49,9 @@ def test_torch_trains_whole_layers_where_we_train_channels():
     assert executed.torch_plain(NETWORK, recipe, 10) == 3 * 20 * one
     suffix = sum(layer.macs for layer in NETWORK.layers[4:])
     hard = 6 * (suffix + image_macs(NETWORK, whole))
-    assert executed.torch_cached(NETWORK, recipe, 10, start=4) == 3 * (20 * suffix + hard)
+    assert executed.torch_cached(NETWORK, recipe, 10, start=4) == 10 * suffix + 3 * hard
     both = replace(recipe, step="both", options=StepOptions(0.6, 0.3))
-    assert executed.torch_cached(NETWORK, both, 10, start=4) == 3 * (20 * suffix + hard * 9 // 6)
+    assert executed.torch_cached(NETWORK, both, 10, start=4) == 10 * suffix + 3 * hard * 9 // 6
 
 
 def test_without_torch_it_says_so_and_times_this_engine_alone(no_torch, backbone, tmp_path, capsys):

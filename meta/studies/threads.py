@@ -1,0 +1,111 @@
+"""How much faster a whole adaptation is on several threads: seconds of each number of them, in turns.
+
+    python -m tinytrain.meta.studies.threads --backbone mcunet-5fps
+    python -m tinytrain.meta.studies.threads --backbone mcunet-5fps --forms "15%@4MB,30%@4MB" --threads 1,2,4
+
+A form is a MAC budget and a memory budget. All forms adapt to the same images, without queries, each by the
+plan that the policy makes for it. Every number of threads first adapts once, which compiles; then they take
+turns, and the median counts. Every result is compared with the first one, bit for bit.
+"""
+
+import statistics
+import sys
+import time
+from dataclasses import replace
+
+from tinytrain.backbones.load import load_backbone
+from tinytrain.base.console import Parser, at_least, guarded
+from tinytrain.base.errors import UsageError
+from tinytrain.base.units import parse_bytes, parse_fraction
+from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.delta.file import encode_delta
+from tinytrain.episode.episode import Episode
+from tinytrain.meta.studies.study import study_parser
+from tinytrain.network.network import Network
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.plan.budget import Budget
+from tinytrain.report import Report
+from tinytrain.runtime.device import Device
+
+FORMS = "15%@1MB,30%@1MB"
+HEADINGS = (
+    "form",
+    "workers",
+    "gradients",
+    "threads",
+    "seconds",
+    "of one thread",
+    "training alone",
+    "of one thread",
+)
+
+
+def budget_of(form: str) -> Budget:
+    """The budget of a form. Raises UsageError ``bad-form``."""
+    macs, _, memory = form.partition("@")
+    if not memory:
+        raise UsageError("bad-form", f"there is no form {form}; a form is such as 15%@1MB")
+    return Budget(parse_bytes(memory), parse_fraction(macs))
+
+
+def timed(network: Network, episode: Episode, budget: Budget, args) -> tuple[Report, dict[int, list[tuple]]]:
+    """A report, and by number of threads (seconds, seconds of training) of every repeat.
+
+    Raises AssertionError if the result depends on the threads.
+    """
+    counts = [int(n) for n in args.threads.split(",")]
+    found, first = {n: [] for n in counts}, None
+    for repeat in range(args.repeats + 1):
+        for n in counts:
+            start = time.perf_counter()
+            report = adapt(network, episode, budget, args.policy, args.seed, Device(threads=n), force=True)
+            seconds = time.perf_counter() - start, report.ran.seconds["training"]
+            result = encode_delta(report.delta)
+            first = result if first is None else first
+            if result != first:
+                raise AssertionError(f"{n} threads give another result")
+            if repeat:
+                found[n].append(seconds)
+    return report, found
+
+
+def lines(form: str, report: Report, found: dict[int, list[tuple]]) -> list[str]:
+    """A line for each number of threads, with its times as multiples of the first number's speed."""
+    medians = {n: [statistics.median(part) for part in zip(*rows, strict=True)] for n, rows in found.items()}
+    first, r = next(iter(medians.values())), report.plan.resources
+    return [
+        f"| {form} | {r.workers} | {r.accumulators} | {n} | {whole:.3f} | {first[0] / whole:.2f}"
+        f" | {training:.3f} | {first[1] / training:.2f} |"
+        for n, (whole, training) in medians.items()
+    ]
+
+
+def parser() -> Parser:
+    p = study_parser("threads", __doc__.split("\n")[0], "tinytrain-small-2", "leaves")
+    p.add_argument("--forms", default=FORMS, help="with commas")
+    p.add_argument("--threads", default="1,2", help="numbers of threads, with commas (default: %(default)s)")
+    p.add_argument("--policy", default="tinytrain")
+    p.add_argument("--way", type=at_least(2), default=5)
+    p.add_argument("--shots", type=at_least(1), default=5, help="per class (default: %(default)s)")
+    p.add_argument("--seed", type=at_least(0), default=7)
+    p.add_argument("--repeats", type=at_least(1), default=7, help="of every number (default: %(default)s)")
+    return p
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return guarded(study, arguments)
+
+
+def study(arguments: list[str]) -> None:
+    args = parser().parse(arguments)
+    budgets = {form: budget_of(form) for form in args.forms.split(",")}
+    network = load_backbone(args.backbone)
+    episode = sample_episode(open_dataset(args.packs, args.data), args.way, args.shots, 0, args.seed)
+    episode = replace(episode, support=episode.support.held(network.input.shape))
+    print(f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS), sep="\n")
+    for form, budget in budgets.items():
+        print("\n".join(lines(form, *timed(network, episode, budget, args))), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""The study of what steps leave out: forms by name, and those of another version beside those of this one."""
+
+import json
+
+import pytest
+
+from tinytrain.base.errors import UsageError
+from tinytrain.meta.studies import operations as study
+
+
+def row(episode, accuracy, code="new", seed=7, form="policy@15%"):
+    settings = {"way": 5, "shots": 5, "queries": 9, "seed": seed, "policy": "p", "budget": "1MB"}
+    facts = {"accuracy": accuracy, "before": 0.5, "executed": 4e9, "seconds": 1.0}
+    settings |= {"backbone": "b", "code": code, "forms": form}
+    return {"pack": "signs", "episode": episode, "settings": settings, "forms": {form: facts}}
+
+
+def test_a_form_says_steps_passes_rates_and_macs():
+    assert study.form("single40x1.5@15%") == study.Form(0.15, True, 40, 1.5)
+    assert study.form("policy@30%") == study.Form(0.3)
+    with pytest.raises(UsageError, match="there is no form treble40@15%"):
+        study.form("treble40@15%")
+
+
+def test_forms_of_another_version_come_first_and_only_the_same_episodes_are_compared(tmp_path, capsys):
+    old = [row(k, 0.5, "old") for k in range(3)] + [row(3, 0.9, "old", seed=8)]
+    new = [row(k, 0.6 + k / 100) for k in range(1, 5)]
+    for name, rows in (("old", old), ("new", new)):
+        (tmp_path / name).write_text("".join(json.dumps(r) + "\n" for r in rows))
+    given = ["--summary", "--out", str(tmp_path / "new"), "--before", str(tmp_path / "old")]
+    assert study.main(given) == 0
+    *_, before, now, _ = capsys.readouterr().out.splitlines()
+    before, now = ([cell.strip() for cell in line.split("|")[1:-1]] for line in (before, now))
+    assert before[:3] == ["policy@15% before", "50.0", "50.0"] and before[-1] == "2"
+    assert now[:3] == ["policy@15%", "61.5", "61.5"] and now[3].startswith("+11.50")
+
+
+def test_logs_without_a_common_episode_say_so(tmp_path, capsys):
+    for name, seed in (("old", 1), ("new", 2)):
+        (tmp_path / name).write_text(json.dumps(row(0, 0.5, seed=seed)) + "\n")
+    assert study.main(["--summary", "--out", str(tmp_path / "new"), "--before", str(tmp_path / "old")]) == 0
+    assert "no episode is in both logs" in capsys.readouterr().out
