@@ -91,7 +91,7 @@ class Style:
     steps: int
 
 
-SPARING = Style(max_image_cost=0.25, parameter_fraction=0.35, decay=(1.0, 0.5), steps=50)
+SPARING = Style(max_image_cost=0.25, parameter_fraction=0.32, decay=(1.0, 0.5), steps=50)
 # For MAC budgets of this fraction or more: trains nearly whole layers, and one layer more.
 GENEROUS_FROM = 0.25
 GENEROUS = Style(max_image_cost=0.3, parameter_fraction=0.58, decay=(None, 0.5), steps=40)
