@@ -109,14 +109,21 @@ def test_a_rise_of_the_loss_is_shown_in_digits_that_differ():
 
 
 @pytest.mark.parametrize("losses", [[1.0, 0.5, 0.5, 1.0], [0.001, 0.004, 0.002, 0.0, 0.0025]])
-def test_a_loss_that_stayed_or_differs_by_less_than_a_tenth_of_a_guess_is_no_reason(losses):
+def test_a_loss_that_stayed_or_differs_by_less_than_views_do_is_no_reason(losses):
     assert verdict(losses=losses).accepted
 
 
-def test_a_rise_by_more_than_a_tenth_of_the_loss_of_a_guess_is_a_reason():
+def test_a_rise_by_more_than_a_tenth_of_the_way_to_the_loss_of_a_guess_is_a_reason():
     guess = math.log(len(NAMES))
-    assert verdict(losses=[0.5, 0.5 + 0.099 * guess]).accepted
-    assert not verdict(losses=[0.5, 0.5 + 0.101 * guess]).accepted
+    for before in (0.01, 0.5):
+        assert verdict(losses=[before, before + 0.099 * (guess - before)]).accepted
+        assert not verdict(losses=[before, before + 0.101 * (guess - before)]).accepted
+
+
+def test_a_loss_as_high_as_that_of_a_guess_may_rise_by_a_hundredth_of_it():
+    guess = math.log(len(NAMES))
+    assert verdict(losses=[guess, 1.009 * guess]).accepted
+    assert not verdict(losses=[guess, 1.011 * guess]).accepted
 
 
 def test_a_good_result_is_accepted_and_not_called_forced():

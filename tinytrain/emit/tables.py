@@ -13,7 +13,14 @@ from tinytrain.emit.placed import Placed
 from tinytrain.emit.stages import Writer
 from tinytrain.emit.text import array, comment, name_of, number, shape
 from tinytrain.episode.augment import Augmentation
-from tinytrain.guard.guard import LAST_FRACTION, LEAST_FIT, MEDIAN_FRACTION, RISE_FRACTION, WORST_FRACTION
+from tinytrain.guard.guard import (
+    LAST_FRACTION,
+    LEAST_FIT,
+    LEAST_RISE,
+    MEDIAN_FRACTION,
+    RISE_FRACTION,
+    WORST_FRACTION,
+)
 from tinytrain.heads.calibration import TEMPERATURES
 from tinytrain.heads.registry import find_head
 from tinytrain.network.network import Network, frozen_bytes
@@ -164,7 +171,8 @@ def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterato
     said = comment("that the head is fitted to; the last one is 0")
     yield f"#define TT_FIRST_VIEW ({device.head_views[0]}) {said}"
     for name, value in (
-        ("RISE", RISE_FRACTION * np.log(device.ways)), ("WORST_FRACTION", WORST_FRACTION),
+        ("GUESS", np.log(device.ways)), ("RISE_FRACTION", RISE_FRACTION),
+        ("LEAST_RISE", LEAST_RISE * np.log(device.ways)), ("WORST_FRACTION", WORST_FRACTION),
         ("LEAST_FIT", LEAST_FIT), ("MEDIAN_FRACTION", MEDIAN_FRACTION),
     ):  # fmt: skip
         yield f"#define TT_{name} ({float(value)!r}) {comment('of the guard')}"

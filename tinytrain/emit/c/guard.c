@@ -140,11 +140,19 @@ double tt_label_fit(uint32_t known)
     return (worst - TT_MEDIAN_FRACTION * (median > 0.0f ? (double)median : 0.0)) / chance;
 }
 
+/* Whether the loss rose by more than views differ: by a part of what lies between the first one and a guess's. */
+static int has_risen(double first, double last)
+{
+    double allowed = TT_RISE_FRACTION * (TT_GUESS - first);
+
+    return last > first + (allowed > TT_LEAST_RISE ? allowed : TT_LEAST_RISE);
+}
+
 int tt_judge(const tt_evidence *found)
 {
     if (!found->finite)
         return TT_NO_NUMBER;
-    if (found->last > found->first + TT_RISE)
+    if (has_risen(found->first, found->last))
         return TT_LOSS_ROSE;
     if (found->before.known == 0)
         return TT_OK;
