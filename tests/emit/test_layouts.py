@@ -70,7 +70,7 @@ def learnt(output: str) -> str:
 def folder(request, tmp_path_factory) -> Path:
     """An emitted toy network, with images that the guard keeps."""
     network = {"float32": toynets.toy, "int8": int8nets.toy8}[request.param]("headed")
-    plan = plan_of(network, 2, 3, "lda", 60_000, 0.3, precision=request.param, steps=3)
+    plan = plan_of(network, 2, 3, "lda", 60_000, 0.24, precision=request.param, steps=4)
     folder = tmp_path_factory.mktemp(request.param) / "tinytrain"
     emitted.add_examples(folder, emitted.emit(folder, network, plan, 3))
     return folder
