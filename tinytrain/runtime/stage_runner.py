@@ -130,7 +130,7 @@ class Runner:
         self, body: Sequence[Action], units: Sequence[BoundUnit], items, micro: int, told=None
     ) -> None:
         """Do `body` for all micro-batches of `items`, those of a unit on one thread; `told` of each one."""
-        done = itertools.count(micro, micro)
+        done = itertools.count(micro, micro) if told else None
 
         def do(unit: BoundUnit, starts: range) -> None:
             for first in starts:
@@ -138,12 +138,11 @@ class Runner:
                 if told:
                     told(min(next(done), len(items)), len(items))
 
-        shares = zip(units, split_batches(len(items), len(units), micro), strict=True)
-        works = [partial(do, *share) for share in shares]
-        if len(works) == 1:
-            works[0]()
+        shares = split_batches(len(items), len(units), micro)
+        if len(units) == 1:
+            do(units[0], shares[0])
         else:
-            self.others.run(works)
+            self.others.run([partial(do, *share) for share in zip(units, shares, strict=True)])
 
     def _with_loads_ahead(
         self, node: Repeat, body: Sequence[Action], unit: BoundUnit, ahead: BoundUnit, work: Work | None

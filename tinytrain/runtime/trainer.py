@@ -14,6 +14,8 @@ from tinytrain.runtime.bind import Binder, WorkingCopy
 from tinytrain.runtime.schedule import CleanImages, Item
 from tinytrain.runtime.stage_runner import Runner, Source
 
+EMPTY = dict.fromkeys(Items, ())  # lists; put over others, nothing is allocated for the next step's
+
 
 class Trainer(Runner):
     """One training run in one arena.
@@ -135,13 +137,14 @@ class Trainer(Runner):
 
         If a step computes only some of them, the latest loss stands for each of the others.
         """
-        self.lists[Items.SUPPORT], self.lists[Items.SHOWN] = support, [*queries, *unlabelled]
+        shown = [*queries, *unlabelled] if unlabelled else queries
+        self.lists[Items.SUPPORT], self.lists[Items.SHOWN] = support, shown
         if self.recipe.step == "both":
             self.lists[Items.SAMPLED] = support if sampled is None else [support[k] for k in sampled]
         if not self.single_pass:
             self.run("loss")
         self.run("gradients")
-        self.lists.clear()  # what a step needs is gone with it
+        self.lists.update(EMPTY)  # what a step needs is gone with it
         self.places.clear()
         if self.single_pass:
             return mean_loss(self.bind.array("latest losses"))
