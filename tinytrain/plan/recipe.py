@@ -155,8 +155,9 @@ class Recipe:
     `updates` in layer order, `rates` their (weight, bias) learning rates. `step`: "both" sends the gradient
     through prototypes and pseudo-queries, "constant" through the pseudo-queries only. `decay`: fraction of
     final steps over which the learning rate decays linearly to 0 if views are cached, and if every step has
-    views of its own; 0 disables decay, and None in the first place caching. `views` is the number of
-    augmented views per support image that the policy would like to have, for the head and in the cache.
+    views of its own; 0 disables decay. If the first one is None, views are never cached (`fresh`). `views`
+    is the number of augmented views per support image that the policy would like to have, for the head and in
+    the cache.
     """
 
     policy: str
@@ -219,12 +220,12 @@ class Resources:
     """What the bytes are spent on.
 
     `sets`: cached sets of features: 0 (none), 1 (the clean images) or 1 + views. `micro`: images
-    per call behind the cut. `accumulators`: of gradients, hence the most workers that can run
-    backward at once; `workers`, at least as many, those that can embed: if only one of several runs backward,
-    another one computes the features of its next images. `step_support`: images
-    of one step, of which it looks at `step_queries`, clean and as pseudo-queries; heads embed `step_support`
-    images at once. `small_head`: the head is fitted to fewer views of each image, so that it takes less
-    memory, often to the image as it is alone.
+    per call behind the cut. `accumulators`: of gradients, hence the most workers that can run backward at
+    once. `workers`, at least as many, those that can embed: if only one of several runs backward, another one
+    computes the features of its next images. `step_support`: images of one step, of which it looks at
+    `step_queries`, clean and as pseudo-queries; heads embed `step_support` images at once. `small_head`: the
+    head is fitted to fewer views of each image, so that it takes less memory, often to the image as it is
+    alone.
     """
 
     sets: int

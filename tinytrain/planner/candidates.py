@@ -17,7 +17,7 @@ STEP_IMAGES = 50  # support images of one step when there are more of them
 # By the number of gradient accumulators, of which each belongs to a worker: (workers, images per call),
 # fastest first.
 WORKERS = {2: ((2, 5), (2, 2), (2, 1)), 1: ((2, 1), (1, 2), (1, 1))}
-BANKS = 3  # of segments that are kept
+BANKS = 3  # so many recipes are remembered with their segments
 LEAST_VIEWS = 3  # with fewer cached views, fresh ones are computed in every step
 # Bytes of a row tile, largest first, if there is room for more than the usual one.
 WIDE_TILES = (224_000, 112_000)
@@ -94,8 +94,9 @@ class Programs:
     ) -> int | None:
         """Bytes of the arena of one adaptation; None if it takes more than `limit`."""
         key = recipe, resources, row_tile
-        one = replace(resources, micro=1)  # takes the least: often this is known, and no more need be emitted
-        if limit < math.inf and one != resources and self.nbytes(recipe, one, row_tile, limit) is None:
+        # One image at a time takes the least: if that is too much, no more need be emitted.
+        least = replace(resources, micro=1)
+        if limit < math.inf and least != resources and self.nbytes(recipe, least, row_tile, limit) is None:
             return None
         if key not in self._sizes and self._above.get(key, -1) < limit:
             size = training_bytes(self._segments(recipe, row_tile), resources, self.task, limit)

@@ -44,8 +44,8 @@ class Value(Enum):
 class Unit:
     """Where one worker of one stage has its bytes.
 
-    `features` and `gradient` hold a row for each image of a micro-batch. `augmented` is the
-    image as its segments read it; a unit without it gives them some rows when they ask for them.
+    `features` and `gradient` hold a row for each image of a micro-batch. `augmented` is the image as its
+    segments read it; a unit without it gives them some rows when they ask for them.
     """
 
     workspace: Buffer

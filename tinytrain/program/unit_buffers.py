@@ -64,10 +64,9 @@ class _UnitBuffers:
         return Unit(work, self._features("ahead", self.job.resources.micro, BACKWARD, BACKWARD), image)
 
     def _answering(self) -> Unit:
-        work = self._workspace("queries", PREDICT, PREDICT, "embed", "prefix")
-        return Unit(
-            work, self._features("queries", 1, PREDICT, PREDICT), self._image("queries", PREDICT, PREDICT)
-        )
+        life = PREDICT, PREDICT
+        work = self._workspace("queries", *life, "embed", "prefix")
+        return Unit(work, self._features("queries", 1, *life), self._image("queries", *life))
 
     # ---- buffers --------------------------------------------------------------------------------
 
@@ -91,11 +90,8 @@ class _UnitBuffers:
         return self.book.add(f"{AUGMENTED} ({unit})", image.shape, first, last, "uint8", IMAGES)
 
     def _image_of(self, k: int) -> tuple[Buffer | None, Buffer | None]:
-        """The augmented images of worker k up to the end of training and after it; one, if it trains."""
-        r = self.job.resources
-        if k < r.accumulators or not self.job.trains:
-            image = self._image(f"worker {k}", BEFORE, AFTER)
-            return image, image
-        return self._image(f"embedding, worker {k}", BEFORE, EMBED), self._image(
-            f"head after, worker {k}", AFTER, AFTER
-        )
+        """The augmented images of worker k up to the end of training and after it: the same if it trains."""
+        if k < self.job.resources.accumulators or not self.job.trains:
+            return (self._image(f"worker {k}", BEFORE, AFTER),) * 2
+        before = self._image(f"embedding, worker {k}", BEFORE, EMBED)
+        return before, self._image(f"head after, worker {k}", AFTER, AFTER)

@@ -14,7 +14,7 @@ from tinytrain.network.layer import Layer
 from tinytrain.program.autodiff.ops import op_of
 from tinytrain.program.calls import View
 
-KINDS = ("depthwise", "pointwise", "conv")
+KINDS = ("depthwise", "pointwise")  # and a dense convolution of the image
 STEM_ROWS = 4  # of the first layer at a time: the rows of the image that two steps share are made twice
 
 
@@ -112,7 +112,8 @@ def streamed_layers(layers: tuple[Layer, ...], last: int, row_tile: int) -> int:
 
 def is_streamed(layer: Layer, i: int) -> bool:
     """Whether `streamed` can compute layer i: only the first one may read several rows of all channels."""
-    plain = layer.kind in KINDS[: 3 if i == 0 else 2] and not layer.max_pool and not layer.shortcut
+    known = layer.kind in KINDS or (i == 0 and layer.kind == "conv")
+    plain = known and not layer.max_pool and not layer.shortcut
     return plain and (layer.block > 0 or not layer.residual)
 
 
