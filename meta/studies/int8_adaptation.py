@@ -19,7 +19,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from tinytrain import kernels
@@ -27,10 +26,9 @@ from tinytrain.backbones.load import load_backbone
 from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes
-from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode.episode import Episode
 from tinytrain.meta.studies.scaling import all_steps
-from tinytrain.meta.studies.study import study_parser
+from tinytrain.meta.studies.study import study_parser, support_alone
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import CHOICES, Budget
@@ -51,12 +49,6 @@ def budget_of(form: str) -> Budget:
     return Budget(parse_bytes(memory), precision=precision)
 
 
-def task(network: Network, args) -> Episode:
-    """The images of all forms, decoded."""
-    episode = sample_episode(open_dataset(args.packs, args.data), args.way, args.shots, 0, args.seed)
-    return replace(episode, support=episode.support.held(network.input.shape))
-
-
 def adapted(network: Network, episode: Episode, form: str, args) -> Report:
     policy, device = all_steps(find_policy(args.policy), args.steps), Device(threads=1)
     return adapt(network, episode, budget_of(form), policy, args.seed, device, force=True)
@@ -71,7 +63,7 @@ def facts_of(report: Report) -> dict[str, int]:
 
 def timed(network: Network, args) -> list[dict]:
     """The facts of every form, with its shortest processor time in milliseconds."""
-    episode, forms = task(network, args), args.forms.split(",")
+    episode, forms = support_alone(network, args), args.forms.split(",")
     found = [facts_of(adapted(network, episode, form, args)) | {"cost": float("inf")} for form in forms]
     for _ in range(args.repeats):
         for form, facts in zip(forms, found, strict=True):
@@ -86,7 +78,7 @@ def mark(args) -> None:
     network = load_backbone(args.backbone)
     kernels.load()
     os.getpid()  # a command that counts takes this for a mark
-    episode = task(network, args)
+    episode = support_alone(network, args)
     os.getpid()
     report = adapted(network, episode, args.forms, args)
     os.getpid()

@@ -170,7 +170,7 @@ def run(arguments: list[str]) -> None:
     settings = ("forms", "policy", "budget", *EPISODES)
     for name in args.forms.split(","):
         form(name)
-    others = read_log(args.before) if args.before else None
+    others = read_log(args.before, required=True) if args.before else None
     shown = partial(summary, base=args.above, others=others)
     run_study(args, episode_jobs(args), settings, run_job, shown)
 

@@ -10,11 +10,14 @@ from pathlib import Path
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.console import Parser, at_least
 from tinytrain.base.errors import StorageError
+from tinytrain.base.files import read_bytes
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode.episode import Episode
 from tinytrain.meta.bench.codehash import code_hash
 from tinytrain.meta.run_log import JsonLines, whole_lines
 from tinytrain.network.network import Network
+
+LARGEST_LOG = 10**9  # bytes
 
 
 def study_parser(name: str, description: str, backbone: str, packs: str) -> Parser:
@@ -65,6 +68,12 @@ def decoded_episode(network: Network, dataset, args, episode: int) -> Episode:
     return replace(drawn, support=drawn.support.held(shape), query=drawn.query.held(shape))
 
 
+def support_alone(network: Network, args) -> Episode:
+    """An episode without queries by the options --packs, --way, --shots and --seed, decoded for `network`."""
+    episode = sample_episode(open_dataset(args.packs, args.data), args.way, args.shots, 0, args.seed)
+    return replace(episode, support=episode.support.held(network.input.shape))
+
+
 def run_study(
     args,
     jobs: Sequence[dict],
@@ -91,9 +100,13 @@ def run_study(
     _print_summaries(shown, summary)
 
 
-def read_log(path: Path | None) -> list[dict]:
-    """Finished rows; a line cut off by a kill is dropped."""
-    found = whole_lines(path.read_bytes()) if path and path.exists() else []
+def read_log(path: Path | None, required: bool = False) -> list[dict]:
+    """Finished rows; a line cut off by a kill is dropped. Without a file there are none.
+
+    If it is `required`, that raises InputError ``file-missing``.
+    """
+    there = path and (required or path.exists())
+    found = whole_lines(read_bytes(path, LARGEST_LOG, least=0)) if there else []
     return [json.loads(line) for line in found]
 
 

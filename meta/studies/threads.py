@@ -11,16 +11,14 @@ turns, and the median counts. Every result is compared with the first one, bit f
 import statistics
 import sys
 import time
-from dataclasses import replace
 
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes, parse_fraction
-from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.delta.file import encode_delta
 from tinytrain.episode.episode import Episode
-from tinytrain.meta.studies.study import study_parser
+from tinytrain.meta.studies.study import study_parser, support_alone
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget
@@ -28,16 +26,12 @@ from tinytrain.report import Report
 from tinytrain.runtime.device import Device
 
 FORMS = "15%@1MB,30%@1MB"
-HEADINGS = (
-    "form",
-    "workers",
-    "gradients",
-    "threads",
-    "seconds",
-    "of one thread",
-    "training alone",
-    "of one thread",
-)
+HEADINGS = ("form", "workers", "accumulators", "threads", "seconds", "speed-up", "training", "its speed-up")
+
+
+def numbers(text: str) -> list[int]:
+    """Numbers of threads. Raises UsageError ``bad-number``."""
+    return [at_least(1)(part) for part in text.split(",")]
 
 
 def budget_of(form: str) -> Budget:
@@ -51,26 +45,25 @@ def budget_of(form: str) -> Budget:
 def timed(network: Network, episode: Episode, budget: Budget, args) -> tuple[Report, dict[int, list[tuple]]]:
     """A report, and by number of threads (seconds, seconds of training) of every repeat.
 
-    Raises AssertionError if the result depends on the threads.
+    Raises SystemExit if the result depends on the threads.
     """
-    counts = [int(n) for n in args.threads.split(",")]
-    found, first = {n: [] for n in counts}, None
+    found, first = {n: [] for n in args.threads}, None
     for repeat in range(args.repeats + 1):
-        for n in counts:
+        for n in args.threads:
             start = time.perf_counter()
             report = adapt(network, episode, budget, args.policy, args.seed, Device(threads=n), force=True)
             seconds = time.perf_counter() - start, report.ran.seconds["training"]
             result = encode_delta(report.delta)
             first = result if first is None else first
             if result != first:
-                raise AssertionError(f"{n} threads give another result")
+                raise SystemExit(f"{n} threads give another result than {args.threads[0]}")
             if repeat:
                 found[n].append(seconds)
     return report, found
 
 
 def lines(form: str, report: Report, found: dict[int, list[tuple]]) -> list[str]:
-    """A line for each number of threads, with its times as multiples of the first number's speed."""
+    """A line for each number of threads, with its speed as a multiple of that of the first number."""
     medians = {n: [statistics.median(part) for part in zip(*rows, strict=True)] for n, rows in found.items()}
     first, r = next(iter(medians.values())), report.plan.resources
     return [
@@ -83,7 +76,7 @@ def lines(form: str, report: Report, found: dict[int, list[tuple]]) -> list[str]
 def parser() -> Parser:
     p = study_parser("threads", __doc__.split("\n")[0], "tinytrain-small-2", "leaves")
     p.add_argument("--forms", default=FORMS, help="with commas")
-    p.add_argument("--threads", default="1,2", help="numbers of threads, with commas (default: %(default)s)")
+    p.add_argument("--threads", type=numbers, default=[1, 2], help="with commas (default: 1,2)")
     p.add_argument("--policy", default="tinytrain")
     p.add_argument("--way", type=at_least(2), default=5)
     p.add_argument("--shots", type=at_least(1), default=5, help="per class (default: %(default)s)")
@@ -100,8 +93,7 @@ def study(arguments: list[str]) -> None:
     args = parser().parse(arguments)
     budgets = {form: budget_of(form) for form in args.forms.split(",")}
     network = load_backbone(args.backbone)
-    episode = sample_episode(open_dataset(args.packs, args.data), args.way, args.shots, 0, args.seed)
-    episode = replace(episode, support=episode.support.held(network.input.shape))
+    episode = support_alone(network, args)
     print(f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS), sep="\n")
     for form, budget in budgets.items():
         print("\n".join(lines(form, *timed(network, episode, budget, args))), flush=True)

@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 from int8nets import forward8, run8, toy8
 from integernet import Integers
+from oracle import Oracle
 from published import published_network
-from toynets import images, images_of
+from toynets import images, images_of, relative, toy
+from toysegments import bound, forward_segment
 
 from tinytrain import kernels
 from tinytrain.episode.augment import Augmentation
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.program.autodiff import streamed
+from tinytrain.program.autodiff.emitter import ROW_TILE_BYTES, Emitter
 from tinytrain.program.checker import check_program
 from tinytrain.program.compile import compile_fisher, compile_training
 from tinytrain.runtime.arena import Arena
@@ -35,17 +38,45 @@ def ends_of_blocks(network):
     return [i for i in range(2, len(blocks) + 1) if i == len(blocks) or blocks[i] != blocks[i - 1]]
 
 
+def usable(network):
+    """Ends of blocks up to which all layers can be streamed."""
+    ends = ends_of_blocks(network)
+    found = [e for e in ends if all(map(streamed.is_streamed, network.layers[:e], range(e)))]
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("name", ["blocks", "headed"])
+def test_blocks_that_are_streamed_in_float32_equal_the_oracle_wherever_they_end(name, monkeypatch):
+    network = toy(name)
+    source_images = images(1)
+    want = Oracle(network).forward(source_images).output
+    for end in usable(network):
+        monkeypatch.setattr("tinytrain.program.autodiff.emitter.streamed_layers", lambda *_: end)  # noqa: B023
+        segment, source = forward_segment(network, 0, len(network.layers), 1)
+        calls, (out,), _ = bound(segment, network, {source: source_images})
+        for kernel, arguments in calls:
+            kernel(*arguments)
+        assert relative(out, want) < 1e-5
+        assert segment.macs("forward") == network.macs  # no row is computed twice
+
+
+@pytest.mark.parametrize("size, streams", [(16, False), (64, True), (128, True)])
+def test_an_image_is_streamed_if_that_takes_less_than_row_tiles(size, streams, monkeypatch):
+    network = toy("blocks", size)
+    last = len(network.layers)
+    assert streams == (streamed.streamed_layers(network.layers, last, ROW_TILE_BYTES // 4) > 0)
+    chosen = forward_segment(network, 0, last, 1)[0].nbytes
+    monkeypatch.setattr(Emitter, "streams", lambda *_: 0)
+    in_tiles = forward_segment(network, 0, last, 1)[0].nbytes
+    assert (chosen < in_tiles) if streams else (chosen == in_tiles)
+
+
 @pytest.mark.parametrize("name", ["blocks", "headed"])
 def test_blocks_that_are_streamed_give_the_codes_of_whole_ones_wherever_they_end(name, monkeypatch):
     network, shown = toy8(name), images(1)
     want = Integers(network).run(Integers(network).pixels(shown[0]))
-    usable = [
-        end
-        for end in ends_of_blocks(network)
-        if all(map(streamed.is_streamed, network.layers[:end], range(end)))
-    ]
-    assert usable
-    for end in usable:
+    for end in usable(network):
         monkeypatch.setattr("tinytrain.program.autodiff.emitter.streamed_layers", lambda *_: end)  # noqa: B023
         segment, source = forward8(network, 0, len(network.layers), 1)
         (out,) = run8(segment, network, {source: shown})

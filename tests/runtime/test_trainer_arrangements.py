@@ -10,8 +10,9 @@ from tinytrain import kernels
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.pipeline.warmup import warm_up
+from tinytrain.plan import costs
 from tinytrain.plan.budget import Budget
-from tinytrain.plan.recipe import Recipe, StepOptions, Update
+from tinytrain.plan.recipe import Recipe, Resources, StepOptions, Update
 from tinytrain.policies.common import Policy
 from tinytrain.runtime.trainer import Trainer
 
@@ -33,31 +34,31 @@ def test_micro_batches_of_any_size_agree(name, micro):
     assert relative(many.gradients[0], one.gradients[0]) < 1e-5
 
 
+def three_steps(network, plan, view, sets, micro, **how):
+    """What three steps on one view of each image train, their gradients and embeddings, as bytes."""
+    made = trainer(network, plan, IMAGES, LABELS, sets, micro, augmentation=augmentation, **how)
+    assert len(made.program.units["ahead"]) == (how.get("units") == 2)
+    made.fill()
+    made.start()
+    made.prototypes[:] = 1 + np.arange(made.prototypes.size).reshape(made.prototypes.shape) % 5
+    if made.single_pass:
+        made.bind.array("latest losses").fill(np.inf)
+    for number in range(1, 4):
+        made.step(number, items(len(LABELS)), items(len(LABELS), view), sampled=[0, 1, 3])
+    made.close()
+    return made.trained.tobytes(), bits(made), made.support.tobytes()
+
+
 @NETWORKS
 @pytest.mark.parametrize("cut, sets", [(0, 0), (5, 0), (5, 1), (5, 3)])
 @pytest.mark.parametrize("micro", [1, 2])
 def test_two_lanes_equal_one_bit_for_bit(name, cut, sets, micro):
     network = toy(name)
     plan = recipe(tuple(u for u in everything(network) if u.layer >= cut), optimizer="adam")
-    trained = []
-    for workers in (1, 2, 4):
-        made = trainer(
-            network,
-            plan,
-            IMAGES,
-            LABELS,
-            sets,
-            micro,
-            accumulators=2,
-            workers=workers,
-            augmentation=augmentation,
-        )
-        made.start()
-        made.fill()
-        for number in range(1, 4):
-            made.step(number, items(len(LABELS)), items(len(LABELS), max(sets - 1, 0)))
-        made.close()
-        trained.append((made.trained.tobytes(), bits(made), made.support.tobytes()))
+    trained = [
+        three_steps(network, plan, max(sets - 1, 0), sets, micro, accumulators=2, workers=workers)
+        for workers in (1, 2, 4)
+    ]
     assert trained[0] == trained[1] == trained[2]
 
 
@@ -71,29 +72,12 @@ def test_features_that_another_worker_loads_ahead_are_those_of_one_worker_bit_fo
     network = toy(name)
     options = StepOptions(hard_fraction=0.5, sampled_fraction=0.4, single_pass=single_pass)
     updates = tuple(u for u in everything(network) if u.layer >= 5)
-    plan, trained = recipe(updates, optimizer="adam", options=options), []
-    for units, workers in ((1, 1), (2, 1), (2, 2)):
-        made = trainer(
-            network,
-            plan,
-            IMAGES,
-            LABELS,
-            sets,
-            micro,
-            workers=workers,
-            units=units,
-            augmentation=augmentation,
-        )
-        assert len(made.program.units["ahead"]) == units - 1
-        made.fill()
-        made.start()
-        made.prototypes[:] = 1 + np.arange(made.prototypes.size).reshape(made.prototypes.shape) % 5
-        if single_pass:
-            made.bind.array("latest losses").fill(np.inf)
-        for number in range(1, 4):
-            made.step(number, items(len(LABELS)), items(len(LABELS), number), sampled=[0, 1, 3])
-        made.close()
-        trained.append((made.trained.tobytes(), bits(made)))
+    plan = recipe(updates, optimizer="adam", options=options)
+    assert single_pass == costs.single_pass(plan, Resources(sets, micro, 1, len(LABELS), len(LABELS)))
+    trained = [
+        three_steps(network, plan, 1, sets, micro, units=units, workers=workers)
+        for units, workers in ((1, 1), (2, 1), (2, 2))
+    ]
     assert trained[0] == trained[1] == trained[2]
 
 

@@ -83,7 +83,7 @@ def test_three_marks_are_set_and_none_inside_the_adaptation(arguments, capsys, m
 def prepared(arguments):
     """What `adapted` takes after the network."""
     args = study.parser().parse_args(arguments)
-    return study.task(study.load_backbone(args.backbone), args), "int8@256KB", args
+    return study.support_alone(study.load_backbone(args.backbone), args), "int8@256KB", args
 
 
 @pytest.mark.parametrize("name", ["int8", "int4@1MB", "@1MB"])

@@ -35,6 +35,11 @@ def test_forms_of_another_version_come_first_and_only_the_same_episodes_are_comp
     assert now[:3] == ["policy@15%", "61.5", "61.5"] and now[3].startswith("+11.50")
 
 
+def test_a_log_to_compare_with_has_to_be_there(tmp_path, capsys):
+    assert study.main(["--summary", "--out", str(tmp_path / "new"), "--before", str(tmp_path / "none")]) == 3
+    assert "none does not exist" in capsys.readouterr().err
+
+
 def test_logs_without_a_common_episode_say_so(tmp_path, capsys):
     for name, seed in (("old", 1), ("new", 2)):
         (tmp_path / name).write_text(json.dumps(row(0, 0.5, seed=seed)) + "\n")

@@ -29,8 +29,15 @@ def test_every_number_of_threads_has_its_line_for_each_form(arguments, capsys):
 def test_a_result_that_depends_on_the_threads_is_an_error(arguments, monkeypatch):
     count = iter(range(100))
     monkeypatch.setattr(study, "encode_delta", lambda delta: next(count))
-    with pytest.raises(AssertionError, match="2 threads give another result"):
+    with pytest.raises(SystemExit, match="2 threads give another result than 1"):
         study.study([*arguments, "--forms", "15%@60kB"])
+
+
+@pytest.mark.parametrize("threads", ["0", "1,x", "1,,2", ""])
+def test_threads_are_whole_numbers_from_one_on(threads, arguments, capsys):
+    assert study.main([*arguments, "--threads", threads]) == 2
+    said = capsys.readouterr().err
+    assert "is not a whole number of at least 1" in said and said.count("\n") == 1
 
 
 def test_a_form_without_memory_is_refused_in_one_line():
