@@ -167,6 +167,17 @@ def test_it_goes_back_to_the_delta_before_and_no_further(device):
     assert device.start(cells) == device.deltas[0]
 
 
+@pytest.mark.parametrize("sector", [0, 64, 100, 128, SECTOR, 2**29, 2**30, 2**31, 2**32 - 64])
+def test_no_size_of_a_sector_lets_a_part_that_is_too_small_pass(device, sector):
+    slots = -(-len(device.deltas[0]) // sector) if sector else 0
+    least = 2 * sector + 2 * slots * sector
+    is_usable = sector >= 128 and sector % 64 == 0 and least < 2**32 - 1
+    assert device.c.tt_flash_bytes(sector) % 2**32 == (least if is_usable else 2**32 - 1)
+    flash = Flash(bytearray(1024))
+    flash.part.sector = sector
+    assert device.call("start", flash) == STORAGE
+
+
 def test_nothing_is_saved_over_a_trial_or_in_too_little_flash(device):
     cells = device.after(0, "confirm", 1)
     assert device.save(2, Flash(cells)) == ON_TRIAL
