@@ -226,7 +226,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
-    run_study(args, jobs(args), ("way", "shots", "queries", "seed"), run_job, summary)
+    run_study(args, jobs, ("way", "shots", "queries", "seed"), run_job, summary)
 
 
 if __name__ == "__main__":

@@ -187,7 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
-    run_study(args, jobs(args), ("policy", "budget", "seed"), run_task, summary)
+    run_study(args, jobs, ("policy", "budget", "seed"), run_task, summary)
 
 
 if __name__ == "__main__":

@@ -292,7 +292,7 @@ def main(arguments: list[str] | None = None) -> int:
 def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
     settings = ("way", "queries", "episodes", "seed")
-    run_study(args, jobs(args), settings, run_job, summary)
+    run_study(args, jobs, settings, run_job, summary)
 
 
 if __name__ == "__main__":

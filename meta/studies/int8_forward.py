@@ -109,7 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
-    run_study(args, episode_jobs(args), EPISODES, run_job, summary)
+    run_study(args, episode_jobs, EPISODES, run_job, summary)
 
 
 if __name__ == "__main__":

@@ -203,7 +203,7 @@ def run(arguments: list[str]) -> None:
     settings = ("forms", "policy", "optimizer", "macs", "rates", *EPISODES)
     for name in args.forms.split(","):
         form(name)
-    run_study(args, episode_jobs(args), settings, run_job, partial(summary, base=args.above))
+    run_study(args, episode_jobs, settings, run_job, partial(summary, base=args.above))
 
 
 if __name__ == "__main__":

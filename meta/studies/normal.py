@@ -141,7 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
-    run_study(args, jobs(args), ("way", "queries", "episodes", "seed", "packs"), run_job, summary)
+    run_study(args, jobs, ("way", "queries", "episodes", "seed", "packs"), run_job, summary)
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ def run(arguments: list[str]) -> None:
         form(name)
     others = read_log(args.before, required=True) if args.before else None
     shown = partial(summary, base=args.above, others=others)
-    run_study(args, episode_jobs(args), settings, run_job, shown)
+    run_study(args, episode_jobs, settings, run_job, shown)
 
 
 if __name__ == "__main__":

@@ -55,14 +55,14 @@ COSTS = (
 )
 
 
-def jobs(packs: str, counts: str, budgets: str) -> list[dict]:
+def jobs(args) -> list[dict]:
     """A job for every task of both series, with every budget."""
-    numbers = [at_least(1)(n) for n in counts.split(",")]
+    numbers = [at_least(1)(n) for n in args.counts.split(",")]
     tasks = dict.fromkeys([*((FIXED, n) for n in numbers), *((n, FIXED) for n in numbers)])
     return [
         {"pack": pack, "budget": budget, "way": way, "shots": shots}
-        for pack in packs.split(",")
-        for budget in budgets.split(",")
+        for pack in args.packs.split(",")
+        for budget in args.budgets.split(",")
         for way, shots in tasks
     ]
 
@@ -200,7 +200,7 @@ def run(arguments: list[str]) -> None:
         raise UsageError("plot-kind", f"{str(args.plot)!r} must end in .svg")
     if args.plot and not args.out:
         raise UsageError("usage", "--plot draws a log; name it with --out")
-    run_study(args, jobs(args.packs, args.counts, args.budgets), ("policy", "seed"), run_job, summary)
+    run_study(args, jobs, ("policy", "seed"), run_job, summary)
     if args.plot:
         write_bytes(args.plot, drawing(read_log(args.out)).encode())
 

@@ -156,7 +156,7 @@ def run(arguments: list[str]) -> None:
         form(name)
     run_study(
         args,
-        episode_jobs(args),
+        episode_jobs,
         ("forms", "policy", "budget", *EPISODES),
         run_job,
         partial(summary, plot=args.plot),

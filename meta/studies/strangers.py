@@ -178,7 +178,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
-    run_study(args, jobs(args), ("policy", "way", "queries", "budget", "seed", "packs"), run_job, summary)
+    run_study(args, jobs, ("policy", "way", "queries", "budget", "seed", "packs"), run_job, summary)
 
 
 if __name__ == "__main__":

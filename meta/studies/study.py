@@ -76,12 +76,12 @@ def support_alone(network: Network, args) -> Episode:
 
 def run_study(
     args,
-    jobs: Sequence[dict],
+    jobs: Callable[..., list[dict]],
     settings: Sequence[str],
     job: Callable[..., dict],
     summary: Callable[[list[dict]], list[str]],
 ) -> None:
-    """Run those of `jobs` that the log ``args.out`` lacks, and print the lines of `summary` for all its rows.
+    """Run those of ``jobs(args)`` that the log ``args.out`` lacks, and print the `summary` of all its rows.
 
     A job is a dict with "pack" and other keys; ``job(network, dataset, args, **others)``
     returns its findings. `settings` are the options that all rows of a run
@@ -93,9 +93,11 @@ def run_study(
         datasets = {pack: open_dataset(pack, args.data) for pack in args.packs.split(",")}
         given = {name: getattr(args, name) for name in settings}
         given |= {"backbone": network.digest, "code": code_hash()}
-        _run_left(
-            jobs, given, rows, args.out, lambda pack, **others: job(network, datasets[pack], args, **others)
-        )
+
+        def of_pack(pack: str, **others) -> dict:
+            return job(network, datasets[pack], args, **others)
+
+        _run_left(jobs(args), given, rows, args.out, of_pack)
     shown = [row for row in rows if not args.summary or row["pack"] in args.summary.split(",")]
     _print_summaries(shown, summary)
 
