@@ -19,7 +19,6 @@ ROWS_OF_FILES = {
     "OptimizerSettings": 12,
     "MetaRecipe": 14,
     "PretrainRecipe": 18,
-    "DistilRecipe": 13,
     "CovarianceHead": 11,
     "LdaHead": 11,
     "OselmAeHead": 11,

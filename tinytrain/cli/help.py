@@ -17,7 +17,7 @@ COMMAND_GROUPS = {
         "forget",
     ),
     "images and networks": ("data", "backbones", "import", "calibrate", "info", "export", "emit"),
-    "offline, on a PC": ("simulate", "bench", "pretrain", "distil", "meta-train", "search"),
+    "offline, on a PC": ("simulate", "bench", "pretrain", "meta-train", "search"),
     "shell": ("completion",),
 }
 START = "start here"

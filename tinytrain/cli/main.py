@@ -40,7 +40,6 @@ COMMANDS = {
     "doctor": ("doctor", "check this machine and installation, and show remedies"),
     "meta-train": ("meta_train", "train a network on few-shot episodes of many domains"),
     "pretrain": ("pretrain", "train a network from random weights, with or without a teacher"),
-    "distil": ("distil", "train a network to embed images as larger networks do"),
     "bench": ("bench", "compare policies on paired episodes, tune learning rates"),
     "search": ("search", "search what SparseUpdate should train of a network"),
     "data": ("data", "list, check, preview, export and pack image data"),

@@ -85,10 +85,6 @@ MODULES = {
         "pack_inside",
         "widen_codes",
     ),
-    "int8_in_place": (
-        "step_codes",
-        "step_masters",
-    ),
     "int8_image_gradient": ("grad_weight_image",),
     "int8_unfold": ("unfold_codes",),
     "int8_updates": (

@@ -45,7 +45,7 @@ def result(run) -> tuple[bytes, bytes]:
     return run.paths.result.read_bytes(), run.paths.log.read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["meta-train", "pretrain", "distil"])
+@pytest.mark.parametrize("kind", ["meta-train", "pretrain"])
 @pytest.mark.parametrize("optimizer", [{"kind": "sgd"}, {"ema": 0.8, "rounded": 0.5, "clip": 1.0}])
 def test_a_run_that_was_killed_ends_as_if_it_had_not_been(tmp_path, kind, optimizer):
     changes = {"optimizer": {"rate": 1e-3, "warm_up": 2, **optimizer}}
