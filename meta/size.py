@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tinytrain.base.console import Parser, guarded
 
-LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+LAYOUT = {"COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENDMARKER"}
 CODE = ("tinytrain", "meta", "datasets", "firmware_sim")
 
 
@@ -20,7 +20,7 @@ def code_lines(source: str) -> int:
     """Lines of Python with something else on them than comments, docstrings and imports."""
     lines = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in LAYOUT:
+        if tokenize.tok_name[token.type] not in LAYOUT:
             lines.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(source)):
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

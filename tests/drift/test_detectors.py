@@ -221,6 +221,7 @@ def test_a_level_far_from_zero_changes_nothing(name):
     assert alarms(name, stream) == [{"adwin": 1023, "page-hinkley": 1006}[name]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DETECTORS)
 def test_a_million_values_neither_grow_the_state_nor_blind_the_detector(name):
     detector, rng = new_detector(name), random.Random(0)

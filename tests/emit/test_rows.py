@@ -12,6 +12,7 @@ import pytest
 import toynets
 from emitted import HERE, emit, plan_of
 from published import published_network
+from quick import quick
 
 from tinytrain.emit.device import device_of
 from tinytrain.emit.folder import SOURCES
@@ -125,11 +126,13 @@ def prepared(folder, precision: str, cached: bool, rotated: bool = False):
 
 @pytest.mark.parametrize(
     ("precision", "cached", "rotated", "compiler"),
-    [
-        ("float32", True, False, COMPILERS[0] if COMPILERS else ""),
-        ("int8", False, False, COMPILERS[0] if COMPILERS else ""),
-        ("int8", True, True, COMPILERS[-1] if COMPILERS else ""),
-    ],
+    quick(
+        [
+            ("int8", False, False, COMPILERS[0] if COMPILERS else ""),
+            ("float32", True, False, COMPILERS[0] if COMPILERS else ""),
+            ("int8", True, True, COMPILERS[-1] if COMPILERS else ""),
+        ]
+    ),
 )
 def test_rows_give_the_bits_of_pointers_and_a_callback_may_fail_in_any_call(
     precision, cached, rotated, compiler, tmp_path

@@ -34,4 +34,4 @@ def test_the_command_counts_packages_and_tests_apart(tmp_path, capsys):
     assert size.main([str(tmp_path)]) == 0
     found = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
     assert list(found) == ["code", "tests", "meta", "tinytrain/base"]
-    assert found["code"] == "2 files 36 lines 12 of code".split()
+    assert found["code"] == ["2", "files", "36", "lines", "12", "of", "code"]

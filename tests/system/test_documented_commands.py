@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from documents import PAGES, ROOT, RUN, SHOWN, Block, blocks, command_lines
+from quick import quick
 
 from tinytrain.base.console import Parser
 from tinytrain.base.errors import UsageError
@@ -40,7 +41,7 @@ def run(block: Block, folder: Path) -> None:
     assert done.returncode == block.exit_code, f"{block}\n{block.text}\n{done.stdout}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", quick(RUNNABLE), ids=lambda page: page.name)
 def test_the_commands_of_a_page_work_one_after_another(page, tmp_path):
     for block in BLOCKS[page.name]:
         if block.language in RUN and not block.not_run:

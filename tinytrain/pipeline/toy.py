@@ -6,7 +6,7 @@ import numpy as np
 
 from tinytrain.base.random_streams import rng_for
 from tinytrain.episode.episode import Episode, Images
-from tinytrain.episode.image_size import Size, sides
+from tinytrain.episode.image_size import sides
 from tinytrain.network.network import InputSpec, Layer, Network
 
 SIZE = 16
