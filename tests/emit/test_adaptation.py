@@ -12,9 +12,9 @@ import int8nets
 import numpy as np
 import pytest
 import toynets
+from cases import quick
 from emitted import emit, plan_of
 from published import published_network
-from quick import quick
 
 from tinytrain.backbones.load import open_backbone
 from tinytrain.delta.file import load_delta

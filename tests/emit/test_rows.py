@@ -10,9 +10,9 @@ import int8nets
 import numpy as np
 import pytest
 import toynets
+from cases import quick
 from emitted import HERE, emit, plan_of
 from published import published_network
-from quick import quick
 
 from tinytrain.emit.device import device_of
 from tinytrain.emit.folder import SOURCES

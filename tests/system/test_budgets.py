@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import quick
 from published import published_network
-from quick import quick
 from toyplans import plan_in
 
 import tinytrain

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import quick
 from documents import PAGES, ROOT, RUN, SHOWN, Block, blocks, command_lines
-from quick import quick
 
 from tinytrain.base.console import Parser
 from tinytrain.base.errors import UsageError

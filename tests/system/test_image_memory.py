@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import quick
 from image_memory import HOSTILE
-from quick import quick
 
 MOST_BYTES = 256 * 10**6
 MOST_TIMES = 4  # the processor time of the largest honest image, on a machine that other work keeps busy

@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import quick
 from numba.core.codegen import JITCPUCodegen
 from processors import PROCESSORS, X86
-from quick import quick
 
 HERE = Path(__file__).parent
 ALL_FUSED = {"depthwise_forward", "depthwise_grad_input", "dequantize", "momentum", "sgd"}

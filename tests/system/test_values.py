@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import quick
 from PIL import Image
-from quick import quick
 from toydevices import ONE
 
 from tinytrain.backbones.load import load_backbone
