@@ -287,9 +287,9 @@ def test_of_many_copies_some_are_named_and_the_others_counted():
 def test_copies_by_the_thousands_are_joined_at_once():
     first = [Duplicate((f"{k}a", f"{k}b"), ("a", "a"), "one class") for k in range(20_000)]
     more = [Duplicate((f"{k}a", f"{k}b", f"{k}c"), ("a",) * 3, "both sides") for k in range(0, 20_000, 2)]
-    start = time.perf_counter()
+    start = time.process_time()
     assert merged(first, more) == (*first[1::2], *more)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_copies_that_both_ways_of_looking_find_are_one_duplicate():

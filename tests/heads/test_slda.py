@@ -108,6 +108,7 @@ def test_a_mean_covariance_stays_exact_when_a_million_images_were_seen():
     close(unpacked(head.covariance), wanted, 3e-5)
 
 
+@pytest.mark.slow
 def test_an_update_with_160_numbers_takes_a_few_milliseconds():
     x, labels = embeddings(200, 160, way=5)
     head = fitted(METHOD, x, labels).extended(5)
