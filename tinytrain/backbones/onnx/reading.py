@@ -54,14 +54,14 @@ class Graph:
     """An ONNX graph.
 
     `shape` of the input is (batch, channels, rows, columns), with None for a number that the file does not
-    state. `data` are the bytes of the model with all weights in it, `source` is its name in messages.
+    state. `model` is the whole file as protobuf, with all weights in it, `source` its name in messages.
     """
 
     nodes: tuple[Node, ...]
     constants: dict[str, np.ndarray]
     input: str
     shape: tuple[int | None, ...]
-    data: bytes
+    model: object
     source: str
 
 
@@ -102,7 +102,6 @@ def read_onnx(path: str | os.PathLike) -> Graph:
     _check_model(onnx, model, source)
     if any(tensor.external_data for tensor in model.graph.initializer):
         take_in(onnx, model, path, MAX_FILE - len(data))
-        data = model.SerializeToString()
     constants = {_text(tensor.name): _array(onnx, tensor, source) for tensor in model.graph.initializer}
     nodes = []
     for index, proto in enumerate(model.graph.node):
@@ -113,7 +112,7 @@ def read_onnx(path: str | os.PathLike) -> Graph:
             nodes.append(node)
     name, shape = _input(onnx, model.graph, constants, source)
     _check_order(nodes, {name, *constants}, source)
-    return Graph(tuple(nodes), constants, name, shape, data, source)
+    return Graph(tuple(nodes), constants, name, shape, model, source)
 
 
 def _check_model(onnx, model, source: str) -> None:
