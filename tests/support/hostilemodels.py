@@ -61,7 +61,7 @@ def largest() -> bytes:
 
 
 def shaped(*shape: int, channels: int = 8, tail=()) -> bytes:
-    """A small network of images of `shape`; `tail` are nodes that read the embedding "e", (batch, channels)."""
+    """A small network of images of `shape`; the nodes `tail` read its embedding "e", (batch, channels)."""
     nodes = [
         helper.make_node("Conv", ["x", "stem"], ["a"]), helper.make_node("GlobalAveragePool", ["a"], ["p"]),
         helper.make_node("Flatten", ["p"], ["e"]), *tail,
@@ -138,6 +138,7 @@ HARMLESS = {
     "a batch of 200,000": lambda: shaped(200_000, 3, SIDE, SIDE),
     "a batch that no number of 32 bits holds": lambda: shaped(2**40, 3, SIDE, SIDE),
     "an image of 4,096 rows and columns": lambda: shaped(1, 3, 4096, 4096),
+    "the largest image that is compared": lambda: shaped(1, 3, 1024, 1024, channels=5),
     "many channels of a large image": lambda: shaped(1, 3, 1024, 1024, channels=256),
     "a product of 400 million numbers behind the pooling": outer_product,
 }

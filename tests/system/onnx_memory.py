@@ -1,8 +1,8 @@
 """Hostile ONNX files imported in a fresh process, as the operating system sees it; prints one JSON object.
 
-Argument: a folder to write files to. Maps each name of the tables of `hostilemodels` to [bytes that the process
-grew by at most, seconds of processor time, code of the error or None]. Where onnxruntime is installed, networks
-are compared with it, as `tinytrain import` does.
+Argument: a folder to write files to. Maps each name of the tables of `hostilemodels` to [bytes that the
+process grew by at most, seconds of processor time, code of the error or None]. Networks are compared with
+onnxruntime where it is installed, as `tinytrain import` does.
 """
 
 import contextlib

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from hostilemodels import HARMLESS  # noqa: E402
+from hostilemodels import HARMLESS
 
 MOST_BYTES = 512 * 10**6
 MOST_TIMES = 4  # the processor time of the largest honest network, on a machine that other work keeps busy

@@ -3,6 +3,7 @@
 import numpy as np
 
 from tinytrain.backbones.onnx.convert import Imported
+from tinytrain.backbones.onnx.reading import Graph
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
@@ -12,6 +13,7 @@ from tinytrain.network.network import InputSpec, Network
 from tinytrain.runtime.predict import Predictor
 
 IMAGES = 4
+FLOAT, FLOAT16 = 1, 10  # types by their number in ONNX
 MOST = 2**23  # numbers that any layer reads and gives for one image; more would take more than 0.5 GB here
 TOLERANCE = 1e-4  # relative to the length of an embedding
 # The same in int8: a quantised model rounds its image to 8 bits first, where no digit is lost here, and some
@@ -87,22 +89,23 @@ def runtime_embeddings(imported: Imported, images: np.ndarray) -> np.ndarray:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     graph = imported.graph
     try:
-        data = up_to(graph.model, graph.input, imported.embedding).SerializeToString()
+        data = part_of(graph, imported.embedding).SerializeToString()
         session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-        inputs = ({graph.input: as_input(imported.fed, image[None])} for image in images)
-        rows = [session.run([imported.embedding], values)[0] for values in inputs]
+        order = ["nchw".index(axis) for axis in graph.axes]
+        inputs = (as_input(imported.fed, image[None]).transpose(order) for image in images)
+        rows = [session.run([imported.embedding], {graph.input: values})[0] for values in inputs]
     except Exception as error:  # the errors of onnxruntime have no common base class
         reason = one_line(error, 200) or type(error).__name__
         raise SkippedError(f"onnxruntime cannot run the file: {reason}") from error
     return np.stack(rows).reshape(len(images), -1)
 
 
-def up_to(model, image: str, tensor: str):
-    """The part of an ONNX `model` that computes `tensor` of one `image`, its input, and nothing else.
+def part_of(graph: Graph, tensor: str):
+    """The part of an ONNX model that computes `tensor` of one image, and nothing else, in float32.
 
     What stands behind it may ask for any memory, and so may the number of images in the file.
     """
-    needed, nodes = {tensor}, []
+    model, needed, nodes = graph.model, {tensor}, []
     for node in reversed(model.graph.node):
         if needed.intersection(node.output):
             nodes.append(node)
@@ -112,6 +115,22 @@ def up_to(model, image: str, tensor: str):
     part.graph.node.extend(reversed(nodes))
     part.graph.initializer.extend(x for x in model.graph.initializer if x.name in needed)
     part.graph.input.extend(x for x in model.graph.input if x.name in needed)
-    next(x for x in part.graph.input if x.name == image).type.tensor_type.shape.dim[0].dim_value = 1
-    part.graph.output.add(name=tensor).type.tensor_type.elem_type = 1  # float32
+    image = next(x for x in part.graph.input if x.name == graph.input).type.tensor_type
+    image.shape.dim[0].dim_value = 1
+    image.elem_type = FLOAT
+    part.graph.output.add(name=tensor).type.tensor_type.elem_type = FLOAT
+    _widen(part.graph)
     return part
+
+
+def _widen(graph) -> None:
+    """Make all numbers of 16 bits in an ONNX `graph` float32, which holds each of them."""
+    from onnx.numpy_helper import from_array, to_array
+
+    attributes = [attribute for node in graph.node for attribute in node.attribute]
+    for tensor in (*graph.initializer, *(attribute.t for attribute in attributes)):
+        if tensor.data_type == FLOAT16:
+            tensor.CopyFrom(from_array(to_array(tensor).astype(np.float32), tensor.name))
+    for attribute in attributes:
+        if attribute.name == "to" and attribute.i == FLOAT16:
+            attribute.i = FLOAT
