@@ -13,15 +13,21 @@ def export(
     delta: str | os.PathLike | Delta | Report,
     path: str | os.PathLike,
     network: str | os.PathLike | Network | None = None,
+    *,
+    labels: bool = False,
+    float_input: bool = False,
 ) -> None:
     """Write the adapted network to `path`, all of it or nothing.
 
     ``.onnx`` and ``.tflite`` files classify by themselves: the classifier and the normalisation of pixels are
-    inside, the class names too; they take uint8 images (n, height, width, channels) of the network's size.
-    ``.safetensors`` is a network file of this project, without the classifier. `delta` and `network` are as
-    in `Predictor`. Raises UsageError for another suffix, InputError for a delta of another backbone, or if
-    a package is missing, StorageError if the file cannot be written.
+    inside, the class names too; they take uint8 images (n, height, width, channels) of the network's size, or
+    float32 ones from 0 to 255 with `float_input`. With `labels` an ``.onnx`` file has the name of the most
+    probable class as a second output, which few programs can read. ``.safetensors`` is a network file of this
+    project, without the classifier. `delta` and `network` are as in `Predictor`. Raises UsageError for
+    another suffix or an option that is not for it, InputError for a delta of another backbone, or if a
+    package is missing, StorageError if the file cannot be written.
     """
-    files.kind_of(path)
+    options = {"labels": labels, "float_input": float_input}
+    files.kind_of(path, **options)
     delta = open_delta(delta)
-    files.export(open_network(network, delta), delta, path)
+    files.export(open_network(network, delta), delta, path, **options)
