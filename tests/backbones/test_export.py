@@ -12,6 +12,7 @@ import pytest
 import toynets
 from ai_edge_litert import schema_py_generated
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from commandline import tt
 from exported import colourful, largest_difference, untrained
 from onnx.reference import ReferenceEvaluator
 from published import published_network
@@ -23,10 +24,13 @@ from tinytrain.backbones.export.onnx_model import onnx_model
 from tinytrain.backbones.export.tflite_model import tflite_model
 from tinytrain.backbones.export.walk import write_steps
 from tinytrain.backbones.load import load_backbone
+from tinytrain.backbones.onnx.convert import import_onnx
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.datasets import sample_episode
 from tinytrain.datasets.generated.leaves import leaves
 from tinytrain.delta.delta import apply
+from tinytrain.delta.file import load_delta
+from tinytrain.network.file import save_network
 from tinytrain.network.input_spec import InputSpec
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
@@ -293,6 +297,40 @@ def test_a_head_that_is_no_linear_map_is_refused():
     network = toy_network()
     with pytest.raises(InputError, match="export-head: head 'other' is no linear map"):
         write_steps(network, replace(untrained(network), head=Other()), None)
+
+
+def test_an_exported_file_is_refused_where_a_network_or_a_delta_is_wanted(tmp_path):
+    network = toy_network()
+    for name, readers in (
+        ("a.onnx", (import_onnx, load_backbone, load_delta)),
+        ("a.tflite", (load_backbone, load_delta)),
+    ):
+        export(network, untrained(network), tmp_path / name)
+        for read in readers:
+            with pytest.raises(
+                InputError, match=r"tinytrain export' wrote .*; give the delta .*safetensors'$"
+            ):
+                read(tmp_path / name)
+
+
+def test_the_command_has_the_options_of_python(tmp_path, capsys):
+    network, delta = toy_network(), tmp_path / "d.safetensors"
+    tinytrain.save_delta(delta, untrained(network))
+    save_network(network, tmp_path / "net.safetensors")
+    command = ("export", delta, "--backbone", tmp_path / "net.safetensors", "-o", tmp_path / "a.onnx")
+    given = {
+        (): {},
+        ("--no-labels",): {},
+        ("--labels", "--float-input"): {"labels": True, "float_input": True},
+    }
+    for words, options in given.items():
+        assert tt(*command, *words) == 0
+        assert ("float32" if options else "uint8") in capsys.readouterr().out
+        assert (tmp_path / "a.onnx").read_bytes() == onnx_model(network, untrained(network), **options)
+        tinytrain.export(delta, tmp_path / "b.onnx", network, **options)
+        assert (tmp_path / "b.onnx").read_bytes() == (tmp_path / "a.onnx").read_bytes()
+    assert tt(*command[:-1], tmp_path / "a.tflite", "--labels") == 2
+    assert "labels is for .onnx files" in capsys.readouterr().err and not (tmp_path / "a.tflite").exists()
 
 
 def test_python_exports_what_the_functions_of_the_formats_make(tmp_path):

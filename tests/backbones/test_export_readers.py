@@ -8,11 +8,14 @@ import pytest
 import toynets
 from exported import colourful, largest_difference, untrained
 
+from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.backbones.export.files import export
+from tinytrain.backbones.load import load_backbone
 from tinytrain.network.input_spec import InputSpec
 
 CLOSE = 1e-5
 PLAIN = {name: lambda name=name: toynets.toy(name) for name in toynets.ROWS} | {
+    "weights of 8 bits": lambda: load_backbone(SHIPPED.name),
     "grey": lambda: toynets.toy("blocks", spec=InputSpec((16, 16, 1), mean=30.0, scale=1 / 60)),
     "rotated": lambda: toynets.toy("blocks", spec=InputSpec((15, 20, 3), rotated=True)),
 }
@@ -33,7 +36,7 @@ def openvino(package, path, images):
 
 
 def tflite_micro(package, path, images):
-    interpreter, rows = package.runtime.Interpreter.from_file(path, arena_size=2**20), []
+    interpreter, rows = package.runtime.Interpreter.from_file(path, arena_size=2**22), []
     for image in images:
         interpreter.set_input(image[None], 0)
         interpreter.invoke()

@@ -69,18 +69,16 @@ class OnnxWriter(Writer):
         self._numbers: dict[float, str] = {}
 
     def pixels(self, spec: InputSpec) -> str:
-        values = self._turned(INPUT) if spec.rotated else INPUT
+        values = INPUT
         if not self.float_input:
             values = self._node("Cast", [values], to=self.onnx.TensorProto.FLOAT)
+        for axis in (1, 2) if spec.rotated else ():
+            # Not a Slice, whose negative steps OpenCV does not know.
+            order = self._constant("reversed", np.arange(spec.shape[axis - 1], dtype=np.int64)[::-1])
+            values = self._node("Gather", [values, order], axis=axis)
         values = self._node("Sub", [values, self._constant("mean", np.float32(spec.mean))])
         values = self._node("Mul", [values, self._constant("scale", np.float32(spec.scale))])
         return self._node("Transpose", [values], perm=[0, 3, 1, 2])
-
-    def _turned(self, x: str) -> str:
-        """Rows and columns of images (n, height, width, channels) from the last to the first."""
-        ends = {"starts": [-1, -1], "ends": [-(2**31)] * 2, "axes": [1, 2], "steps": [-1, -1]}
-        inputs = [self._constant(name, np.array(values, np.int64)) for name, values in ends.items()]
-        return self._node("Slice", [x, *inputs])
 
     def convolution(self, network: Network, index: int, x: str) -> str:
         layer = network.all_layers[index]
