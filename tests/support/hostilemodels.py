@@ -137,6 +137,7 @@ HOSTILE = {
     "numbers as a list": lambda: in_tensor(MOST // 4, 1, field(4, bytes(MOST))),
     "whole numbers of an attribute": lambda: attribute(8, 7, b"\1" * MOST),
     "numbers of an attribute": lambda: attribute(7, 6, bytes(MOST)),
+    "numbers of 16 bits": lambda: in_tensor(MOST // 2, 10, field(9, bytes(MOST))),
     "numbers that are not there": lambda: in_tensor(2**40, 1, b""),
     "graphs in graphs": lambda: nested(3000),
 }

@@ -109,7 +109,7 @@ def part_of(graph: Graph, tensor: str):
     for node in reversed(model.graph.node):
         if needed.intersection(node.output):
             nodes.append(node)
-            needed.update(node.input)
+            needed.update(filter(None, node.input))  # an empty name is none
     part = type(model)(ir_version=model.ir_version, opset_import=model.opset_import)
     part.graph.name = "part"
     part.graph.node.extend(reversed(nodes))
