@@ -1,4 +1,4 @@
-"""The tables of RESULTS.md. Each is a function of the rows of its logs that yields its cells, header first."""
+"""The tables of RESULTS.md. Each is a function of the rows of logs that yields its cells, header first."""
 
 from collections.abc import Callable
 

@@ -127,7 +127,7 @@ class Head(ABC):
     `temperature` divides the logits, so that a probability is about how often an answer is right; `left_out`
     is the leave-one-out accuracy on the support, None if every class has a single image. `views` is the
     number of embeddings (of the clean image and of augmented ones) that stand for one image. `limit` says
-    which images are of none of the classes, None if the head cannot tell.
+    which images belong to none of the classes, None if the head cannot tell.
     """
 
     method: HeadMethod
@@ -174,7 +174,7 @@ class Head(ABC):
 
     @property
     def tells_strangers(self) -> bool:
-        """Whether some images are of none of the classes to it; if not, it says IDENTIFIED of all."""
+        """Whether the head can reject images. If not, every verdict is IDENTIFIED."""
         return self.limit is not None
 
     def probabilities(self, embeddings: np.ndarray) -> np.ndarray:

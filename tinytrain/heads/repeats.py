@@ -1,4 +1,4 @@
-"""Images that nearly repeat another one of their class, such as frames of a burst, and what they feign.
+"""Near-duplicates, such as frames of a burst, and how they inflate the estimated accuracy.
 
 If one of them is left out, the others still show it, so it says little about new images. They are found in
 sketches: one bit for each value of an embedding, whether it is above that of the mean of all images. The

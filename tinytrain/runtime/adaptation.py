@@ -29,7 +29,7 @@ from tinytrain.runtime.stage_runner import Source
 class Ran:
     """How an adaptation ran: `threads` at most, mean `losses` of its steps, `seconds` by stage.
 
-    `used` of the seconds that were given; None if there was no limit.
+    `used` are the seconds spent of the time limit; None without one.
     """
 
     seed: int

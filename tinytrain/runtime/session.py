@@ -56,7 +56,7 @@ def augmentation_of(
 
 
 def reach(plan: Plan | Program) -> Ranges:
-    """How far pseudo-queries are changed: cached ones as is usual, because heads are fitted to them too."""
+    """Strength of the augmentation. Cached views keep the usual one, since heads are also fitted to them."""
     return USUAL if plan.resources.sets >= 2 else plan.recipe.options.augmentation
 
 
