@@ -2,7 +2,8 @@
 
 The prose is ``results/template.md``. A line ``@NAME`` in it becomes the table NAME of `result_tables`. A line
 ``@copy PAGE: COLUMNS`` becomes the first table of ``results/PAGE/README.md`` with these columns, where no log
-is kept. Under a table stands when its log was made, and whether it is stale: made by other code than today's.
+is kept. ``@logs PAGE`` becomes two cells. Under a table stands when its log was made, and whether it is
+stale: made by other code than today's.
 """
 
 import json
@@ -10,7 +11,6 @@ import lzma
 import re
 import sys
 from collections.abc import Iterable
-from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
@@ -26,12 +26,13 @@ MADE = re.compile(r"^\[All results\]\(\.\./\.\./RESULTS\.md\)\. Measured: ([^;]+
 
 
 @cache
-def read(path: Path) -> list[dict]:
-    """The rows of a log, which may be compressed."""
-    data = read_bytes(path, LARGEST)
-    return [
-        json.loads(line) for line in (lzma.decompress(data) if path.suffix == ".xz" else data).splitlines()
-    ]
+def read(log: Path) -> bytes:
+    data = read_bytes(log, LARGEST)
+    return lzma.decompress(data) if log.suffix == ".xz" else data
+
+
+def rows_of(log: Path) -> list[dict]:
+    return [json.loads(line) for line in read(log).splitlines()]
 
 
 def text_of(path: Path) -> str:
@@ -49,9 +50,10 @@ def results(folder: Path) -> str:
         if name not in TABLES:
             raise InputError("bad-form", f"results/template.md has @{name}; tables are {', '.join(TABLES)}")
         function, logs = TABLES[name]
-        return f"{markdown(function(*(read(folder / log) for log in logs)))}\n\n{source(folder, logs)}"
+        return f"{markdown(function(*(rows_of(folder / log) for log in logs)))}\n\n{source(folder, logs)}"
 
     text = text_of(folder / "template.md").replace("VERSION", __version__)
+    text = re.sub(r"@logs (\w+)", lambda found: state(folder, found[1]), text)
     return re.sub(r"^@(.+)$", made, text, flags=re.M)
 
 
@@ -69,7 +71,7 @@ def copied(folder: Path, page: str, columns: list[str]) -> str:
         if set(columns) <= set(header):
             places = [header.index(column) for column in columns]
             cells = markdown([row[place] for place in places] for row in (header, *rows))
-            when = MADE.search(text)[1]
+            when, _ = facts(folder, page)
             return f"{cells}\n\nMeasured {when}; no log is kept. [The command](results/{page}/README.md)."
     raise InputError("bad-form", f"results/{page}/README.md has no table with the columns {columns}")
 
@@ -77,16 +79,30 @@ def copied(folder: Path, page: str, columns: list[str]) -> str:
 def page_of(folder: Path, log: str) -> tuple[str, str]:
     """The page that gives the command of a log, and when it was made."""
     for path in sorted(folder.glob("*/README.md")):
-        made = MADE.search(text_of(path))
-        when, logs = made.groups() if made else ("", "")
-        if any(fnmatch(f"results/{log}", name) for name in re.findall(r"`([^`]+)`", logs)):
+        when, logs = facts(folder, path.parent.name)
+        if log in logs:
             return path.parent.name, when
     raise InputError("bad-form", f"no page in results/ says when results/{log} was measured")
 
 
-def is_stale(rows: list[dict]) -> bool:
-    """Whether other code than today's made any of the rows."""
-    return any(row.get("settings", row)["code"] != code_hash() for row in rows)
+def facts(folder: Path, page: str) -> tuple[str, list[str]]:
+    """When the figures of a page were measured, and the logs that they are from."""
+    if not (found := MADE.search(text_of(folder / page / "README.md"))):
+        raise InputError("bad-form", f"results/{page}/README.md does not say when it was measured")
+    names = re.findall(r"`results/([^`]+)`", found[2])
+    return found[1], sorted(log.name for name in names for log in folder.glob(name))
+
+
+def state(folder: Path, page: str) -> str:
+    """When a page was measured, how many logs it has and how many are stale, as two cells."""
+    when, logs = facts(folder, page)
+    stale = sum(is_stale(folder / log) for log in logs)
+    return f"{when} | {len(logs) or 'none'}{f', {stale} **stale**' if stale else ''}"
+
+
+def is_stale(log: Path) -> bool:
+    """Whether other code than today's made any row of a log."""
+    return {*re.findall(rb'"code": "(\w+)"', read(log))} != {code_hash().encode()}
 
 
 def source(folder: Path, logs: Iterable[str]) -> str:
@@ -94,7 +110,7 @@ def source(folder: Path, logs: Iterable[str]) -> str:
     parts = []
     for log in logs:
         page, when = page_of(folder, log)
-        stale = ", **stale**" if is_stale(read(folder / log)) else ""
+        stale = ", **stale**" if is_stale(folder / log) else ""
         parts.append(f"[`results/{log}`](results/{page}/README.md), {when}{stale}")
     return f"From {'; '.join(parts)}."
 
