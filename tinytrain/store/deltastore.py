@@ -26,7 +26,7 @@ from tinytrain.store.folder import Folder
 from tinytrain.store.journal import Entry
 from tinytrain.store.learning import Place, append, fold
 from tinytrain.store.record import MAX_DELTA, TRIAL_STARTS, Slot
-from tinytrain.store.replay import replayed
+from tinytrain.store.replay import in_force, replayed
 from tinytrain.store.slots import Slots, State
 
 
@@ -34,7 +34,7 @@ from tinytrain.store.slots import Slots, State
 class Start:
     """The delta to start with (None: the bare network), its generation, and warnings for the user.
 
-    `delta` knows what was learnt since it was committed: `entries` of the journal, which ends at `place`
+    `delta` knows what was learnt since `base` was committed: all of the `journal`, which ends at `place`
     (None: there is no delta). `torn` is true if the last entry was cut short.
     """
 
@@ -44,8 +44,14 @@ class Start:
     starts: int
     warnings: tuple[str, ...]
     place: Place | None = None
-    entries: int = 0
+    base: Delta | None = None
+    journal: tuple[Entry, ...] = ()
     torn: bool = False
+
+    @property
+    def entries(self) -> int:
+        """How many the journal has."""
+        return len(self.journal)
 
 
 class Store:
@@ -133,7 +139,7 @@ class Store:
             "confirmed": record.confirmed,
             "starts": record.starts,
             "starts_left": left,
-            "learnt": len(state.journal.entries),
+            "learnt": len(in_force(state.journal.entries)),
             "previous": self._facts(record.previous),
             "warnings": list(state.warnings),
         }
@@ -141,17 +147,17 @@ class Store:
     def _start(self, state: State) -> Start:
         record = state.record
         generation = record.current.generation if record.current else None
-        delta = place = None
+        delta = base = place = None
         if state.data is not None:
             source = f"{self.path}: generation {generation}"
-            delta = decode_delta(*decode(state.data, source), source)
+            delta = base = decode_delta(*decode(state.data, source), source)
             place = Place.of(state)
         entries = state.journal.entries
         if entries:
             delta = replayed(kernel_table.load(self._backend), delta, entries)
         torn = state.journal.torn > 0
         return Start(
-            delta, generation, record.confirmed, record.starts, state.warnings, place, len(entries), torn
+            delta, generation, record.confirmed, record.starts, state.warnings, place, base, entries, torn
         )
 
     @staticmethod

@@ -22,8 +22,8 @@ CHECKSUM = 16
 FRAME = 4 + CHECKSUM
 MAX_ENTRY = 2**17  # bytes of one entry: an embedding of 16,384 values is 65,536 of them
 MAX_JOURNAL = 2**22  # bytes; nothing is appended beyond
-LEARN, FORGET, RENAME = "learn", "forget", "rename"
-ACTIONS = (LEARN, FORGET, RENAME)
+LEARN, FORGET, RENAME, UNDO = "learn", "forget", "rename", "undo"
+ACTIONS = (LEARN, FORGET, RENAME, UNDO)
 MAX_MARK = 200
 
 
@@ -31,8 +31,9 @@ MAX_MARK = 200
 class Entry:
     """One thing that was learnt about class `name`.
 
-    LEARN: an image of it has this `embedding` (d,) float32; FORGET; RENAME to `new_name`. `mark` is a short
-    text of the caller, such as the place in a file that the correction was read from.
+    LEARN: `image`, a digest of its content, has this `embedding` (d,) float32 and takes the place of what was
+    learnt of the same image before; UNDO: the last label of `image` is taken back; FORGET; RENAME to
+    `new_name`. `mark` is a short text ``key:value`` of the caller; the last value of each key counts.
     """
 
     action: str
@@ -40,6 +41,7 @@ class Entry:
     embedding: np.ndarray | None = None
     new_name: str = ""
     mark: str = ""
+    image: str = ""
 
 
 class DamagedEntryError(ValueError):
@@ -68,6 +70,7 @@ def header(sha256: str) -> bytes:
 def framed(entry: Entry, sha256: str, place: int) -> bytes:
     """The bytes of `entry` at byte `place` of the journal of the delta `sha256`."""
     facts = {"do": entry.action, "class": entry.name, "to": entry.new_name, "mark": entry.mark}
+    facts["image"] = entry.image
     text = json.dumps({key: value for key, value in facts.items() if value}, separators=(",", ":")).encode()
     values = b"" if entry.embedding is None else np.ascontiguousarray(entry.embedding, "<f4").tobytes()
     content = struct.pack("<H", len(text)) + text + values
@@ -112,6 +115,7 @@ def _entry(content: bytes, checksum: bytes, sha256: str, place: int) -> Entry:
             values if len(values) else None,
             facts.get("to", ""),
             facts.get("mark", ""),
+            facts.get("image", ""),
         )
     except (ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError) as error:
         raise DamagedEntryError("it is not what this version writes") from error
@@ -125,8 +129,7 @@ def _makes_sense(entry: Entry) -> bool:
     return (
         entry.action in ACTIONS
         and all(is_text(name) and 1 <= len(name) <= MAX_LETTERS for name in names)
-        and is_text(entry.mark)
-        and len(entry.mark) <= MAX_MARK
+        and all(is_text(text) and len(text) <= MAX_MARK for text in (entry.mark, entry.image))
         and (entry.embedding is not None) == (entry.action == LEARN)
         and (entry.embedding is None or bool(np.isfinite(entry.embedding).all()))
     )

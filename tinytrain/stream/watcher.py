@@ -1,7 +1,9 @@
 """Images one after another: verdicts, and corrections of the last ones, which the head learns at once."""
 
+import contextlib
 import os
 import time
+import unicodedata
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -11,7 +13,7 @@ import numpy as np
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.episode.sources import images_of
 from tinytrain.runtime.predict import Predictor
-from tinytrain.stream.kept import Kept
+from tinytrain.stream.kept import Kept, digest_of
 from tinytrain.stream.learner import Learner, Observation
 
 RECENT = 256  # images whose embeddings are held, so that they need not be looked at again
@@ -22,23 +24,27 @@ RECENT_BYTES = 8  # of these, how many that came as bytes are held to be kept
 class Correction:
     """Image `key` is of class `name`, `new` or not; it was taken for `guess` (None: not known any more).
 
-    `seconds` is how long it took until the head knew and the store held it. `repeated`: it was known already.
+    `before` is the label that it had; `replaced` if nothing of that is left in the head. After `undo`, `name`
+    is what it had before that, None for no label. `seconds` is how long it took until the head knew and the
+    store held it. `repeated`: it was known already.
     """
 
     key: str
-    name: str
+    name: str | None
     guess: str | None = None
     new: bool = False
     repeated: bool = False
     seconds: float = 0.0
+    before: str | None = None
+    replaced: bool = False
 
 
 @dataclass
 class _Recent:
     embedding: np.ndarray
     guess: str
+    digest: str  # of the content
     image: object = None  # a path or bytes that can be kept
-    label: str | None = None  # what it was corrected to
 
 
 class Watcher:
@@ -78,30 +84,58 @@ class Watcher:
         """
         embedding = self.predictor.embed(images_of([image]))[0]
         found = self.learner.observe(embedding, reject)
-        self._remember(key, _Recent(embedding, found.guess, _content(image)))
+        self._remember(
+            key, _Recent(embedding, found.guess, _digest(image) or digest_of(embedding), _content(image))
+        )
         return replace(found, key=key)
 
     def guess_of(self, key: str) -> str | None:
         """What a recent image was taken for."""
         return self._recent[key].guess if key in self._recent else None
 
-    def correct(self, key: str, name: str, mark: str = "") -> Correction:
-        """Learn that image `key` is of class `name`, a new one or not.
+    def correct(self, key: str, name: str, mark: str = "", new: bool = False) -> Correction:
+        """Learn that image `key` is of class `name`, which may be a new one if `new` is true.
 
-        A recent image need not be there any more; any other `key` is the path of an image. Raises InputError
-        ``image-gone`` if it is neither, and what `Learner.learn` does.
+        A second label of an image, known by its content, replaces the first, as far as `Learner.reaches` it;
+        the same label again is not learnt. A recent image need not be there any more; any other `key` is the
+        path of an image. Raises InputError ``image-gone`` if it is neither, ``new-class``, and what
+        `Learner.learn` does.
         """
-        start, recent = time.monotonic(), self._recent.get(key)
-        if recent is None:
-            recent = _Recent(self._looked_up(key), None, key)
-        elif recent.label == name:
-            return Correction(key, name, recent.guess, repeated=True, seconds=time.monotonic() - start)
-        new = self.learner.learn(recent.embedding, name, mark)
-        recent.label = name
+        start, learner = time.monotonic(), self.learner
+        name, recent = unicodedata.normalize("NFC", name), self._recent.get(key)
+        if not new and name not in self.class_names:
+            text = f"no class {one_line(name, 100)!r}; give new=True if it is a new one"
+            raise InputError("new-class", text)
+        guess, content = (recent.guess, recent.image) if recent else (None, key)
+        image = self._digest_of(key)
+        before = learner.label_of(image)
+        replaced = before is not None and learner.reaches(image)
+        is_new = False
+        if before != name:
+            embedding = recent.embedding if recent else self.predictor.embed(images_of([key]))[0]
+            is_new = learner.learn(embedding, name, mark, image)
         seconds = time.monotonic() - start
-        if self.kept is not None and recent.image is not None:
-            self.kept.keep(recent.image, name)
-        return Correction(key, name, recent.guess, new, seconds=seconds)
+        if before != name and self.kept is not None and content is not None:
+            self.kept.keep(content, name, image=image)
+        return Correction(key, name, guess, is_new, before == name, seconds, before, replaced)
+
+    def undo(self, key: str | None = None, mark: str = "") -> Correction | None:
+        """Take back the last label of image `key`, or the last of all, also of an earlier run.
+
+        The head is then what it would be without that label, bit for bit. None if there is no label since
+        the journal became a part of the delta. Raises InputError ``image-gone``, and StorageError.
+        """
+        start = time.monotonic()
+        found = self.learner.undo("" if key is None else self._digest_of(key), mark)
+        if found is None:
+            return None
+        image, before = found
+        name, seconds = self.learner.label_of(image), time.monotonic() - start
+        if self.kept is not None:
+            self.kept.move(image, name)
+        if key is None:
+            key = next((key for key, recent in self._recent.items() if recent.digest == image), "")
+        return Correction(key, name, seconds=seconds, before=before, replaced=True)
 
     def forget(self, name: str) -> None:
         """Take class `name` out, and its kept images. Raises InputError."""
@@ -130,14 +164,23 @@ class Watcher:
             for old in held[:-RECENT_BYTES]:
                 old.image = None
 
-    def _looked_up(self, key: str) -> np.ndarray:
+    def _digest_of(self, key: str) -> str:
+        if key in self._recent:
+            return self._recent[key].digest
         if not os.path.isfile(key):
             raise InputError(
                 "image-gone",
                 f"{one_line(key, 200)} is none of the last {self._most} images and no file; give the path of"
                 " an image",
             )
-        return self.predictor.embed(images_of([key]))[0]
+        return _digest(key)
+
+
+def _digest(image) -> str:
+    """The digest of the content; "" if that has vanished, and then the one of the embedding counts."""
+    with contextlib.suppress(OSError):
+        return digest_of(image)
+    return ""
 
 
 def _content(image) -> str | bytes | None:

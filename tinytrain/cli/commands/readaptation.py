@@ -61,6 +61,7 @@ class Readaptation:
         return {"event": "readapt", "done": False, "command": words}, text + shlex.join(words)
 
     def _done(self) -> Said:
+        from tinytrain.store.replay import WATCHED, watched
         from tinytrain.stream.readapt import readapt
 
         learner = self.watcher.learner
@@ -70,9 +71,9 @@ class Readaptation:
             return self._said(False, f"the network was not adapted again: {error}")
         if outcome.delta is None:
             return self._said(False, f"the network stays as it is: {outcome.why}")
-        watched = {"watched": learner.delta.report.get("watched", {"corrections": {}, "mark": ""})}
+        known = {WATCHED: watched(learner.delta)}
         right = list(self._right)
-        self._opened.store.commit(replace(outcome.delta, report={**outcome.delta.report, **watched}))
+        self._opened.store.commit(replace(outcome.delta, report={**outcome.delta.report, **known}))
         self._before, self._known = sum(right) / max(1, len(right)), self._changed()
         self._open()
         return self._said(

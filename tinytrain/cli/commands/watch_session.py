@@ -3,16 +3,13 @@
 import json
 import os
 import select
-import unicodedata
 
-from tinytrain.base.console import suggestion
 from tinytrain.base.errors import InputError, UsageError, visible
 from tinytrain.cli.commands.common import print_line, say
 from tinytrain.cli.commands.readaptation import Readaptation
 from tinytrain.cli.commands.verdicts import normal_facts, say_if_all_are_named, verdict_in_words
 
 WIDEST = 60  # letters of a name of an image in the first column
-NEW, LIST = "+", "?"
 LONGEST_WAIT = 86400.0
 
 
@@ -58,15 +55,14 @@ class Session:
     """One run of the command: prints verdicts and corrections as they come, and a summary at the end."""
 
     def __init__(self, arguments, opened, keyboard: Keyboard | None):
-        from tinytrain.stream.labels import LabelFile
-
         self.watcher, self.keyboard, self._arguments = opened.watcher, keyboard, arguments
-        self._labels = None
-        if arguments.labels is not None:
-            self._labels = LabelFile(arguments.labels, opened.mark)
+        self._store, self._labels = opened.store, self._label_file(opened.store)
         self._again = Readaptation(opened, arguments) if opened.watcher.kept else None
         say_if_all_are_named(opened.watcher.learner.delta.head)
-        self.seen = self.learnt = self.failed = self.alarms = self._width = 0
+        self.seen = self.learnt = self.undone = self.failed = self.alarms = self._width = 0
+        self.over = False  # whether the user has said so
+        if keyboard is not None:
+            self._help()
 
     def look_at(self, frame) -> None:
         """Print the verdict for an image, or why it has none."""
@@ -93,15 +89,15 @@ class Session:
             if self._again:
                 self._again.wanted = True
 
-    def correct(self) -> None:
-        """Learn what the keyboard and the label file say."""
+    def correct(self, ended: bool = False) -> None:
+        """Learn what the keyboard and the label file say; no image comes any more if they have `ended`."""
         for line in self.keyboard.lines() if self.keyboard else ():
             self._typed(line.strip())
-        for label in self._labels.read() if self._labels else ():
+        for label in self._labels.read(ended) if self._labels else ():
             if isinstance(label, InputError):
                 self._trouble({}, label)
             else:
-                self._correct(self._key_of(label.key), label.name, label.mark)
+                self._said(self._key_of(label.key), label.name, label.mark)
 
     def idle(self) -> None:
         """Do what waits until no image does."""
@@ -112,50 +108,93 @@ class Session:
             say(text, error=True)
             if self._arguments.json:
                 self._print(row, "")
-        self.watcher = self._again.watcher
+        if self.watcher is not self._again.watcher:
+            self.watcher = self._again.watcher
+            self._labels = self._label_file(self._store)  # another delta may know less of it
 
     def end(self) -> None:
         """Print what the whole run came to."""
         names = self.watcher.class_names
         row = {"event": "end", "pictures": self.seen, "failed": self.failed, "corrections": self.learnt,
-               "alarms": self.alarms, "classes": list(names)}  # fmt: skip
+               "undone": self.undone, "alarms": self.alarms, "classes": list(names)}  # fmt: skip
         kept = "" if self.watcher.learner.store else ", not kept"
-        say(f"{self.seen} images, {self.failed} unreadable, {self.learnt} corrections learnt{kept}, "
+        back = f", {self.undone} taken back" if self.undone else ""
+        say(f"{self.seen} images, {self.failed} unreadable, {self.learnt} corrections learnt{kept}{back}, "
             f"{self.alarms} alarms, {len(names)} classes")  # fmt: skip
         if self._arguments.json:
             self._print(row, "")
 
-    def _typed(self, text: str) -> None:
-        names, key = self.watcher.class_names, self.watcher.last
-        if text == LIST:
-            say(", ".join(f"{number} {visible(name)}" for number, name in enumerate(names, 1)))
-            return
-        if key is None:
-            say("there is no image to correct yet", error=True)
-            return
-        try:
-            name = self.watcher.guess_of(key) if not text else chosen(text, names)
-        except UsageError as error:
-            say(str(error), error=True)
-            return
-        self._correct(key, name)
+    def _label_file(self, store):
+        """The label file, if there is one; what the delta before the one in use has learnt of it is old."""
+        from tinytrain.store.replay import watched
+        from tinytrain.stream.labels import LabelFile
 
-    def _correct(self, key: str, name: str, mark: str = "") -> None:
+        if self._arguments.labels is None:
+            return None
+        before = watched(store.before() if store else None)["marks"]
+        return LabelFile(self._arguments.labels, before | self.watcher.learner.marks)
+
+    def _help(self) -> None:
+        """Say what can be typed, and the classes."""
+        from tinytrain.stream.labels import HELP, QUIT, UNDO, WORDS
+
+        names = self.watcher.class_names
+        words = {command: word for word, command in reversed(WORDS.items()) if word not in names}
+        does = {UNDO: "to take the last label back", HELP: "for this", QUIT: "to end"}
+        ways = ["for the last image type its class or number, Enter if it is right, +NAME for a new class"]
+        say(", ".join([*ways, *(f"{words[c]} {what}" for c, what in does.items() if c in words)]))
+        say(", ".join(f"{number} {visible(name)}" for number, name in enumerate(names, 1)))
+
+    def _typed(self, text: str) -> None:
+        self._said(self.watcher.last, text or self.watcher.guess_of(self.watcher.last) or "")
+
+    def _said(self, key: str | None, word: str, mark: str = "") -> None:
+        """Do what a `word` about image `key` means, one that was typed or, with a `mark`, read."""
+        from tinytrain.stream.labels import HELP, QUIT, UNDO, Meaning, meaning
+
         try:
-            done = self.watcher.correct(key, name, mark)
+            said = meaning(word, self.watcher.class_names) if word else Meaning()
+            if mark and said.command in (HELP, QUIT):
+                text = f"{word!r} is for a terminal; for a class of that name write +{word}"
+                raise InputError("label-line", text)
+            if said.command == UNDO:
+                self._print_undone(self.watcher.undo(key if mark else None, mark))
+            elif said.command == HELP:
+                self._help()
+            elif said.command == QUIT:
+                self.over = True
+            elif key is None:
+                say("there is no image to correct yet", error=True)
+            else:
+                self._print_correction(self.watcher.correct(key, said.name, mark, said.new))
         except InputError as error:
-            self._trouble({"picture": key, "class": name}, error)
+            self._trouble({"picture": key, "class": word}, error)
+
+    def _print_undone(self, done) -> None:
+        if done is None:
+            say("no label to take back: what is older is a part of the delta", error=True)
             return
+        self.undone += 1
+        row = {"event": "undo", "picture": done.key, "class": done.name, "before": done.before}
+        again = f", it is {visible(done.name)} again" if done.name else ""
+        image = self._column(done.key or "an earlier image")
+        self._print(row, f"{image}  taken back: {visible(done.before)}{again}")
+
+    def _print_correction(self, done) -> None:
         if done.repeated:
             return
         self.learnt += 1
         if self._again:
             self._again.note(done)
-        row = {"event": "correction", "picture": key, "class": name, "new_class": done.new,
+        row = {"event": "correction", "picture": done.key, "class": done.name, "new_class": done.new,
+               "before": done.before, "replaced": done.replaced,
                "seconds": round(done.seconds, 6)}  # fmt: skip
         took = f" in {1000 * done.seconds:.1f} ms" if self._arguments.verbose else ""
-        what = "right" if done.guess == name else "new class" if done.new else "corrected"
-        self._print(row, f"{self._column(key)}  {what}: {visible(name)}, learnt{took}")
+        what = "right" if done.guess == done.name else "new class" if done.new else "corrected"
+        if done.before:
+            how = "in place of" if done.replaced else "but its older label is a part of the delta and stays:"
+            took += f", {how} {visible(done.before)}"
+        self._print(row, f"{self._column(done.key)}  {what}: {visible(done.name)}, learnt{took}")
 
     def _key_of(self, text: str) -> str:
         """The image that a line of the label file means: as it is called here, or a file in the folder."""
@@ -184,25 +223,3 @@ class Session:
 
     def _print(self, row: dict, line: str) -> None:
         print_line(json.dumps(row, allow_nan=False) if self._arguments.json else line)
-
-
-def mark_of(delta) -> str:
-    """Where corrections of a label file go on that a delta, or None, has learnt from."""
-    return "" if delta is None else delta.report.get("watched", {}).get("mark", "")
-
-
-def chosen(text: str, names: tuple[str, ...]) -> str:
-    """The class that a typed line means: a name, a number from 1, or a new class.
-
-    Raises UsageError ``new-class`` if the name is close to that of a class, which `NEW` before it overrules.
-    """
-    name = unicodedata.normalize("NFC", text)
-    if name in names:
-        return name
-    if name.isdecimal() and 1 <= int(name) <= len(names):
-        return names[int(name) - 1]
-    if name.startswith(NEW) and name[1:].strip():
-        return name[1:].strip()
-    if hint := suggestion(name, names):
-        raise UsageError("new-class", f"no class {name!r}{hint} For a new class write {NEW}{name}")
-    return name
