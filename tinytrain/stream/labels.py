@@ -123,7 +123,7 @@ class LabelFile:
         while left and (block := file.read(min(left, BLOCK))):
             digest.update(block)
             left -= len(block)
-        return not left and digest.digest() == self._read.digest()
+        return digest.digest() == self._read.digest()
 
     def _lines(self, file, ended: bool) -> Iterator[bytes]:
         while line := file.readline(MAX_LINE):
