@@ -124,6 +124,18 @@ def test_a_restart_knows_bit_for_bit_what_was_taken_back_and_can_take_back_more(
     assert bits(opened(store)) == bits(learner)
 
 
+def test_a_label_replaces_one_that_another_process_gave_meanwhile(tmp_path):
+    store = Store(tmp_path / "store", "numpy")
+    one = opened(store, delta_of())
+    two = opened(store)
+    do(one, (0, "sun"), (1, "class1"))
+    do(two, (0, "class2"))
+    do(one, (1, "class2"))
+    never = Learner(delta_of(), backend="numpy")
+    do(never, (0, "class2"), (1, "class2"))
+    assert bits(one) == bits(opened(store)) and values(one) == values(never)
+
+
 def test_a_fold_ends_what_can_be_taken_back_and_the_image_keeps_its_label(tmp_path):
     store = Store(tmp_path / "store", "numpy")
     learner = opened(store, delta_of())

@@ -27,7 +27,8 @@ class Watcher(watcher.Watcher):
         watcher = tinytrain.Watcher("state")
         for seen in watcher.watch(["a.jpg", "b.jpg"]):
             print(seen.key, seen.name, seen.verdict.confidence, seen.drift)
-        watcher.correct("b.jpg", "oak")
+        watcher.correct("b.jpg", "oak")  # new=True if that is a new class
+        watcher.undo()
 
     `delta` is a `Store` or the path of its folder, in which all that is learnt is kept (opening it counts as
     a start), or a delta as in `Predictor`, and then nothing is kept. `network` is as in `Predictor`. A store

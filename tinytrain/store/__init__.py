@@ -4,6 +4,5 @@ from tinytrain.store.deltastore import Start, Store
 from tinytrain.store.journal import Entry
 from tinytrain.store.learning import ChangedError, Place
 from tinytrain.store.record import TRIAL_STARTS
-from tinytrain.store.replay import learnt
 
-__all__ = ["TRIAL_STARTS", "ChangedError", "Entry", "Place", "Start", "Store", "learnt"]
+__all__ = ["TRIAL_STARTS", "ChangedError", "Entry", "Place", "Start", "Store"]

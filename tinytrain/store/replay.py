@@ -11,35 +11,24 @@ from tinytrain.base.errors import InputError
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.forget import forget
 from tinytrain.delta.rename import rename
-from tinytrain.store.journal import FORGET, LEARN, RENAME, UNDO, Entry
+from tinytrain.store.journal import FORGET, LEARN, UNDO, Entry
 
 WATCHED = "watched"  # what the report of a delta says of entries that became a part of it
 REMEMBERED = 8192  # labels of images, and marks, that a report holds at most: a header has room for 1 MB
 
 
-def learnt(kernels, delta: Delta, entry: Entry) -> Delta:
-    """`delta` after `entry`; `delta` itself is not changed.
-
-    An embedding counts as one image does: as often as there were views of each. An unknown class is added.
-    Raises InputError if the entry does not suit the delta, as `forget` and `rename` do. What takes something
-    back is for `replayed`.
-    """
-    if entry.action == FORGET:
-        return _named(forget(delta, entry.name), {entry.name: None})
-    if entry.action == RENAME:
-        return _named(rename(delta, entry.name, entry.new_name), {entry.name: entry.new_name})
-    return _marked(_corrected(kernels, delta, entry), [entry])
-
-
 def replayed(kernels, delta: Delta, entries: Sequence[Entry]) -> Delta:
     """`delta` after all `entries`, in order, as if what was taken back or replaced had never been learnt.
 
-    What was done to a class that would not be there then is left out.
+    `delta` itself is not changed. What was done to a class that would not be there then is left out. Raises
+    InputError if an entry does not suit the delta, as `forget` and `rename` do.
     """
     for entry in in_force(entries):
-        if entry.action == LEARN or unicodedata.normalize("NFC", entry.name) in delta.class_names:
-            delta = learnt(kernels, delta, entry)
-    return _marked(delta, entries)
+        if entry.action == LEARN:
+            delta = _corrected(kernels, delta, entry)
+        elif unicodedata.normalize("NFC", entry.name) in delta.class_names:
+            delta = _changed(delta, entry)
+    return marked(delta, entries)
 
 
 def standing(entries: Iterable[Entry]) -> list[Entry]:
@@ -78,7 +67,14 @@ def _is_label(entry: Entry, image: str) -> bool:
     return entry.action == LEARN and entry.image == image
 
 
+def _changed(delta: Delta, entry: Entry) -> Delta:
+    if entry.action == FORGET:
+        return _named(forget(delta, entry.name), {entry.name: None})
+    return _named(rename(delta, entry.name, entry.new_name), {entry.name: entry.new_name})
+
+
 def _corrected(kernels, delta: Delta, entry: Entry) -> Delta:
+    """An embedding counts as one image does: as often as there were views of each. A new class is added."""
     name, names = unicodedata.normalize("NFC", entry.name), delta.class_names
     if name not in names:
         names = (*names, name)
@@ -113,7 +109,7 @@ def _counted(delta: Delta, name: str, image: str) -> dict:
     return {**delta.report, WATCHED: {**known, "corrections": counts, "labels": labels}}
 
 
-def _marked(delta: Delta, entries: Iterable[Entry]) -> Delta:
+def marked(delta: Delta, entries: Iterable[Entry]) -> Delta:
     """`delta` that knows the marks of `entries`, whether these count or not."""
     known = watched(delta)
     marks = dict(known["marks"])

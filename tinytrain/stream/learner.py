@@ -6,6 +6,7 @@ images in front of it. With a store, a correction is on the medium before `learn
 
 import hashlib
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,12 +18,13 @@ from tinytrain.delta.delta import Delta, Slice
 from tinytrain.delta.file import encode_delta
 from tinytrain.drift.detector import STABLE
 from tinytrain.heads.head import HeadVerdict
-from tinytrain.store import ChangedError, Entry, Place, Start, Store, learnt
+from tinytrain.store import ChangedError, Entry, Place, Start, Store
 from tinytrain.store.journal import FORGET, LEARN, RENAME, UNDO, framed
-from tinytrain.store.replay import replayed, standing, watched
+from tinytrain.store.replay import in_force, marked, replayed, standing, watched
 
 # A journal is made a part of its delta at so many entries or bytes, whichever comes first.
 FOLD_ENTRIES, FOLD_BYTES = 256, 2**19
+STATES = 4  # deltas that are held, so that what was learnt last is replaced and taken back as fast as learnt
 
 
 class Monitor(Protocol):
@@ -53,9 +55,9 @@ class Learner:
     """The head of `delta`, which learns; with a `store`, of which `start` is one, that is kept there.
 
     A second label of an image replaces the first, and a label can be taken back: the head is then what it
-    would be if it had never been given, bit for bit, because all `entries` since `base` are learnt again
-    without it. A fold makes a new base. Methods that learn raise InputError for what the delta cannot learn,
-    and StorageError if it cannot be kept; nothing is learnt then.
+    would be if it had never been given, bit for bit, because what followed is learnt again without it. That
+    reaches back to the last fold. Methods that learn raise InputError for what the delta cannot learn, and
+    StorageError if it cannot be kept; nothing is learnt then.
     """
 
     def __init__(
@@ -69,8 +71,13 @@ class Learner:
         self.delta, self.store, self.monitor = delta, store, monitor
         self.kernels = kernel_table.load(backend)
         self.place: Place | None = start.place if start else None
-        self.base = start.base if start else delta
-        self.entries = list(start.journal) if start else []
+        self._begin(start.base if start else delta, start.journal if start else ())
+
+    def _begin(self, base: Delta, entries: Sequence[Entry] = ()) -> None:
+        """Go on from `entries` since `base`, which made `delta`."""
+        self.entries = list(entries)
+        # How many entries in force each delta has learnt: the base, and the last ones.
+        self._states = [(0, base), (len(in_force(entries)), self.delta)]
 
     def observe(self, embedding: np.ndarray, reject: float | None = None) -> Observation:
         """What the embedding (d,) shows; none of the classes if the confidence is below `reject`."""
@@ -123,10 +130,12 @@ class Learner:
 
     def forget(self, name: str) -> None:
         """Take class `name` out; raises what `forget` of a delta does."""
+        self.delta.label_of(name)  # which is there
         self._take(Entry(FORGET, name))
 
     def rename(self, old: str, new: str) -> None:
         """Call class `old` by the name `new`; raises what `rename` of a delta does."""
+        self.delta.label_of(old)
         self._take(Entry(RENAME, old, new_name=new))
 
     @property
@@ -146,41 +155,46 @@ class Learner:
         try:
             if self.store is not None:
                 self.place = self.store.fold(self.place, self.delta)
-            self.base, self.entries = self.delta, []
+            self._begin(self.delta)
         except ChangedError:
             self._read_again()
 
     def _take(self, entry: Entry) -> None:
-        before, delta = self.delta.class_names, self._after(entry)
+        before, states = self.delta.class_names, self._after(entry)
         if self.store is not None:
             try:
                 self.place = self.store.append(self.place, entry)
             except ChangedError:
                 # Another process learns in the same store: go on from what it has learnt.
                 self._read_again()
-                delta = self._after(entry)
+                states = self._after(entry)
                 try:
                     self.place = self.store.append(self.place, entry)
                 except ChangedError as error:
                     raise self._changed() from error
-        self.delta = delta
+        self._states, self.delta = states, states[-1][1]
         self.entries.append(entry)
-        moved = entry.action != RENAME and delta.class_names[: len(before)] != before
+        moved = entry.action != RENAME and self.delta.class_names[: len(before)] != before
         if moved and self.monitor is not None:
             self.monitor.reset()
 
-    def _after(self, entry: Entry) -> Delta:
-        """The delta after one more `entry`: from the base on, if something that was learnt does not count."""
-        if entry.action == UNDO or (entry.action == LEARN and self.reaches(entry.image)):
-            return replayed(self.kernels, self.base, [*self.entries, entry])
-        return learnt(self.kernels, self.delta, entry)
+    def _after(self, entry: Entry) -> list[tuple[int, Delta]]:
+        """The states with one more `entry`; those that have learnt what does not count any more are gone."""
+        entries = [*self.entries, entry]
+        before, force = in_force(self.entries), in_force(entries)
+        pairs = enumerate(zip(before, force, strict=False))
+        same = next((k for k, (a, b) in pairs if a is not b), min(len(before), len(force)))
+        states = [state for state in self._states if state[0] <= same]
+        known, delta = states[-1]
+        delta = marked(replayed(self.kernels, delta, force[known:]), entries)
+        return [states[0], *states[1:][-STATES:], (len(force), delta)]
 
     def _read_again(self) -> None:
         start = self.store.peek()
         if start.delta is None or not _same_network(start.delta, self.delta):
             raise self._changed()
         self.delta, self.place = start.delta, start.place
-        self.base, self.entries = start.base, list(start.journal)
+        self._begin(start.base, start.journal)
 
     def _changed(self) -> StorageError:
         text = f"another process has put another delta into {self.store.path}; start again to use that"

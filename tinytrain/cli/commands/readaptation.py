@@ -92,7 +92,7 @@ class Readaptation:
         self._open()
         for path, name in relearnt:
             try:
-                self.watcher.correct(str(path), name)
+                self.watcher.correct(str(path), name, new=True)
             except (InputError, StorageError):
                 continue
         return self._said(False, f"the network is what it was again: {figures}")
