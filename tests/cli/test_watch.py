@@ -260,6 +260,9 @@ def test_labels_of_a_file_can_be_replaced_and_taken_back_while_no_image_comes(ma
     assert events(f"{paths[1]},ant\n") == []  # a line that is gone takes nothing back
     assert events(f"{paths[1]},ant\n{paths[0]},cat\n{paths[0]},undo\n") == [("undo", "bee", "cat")]
     assert events("") == []
+    tinytrain.Watcher(place / "store", place / "toy.safetensors").rename("bee", "wasp")
+    assert events(f"{paths[0]},2\n{paths[1]},ant\n{paths[0]},wasp\n") == []
+    assert events(f"{paths[2]},bee\n") == [("error", "bee", None)]
     head = tinytrain.Watcher(place / "store", place / "toy.safetensors").learner.delta.head
     never = tinytrain.Watcher(place / "d.safetensors", place / "toy.safetensors")
     for path, name in ((paths[0], "bee"), (paths[1], "ant")):

@@ -8,6 +8,7 @@ from toystreams import SIZE, delta_of, images
 
 from tinytrain import kernels
 from tinytrain.delta.file import encode_delta
+from tinytrain.delta.forget import forget as delta_forget
 from tinytrain.drift.unlabelled import UnlabelledDrift
 from tinytrain.heads.head import Support
 from tinytrain.heads.registry import HEADS
@@ -150,6 +151,7 @@ def test_a_fold_ends_what_can_be_taken_back_and_the_image_keeps_its_label(tmp_pa
     assert bits(learner) == before
     do(learner, ("rename", "class1", "oak"))
     assert learner.label_of("image 0") == "oak"
+    assert delta_forget(learner.delta, "oak").report["watched"]["labels"] == {}
     do(learner, ("forget", "oak"))
     assert learner.label_of("image 0") is None and "image 0" not in str(learner.delta.report)
 

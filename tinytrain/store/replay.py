@@ -27,7 +27,8 @@ def replayed(kernels, delta: Delta, entries: Sequence[Entry]) -> Delta:
         if entry.action == LEARN:
             delta = _corrected(kernels, delta, entry)
         elif unicodedata.normalize("NFC", entry.name) in delta.class_names:
-            delta = _changed(delta, entry)
+            forgets = entry.action == FORGET
+            delta = forget(delta, entry.name) if forgets else rename(delta, entry.name, entry.new_name)
     return marked(delta, entries)
 
 
@@ -53,24 +54,17 @@ def in_force(entries: Iterable[Entry]) -> list[Entry]:
     ]
 
 
-def watched(delta: Delta | None) -> dict:
-    """What `delta` knows of its corrections.
+def watched(report: dict) -> dict:
+    """What the `report` of a delta says of corrections.
 
     "corrections": how many images of each class were learnt; "labels": the digests of images that are of each
-    class now; "marks": the last value of each key. Of the last two it knows the newest REMEMBERED.
+    class now; "marks": the last value of each key. Of the last two it has the newest REMEMBERED.
     """
-    found = delta.report.get(WATCHED, {}) if delta else {}
-    return {key: found.get(key, {}) for key in ("corrections", "labels", "marks")}
+    return {"corrections": {}, "labels": {}, "marks": {}, **report.get(WATCHED, {})}
 
 
 def _is_label(entry: Entry, image: str) -> bool:
     return entry.action == LEARN and entry.image == image
-
-
-def _changed(delta: Delta, entry: Entry) -> Delta:
-    if entry.action == FORGET:
-        return _named(forget(delta, entry.name), {entry.name: None})
-    return _named(rename(delta, entry.name, entry.new_name), {entry.name: entry.new_name})
 
 
 def _corrected(kernels, delta: Delta, entry: Entry) -> Delta:
@@ -100,7 +94,7 @@ def length_of(embedding: np.ndarray) -> float:
 
 def _counted(delta: Delta, name: str, image: str) -> dict:
     """The report, which also says that one `image` more was learnt, and is of class `name` now."""
-    known = watched(delta)
+    known = watched(delta.report)
     counts = {**known["corrections"], name: known["corrections"].get(name, 0) + 1}
     labels = {n: [i for i in images if i != image] for n, images in known["labels"].items()}
     labels[name] = [*labels.get(name, ()), *([image] if image else ())]
@@ -111,19 +105,10 @@ def _counted(delta: Delta, name: str, image: str) -> dict:
 
 def marked(delta: Delta, entries: Iterable[Entry]) -> Delta:
     """`delta` that knows the marks of `entries`, whether these count or not."""
-    known = watched(delta)
+    known = watched(delta.report)
     marks = dict(known["marks"])
     for key, _, value in (entry.mark.partition(":") for entry in entries if entry.mark):
         marks.pop(key, None)  # so that the newest are the last
         marks[key] = value
     marks = dict(list(marks.items())[-REMEMBERED:])
     return replace(delta, report={**delta.report, WATCHED: {**known, "marks": marks}})
-
-
-def _named(delta: Delta, names: dict[str, str | None]) -> Delta:
-    """`delta` whose corrections are of classes with other names; None for a class that is gone."""
-    known = watched(delta)
-    for key in ("corrections", "labels"):
-        known[key] = {names.get(name, name): value for name, value in known[key].items()}
-        known[key].pop(None, None)
-    return replace(delta, report={**delta.report, WATCHED: known})

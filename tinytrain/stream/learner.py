@@ -121,7 +121,7 @@ class Learner:
 
     def label_of(self, image: str) -> str | None:
         """The class that the image with this digest was said to be of, None if that is not known."""
-        labels = watched(self.delta)["labels"]
+        labels = watched(self.delta.report)["labels"]
         return next((name for name, images in labels.items() if image in images), None)
 
     def reaches(self, image: str) -> bool:
@@ -141,7 +141,7 @@ class Learner:
     @property
     def marks(self) -> dict[str, str]:
         """The last value of each key that was learnt with a mark."""
-        return watched(self.delta)["marks"]
+        return watched(self.delta.report)["marks"]
 
     @property
     def is_fold_due(self) -> bool:

@@ -71,7 +71,7 @@ class Readaptation:
             return self._said(False, f"the network was not adapted again: {error}")
         if outcome.delta is None:
             return self._said(False, f"the network stays as it is: {outcome.why}")
-        known = {WATCHED: watched(learner.delta)}
+        known = {WATCHED: watched(learner.delta.report)}
         right = list(self._right)
         self._opened.store.commit(replace(outcome.delta, report={**outcome.delta.report, **known}))
         self._before, self._known = sum(right) / max(1, len(right)), self._changed()

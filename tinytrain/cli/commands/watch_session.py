@@ -131,8 +131,9 @@ class Session:
 
         if self._arguments.labels is None:
             return None
-        before = watched(store.before() if store else None)["marks"]
-        return LabelFile(self._arguments.labels, before | self.watcher.learner.marks)
+        before = store.before() if store else None
+        marks = watched(before.report)["marks"] if before else {}
+        return LabelFile(self._arguments.labels, marks | self.watcher.learner.marks)
 
     def _help(self) -> None:
         """Say what can be typed, and the classes."""
