@@ -1,5 +1,6 @@
 """A head that learns from corrections: what is learnt, what is kept, in how many bytes and how fast."""
 
+import gc
 import os
 import statistics
 import time
@@ -151,26 +152,31 @@ def test_a_roll_back_goes_back_to_what_was_learnt_before_the_trial(store):
     assert bits(opened(store).delta) == before
 
 
-def test_memory_does_not_grow_with_the_stream(store):
+def test_memory_does_not_grow_with_the_stream(store, monkeypatch):
+    monkeypatch.setattr(learning, "FOLD_ENTRIES", 16)
+    monkeypatch.setattr("tinytrain.store.replay.REMEMBERED", 8)
     learner = opened(store, delta_of(), monitor=UnlabelledDrift(SIZE))
     x = images(0, 100, 0)
 
-    def go(count):
-        for number in range(count):
+    def go(numbers):
+        for number in numbers:
             learner.observe(x[number % 100])
-            if number % 400 == 0:
-                learner.learn(x[number % 100], "class0")
+            if number % 100 == 0:
+                learner.learn(x[0], "class0", f"{number}:x", f"image {number}")
+                assert len(learner._states) <= learning.STATES + 2, "a delta each"
             if learner.is_fold_due:
                 learner.fold()
+        learner.fold()
+        gc.collect()
 
-    go(2000)
+    go(range(2000))
     tracemalloc.start()
-    go(1000)
+    go(range(2000, 3000))
     before = tracemalloc.get_traced_memory()[0]
-    go(20_000)
+    go(range(3000, 13_000))
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    assert grown < 20_000, f"{grown} bytes more after 20,000 observations"
+    assert grown < 20_000, f"{grown} bytes more after 10,000 observations"
 
 
 def test_flash_takes_the_bytes_that_are_stated(store, tmp_path):
