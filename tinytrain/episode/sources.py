@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -33,8 +33,10 @@ def is_single(value) -> bool:
     return value.ndim in (2, 3)
 
 
-def images_of(values: Iterable, labels: np.ndarray | None = None) -> Images:
+def images_of(values: Iterable, labels: np.ndarray | None = None, names: Sequence[str] = ()) -> Images:
     """`Images` of a list, or of an array whose first axis counts images; `labels` (n,), by default all 0.
+
+    `names` are those in messages; by default paths, or "image 0" and so on.
 
     Each value is a path, the bytes of an image file, a PIL image, or a uint8 array: (rows, columns, 3) in RGB
     order, (rows, columns, 1) or (rows, columns). Files are opened when their image is read. Raises InputError
@@ -48,7 +50,8 @@ def images_of(values: Iterable, labels: np.ndarray | None = None) -> Images:
         # Rows of one image are no grey images.
         raise InputError("image-kind", f"an array of {_shape(values)} is no list of images; give [image]")
     items = list(values)
-    names = tuple(_checked_name(item, i) for i, item in enumerate(items))
+    checked = tuple(_checked_name(item, i) for i, item in enumerate(items))
+    names = tuple(names) or checked
     labels = np.zeros(len(items), np.int32) if labels is None else labels
     return Images(labels, names, lambda i, size: _read(items[i], size, names[i]))
 

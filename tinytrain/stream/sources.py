@@ -33,6 +33,13 @@ class Frame:
     content: str | bytes
 
 
+@dataclass(frozen=True)
+class Note:
+    """What a source has to say."""
+
+    text: str
+
+
 class FolderSource:
     """New images of a folder and the folders inside it, the oldest first.
 

@@ -82,7 +82,7 @@ class Watcher:
 
         None of the classes if the confidence is below `reject`. Raises InputError for what is no image.
         """
-        embedding = self.predictor.embed(images_of([image]))[0]
+        embedding = self.predictor.embed(images_of([image], names=[key]))[0]
         found = self.learner.observe(embedding, reject)
         self._remember(
             key, _Recent(embedding, found.guess, _digest(image) or digest_of(embedding), _content(image))

@@ -52,7 +52,7 @@ def add_arguments(parser) -> None:
         "--command",
         metavar="CMD",
         help="instead of IMAGES: a shell command that writes an image to standard output and is run again and"
-        " again, or one that goes on writing JPEG images",
+        " again, or one that goes on writing JPEG, PNG or PPM images",
     )
     parser.add_argument(
         "--store",
@@ -104,6 +104,8 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
+    from tinytrain.stream.sources import Note
+
     _check(arguments)
     opened = Opened.of(arguments)
     keyboard = None
@@ -112,7 +114,9 @@ def run(arguments) -> int:
     session = Session(arguments, opened, keyboard)
     try:
         for frame in _frames(arguments, keyboard):
-            if frame is not None:
+            if isinstance(frame, Note):
+                session.note(frame.text)
+            elif frame is not None:
                 session.look_at(frame)
             session.correct()
             if session.over:

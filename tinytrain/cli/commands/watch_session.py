@@ -89,6 +89,12 @@ class Session:
             if self._again:
                 self._again.wanted = True
 
+    def note(self, text: str) -> None:
+        """Print what a source of images has to say."""
+        say(text, error=True)
+        if self._arguments.json:
+            self._print({"event": "note", "text": text}, "")
+
     def correct(self, ended: bool = False) -> None:
         """Learn what the keyboard and the label file say; no image comes any more if they have `ended`."""
         for line in self.keyboard.lines() if self.keyboard else ():
