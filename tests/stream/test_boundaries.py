@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from tinytrain.stream import boundaries, splitter
-from tinytrain.stream.boundaries import CUT_OFF, DAMAGED, NOTHING, whole_end
+from tinytrain.stream.boundaries import CUT_OFF, DAMAGED, NOTHING, NoImageError, whole_end
 from tinytrain.stream.splitter import Splitter
 
 THUMBNAIL = (8, 8)
@@ -150,16 +150,18 @@ def test_a_stream_of_nothing_takes_no_memory_and_its_beginning_is_held(monkeypat
 
 def test_a_file_is_whole_when_its_image_is(three):
     one = three[0]
-    assert whole_end(bytearray(one + b"more")) == len(one)
-    assert all(whole_end(bytearray(one[:place])) is None for place in places(one)), "never taken for broken"
+    assert whole_end(one + b"more") == len(one)
+    assert all(whole_end(one[:place]) is None for place in places(one)), "never taken for broken"
 
 
 @pytest.mark.parametrize("kind", ["GIF", "TIFF", "AVIF"])
 def test_a_file_that_does_not_say_where_it_ends_is_whole_when_it_can_be_decoded(kind):
     data = encoded(0, kind)
-    assert whole_end(bytearray(data)) == len(data) and whole_end(bytearray(data[:-40])) is None
+    assert whole_end(data) == len(data) and whole_end(data[:-40]) is None
 
 
 def test_more_bytes_would_not_make_an_image_of_a_text():
-    assert whole_end(bytearray(b"<html>404</html>")) == 16
-    assert whole_end(bytearray(b"\0" * 500)) is None, "the content of a file may come behind its size"
+    for data in (b"x", b"<html>404</html>", encoded(0)[:20] + b"x" * 500):
+        with pytest.raises(NoImageError):
+            whole_end(data)
+    assert whole_end(b"\0" * 500) is None, "the content of a file may come behind its size"

@@ -96,10 +96,9 @@ def test_of_what_a_command_says_the_last_line_is_the_reason_and_little_is_held(t
     monkeypatch.setattr(camera, "MOST_WORDS", 1000)
     path = tmp_path / "a.jpg"
     path.write_bytes(jpeg())
+    words = "(echo version; head -c 5000 /dev/zero) >&2"
     with pytest.raises(InputError, match="exit code 1: no signal;"):
-        given(
-            f"echo version 7 >&2; head -c 5000 /dev/zero >&2; cat '{path}'; sleep 0.3; echo no signal >&2; false"
-        )
+        given(f"{words}; cat '{path}'; sleep 0.3; echo no signal >&2; false")
 
 
 def test_what_the_command_started_ends_with_it(tmp_path):

@@ -16,7 +16,7 @@ from tinytrain.stream import watcher
 from tinytrain.stream.kept import MOST
 from tinytrain.stream.learner import Observation
 from tinytrain.stream.opening import parts_of
-from tinytrain.stream.sources import FolderSource
+from tinytrain.stream.sources import FolderSource, Note
 
 
 class Watcher(watcher.Watcher):
@@ -69,6 +69,9 @@ def watch(
     for frame in FolderSource(os.fspath(images), lambda name: is_image_name(Path(name)), without=without):
         if frame is None:
             watcher.idle()
+            continue
+        if isinstance(frame, Note):
+            warnings.warn(frame.text, stacklevel=2)
             continue
         try:
             yield watcher.observe(frame.name, frame.content, reject)

@@ -22,6 +22,7 @@ START = re.compile(
     rb"\xff\xd8\xff|\x89PNG\r\n\x1a\n|P[456][ \t\n\v\f\r#]|RIFF.{4}WEBP|BM.{4}\0\0\0\0", re.DOTALL
 )
 START_BYTES = 12  # of the longest of them
+FIRST_BYTES = b"\xff\x89PRBGIM\0"  # of all kinds that are read
 MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # what ends the coded pixels of a scan
 PNM_BEGUN = re.compile(rb"P[456](?:[ \t\n\v\f\r0-9]|#[^\r\n]*)*")
 BMP_HEADER = re.compile(rb"BM.{4}\0{4}.{4}[\x0c(48@l|]\0\0\0", re.DOTALL)
@@ -41,28 +42,29 @@ def too_long(sure: int) -> NoImageError:
     return NoImageError(f"an image takes more than {MOST_BYTES:,} bytes", sure)
 
 
-def whole_end(data: bytearray) -> int | None:
+def whole_end(data: bytes) -> int | None:
     """The place behind the image that the bytes of a file begin with; None if that is not whole yet.
 
-    All bytes count where nothing can be said, or where more of them would not help.
+    It is the end of the bytes where nothing is known of it. Raises NoImageError if more would not help.
     """
     try:
         if (walk := parser_of(data)) is not None:
             next(walk)
             return None
-        check_image(bytes(data))
+        check_image(data)
     except StopIteration as whole:
         return whole.value
-    except NoImageError:
-        pass
-    except InputError as error:
-        if error.code == "picture-broken" and is_known(data):
+    except (NoImageError, InputError) as error:
+        # Some programs write a file of zeros first, and its content later.
+        if (len(data) < START_BYTES and data[:1] in FIRST_BYTES) or not data[-16:].strip(b"\0"):
             return None
-    # Some programs write a file of zeros first, and its content later.
-    return None if len(data) < START_BYTES or not data[-16:].strip(b"\0") else len(data)
+        if isinstance(error, NoImageError) or not is_known(data):
+            raise NoImageError(str(error)) from None
+        return None if error.code == "picture-broken" else len(data)
+    return len(data)
 
 
-def parser_of(data: bytearray) -> Parser | None:
+def parser_of(data: bytes | bytearray) -> Parser | None:
     """The parser of the image that `data` begin with; None if that does not say where it ends, or is none."""
     return PARSERS[bytes(data[:2])](data) if START.match(data) else None
 
