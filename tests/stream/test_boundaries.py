@@ -148,6 +148,16 @@ def test_a_stream_of_nothing_takes_no_memory_and_its_beginning_is_held(monkeypat
     assert cut.skipped[0][0] == 40 * len(block + endless)
 
 
+def test_coded_pixels_without_an_end_are_given_up(monkeypatch):
+    for module in (boundaries, splitter):
+        monkeypatch.setattr(module, "MOST_BYTES", 10_000)
+    cut, one = Splitter(), encoded(0)
+    for _ in range(30):
+        assert cut.feed((one[:-2] if not cut.lost and cut.beginning == b"" else b"") + b"a" * 1000) == []
+    assert cut.lost > 20_000 and cut.why == "an image takes more than 10,000 bytes"
+    assert cut.feed(one) == [one]
+
+
 def test_a_file_is_whole_when_its_image_is(three):
     one = three[0]
     assert whole_end(one + b"more") == len(one)

@@ -115,7 +115,10 @@ def test_a_cut_image_is_given_once_when_it_has_not_changed_for_long(tmp_path):
     put(tmp_path, "whole.png", 0, image())
     found = clock.frames(looks=100)
     assert [os.path.basename(frame.name) for frame in found] == ["whole.png", "cut.png"]
+    assert clock.now >= sources.PATIENCE
     put(tmp_path, "old.png", sources.PATIENCE, image()[:100])
+    found = Clock(tmp_path, once=False).frames(looks=5)
+    assert "old.png" not in [os.path.basename(frame.name) for frame in found], "a clock may have jumped"
     assert "old.png" in [os.path.basename(frame.name) for frame in Clock(tmp_path).frames(looks=1)]
 
 
@@ -124,6 +127,23 @@ def test_no_image_is_named_when_it_has_settled_and_what_cannot_be_read_later(tmp
     clock = Clock(tmp_path)
     assert [frame.content for frame in clock.frames()] == [str(tmp_path / "none.png")]
     assert sources.SETTLED <= clock.now < sources.PATIENCE
+    put(tmp_path, "none.png", 60, b"<html>no image</html>")
+    clock = Clock(tmp_path, once=False)
+    assert len(clock.frames(looks=1)) == 1 and clock.now == 0, "it has settled already"
+
+
+def test_a_file_that_gets_its_size_first_and_grows_behind_its_image_is_given_once(tmp_path):
+    data, now = image(), time.time()
+
+    def write(content):
+        (tmp_path / "a.png").write_bytes(content)
+        os.utime(tmp_path / "a.png", (now, now))
+
+    write(bytes(len(data)))
+    clock = Clock(tmp_path, lambda: write(data), once=False)
+    assert [frame.name for frame in clock.frames()] == [str(tmp_path / "a.png")]
+    write(data + b"film behind it")
+    assert clock.frames() == []
 
 
 def test_a_file_that_is_replaced_all_the_time_is_looked_at_each_time(tmp_path):
@@ -245,11 +265,24 @@ def test_of_files_that_are_gone_the_last_ones_are_remembered(tmp_path, monkeypat
             lambda k=k: (tmp_path / f"{k}.png").unlink(),
             lambda: sizes.append(clock.source._seen._table.shape[1]),
         ]
-    again = [lambda k=k: put(tmp_path, f"{k}.png", 100, image(k)) for k in (11, 0)]
+    again = [lambda k=k: put(tmp_path, f"{k}.png", 100, image(k)) for k in (11, 10, 9, 8)]
     clock = Clock(tmp_path, *steps, *again, once=False)
     names = [os.path.basename(frame.name) for frame in clock.frames()]
-    assert names == [*(f"{k}.png" for k in range(12)), "0.png"]
+    assert names == [*(f"{k}.png" for k in range(12)), "8.png"]
     assert max(sizes) <= 5
+
+
+def test_what_cannot_be_listed_is_not_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr(seen, "MOST_GONE", 0)
+    folder = tmp_path / "camera"
+    put(folder, "a.png", 500, image())
+    away = [
+        lambda: folder.rename(tmp_path / "away"),
+        lambda: None,
+        lambda: (tmp_path / "away").rename(folder),
+    ]
+    found = Clock(folder, *away, once=False).frames()
+    assert [isinstance(frame, Note) for frame in found] == [False, True]
 
 
 def test_the_store_inside_of_the_folder_and_links_to_folders_are_left_out(tmp_path):
