@@ -120,8 +120,9 @@ def test_the_reason_says_whether_an_image_was_cut_or_damaged_or_none_was_there()
     one, two = encoded(0), encoded(1)
     png = bytearray(encoded(0, "PNG"))
     png[60] ^= 1
-    for data, why in ((one[:-9] + two, CUT_OFF), (bytes(png) + two, DAMAGED), (b"abc" + two, NOTHING)):
-        assert split(data)[1].skipped[0][1] == why
+    chance = b"\xff\xd8\xff" + b"abcdefgh" * 9000
+    for data, why in ((one[:-9], CUT_OFF), (bytes(png), DAMAGED), (b"abc", NOTHING), (chance, NOTHING)):
+        assert split(data + two)[1].skipped == [(len(data), why)]
     assert split(two + one[:-9])[1].skipped == [(len(one) - 9, CUT_OFF)]
 
 

@@ -6,6 +6,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.episode import imagefile
 from tinytrain.stream.boundaries import (
     CUT_OFF,
+    DAMAGED,
     MOST_BYTES,
     NOTHING,
     START,
@@ -95,7 +96,8 @@ class Splitter:
             if (jpeg_end(self._data, start) or sure + 1) > sure:  # otherwise a thumbnail
                 sure = start
                 break
-        self._skip(sure, why)
+        by_chance = why == DAMAGED and sure < START_BYTES  # the first bytes of an image, and nothing more
+        self._skip(sure, NOTHING if by_chance else why)
 
     def _taken(self, end: int) -> bytes:
         self._note_gap()
