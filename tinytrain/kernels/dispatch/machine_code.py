@@ -7,16 +7,17 @@ process where it misses a symbol.
 import ctypes
 import functools
 from collections.abc import Sequence
-from threading import RLock
 
 import numpy as np
 from llvmlite import binding
+
+from tinytrain.base.locks import held_over_forks
 
 # What all kernels share: the loop over calls, the stub for products, and what their code asks numba for.
 RUNNER, PRODUCT = "tinytrain_runner", "tinytrain_product"
 FREE, RESHAPE = "NRT_MemInfo_call_dtor", "numba_attempt_nocopy_reshape"
 TOOLS = RUNNER, PRODUCT, FREE, RESHAPE
-LOCK = RLock()
+LOCK = held_over_forks()  # LLVM has locks of its own, which a fork would copy locked
 _loaded: dict[str, int] = {}  # address by symbol
 
 
