@@ -4,6 +4,7 @@ TINYTRAIN_CACHE_RUNS=N adds N random damages and N kills to the few that are alw
 machine code of a kernel through every truncation in steps of 64 bytes and 10 N flipped bits.
 """
 
+import ctypes
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jit_run import deny
 
 from tinytrain.base.cache_folder import cache_folder
 from tinytrain.kernels.compile_cache import cache as jitcache
@@ -324,3 +326,29 @@ def test_another_user_who_may_write_above_the_cache_gets_nothing_loaded(few_run)
         assert run("few", Path(folder)) == (few_run, [])
         os.chmod(folder, 0o777)
         assert attacked(Path(folder), exchange_as_another) == ("numpy", "0.5", False)
+
+
+may_be_denied = pytest.mark.skipif(  # PR_GET_MDWE
+    ctypes.CDLL(None).prctl(66, 0, 0, 0, 0) < 0, reason="needs Linux 6.3"
+)
+
+
+@may_be_denied
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_process_that_may_not_make_memory_executable_computes_in_numpy_and_says_why(
+    few_run, tmp_path, warm
+):
+    if warm:
+        assert run("few", tmp_path) == (few_run, [])
+    found, (line,) = run("few", tmp_path, preexec_fn=deny)
+    assert found["backend"] == "numpy" and np.allclose(found["numbers"], few_run["numbers"], atol=1e-6)
+    assert "numba-unusable: this process may not make memory executable" in line
+    assert "set MemoryDenyWriteExecute=no" in line and "install" not in line
+
+
+@may_be_denied
+def test_kernels_that_come_after_memory_may_not_be_made_executable_any_more_run_in_numpy(few_run, tmp_path):
+    assert run("few", tmp_path) == (few_run, [])
+    found, lines = run("denied", tmp_path)
+    assert np.allclose(found["numbers"], few_run["numbers"], atol=1e-6)
+    assert "kernel-not-compiled: normalize_rows" in lines[0] and "MemoryDenyWriteExecute" in lines[0]
