@@ -1,5 +1,6 @@
 """Names and paths in Python: the same result as with the values that they stand for."""
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,6 +40,25 @@ def test_a_folder_a_dataset_and_an_episode_give_the_same_bytes(place, report, ki
     network = str(place / "toy.safetensors") if kind is str else toy_network()
     again = tinytrain.adapt(network, photos, budget, device=ONE)
     assert encode_delta(again.delta) == encode_delta(report.delta)
+
+
+def test_a_report_can_be_pickled_with_its_images_its_plan_and_its_delta(place, report):
+    again = pickle.loads(pickle.dumps(report))
+    assert again.to_json() == report.to_json() and again._repr_html_() == report._repr_html_()
+    assert encode_delta(again.delta) == encode_delta(report.delta)
+    one, other = (tinytrain.Predictor(r.network, r) for r in (report, again))
+    photo = str(place / "photos" / "ant" / "0-0.png")
+    assert one(photo) == other(photo)
+
+
+def test_what_is_handed_to_other_processes_can_be_pickled(place, report, tmp_path):
+    episode = open_dataset(place / "photos").images([[0], [6]])
+    for value in (report.plan, report.network, report.delta, tinytrain.Store(tmp_path), episode):
+        assert isinstance(pickle.loads(pickle.dumps(value)), type(value))
+    (found,) = tinytrain.Predictor(report.network, report)([pickle.loads(pickle.dumps(episode)).image(0, 16)])
+    assert pickle.loads(pickle.dumps(found)) == found
+    with pytest.raises(TypeError, match="open another one in that process"):
+        pickle.dumps(tinytrain.Watcher(report, report.network))
 
 
 @pytest.mark.parametrize("name", [None, SHIPPED.name])

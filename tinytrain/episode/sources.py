@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def images_of(values: Iterable, labels: np.ndarray | None = None, names: Sequenc
     checked = tuple(_checked_name(item, i) for i, item in enumerate(items))
     names = tuple(names) or checked
     labels = np.zeros(len(items), np.int32) if labels is None else labels
-    return Images(labels, names, lambda i, size: _read(items[i], size, names[i]))
+    return Images(labels, names, partial(_read, items, names))
 
 
 def _is_pil(value) -> bool:
@@ -80,7 +81,8 @@ def _shape(array: np.ndarray) -> str:
     return " x ".join(map(str, array.shape)) or "no axis"
 
 
-def _read(item, size: Size, name: str) -> np.ndarray:
+def _read(items: list, names: tuple[str, ...], i: int, size: Size) -> np.ndarray:
+    item, name = items[i], names[i]
     if isinstance(item, np.ndarray):
         return fit(item, size)
     if _is_pil(item):

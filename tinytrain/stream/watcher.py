@@ -59,6 +59,9 @@ class Watcher:
         self.learner, self.predictor, self.kept, self._most = learner, predictor, kept, recent
         self._recent: OrderedDict[str, _Recent] = OrderedDict()
 
+    def __reduce__(self):
+        raise TypeError("a Watcher has its place in a stream and a store; open another one in that process")
+
     @property
     def class_names(self) -> tuple[str, ...]:
         return self.learner.delta.class_names
