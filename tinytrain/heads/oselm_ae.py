@@ -43,6 +43,7 @@ DEVIATIONS, USUAL = 1.5, 0.4
 SINGLE = 1.4  # the limit of a class of one image
 SURE = 0.95  # confidence in an image whose error is the mean; at the limit it is half
 STEEPEST = 50.0  # power of the error in units of the limit by which confidence falls
+FARTHEST = 1e6  # error in units of the limit: to that power, still a number
 LEAST_ERROR, LEAST_STEP = 1e-6, 1e-3  # of images that are all alike
 
 
@@ -97,7 +98,7 @@ class OselmAeHead(Head):
             return found
         (error, limit), typical = self._likeliest(embedding), max(float(self.errors[0, 0]), LEAST_ERROR)
         steepness = math.log(SURE / (1 - SURE)) / max(math.log(limit / typical), LEAST_STEP)
-        confidence = 1 / (1 + (error / limit) ** min(steepness, STEEPEST))
+        confidence = 1 / (1 + min(error / limit, FARTHEST) ** min(steepness, STEEPEST))
         rejected = reject is not None and confidence < reject
         return replace(found, confidence=confidence, rejected=rejected, score=error, threshold=limit)
 

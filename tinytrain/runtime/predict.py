@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from tinytrain import kernels as kernel_table
-from tinytrain.base.errors import UsageError
+from tinytrain.base.errors import AnswerError, UsageError, one_line
 from tinytrain.delta.delta import Delta, apply
 from tinytrain.episode.augment import Augmentation
 from tinytrain.episode.decode import load_image
@@ -109,14 +109,23 @@ class Predictor:
     def embed(
         self, images: Images, augmentation: Callable[[int], Augmentation | None] = lambda i: None
     ) -> np.ndarray:
-        """Embeddings (n, d) of images, each augmented by `augmentation(i)`."""
+        """Embeddings (n, d) of images, each augmented by `augmentation(i)`.
+
+        Raises AnswerError ``network-not-finite`` if one holds NaN or infinity.
+        """
         out = np.empty((len(images), self.embedding_size), np.float32)
-        with one_thread():
+        with one_thread(), np.errstate(all="ignore"):  # what overflows is said below, in one line
             for i in range(len(images)):
                 image = images.image(i, self.input.shape)
                 with self._turn:
                     self._unit.show(image)
                     out[i] = self._unit.embed(augmentation(i))
+                if not np.isfinite(out[i]).all():
+                    raise AnswerError(
+                        "network-not-finite",
+                        f"{one_line(self.network.name, 100)} with this delta gives NaN or infinity for image"
+                        f" {one_line(images.names[i], 200)}; use another delta or backbone",
+                    )
         return out
 
     def logits(self, images: Images) -> np.ndarray:
