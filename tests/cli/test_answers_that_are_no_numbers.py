@@ -13,6 +13,8 @@ from tinytrain.base.errors import AnswerError, InputError
 from tinytrain.delta.file import load_delta, save_delta
 from tinytrain.heads import oselm_ae
 from tinytrain.heads.head import HeadVerdict
+from tinytrain.network.file import save_network
+from tinytrain.pipeline.toy import toy_network
 
 HUGE = 3e38
 CODES = {"network": "network-not-finite", "head": "delta-not-finite"}
@@ -68,6 +70,19 @@ def test_a_command_ends_with_a_code_and_one_line_and_without_nan(place, monkeypa
         assert json.loads(out, parse_constant=pytest.fail)["error"]["code"] == CODES[what]
     else:
         assert "nan" not in out.lower()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "words, code, text", [("check", 3, "network-not-finite"), ("adapt", 5, "not-finite")]
+)
+def test_a_network_of_huge_values_is_named_before_there_is_a_delta(place, tmp_path, capfd, words, code, text):
+    network, huge = toy_network(), tmp_path / "huge.safetensors"
+    save_network(replace(network, scales=tuple(np.full_like(s, 1e36) for s in network.scales)), huge)
+    options = ("--policy", "none", "--out", tmp_path / "out.safetensors") if words == "adapt" else ()
+    assert tt(words, place / "photos", "--backbone", huge, "-q", *options) == code
+    assert capfd.readouterr().err.startswith(f"tinytrain: {text}: ")
+    assert not (tmp_path / "out.safetensors").exists()
 
 
 @pytest.mark.parametrize("what", CODES)

@@ -123,8 +123,9 @@ class Predictor:
                 if not np.isfinite(out[i]).all():
                     raise AnswerError(
                         "network-not-finite",
-                        f"{one_line(self.network.name, 100)} with this delta gives NaN or infinity for image"
-                        f" {one_line(images.names[i], 200)}; use another delta or backbone",
+                        f"{one_line(self.network.name, 100)} gives NaN or infinity for image"
+                        f" {one_line(images.names[i], 200)}: its values, or the delta's, are too large; use"
+                        " others",
                     )
         return out
 
