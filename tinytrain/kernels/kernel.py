@@ -129,7 +129,8 @@ def tools() -> list[int]:
     if content is None:
         from tinytrain.kernels.dispatch.call_tools import tools as made
 
-        content = made()
+        with machine_code.LOCK:
+            content = made()
         if CACHE.kept:
             keep(CACHE, file, content)
     return machine_code.load(content, machine_code.TOOLS)

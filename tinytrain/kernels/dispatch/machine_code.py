@@ -33,7 +33,8 @@ def check_executable() -> None:
     LLVM does not look whether it could: code in memory that is not executable ends the process by a signal.
     """
     try:
-        binding.check_jit_execution()
+        with LOCK:
+            binding.check_jit_execution()
     except OSError as error:
         raise StorageError(
             "numba-unusable",
