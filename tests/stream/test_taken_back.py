@@ -192,7 +192,9 @@ def test_labels_of_a_journal_without_digests_stay_and_are_learnt(tmp_path):
     store = Store(tmp_path / "store", "numpy")
     learner = opened(store, delta_of())
     for number in range(2):
-        learner.place = store.append(learner.place, Entry("learn", "class1", picture(number)))
+        learner.place = store.append(
+            learner.place, Entry("learn", "class1", picture(number)), lambda start: None
+        )
     learner = opened(store)
     assert learner.delta.report["watched"]["corrections"] == {"class1": 2}
     assert learner.undo() is None
