@@ -88,6 +88,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
     return pixels / np.linalg.norm(pixels, axis=1, keepdims=True), data.target[order].astype(np.int32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["knn", "cosine"])
 def test_labels_of_digits_that_are_permuted_are_found_at_once_and_hybrid_beats_passive(name):
     """The check of the method: the change at 400 is found near 403, no alarm before, hybrid above passive."""

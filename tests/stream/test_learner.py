@@ -279,6 +279,7 @@ def test_a_roll_back_goes_back_to_what_was_learnt_before_the_trial(store):
     assert bits(opened(store).delta) == before
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream(store, monkeypatch):
     monkeypatch.setattr(learning, "FOLD_ENTRIES", 16)
     monkeypatch.setattr("tinytrain.store.replay.REMEMBERED", 8)
