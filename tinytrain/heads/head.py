@@ -288,6 +288,15 @@ def _no_answer() -> AnswerError:
     )
 
 
+def first_parts(arrays: dict[str, np.ndarray], fewer: Iterable[HeadBuffer]) -> dict[str, np.ndarray]:
+    """`arrays` for fewer embeddings than they were declared for, of which the buffers are `fewer`."""
+    shapes = {b.name: b.shape for b in fewer if b.name in arrays and b.nbytes < arrays[b.name].nbytes}
+    cut = {
+        name: arrays[name].reshape(-1)[: math.prod(shape)].reshape(shape) for name, shape in shapes.items()
+    }
+    return arrays | cut
+
+
 def all_finite(array: np.ndarray) -> bool:
     """Whether no value is NaN or infinite."""
     flat = array.reshape(-1)

@@ -11,9 +11,12 @@ images that were taken one by one look alike, too.
 """
 
 from array import array
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+
+from tinytrain.heads.head import Batch
 
 # Fractions of the bits: frames of a burst differ in 0.09 of them (median), other images of a class in 0.4.
 COPY, ALIKE, APART, FAR = 0.16, 0.20, 0.28, 0.35
@@ -146,6 +149,13 @@ class _Groups:
 
     def _has_many(self) -> bool:
         return self._size >= LEAST_BITS and self._copies >= MANY * len(self._group_of)
+
+
+def stretches(chosen: np.ndarray, embeddings: np.ndarray, labels: np.ndarray) -> Iterator[Batch]:
+    """Embeddings (n, d) and labels (n,) of the images that are `chosen` (n,), in parts; none is moved."""
+    ends = np.flatnonzero(np.diff(chosen, prepend=False, append=False))
+    for first, end in ends.reshape(-1, 2):
+        yield embeddings[first:end], labels[first:end]
 
 
 def feigned(before: np.ndarray, after: np.ndarray) -> float:

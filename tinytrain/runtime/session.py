@@ -1,6 +1,5 @@
 """The stages of one adaptation in one arena: fill, head, train, head, predict."""
 
-import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, count
@@ -14,11 +13,11 @@ from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
 from tinytrain.episode.episode import Episode
 from tinytrain.episode.image_size import Size
 from tinytrain.heads.cosine import CosineHead, lengths_of
-from tinytrain.heads.head import Batch, Batches, Head, Support
+from tinytrain.heads.head import Batch, Batches, Head, Support, first_parts
 from tinytrain.heads.leave_one_out import COLUMNS, measure, recognised
 from tinytrain.heads.linear import class_means
 from tinytrain.heads.registry import BASELINE, find_head
-from tinytrain.heads.repeats import Repeats, Sketches, feigned
+from tinytrain.heads.repeats import Repeats, Sketches, feigned, stretches
 from tinytrain.network.replay import Replay
 from tinytrain.plan.costs import n_unlabelled
 from tinytrain.plan.plan import Plan
@@ -162,9 +161,7 @@ class Session:
         support = Support(every_view, clean, images, steps)
         if self.copies.any():
             size, embeddings = self.program.network.embedding_size, int(images.sum()) * len(node.views)
-            for b in method.buffers_for(len(images), size, embeddings):
-                if b.name in arrays and arrays[b.name].nbytes > b.nbytes:
-                    arrays[b.name] = arrays[b.name].reshape(-1)[: math.prod(b.shape)].reshape(b.shape)
+            arrays = first_parts(arrays, method.buffers_for(len(images), size, embeddings))
         head = method.fit(self.kernels, arrays, support)
         return head if node.kept else head.answering()
 
@@ -176,13 +173,7 @@ class Session:
     def _seen(self, view: int) -> Iterator[Batch]:
         """Batches of one view without copies; to be read only."""
         for chosen, (embeddings, labels) in zip(self._batches(), self._normalized(view), strict=True):
-            yield from self._without_copies(chosen, embeddings, labels)
-
-    def _without_copies(self, chosen: np.ndarray, embeddings, labels) -> Iterator[Batch]:
-        """Stretches of the batch of images that are `chosen` without copies; no embedding is moved."""
-        ends = np.flatnonzero(np.diff(self.copies[chosen], prepend=True, append=True))
-        for first, end in ends.reshape(-1, 2):
-            yield embeddings[first:end], labels[first:end]
+            yield from stretches(~self.copies[chosen], embeddings, labels)
 
     def kept(self, head: Head) -> Head:
         """`head` as a delta keeps it."""
@@ -223,7 +214,7 @@ class Session:
             left_out[chosen] = rows
             if self._sketches:
                 self._sketches.add(embeddings, labels, centre)
-            yield from self._without_copies(chosen, embeddings, labels)
+            yield from stretches(~self.copies[chosen], embeddings, labels)
 
     def _normalized(self, view: int) -> Iterator[Batch]:
         """Batches of one view of the support, of length 1; to be read only, as they may be used again."""
