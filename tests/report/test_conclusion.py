@@ -156,6 +156,11 @@ next        tinytrain predict fruit.safetensors new.jpg
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("named, wrong", [(1, "none"), (6, "none"), (10, "4"), (23, "17")])
+def test_of_100_right_images_6_are_suspects_too(named, wrong):
+    assert how_often_wrong(named, 100) == f"usually {wrong} wrong"
+
+
 @pytest.mark.parametrize("name", GOLDEN)
 def test_a_conclusion_has_this_form(name):
     facts, wanted = GOLDEN[name]

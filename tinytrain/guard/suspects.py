@@ -10,9 +10,7 @@ MISLABELLED, OFF_TOPIC = "mislabelled", "off-topic"
 # Limits in units of the chance similarity of images:
 MARGIN = 0.9  # an image that is closer to another class than to its own by this much may be mislabelled
 GAP = 1.2  # an image that is further from its class than the median by this much may be off-topic
-NAMED_RIGHT = (
-    0.06  # of images with the right label: so many are named all the same (`meta.studies.label_noise`)
-)
+NAMED_RIGHT = 0.06  # of images with the right label that are suspects (`meta.studies.label_noise`)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ sketches: one bit for each value of an embedding, whether it is above the mean o
 fraction of bits that differ grows with the angle between two embeddings.
 
 A group is a chain of images, each ALIKE another one of it, and none FAR from the first: a long film is
-several groups. If MANY images of a class are copies, heads are fitted and calibrated to one image of each of
-its groups, so that a burst says as much as its one photograph. Fewer copies change little and stay: some
-images that were taken one by one look alike, too.
+several groups. An image that is alike those of two groups joins these unless their first ones are APART.
+If MANY images of a class are copies, heads are fitted and calibrated to one image of each of its groups, so
+that a burst says as much as its one photograph. Fewer copies change little and stay: some images that were
+taken one by one look alike, too.
 """
 
 from array import array
@@ -19,7 +20,7 @@ import numpy as np
 from tinytrain.heads.head import Batch
 
 # Fractions of the bits: frames of a burst differ in 0.09 of them (median), other images of a class in 0.4.
-COPY, ALIKE, APART, FAR = 0.16, 0.20, 0.28, 0.35
+COPY, ALIKE, APART, FAR = 0.16, 0.18, 0.25, 0.35
 MANY = 0.25  # of the images of a class
 NEAR = 0.6  # of the median distance to the others of its class: a closer image repeats it
 LEAST_BITS = 64  # fewer are too coarse to tell a repeated image
@@ -104,12 +105,18 @@ class _Groups:
         self._copies += least < COPY * self._size
         own = alike[0] if alike else len(self._group_of)
         for number in alike[1:]:
+            if self._apart(own, number):
+                continue
             self._sketches[own] += self._sketches.pop(number)
             self._group_of = array("l", (own if k == number else k for k in self._group_of))
         self._group_of.append(own)
         if room:
             self._sketches.setdefault(own, []).append(bits)
         return int(room)
+
+    def _apart(self, one: int, other: int) -> bool:
+        first, second = self._sketches[one][0], self._sketches[other][0]
+        return (first ^ second).bit_count() >= APART * self._size
 
     def spare(self) -> int:
         """Sketches that are not of the first image of a group, in the group that has most of them."""
@@ -132,8 +139,8 @@ class _Groups:
         copies = np.zeros(len(groups), bool)
         if not self._has_many():
             return copies
-        first, *others = (group[0] for group in self._sketches.values())
-        if all((first ^ other).bit_count() < APART * self._size for other in others):
+        first = next(iter(self._sketches))
+        if not any(self._apart(first, number) for number in self._sketches):
             groups[:] = 0
         copies[:] = True
         for number in np.unique(groups):
