@@ -6,7 +6,7 @@ from unicodedata import combining, east_asian_width
 import pytest
 
 from tinytrain.base.shell import quoted
-from tinytrain.report.conclusion import LINES, Written, conclude
+from tinytrain.report.conclusion import LINES, Written, conclude, how_often_wrong
 from tinytrain.report.layout import Command, Item, fitted, short, wrapped
 
 ESTIMATE = {"accuracy": 0.82, "low": 0.69, "high": 0.9, "method": "held-out", "network": "adapted", "n": 50,
