@@ -1,6 +1,7 @@
 """Images that stand for others, against the same found from the embeddings themselves."""
 
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -91,6 +92,16 @@ def test_of_very_many_images_the_first_ones_take_the_bytes_that_there_are():
     kept = [bits for groups in sketches._classes.values() for bits in groups.seen()]
     assert 0.8 * MOST_BYTES < sum(map(sys.getsizeof, kept)) <= MOST_BYTES
     assert 0 <= sketches.repeated() <= 1
+
+
+def test_sketches_and_their_groups_take_little_more_than_their_bytes():
+    x, labels = images(way=20, shots=40, size=160)
+    tracemalloc.start()
+    sketches = Sketches(*x.shape)
+    sketches.add(x, labels, x.mean(axis=0))
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept < 2 * MOST_BYTES
 
 
 # ---- what heads do not see -------------------------------------------------------------------------

@@ -89,46 +89,46 @@ class _Groups:
     def __init__(self, size: int):
         self._size = size
         # Integers: numpy would load code and take copies, which are more bytes than the sketches.
-        self._sketches: dict[int, list[int]] = {}  # by the number of a group, that of its first image first
-        self._group_of = array("l")  # by image; of groups that were joined, the first one has all
+        self._sketches: list[int] = []
+        # The group of each sketch and of each image; the first sketch of a group is never dropped.
+        self._groups, self._group_of = array("i"), array("i")
         self._copies = 0
 
     def add(self, bits: int, room: bool) -> int:
         """One more image; how many sketches more are kept, none without `room`."""
-        alike, least = [], self._size
-        for number, group in self._sketches.items():
-            if (bits ^ group[0]).bit_count() < FAR * self._size:
-                closest = min((bits ^ other).bit_count() for other in group)
-                least = min(least, closest)
-                if closest < ALIKE * self._size:
-                    alike.append(number)
-        self._copies += least < COPY * self._size
+        first, closest = {}, {}
+        for other, group in zip(self._sketches, self._groups, strict=True):
+            distance = (bits ^ other).bit_count()
+            if first.setdefault(group, distance) < FAR * self._size:
+                closest[group] = min(distance, closest.get(group, distance))
+        self._copies += any(distance < COPY * self._size for distance in closest.values())
+        alike = [group for group, distance in closest.items() if distance < ALIKE * self._size]
         own = alike[0] if alike else len(self._group_of)
-        for number in alike[1:]:
-            if self._apart(own, number):
-                continue
-            self._sketches[own] += self._sketches.pop(number)
-            self._group_of = array("l", (own if k == number else k for k in self._group_of))
+        for group in alike[1:]:
+            if not self._apart(own, group):
+                for numbers in (self._groups, self._group_of):
+                    numbers[:] = array("i", (own if number == group else number for number in numbers))
         self._group_of.append(own)
         if room:
-            self._sketches.setdefault(own, []).append(bits)
+            self._sketches.append(bits)
+            self._groups.append(own)
         return int(room)
 
     def _apart(self, one: int, other: int) -> bool:
-        first, second = self._sketches[one][0], self._sketches[other][0]
+        first, second = (self._sketches[self._groups.index(group)] for group in (one, other))
         return (first ^ second).bit_count() >= APART * self._size
 
     def spare(self) -> int:
-        """Sketches that are not of the first image of a group, in the group that has most of them."""
-        return max(map(len, self._sketches.values()), default=1) - 1
+        """Sketches that are not of the first image of a group."""
+        return len(self._groups) - len(set(self._groups))
 
     def shorten(self) -> int:
-        """Drop such a sketch; how many were."""
-        group = max(self._sketches.values(), key=len, default=())
-        if len(group) < 2:
-            return 0
-        group.pop()
-        return 1
+        """Drop the last such sketch; how many were."""
+        for place in range(len(self._groups) - 1, -1, -1):
+            if self._groups.index(self._groups[place]) < place:
+                del self._sketches[place], self._groups[place]
+                return 1
+        return 0
 
     def copies(self) -> np.ndarray:
         """(n,) bool: all images but the middle one of each group, if there are many copies.
@@ -139,8 +139,7 @@ class _Groups:
         copies = np.zeros(len(groups), bool)
         if not self._has_many():
             return copies
-        first = next(iter(self._sketches))
-        if not any(self._apart(first, number) for number in self._sketches):
+        if not any(self._apart(self._groups[0], group) for group in set(self._groups)):
             groups[:] = 0
         copies[:] = True
         for number in np.unique(groups):
@@ -150,9 +149,9 @@ class _Groups:
 
     def seen(self) -> list[int]:
         """Sketches of images that heads see, or of others of their groups."""
-        if self._has_many():
-            return [group[0] for group in self._sketches.values()]
-        return [bits for group in self._sketches.values() for bits in group]
+        if not self._has_many():
+            return self._sketches
+        return [self._sketches[self._groups.index(group)] for group in dict.fromkeys(self._groups)]
 
     def _has_many(self) -> bool:
         return self._size >= LEAST_BITS and self._copies >= MANY * len(self._group_of)
