@@ -2,12 +2,14 @@
 
     python -m tinytrain.meta.studies.label_noise \\
         --packs gtsrb,flowers12,caltech101 --episodes 60 --out noise.jsonl
+    python -m tinytrain.meta.studies.label_noise --summary --out results/suspects.jsonl
 
 Every adaptation is a line of the log, with the options and the code that made it; a run that was stopped goes
 on where it stopped, and --summary prints the figures of a log, those of every set of options apart. Labels
 are wrong at several rates in the same episodes ("symmetric": any other class, "pairs": the next class); an
 outlier is one support image with another class's label, or one of a class that is not in the episode. The
-guard sees the support alone; its verdict is compared with queries it never saw.
+guard sees the support alone; its verdict is compared with queries it never saw. The part "suspects" trains
+nothing: it counts the images that `check` names, and how many of these have a wrong label.
 "Unadapted" are cosine prototypes of the network as it is, which the guard goes back to; the policy's head is
 fitted to the same network.
 """
@@ -25,11 +27,14 @@ from tinytrain.episode.episode import Episode
 from tinytrain.meta.bench.statistics import mean_interval
 from tinytrain.meta.studies.study import add_log, run_study, study_parser
 from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.check import check
 from tinytrain.plan.budget import Budget
 from tinytrain.runtime.device import Device
 
 RATES = (0.0, 0.1, 0.2, 0.4)
 OUTLIERS = ("mislabelled", "off-topic")
+NAMED = "suspects "  # the case of a rate of wrong labels in the part of that name
+NAMED_RATES = (0.0, 0.05, 0.2)
 WORST = 5  # the percentile that a promise is about
 # Accuracies of a row and their headings; what is compared with what, as mean and worst percentile.
 ACCURACIES = {
@@ -111,10 +116,23 @@ def run_outlier(network, dataset, args, kind: str, index: int) -> dict:
     return {"place": place, "suspects": len(found)}
 
 
+def run_suspects(network, dataset, args, rate: float, index: int) -> dict:
+    """How many images `check` names as suspects, and how many labels are wrong."""
+    episode = sample_episode(dataset, args.way, args.shots, 0, args.seed, index)
+    rng = rng_for(args.seed, "wrong labels", dataset.name, args.pattern, str(rate), index)
+    labels = wrong_labels(episode.support.labels, args.way, rate, args.pattern, rng)
+    wrong = np.flatnonzero(labels != episode.support.labels)
+    found = check(network, replace(episode, support=replace(episode.support, labels=labels)))
+    named = [s.index for s in found.suspects]
+    right = len(np.intersect1d(wrong, named))
+    return {"images": len(labels), "suspects": len(named), "wrong": len(wrong), "wrong_suspects": right}
+
+
 def jobs(args) -> list[dict]:
     """Packs, cases and episodes in the order in which they are run: every pack gets as many episodes."""
     cases = [f"{args.pattern} {rate}" for rate in RATES] if "noise" in args.parts else []
     cases += OUTLIERS if "outliers" in args.parts else ()
+    cases += [f"{NAMED}{rate}" for rate in NAMED_RATES] if "suspects" in args.parts else []
     return [
         {"pack": pack, "case": case, "episode": k}
         for k in range(args.episodes)
@@ -126,6 +144,8 @@ def jobs(args) -> list[dict]:
 def run_job(network, dataset, args, case: str, episode: int) -> dict:
     if case in OUTLIERS:
         return run_outlier(network, dataset, args, case, episode)
+    if case.startswith(NAMED):
+        return run_suspects(network, dataset, args, float(case.removeprefix(NAMED)), episode)
     return run_noise(network, dataset, args, float(case.split()[1]), episode)
 
 
@@ -136,7 +156,7 @@ def summary(rows: list[dict]) -> list[str]:
     packs = list(dict.fromkeys(r["pack"] for r in rows))
     for pack in [*packs, "all"]:
         mine = [r for r in rows if pack in (r["pack"], "all")]
-        for case in dict.fromkeys(r["case"] for r in mine if r["case"] not in OUTLIERS):
+        for case in dict.fromkeys(r["case"] for r in mine if "accepted" in r):
             lines.append(_noise_line(pack, case, [r for r in mine if r["case"] == case]))
     lines += [
         "",
@@ -148,7 +168,24 @@ def summary(rows: list[dict]) -> list[str]:
             found = [r for r in rows if pack in (r["pack"], "all") and r["case"] == case]
             if found:
                 lines.append(_outlier_line(pack, case, found))
+    lines += [
+        "",
+        "| pack | wrong labels | episodes | named | wrong of these | wrong labels found |",
+        "|---" * 6 + "|",
+    ]
+    for pack in [*packs, "all"]:
+        mine = [r for r in rows if pack in (r["pack"], "all") and r["case"].startswith(NAMED)]
+        for case in dict.fromkeys(r["case"] for r in mine):
+            lines.append(_suspects_line(pack, case, [r for r in mine if r["case"] == case]))
     return lines
+
+
+def _suspects_line(pack: str, case: str, rows: list[dict]) -> str:
+    images, named, wrong, both = (
+        sum(r[key] for r in rows) for key in ("images", "suspects", "wrong", "wrong_suspects")
+    )
+    shares = [f"{a / b:.1%}" if b else "-" for a, b in ((named, images), (both, named), (both, wrong))]
+    return f"| {pack} | {float(case.removeprefix(NAMED)):.0%} | {len(rows)} | {' | '.join(shares)} |"
 
 
 def _noise_line(pack: str, case: str, rows: list[dict]) -> str:
@@ -181,7 +218,7 @@ def parser() -> Parser:
     add_log(p)
     p.add_argument("--episodes", type=at_least(1), default=60, help="per pack and case")
     p.add_argument("--pattern", choices=("symmetric", "pairs"), default="symmetric")
-    p.add_argument("--parts", default="noise,outliers", help="outliers alone need no training")
+    p.add_argument("--parts", default="noise,outliers", help="outliers and suspects need no training")
     p.add_argument("--way", type=at_least(2), default=5)
     p.add_argument("--shots", type=at_least(1), default=5)
     p.add_argument("--queries", type=at_least(1), default=15, help="per class")

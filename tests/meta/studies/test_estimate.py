@@ -45,6 +45,7 @@ def test_photos_are_the_chosen_images_in_the_classes_that_they_are_given():
         assert (made.read(i, 32) == episode.support.read(by_name[name], 32)).all()
 
 
+@pytest.mark.slow
 def test_every_task_is_a_line_with_and_without_wrong_labels_and_a_stopped_run_goes_on(arguments, capsys):
     log = study.parser().parse_args(arguments).out
     study.main([*arguments, "--folds"])
@@ -60,6 +61,7 @@ def test_every_task_is_a_line_with_and_without_wrong_labels_and_a_stopped_run_go
     assert "| adapt | signs | 0% | 1 |" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_truth_is_about_right_labels_and_the_estimate_about_given_ones(arguments, monkeypatch):
     monkeypatch.setattr(study, "wrong_labels", lambda labels, way, rate, *_: (labels + (rate > 0)) % way)
     study.main(arguments)

@@ -1,6 +1,7 @@
 """Wrong labels and planted outliers: how they are made, the log, going on from it, and the table."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -74,6 +75,19 @@ def test_rows_of_other_options_neither_count_as_done_nor_get_into_the_same_figur
     printed = capsys.readouterr().out
     assert printed.count("| all | off-topic | 1 |") == 3
     assert "budget 2MB, seed 1" in printed and "budget 1MB, seed 2" in printed
+
+
+def test_suspects_are_counted_with_those_of_them_that_are_wrong(arguments, capsys, monkeypatch):
+    def named(_network, episode):
+        return SimpleNamespace(suspects=[SimpleNamespace(index=k) for k in range(len(episode.support))])
+
+    monkeypatch.setattr(noise, "check", named)
+    noise.main([*arguments, "--episodes", "2", "--parts", "suspects", "--shots", "20"])
+    counted = [(r["images"], r["suspects"], r["wrong"], r["wrong_suspects"]) for r in rows(arguments)]
+    assert counted == [(60, 60, wrong, wrong) for wrong in (0, 3, 12)] * 2
+    printed = capsys.readouterr().out
+    assert "| all | 0% | 2 | 100.0% | 0.0% | - |" in printed
+    assert "| all | 20% | 2 | 100.0% | 20.0% | 100.0% |" in printed
 
 
 def test_outliers_alone_need_no_training(arguments):

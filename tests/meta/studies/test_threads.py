@@ -14,6 +14,7 @@ def arguments(tmp_path):
     return ["--backbone", str(tmp_path / "net.safetensors"), "--packs", "glyphs", "--way", "3"]
 
 
+@pytest.mark.slow
 def test_every_number_of_threads_has_its_line_for_each_form(arguments, capsys):
     assert (
         study.main([*arguments, "--repeats", "2", "--forms", "15%@60kB,30%@60kB", "--threads", "1,2,3"]) == 0
