@@ -7,9 +7,9 @@ output channel lie side by side. Sums are int32, so every processor computes the
 import numpy as np
 
 from tinytrain.kernels.int8_blocks import MOST_INPUTS, product_block, takes_blocks
+from tinytrain.kernels.int8_codes import as_code, rescaled
 from tinytrain.kernels.int8_dots import MOST_INPUTS as MOST_DOTS
 from tinytrain.kernels.int8_dots import product_dots, takes_dots
-from tinytrain.kernels.int8_rescale import as_code, rescaled
 from tinytrain.kernels.int8_tiles import product_strip
 from tinytrain.kernels.jit import inlined, kernel
 from tinytrain.kernels.vectors import move_bytes, shifted_sum
