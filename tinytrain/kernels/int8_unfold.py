@@ -1,4 +1,4 @@
-"""Patches of an image as int16 codes."""
+"""The first layer of int8 programs: patches of an image as int16 codes, and the gradient of the weights."""
 
 import numpy as np
 from llvmlite import ir
@@ -6,6 +6,7 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import inlined, kernel
 from tinytrain.kernels.vectors import INDEX, SHORT, blocks, load, pointers, room, store
 
@@ -119,3 +120,26 @@ def unfold_codes(y, image, table, size, stride, first, rotated):
             for j in range(across):
                 _copy_line(patches, at, codes, j * stride * channels, line)
                 at += size * line
+
+
+@kernel
+def grad_weight_image(gw, image, g, table, scale, size, stride, rotated):
+    """gw (size * size * c, j) float32 += values of the patches of an image, transposed, times g (h, w, j).
+
+    `image`, `table`, `rotated` and padding as in `unfold_codes`; a code stands for ``scale * code``.
+    """
+    height, width, channels = image.shape
+    pad = (size - 1) // 2
+    for k in range(gw.shape[0]):
+        row, tap, c = gw[k], k // channels, k % channels
+        for i in range(g.shape[0]):
+            r = i * stride + tap // size - pad
+            if 0 <= r < height:
+                line = image[height - 1 - r if rotated else r]
+                for j in range(g.shape[1]):
+                    q = j * stride + tap % size - pad
+                    if 0 <= q < width:
+                        pixel = line[width - 1 - q if rotated else q, c]
+                        factor = scale * np.float32(table[pixel, c])
+                        for o in range(row.shape[0]):
+                            row[o] = fused(factor, g[i, j, o], row[o])
