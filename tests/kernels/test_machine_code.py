@@ -13,9 +13,9 @@ import pytest
 
 from tinytrain.kernels.compile_cache.cache import Cache
 from tinytrain.kernels.dispatch import call_tools, machine_code
-from tinytrain.kernels.dispatch.kinds import described, kinds_of, packer
+from tinytrain.kernels.dispatch.code import described, kinds_of, packer
+from tinytrain.kernels.dispatch.machine_code import needed, packed, unpacked
 from tinytrain.kernels.dispatch.native_calls import join_native
-from tinytrain.kernels.dispatch.object_file import needed, packed, unpacked
 from tinytrain.kernels.kernel import Kernel, tools
 
 numba = pytest.importorskip("numba")

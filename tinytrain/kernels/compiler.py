@@ -15,8 +15,7 @@ from tinytrain.kernels.compile_cache.facts import portable
 from tinytrain.kernels.dispatch import machine_code
 from tinytrain.kernels.dispatch.call_stubs import RESULT, ArrayCell, stub
 from tinytrain.kernels.dispatch.call_tools import RESHAPE_TYPE
-from tinytrain.kernels.dispatch.machine_code import RESHAPE
-from tinytrain.kernels.dispatch.object_file import needed, packed
+from tinytrain.kernels.dispatch.machine_code import RESHAPE, needed, packed
 
 # Sums may be reordered, so that loops vectorise. Two kinds of flags are missing: those that exclude NaN and
 # infinity, because a NaN must be detected, and `contract`, because `fused` says where to round once. Portable

@@ -13,9 +13,8 @@ from tinytrain.base.cache_folder import cache_folder
 from tinytrain.kernels.compile_cache.cache import Cache, open_cache
 from tinytrain.kernels.compile_cache.watch import WATCH
 from tinytrain.kernels.dispatch import machine_code
-from tinytrain.kernels.dispatch.code import Code
-from tinytrain.kernels.dispatch.kinds import Kinds, described, kinds_of
-from tinytrain.kernels.dispatch.object_file import unpacked
+from tinytrain.kernels.dispatch.code import Code, Kinds, described, kinds_of
+from tinytrain.kernels.dispatch.machine_code import unpacked
 from tinytrain.kernels.fallback import warn_once
 
 CACHE = open_cache(cache_folder("jit"))  # before anything is read from it

@@ -1,11 +1,65 @@
-"""A kernel's machine code as a callable of Python, and the cells from which its stub takes the arguments."""
+"""A kernel's machine code as a callable of Python, and the kinds of arguments, which decide which it is."""
 
 import ctypes
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinytrain.kernels.dispatch.kinds import packer
+C_ORDER, F_ORDER, ALIGNED, WRITEABLE = 1, 2, 0x100, 0x400  # numpy's flags of an array
+DECISIVE = C_ORDER | F_ORDER | ALIGNED | WRITEABLE
+# Of flags in sum: those that decide. An array in both orders, such as a vector, counts as one in C's.
+FLAGS = [n & (DECISIVE & ~F_ORDER if n & C_ORDER else DECISIVE) for n in range(2 * WRITEABLE)]
+LOWER = len(FLAGS) - 1
+PYTHON = {int: np.dtype(np.int64), float: np.dtype(np.float64), bool: np.dtype(np.bool_)}
+# How `struct` writes a number into a cell of 8 bytes, by kind and bytes of its type.
+CELLS = {
+    "b1": "?7x", "i1": "b7x", "i2": "h6x", "i4": "i4x", "i8": "q", "u1": "B7x", "u2": "H6x", "u4": "I4x",
+    "u8": "Q", "f4": "f4x", "f8": "d",
+}  # fmt: skip
+Kinds = tuple[type | tuple[int, str, int, int], ...]
+
+
+def kinds_of(arguments: Sequence) -> Kinds:
+    """The type of each number; of each array type and order of its bytes, number of axes, and flags."""
+    return tuple(
+        [
+            (a.dtype.num, a.dtype.byteorder, a.ndim, FLAGS[a.flags.num & LOWER])
+            if isinstance(a, np.ndarray)
+            else type(a)
+            for a in arguments
+        ]
+    )
+
+
+def described(arguments: Sequence) -> str:
+    """Their kinds as text, the same in every process. Raises TypeError for what kernels do not take."""
+    return " ".join(
+        f"{a.dtype.str}:{a.ndim}:{FLAGS[a.flags.num & LOWER]:x}"
+        if isinstance(a, np.ndarray)
+        else _number(a).str
+        for a in arguments
+    )
+
+
+def packer(arguments: Sequence, returns: bool = False) -> Callable[..., bytes]:
+    """A function that writes such arguments into cells of 8 bytes; of an array, the address of the object.
+
+    If a kernel `returns` something, a cell with the address for it comes last.
+    """
+    parts = ("Q" if isinstance(a, np.ndarray) else CELLS[_code(_number(a))] for a in arguments)
+    return struct.Struct(f"={''.join(parts)}{'Q' * returns}").pack
+
+
+def _number(argument) -> np.dtype:
+    found = argument.dtype if isinstance(argument, np.generic) else PYTHON.get(type(argument))
+    if found is None or _code(found) not in CELLS:
+        raise TypeError(f"kernels take arrays and numbers, no {type(argument).__name__}")
+    return found
+
+
+def _code(number: np.dtype) -> str:
+    return f"{number.kind}{number.itemsize}"
 
 
 class Code:

@@ -7,7 +7,7 @@ change the types of their arguments, so one examination is enough.
 
 import numpy as np
 
-from tinytrain.kernels.dispatch.kinds import kinds_of
+from tinytrain.kernels.dispatch.code import kinds_of
 
 
 def direct(kernel, arguments: tuple) -> tuple:

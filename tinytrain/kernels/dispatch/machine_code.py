@@ -6,7 +6,9 @@ process where it misses a symbol.
 
 import ctypes
 import functools
+import json
 import os
+import struct
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +21,8 @@ from tinytrain.base.locks import held_over_forks
 RUNNER, PRODUCT = "tinytrain_runner", "tinytrain_product"
 FREE, RESHAPE = "NRT_MemInfo_call_dtor", "numba_attempt_nocopy_reshape"
 TOOLS = RUNNER, PRODUCT, FREE, RESHAPE
+ELF, SYMBOL_TABLE, UNDEFINED = b"\x7fELF\x02\x01", 2, 0
+OF_THE_LINKER = {"_GLOBAL_OFFSET_TABLE_"}
 LOCK = held_over_forks()  # LLVM has locks of its own, which a fork would copy locked
 _loaded: dict[str, int] = {}  # address by symbol
 
@@ -88,3 +92,34 @@ def arrays_as_expected() -> bool:
         return False
     axes = [tuple((ctypes.c_ssize_t * probe.ndim).from_address(words[k])) for k in (2, 3)]
     return axes == [probe.shape, probe.strides]
+
+
+def packed(facts: dict, kernel: bytes, stub: bytes) -> bytes:
+    """The file of a compiled kernel: facts in a line of JSON, object code of the kernel and of its stub."""
+    return json.dumps(facts | {"bytes": len(kernel)}).encode() + b"\n" + kernel + stub
+
+
+def unpacked(content: bytes) -> tuple[dict, bytes, bytes]:
+    """(facts, kernel, stub): the inverse of `packed`."""
+    head, _, code = content.partition(b"\n")
+    facts = json.loads(head)
+    return facts, code[: facts["bytes"]], code[facts["bytes"] :]
+
+
+def needed(code: bytes) -> list[str]:
+    """Symbols that the object file `code` (ELF, 64 bits, little endian) needs from elsewhere.
+
+    Raises ValueError for another kind of file.
+    """
+    if not code.startswith(ELF):
+        raise ValueError("no object file of 64 bits, little endian")
+    (start,), (size, count) = struct.unpack_from("<Q", code, 40), struct.unpack_from("<HH", code, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", code, start + k * size) for k in range(count)]
+    names: set[str] = set()
+    for _, kind, _, _, at, length, strings, _, _, row in sections:
+        for symbol in range(at, at + length, row) if kind == SYMBOL_TABLE else ():
+            name, _, _, section = struct.unpack_from("<IBBH", code, symbol)
+            if name and section == UNDEFINED:
+                begin = sections[strings][4] + name
+                names.add(code[begin : code.index(b"\0", begin)].decode())
+    return sorted(names - OF_THE_LINKER)
