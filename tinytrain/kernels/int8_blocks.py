@@ -1,9 +1,13 @@
 """Products of int8 codes in blocks of output channels, written as LLVM instructions.
 
-The weights of a block are packed once for all pixels: neighbouring pairs of inputs lie side by side for every
-channel. So a pair of inputs, spread over a register, meets the pairs of weights of eight channels, and the
-sums need not be added up at the end. This is faster than `product_strip` where sums are short. What is packed
-lies on the stack: 8 kB at most.
+The weights of a block are packed once for all pixels: groups of neighbouring inputs lie side by side for
+every channel. So a group of inputs, spread over a register, meets the weights of all channels, and the sums
+need not be added up at the end. This is faster than `product_strip` where sums are short.
+
+A group has 32 bits: two inputs as int16, or four bytes for x86 processors that add up four products of bytes
+in one instruction. That multiplies a byte without a sign by one with a sign. So 128 is added to every code
+of x, and 128 times the sum of its weights taken from the sum of a channel. What is packed lies on the stack:
+15 kB at most.
 """
 
 from llvmlite import ir
@@ -18,7 +22,10 @@ from tinytrain.kernels.vectors import (
     SHORT,
     TRUTH,
     WORD,
+    add_dots,
     blocks,
+    constant,
+    joined,
     load,
     pairs_of_products,
     parts,
@@ -30,52 +37,63 @@ from tinytrain.kernels.vectors import (
     target_of,
 )
 
-PIXELS, MOST_INPUTS = 4, 256
-EIGHT, SIXTEEN = ir.VectorType(WORD, 8), ir.VectorType(SHORT, 16)
+MOST_INPUTS, MOST_DOTS = 256, 640
+SIGNS = 0x80808080  # what turns four codes into bytes without a sign
 
 
-@intrinsic
-def takes_blocks(typing):
-    """Whether `product_block` is fast on the processor that is compiled for."""
+def _whether(found):
+    """Intrinsic for a fact about the processor that is compiled for."""
 
     def emit(context, builder, signature, arguments):
-        return TRUTH(target_of(context).wide)
+        return TRUTH(found(target_of(context)))
 
-    return types.boolean(), emit
+    @intrinsic
+    def whether(typing):
+        return types.boolean(), emit
+
+    return whether
 
 
-def product_block(lanes: int):
-    """Intrinsic for the codes of all pixels and of `lanes` output channels, 8 or 16.
+takes_blocks, takes_dots = _whether(lambda target: target.wide), _whether(lambda target: target.dots)
+
+
+def product_block(lanes: int, dots: bool = False):
+    """Intrinsic for the codes of all pixels and of `lanes` output channels: 8 or 16, with `dots` 16.
 
     ``f(arrays, sizes, channel, zero)``:
 
     - `arrays`: (y, x, w, b, factor, shift), flat; x is int8 or int16.
-    - `sizes`: numbers of pixels (at least 4), of inputs (at most `MOST_INPUTS`) and of all channels.
+    - `sizes`: numbers of pixels (at least 4), of inputs (at most `MOST_INPUTS`; with `dots` a multiple of 4,
+      at most `MOST_DOTS`) and of all channels.
     - `channel`: the first one.
 
-    If the number of pixels is no multiple of four, the last tile overlaps with the one before.
+    If the number of pixels is no multiple of those of a tile, the last tile overlaps with the one before.
+    With `dots`, nothing is written for other processors and for int16.
     """
 
     def emit(context, builder, signature, arguments):
         kinds, target = signature.args[0], target_of(context)
+        if dots and not (target.dots and kinds[1].dtype == types.int8):
+            return context.get_dummy_value()
         arrays, (m, size, n) = (cgutils.unpack_tuple(builder, a) for a in arguments[:2])
         y, x, w, *scaled = pointers(context, builder, kinds, arrays)
         channel, zero = arguments[2:]
-        packed = room(builder, SHORT, lanes * MOST_INPUTS)
-        widened = room(builder, SHORT, PIXELS * MOST_INPUTS)
-        _pack(builder, packed, builder.gep(w, [builder.mul(channel, size)]), size, lanes)
+        block = _Block(builder, target, lanes, dots)
         own = [load(builder, ir.VectorType(WORD, lanes), builder.gep(a, [channel])) for a in scaled]
-        bias, factors, shifts = (parts(builder, vector, 8) for vector in own)
+        bias, factors, shifts = (parts(builder, vector, block.width) for vector in own)
         rescalings = [Rescaling(builder, target, f, s, zero) for f, s in zip(factors, shifts, strict=True)]
-        with blocks(builder, m, PIXELS) as start:
-            _widen(builder, widened, builder.gep(x, [builder.mul(start, size)]), size)
-            totals = _totals(builder, target, (packed, widened), bias, size)
-            for half, rescaling in enumerate(rescalings):
-                codes = rescaling.codes(builder, totals[half])
-                for p, eight in enumerate(parts(builder, codes, 8)):
-                    place = builder.mul(builder.add(start, INDEX(p)), n)
-                    place = builder.add(place, builder.add(channel, INDEX(8 * half)))
-                    store(builder, eight, builder.gep(y, [place]))
+        bias = block.pack(builder.gep(w, [builder.mul(channel, size)]), size, bias)
+        fewer = TRUTH(1)
+        for count in block.pixels:
+            fits = builder.and_(fewer, builder.icmp_signed(">=", m, INDEX(count)))
+            with builder.if_then(fits, likely=True), blocks(builder, m, count) as start:
+                block.widen(builder.gep(x, [builder.mul(start, size)]), size, count)
+                for part, totals in enumerate(block.totals(bias, size, count)):
+                    for p, codes in enumerate(block.codes(rescalings[part], totals)):
+                        place = builder.mul(builder.add(start, INDEX(p)), n)
+                        place = builder.add(place, builder.add(channel, INDEX(block.width * part)))
+                        store(builder, codes, builder.gep(y, [place]))
+            fewer = builder.not_(fits)
         return context.get_dummy_value()
 
     @intrinsic
@@ -85,40 +103,123 @@ def product_block(lanes: int):
     return compute
 
 
-def _pack(builder, packed, w, size, lanes: int) -> None:
-    """Weights of `lanes` rows of w, `size` long: for every pair of inputs those of all lanes, int16.
+class _Block:
+    """Weights of `lanes` channels and inputs of some pixels in groups; a sum has `width` channels."""
 
-    An odd number of inputs is filled up with a 0.
-    """
-    rows = [builder.gep(w, [builder.mul(INDEX(j), size)]) for j in range(lanes)]
-    with cgutils.for_range(builder, builder.lshr(size, INDEX(4))) as loop:
-        _pack_pairs(builder, packed, rows, builder.shl(loop.index, INDEX(4)), 8)
-    with builder.if_then(builder.trunc(builder.lshr(size, INDEX(3)), TRUTH)):
-        _pack_pairs(builder, packed, rows, builder.and_(size, INDEX(-16)), 4)
-    done = builder.and_(size, INDEX(-8))
-    with cgutils.for_range(builder, builder.and_(size, INDEX(7))) as loop:
-        k = builder.add(done, loop.index)
-        place = builder.add(
-            builder.mul(builder.lshr(k, INDEX(1)), INDEX(2 * lanes)), builder.and_(k, INDEX(1))
-        )
-        for j, row in enumerate(rows):
-            value = builder.sext(builder.load(builder.gep(row, [k])), SHORT)
-            builder.store(value, builder.gep(packed, [builder.add(place, INDEX(2 * j))]))
-    with builder.if_then(builder.trunc(size, TRUTH)):
-        place = builder.mul(builder.lshr(size, INDEX(1)), INDEX(2 * lanes))
-        for j in range(lanes):
-            builder.store(SHORT(0), builder.gep(packed, [builder.add(place, INDEX(2 * j + 1))]))
+    def __init__(self, builder, target, lanes: int, dots: bool):
+        self.builder, self.target, self.lanes, self.dots = builder, target, lanes, dots
+        kind = (BYTE, 4, 16, (8, 4)) if dots else (SHORT, 2, 8, (4,))
+        self.item, self.group, self.width, self.pixels = kind
+        self.words = (MOST_DOTS if dots else MOST_INPUTS) // self.group  # of a channel or pixel
+        self.packed, self.widened = (room(builder, WORD, n * self.words) for n in (lanes, self.pixels[0]))
 
+    def pack(self, w, size, bias):
+        """Of rows of w, `size` long, for every group those of all channels. Gives the biases of sums."""
+        builder, self.bias = self.builder, cgutils.alloca_once(self.builder, bias[0].type)
+        builder.store(bias[0], self.bias)
+        rows = [builder.gep(w, [builder.mul(INDEX(j), size)]) for j in range(self.lanes)]
+        with cgutils.for_range(builder, builder.lshr(size, INDEX(4))) as loop:
+            self._pack_some(rows, builder.shl(loop.index, INDEX(4)), 16)
+        if self.dots:
+            with cgutils.for_range(builder, builder.lshr(builder.and_(size, INDEX(15)), INDEX(2))) as loop:
+                k = builder.add(builder.and_(size, INDEX(-16)), builder.shl(loop.index, INDEX(2)))
+                self._pack_some(rows, k, 4)
+            return [builder.load(self.bias)]
+        with builder.if_then(builder.trunc(builder.lshr(size, INDEX(3)), TRUTH)):
+            self._pack_some(rows, builder.and_(size, INDEX(-16)), 8)
+        shorts = builder.bitcast(self.packed, SHORT.as_pointer())
+        with cgutils.for_range(builder, builder.and_(size, INDEX(7))) as loop:
+            k = builder.add(builder.and_(size, INDEX(-8)), loop.index)
+            self._pack_one(shorts, k, [builder.load(builder.gep(row, [k])) for row in rows])
+        with builder.if_then(builder.trunc(size, TRUTH)):
+            self._pack_one(shorts, size, [BYTE(0)] * self.lanes)
+        return bias
 
-def _pack_pairs(builder, packed, rows, k, count: int) -> None:
-    """`count` pairs from input k on."""
-    pairs, lanes = ir.VectorType(SHORT, count), len(rows)
-    own = [load(builder, pairs, builder.gep(row, [k])) for row in rows]
-    place = builder.gep(packed, [builder.mul(k, INDEX(lanes))])
-    for first in range(0, lanes, 8):
-        for pair, line in enumerate(_transposed(builder, own[first : first + 8])[:count]):
-            value = builder.sext(builder.bitcast(line, ir.VectorType(BYTE, 16)), SIXTEEN)
-            store(builder, value, builder.gep(place, [INDEX(2 * (lanes * pair + first))]))
+    def _pack_one(self, shorts, k, values) -> None:
+        """Input k of every channel."""
+        builder, first = self.builder, self.builder.and_(k, INDEX(-2))
+        first = builder.add(builder.mul(first, INDEX(self.lanes)), builder.and_(k, INDEX(1)))
+        for j, value in enumerate(values):
+            builder.store(builder.sext(value, SHORT), builder.gep(shorts, [builder.add(first, INDEX(2 * j))]))
+
+    def _pack_some(self, rows, k, count: int) -> None:
+        """`count` inputs from k on."""
+        builder, lanes = self.builder, self.lanes
+        kind = ir.VectorType(WORD if self.dots else SHORT, count // self.group)
+        own = [load(builder, kind, builder.gep(row, [k])) for row in rows]
+        place = builder.gep(self.packed, [builder.mul(builder.udiv(k, INDEX(self.group)), INDEX(lanes))])
+        if self.dots:
+            for g, four in enumerate(_transposed_words(builder, own)):
+                store(builder, four, builder.gep(place, [INDEX(lanes * g)]))
+                own = add_dots(builder, ir.Constant(four.type, None), constant(four.type, SIGNS), four)
+                builder.store(builder.sub(builder.load(self.bias), own), self.bias)
+            return
+        for first in range(0, lanes, 8):
+            for g, line in enumerate(_transposed(builder, own[first : first + 8])[: kind.count]):
+                pairs = builder.sext(builder.bitcast(line, ir.VectorType(BYTE, 16)), ir.VectorType(SHORT, 16))
+                store(builder, pairs, builder.gep(place, [INDEX(lanes * g + first)]))
+
+    def widen(self, x, size, count: int) -> None:
+        """`count` rows of x in groups; an odd number of inputs ends with a 0. Bytes lie side by side."""
+        builder, rows, step, length = self.builder, count, 8, size
+        if self.dots:
+            rows, step, length = 1, 4 * count, builder.mul(size, INDEX(count))
+        lines = []
+        for p in range(rows):
+            out = builder.bitcast(builder.gep(self.widened, [INDEX(p * self.words)]), self.item.as_pointer())
+            lines.append((builder.gep(x, [builder.mul(INDEX(p), size)]), out))
+        with cgutils.for_range(builder, builder.udiv(length, INDEX(step))) as loop:
+            self._widen_some(lines, builder.mul(loop.index, INDEX(step)), step)
+        if self.dots:
+            return
+        done = builder.and_(size, INDEX(-step))
+        with cgutils.for_range(builder, builder.sub(size, done)) as loop:
+            self._widen_some(lines, builder.add(done, loop.index), 1)
+        with builder.if_then(builder.trunc(size, TRUTH)):
+            for _, out in lines:
+                builder.store(SHORT(0), builder.gep(out, [size]))
+
+    def _widen_some(self, lines, k, count: int) -> None:
+        builder, kind = self.builder, ir.VectorType(self.item, count)
+        for row, out in lines:
+            value = load(builder, ir.VectorType(row.type.pointee, count), builder.gep(row, [k]))
+            if self.dots:
+                value = builder.xor(value, constant(kind, -128))
+            store(builder, value if value.type == kind else builder.sext(value, kind), builder.gep(out, [k]))
+
+    def totals(self, bias, size, count: int):
+        """For every vector of channels the sums of every pixel."""
+        builder, kind = self.builder, bias[0].type
+        sums = [[cgutils.alloca_once(builder, kind) for _ in range(count)] for _ in bias]
+        for start, some in zip(bias, sums, strict=True):
+            for one in some:
+                builder.store(start, one)
+        groups = builder.udiv(builder.add(size, INDEX(self.group - 1)), INDEX(self.group))
+        step = groups if self.dots else INDEX(self.words)
+        with cgutils.for_range(builder, groups) as loop:
+            place = builder.gep(self.packed, [builder.mul(loop.index, INDEX(self.lanes))])
+            weights = [
+                load(builder, kind, builder.gep(place, [INDEX(self.width * h)])) for h in range(len(bias))
+            ]
+            for p in range(count):
+                at = builder.add(loop.index, builder.mul(INDEX(p), step))
+                inputs = spread(builder, builder.load(builder.gep(self.widened, [at])), kind)
+                for own, some in zip(weights, sums, strict=True):
+                    builder.store(self._added(builder.load(some[p]), inputs, own), some[p])
+        return [[builder.load(one) for one in some] for some in sums]
+
+    def _added(self, total, inputs, weights):
+        if self.dots:
+            return add_dots(self.builder, total, inputs, weights)
+        shorts = ir.VectorType(SHORT, 2 * self.width)
+        inputs, weights = (self.builder.bitcast(v, shorts) for v in (inputs, weights))
+        return self.builder.add(total, pairs_of_products(self.builder, self.target, inputs, weights))
+
+    def codes(self, rescaling, totals):
+        """Of every pixel; 32 are made at once."""
+        some = 32 // self.width
+        together = (rescaling.codes(self.builder, totals[p : p + some]) for p in range(0, len(totals), some))
+        return [codes for both in together for codes in parts(self.builder, both, self.width)]
 
 
 def _transposed(builder, rows):
@@ -134,45 +235,16 @@ def _transposed(builder, rows):
     return rows
 
 
-def _widen(builder, widened, x, size) -> None:
-    """Four rows of x as int16, each in `MOST_INPUTS` places; an odd number of inputs ends with a 0."""
-    rows = [builder.gep(x, [builder.mul(INDEX(p), size)]) for p in range(PIXELS)]
-    outs = [builder.gep(widened, [INDEX(p * MOST_INPUTS)]) for p in range(PIXELS)]
-    with cgutils.for_range(builder, builder.lshr(size, INDEX(3))) as loop:
-        _widen_some(builder, outs, rows, builder.shl(loop.index, INDEX(3)), 8)
-    done = builder.and_(size, INDEX(-8))
-    with cgutils.for_range(builder, builder.and_(size, INDEX(7))) as loop:
-        _widen_some(builder, outs, rows, builder.add(done, loop.index), 1)
-    with builder.if_then(builder.trunc(size, TRUTH)):
-        for out in outs:
-            builder.store(SHORT(0), builder.gep(out, [size]))
-
-
-def _widen_some(builder, outs, rows, k, count: int) -> None:
-    for out, row in zip(outs, rows, strict=True):
-        value = load(builder, ir.VectorType(row.type.pointee, count), builder.gep(row, [k]))
-        wide = ir.VectorType(SHORT, count)
-        store(builder, value if value.type == wide else builder.sext(value, wide), builder.gep(out, [k]))
-
-
-def _totals(builder, target, places, bias, size):
-    """Sums <8 x i32>: for every eight channels a list of those of every pixel."""
-    (packed, widened), lanes = places, 8 * len(bias)
-    sums = [[cgutils.alloca_once(builder, EIGHT) for _ in range(PIXELS)] for _ in bias]
-    for start, some in zip(bias, sums, strict=True):
-        for one in some:
-            builder.store(start, one)
-    pairs = builder.lshr(builder.add(size, INDEX(1)), INDEX(1))
-    with cgutils.for_range(builder, pairs) as loop:
-        place = builder.gep(packed, [builder.mul(loop.index, INDEX(2 * lanes))])
-        weights = [load(builder, SIXTEEN, builder.gep(place, [INDEX(16 * h)])) for h in range(len(bias))]
-        for p in range(PIXELS):
-            pair = builder.gep(
-                widened, [builder.add(builder.shl(loop.index, INDEX(1)), INDEX(p * MOST_INPUTS))]
-            )
-            pair = builder.load(builder.bitcast(pair, WORD.as_pointer()), align=2)
-            pair = builder.bitcast(spread(builder, pair, EIGHT), SIXTEEN)
-            for w, some in zip(weights, sums, strict=True):
-                found = pairs_of_products(builder, target, pair, w)
-                builder.store(builder.add(builder.load(some[p]), found), some[p])
-    return [[builder.load(one) for one in some] for some in sums]
+def _transposed_words(builder, rows):
+    """Sixteen vectors of four as four of sixteen, or of one as one."""
+    if rows[0].type.count == 1:
+        return [joined(builder, rows)]
+    found = [joined(builder, rows[j : j + 4]) for j in range(0, 16, 4)]  # number 4 * row + input
+    halves = []  # of eight rows: inputs 0 and 1, and inputs 2 and 3
+    for a, b in (found[:2], found[2:]):
+        lanes = [16 * (j // 4) + 4 * (j % 4) for j in range(8)]
+        halves.append([shuffled(builder, a, b, [n + i + k for k in (0, 1) for n in lanes]) for i in (0, 2)])
+    whole = []
+    for a, b in zip(*halves, strict=True):
+        whole += [shuffled(builder, a, b, [*range(i, i + 8), *range(i + 16, i + 24)]) for i in (0, 8)]
+    return whole

@@ -6,17 +6,15 @@ output channel lie side by side. Sums are int32, so every processor computes the
 
 import numpy as np
 
-from tinytrain.kernels.int8_blocks import MOST_INPUTS, product_block, takes_blocks
+from tinytrain.kernels.int8_blocks import MOST_DOTS, MOST_INPUTS, product_block, takes_blocks, takes_dots
 from tinytrain.kernels.int8_codes import as_code, rescaled
-from tinytrain.kernels.int8_dots import MOST_INPUTS as MOST_DOTS
-from tinytrain.kernels.int8_dots import product_dots, takes_dots
 from tinytrain.kernels.int8_tiles import product_strip
 from tinytrain.kernels.jit import inlined, kernel
 from tinytrain.kernels.vectors import move_bytes, shifted_sum
 
 LOWEST, HIGHEST = np.int32(-128), np.int32(127)
 ENOUGH = 16  # rows; with fewer, packing the weights takes too long
-_eight, _sixteen = product_block(8), product_block(16)
+_eight, _sixteen, _dots = product_block(8), product_block(16), product_block(16, dots=True)
 
 
 @inlined
@@ -37,7 +35,7 @@ def _product(y, x, w, b, factor, shift, zero):
     arrays = y.reshape(-1), x.reshape(-1), w.reshape(-1), b, factor, shift
     if takes_dots() and x.itemsize == 1 and n >= 16 and size % 4 == 0 and size <= MOST_DOTS:
         for c in range(0, n, 16):
-            product_dots(arrays, (m, size, n), min(c, n - 16), zero)
+            _dots(arrays, (m, size, n), min(c, n - 16), zero)
         return
     if takes_blocks() and m >= ENOUGH and n >= 8 and size <= MOST_INPUTS:
         done = 0
