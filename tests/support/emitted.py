@@ -76,6 +76,13 @@ def classes_of(network, ways: int, shots: int, seed: int) -> np.ndarray:
     return images
 
 
+def with_strangers(images: np.ndarray) -> np.ndarray:
+    """The images, and as many of no class: black ones, white ones, and those with light and dark changed."""
+    others = 255 - images
+    others[::4], others[1::4] = 0, 255
+    return np.concatenate([images, others])
+
+
 def emit(folder, network, plan, seed=0):
     device = device_of(network, plan)
     names = tuple(f"class {k}" for k in range(device.ways))
