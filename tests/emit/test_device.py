@@ -156,8 +156,8 @@ def test_a_name_that_looks_like_a_part_of_the_header_breaks_nothing(tmp_path):
     written = bytearray(header)
     written[sum_at : sum_at + 64] = b"1" * 64
     numbers = b"2.345678e-01", b"5.000000e-01", b"1.500000e+01", b"-7.000000e-03"
-    for at, end, number in zip(places.split(","), ends.split(","), numbers, strict=True):
-        written[int(at) : int(end)] = number
+    for at, end, given in zip(places.split(","), ends.split(","), numbers, strict=True):
+        written[int(at) : int(end)] = given
     again = json.loads(written[8:])["__metadata__"]
     head = json.loads(again["head"])
     assert again["file_sha256"] == "1" * 64 and len(written) == len(header)

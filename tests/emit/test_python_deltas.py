@@ -57,7 +57,7 @@ def verdict_of(head, words: list[str]) -> tuple[float, int]:
     ),
 )
 def test_a_delta_from_python_answers_alike_and_others_are_refused(precision, head, compiler, tmp_path):
-    """With a report, and with numbers of any form for what is known of the head; damaged anywhere it is refused."""
+    """With a report, and numbers of any form for what its head knows; damaged anywhere it is refused."""
     network = {"float32": toynets.toy, "int8": int8nets.toy8}[precision]("headed")
     plan = plan_of(network, 2, 3, head, 60_000, 0.3, precision=precision, steps=3)
     emit(tmp_path, network, plan, seed=3)

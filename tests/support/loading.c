@@ -1,6 +1,7 @@
 /* Loads deltas that were written elsewhere: a file of queries, then the deltas. Of each it prints what tt_load returned;
- * if that is 0, labels, bits of logits, confidence and state follow, and, in hexadecimal, the bytes that tt_save writes. Then every byte of
- * the first delta is changed in turn, and it is cut off at every length: it prints how often that was not refused. */
+ * if that is 0, labels, bits of logits, confidence and state follow, and, in hexadecimal, the bytes that tt_save
+ * writes. Then every byte of the first delta is changed in turn, and it is cut off at every length: it prints how often
+ * that was not refused. */
 #include <stdio.h>
 #include <string.h>
 

@@ -146,11 +146,11 @@ static int read_facts(reader *from)
             result = read_known(from, at, tt_delta_facts_at[k], read);
         if (result == TT_OK)
             result = read_number(from, &facts[k], &next);
+        if (result == TT_OK && k != TT_LEAST && facts[k].digits < (k == TT_ACCURACY ? 0 : 1))
+            return TT_BAD_DELTA;
         read = &next;
         at = tt_delta_facts_end[k];
     }
-    if (result == TT_OK && (facts[TT_TEMPERATURE].digits <= 0 || facts[TT_SCALE].digits < 0))
-        return TT_BAD_DELTA;
     return result == TT_OK ? read_known(from, at, tt_delta_report_at, read) : result;
 }
 
