@@ -158,9 +158,9 @@ def test_so_it_has_without_a_cache(head, optimizer, shots, tmp_path):
     ),
 )
 def test_confidence_and_strangers_are_those_of_python(head, precision, shots, faster, kept, tmp_path):
-    """Of a single image of each class, of so many that the limit lies between two; kept, or refused."""
+    """Of one image of each class or so many that the limit lies between two; of steps that memorise."""
     network = {"float32": toynets.toy, "int8": int8nets.toy8}[precision]("headed")
-    plan = plan_of(network, 2, shots, head, 200_000, 0.24, precision=precision, steps=4)
+    plan = plan_of(network, 2, shots, head, 200_000, 0.24, precision=precision, steps=14)
     rates = tuple((faster * weight, faster * bias) for weight, bias in plan.recipe.rates)
     plan = replace(plan, recipe=replace(plan.recipe, rates=rates))
     _, want, got = compare(tmp_path, network, plan, COMPILERS[-1], images=3 if faster == 30 else 1)
