@@ -89,11 +89,23 @@ class Binder:
         flat = {b: array.reshape(-1) for b, array in externals.items()}
         for buffer, offset in segment.offsets.items():
             flat[buffer] = self.arena.view(base + offset, (buffer.nbytes,), "uint8").view(buffer.dtype)
+        arrays: dict = {}  # one for all calls that name it
+
+        def argument(arg):
+            key = arg
+            if isinstance(arg, View):
+                key = arg.buffer, arg.start, arg.shape, arg.column_range, arg.transposed
+            elif not isinstance(arg, Weight):
+                return self._argument(arg, flat)
+            if key not in arrays:
+                arrays[key] = self._argument(arg, flat)
+            return arrays[key]
+
         calls = []
         for call in segment.calls:
             kernel = (own or {}).get(call.kernel) or getattr(self.kernels, call.kernel)
-            calls.append(direct(kernel, tuple(self._argument(a, flat) for a in call.args)))
-        return calls, tuple(self._argument(v, flat) for v in segment.outputs)
+            calls.append(direct(kernel, tuple(map(argument, call.args))))
+        return calls, tuple(map(argument, segment.outputs))
 
     def _argument(self, arg, flat):
         if isinstance(arg, View):
