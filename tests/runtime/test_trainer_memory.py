@@ -14,6 +14,7 @@ from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.runtime import device
 from tinytrain.runtime.arena import Arena
+from tinytrain.runtime.bind import parts_of
 from tinytrain.runtime.trainer import Trainer
 
 PLANS = pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_what_the_arena_held_before_changes_nothing(monkeypatch, policy, memory)
 
 
 @PLANS
-def test_every_array_of_an_adaptation_lies_in_the_arena_or_in_the_working_copy(monkeypatch, policy, memory):
+def test_every_array_that_is_written_lies_in_the_arena_or_is_of_a_trained_layer(monkeypatch, policy, memory):
     """Every array that a kernel is given to write to; images may be read from anywhere."""
     table, calls = calls_of()
     monkeypatch.setattr(device.kernel_table, "load", lambda backend: table)
@@ -67,7 +68,7 @@ def test_every_array_of_an_adaptation_lies_in_the_arena_or_in_the_working_copy(m
     monkeypatch.setattr(Trainer, "__init__", lambda self, *a: (keep(self, *a), trainers.append(self))[0])
     report = run(policy, memory)
     copy = trainers[0].working
-    working = [*copy.weights, *copy.biases, *(a for pair in copy.added.values() for a in pair)]
+    working = [copy.part(*part) for part in (*copy.own, *parts_of(copy.network.added))]
     inside = [bounds(a) for a in (*arenas, *working)]
     outside = {
         name

@@ -87,7 +87,7 @@ class Programs:
         self._sizes: dict[tuple, int] = {}
         self._above: dict[tuple, float] = {}  # bytes that a candidate is known not to fit
         self._banks: list[SegmentBank] = []  # the last one first; of earlier ones a part is used again
-        self._probes: dict[tuple, Program] = {}
+        self._probes: dict[tuple, Program] = {}  # the last one
 
     def nbytes(
         self, recipe: Recipe, resources: Resources, row_tile: int | None = None, limit: float = math.inf
@@ -127,5 +127,10 @@ class Programs:
         """The program that measures the layers `inspected`."""
         key = inspected, row_tile
         if key not in self._probes:
+            self._probes.clear()  # before the next one is made: two of them take memory beside the arena
             self._probes[key] = compile_fisher(self.network, inspected, self.task, row_tile, self.precision)
         return self._probes[key]
+
+    def forget_probe(self) -> None:
+        """It has run: its memory is free for what is planned next."""
+        self._probes.clear()

@@ -76,8 +76,11 @@ class Runner:
         self.stages = {stage.name: self.actions(stage.body) for stage in self.program.stages}
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads and let go of all that is bound: circles of objects would stay for long."""
         self.others.close()
+        self.source = self.host = None
+        for held in (self.units, self._bound, self.stages, self.bind.bound):
+            held.clear()
 
     def run(self, name: str) -> None:
         """Run the stage `name` once."""
