@@ -89,6 +89,22 @@ def bounds(array):
 
 
 @pytest.mark.parametrize("policy", TRAINING)
+def test_units_that_work_at_the_same_time_share_neither_an_image_nor_what_is_bound(monkeypatch, policy):
+    keep, found = Trainer.__init__, []
+
+    def made(self, *arguments):
+        keep(self, *arguments)
+        found.append({stage: [self.units[u] for u in us] for stage, us in self.program.units.items()})
+
+    monkeypatch.setattr(Trainer, "__init__", made)
+    run(policy, 10**6)
+    for stage in [*found[0].values(), found[0]["backward"] + found[0]["ahead"]]:
+        assert len({id(unit._rows) for unit in stage}) == len(stage)
+        bound = [id(calls) for unit in stage for calls in unit.segments.values()]
+        assert len(set(bound)) == len(bound)
+
+
+@pytest.mark.parametrize("policy", TRAINING)
 @pytest.mark.parametrize("shots", [4, 30])
 def test_no_array_is_allocated_while_training_runs(monkeypatch, policy, shots):
     """From the third step on; a step's lists of images are all that comes and goes."""

@@ -40,8 +40,9 @@ class BoundUnit:
             of: bind.whole(buffer) for of in Of if (buffer := getattr(unit, of.value, None)) is not None
         }
         self.augmented = self.arrays.get(Of.AUGMENTED)
-        # Units in the same bytes work one after another, so that they can share it with their segments.
-        place = bind.program.offset(unit.workspace.name)
+        # Units in the same bytes work one after another, so that they can share it with their segments. No
+        # bytes at all are no place: units without any may work at the same time.
+        place = bind.program.offset(unit.workspace.name) if unit.workspace.nbytes else unit
         self._rows = bind.bound.setdefault(("rows", place), ShownRows(bind.kernels))
         self.features, self.gradient = self.arrays.get(Of.FEATURES), self.arrays.get(Of.GRADIENT)
         program = bind.program

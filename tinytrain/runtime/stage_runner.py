@@ -78,9 +78,8 @@ class Runner:
     def close(self) -> None:
         """End the threads and let go of all that is bound: circles of objects would stay for long."""
         self.others.close()
-        self.source = self.host = None
-        for held in (self.units, self._bound, self.stages, self.bind.bound):
-            held.clear()
+        self.source = self.host = self._bound = self.stages = self.units = None
+        self.bind.bound.clear()
 
     def run(self, name: str) -> None:
         """Run the stage `name` once."""
@@ -271,8 +270,7 @@ class Runner:
             place = work.first, len(work.items)
             if place not in bound:
                 bound[place] = direct(kernel, tuple(_found(arguments, work)))
-            function, values = bound[place]
-            function(*values)
+            run((bound[place],))
 
         return call
 
