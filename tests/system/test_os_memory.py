@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import quick
 from published import published_file
 
 from tinytrain.datasets.samplers import meta_dataset_sizes
@@ -119,7 +120,7 @@ def test_a_leak_of_200_kb_is_seen():
     assert measured(published_file(PLANS[0][0]), *PLANS[0][1:], leak=200_000)["growth"] > budget + SLACK
 
 
-@pytest.mark.parametrize("shape, policy, budget", ALL if RUNS else SOME)
+@pytest.mark.parametrize("shape, policy, budget", quick(ALL if RUNS else SOME))
 def test_the_budget_holds_for_tasks_of_every_shape_also_under_a_limit(shape, policy, budget):
     network = published_file("mcunet-5fps") if RUNS else "tinytrain-small"
     macs = 1.0 if policy == "full" else 0.15

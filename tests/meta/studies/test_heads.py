@@ -28,6 +28,7 @@ def rows(arguments):
     return read_log(study.parser().parse_args(arguments).out)
 
 
+@pytest.mark.slow
 def test_a_job_is_a_line_and_a_head_joins_those_that_are_there(arguments, capsys):
     assert study.main([*arguments, "--heads", "cosine,slda"]) == 0
     first = rows(arguments)
@@ -144,6 +145,7 @@ def test_a_table_has_the_mean_of_all_packs_and_leaves_out_what_was_not_run():
     assert y.startswith("| y |  |") and y.endswith("| 50.0 | - | - | - | - |")
 
 
+@pytest.mark.slow
 def test_a_pack_with_too_few_images_for_so_many_shots_is_left_out_and_the_table_says_so(arguments, capsys):
     few = [*arguments, "--packs", "leaves,signs", "--heads", "cosine", "--shots", "2,500"]
     assert study.main(few) == 0
