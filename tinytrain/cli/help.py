@@ -41,7 +41,7 @@ _METHOD = (
 _OUTPUT = ("reject", "out", "store", "report", "program", "plot", "json", "quiet", "verbose", "help")
 _ADAPTING = {"images": _IMAGES, "budget and method": _METHOD, "output": _OUTPUT}
 _PREDICTING = {
-    "delta": ("delta", "backbone"),
+    "delta": ("delta", "store", "backbone"),
     "images": ("images", "files_from", "null", "strangers"),
     "output": _OUTPUT,
 }

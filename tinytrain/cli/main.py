@@ -7,8 +7,9 @@ from types import ModuleType
 
 from tinytrain import __version__
 from tinytrain.base.answer import ANSWER
-from tinytrain.base.console import HelpFormatter, Parser, guarded, suggestion
+from tinytrain.base.console import Parser, guarded, suggestion
 from tinytrain.base.errors import UsageError
+from tinytrain.base.help_format import HelpFormatter
 from tinytrain.base.notices import NOTICES
 from tinytrain.base.progress import CompilingLine
 from tinytrain.base.shell import quoted
@@ -45,6 +46,27 @@ COMMANDS = {
     "data": ("data", "list, check, preview, export and pack image data"),
     "completion": ("completion", "print a script that completes commands in a shell"),
 }
+# Command -> what other tools call it.
+OTHER_WORDS = {
+    "adapt": "train fit learn finetune fine-tune tune retrain transfer",
+    "predict": "infer inference classify recognise recognize identify detect label run",
+    "eval": "test score validate accuracy metrics",
+    "watch": "serve stream live camera monitor listen daemon",
+    "rollback": "undo revert restore",
+    "confirm": "accept keep commit",
+    "apply": "deploy install load",
+    "forget": "remove delete unlearn",
+    "status": "state list ls",
+    "import": "convert",
+    "calibrate": "quantise quantize",
+    "info": "show inspect describe summary",
+    "backbones": "models download pull",
+    "bench": "benchmark compare",
+    "emit": "codegen firmware",
+    "export": "save onnx tflite",
+    "data": "dataset datasets images",
+    "doctor": "diagnose env",
+}
 
 
 def help_text() -> str:
@@ -54,7 +76,8 @@ def help_text() -> str:
 def parser_of(name: str) -> tuple[Parser, ModuleType]:
     """The parser of the command `name`, and its module. Raises UsageError."""
     if name not in COMMANDS:
-        hint = suggestion(name, COMMANDS)
+        words = {word: command for command, words in OTHER_WORDS.items() for word in words.split()}
+        hint = suggestion(name.lower(), COMMANDS, words)
         if not hint and os.path.isdir(name):
             hint = f"; for the images in this folder run: tinytrain adapt {quoted(name)}"
         raise UsageError("usage", f"no command {name!r}{hint}; see tinytrain --help")

@@ -2,13 +2,13 @@
 
 import os
 
-from tinytrain.cli.commands.common import DELTA_HELP, add_json, check_outputs, check_store, place_of
+from tinytrain.cli.commands.common import add_delta, add_json, check_outputs, check_store, place_of
 
 IN_PLACE = "file to write the new delta to; default: the delta file itself, or on trial in the store"
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
+    add_delta(parser)
     parser.add_argument("-o", "--out", metavar="FILE", help=IN_PLACE)
     add_json(parser)
 

@@ -5,9 +5,9 @@ import os
 
 from tinytrain.backbones.export.files import ENDINGS, export, kind_of
 from tinytrain.cli.commands.common import (
-    DELTA_HELP,
     BackboneOfDelta,
     add_backbone_of_delta,
+    add_delta,
     add_json,
     backbone_file,
     check_outputs,
@@ -29,7 +29,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
+    add_delta(parser)
     parser.add_argument("-o", "--out", metavar="FILE", required=True, help=f"file to write ({ENDINGS})")
     parser.add_argument(
         "--labels",
