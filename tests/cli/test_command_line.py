@@ -6,6 +6,7 @@ import pytest
 from commandline import tt
 
 from tinytrain.base.notices import NOTICES
+from tinytrain.cli import command_line
 from tinytrain.cli.main import COMMANDS, OTHER_WORDS, parser_of
 
 # A flag that most commands have, and one with a value.
@@ -52,7 +53,7 @@ def test_an_option_may_stand_anywhere_among_the_names(words, names, parser):
             assert vars(whole.parse([*words[1:], *mixed])) == vars(last), mixed
 
 
-WITH_STORES = "status confirm rollback apply predict eval export rename forget".split()
+WITH_STORES = ["status", "confirm", "rollback", "apply", "predict", "eval", "export", "rename", "forget"]
 
 
 @pytest.mark.parametrize("command", WITH_STORES)
@@ -96,3 +97,8 @@ def test_words_of_other_tools_are_no_commands_and_stand_for_one_each():
     words = " ".join(OTHER_WORDS.values()).split()
     assert OTHER_WORDS.keys() <= COMMANDS.keys() and not set(words) & COMMANDS.keys()
     assert len(words) == len(set(words))
+
+
+def test_help_of_bench_names_every_matrix_that_is_shipped():
+    names = command_line.known_names()["matrix"]
+    assert len(names) >= 6 and all(name in parser_of("bench")[0].description for name in names)

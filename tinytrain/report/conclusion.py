@@ -22,6 +22,7 @@ KINDS = {
     "inside": "in inner folders",
     "decoder": "whose decoder is not installed",
     "placeholder": "not downloaded",
+    "bin": "called like a bin",
 }
 NAMED = ("damaged", "too-large")
 CODE = re.compile("[a-z]+(-[a-z]+)+")  # of an error

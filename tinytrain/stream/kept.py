@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from tinytrain.base.errors import InputError, StorageError
+from tinytrain.base.file_kinds import is_litter, may_be_bin
 from tinytrain.base.files import open_without_waiting, read_bytes, write_bytes
 
 FOLDER = "kept"  # inside of a store
@@ -131,9 +132,9 @@ def digest_of(image) -> str:
 
 
 def can_be_folder(label: str) -> bool:
-    """Whether a folder can have the name of this class, and is no hidden one."""
+    """Whether a folder can have the name of this class, and would be taken for the folder of a class."""
     return (
-        not label.startswith(".")
+        not (is_litter(label) or may_be_bin(label))
         and not {"/", "\0"} & set(label)
         and 0 < len(label.encode(errors="surrogateescape")) <= 255
     )

@@ -123,9 +123,9 @@ def _adapt(arguments, render) -> int:
     if arguments.report:
         write_bytes(arguments.report, render(result, report.thumbnails()).encode())
     if arguments.json:
-        _notices(arguments, [*dict.fromkeys([*result["warnings"], *opened.warnings])], written)
+        _notices(arguments, [*dict.fromkeys([*result["warnings"], *opened.warnings])], written, kept)
     print_result(result, _text(arguments, report, result, written), arguments.json)
-    if not kept and (arguments.out or arguments.store):
+    if not kept:
         raise _withheld(report.guard)
     return 0
 
@@ -187,7 +187,7 @@ def _text(arguments, report, result: dict, written) -> str:
     return render_text(result, written, text_width())
 
 
-def _notices(arguments, warnings: list[str], written) -> None:
+def _notices(arguments, warnings: list[str], written, kept: bool) -> None:
     """What a text would say and the JSON object has no place for, or no reader yet."""
     for warning in warnings:
         say(warning)
@@ -196,12 +196,12 @@ def _notices(arguments, warnings: list[str], written) -> None:
             f"generation {written.generation} is on trial; keep it with 'tinytrain confirm --store "
             f"{written.store}'"
         )
-    if not (arguments.out or arguments.store):
+    if kept and not (arguments.out or arguments.store):
         say("no delta was written; give --out FILE to keep it")
 
 
 def _withheld(guard) -> AdaptationRefusedError:
-    """The error for a requested delta that was not written."""
+    """The error for an adaptation that was not kept, whether or not a delta was asked for."""
     reason = guard.reasons[0]
     remedy = "check the suspects" if guard.suspects else "check the images and the backbone"
     if reason.code != "not-finite":
