@@ -289,7 +289,7 @@ def test_nothing_is_written_for_another_backbone_or_without_the_package(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(InputError, match=rf"{suffix}-missing: .*{re.escape(install(suffix))}"):
         export(network, untrained(network), path)
-    with pytest.raises(UsageError, match=r"'a.pt' must end in .onnx, .tflite or .safetensors"):
+    with pytest.raises(UsageError, match=r"'a.pt' must end in .onnx, .tflite, .safetensors or .delta"):
         export(network, untrained(network), "a.pt")
     assert not list(tmp_path.iterdir())
 

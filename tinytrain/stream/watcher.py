@@ -14,7 +14,7 @@ import numpy as np
 from tinytrain.base.errors import InputError, StorageError, one_line
 from tinytrain.episode.sources import images_of
 from tinytrain.runtime.predict import Predictor
-from tinytrain.stream.kept import Kept, digest_of
+from tinytrain.store.kept import Kept, digest_of
 from tinytrain.stream.learner import Learner, Observation
 
 RECENT = 256  # images whose embeddings are held, so that they need not be looked at again

@@ -102,6 +102,7 @@ def _adapt(arguments, render) -> int:
     from tinytrain.base.files import write_bytes
     from tinytrain.base.progress import ProgressLine
     from tinytrain.pipeline.adapt import adapt
+    from tinytrain.pipeline.continual import with_forgotten
     from tinytrain.runtime.device import Device
 
     plan, source = episodes.plan_of(arguments), going_on.Source.of(arguments)
@@ -118,6 +119,8 @@ def _adapt(arguments, render) -> int:
         device = Device(threads=arguments.threads, progress=progress)
         report = adapt(network, opened.episode, budget, policy, arguments.seed, device, arguments.force)
     report = report.with_warnings(*opened.others)
+    if source:
+        report = with_forgotten(report, source.delta)
     result, kept = report.to_json(arguments.words), report.guard.accepted
     written = _write(arguments, report, kept, source.place if source else None)
     if arguments.report:

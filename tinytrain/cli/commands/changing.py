@@ -1,6 +1,7 @@
 """What commands share that change a finished delta: where it comes from, and where the new one goes."""
 
 import os
+from unicodedata import normalize
 
 from tinytrain.cli.commands.common import add_delta, add_json, check_outputs, check_store, place_of
 
@@ -37,6 +38,13 @@ def write(arguments, delta) -> dict:
     place = arguments.out or arguments.delta
     save_delta(place, delta)
     return {"out": place, "store": None, "generation": None}
+
+
+def kept_images(place: dict, name: str) -> int:
+    """How many images of class `name` the store keeps that the result is in; 0 without one."""
+    from tinytrain.store import Store
+
+    return 0 if place["store"] is None else Store(place["store"]).kept.counts()[normalize("NFC", name)]
 
 
 def written_items(place: dict) -> list:

@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,7 @@ class Kept:
         than `image`, its digest, or is too large, if its class has a name that no folder can have, or if
         there is no room on the disk.
         """
+        label = unicodedata.normalize("NFC", label)  # as a delta has it
         if not self.most or not can_be_folder(label):
             return False
         with contextlib.suppress(InputError, StorageError, OSError):
@@ -78,16 +80,22 @@ class Kept:
 
     def forget(self, label: str) -> None:
         """Remove all images of class `label`."""
+        label = unicodedata.normalize("NFC", label)
         if can_be_folder(label):
             shutil.rmtree(self.path / label, ignore_errors=True)
 
     def rename(self, old: str, new: str) -> None:
         """Images of class `old` are of class `new`; they go if no folder can have that name."""
+        old, new = (unicodedata.normalize("NFC", label) for label in (old, new))
         if not can_be_folder(new):
             self.forget(old)
-        elif can_be_folder(old):
+        elif can_be_folder(old) and old != new:
+            files = [file.path for file in self._files() if file.label == old]
             with contextlib.suppress(OSError):
-                os.rename(self.path / old, self.path / new)
+                for path in files:
+                    (self.path / new).mkdir(exist_ok=True)
+                    os.replace(path, self.path / new / path.name)
+            self.forget(old)
 
     def _write(self, data: bytes, label: str, name: str) -> None:
         self.move(Path(name).stem, label)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tinytrain.stream import kept as keeping
-from tinytrain.stream.kept import Kept, digest_of
+from tinytrain.store import kept as keeping
+from tinytrain.store.kept import Kept, digest_of
 
 
 @pytest.fixture
