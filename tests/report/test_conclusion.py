@@ -8,6 +8,7 @@ import pytest
 from tinytrain.base.shell import quoted
 from tinytrain.report.conclusion import LINES, Written, conclude, how_often_wrong
 from tinytrain.report.layout import Command, Item, fitted, short, wrapped
+from tinytrain.report.page import conclusion as page_conclusion
 
 ESTIMATE = {"accuracy": 0.82, "low": 0.69, "high": 0.9, "method": "held-out", "network": "adapted", "n": 50,
             "folds": None, "why": None}  # fmt: skip
@@ -266,6 +267,24 @@ def test_more_room_shows_more_examples_in_turn_and_the_first_items_get_it_first(
     assert "one 39" not in " ".join(fitted(items, 100, 2)) and len(fitted(items, 100, 2)) == 2
     whole = " ".join(fitted(items, 100, None))
     assert "one 98" in whole and "two 98" in whole
+
+
+def test_no_text_is_cut_while_another_item_shows_examples():
+    kinds = ["damaged"] * 2 + ["other-kind"] * 4 + ["beside", "bin", "placeholder"]
+    skipped = [{"file": f"photos/apple/{k}.x", "kind": kind} for k, kind in enumerate(kinds)]
+    facts = report(skipped=skipped, guard=guard(True, suspects=[suspect(k) for k in range(6)]))
+    wide, narrow = (" ".join("\n".join(conclude(facts, WRITTEN, width)).split()) for width in (100, 80))
+    text = "skipped 9 files, 2 damaged, 4 of another kind, 1 beside the folders, 1 called like a bin"
+    assert f"{text}, 1 not downloaded" in wide
+    assert f"{text.rsplit(',', 1)[0]} ... written" in narrow, "cut behind a whole part, and"
+    assert "suspicious 6 of 25 images skipped" in narrow or "(--verbose names them)" in narrow
+
+
+def test_the_page_begins_with_the_fraction_of_the_text_also_where_labels_may_be_wrong():
+    facts = report(estimate=estimate(accuracy=0.88))
+    (line, *_) = conclude(facts)
+    assert line.startswith("accuracy    82% right") and "about 88% expected" in line
+    assert page_conclusion._figure(facts) == "82% right"
 
 
 def test_letters_that_take_two_columns_are_counted_as_two():
