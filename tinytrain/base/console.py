@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tinytrain.base.answer import ANSWER
 from tinytrain.base.errors import InputError, StorageError, TinytrainError, UsageError, visible
@@ -225,6 +225,8 @@ def _known(error: BaseException, arguments: list[str]) -> TinytrainError | None:
     if isinstance(error, MemoryError):
         text = f"the machine has no memory left; {_memory_remedy(arguments)}"
         return StorageError("out-of-memory", text)
+    if isinstance(error, RuntimeError) and any("start new thread" in str(e) for e in _causes(error)):
+        return InputError("system", "the system starts no more threads; allow more (TasksMax=, ulimit -u)")
     if not isinstance(error, OSError):
         return None
     if error.errno in STORAGE_ERRORS:
@@ -233,6 +235,13 @@ def _known(error: BaseException, arguments: list[str]) -> TinytrainError | None:
     if error.filename is not None:
         why = f"{os.fsdecode(error.filename)}: {why}; check the path and its rights"
     return InputError("system", why)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """`error` and those while which it was raised."""
+    while error is not None:
+        yield error
+        error = error.__context__
 
 
 def _failed(error: TinytrainError, as_json: bool) -> int:

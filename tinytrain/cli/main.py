@@ -3,6 +3,7 @@
 import importlib
 import os
 import sys
+import threading
 from types import ModuleType
 
 from tinytrain import __version__
@@ -118,6 +119,21 @@ def run(arguments: list[str]) -> int | None:
     return command.run(parsed)
 
 
+def _spare_threads() -> None:
+    """Let BLAS start no threads if the system allows too few: it would interrupt the process.
+
+    BLAS reads the variable when numpy is imported, which no module has done yet.
+    """
+    held = threading.Event()
+    probes = [threading.Thread(target=held.wait, daemon=True) for _ in range(1, os.cpu_count() or 1)]
+    try:
+        for probe in probes:
+            probe.start()
+    except RuntimeError:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    held.set()
+
+
 def _run_and_tell(arguments: list[str]) -> int | None:
     """`run`, which also says on stderr when kernels are compiled."""
     with CompilingLine() as line, WATCH.told(line):
@@ -130,4 +146,6 @@ def main(arguments: list[str] | None = None) -> int:
     The notice about compiled kernels appears only when run as a program, not when called from Python.
     """
     ANSWER.begin()
+    if arguments is None:
+        _spare_threads()
     return guarded(_run_and_tell if arguments is None else run, arguments, json_errors=True)
