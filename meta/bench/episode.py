@@ -18,7 +18,7 @@ from tinytrain.meta.bench.jobs import Job
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.recipe import Update
-from tinytrain.policies.registry import find_policy
+from tinytrain.policies.own import given_policy
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
 
@@ -75,7 +75,7 @@ def run_episode(network: Network, episode: Episode, entry: Entry, seed: int) -> 
     facts = {"digest": episode.digest, "way": episode.n_way, "n_support": len(episode.support)}
     try:
         # Forced: methods are compared, not the guard; what is not finite is refused all the same.
-        policy = find_policy(entry.policy).with_rates(entry.rate_scale)
+        policy = given_policy(entry.policy).with_rates(entry.rate_scale)
         report = adapt(network, episode, entry.budget, policy, seed, Device(threads=1), force=True)
         refused = "" if report.guard.accepted else report.guard.reasons[0].code
     except AdaptationRefusedError as error:

@@ -13,7 +13,7 @@ from tinytrain.meta.bench.narrow import narrowed
 from tinytrain.meta.bench.parallel import BACKENDS
 from tinytrain.meta.bench.rates import Rates, load_rates, save_rates
 from tinytrain.meta.bench.run import Estimate, Workers, estimate, run_jobs
-from tinytrain.policies.registry import find_policy
+from tinytrain.policies.own import given_policy
 
 Say = Callable[[str], None]
 
@@ -28,7 +28,7 @@ def run(options, say: Say) -> tuple[dict, str]:
     if untuned := [
         x
         for x in matrix.labels
-        if matrix.scale(x, rates) is None and find_policy(matrix.entry(x).policy).trains
+        if matrix.scale(x, rates) is None and given_policy(matrix.entry(x).policy).trains
     ]:
         say(f"learning rates as the policies have them, not tuned: {', '.join(untuned)}")
     jobs = _jobs(matrix, rates, options)
@@ -95,7 +95,7 @@ def _jobs(matrix: Matrix, rates: dict[str, float], options) -> list[Job]:
     for sampler in {cell.sampler for cell in matrix.cells}:
         require_shuffle(sampler)
     for label in matrix.labels:  # before any work is done
-        find_policy(matrix.entry(label).policy)
+        given_policy(matrix.entry(label).policy)
     backbones = open_backbones(matrix, matrix.run_backbones, dict(options.backbone))
     return expand(matrix, rates, backbones, options.data)
 
