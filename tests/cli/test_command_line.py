@@ -5,7 +5,6 @@ import argparse
 import pytest
 from commandline import tt
 
-from tinytrain.base.notices import NOTICES
 from tinytrain.cli import command_line
 from tinytrain.cli.main import COMMANDS, OTHER_WORDS, parser_of
 
@@ -32,13 +31,6 @@ def _lines(parser, words):
             for k, action in enumerate(names)
         ]
         yield words, values, parser
-
-
-@pytest.fixture(autouse=True)
-def heard():
-    """Later tests hear notices: to parse ``--quiet`` is enough to end them."""
-    yield
-    NOTICES.begin()
 
 
 @pytest.mark.parametrize("words, names, parser", [pytest.param(*row, id=" ".join(row[0])) for row in lines()])
