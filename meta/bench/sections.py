@@ -76,11 +76,7 @@ def figure(interval: list | None, signed: bool = False) -> str:
     >>> figure([81.04, 2.71, 60]), figure([1.951, 0.57, 300], signed=True), figure(None)
     ('81.0 ±2.7', '+1.95 ±0.57', '-')
     """
-    if interval is None:
-        return "-"
-    mean, half, _ = interval
-    form = "{:+.2f}" if signed else "{:.1f}"
-    return form.format(mean) + ("" if half is None else " ±" + form.replace("+", "").format(half))
+    return "-" if interval is None else Interval(*interval).text(2 if signed else 1, signed)
 
 
 def _clear(interval: list | None) -> bool:

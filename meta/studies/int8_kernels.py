@@ -11,23 +11,20 @@ of instructions so far to a file, the one that the variable COUNT names with ".m
 """
 
 import os
-import shlex
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.backbones.load import load_backbone
-from tinytrain.base.console import Parser, at_least, guarded
+from tinytrain.base.console import guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.kernels.blas import one_thread
 from tinytrain.kernels.dispatch.direct import direct
 from tinytrain.kernels.dispatch.native_calls import join_native
+from tinytrain.meta.studies.study import marks_of, number, option, parser_of
 from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -168,26 +165,22 @@ def mark(kernels, network: Network, names) -> None:
 
 def counted(command: str, arguments: list[str], names) -> list[tuple[float, ...]]:
     """Thousands of instructions of both precisions of every case, as `command` counts them."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "count"
-        task = [*shlex.split(command), "-m", "tinytrain.meta.studies.int8_kernels", *arguments, "--mark"]
-        subprocess.run(task, check=True, env=os.environ | {"COUNT": str(file)})
-        marks = [int(line) for line in file.with_name("count.marks").read_text().split()]
+    marks, _ = marks_of(command, "int8_kernels", [*arguments, "--mark"])
     ends = iter(marks[-4 * len(names) :])
     both = [(end - start) / REPEATS / 1e3 for start, end in zip(ends, ends, strict=True)]
     return list(zip(both[::2], both[1::2], strict=True))
 
 
-def parser() -> Parser:
-    p = Parser(prog="python -m tinytrain.meta.studies.int8_kernels", description=__doc__.split("\n")[0])
-    p.add_argument("--backbone", default="tinytrain-small-2", help="model file, published checkpoint or name")
-    p.add_argument("--only", default=None, metavar="NAME", help="this row alone, as it is printed")
-    p.add_argument(
-        "--milliseconds", type=at_least(1), default=500, help="for each row (default: %(default)s)"
+def parser():
+    return parser_of(
+        "int8_kernels",
+        __doc__,
+        option("--backbone", "tinytrain-small-2", "model file, published checkpoint or name"),
+        option("--only", None, "this row alone, as it is printed", metavar="NAME"),
+        number("--milliseconds", 500, "for each row (default: %(default)s)"),
+        option("--count", None, "count instructions by this command", metavar="COMMAND"),
+        option("--mark", False, "what COMMAND runs", action="store_true"),
     )
-    p.add_argument("--count", default=None, metavar="COMMAND", help="count instructions by this command")
-    p.add_argument("--mark", action="store_true", help="what COMMAND runs")
-    return p
 
 
 def main(arguments: list[str] | None = None) -> int:

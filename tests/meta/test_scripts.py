@@ -7,27 +7,28 @@ from pathlib import Path
 import pytest
 
 from tinytrain import meta
+from tinytrain.meta.studies import study
 
 SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.budgets": ("--episodes", "load_backbone"),
-    "studies.estimate": ("--tasks", "run_study"),
-    "studies.continual": ("--seeds", "run_study"),
-    "studies.drift": ("--shots", "run_study"),
+    "studies.estimate": ("--tasks", "load_backbone"),
+    "studies.continual": ("--seeds", "load_backbone"),
+    "studies.drift": ("--shots", "load_backbone"),
     "studies.int8_adaptation": ("--repeats", "load_backbone"),
-    "studies.int8_forward": ("--episodes", "run_study"),
-    "studies.int8_training": ("--episodes", "run_study"),
+    "studies.int8_forward": ("--episodes", "load_backbone"),
+    "studies.int8_training": ("--episodes", "load_backbone"),
     "studies.int8_kernels": ("--milliseconds", "load_backbone"),
-    "studies.operations": ("--episodes", "run_study"),
+    "studies.operations": ("--episodes", "load_backbone"),
     "studies.threads": ("--repeats", "load_backbone"),
-    "studies.seconds": ("--episodes", "run_study"),
-    "studies.scaling": ("--repeats", "run_study"),
+    "studies.seconds": ("--episodes", "load_backbone"),
+    "studies.scaling": ("--repeats", "load_backbone"),
     "studies.start": ("--runs", "times_of"),
-    "studies.heads": ("--queries", "run_study"),
-    "studies.strangers": ("--queries", "run_study"),
-    "studies.normal": ("--episodes", "run_study"),
-    "studies.how_much": ("--shots", "run_study"),
+    "studies.heads": ("--queries", "load_backbone"),
+    "studies.strangers": ("--queries", "load_backbone"),
+    "studies.normal": ("--episodes", "load_backbone"),
+    "studies.how_much": ("--shots", "load_backbone"),
     "search.trady_layer_ranking": ("--episodes", "load_backbone"),
-    "studies.label_noise": ("--queries", "run_study"),
+    "studies.label_noise": ("--queries", "load_backbone"),
     "release": ("--episodes", "ship"),
     "pytorch.speed": ("--repeats", "load_backbone"),
 }
@@ -75,6 +76,8 @@ def test_an_interrupt_is_no_traceback_and_signals_are_handled_as_before(name, ca
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
     before = [signal.getsignal(n) for n in numbers]
-    monkeypatch.setattr(f"tinytrain.meta.{name}.{SCRIPTS[name][1]}", interrupted)
+    script = importlib.import_module(f"tinytrain.meta.{name}")
+    opener = SCRIPTS[name][1]
+    monkeypatch.setattr(script if hasattr(script, opener) else study, opener, interrupted)
     assert ended(name, capsys) == (130, "tinytrain: interrupted before it was done")
     assert [signal.getsignal(n) for n in numbers] == before

@@ -9,10 +9,11 @@ from toybench import record
 
 from tinytrain.base.errors import InputError
 from tinytrain.meta.bench.document import html, markdown
-from tinytrain.meta.bench.log import read_log
 from tinytrain.meta.bench.pages import write_report
+from tinytrain.meta.bench.record import checked
 from tinytrain.meta.bench.sections import report_blocks
 from tinytrain.meta.bench.tables import tables
+from tinytrain.meta.run_log import read_log
 
 
 def paths_of(value, path=()):
@@ -47,7 +48,7 @@ def test_any_value_in_any_place_of_a_record_is_reported_or_refused_by_its_line(t
         line = json.dumps(with_change(record(refused="guard"), path, change)).replace('"ODD"', odd)
         log.write_text(json.dumps(record(episode=1)) + "\n" + line + "\n")
         try:
-            facts = tables(read_log(log))
+            facts = tables(read_log(log, checked))
             json.dumps(facts, allow_nan=False)
             blocks = report_blocks(facts)
             assert html("title", blocks) and markdown("title", blocks)

@@ -7,7 +7,7 @@ import pytest
 from sourcetree import ROOT
 
 from tinytrain.meta.studies import continual as study
-from tinytrain.meta.studies.study import read_log
+from tinytrain.meta.studies.study import read_study
 from tinytrain.network.file import save_network
 from tinytrain.pipeline.head_tasks import made_up
 from tinytrain.pipeline.toy import toy_episode, toy_network
@@ -96,7 +96,7 @@ def test_the_figures_of_the_project_follow_from_its_log(capsys):
     assert study.main(["--summary", "--out", str(ROOT / "results/continual.jsonl")]) == 0
     shown = capsys.readouterr().out
     assert all(f"{pack}:" in shown for pack in study.DOMAINS.split(","))
-    rows = read_log(ROOT / "results/continual.jsonl")
+    rows = read_study(ROOT / "results/continual.jsonl")
     targets = [row for row in rows if row["pack"] in TARGETS]
     assert {row["pack"] for row in targets} == TARGETS
 

@@ -5,7 +5,7 @@ import pytest
 from sourcetree import ROOT
 
 from tinytrain.meta.studies import how_much as study
-from tinytrain.meta.studies.study import read_log
+from tinytrain.meta.studies.study import read_study
 from tinytrain.network.file import save_network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
@@ -20,7 +20,7 @@ def arguments(tmp_path):
 
 
 def rows(arguments):
-    return read_log(study.parser().parse_args(arguments).out)
+    return read_study(study.main.parser().parse_args(arguments).out)
 
 
 def test_an_episode_is_a_line_with_every_form_and_what_the_policy_chose(arguments, capsys):
@@ -85,7 +85,7 @@ def test_no_target_of_the_benchmarks_decides():
 
 
 def test_the_usual_form_is_always_among_the_fixed_ones():
-    args = study.parser().parse_args(["--extents", "0.5,1", "--heads", "lda"])
+    args = study.main.parser().parse_args(["--extents", "0.5,1", "--heads", "lda"])
     assert study.forms(args) == [(1.0, "lda"), (0.5, "lda")]
 
 

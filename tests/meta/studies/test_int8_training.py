@@ -3,7 +3,7 @@
 from int8nets import toy8
 
 from tinytrain.meta.studies import int8_training as study
-from tinytrain.meta.studies.study import read_log
+from tinytrain.meta.studies.study import read_study
 from tinytrain.network.file import save_network
 
 FORMS = "float32@1MB,int8@1MB,int8*0.000001@1MB"
@@ -14,7 +14,7 @@ def test_rows_say_how_many_codes_training_changed(tmp_path, capsys):
     options = ["--backbone", tmp_path / "net.safetensors", "--out", tmp_path / "log.jsonl", "--forms", FORMS]
     options += ["--packs", "glyphs", "--way", 3, "--shots", 5, "--queries", 2, "--episodes", 1, "--macs", 1]
     assert study.main([str(option) for option in options]) == 0
-    (row,) = read_log(tmp_path / "log.jsonl")
+    (row,) = read_study(tmp_path / "log.jsonl")
     moved = [row["forms"][form]["moved"] for form in FORMS.split(",")]
     assert moved[0] is None and 0 < moved[1] <= 1 and moved[2] == 0
     head, _, *rows = capsys.readouterr().out.split("| form |")[1].splitlines()[:5]

@@ -8,7 +8,7 @@ import pytest
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import open_dataset
 from tinytrain.meta.studies import label_noise as noise
-from tinytrain.meta.studies.study import read_log
+from tinytrain.meta.studies.study import read_study
 from tinytrain.network.file import save_network
 from tinytrain.pipeline.toy import toy_network
 
@@ -21,7 +21,7 @@ def arguments(tmp_path):
 
 
 def rows(arguments):
-    return read_log(noise.parser().parse_args(arguments).out)
+    return read_study(noise.main.parser().parse_args(arguments).out)
 
 
 @pytest.mark.parametrize("pattern", ["symmetric", "pairs"])
@@ -37,7 +37,7 @@ def test_so_many_labels_are_wrong_and_every_class_keeps_one_of_its_own(pattern, 
 
 
 def test_an_outlier_is_one_image_whose_class_is_another_or_none_of_the_episode(arguments):
-    args, dataset = noise.parser().parse_args(arguments), open_dataset("signs")
+    args, dataset = noise.main.parser().parse_args(arguments), open_dataset("signs")
     for kind in noise.OUTLIERS:
         for index in range(10):
             episode, planted = noise.with_outlier(dataset, args, kind, index)
@@ -73,7 +73,9 @@ def test_rows_of_other_options_neither_count_as_done_nor_get_into_the_same_figur
     assert len(rows(arguments)) == 3 * len(noise.OUTLIERS)
     printed = capsys.readouterr().out
     assert printed.count("| all | off-topic | 1 |") == 3
-    assert "budget 2MB, seed 1" in printed and "budget 1MB, seed 2" in printed
+    assert all(
+        f"budget {b}, way 3, shots 4, queries 2, seed {s}" in printed for b, s in (("2MB", 1), ("1MB", 2))
+    )
 
 
 def test_outliers_alone_need_no_training(arguments):
@@ -102,7 +104,7 @@ def test_figures_are_those_of_the_rows():
 
 
 def test_only_the_figures_are_printed_when_only_they_are_asked_for(arguments, capsys):
-    log = noise.parser().parse_args(arguments).out
+    log = noise.main.parser().parse_args(arguments).out
     log.write_text(
         json.dumps(
             {"pack": "x", "case": "off-topic", "episode": 0, "settings": {}, "place": 1, "suspects": 2}

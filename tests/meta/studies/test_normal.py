@@ -1,10 +1,10 @@
 """Normal images alone: a small run of the study, its areas, and the figures of known rows."""
 
 import numpy as np
-import pytest
 
+from tinytrain.meta.studies import heads
 from tinytrain.meta.studies import normal as study
-from tinytrain.meta.studies.study import read_log
+from tinytrain.meta.studies.study import read_study
 from tinytrain.network.file import save_network
 from tinytrain.pipeline.toy import toy_network
 
@@ -22,7 +22,7 @@ def test_a_job_is_a_line_with_every_episode(tmp_path, capsys):
     fixed = ["--backbone", tmp_path / "net.safetensors", "--packs", "leaves", "--out", tmp_path / "log.jsonl"]
     words = [str(a) for a in (*fixed, "--way", 3, "--shots", "1,4", "--queries", 4, "--episodes", 2)]
     assert study.main(words) == 0
-    rows = read_log(tmp_path / "log.jsonl")
+    rows = read_study(tmp_path / "log.jsonl")
     assert [row["shots"] for row in rows] == [1, 4]
     for row in rows:
         assert all(len(row[name]) == 2 for name in (*study.AREAS, *study.RATES))
@@ -45,24 +45,26 @@ def test_the_gain_is_paired_and_all_packs_weigh_alike():
         rest = {name: [0.5, 0.5] for name in (*study.AREAS[1:], *study.RATES)}
         return {"pack": pack, "shots": 5, "score": score, **rest}
 
-    (table,) = study.summary([row("a", [0.6, 0.6]), row("b", [0.9, 0.7])])
-    lines = [line for line in table.split("\n") if line.startswith("| 5 |")]
+    _, _, *lines = study.summary([row("a", [0.6, 0.6]), row("b", [0.9, 0.7])])
     assert lines[0].startswith("| 5 | a | 60.0 | 50.0 |") and lines[0].endswith("| +10.00 ±0.00 |")
     assert lines[2].startswith("| 5 | all | 70.0 |") and "| +20.00 ±" in lines[2]
 
 
-def test_embeddings_are_computed_once_for_the_images_that_are_drawn():
+def test_embeddings_are_computed_once_for_the_images_that_are_drawn(monkeypatch):
     class Fake:
-        name, digest, asked = "fake", "0", []
+        name, digest, embedding_size, asked = "fake", "0", 1, []
+
+        def __len__(self):
+            return 9
 
         def images(self, groups):
             self.asked.append(groups[0].tolist())
             return groups[0]
 
     fake = Fake()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "embed", lambda network, images, device: images[:, None] * 1.0)
-        assert study.embedded(fake, fake, {3, 1})[3] == [3.0]
-        assert study.embedded(fake, fake, {3, 5}).keys() == {1, 3, 5}
-    assert fake.asked == [[1, 3], [5]]
-    del study.KNOWN["0", "fake"]
+    monkeypatch.setattr(heads, "EMBEDDED", {})
+    monkeypatch.setattr(heads, "embed", lambda network, images, device: images[:, None] * 1.0)
+    assert heads.embedded(fake, fake, [3, 1, 3])[3] == [3.0]
+    assert heads.embedded(fake, fake, [3, 5])[[1, 3, 5], 0].tolist() == [1, 3, 5]
+    heads.embedded(fake, fake)
+    assert fake.asked == [[1, 3], [5], [0, 2, 4, 6, 7, 8]]

@@ -7,7 +7,7 @@ import pytest
 from sourcetree import ROOT
 
 from tinytrain.meta.studies import scaling as study
-from tinytrain.meta.studies.study import read_log
+from tinytrain.meta.studies.study import read_study
 from tinytrain.network.file import save_network
 from tinytrain.pipeline.toy import toy_network
 
@@ -22,7 +22,7 @@ def arguments(tmp_path):
 def test_every_task_is_a_line_with_its_costs_and_all_steps(arguments, tmp_path, capsys):
     plot = tmp_path / "plot.svg"
     assert study.main([*arguments, "--plot", str(plot)]) == 0
-    rows = read_log(study.parser().parse_args(arguments).out)
+    rows = read_study(study.main.parser().parse_args(arguments).out)
     tasks = [(row["way"], row["shots"]) for row in rows]
     assert tasks == [(5, 5), (5, 6), (5, 7), (6, 5), (7, 5)]
     assert all(row["seconds"] > 0 and 0 < row["arena"] <= 200_000 for row in rows)
@@ -71,7 +71,7 @@ def test_a_cost_that_grows_with_the_square_is_far_from_its_line():
 
 
 def test_the_drawing_of_the_log_in_the_documentation_is_that_of_its_rows():
-    rows = read_log(ROOT / "results" / "scaling.jsonl")
+    rows = read_study(ROOT / "results" / "scaling.jsonl")
     assert study.drawing(rows) == (ROOT / "docs" / "images" / "scaling.svg").read_text()
 
 
