@@ -21,8 +21,7 @@ import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.base.random_streams import rng_for
-from tinytrain.drift.cusum import Cusum
-from tinytrain.drift.detector import DRIFT
+from tinytrain.drift.detector import DRIFT, Cusum
 from tinytrain.drift.recent import Recent, fitted, refitted
 from tinytrain.drift.unlabelled import UnlabelledDrift
 from tinytrain.heads.registry import find_head
