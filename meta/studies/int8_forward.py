@@ -19,7 +19,7 @@ from tinytrain.drift.recent import fitted
 from tinytrain.episode.episode import Images
 from tinytrain.heads.registry import find_head
 from tinytrain.meta.bench.statistics import stratified
-from tinytrain.meta.studies.int8_network import Int8Network
+from tinytrain.meta.studies.int8_kernels import forward_unit
 from tinytrain.meta.studies.study import (
     TARGETS,
     TASK,
@@ -33,6 +33,7 @@ from tinytrain.meta.studies.study import (
 )
 from tinytrain.network.network import Network
 from tinytrain.pipeline.check import embed
+from tinytrain.runtime.bound_unit import QueryUnit
 from tinytrain.runtime.calibrate import calibrated
 from tinytrain.runtime.device import Device
 
@@ -40,17 +41,20 @@ FORMS = ("own", "calibrated", "whole")
 
 
 @cache
-def forms(network: Network) -> dict[str, Int8Network]:
+def forms(network: Network) -> dict[str, QueryUnit]:
     images, kernels = calibration_images().held(network.input.shape), kernel_table.load()
     found = {"own": network} if network.quantisation else {}
     found["calibrated"] = calibrated(network, images)
     found["whole"] = calibrated(network, images, kept=(1.0,))
-    return {name: Int8Network(each, kernels) for name, each in found.items()}
+    return {name: forward_unit(kernels, each, "int8") for name, each in found.items()}
 
 
-def int8_embeddings(network: Int8Network, images: Images) -> np.ndarray:
-    shown = (images.image(i, network.network.input.shape)[None] for i in range(len(images)))
-    return np.concatenate([network.embeddings(network.run(image)[-1]) for image in shown])
+def embeddings(unit: QueryUnit, images: Images, shape: tuple[int, int, int]) -> np.ndarray:
+    found = []
+    for i in range(len(images)):
+        unit.show(images.image(i, shape))
+        found.append(unit.embed().copy())
+    return np.stack(found)
 
 
 def accuracy(support: np.ndarray, query: np.ndarray, episode) -> float:
@@ -67,7 +71,7 @@ def run_job(network: Network, dataset, args, episode: int) -> dict:
     device = Device(threads=1)
     result = {"float32": accuracy(*(embed(network, part, device) for part in parts), drawn)}
     for name, each in forms(network).items():
-        result[name] = accuracy(*(int8_embeddings(each, part) for part in parts), drawn)
+        result[name] = accuracy(*(embeddings(each, part, network.input.shape) for part in parts), drawn)
     return result
 
 

@@ -114,18 +114,18 @@ def _int8_calls(kernels, layer: Layer, positions: int, r) -> list[tuple]:
     return [(kernels.product_codes, (y, x, w, *scaled, 0))]
 
 
-def forward_pass(kernels, network: Network, precision: str) -> Callable[[], object]:
-    """The embedding of one image by `network`, as adaptations compute it."""
+def forward_unit(kernels, network: Network, precision: str) -> QueryUnit:
+    """What computes embeddings of one image after another by `network`, as adaptations compute them."""
     program = compile_training(network, FORWARD_ONLY.in_precision(precision), ONE_IMAGE, TaskShape(1, 2))
-    unit = QueryUnit(Binder(program, Arena(program.nbytes), working_copy(program), kernels))
-    unit.show(np.random.default_rng(1).integers(0, 256, network.input.shape, dtype=np.uint8))
-    return unit.embed
+    return QueryUnit(Binder(program, Arena(program.nbytes), working_copy(program), kernels))
 
 
 def case(kernels, network: Network, name: str, precision: str) -> Callable[[], object]:
     """What is measured under a `name` of `cases`."""
     if name == FORWARD:
-        return forward_pass(kernels, network, precision)
+        unit = forward_unit(kernels, network, precision)
+        unit.show(np.random.default_rng(1).integers(0, 256, network.input.shape, dtype=np.uint8))
+        return unit.embed
     calls = [direct(*call) for call in layer_calls(kernels, shapes(network)[name][0], precision)]
     calls = join_native(calls)
     return lambda: run(calls)

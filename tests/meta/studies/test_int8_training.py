@@ -2,6 +2,7 @@
 
 from int8nets import toy8
 
+from tinytrain.meta.studies import int8_forward
 from tinytrain.meta.studies import int8_training as study
 from tinytrain.meta.studies.study import read_study
 from tinytrain.network.file import save_network
@@ -20,3 +21,14 @@ def test_rows_say_how_many_codes_training_changed(tmp_path, capsys):
     head, _, *rows = capsys.readouterr().out.split("| form |")[1].splitlines()[:5]
     place = head.split("|").index(" moved ")
     assert [line.split("|")[place + 2].strip() for line in rows] == ["-", f"{100 * moved[1]:.0f} %", "0 %"]
+
+
+def test_a_forward_pass_in_int8_is_compared_with_float32_on_the_same_episode(tmp_path, capsys):
+    save_network(toy8("headed"), tmp_path / "net.safetensors")
+    options = ["--backbone", tmp_path / "net.safetensors", "--out", tmp_path / "log.jsonl", "--episodes", 1]
+    options += ["--packs", "glyphs,leaves", "--way", 3, "--shots", 3, "--queries", 2]
+    assert int8_forward.main([str(option) for option in options]) == 0
+    for row in read_study(tmp_path / "log.jsonl"):
+        assert all(0 <= row[form] <= 1 for form in ("float32", *int8_forward.FORMS))
+    shown = capsys.readouterr().out
+    assert "own: points above float32" in shown and shown.count("\nglyphs ") == len(int8_forward.FORMS)
