@@ -5,7 +5,6 @@ from collections.abc import Callable
 from tinytrain.base.errors import UsageError
 from tinytrain.base.progress import ProgressLine
 from tinytrain.meta.bench import tuning
-from tinytrain.meta.bench.checks import require_shuffle
 from tinytrain.meta.bench.jobs import Job, count_runs, expand, open_backbones, pending
 from tinytrain.meta.bench.matrix import Matrix, load_matrix
 from tinytrain.meta.bench.narrow import narrowed
@@ -93,8 +92,6 @@ def _checked(matrix: Matrix, options) -> Workers:
 
 
 def _jobs(matrix: Matrix, rates: dict[str, float], options) -> list[Job]:
-    for sampler in {cell.sampler for cell in matrix.cells}:
-        require_shuffle(sampler)
     for label in matrix.labels:  # before any work is done
         find_policy(matrix.entry(label).policy)
     backbones = open_backbones(matrix, matrix.run_backbones, dict(options.backbone))

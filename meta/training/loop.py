@@ -123,7 +123,8 @@ class Run:
                 note = f"validation {100 * state.best:.1f} %  {(state.step - first) / trained:.2f} steps/s"
                 self.report(state.step, self.recipe.steps, sum(losses[-20:]) / len(losses[-20:]), note)
                 if state.step % every == 0 or state.step == self.recipe.steps:
-                    self._judge(float(np.mean(losses)), float(np.mean(hits)), figures)
+                    known = float(np.mean(hits)) if np.isfinite(hits).all() else None  # not every loss has it
+                    self._judge(float(np.mean(losses)), known, figures)
                     state.seconds = before + time.perf_counter() - begun
                     self._save()
                     losses, hits = [], []

@@ -4,7 +4,7 @@ import importlib
 import signal
 from pathlib import Path
 
-import pytest
+from cases import each
 
 from tinytrain import meta
 from tinytrain.meta.studies import study
@@ -35,11 +35,6 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
 NEEDED = {"search.trady_layer_ranking": ["--backbone", "mcunet-5fps"], "release": ["--work", "work"]}
 
 
-@pytest.fixture(params=SCRIPTS)
-def name(request):
-    return request.param
-
-
 def ended(name, capsys, *options) -> tuple[int, str]:
     """Exit code and the one line on stderr."""
     script = importlib.import_module(f"tinytrain.meta.{name}")
@@ -54,6 +49,7 @@ def test_every_script_is_looked_at():
     assert {".".join(f.relative_to(folder).with_suffix("").parts) for f in files} == {*SCRIPTS, "size"}
 
 
+@each("name", SCRIPTS)
 def test_nonsense_on_the_command_line_is_a_usage_error(name, capsys):
     number, _ = SCRIPTS[name]
     assert ended(name, capsys, number, "0") == (
@@ -64,12 +60,13 @@ def test_nonsense_on_the_command_line_is_a_usage_error(name, capsys):
     assert code == 2 and f"did you mean {number}?" in line
 
 
-@pytest.mark.parametrize("name", sorted(SCRIPTS.keys() - {"release", "studies.start"}))  # which open none
+@each("name", sorted(SCRIPTS.keys() - {"release", "studies.start"}))  # which open none
 def test_a_network_that_is_not_there_is_bad_input(name, capsys, tmp_path):
     code, line = ended(name, capsys, "--backbone", str(tmp_path / "none.safetensors"))
     assert code == 3 and "none.safetensors" in line
 
 
+@each("name", SCRIPTS)
 def test_an_interrupt_is_no_traceback_and_signals_are_handled_as_before(name, capsys, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt

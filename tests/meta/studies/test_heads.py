@@ -10,39 +10,32 @@ from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.drift.recent import fitted
 from tinytrain.heads.registry import HEADS
 from tinytrain.meta.studies import heads as study
-from tinytrain.meta.studies.study import read_study
-from tinytrain.network.file import save_network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_network
 from tinytrain.plan.budget import Budget
 
 
 @pytest.fixture
-def arguments(tmp_path):
-    save_network(toy_network(), tmp_path / "net.safetensors")
-    fixed = ["--backbone", tmp_path / "net.safetensors", "--packs", "leaves", "--out", tmp_path / "log.jsonl"]
-    return [str(a) for a in (*fixed, "--way", 3, "--shots", "2,20", "--queries", 4, "--episodes", 2)]
+def arguments(logged):
+    fixed = [*logged, "--packs", "leaves", "--way", 3, "--shots", "2,20", "--queries", 4, "--episodes", 2]
+    return [str(a) for a in fixed]
 
 
-def rows(arguments):
-    return read_study(study.main.parser().parse_args(arguments).out)
-
-
-def test_a_job_is_a_line_and_a_head_joins_those_that_are_there(arguments, capsys):
+def test_a_job_is_a_line_and_a_head_joins_those_that_are_there(arguments, rows, capsys):
     assert study.main([*arguments, "--heads", "cosine,slda"]) == 0
-    first = rows(arguments)
+    first = rows()
     assert [(r["shots"], r["head"]) for r in first] == [(s, h) for s in (2, 20) for h in ("cosine", "slda")]
     assert study.main([*arguments, "--heads", "cosine,slda,imprint"]) == 0
-    assert rows(arguments)[:4] == first and len(rows(arguments)) == 6
+    assert rows()[:4] == first and len(rows()) == 6
     table = capsys.readouterr().out
     assert all(f"| {name} |" in table for name in ("cosine", "slda", "imprint")) and "us per update" in table
-    for row in rows(arguments):
+    for row in rows():
         method, size = HEADS[row["head"]], toy_network().embedding_size
         assert row["bytes"] == sum(b.nbytes for b in method.tensors(3, size, 3 * row["shots"]))
         assert row["updated"] == sum(b.nbytes for b in method.tensors(3, size))
         assert row["microseconds"] > 0 and len(row["right"]) == 2
         assert all(0 <= row[kind] <= 1 for kind in ("own", "same pack")) and "other packs" not in row
-    cosine, imprint = ([r["right"] for r in rows(arguments) if r["head"] == h] for h in ("cosine", "imprint"))
+    cosine, imprint = ([r["right"] for r in rows() if r["head"] == h] for h in ("cosine", "imprint"))
     assert cosine == imprint
 
 
@@ -113,10 +106,10 @@ def test_strangers_come_from_all_other_packs_alike():
     assert len(study.from_others([], np.random.default_rng(0))) == 0
 
 
-def test_the_reference_is_batch_logistic_regression(arguments, capsys):
+def test_the_reference_is_batch_logistic_regression(arguments, rows, capsys):
     pytest.importorskip("sklearn")
     assert study.main([*arguments, "--heads", study.REFERENCE]) == 0
-    (few, many) = rows(arguments)
+    (few, many) = rows()
     assert set(few) == set(many) == {"pack", "shots", "head", "settings", "right"}
     assert "| logistic-regression |" in capsys.readouterr().out
 
@@ -144,10 +137,12 @@ def test_a_table_has_the_mean_of_all_packs_and_leaves_out_what_was_not_run():
     assert y.startswith("| y |  |") and y.endswith("| 50.0 | - | - | - | - |")
 
 
-def test_a_pack_with_too_few_images_for_so_many_shots_is_left_out_and_the_table_says_so(arguments, capsys):
+def test_a_pack_with_too_few_images_for_so_many_shots_is_left_out(
+    arguments, rows, capsys
+):
     few = [*arguments, "--packs", "leaves,signs", "--heads", "cosine", "--shots", "2,500"]
     assert study.main(few) == 0
-    assert {row["shots"] for row in rows(arguments)} == {2}
+    assert {row["shots"] for row in rows()} == {2}
     made = [
         {"pack": p, "shots": k, "head": "x", "right": [0.5, 0.5]} for p, k in (("a", 1), ("b", 1), ("a", 9))
     ]

@@ -6,11 +6,9 @@ import shlex
 import sys
 
 import pytest
-from int8nets import toy8
 
 from tinytrain.base.errors import UsageError
 from tinytrain.meta.studies import int8_adaptation as study
-from tinytrain.network.file import save_network
 
 # In place of another machine: a mark of its own, then those of the start, the images and the adaptation.
 COUNTER = """
@@ -28,9 +26,8 @@ print(json.dumps({"trained": 5, "arena": 6, "macs": macs}))
 
 
 @pytest.fixture
-def arguments(tmp_path):
-    save_network(toy8("headed"), tmp_path / "net.safetensors")
-    return ["--backbone", str(tmp_path / "net.safetensors"), "--packs", "glyphs", "--way", "3"]
+def arguments(toy8_file):
+    return ["--backbone", toy8_file, "--packs", "glyphs", "--way", "3"]
 
 
 def cells(line: str) -> list[str]:

@@ -8,20 +8,12 @@ import pytest
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import open_dataset
 from tinytrain.meta.studies import label_noise as noise
-from tinytrain.meta.studies.study import read_study
-from tinytrain.network.file import save_network
-from tinytrain.pipeline.toy import toy_network
 
 
 @pytest.fixture
-def arguments(tmp_path):
-    save_network(toy_network(), tmp_path / "net.safetensors")
-    fixed = ["--backbone", tmp_path / "net.safetensors", "--packs", "signs", "--out", tmp_path / "log.jsonl"]
-    return [str(a) for a in (*fixed, "--way", 3, "--shots", 4, "--queries", 2, "--policy", "last_layer")]
-
-
-def rows(arguments):
-    return read_study(noise.main.parser().parse_args(arguments).out)
+def arguments(logged):
+    task = ["--way", "3", "--shots", "4", "--queries", "2"]
+    return [*logged, "--packs", "signs", *task, "--policy", "last_layer"]
 
 
 @pytest.mark.parametrize("pattern", ["symmetric", "pairs"])
@@ -51,26 +43,26 @@ def test_an_outlier_is_one_image_whose_class_is_another_or_none_of_the_episode(a
             assert len(episode.query) == 0
 
 
-def test_every_case_is_a_line_and_a_stopped_run_goes_on_where_it_was(arguments, capsys):
+def test_every_case_is_a_line_and_a_stopped_run_goes_on_where_it_was(arguments, log, rows, capsys):
     noise.main([*arguments, "--episodes", "1"])
-    first = rows(arguments)
+    first = rows()
     assert [r["case"] for r in first] == [*(f"symmetric {rate}" for rate in noise.RATES), *noise.OUTLIERS]
     for row in first[:4]:
         assert row["result"] == (row["adapted"] if row["accepted"] else row["unadapted"])
-    with open(arguments[5], "a") as log:
-        log.write('{"pack": "sig')  # a kill in the middle of a line
+    with open(log, "a") as file:
+        file.write('{"pack": "sig')  # a kill in the middle of a line
     noise.main([*arguments, "--episodes", "2"])
-    assert rows(arguments)[:6] == first and len(rows(arguments)) == 12
+    assert rows()[:6] == first and len(rows()) == 12
     printed = capsys.readouterr().out
     assert "| all | symmetric 0.4 | 2 |" in printed and "| signs | off-topic | 2 |" in printed
 
 
-def test_rows_of_other_options_neither_count_as_done_nor_get_into_the_same_figures(arguments, capsys):
+def test_rows_of_other_options_neither_count_as_done_nor_get_into_the_same_figures(arguments, rows, capsys):
     outliers = [*arguments, "--episodes", "1", "--parts", "outliers"]
     for options in ([], ["--seed", "2"], ["--budget", "2MB"], []):
         capsys.readouterr()
         noise.main([*outliers, *options])
-    assert len(rows(arguments)) == 3 * len(noise.OUTLIERS)
+    assert len(rows()) == 3 * len(noise.OUTLIERS)
     printed = capsys.readouterr().out
     assert printed.count("| all | off-topic | 1 |") == 3
     assert all(
@@ -78,9 +70,9 @@ def test_rows_of_other_options_neither_count_as_done_nor_get_into_the_same_figur
     )
 
 
-def test_outliers_alone_need_no_training(arguments):
+def test_outliers_alone_need_no_training(arguments, rows):
     noise.main([*arguments, "--episodes", "2", "--parts", "outliers"])
-    assert [r["case"] for r in rows(arguments)] == [*noise.OUTLIERS] * 2
+    assert [r["case"] for r in rows()] == [*noise.OUTLIERS] * 2
 
 
 def test_figures_are_those_of_the_rows():
@@ -103,8 +95,7 @@ def test_figures_are_those_of_the_rows():
     assert "| signs | off-topic | 2 | 50.0% | 50.0% | 50.0% | 2.0 |" in lines
 
 
-def test_only_the_figures_are_printed_when_only_they_are_asked_for(arguments, capsys):
-    log = noise.main.parser().parse_args(arguments).out
+def test_only_the_figures_are_printed_when_only_they_are_asked_for(arguments, log, capsys):
     log.write_text(
         json.dumps(
             {"pack": "x", "case": "off-topic", "episode": 0, "settings": {}, "place": 1, "suspects": 2}

@@ -4,9 +4,6 @@ import numpy as np
 
 from tinytrain.meta.studies import heads
 from tinytrain.meta.studies import normal as study
-from tinytrain.meta.studies.study import read_study
-from tinytrain.network.file import save_network
-from tinytrain.pipeline.toy import toy_network
 
 
 def unit(x):
@@ -17,17 +14,15 @@ def around(centre, n, seed):
     return unit(centre + 0.3 * np.random.default_rng(seed).standard_normal((n, len(centre))))
 
 
-def test_a_job_is_a_line_with_every_episode(tmp_path, capsys):
-    save_network(toy_network(), tmp_path / "net.safetensors")
-    fixed = ["--backbone", tmp_path / "net.safetensors", "--packs", "leaves", "--out", tmp_path / "log.jsonl"]
-    words = [str(a) for a in (*fixed, "--way", 3, "--shots", "1,4", "--queries", 4, "--episodes", 2)]
-    assert study.main(words) == 0
-    rows = read_study(tmp_path / "log.jsonl")
-    assert [row["shots"] for row in rows] == [1, 4]
-    for row in rows:
+def test_a_job_is_a_line_with_every_episode(logged, rows, capsys):
+    words = ["--packs", "leaves", "--way", "3", "--shots", "1,4", "--queries", "4", "--episodes", "2"]
+    assert study.main([*logged, *words]) == 0
+    found = rows()
+    assert [row["shots"] for row in found] == [1, 4]
+    for row in found:
         assert all(len(row[name]) == 2 for name in (*study.AREAS, *study.RATES))
         assert all(0 <= value <= 1 for name in (*study.AREAS, *study.RATES) for value in row[name])
-    assert rows[0]["to mean"] == rows[0]["to closest"], "of one image"
+    assert found[0]["to mean"] == found[0]["to closest"], "of one image"
     assert "| 4 | leaves |" in capsys.readouterr().out
 
 

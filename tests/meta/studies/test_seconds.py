@@ -4,25 +4,13 @@ import pytest
 
 from tinytrain.base.errors import UsageError
 from tinytrain.meta.studies import seconds as study
-from tinytrain.meta.studies.study import read_study
-from tinytrain.network.file import save_network
-from tinytrain.pipeline.toy import toy_network
 
 
-def test_an_episode_is_a_line_with_what_each_time_was_spent_on(tmp_path, capsys):
-    save_network(toy_network(), tmp_path / "net.safetensors")
-    options = [
-        "--backbone",
-        tmp_path / "net.safetensors",
-        "--packs",
-        "signs",
-        "--out",
-        tmp_path / "log.jsonl",
-    ]
-    options += ["--way", 3, "--shots", 2, "--queries", 2, "--episodes", 1, "--forms", "lda,0.0001,20,20@15%"]
-    options = [str(option) for option in options]
-    assert study.main([*options, "--plot", str(tmp_path / "plot.svg")]) == 0
-    (row,) = read_study(tmp_path / "log.jsonl")
+def test_an_episode_is_a_line_with_what_each_time_was_spent_on(logged, rows, tmp_path, capsys):
+    task = ["--packs", "signs", "--way", "3", "--shots", "2", "--queries", "2", "--episodes", "1"]
+    forms = ["--forms", "lda,0.0001,20,20@15%", "--plot", str(tmp_path / "plot.svg")]
+    assert study.main([*logged, *task, *forms]) == 0
+    (row,) = rows()
     head, short, long, fewer = row["forms"].values()
     assert head["steps"] == short["steps"] == 0 and short["macs"] is None and short["used"] > 0.0001
     assert long["steps"] > 0 and long["macs"] == 0.3 and fewer["macs"] == 0.15 and long["used"] < 20
