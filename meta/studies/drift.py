@@ -32,9 +32,8 @@ from tinytrain.meta.studies.study import (
     Study,
     by_pack,
     chosen,
-    listed,
+    names_option,
     number,
-    option,
     percent,
     signed,
     table,
@@ -191,10 +190,7 @@ def _labelled_line(rows: list[dict], world: str) -> tuple[str, ...]:
 OPTIONS = (
     number("--episodes", 10, "unlabelled ones of a pack"),
     number("--labelled", 3, "labelled ones of a pack and head"),
-    option(
-        "--heads", "cosine,lda,knn", "none: no labelled streams",
-        type=lambda text: listed(text, find_head, "none"),
-    ),
+    names_option("--heads", "cosine,lda,knn", "none: no labelled streams", find_head, "none"),
     *task_options(queries=15, seed=0),
 )  # fmt: skip
 main = Study("drift", __doc__, "mcunet-5fps", DOMAINS, run_job, summary, OPTIONS, TASK, jobs)

@@ -44,7 +44,7 @@ from tinytrain.meta.studies.study import (
     Study,
     chosen,
     episodes_option,
-    listed,
+    names_option,
     option,
     percent,
     table,
@@ -268,7 +268,7 @@ def _mean(rows: list[dict], head: str, shots: int, packs: list[str]) -> str:
 
 
 OPTIONS = (
-    option("--heads", ",".join(KNOWN), "comma-separated", type=lambda text: listed(text, find_head, *KNOWN)),
+    names_option("--heads", ",".join(KNOWN), "comma-separated", find_head, *KNOWN),
     option("--shots", "1,5,20", "comma-separated"),
     episodes_option(100, "per pack and number of shots"),
     *(o for o in task_options(seed=4) if o[0] != "--shots"),

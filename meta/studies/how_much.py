@@ -28,7 +28,7 @@ from tinytrain.meta.studies.study import (
     decoded_episode,
     episode_jobs,
     episodes_option,
-    listed,
+    names_option,
     option,
     percent,
     signed,
@@ -150,7 +150,7 @@ OPTIONS = (
     *ADAPTS,
     episodes_option(20, "per domain"),
     option("--extents", "1", "fractions of the usual steps of the fixed forms"),
-    option("--heads", "lda", "heads of the fixed forms", type=lambda text: listed(text, find_head)),
+    names_option("--heads", "lda", "heads of the fixed forms", find_head),
     *task_options(queries=15, seed=2),
 )
 SETTINGS = ("policy", "budget", *TASK, "extents", "heads")

@@ -24,6 +24,7 @@ from tinytrain.meta.studies.study import (
     each_form,
     episodes_option,
     form_table,
+    names_option,
     option,
     table,
     task_options,
@@ -160,13 +161,11 @@ def summary(rows: list[dict], base: str | None = None) -> list[str]:
 
 
 def checked(args) -> dict:
-    for name in args.forms.split(","):
-        form(name)
     return {"base": args.above}
 
 
 OPTIONS = (
-    option("--forms", "none@1MB,float32@1MB,int8@256KB,int8@1MB", "with commas"),
+    names_option("--forms", "none@1MB,float32@1MB,int8@256KB,int8@1MB", "with commas", form),
     option("--above", None, "compare with it in the summary (default: the first)", metavar="FORM"),
     option("--policy", "tinytrain"),
     option("--optimizer", None, "default: that of the policy", choices=sorted(OPTIMIZER_STATES)),

@@ -31,6 +31,7 @@ from tinytrain.meta.studies.study import (
     fact,
     form_table,
     mean_of_packs,
+    names_option,
     option,
     read_study,
     task_options,
@@ -131,14 +132,12 @@ def summary(rows: list[dict], base: str | None = None, others: list[dict] | None
 
 
 def checked(args) -> dict:
-    for name in args.forms.split(","):
-        form(name)
     return {"base": args.above, "others": read_study(args.before) if args.before else None}
 
 
 OPTIONS = (
     *ADAPTS,
-    option("--forms", FORMS, "with commas"),
+    names_option("--forms", FORMS, "with commas", form),
     option("--above", None, "compare with it in the summary (default: the first)", metavar="FORM"),
     option("--before", None, "log of another version, for the summary", type=Path, metavar="LOG"),
     *task_options(),

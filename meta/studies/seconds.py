@@ -32,6 +32,7 @@ from tinytrain.meta.studies.study import (
     fact,
     form_table,
     mean_of_packs,
+    names_option,
     option,
     task_options,
 )
@@ -126,14 +127,12 @@ def _curve(rows: list[dict]) -> str:
 
 
 def checked(args) -> dict:
-    for name in args.forms.split(","):
-        form(name)
     return {"plot": args.plot}
 
 
 OPTIONS = (
     *ADAPTS,
-    option("--forms", FORMS, "with commas, the head alone first"),
+    names_option("--forms", FORMS, "with commas, the head alone first", form),
     option("--plot", None, "also draw the curve (SVG)", type=Path, metavar="FILE"),
     *task_options(),
     episodes_option(10),

@@ -41,6 +41,17 @@ def number(flag: str, default: int, text: str | None = None, least: int = 1) -> 
     return option(flag, default, text, type=at_least(least))
 
 
+def names_option(flag: str, default: str, text: str, known: Callable[[str], object], *others: str) -> Option:
+    """Names with commas. `known`, which raises UsageError, looks at each of them but the `others`."""
+
+    def checked(names: str) -> str:
+        for name in set(names.split(",")).difference(others):
+            known(name)
+        return names
+
+    return option(flag, default, text, type=checked)
+
+
 ADAPTS = (option("--policy", "tinytrain"), option("--budget", "1MB"))
 TASK = ("way", "shots", "queries", "seed")  # what all rows of a run have in common
 
@@ -200,14 +211,6 @@ def marks_of(command: str, script: str, options: list[str]) -> tuple[list[int], 
 
 
 # Tables.
-
-
-def listed(text: str, known: Callable[[str], object], *others: str) -> str:
-    """`text` if `known` finds every name in it, with commas, but for the `others`. Raises what it raises."""
-    for name in text.split(","):
-        if name not in others:
-            known(name)
-    return text
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

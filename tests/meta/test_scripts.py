@@ -27,12 +27,11 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.strangers": ("--queries", "load_backbone"),
     "studies.normal": ("--episodes", "load_backbone"),
     "studies.how_much": ("--shots", "load_backbone"),
-    "search.trady_layer_ranking": ("--episodes", "load_backbone"),
     "studies.label_noise": ("--queries", "load_backbone"),
     "release": ("--episodes", "ship"),
     "pytorch.speed": ("--repeats", "load_backbone"),
 }
-NEEDED = {"search.trady_layer_ranking": ["--backbone", "mcunet-5fps"], "release": ["--work", "work"]}
+NEEDED = {"release": ["--work", "work"]}
 
 
 def ended(name, capsys, *options) -> tuple[int, str]:

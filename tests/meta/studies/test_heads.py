@@ -137,9 +137,7 @@ def test_a_table_has_the_mean_of_all_packs_and_leaves_out_what_was_not_run():
     assert y.startswith("| y |  |") and y.endswith("| 50.0 | - | - | - | - |")
 
 
-def test_a_pack_with_too_few_images_for_so_many_shots_is_left_out(
-    arguments, rows, capsys
-):
+def test_a_pack_with_too_few_images_for_so_many_shots_is_left_out(arguments, rows, capsys):
     few = [*arguments, "--packs", "leaves,signs", "--heads", "cosine", "--shots", "2,500"]
     assert study.main(few) == 0
     assert {row["shots"] for row in rows()} == {2}
