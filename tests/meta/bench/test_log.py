@@ -7,6 +7,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
+from cases import each
 from toybench import record
 
 from tinytrain.base.errors import InputError, StorageError
@@ -156,7 +157,7 @@ def test_other_code_is_another_run_unless_any_code_will_do():
         assert (key_of(record(code="other"), any_code) in keys_of([record()], any_code)) == any_code
 
 
-@pytest.mark.parametrize("name", [name for name in KEY if name != "code"])
+@each("name", [name for name in KEY if name != "code"])
 def test_everything_that_decides_a_run_is_in_its_key(name):
     other = record(**{name: "another" if isinstance(record()[name], str) else 2})
     assert key_of(other) not in keys_of([record()])

@@ -3,8 +3,10 @@
 import html as html_package
 import json
 import re
+from itertools import product
 
 import pytest
+from cases import each
 from toybench import record
 
 from tinytrain.base.errors import InputError
@@ -40,7 +42,7 @@ ODD = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("path", list(paths_of(record(refused="guard"))), ids=".".join)
+@each("path", list(paths_of(record(refused="guard"))), ids=".".join)
 def test_any_value_in_any_place_of_a_record_is_reported_or_refused_by_its_line(tmp_path, path):
     log = tmp_path / "log"
     for odd in ODD:
@@ -63,7 +65,7 @@ NO_RECORDS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("line", NO_RECORDS)
+@each("line", NO_RECORDS)
 def test_lines_that_are_no_records_are_refused_by_their_number(tmp_path, line):
     (tmp_path / "log").write_bytes(json.dumps(record()).encode() + b"\n" + line + b"\n")
     with pytest.raises(InputError, match=r"line [23] is no record of ours") as refused:
@@ -91,8 +93,7 @@ def shown(cell: str) -> str:
     return html_package.unescape(re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", cell))
 
 
-@pytest.mark.parametrize("name", MARKUP)
-@pytest.mark.parametrize("place", ["backbone", "pack", "sampler", "label", "code"])
+@each("place, name", product(["backbone", "pack", "sampler", "label", "code"], MARKUP))
 def test_names_of_a_record_are_shown_in_markdown_as_they_are(tmp_path, place, name):
     (tmp_path / "log").write_text(
         "".join(json.dumps(record(episode=k, **{place: name})) + "\n" for k in (0, 1))

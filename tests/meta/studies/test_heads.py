@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain import kernels as kernel_table
 from tinytrain.datasets import open_dataset, sample_episode
@@ -66,7 +67,7 @@ def task(rng, way=3, images=6):
     )
 
 
-@pytest.mark.parametrize("name", HEADS)
+@each("name", HEADS)
 def test_every_head_has_its_facts(name):
     rng = np.random.default_rng(0)
     some, strangers = task(rng)
