@@ -22,9 +22,9 @@ from tinytrain.base.console import guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes
 from tinytrain.episode.episode import Episode
+from tinytrain.meta.studies.int8_kernels import marks_of
 from tinytrain.meta.studies.scaling import all_steps
 from tinytrain.meta.studies.study import (
-    marks_of,
     network_options,
     number,
     option,

@@ -11,9 +11,13 @@ of instructions so far to a file, the one that the variable COUNT names with ".m
 """
 
 import os
+import shlex
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -24,7 +28,7 @@ from tinytrain.base.errors import UsageError
 from tinytrain.kernels.blas import one_thread
 from tinytrain.kernels.dispatch.direct import direct
 from tinytrain.kernels.dispatch.native_calls import join_native
-from tinytrain.meta.studies.study import marks_of, number, option, parser_of
+from tinytrain.meta.studies.study import number, option, parser_of
 from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -161,6 +165,21 @@ def mark(kernels, network: Network, names) -> None:
             for _ in range(REPEATS):
                 one()
             os.getpid()
+
+
+def marks_of(command: str, script: str, options: list[str]) -> tuple[list[int], str]:
+    """The marks that the script sets where `command` runs it, and what it prints.
+
+    Whenever Python asks for its process number, `command` appends a mark, which is a number of instructions,
+    to the file that the variable COUNT names with ".marks" behind it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "count"
+        run = [*shlex.split(command), "-m", f"tinytrain.meta.studies.{script}", *options]
+        done = subprocess.run(
+            run, check=True, env=os.environ | {"COUNT": str(file)}, stdout=subprocess.PIPE, text=True
+        )
+        return [int(line) for line in file.with_name("count.marks").read_text().split()], done.stdout
 
 
 def counted(command: str, arguments: list[str], names) -> list[tuple[float, ...]]:

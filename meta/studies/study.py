@@ -1,10 +1,6 @@
 """The runner of all studies: options, a resumable log with a line for each job, and tables."""
 
-import os
-import shlex
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -193,21 +189,6 @@ def adapted(network: Network, episode: Episode, args, seed: int, policy=None, fo
     """An adaptation by the options of ADAPTS, on one thread."""
     budget = Budget(parse_bytes(args.budget))
     return adapt(network, episode, budget, policy or args.policy, seed, Device(threads=1), force=force)
-
-
-def marks_of(command: str, script: str, options: list[str]) -> tuple[list[int], str]:
-    """The marks that the script sets where `command` runs it, and what it prints.
-
-    Whenever Python asks for its process number, `command` appends a mark, which is a number of instructions,
-    to the file that the variable COUNT names with ".marks" behind it.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "count"
-        run = [*shlex.split(command), "-m", f"tinytrain.meta.studies.{script}", *options]
-        done = subprocess.run(
-            run, check=True, env=os.environ | {"COUNT": str(file)}, stdout=subprocess.PIPE, text=True
-        )
-        return [int(line) for line in file.with_name("count.marks").read_text().split()], done.stdout
 
 
 # Tables.
