@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(config, items):
     select, named = config.getoption("select"), config.option.markexpr or any("::" in a for a in config.args)
     if select == "all" or (select == "quick" and named):
         return
-    skipped = set(config.cache.get(SKIPPED, ()))
+    skipped = set(config.cache.get(SKIPPED, ())) if select == "rest" else ()
     is_slow = [item.get_closest_marker("slow") is not None for item in items]
     chosen = [
         slow or not skipped.isdisjoint((item.nodeid, item.nodeid.split("::")[0]))
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    if config.getoption("select") == "quick":
+    if config.getoption("select") == "quick" and hasattr(config, "cache"):
         config.cache.set(SKIPPED, sorted({r.nodeid for r in terminalreporter.stats.get("skipped", ())}))
 
 

@@ -2,12 +2,14 @@
 
     python -m tinytrain.meta.studies.label_noise \\
         --packs gtsrb,flowers12,caltech101 --episodes 60 --out noise.jsonl
+    python -m tinytrain.meta.studies.label_noise --summary --out results/suspects.jsonl
 
 Every adaptation is a line of the log, with the options and the code that made it; a run that was stopped goes
 on where it stopped, and --summary prints the figures of a log, those of every set of options apart. Labels
 are wrong at several rates in the same episodes ("symmetric": any other class, "pairs": the next class); an
 outlier is one support image with another class's label, or one of a class that is not in the episode. The
-guard sees the support alone; its verdict is compared with queries it never saw.
+guard sees the support alone; its verdict is compared with queries it never saw. The part "suspects" trains
+nothing: it counts the images that `check` names, and how many of these have a wrong label.
 "Unadapted" are cosine prototypes of the network as it is, which the guard goes back to; the policy's head is
 fitted to the same network.
 """
@@ -36,9 +38,12 @@ from tinytrain.meta.studies.study import (
     task_options,
     values_of,
 )
+from tinytrain.pipeline.check import check
 
 RATES = (0.0, 0.1, 0.2, 0.4)
 OUTLIERS = ("mislabelled", "off-topic")
+NAMED = "suspects "  # the case of a rate of wrong labels in the part of that name
+NAMED_RATES = (0.0, 0.05, 0.2)
 WORST = 5  # the percentile that a promise is about
 # Accuracies of a row and their headings; what is compared with what, as mean and worst percentile.
 ACCURACIES = {
@@ -113,10 +118,23 @@ def run_outlier(network, dataset, args, kind: str, index: int) -> dict:
     return {"place": found.index(planted) if planted in found else None, "suspects": len(found)}
 
 
+def run_suspects(network, dataset, args, rate: float, index: int) -> dict:
+    """How many images `check` names as suspects, and how many labels are wrong."""
+    episode = sample_episode(dataset, args.way, args.shots, 0, args.seed, index)
+    rng = rng_for(args.seed, "wrong labels", dataset.name, args.pattern, str(rate), index)
+    labels = wrong_labels(episode.support.labels, args.way, rate, args.pattern, rng)
+    wrong = np.flatnonzero(labels != episode.support.labels)
+    found = check(network, replace(episode, support=replace(episode.support, labels=labels)))
+    named = [s.index for s in found.suspects]
+    right = len(np.intersect1d(wrong, named))
+    return {"images": len(labels), "suspects": len(named), "wrong": len(wrong), "wrong_suspects": right}
+
+
 def jobs(args) -> list[dict]:
     """Packs, cases and episodes in the order in which they are run: every pack gets as many episodes."""
     cases = [f"{args.pattern} {rate}" for rate in RATES] if "noise" in args.parts else []
     cases += OUTLIERS if "outliers" in args.parts else ()
+    cases += [f"{NAMED}{rate}" for rate in NAMED_RATES] if "suspects" in args.parts else []
     packs = args.packs.split(",")
     return [
         {"pack": p, "case": case, "episode": k} for k in range(args.episodes) for p in packs for case in cases
@@ -126,21 +144,38 @@ def jobs(args) -> list[dict]:
 def run_job(network, dataset, args, case: str, episode: int) -> dict:
     if case in OUTLIERS:
         return run_outlier(network, dataset, args, case, episode)
+    if case.startswith(NAMED):
+        return run_suspects(network, dataset, args, float(case.removeprefix(NAMED)), episode)
     return run_noise(network, dataset, args, float(case.split()[1]), episode)
 
 
 PLANTED = ("pack", "planted", "episodes", "among the suspects", "first", "among the first 3", "others")
+SUSPECTS = ("pack", "wrong labels", "episodes", "named", "wrong of these", "wrong labels found")
 
 
 def summary(rows: list[dict]) -> list[str]:
     """Lines of figures: by pack and case, and over all packs."""
-    noisy, planted = [], []
+    noisy, planted, named = [], [], []
     for pack, mine in by_pack(rows):
-        cases = {case: chosen(mine, case=case) for case in (*values_of(mine, "case"), *OUTLIERS)}
-        noisy += [(pack, case, *_noise(some)) for case, some in cases.items() if case not in OUTLIERS]
-        planted += [(pack, case, *_outliers(cases[case])) for case in OUTLIERS if cases[case]]
+        for case in sorted(
+            values_of(mine, "case"), key=lambda case: case in OUTLIERS and OUTLIERS.index(case)
+        ):
+            some = chosen(mine, case=case)
+            if case in OUTLIERS:
+                planted.append((pack, case, *_outliers(some)))
+            elif case.startswith(NAMED):
+                named.append((pack, f"{float(case.removeprefix(NAMED)):.0%}", *_suspects(some)))
+            else:
+                noisy.append((pack, case, *_noise(some)))
     header = ("pack", "wrong labels", "episodes", "refused", *ACCURACIES.values(), *CHANGES.values())
-    return [*table(header, noisy), "", *table(PLANTED, planted)]
+    return [*table(header, noisy), "", *table(PLANTED, planted), "", *table(SUSPECTS, named)]
+
+
+def _suspects(rows: list[dict]) -> list[str]:
+    keys = ("images", "suspects", "wrong", "wrong_suspects")
+    images, named, wrong, both = (sum(r[key] for r in rows) for key in keys)
+    shares = ((named, images), (both, named), (both, wrong))
+    return [str(len(rows)), *(f"{a / b:.1%}" if b else "-" for a, b in shares)]
 
 
 def _noise(rows: list[dict]) -> list[str]:
@@ -170,7 +205,7 @@ OPTIONS = (
     *ADAPTS,
     episodes_option(60, "per pack and case"),
     option("--pattern", "symmetric", choices=("symmetric", "pairs")),
-    option("--parts", "noise,outliers", "outliers alone need no training"),
+    option("--parts", "noise,outliers", "outliers and suspects need no training"),
     *task_options(queries=15, seed=1),
 )
 SETTINGS = ("policy", "budget", *TASK)

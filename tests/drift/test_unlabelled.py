@@ -45,6 +45,26 @@ def test_images_farther_from_their_class_means_are_a_change():
     assert 100 <= place < 130
 
 
+def test_some_strange_images_raise_no_alarm_however_strange_they_are():
+    strange = [-unit(CENTRES.sum(axis=0))] * 4
+    for seed in range(5):
+        usual = images(mixed(300, seed), seed)
+        assert not alarms([*usual[:200], *strange, *usual[200:]])
+
+
+def test_a_class_is_measured_by_its_own_level():
+    """Images of an even class become as various as those of another one always were."""
+
+    def stream(count, seed, noise):
+        rng = np.random.default_rng(seed)
+        classes = rng.integers(2, size=count)
+        return unit(CENTRES[classes] + noise[classes, None] * rng.standard_normal((count, SIZE)))
+
+    before = stream(400, 1, np.array([0.03, 0.12]))
+    after = stream(60, 2, np.array([0.12, 0.12]))
+    assert not alarms(before) and alarms([*before, *after])
+
+
 def test_a_shift_too_small_for_single_images_is_found_by_its_direction():
     """The distance to class means grows by less than its deviation between images."""
     shift = 0.2 * unit(np.random.default_rng(9).standard_normal(SIZE))

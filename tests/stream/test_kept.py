@@ -3,7 +3,7 @@
 import pytest
 
 from tinytrain.stream import kept as keeping
-from tinytrain.stream.kept import Kept
+from tinytrain.stream.kept import Kept, digest_of
 
 
 @pytest.fixture
@@ -17,6 +17,25 @@ def test_an_image_is_kept_once_and_moves_with_its_class(kept, tmp_path):
     assert kept.keep(str(path), "oak") and kept.keep(b"one", "oak", ".png")
     assert kept.counts() == {"oak": 1} and kept.files()[0][0].suffix == ".png"
     assert kept.keep(str(path), "elm") and kept.counts() == {"elm": 1}
+
+
+def test_an_image_that_is_another_one_by_now_is_not_kept(kept, tmp_path):
+    path = tmp_path / "newest.png"
+    path.write_bytes(b"one")
+    image = digest_of(str(path))
+    path.write_bytes(b"two")
+    assert not kept.keep(str(path), "oak", image=image) and kept.keep(b"one", "oak", image=image)
+
+
+def test_a_label_that_is_taken_back_moves_its_image_or_takes_it_away(kept, tmp_path):
+    kept.keep(b"one", "oak", ".png")
+    kept.keep(b"two", "oak", ".png")
+    kept.move(digest_of(b"one"), "elm")
+    assert kept.counts() == {"oak": 1, "elm": 1} and (tmp_path / "kept" / "elm").exists()
+    kept.move(digest_of(b"one"), None)
+    kept.move(digest_of(b"two"), "a/b")  # no folder can have that name
+    kept.move(digest_of(b"three"), "oak")
+    assert kept.counts() == {}
 
 
 def test_a_full_folder_gives_up_the_oldest_of_the_largest_class(kept):

@@ -115,7 +115,7 @@ class FewShotClassifier:
     def verdicts(self, X: Iterable) -> np.ndarray:
         """ "identified", "uncertain" or "unknown" for each image, (n,). Raises NotFittedError.
 
-        An unknown image is of none of the classes, although `predict` names the likeliest: see
+        An unknown image belongs to none of the classes, although `predict` names the likeliest: see
         `tinytrain.Prediction`.
         """
         return np.array([found.verdict for found in self._opened().predict(images_of(X))])

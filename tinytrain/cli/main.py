@@ -104,7 +104,7 @@ def _run_and_tell(arguments: list[str]) -> int | None:
 def main(arguments: list[str] | None = None) -> int:
     """Run `arguments` (default: those of this process) and return the exit code.
 
-    Only a process of its own says when kernels are compiled.
+    The notice about compiled kernels appears only when run as a program, not when called from Python.
     """
     ANSWER.begin()
     return guarded(_run_and_tell if arguments is None else run, arguments, json_errors=True)

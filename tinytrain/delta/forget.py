@@ -68,4 +68,9 @@ def _without(report: dict, name: str) -> dict:
     if "extended" in report:
         rows = ({k: count for k, count in row.items() if k != name} for row in report["extended"])
         found["extended"] = [row for row in rows if row]
+    if watched := report.get("watched"):
+        found["watched"] = watched | {
+            key: {k: value for k, value in watched[key].items() if k != name}
+            for key in ("corrections", "labels") if key in watched
+        }  # fmt: skip
     return found

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tinytrain.base.units import format_bytes
+from tinytrain.guard.suspects import wrong_among
 from tinytrain.report.layout import WIDTH, Command, Item, count_of, fitted, short
 
 LINES = 8
@@ -159,12 +160,17 @@ def _suspicious(facts: dict) -> Item | None:
     counts = []
     if suspects:
         n = facts["episode"]["n_support"]
-        counts.append(f"{len(suspects)} of {n:,} images")
+        counts.append(f"{len(suspects)} of {n:,} images ({how_often_wrong(len(suspects), n)})")
     if doubles:
         counts.append(count_of(len(doubles), "duplicate"))
     worse = [duplicate_text(d) for d in doubles if d["where"] != "one class"]
     same = [duplicate_text(d) for d in doubles if d["where"] == "one class"]
     return Item("suspicious", ", ".join(counts), (*worse, *suspects, *same)) if counts else None
+
+
+def how_often_wrong(suspects: int, images: int) -> str:
+    """How many of the suspects among so many images are really wrong, as a rule."""
+    return f"usually {wrong_among(suspects, images) or 'none'} wrong"
 
 
 def suspect_text(suspect: dict) -> str:

@@ -12,8 +12,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from tinytrain.base.errors import InputError, StorageError
-from tinytrain.base.files import read_bytes, write_bytes
+from tinytrain.base.files import open_without_waiting, read_bytes, write_bytes
 
 FOLDER = "kept"  # inside of a store
 MOST, MOST_BYTES = 200, 2**25
@@ -34,21 +36,23 @@ class Kept:
     def __init__(self, path: str | os.PathLike, most: int = MOST):
         self.path, self.most = Path(path), most
 
-    def keep(self, content: str | bytes, label: str, suffix: str = ".jpg") -> bool:
+    def keep(self, content: str | bytes, label: str, suffix: str = ".jpg", image: str = "") -> bool:
         """Keep an image, a path or the bytes of a file, as one of class `label`; whether that was possible.
 
-        An image that is kept for another class is moved. It is not kept if it has vanished or is too large,
-        if its class has a name that no folder can have, or if there is no room on the disk.
+        An image that is kept for another class is moved. It is not kept if it has vanished, is another one
+        than `image`, its digest, or is too large, if its class has a name that no folder can have, or if
+        there is no room on the disk.
         """
         if not self.most or not can_be_folder(label):
             return False
         with contextlib.suppress(InputError, StorageError, OSError):
             data = content if isinstance(content, bytes) else read_bytes(content, LARGEST)
-            if len(data) > LARGEST:
+            name = digest_of(data)
+            if len(data) > LARGEST or image not in ("", name):
                 return False
             if not isinstance(content, bytes):
                 suffix = os.path.splitext(content)[1].lower() or suffix
-            self._write(data, label, hashlib.sha256(data).hexdigest()[:16] + suffix)
+            self._write(data, label, name + suffix)
             return True
         return False
 
@@ -59,6 +63,17 @@ class Kept:
     def files(self) -> list[tuple[Path, str]]:
         """Paths of the images with their classes, the oldest first."""
         return [(file.path, file.label) for file in sorted(self._files(), key=lambda file: file.changed)]
+
+    def move(self, image: str, label: str | None) -> None:
+        """The image with this digest, if it is kept, is of class `label`; it goes if that is None."""
+        for file in self._files():
+            if file.path.stem == image and file.label != label:
+                with contextlib.suppress(OSError):
+                    if label is None or not can_be_folder(label):
+                        file.path.unlink()
+                        continue
+                    (self.path / label).mkdir(exist_ok=True)
+                    os.replace(file.path, self.path / label / file.path.name)
 
     def forget(self, label: str) -> None:
         """Remove all images of class `label`."""
@@ -74,15 +89,11 @@ class Kept:
                 os.rename(self.path / old, self.path / new)
 
     def _write(self, data: bytes, label: str, name: str) -> None:
-        files = self._files()
-        for file in files:
-            if file.path.name == name and file.label != label:
-                file.path.unlink()
-        files = [file for file in files if file.path.name != name]
-        self._make_room(files, len(data))
+        self.move(Path(name).stem, label)
         folder = self.path / label
-        folder.mkdir(parents=True, exist_ok=True)
         if not (folder / name).exists():
+            self._make_room(self._files(), len(data))
+            folder.mkdir(parents=True, exist_ok=True)
             write_bytes(folder / name, data)
 
     def _make_room(self, files: list[_File], nbytes: int) -> None:
@@ -105,6 +116,18 @@ class Kept:
                             item = (Path(entry.path), folder.name, status.st_size, status.st_mtime_ns)
                             found.append(_File(*item))
         return found
+
+
+def digest_of(image) -> str:
+    """16 hexadecimal digits of the content of an image: a path, bytes, a PIL image or an array.
+
+    Raises OSError for a path that cannot be read.
+    """
+    if isinstance(image, str | os.PathLike):
+        with open(image, "rb", opener=open_without_waiting) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    data = image if isinstance(image, bytes | bytearray) else np.asarray(image).tobytes()
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def can_be_folder(label: str) -> bool:

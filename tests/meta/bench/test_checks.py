@@ -104,6 +104,7 @@ def toy_dataset():
     return Dataset("toy", labels, tuple("abcdefghij"), names, looks.read)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["none", "tinytrain"])
 def test_random_labels_give_chance_and_true_labels_more(policy):
     network, dataset, rows = toy_network(), toy_dataset(), {"true": [], "random": []}

@@ -159,6 +159,7 @@ def test_a_gain_is_what_training_that_part_alone_changes(dataset):
     assert [(u.layer, u.bias, len(u.inputs)) for u in seen["updates"]] == [(9, False, 4)]
 
 
+@pytest.mark.slow
 def test_measuring_that_was_stopped_goes_on_and_ends_with_the_same_bytes(dataset, tmp_path, monkeypatch):
     space = Space(toy_network(), 9, (1.0, 0.5))
 

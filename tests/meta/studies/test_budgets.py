@@ -13,6 +13,7 @@ def study(toy_file):
     return [*tasks, "--backbone", toy_file, "--policy", "last_layer", "--episodes", "1"]
 
 
+@pytest.mark.slow
 def test_every_task_has_a_row_for_each_advised_budget_in_rising_order(study, capsys):
     assert budgets.main([*study, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]

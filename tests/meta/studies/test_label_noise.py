@@ -1,6 +1,7 @@
 """Wrong labels and planted outliers: how they are made, the log, going on from it, and the table."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -68,6 +69,19 @@ def test_rows_of_other_options_neither_count_as_done_nor_get_into_the_same_figur
     assert all(
         f"budget {b}, way 3, shots 4, queries 2, seed {s}" in printed for b, s in (("2MB", 1), ("1MB", 2))
     )
+
+
+def test_suspects_are_counted_with_those_of_them_that_are_wrong(arguments, rows, capsys, monkeypatch):
+    def named(_network, episode):
+        return SimpleNamespace(suspects=[SimpleNamespace(index=k) for k in range(len(episode.support))])
+
+    monkeypatch.setattr(noise, "check", named)
+    noise.main([*arguments, "--episodes", "2", "--parts", "suspects", "--shots", "20"])
+    counted = [(r["images"], r["suspects"], r["wrong"], r["wrong_suspects"]) for r in rows()]
+    assert counted == [(60, 60, wrong, wrong) for wrong in (0, 3, 12)] * 2
+    printed = capsys.readouterr().out
+    assert "| all | 0% | 2 | 100.0% | 0.0% | - |" in printed
+    assert "| all | 20% | 2 | 100.0% | 20.0% | 100.0% |" in printed
 
 
 def test_outliers_alone_need_no_training(arguments, rows):

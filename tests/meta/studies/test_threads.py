@@ -11,6 +11,7 @@ def arguments(toy8_file):
     return ["--backbone", toy8_file, "--packs", "glyphs", "--way", "3"]
 
 
+@pytest.mark.slow
 def test_every_number_of_threads_has_its_line_for_each_form(arguments, capsys):
     assert (
         study.main([*arguments, "--repeats", "2", "--forms", "15%@60kB,30%@60kB", "--threads", "1,2,3"]) == 0

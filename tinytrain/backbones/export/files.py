@@ -56,9 +56,16 @@ def export(network: Network, delta: Delta, path: str | os.PathLike, **options: b
 
     ``.onnx`` and ``.tflite`` files classify by themselves; ``.safetensors`` is a network file of this
     project, without the head. `options` are those of the kind, as keys of OPTIONS. Raises UsageError for
-    another suffix, or an option of another one, InputError for a delta of another
-    backbone, or if a package is missing, StorageError if the file cannot be written.
+    another suffix, or an option of another one, InputError for a delta of another backbone, or if a package
+    is missing, AnswerError if the adapted network answers NaN or infinity to an image of noise, StorageError
+    if the file cannot be written.
     """
+    from tinytrain.base.random_streams import rng_for
+    from tinytrain.runtime.predict import Predictor
+
     suffix = kind_of(path, **options)
     given = {option: value for option, value in options.items() if suffix in OPTIONS[option]}
-    write_bytes(path, KINDS[suffix]()(network, delta, **given))
+    content = KINDS[suffix]()(network, delta, **given)
+    noise = rng_for(0, "image to try an export").integers(0, 256, network.input.shape, "uint8")
+    Predictor(network, delta, "numpy").predict(noise)  # in numpy nothing is compiled for it
+    write_bytes(path, content)

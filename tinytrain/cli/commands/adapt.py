@@ -119,7 +119,7 @@ def _adapt(arguments, render) -> int:
         report = adapt(network, opened.episode, budget, policy, arguments.seed, device, arguments.force)
     report = report.with_warnings(*opened.others)
     result, kept = report.to_json(arguments.words), report.guard.accepted
-    written = _write(arguments, report, kept)
+    written = _write(arguments, report, kept, source.place if source else None)
     if arguments.report:
         write_bytes(arguments.report, render(result, report.thumbnails()).encode())
     if arguments.json:
@@ -130,8 +130,11 @@ def _adapt(arguments, render) -> int:
     return 0
 
 
-def _write(arguments, report, kept: bool):
-    """Write what is asked for of a `kept` adaptation, and say where it is and what to do next."""
+def _write(arguments, report, kept: bool, place_before):
+    """Write what is asked for of a `kept` adaptation, and say where it is and what to do next.
+
+    A store takes it only if it still is at `place_before`, unless that is None.
+    """
     from tinytrain.delta.file import save_delta
     from tinytrain.report.conclusion import Written
     from tinytrain.store import Store
@@ -143,7 +146,7 @@ def _write(arguments, report, kept: bool):
         save_delta(arguments.out, report.delta)
         nbytes = os.path.getsize(arguments.out)
     if arguments.store:
-        generation = Store(arguments.store).commit(report.delta)
+        generation = Store(arguments.store).commit(report.delta, place_before)
     place = arguments.out or arguments.store
     then = (
         predict_words(place, arguments.backbone, report.network.digest)

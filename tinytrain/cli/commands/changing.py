@@ -2,7 +2,7 @@
 
 import os
 
-from tinytrain.cli.commands.common import DELTA_HELP, add_json, check_outputs, check_store
+from tinytrain.cli.commands.common import DELTA_HELP, add_json, check_outputs, check_store, place_of
 
 IN_PLACE = "file to write the new delta to; default: the delta file itself, or on trial in the store"
 
@@ -14,9 +14,14 @@ def add_arguments(parser) -> None:
 
 
 def check_place(arguments) -> None:
-    """Raise StorageError or UsageError if the result could not be written, before anything is done."""
+    """Raise StorageError or UsageError if the result could not be written, before anything is done.
+
+    If the store learns something from now on, `write` refuses.
+    """
+    arguments.place = None
     if arguments.out is None and os.path.isdir(arguments.delta):
         check_store(arguments.delta)
+        arguments.place = place_of(arguments.delta)
     else:
         check_outputs(arguments.out or arguments.delta)
 
@@ -27,7 +32,7 @@ def write(arguments, delta) -> dict:
     from tinytrain.store import Store
 
     if arguments.out is None and os.path.isdir(arguments.delta):
-        generation = Store(arguments.delta).commit(delta)
+        generation = Store(arguments.delta).commit(delta, arguments.place)
         return {"out": None, "store": arguments.delta, "generation": generation}
     place = arguments.out or arguments.delta
     save_delta(place, delta)

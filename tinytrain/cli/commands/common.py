@@ -150,6 +150,22 @@ def open_delta(path: str, *, start_of: Callable[[str], bool] | None = None):
     return load_delta(path)
 
 
+def place_of(store: str):
+    """How far a store is, before its delta is read: what is made of that is committed only at this place."""
+    from tinytrain.store import Store
+
+    return Store(store).peek().place
+
+
+def say_what_goes(store: str) -> None:
+    """Name the corrections that nobody knows any more if the delta in use is dropped. Raises InputError."""
+    from tinytrain.store import Store
+
+    before = Store(store).before() if os.path.isdir(store) else None
+    for warning in before.warnings if before is not None else ():
+        say(f"{store}: {warning}")
+
+
 def delta_in_use(path: str, start):
     """The delta of a `start` of the store `path`, after what there is to say about it. Raises InputError."""
     from tinytrain.store import TRIAL_STARTS

@@ -1,6 +1,7 @@
 """HEIC: the images of iPhones and of other phones, if the extra `heic` is installed.
 
-Passes on the main image, which may consist of tiles, without its small copies, profiles and other images.
+Passes on the main image, which may consist of tiles, and its profile, without its small copies and other
+images.
 """
 
 import struct
@@ -45,8 +46,9 @@ def read(file: BinaryIO, length: int) -> Stored:
     held += int(sample_bytes * (pixels + largest)) + DECODER * largest
     stream = whole(isobmff.file_of(b"heic", parts, references))
     return Stored(
-        "HEIF", stream, width, height, PIXEL_BYTES // PIXEL, held, main.orientation, True, _pillow_image
-    )
+        "HEIF", stream, width, height, PIXEL_BYTES // PIXEL, held, main.orientation, True, _pillow_image,
+        main.profile,
+    )  # fmt: skip
 
 
 def _installed() -> bool:
