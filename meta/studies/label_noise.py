@@ -157,9 +157,7 @@ def summary(rows: list[dict]) -> list[str]:
     """Lines of figures: by pack and case, and over all packs."""
     noisy, planted, named = [], [], []
     for pack, mine in by_pack(rows):
-        for case in sorted(
-            values_of(mine, "case"), key=lambda case: case in OUTLIERS and OUTLIERS.index(case)
-        ):
+        for case in sorted(values_of(mine, "case"), key=OUTLIERS.count):
             some = chosen(mine, case=case)
             if case in OUTLIERS:
                 planted.append((pack, case, *_outliers(some)))
