@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tinytrain import kernels as kernel_table
-from tinytrain.drift.cusum import Cusum
-from tinytrain.drift.detector import DRIFT
+from tinytrain.drift.detector import DRIFT, Cusum
 from tinytrain.drift.recent import Recent, fitted, refitted
 from tinytrain.heads.registry import HEADS, find_head
 

@@ -187,4 +187,4 @@ def test_half_a_year_of_drifts_new_classes_and_cuts_loses_nothing_and_does_not_g
 
 def held(learner):
     """Bytes of what a learner keeps between two images."""
-    return len(pickle.dumps((learner.delta, learner.place, learner.monitor.state())))
+    return len(pickle.dumps((learner.delta, learner.place, vars(learner.monitor))))
