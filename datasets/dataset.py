@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from tinytrain.base.errors import one_line
-from tinytrain.episode.episode import Images
+from tinytrain.episode.episode import Images, read_chosen
 from tinytrain.episode.input_facts import Duplicate, Skipped
 
 
@@ -70,7 +70,7 @@ class Dataset:
         return Images(
             labels=np.repeat(np.arange(len(chosen), dtype=np.int32), [len(c) for c in chosen]),
             names=tuple(self.names[i] for i in indices),
-            read=lambda i, size: self.read(indices[i], size),
+            read=partial(read_chosen, self.read, indices),
         )
 
 
@@ -99,7 +99,7 @@ def subset(dataset: Dataset, classes: Sequence[int], name: str | None = None) ->
         labels=np.repeat(np.arange(len(classes), dtype=np.int32), sizes),
         class_names=tuple(dataset.class_names[c] for c in classes),
         names=Made(len(rows), lambda i: dataset.names[int(rows[i])]),
-        read=lambda i, size: dataset.read(int(rows[i]), size),
+        read=partial(read_chosen, dataset.read, rows),
         groups=None if dataset.groups is None else dataset.groups[rows],
         families=None if dataset.families is None else dataset.families[list(classes)],
     )

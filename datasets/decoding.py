@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.progress import Progress, silent
 from tinytrain.datasets.dataset import Dataset, Provenance
 from tinytrain.datasets.folder import late
-from tinytrain.episode.episode import Episode, Images
+from tinytrain.episode.episode import Episode, Images, read_chosen
 from tinytrain.episode.holding import hold
 
 
@@ -65,6 +66,6 @@ def _without(dataset: Dataset, broken: dict[str, str]) -> Dataset:
         dataset,
         labels=dataset.labels[kept],
         names=tuple(dataset.names[i] for i in kept),
-        read=lambda i, size: dataset.read(int(kept[i]), size),
+        read=partial(read_chosen, dataset.read, kept),
         groups=None if dataset.groups is None else dataset.groups[kept],
     )

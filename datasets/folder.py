@@ -6,7 +6,8 @@ systems leave in folders, are passed over.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from tinytrain.datasets.folder_layout import (
 from tinytrain.datasets.samplers import shuffled
 from tinytrain.episode.decode import check_image, load_image
 from tinytrain.episode.episode import Episode, episode_type
+from tinytrain.episode.image_size import Size
 from tinytrain.episode.imagefile import others
 from tinytrain.episode.input_facts import Skipped
 
@@ -68,13 +70,17 @@ def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset
         labels=np.array(labels, dtype=np.int32),
         class_names=class_names,
         names=names,
-        read=lambda i, size: load_image(paths[i], size),
+        read=partial(_read, paths),
         groups=groups_of(copies, labels),
         may_flip=may_flip,
         provenance=Provenance(
             folder=os.fspath(folder), licence="yours", skipped=tuple(skipped), duplicates=duplicates
         ),
     )
+
+
+def _read(paths: Sequence[Path], i: int, size: Size) -> np.ndarray:
+    return load_image(paths[i], size)
 
 
 def folder_episode(

@@ -20,7 +20,7 @@ from tinytrain.policies.registry import POLICIES
 
 KINDS = {
     "recipes.md": [
-        recipe.Recipe, recipe.MetaRecipe, recipe.PretrainRecipe, recipe.DistilRecipe,
+        recipe.Recipe, recipe.MetaRecipe, recipe.PretrainRecipe,
         recipe.AdaptationSettings, recipe.SourceSettings, recipe.EpisodeSettings, recipe.OptimizerSettings,
         augment.Looks, recipe.ValidationSettings, recipe.TemperatureSettings, recipe.Architecture,
     ],

@@ -1,6 +1,5 @@
 """What is timed on our side: the engine with nothing frozen, and the default policy's adaptation."""
 
-from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -9,6 +8,7 @@ from tinytrain import kernels
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode.episode import Episode
+from tinytrain.meta.bench.sampler import decoded
 from tinytrain.meta.pytorch.timing import KernelRow, kernel_table
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -31,8 +31,7 @@ MICRO = (1, 5, COUNT)
 
 def support_episode(network: Network) -> Episode:
     """A 5-way 5-shot episode of the generated domain without queries, its images held in memory."""
-    drawn = sample_episode(open_dataset("signs"), WAY, SHOTS, 0, seed=0)
-    return replace(drawn, support=drawn.support.held(network.input.shape))
+    return decoded(sample_episode(open_dataset("signs"), WAY, SHOTS, 0, seed=0), network)
 
 
 def images_of(network: Network, episode: Episode) -> np.ndarray:

@@ -80,23 +80,6 @@ def mixed_batch(
     return Batch(images, labels, number=number)
 
 
-def domain_batch(
-    sources: Sequence[Source], looks: Looks, size: int, count: int, seed: int, number: int
-) -> Batch:
-    """Batch `number`: images of one source, drawn by weight, and of classes drawn uniformly from it.
-
-    All go through one change of domain. Labels count the classes of the source.
-    """
-    rng = rng_for(seed, "batch of a domain", number)
-    source = pick(rng, sources)
-    dataset = source.train
-    labels = rng.integers(dataset.n_classes, size=count)
-    changed = change(rng, looks)
-    rows = (int(rng.choice(dataset.by_class[c])) for c in labels)
-    images = np.stack([view(dataset.read(i, size), rng, size, looks, dataset.may_flip) for i in rows])
-    return Batch(changed(images) if changed else images, labels, source=source.settings.data, number=number)
-
-
 def sized(images: np.ndarray, side: int) -> np.ndarray:
     """Images (n, h, h, 3) as (n, side, side, 3), which a teacher of another input takes."""
     return images if images.shape[1] == side else np.stack([fit(image, side) for image in images])

@@ -134,31 +134,6 @@ def relational_loss(embeddings: np.ndarray, wanted: np.ndarray) -> Loss:
     return Loss(value, gradient, np.empty(0, np.float32))
 
 
-def centred_gram(x: np.ndarray) -> np.ndarray:
-    """Products (n, n) float64 of the rows of x (n, d), each less the mean row."""
-    x = x.astype(np.float64)
-    x = x - x.mean(axis=0)
-    return x @ x.T
-
-
-def alignment_loss(embeddings: np.ndarray, wanted: np.ndarray) -> Loss:
-    """1 - the centred kernel alignment (linear CKA) of unit `embeddings` (n, d) with `wanted` (n, n).
-
-    ``1 - <K, L> / (|K| |L|)``, K and L being the `centred_gram` of the embeddings and of what they follow:
-    which images are near to which counts, not along which axes. (Kornblith et al. 2019; Li et al. 2021 for
-    distillation.) ``accuracy`` is the alignment.
-    """
-    f, length = unit(embeddings.astype(np.float64))
-    x = f - f.mean(axis=0)
-    gram = x @ x.T
-    own, other = np.linalg.norm(gram) + TINY, np.linalg.norm(wanted) + TINY
-    value = float((gram * wanted).sum() / (own * other))
-    in_gram = value * gram / own**2 - wanted / (own * other)
-    # The rows of `in_gram` sum to 0, so nothing goes through the mean.
-    gradient = through_unit(2 * in_gram @ x, f, length).astype(np.float32)
-    return Loss(1 - value, gradient, np.empty(0, np.float32), value)
-
-
 def feature_loss(
     outputs: list[np.ndarray], wanted: list[np.ndarray], scales: list[np.ndarray], weight: float
 ) -> tuple[float, list[np.ndarray]]:

@@ -222,18 +222,7 @@ class PretrainRecipe(Recipe):
             raise WrongError("apart", self.apart, f"at most steps, {self.steps}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class DistilRecipe(Recipe):
-    """Of ``tinytrain distil``. `views`: so many different views of images are trained on, again and again."""
-
-    kind: str = of(choice("distil"), "distil")
-    teachers: tuple[str, ...] = of(list_of(text, 1, 8), ())
-    views: int = of(count(2, 10_000_000), 60_000)
-    steps: int = of(count(), 10_000)
-    batch: int = of(count(2, 4096), 40)
-
-
-KINDS = {"meta-train": MetaRecipe, "pretrain": PretrainRecipe, "distil": DistilRecipe}
+KINDS = {"meta-train": MetaRecipe, "pretrain": PretrainRecipe}
 
 
 def load_recipe(path: str | os.PathLike, kind: str):

@@ -1,5 +1,6 @@
 """Names and paths in Python: the same result as with the values that they stand for."""
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.base.errors import InputError, TinytrainError, UsageError
 from tinytrain.datasets import folder_dataset, folder_episode, open_dataset
 from tinytrain.delta.file import encode_delta
+from tinytrain.episode.episode import Images
 from tinytrain.pipeline import adapt as pipeline
 from tinytrain.pipeline import add_classes as pipeline_add
 from tinytrain.pipeline.toy import toy_episode, toy_network
@@ -41,9 +43,44 @@ def test_a_folder_a_dataset_and_an_episode_give_the_same_bytes(place, report, ki
     assert encode_delta(again.delta) == encode_delta(report.delta)
 
 
+def test_a_report_can_be_pickled_with_its_images_its_plan_and_its_delta(place, report):
+    again = pickle.loads(pickle.dumps(report))
+    assert again.to_json() == report.to_json() and again._repr_html_() == report._repr_html_()
+    assert encode_delta(again.delta) == encode_delta(report.delta)
+    one, other = (tinytrain.Predictor(r.network, r) for r in (report, again))
+    photo = str(place / "photos" / "ant" / "0-0.png")
+    assert one(photo) == other(photo)
+
+
+def test_what_is_handed_to_other_processes_can_be_pickled(place, report, tmp_path):
+    episode = open_dataset(place / "photos").images([[0], [6]])
+    for value in (report.plan, report.network, report.delta, tinytrain.Store(tmp_path), episode):
+        assert isinstance(pickle.loads(pickle.dumps(value)), type(value))
+    (found,) = tinytrain.Predictor(report.network, report)([pickle.loads(pickle.dumps(episode)).image(0, 16)])
+    assert pickle.loads(pickle.dumps(found)) == found
+    with pytest.raises(TypeError, match="open another one in that process"):
+        pickle.dumps(tinytrain.Watcher(report, report.network))
+
+
 @pytest.mark.parametrize("name", [None, SHIPPED.name])
 def test_the_shipped_network_has_a_name_and_is_the_default(place, name):
     assert tinytrain.adapt(name, place / "photos", policy="none").network.digest == SHIPPED.digest
+
+
+@pytest.mark.parametrize("same_names", [False, True])
+def test_queries_of_an_episode_that_repeat_its_support_are_left_out_and_named(same_names):
+    made = toy_episode(3, 4, 4)
+    n, support, query = len(made.query), made.support, made.query
+    repeats = support if same_names else replace(support, names=tuple(f"again {k}" for k in support.names))
+    both = Images(
+        np.r_[query.labels, repeats.labels],
+        (*query.names, *repeats.names),
+        lambda i, size: query.read(i, size) if i < n else repeats.read(i - n, size),
+    )
+    report = tinytrain.adapt(toy_network(), replace(made, query=both), 400_000, "none", device=ONE)
+    assert report.estimate.n == n and len(report.answers.after) == n
+    assert {d.where for d in report.episode.duplicates} == {"both sides"}
+    assert sorted(d.files[0] for d in report.episode.duplicates) == sorted(support.names)
 
 
 def test_a_folder_is_read_without_its_damaged_images_and_says_which(tmp_path):

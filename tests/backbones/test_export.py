@@ -1,6 +1,7 @@
 """Exported files classify by themselves, and say what `Predictor` says."""
 
 import json
+import re
 import sys
 import zipfile
 from dataclasses import replace
@@ -12,6 +13,8 @@ import pytest
 import toynets
 from ai_edge_litert import schema_py_generated
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from commandline import tt
+from exported import colourful, largest_difference, untrained
 from onnx.reference import ReferenceEvaluator
 from published import published_network
 
@@ -22,13 +25,14 @@ from tinytrain.backbones.export.onnx_model import onnx_model
 from tinytrain.backbones.export.tflite_model import tflite_model
 from tinytrain.backbones.export.walk import write_steps
 from tinytrain.backbones.load import load_backbone
+from tinytrain.backbones.onnx.convert import import_onnx
 from tinytrain.base.errors import InputError, UsageError
-from tinytrain.base.random_streams import rng_for
+from tinytrain.base.extras import install
 from tinytrain.datasets import sample_episode
 from tinytrain.datasets.generated.leaves import leaves
-from tinytrain.delta.delta import Delta, apply
-from tinytrain.episode.episode import Images
-from tinytrain.heads import cosine
+from tinytrain.delta.delta import apply
+from tinytrain.delta.file import load_delta
+from tinytrain.network.file import save_network
 from tinytrain.network.input_spec import InputSpec
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
@@ -40,7 +44,8 @@ CLOSE = 1e-5
 
 def onnx_answers(network, delta, images: np.ndarray) -> np.ndarray:
     """Probabilities (n, classes) that onnxruntime computes; its labels are those of the likeliest."""
-    session = onnxruntime.InferenceSession(onnx_model(network, delta), providers=["CPUExecutionProvider"])
+    data = onnx_model(network, delta, labels=True)
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     probabilities, labels = session.run(["probabilities", "label"], {"image": images})
     assert labels.tolist() == [delta.class_names[k] for k in probabilities.argmax(axis=1)]
     return probabilities
@@ -73,41 +78,6 @@ def plain_tflite_answers(network, delta, images: np.ndarray) -> np.ndarray:
 @pytest.fixture(params=[onnx_answers, tflite_answers, plain_tflite_answers])
 def answers(request):
     return request.param
-
-
-def colourful(shape, count: int) -> np.ndarray:
-    """(count, *shape) uint8: noise around a colour of each image, so that embeddings differ much."""
-    rng = rng_for(0, "colourful")
-    colours = rng.uniform(0, 255, (count, 1, 1, shape[-1]))
-    return np.clip(colours + rng.normal(0, 30, (count, *shape)), 0, 255).astype(np.uint8)
-
-
-def given_as(images: np.ndarray) -> Images:
-    names = tuple(str(i) for i in range(len(images)))
-    return Images(np.zeros(len(images), np.int32), names, lambda i, size: images[i])
-
-
-def untrained(network, images=None, way=3) -> Delta:
-    """A delta that changes nothing, whose head tells the first images apart, around the mean of all."""
-    images = colourful(network.input.shape, 20) if images is None else images
-    zeros, counts = np.zeros((way, network.embedding_size), "f"), np.ones(way, np.int32)
-    head = cosine.CosineHead(cosine.METHOD, zeros, np.zeros(way, "f"), zeros, counts)
-    delta = Delta(network.digest, network.name, (), head, tuple(f"class {k}" for k in range(way)), {})
-    embeddings = Predictor(network, delta).embed(given_as(images))
-    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    weights = unit[:way] - unit.mean(axis=0)
-    logits = (unit - unit.mean(axis=0)) @ weights.T
-    head = replace(
-        head, weights=weights, offsets=-weights @ unit.mean(axis=0), temperature=float(logits.std()) / 2
-    )
-    return replace(delta, head=head)
-
-
-def largest_difference(answers, network, delta, images: np.ndarray) -> float:
-    """Between the probabilities of the predictor and `answers`, of any image and class."""
-    expected = Predictor(network, delta).probabilities(given_as(images))
-    assert len(set(expected.argmax(axis=1))) > 1 and expected.std() > 0.1, "not one answer to everything"
-    return float(np.abs(answers(network, delta, images) - expected).max())
 
 
 def difference_untrained(answers, network, count: int = 50) -> float:
@@ -177,15 +147,19 @@ def test_trained_slices_of_every_kind_are_inside(answers):
 def test_the_evaluator_of_the_onnx_standard_agrees():
     network, images = toynets.toy("blocks"), colourful((16, 16, 3), 5)  # it has no DequantizeLinear of 13
     delta = untrained(network, images)
-    data, expected = onnx_model(network, delta), Predictor(network, delta).probabilities(images)
+    data = onnx_model(network, delta, labels=True)
+    expected = Predictor(network, delta).probabilities(images)
     found, labels = ReferenceEvaluator(onnx.load_model_from_string(data)).run(None, {"image": images})
     assert np.abs(found - expected).max() < CLOSE
     assert list(labels) == [f"class {k}" for k in expected.argmax(axis=1)]
 
 
+NAMES = ("Äpfel", 'a "quoted" name', "日本")
+
+
 def test_an_onnx_file_says_what_it_takes_and_what_it_answers():
     network = toynets.toy("blocks", spec=InputSpec((16, 20, 3)))
-    delta = replace(untrained(network), class_names=("Äpfel", 'a "quoted" name', "日本"))
+    delta = replace(untrained(network), class_names=NAMES)
     data = onnx_model(network, delta)
     assert onnx_model(network, delta) == data, "the same bytes every time"
     model = onnx.load_model_from_string(data)
@@ -196,19 +170,89 @@ def test_an_onnx_file_says_what_it_takes_and_what_it_answers():
     assert (image["height"], image["width"], image["layout"], image["channels"]) == (16, 20, "NHWC", "RGB")
     assert facts["tinytrain.backbone_digest"] == network.digest
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    (given,), (probabilities, label) = session.get_inputs(), session.get_outputs()
+    (given,), (answer,) = session.get_inputs(), session.get_outputs()
     assert (given.name, given.type, given.shape) == ("image", "tensor(uint8)", ["n", 16, 20, 3])
-    assert (probabilities.type, probabilities.shape) == ("tensor(float)", ["n", 3])
-    assert (label.type, label.shape) == ("tensor(string)", ["n"])
+    assert (answer.name, answer.type, answer.shape) == ("probabilities", "tensor(float)", ["n", 3])
     assert session.get_modelmeta().custom_metadata_map == facts
+
+
+def test_an_onnx_file_has_the_names_as_text_only_if_that_is_asked_for():
+    network = toynets.toy("blocks")
+    delta = replace(untrained(network), class_names=NAMES)
+    string = onnx.TensorProto.STRING
+    plain, named = (onnx.load_model_from_string(onnx_model(network, delta, labels=x)) for x in (False, True))
+    assert string not in {tensor.data_type for tensor in plain.graph.initializer}
+    session = onnxruntime.InferenceSession(named.SerializeToString(), providers=["CPUExecutionProvider"])
+    _, label = session.get_outputs()
+    assert (label.name, label.type, label.shape) == ("label", "tensor(string)", ["n"])
     for count in (1, 7):
-        images = toynets.images_of((16, 20, 3), count)
+        images = toynets.images_of((16, 16, 3), count)
         assert set(session.run(["label"], {"image": images})[0]) <= set(delta.class_names)
+
+
+def facts_of(data: bytes) -> tuple[str, list[str]]:
+    """(the type of pixels in the metadata of an exported model, the names of all values and constants)."""
+    if data[4:8] == b"TFL3":
+        model = schema_py_generated.ModelT.InitFromPackedBuf(data, 0)
+        facts = {entry.name: bytes(model.buffers[entry.buffer].data) for entry in model.metadata}
+        names = [tensor.name for tensor in model.subgraphs[0].tensors]
+        return json.loads(facts[b"tinytrain.image"])["dtype"], names
+    model = onnx.load_model_from_string(data)
+    facts = {entry.key: entry.value for entry in model.metadata_props}
+    names = [x.name for x in (*model.graph.input, *model.graph.initializer)]
+    names += [name for node in model.graph.node for name in node.output]
+    assert len({node.name for node in model.graph.node}) == len(model.graph.node)
+    return json.loads(facts["tinytrain.image"])["dtype"], names
+
+
+@pytest.mark.parametrize("model", [onnx_model, tflite_model])
+@pytest.mark.parametrize("float_input", [False, True])
+def test_every_name_in_a_file_is_there_once(model, float_input):
+    networks = [toynets.toy(name) for name in toynets.ROWS]
+    networks += [
+        toynets.modules_of(networks[0]),
+        toynets.toy("blocks", spec=InputSpec((15, 20, 3), rotated=True)),
+    ]
+    for network in networks:
+        dtype, names = facts_of(model(network, untrained(network), float_input=float_input))
+        assert len(set(names)) == len(names) > 40
+        assert dtype == ("float32" if float_input else "uint8")
+
+
+@pytest.mark.parametrize("float_input", [False, True])
+def test_pixels_may_come_as_float32(float_input):
+    network = toynets.toy("blocks")
+    delta, images = untrained(network), colourful((16, 16, 3), 20)
+    given = images.astype(np.float32) if float_input else images
+    expected = Predictor(network, delta).probabilities(images)
+    session = onnxruntime.InferenceSession(onnx_model(network, delta, float_input=float_input))
+    assert np.abs(session.run(None, {"image": given})[0] - expected).max() < CLOSE
+    interpreter = Interpreter(model_content=tflite_model(network, delta, float_input))
+    (about,) = interpreter.get_input_details()
+    assert about["dtype"] == given.dtype
+    interpreter.resize_tensor_input(about["index"], given.shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(about["index"], given)
+    interpreter.invoke()
+    found = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    assert np.abs(found - expected).max() < CLOSE
+
+
+def test_an_option_of_another_kind_of_file_is_refused(tmp_path):
+    network = toy_network()
+    for name, options, words in (
+        ("a.tflite", {"labels": True}, "labels is for .onnx files, not for .tflite"),
+        ("a.safetensors", {"float_input": True}, "float-input is for .onnx and .tflite files, not for"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            export(network, untrained(network), tmp_path / name, **options)
+        assert not (tmp_path / name).exists()
+    export(network, untrained(network), tmp_path / "a.safetensors", labels=False, float_input=False)
 
 
 def test_a_tflite_file_says_what_it_takes_and_what_the_classes_are(tmp_path):
     network = toynets.toy("blocks", spec=InputSpec((16, 20, 3)))
-    delta = replace(untrained(network), class_names=("Äpfel", 'a "quoted" name', "日本"))
+    delta = replace(untrained(network), class_names=NAMES)
     data = tflite_model(network, delta)
     assert tflite_model(network, delta) == data, "the same bytes every time"
     (tmp_path / "a.tflite").write_bytes(data)
@@ -219,6 +263,8 @@ def test_a_tflite_file_says_what_it_takes_and_what_the_classes_are(tmp_path):
     facts = {entry.name.decode(): bytes(model.buffers[entry.buffer].data) for entry in model.metadata}
     assert json.loads(facts["tinytrain.classes"]) == list(delta.class_names)
     assert json.loads(facts["tinytrain.image"])["width"] == 20
+    codes = {code.builtinCode for code in model.operatorCodes}
+    assert schema_py_generated.BuiltinOperator.CAST not in codes, "TFLite Micro has none of uint8"
     interpreter = Interpreter(model_path=str(tmp_path / "a.tflite"))
     (given,), (answer,) = interpreter.get_input_details(), interpreter.get_output_details()
     assert (given["name"], given["dtype"], given["shape"].tolist()) == ("image", np.uint8, [1, 16, 20, 3])
@@ -241,9 +287,9 @@ def test_nothing_is_written_for_another_backbone_or_without_the_package(
     with pytest.raises(InputError, match="wrong-backbone"):
         export(network, untrained(toy_network(seed=3)), path)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(InputError, match=rf"{suffix}-missing: .*pip install '.\[{suffix}\]'"):
+    with pytest.raises(InputError, match=rf"{suffix}-missing: .*{re.escape(install(suffix))}"):
         export(network, untrained(network), path)
-    with pytest.raises(UsageError, match=r"'a.pt' must end in .onnx, .tflite or .safetensors"):
+    with pytest.raises(UsageError, match=r"'a.pt' must end in .onnx, .tflite, .safetensors or .delta"):
         export(network, untrained(network), "a.pt")
     assert not list(tmp_path.iterdir())
 
@@ -255,6 +301,40 @@ def test_a_head_that_is_no_linear_map_is_refused():
     network = toy_network()
     with pytest.raises(InputError, match="export-head: head 'other' is no linear map"):
         write_steps(network, replace(untrained(network), head=Other()), None)
+
+
+def test_an_exported_file_is_refused_where_a_network_or_a_delta_is_wanted(tmp_path):
+    network = toy_network()
+    for name, readers in (
+        ("a.onnx", (import_onnx, load_backbone, load_delta)),
+        ("a.tflite", (load_backbone, load_delta)),
+    ):
+        export(network, untrained(network), tmp_path / name)
+        for read in readers:
+            with pytest.raises(
+                InputError, match=r"tinytrain export' wrote .*; give the delta .*safetensors'$"
+            ):
+                read(tmp_path / name)
+
+
+def test_the_command_has_the_options_of_python(tmp_path, capsys):
+    network, delta = toy_network(), tmp_path / "d.safetensors"
+    tinytrain.save_delta(delta, untrained(network))
+    save_network(network, tmp_path / "net.safetensors")
+    command = ("export", delta, "--backbone", tmp_path / "net.safetensors", "-o", tmp_path / "a.onnx")
+    given = {
+        (): {},
+        ("--no-labels",): {},
+        ("--labels", "--float-input"): {"labels": True, "float_input": True},
+    }
+    for words, options in given.items():
+        assert tt(*command, *words) == 0
+        assert ("float32" if options else "uint8") in capsys.readouterr().out
+        assert (tmp_path / "a.onnx").read_bytes() == onnx_model(network, untrained(network), **options)
+        tinytrain.export(delta, tmp_path / "b.onnx", network, **options)
+        assert (tmp_path / "b.onnx").read_bytes() == (tmp_path / "a.onnx").read_bytes()
+    assert tt(*command[:-1], tmp_path / "a.tflite", "--labels") == 2
+    assert "labels is for .onnx files" in capsys.readouterr().err and not (tmp_path / "a.tflite").exists()
 
 
 def test_python_exports_what_the_functions_of_the_formats_make(tmp_path):

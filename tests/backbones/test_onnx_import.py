@@ -227,6 +227,78 @@ def test_automatic_padding_is_supported_if_it_is_symmetric_or_the_image_can_be_r
     assert largest_difference(embeddings(network, images), expected) < 1e-5
 
 
+def halved(model, cast: bool):
+    """(`model` with weights of float16, `model` with the same weights in float32).
+
+    With `cast` the weights alone are float16 and a node makes each of them float32, else all of it is.
+    """
+    half, full, f16 = onnx.ModelProto(), onnx.ModelProto(), onnx.TensorProto.FLOAT16
+    half.CopyFrom(model)
+    full.CopyFrom(model)
+    for small, large in zip(half.graph.initializer, full.graph.initializer, strict=True):
+        array = onnx.numpy_helper.to_array(small).astype(np.float16)
+        large.CopyFrom(onnx.numpy_helper.from_array(array.astype(np.float32), small.name))
+        small.CopyFrom(onnx.numpy_helper.from_array(array, f"{small.name}.half" if cast else small.name))
+        if cast:
+            node = onnx.helper.make_node("Cast", [small.name], [large.name], name=f"cast {large.name}", to=1)
+            half.graph.node.insert(0, node)
+    for value in () if cast else (*half.graph.input, *half.graph.output):
+        value.type.tensor_type.elem_type = f16
+    return half, full
+
+
+@pytest.mark.parametrize("cast", [True, False])
+def test_weights_of_16_bits_become_the_same_numbers_in_32(tmp_path, cast):
+    m, x = mobile()
+    half, full = halved(m.model(m.classifier(x, 16)), cast)
+    imported = import_onnx(save(half, tmp_path))
+    assert imported.network.digest == import_onnx(save(full, tmp_path)).network.digest
+    compared(imported)
+
+
+def compared(imported) -> None:
+    pytest.importorskip("onnxruntime", reason="compares with onnxruntime where it is installed")
+    from tinytrain.backbones.onnx.check import compare
+
+    assert compare(imported) < 1e-5
+
+
+def test_images_whose_pixels_are_casted_to_16_bits_are_imported(tmp_path):
+    plain, x = mobile()
+    expected = import_onnx(save(plain.model(plain.classifier(x, 16)), tmp_path)).network.digest
+    m, x = mobile()
+    m.nodes.insert(0, onnx.helper.make_node("Cast", ["x"], ["half"], to=onnx.TensorProto.FLOAT16))
+    m.nodes[1].input[0] = "half"
+    imported = import_onnx(save(m.model(m.classifier(x, 16)), tmp_path))
+    assert imported.network.digest == expected
+    compared(imported)
+
+
+# Shape of the input -> what is before the first convolution, in the order of exporters of TensorFlow.
+@pytest.mark.parametrize("shape", [(1, SIZE, 16, 3), ("n", SIZE, 16, 3), (None, SIZE, 16, 1)])
+@pytest.mark.parametrize("end", ["GlobalAveragePool", "ReduceMean"])
+def test_images_with_channels_last_are_turned(tmp_path, shape, end):
+    m, channels = Maker(seed=7), shape[3]
+    each = m.constant(np.linspace(0.5, 1.5, channels, dtype=np.float32))
+    x = m.node("Transpose", m.node("Mul", "x", each), perm=[0, 3, 1, 2])
+    x = m.block(m.conv_norm_relu6(x, channels, 8, kernel=3, stride=2), 8, 12, 8, residual=True)
+    if end == "ReduceMean":
+        pooled = m.node("ReduceMean", m.node("Transpose", x, perm=[0, 2, 3, 1]), axes=[1, 2], keepdims=0)
+    else:
+        pooled = m.node(end, x)
+    tail = m.node("Transpose", m.node("Softmax", pooled))
+    model = m.model(tail, shape)
+    imported = import_onnx(save(model, tmp_path))
+    assert imported.network.input.shape == (SIZE, 16, channels)
+    assert [name.split()[0] for name in imported.dropped] == ["Softmax"]
+    images = random_images((SIZE, 16, channels))
+    model.graph.output[0].name = pooled
+    rows = (as_input(imported.fed, images[k : k + 1]).transpose(0, 2, 3, 1) for k in range(len(images)))
+    expected = np.stack([ReferenceEvaluator(model).run(None, {"x": row})[0].ravel() for row in rows])
+    assert largest_difference(embeddings(imported.network, images), expected) < 1e-5
+    compared(imported)
+
+
 @pytest.mark.parametrize("opset", [9, 11, 17])
 def test_the_comparison_with_onnxruntime_passes_and_notices_a_wrong_network(tmp_path, opset):
     pytest.importorskip("onnxruntime", reason="compares with onnxruntime where it is installed")

@@ -9,6 +9,7 @@ onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package
 runtime = pytest.importorskip("onnxruntime", reason="quantises the models that are imported")
 
 from commandline import tt  # noqa: E402
+from int8network import Int8Network  # noqa: E402
 from onnxmodels import Maker, excited, residual, save, universal  # noqa: E402
 from onnxmodels import mobile as onnxmodels_mobile  # noqa: E402
 from onnxruntime.quantization import QuantFormat, QuantType  # noqa: E402
@@ -20,7 +21,6 @@ from tinytrain.backbones.onnx.convert import import_onnx  # noqa: E402
 from tinytrain.base.errors import InputError  # noqa: E402
 from tinytrain.delta.file import load_delta  # noqa: E402
 from tinytrain.kernels import reference_int8  # noqa: E402
-from tinytrain.meta.studies.int8_network import Int8Network  # noqa: E402
 from tinytrain.network.file import load_network  # noqa: E402
 
 INT8, UINT8 = QuantType.QInt8, QuantType.QUInt8
@@ -72,8 +72,7 @@ def differences(path, images, mean=MEAN, scale=SCALE) -> tuple[np.ndarray, float
     ours = Int8Network(imported.network, reference_int8).run(images)
     moved = [t.astype(int) - (128 if t.dtype == np.uint8 else 0) for t in theirs]
     apart = np.concatenate([(a - b).ravel() for a, b in zip(ours, moved, strict=True)])
-    x = check.as_input(imported.fed, images)
-    wanted = check._runtime_embeddings(imported.graph, imported.embedding, x)
+    wanted = check.runtime_embeddings(imported, images)
     found = check.embeddings(imported.network, images)
     norms = np.linalg.norm(wanted, axis=1) * np.linalg.norm(found, axis=1)
     return np.abs(apart), float(((wanted * found).sum(axis=1) / norms).min())
@@ -168,15 +167,15 @@ ASYMMETRICAL = OF_256 | {"per_channel": False, "extra_options": {"WeightSymmetri
 OTHER_CODES = {"activation_type": QuantType.QUInt16, "extra_options": {"UseQDQContribOps": False}}
 REFUSED = {
     "asymmetrical weights": (
-        ASYMMETRICAL, "Conv (conv0, conv", "its weight is asymmetrical: its zero is not 128",
+        ASYMMETRICAL, "first Conv (conv0 and ", "its weight is asymmetrical: its zero is not 128",
     ),
     "all 256 codes of a weight": (
         OF_256 | {"extra_options": {"WeightSymmetric": True}},
-        "Conv (conv0, conv", "its weight has the code -128",
+        "first Conv (conv0 and ", "its weight has the code -128",
     ),
     "symmetrical activations": (
         {"extra_options": {"ActivationSymmetric": True}},
-        "Conv (conv0, conv", "has codes for numbers below 0; quantise it asymmetrically",
+        "first Conv (conv0 and ", "has codes for numbers below 0; quantise it asymmetrically",
     ),
     "codes of 16 bits": (OTHER_CODES, "QuantizeLinear (", "its codes are uint16, not of 8 bits"),
     "operations on codes": ({"quant_format": QuantFormat.QOperator}, "QLinearConv (", "no such operation"),

@@ -85,6 +85,7 @@ def test_a_pipe_a_device_and_a_folder_are_no_yaml_files(tmp_path, kind):
         assert refused.value.code == "file-not-regular"
 
 
+@pytest.mark.slow
 def test_the_largest_file_of_values_is_read_in_seconds(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("[" + "1," * (MAX_BYTES // 2 - 1) + "]")

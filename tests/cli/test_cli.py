@@ -49,6 +49,7 @@ def test_importing_the_package_imports_nothing_heavy():
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["--help"], ["adapt", "--help"], ["-V"], []])
 def test_help_answers_in_a_fifth_of_a_second(words):
     """Of processor time, which other work on the machine changes little."""

@@ -311,6 +311,7 @@ def test_eval_leaves_out_what_cannot_be_decoded_and_says_so(judged, place, tmp_p
     assert judged(photos / "ant" / "bad.png", code=3)["error"]["code"] == "no-pictures"
 
 
+@pytest.mark.slow
 def test_a_thousand_images_take_no_more_memory_than_ten(place, tmp_path):
     """Resident memory of a run over many links to one image, which are separate files to the command."""
     image = tmp_path / "one.png"

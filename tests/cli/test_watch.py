@@ -1,27 +1,35 @@
 """``tinytrain watch``: verdicts for images as they come, corrections that are there after a restart."""
 
+import errno
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from commandline import tt
 from toyfiles import write_images, write_network
 
 import tinytrain
-from tinytrain.base.errors import UsageError
-from tinytrain.cli.commands import readaptation, watch
+from tinytrain import store as store_package
+from tinytrain.base.errors import InputError
+from tinytrain.cli.commands import watch, watch_session
 from tinytrain.cli.commands.readaptation import Readaptation
-from tinytrain.cli.commands.watch_session import chosen
+from tinytrain.cli.commands.watch_session import Session
 from tinytrain.cli.main import parser_of
 from tinytrain.delta.file import encode_delta, load_delta
+from tinytrain.delta.forget import forget
 from tinytrain.store import Store
+from tinytrain.stream import readapt
 from tinytrain.stream.readapt import Outcome, is_enough
+from tinytrain.stream.sources import Frame
 
 CLASSES = ("ant", "bee", "cat")
 
@@ -33,6 +41,7 @@ def made(tmp_path_factory):
     write_network(root)
     write_images(root / "photos", CLASSES, count=5)
     write_images(root / "new", (*CLASSES, "dog"), count=4, seed=1)
+    write_images(root / "more", CLASSES, count=4, seed=2)
     words = ("adapt", root / "photos", *backbone(root), "--policy", "none", "--budget", "400kB")
     assert tt(*words, "--out", root / "d.safetensors", "--force", "-q") == 0
     return root
@@ -77,7 +86,7 @@ def test_every_image_of_a_folder_has_a_verdict_and_the_end_says_how_many(made, p
 
 def test_corrections_are_learnt_once_and_known_after_a_restart(made, place, capsys):
     labels, words = place / "labels.csv", (place / "d.safetensors", made / "new")
-    labels.write_text("".join(f"{path},dog\n" for path in photos(made, "dog")[:3]))
+    labels.write_text("".join(f"{path},+dog\n" for path in photos(made, "dog")[:3]))
     more = ("--store", place / "store", "--labels", labels, "--once")
     assert watched(place, *words, *more) == 0
     learnt = rows(capsys, "correction")
@@ -92,6 +101,32 @@ def test_corrections_are_learnt_once_and_known_after_a_restart(made, place, caps
     assert sum(row["best_guess"] == "dog" for row in seen) >= 3
     kept = place / "store" / "kept" / "dog"
     assert len(list(kept.iterdir())) == 3
+
+
+@pytest.mark.parametrize("source", ["new/dog", "{place}/new/dog", "link"])
+def test_a_label_names_an_image_by_any_path_that_leads_to_it(made, place, capsys, monkeypatch, source):
+    """Absolutely or not, whatever the folder is called that is watched: it is the same image, learnt once.
+
+    That holds if it is gone since it was looked at.
+    """
+    shutil.copytree(made / "new", place / "new")
+    (place / "link").symlink_to(place / "new" / "dog")
+    monkeypatch.chdir(place)
+    last = photos(place, "dog")[-1]
+    names = (last, os.path.relpath(last), f"new/dog/{last.name}", f"./link/{last.name}", last.name)
+    (place / "labels.csv").write_text("".join(f"{name},ant\n" for name in names))
+    source = source.format(place=place)
+    words = ["d.safetensors", source, *backbone(place), "--labels", "labels.csv", "--json"]
+    parsed = parser_of("watch")[0].parse([*map(str, words)])
+    session = Session(parsed, watch.Opened.of(parsed), None)
+    for name in sorted(os.listdir(parsed.source)):
+        path = os.path.join(parsed.source, name)
+        session.look_at(Frame(path, path))
+    last.unlink()
+    session.correct()
+    said = [row for row in map(json.loads, capsys.readouterr().out.splitlines()) if "event" in row]
+    assert [(row["event"], row["class"]) for row in said] == [("correction", "ant")]
+    assert len(names) == 5 and session.watcher.learner.delta.class_names == CLASSES
 
 
 def test_what_is_no_image_is_named_and_the_next_one_is_looked_at(made, place, capsys):
@@ -129,13 +164,15 @@ def test_bad_words_end_in_one_line_and_their_own_exit_code(made, place, capsys, 
 
 
 def test_lines_of_a_label_file_that_cannot_be_learnt_are_named_and_the_others_are(made, place, capsys):
-    labels, ant = place / "labels.csv", photos(made, "ant")[0]
-    labels.write_text(f"nonsense\nno-such-image.png,ant\n{ant},{'x' * 3000}\n{ant},bee\n")
+    labels, (ant, other, *_) = place / "labels.csv", photos(made, "ant")
+    labels.write_text(
+        f"nonsense\nno-such-image.png,ant\n{ant},+{'x' * 3000}\n{other},bea\n{ant},q\n{ant},bee\n"
+    )
     words = (place / "d.safetensors", made / "new", "--labels", labels, "--store", place / "store", "--once")
     assert watched(place, *words) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     errors = [row["code"] for row in found if row.get("event") == "error"]
-    assert errors == ["label-line", "image-gone", "class-names"]
+    assert errors == ["label-line", "image-gone", "class-names", "label-line", "new-class"]
     assert [row["class"] for row in found if row.get("event") == "correction"] == ["bee"]
 
 
@@ -156,7 +193,7 @@ def test_names_come_on_standard_input(made, place, monkeypatch, capsys):
 
 def test_a_command_gives_an_image_and_it_can_be_corrected_by_its_name(made, place, capsys):
     labels = place / "labels.csv"
-    labels.write_text("image 1,dog\n")
+    labels.write_text("image 1,+dog\n")
     more = ("--store", place / "store", "--labels", labels, "--once")
     assert watched(place, place / "d.safetensors", "--command", f"cat '{photos(made, 'dog')[0]}'", *more) == 0
     found = capsys.readouterr().out
@@ -164,42 +201,140 @@ def test_a_command_gives_an_image_and_it_can_be_corrected_by_its_name(made, plac
     assert len(list((place / "store" / "kept" / "dog").iterdir())) == 1
 
 
-def test_a_typed_line_corrects_the_last_image(made, place):
-    terminal, slave = pty.openpty()
-    words = [sys.executable, "-m", "tinytrain", "watch", place / "d.safetensors", made / "new" / "dog"]
-    words += [*backbone(place), "--store", place / "store", "--every", "0.1"]
-    with subprocess.Popen(
-        list(map(str, words)), stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        for _ in photos(made, "dog"):
-            process.stdout.readline()
-        os.write(terminal, b"dog\n")
-        line = process.stdout.readline()
-        process.terminate()
-    for descriptor in (terminal, slave):
-        os.close(descriptor)
-    assert "new class: dog, learnt" in line
-    assert Store(place / "store").peek().delta.class_names == (*CLASSES, "dog")
+class Terminal:
+    """`tinytrain watch` of a folder in a terminal; `said` has all lines of both outputs so far."""
+
+    def __init__(self, place, folder):
+        self.terminal, slave = pty.openpty()
+        words = [
+            sys.executable,
+            "-m",
+            "tinytrain",
+            "watch",
+            place / "d.safetensors",
+            folder,
+            *backbone(place),
+        ]
+        words += ["--store", place / "store", "--every", "0.1"]
+        self.process = subprocess.Popen(
+            list(map(str, words)), stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        os.close(slave)
+        self.said = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+        os.close(self.terminal)
+
+    def until(self, text):
+        """The first line from here on that has `text`."""
+        for line in self.process.stdout:
+            self.said.append(line)
+            if text in line:
+                return line
+        raise AssertionError(f"{text!r} was not said: {self.said}")
+
+    def type(self, line, answer):
+        os.write(self.terminal, f"{line}\n".encode())
+        return self.until(answer)
 
 
-def test_a_typed_line_is_a_name_a_number_or_a_new_name():
-    assert [chosen(text, CLASSES) for text in ("bee", "2", "dog", "+bea", "+ bea", "7")] == [
-        "bee", "bee", "dog", "bea", "bea", "7",
+def test_a_terminal_says_what_can_be_typed_and_does_it(made, place):
+    with Terminal(place, made / "new" / "dog") as shown:
+        shown.until(
+            "for the last image type its class or number, Enter if it is right, +NAME for a new class, u"
+        )
+        shown.until("1 ant, 2 bee, 3 cat")
+        last = Path([shown.until(".png") for _ in photos(made, "dog")][-1].split()[0]).name
+        shown.type("dog", "no class 'dog'; +dog is a new class")
+        shown.type("an", "did you mean ant? Type it in full, or +an for a new class")
+        assert last in shown.type("2", "bee, learnt")
+        assert last in shown.type("+dog", "new class: dog, learnt, in place of bee")
+        assert last in shown.type("u", "taken back: dog, it is bee again")
+        shown.type("+dog", "dog, learnt")
+        shown.type("undo", "taken back: dog")
+        shown.type("u", "taken back: bee")
+        shown.type("u", "no label to take back")
+        shown.type("help", "1 ant, 2 bee, 3 cat")
+        shown.type("cat", "cat, learnt")
+        shown.type("q", "4 images, 0 unreadable, 4 corrections learnt, 3 taken back")
+        assert shown.process.wait() == 0
+    start = Store(place / "store").peek()
+    assert start.delta.class_names == CLASSES and start.delta.report["watched"]["corrections"] == {"cat": 1}
+    assert [path.parent.name for path in (place / "store" / "kept").glob("*/*")] == ["cat"]
+
+
+def test_labels_of_a_file_can_be_replaced_and_taken_back_while_no_image_comes(made, place, capsys):
+    (place / "empty").mkdir()
+    labels, paths = place / "labels.csv", photos(made, "dog")
+    words = (
+        place / "d.safetensors",
+        place / "empty",
+        "--store",
+        place / "store",
+        "--labels",
+        labels,
+        "--once",
+    )
+
+    def events(text):
+        labels.write_text(text)
+        assert watched(place, *words) == 0
+        found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return [(row.get("event"), row.get("class"), row.get("before")) for row in found[:-1]]
+
+    assert events(f"{paths[0]},2") == [("correction", "bee", None)]  # without a line break at the end
+    assert events(f"{paths[0]},bee\n") == []  # in other words
+    assert events(f"{paths[0]},cat\n{paths[1]},ant\n") == [
+        ("correction", "cat", "bee"), ("correction", "ant", None),
     ]  # fmt: skip
-    with pytest.raises(UsageError, match=r"write \+maples"):
-        chosen("maples", ("maple", "oak"))
+    assert events(f"{paths[1]},ant\n") == []  # a line that is gone takes nothing back
+    assert events(f"{paths[1]},ant\n{paths[0]},cat\n{paths[0]},undo\n") == [("undo", "bee", "cat")]
+    assert events("") == []
+    tinytrain.Watcher(place / "store", place / "toy.safetensors").rename("bee", "wasp")
+    assert events(f"{paths[0]},2\n{paths[1]},ant\n{paths[0]},wasp\n") == []
+    assert events(f"{paths[2]},bee\n") == [("error", "bee", None)]
+    head = tinytrain.Watcher(place / "store", place / "toy.safetensors").learner.delta.head
+    never = tinytrain.Watcher(place / "d.safetensors", place / "toy.safetensors")
+    for path, name in ((paths[0], "bee"), (paths[1], "ant")):
+        never.correct(str(path), name)
+    assert all(
+        np.array_equal(a, b) for a, b in zip(head.arrays(), never.learner.delta.head.arrays(), strict=True)
+    )
 
 
-def opened(place, made, mode):
-    """What the command opens with a store, and its `Readaptation`, after 12 images were corrected."""
+def test_a_label_that_was_typed_later_is_not_replaced_by_its_old_line_after_a_restart(made, place, capsys):
+    labels, path = place / "labels.csv", photos(made, "dog")[0]
+    labels.write_text(f"{path},bee\n")
+    words = (place / "d.safetensors", made / "new", "--store", place / "store", "--labels", labels, "--once")
+    assert watched(place, *words) == 0
+    tinytrain.Watcher(place / "store", place / "toy.safetensors").correct(str(path), "cat")
+    path_gone = place / "gone.png"
+    labels.write_text(f"{path},bee\n{path_gone},bee\n")
+    path_gone.write_bytes(photos(made, "dog")[1].read_bytes())
+    assert watched(place, *words) == 0
+    path_gone.unlink()
+    capsys.readouterr()
+    assert watched(place, *words) == 0
+    out = capsys.readouterr()
+    assert 'correction"' not in out.out and "image-gone" not in out.err
+    assert Store(place / "store").peek().delta.report["watched"]["corrections"] == {"cat": 1, "bee": 1}
+
+
+def opened(place, made, mode, correct=True):
+    """A `Readaptation` of what the command opens, and its store; at first 12 images are corrected."""
     words = [place / "d.safetensors", made / "new", "--store", place / "store", "--readapt", mode]
     arguments = parser_of("watch")[0].parse([str(word) for word in (*words, *backbone(place), "-q")])
     found = watch.Opened.of(arguments)
     again = Readaptation(found, arguments)
-    for name in CLASSES:
+    for name in CLASSES if correct else ():
         for path in photos(made, name):
             again.note(found.watcher.correct(str(path), name))
-    assert is_enough(found.watcher.learner.delta, found.watcher.kept.counts())
+    assert not correct or is_enough(found.watcher.learner.delta, found.watcher.kept.counts())
     return again, found.store
 
 
@@ -223,36 +358,116 @@ def test_an_adaptation_that_the_guard_refuses_changes_nothing(made, place):
     assert encode_delta(store.peek().delta) == before and store.peek().confirmed
 
 
-@pytest.mark.parametrize("better", [True, False])
-def test_an_adaptation_while_idle_is_kept_if_it_is_better_and_rolled_back_if_it_is_worse(
-    made, place, monkeypatch, better
+@pytest.mark.parametrize(
+    ("before", "after", "taken"), [(0.8, 0.7, False), (0.8, 0.8, True), (0.0, 0.1, True)]
+)
+def test_what_was_trained_again_is_taken_unless_fewer_held_out_images_are_right(
+    made, place, monkeypatch, before, after, taken
 ):
-    trained = replace(load_delta(place / "d.safetensors"), report={"policy": "another"})
-    monkeypatch.setattr("tinytrain.stream.readapt.readapt", lambda *_: Outcome(trained, "better"))
+    delta = load_delta(place / "d.safetensors")
+    report, right = SimpleNamespace(guard=SimpleNamespace(accepted=True), delta=delta), iter((before, after))
+    monkeypatch.setattr(readapt, "adapt", lambda *_, **__: report)
+    monkeypatch.setattr(readapt, "_accuracy", lambda *_: next(right))
+    files = [(path, name) for name in CLASSES for path in photos(made, name)]
+    outcome = readapt.readapt(None, delta, files)
+    assert (outcome.delta is not None) == taken and outcome.images == 3
+
+
+@pytest.fixture
+def trained(place, monkeypatch):
+    """Whatever is trained again is the delta of the beginning, with another report."""
+    delta = replace(load_delta(place / "d.safetensors"), report={"policy": "another"})
+    monkeypatch.setattr("tinytrain.stream.readapt.readapt", lambda *_: Outcome(delta, "better"))
+    return delta
+
+
+def on_trial(place, made):
+    """A `Readaptation` whose trial has begun, with its store; the ten images before had been right."""
     again, store = opened(place, made, "auto")
-    before, again.wanted = store.peek(), True
+    for path in sorted((made / "photos").glob("*/*"))[: store_package.JUDGED]:
+        learnt_as(again, path, path.parent.name)
+    again.wanted = True
     ((row, text),) = again.due()
     assert row["done"], text
-    trial = store.peek()
-    assert trial.generation > before.generation and not trial.confirmed
-    assert trial.delta.report["watched"]["corrections"] == dict.fromkeys(CLASSES, 4)
+    return again, store
+
+
+def learnt_as(again, path, guess):
+    """Correct an image that was taken for class `guess`."""
     watcher = again.watcher
-    assert watcher.learner.place == trial.place
-    for number in range(readaptation.TRIAL):
-        path = made / "photos" / CLASSES[number % 3]
-        done = watcher.correct(str(sorted(path.glob("*"))[number // 3]), CLASSES[number % 3])
-        guess = done.name if better else "nothing"
-        again._before = 1.0
-        again.note(type(done)(done.key, done.name, guess))
+    watcher.observe(str(path), str(path))
+    watcher._recent[str(path)].guess = guess
+    again.note(watcher.correct(str(path), path.parent.name, new=True))
+
+
+def corrections(store):
+    return sum(store.peek().delta.report["watched"]["corrections"].values())
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 3])
+def test_a_trial_is_kept_if_as_many_images_are_right_as_before_and_goes_back_if_fewer_are(
+    made, place, trained, wrong
+):
+    again, store = on_trial(place, made)
+    trial = store.peek()
+    assert not trial.confirmed and trial.to_beat == 1.0 and corrections(store) == 22
+    assert again.watcher.learner.place == trial.place
+    for number, path in enumerate(sorted((made / "more").glob("*/*"))[: store_package.JUDGED]):
+        assert list(again.due()) == []
+        learnt_as(again, path, "nothing" if number < wrong else path.parent.name)
     ((row, text),) = again.due()
     after = store.peek()
-    assert row["done"] == better, text
-    if better:
-        assert after.generation == trial.generation and after.confirmed
-    else:
-        assert after.generation == before.generation and "is what it was again" in text
-    counts = after.delta.report["watched"]["corrections"]
-    assert sum(counts.values()) == 12 + readaptation.TRIAL, "nothing that was learnt in the trial is lost"
+    assert row["done"] == (wrong == 0) and after.confirmed, text
+    assert after.generation == (1 if wrong else trial.generation)
+    assert corrections(store) == 32, "nothing that was learnt in the trial is lost"
+    assert again.watcher.learner.place == after.place
+
+
+def test_a_trial_is_judged_by_who_watches_next(made, place, trained):
+    again, store = on_trial(place, made)
+    for number, path in enumerate(sorted((made / "more").glob("*/*"))[: store_package.JUDGED]):
+        if number == 5:
+            again = opened(place, made, "never", correct=False)[0]
+        learnt_as(again, path, path.parent.name)
+    ((row, _),) = again.due()
+    assert row["done"] and store.peek().confirmed and corrections(store) == 32
+
+
+def test_predictions_neither_end_a_watched_trial_nor_lose_its_corrections(made, place, trained, capsys):
+    again, store = on_trial(place, made)
+    path = photos(made, "dog")[0]
+    for _ in range(4):
+        assert tt("predict", place / "store", path, *backbone(place)) == 0
+    assert "0 of 2 starts used" in capsys.readouterr().err
+    learnt_as(again, path, "ant")
+    before = corrections(store)
+    del again  # the watching ends
+    for _ in range(3):
+        assert tt("predict", place / "store", path, *backbone(place)) == 0
+    assert store.peek().generation == 1 and corrections(store) == before
+    assert "dog" in store.peek().delta.class_names
+
+
+def test_what_another_process_learns_is_neither_overwritten_nor_does_it_end_the_watching(
+    made, place, trained, monkeypatch
+):
+    again, store = opened(place, made, "auto")
+    other = opened(place, made, "auto", correct=False)[0]
+    learnt_as(other, photos(made, "dog")[0], "ant")
+    again.wanted = True
+
+    def while_it_trains(*_):
+        learnt_as(other, photos(made, "dog")[1], "ant")
+        return Outcome(trained, "better")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tinytrain.stream.readapt.readapt", while_it_trains)
+        ((row, text),) = again.due()
+    assert not row["done"] and "store-changed" in text and again.wanted and store.peek().confirmed
+    ((row, text),) = again.due()
+    assert row["done"] and corrections(store) == 14, text
+    learnt_as(other, photos(made, "dog")[2], "dog")
+    assert corrections(store) == 15 and other.watcher.learner.start.to_beat == 0.0
 
 
 def test_python_watches_corrects_renames_and_forgets(made, place):
@@ -263,14 +478,112 @@ def test_python_watches_corrects_renames_and_forgets(made, place):
     paths = photos(made, "dog")
     seen = list(watcher.watch(map(str, paths)))
     assert [one.key for one in seen] == list(map(str, paths))
-    done = watcher.correct(str(paths[0]), "dog")
+    with pytest.raises(InputError, match="new-class"):
+        watcher.correct(str(paths[0]), "dog")
+    done = watcher.correct(str(paths[0]), "dog", new=True)
     assert done.new and done.guess == seen[0].guess and done.seconds > 0
     assert watcher.correct(str(paths[0]), "dog").repeated
+    copy = place / "copy.png"
+    copy.write_bytes(paths[0].read_bytes())
+    assert watcher.correct(str(copy), "dog").repeated, "the same image by another name"
+    done = watcher.correct(str(copy), "ant")
+    assert (done.before, done.replaced) == ("dog", True) and watcher.class_names == CLASSES
+    done = watcher.undo()
+    assert (done.before, done.name) == ("ant", "dog") and watcher.class_names == (*CLASSES, "dog")
     watcher.rename("dog", "hound")
     watcher.forget("ant")
     again = tinytrain.Watcher(place / "store", place / "toy.safetensors")
     assert again.class_names == ("bee", "cat", "hound") == watcher.class_names
     assert [one.guess for one in again.watch(paths)] == [one.guess for one in watcher.watch(paths)]
+
+
+def test_a_command_refuses_to_change_a_delta_that_has_learnt_more_meanwhile(made, place, monkeypatch, capsys):
+    again, store = opened(place, made, "never", correct=False)
+
+    def slow(delta, name):
+        learnt_as(again, photos(made, "dog")[0], "ant")
+        return forget(delta, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tinytrain.delta.forget.forget", slow)
+        assert tt("forget", place / "store", "ant") == 6
+    assert "store-changed" in capsys.readouterr().err and "dog" in store.peek().delta.class_names
+    assert store.peek().confirmed and tt("forget", place / "store", "ant") == 0
+    assert store.peek().delta.class_names == ("bee", "cat", "dog")
+
+
+def test_a_roll_back_names_the_corrections_that_go(made, place, capsys):
+    again, store = opened(place, made, "never", correct=False)
+    store.commit(load_delta(place / "d.safetensors"))
+    again.watcher.refresh()
+    path = photos(made, "dog")[0]
+    again.watcher.observe("frame", path.read_bytes())
+    again.watcher._recent["frame"].image = None  # of a camera, many images ago
+    again.watcher.correct("frame", "dog", new=True)
+    learnt_as(again, photos(made, "cat")[0], "cat")
+    assert tt("rollback", "--store", place / "store") == 0
+    assert (
+        "1 corrections of generation 2 are not known to the delta before it: dog 1" in capsys.readouterr().err
+    )
+    assert store.peek().delta.report["watched"]["corrections"] == {"cat": 1}
+
+
+class FullDisk:
+    """Nothing can be written to a file of the store while `full`."""
+
+    def __init__(self, patch):
+        self.full, write = False, store_package.folder.File.write
+
+        def fail(file, data):
+            if self.full:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            write(file, data)
+
+        patch.setattr(store_package.folder.File, "write", fail)
+
+
+@pytest.fixture
+def session(made, place, monkeypatch):
+    """A session with a label file, and its disk."""
+    labels = place / "labels.csv"
+    labels.touch()
+    words = [place / "d.safetensors", made / "new", "--store", place / "store", "--labels", labels, "--json"]
+    arguments = parser_of("watch")[0].parse([str(word) for word in (*words, *backbone(place))])
+    session = watch_session.Session(arguments, watch.Opened.of(arguments), None)
+    return session, labels, FullDisk(monkeypatch), Store(place / "store")
+
+
+def test_a_disk_that_is_full_for_a_moment_stops_no_verdict_and_loses_no_correction(made, session, capsys):
+    session, labels, disk, store = session
+    disk.full, paths = True, photos(made, "dog")
+    labels.write_text("".join(f"{path},+dog\n" for path in paths))
+    for path in paths * 3:
+        session.look_at(Frame(str(path), str(path)))
+        session.correct()
+        session.idle()
+    found = capsys.readouterr()
+    assert found.err.count("write-failed") == 1 and found.out.count('"verdict"') == 12
+    assert '"correction"' not in found.out and store.peek().entries == 0
+    disk.full = False
+    for _ in range(watch_session.MOST_PAUSES + 1):
+        session.correct()
+    assert [row["class"] for row in rows(capsys, "correction")] == ["dog"] * 4
+    assert store.peek().entries == 4
+    session.correct()
+    session.finish()
+    assert store.peek().entries == 4
+
+
+def test_what_could_not_be_learnt_by_the_end_is_said_and_the_next_run_learns_it(made, place, session, capsys):
+    session, labels, disk, store = session
+    disk.full = True
+    labels.write_text(f"{photos(made, 'dog')[0]},+dog\n")
+    words = (place / "store", made / "new" / "dog", "--labels", labels, "--once")
+    assert watched(place, *words) == 6
+    found = capsys.readouterr()
+    assert "0 corrections learnt, 1 not learnt" in found.err and found.out.count('"verdict"') == 4
+    disk.full = False
+    assert watched(place, *words) == 0 and store.peek().entries == 1
 
 
 def test_python_watches_a_folder_as_images_come(made, place):

@@ -249,6 +249,19 @@ def test_numba_that_is_broken_does_not_break_the_doctor(tmp_path, monkeypatch, s
     assert line.state == WARNING and words in line.value and "pip install" in line.remedy
 
 
+def test_memory_that_may_not_be_made_executable_is_a_warning_whose_remedy_is_the_setting(monkeypatch):
+    denied = (
+        "from llvmlite import binding\n"
+        "def deny(): raise PermissionError(13, 'no')\n"
+        "binding.check_jit_execution = deny\n"
+    )
+    for name in ("PROBE", "CALLS_PROBE"):
+        monkeypatch.setattr(doctorcode, name, denied + getattr(doctorcode, name))
+    for line in (*doctorcode.numba(None), *doctorcode.calls(None)):
+        assert line.state == WARNING and line.value.startswith("this process may not make memory executable")
+        assert "MemoryDenyWriteExecute=no" in line.remedy and "pip" not in line.remedy
+
+
 def test_numba_that_hangs_is_given_up(tmp_path, monkeypatch):
     (tmp_path / "numba.py").write_text("import time; time.sleep(60)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

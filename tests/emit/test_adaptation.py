@@ -12,6 +12,7 @@ import int8nets
 import numpy as np
 import pytest
 import toynets
+from cases import quick
 from emitted import emit, plan_of
 from published import published_network
 
@@ -93,8 +94,8 @@ def assert_delta(folder, network, want, got):
     assert labels.tolist() == labels_of(want["answers"][0]).tolist()
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize("compiler", quick(COMPILERS))
+@pytest.mark.parametrize("passes", quick([1, 2]))
 def test_an_adaptation_has_the_bits_of_python(passes, compiler, tmp_path):
     """Cached views, a part of the images in a step, LDA of many embeddings; with two sanitizers."""
     network = toynets.toy("headed")
@@ -105,6 +106,7 @@ def test_an_adaptation_has_the_bits_of_python(passes, compiler, tmp_path):
     assert device.training.resources.step_queries < device.support and "delta" in got
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("head", "optimizer", "shots"), [("lda", "adam", 1), ("cosine", "momentum", 3)])
 def test_so_it_has_without_a_cache(head, optimizer, shots, tmp_path):
     """Fresh views of all images or a part, LDA of few embeddings or cosine prototypes, all filter sizes."""
@@ -116,6 +118,7 @@ def test_so_it_has_without_a_cache(head, optimizer, shots, tmp_path):
     assert (device.training.resources.step_queries < device.support) == (shots > 1)
 
 
+@pytest.mark.slow
 def test_the_guard_decides_as_python_does(tmp_path):
     """With right labels, and with one or two images of each class in the other one; a loss that rises."""
     found = []
@@ -135,7 +138,7 @@ def test_the_guard_decides_as_python_does(tmp_path):
     assert set(found) == {None, "labels", "left-out", "diverged"}
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", quick(COMPILERS))
 def test_an_adaptation_in_int8_has_the_bits_of_python(compiler, tmp_path):
     """Some columns of three blocks, rows of images, LDA whose scatter is packed; with two sanitizers."""
     network = int8nets.toy8("blocks")
@@ -161,7 +164,7 @@ def for_some_inputs(plan, network):
     return for_one_core(replace(plan, recipe=recipe), network, Programs(network, plan.task, "int8"))
 
 
-@pytest.mark.parametrize("rounding", ["stochastic", "carried", "masters"])
+@pytest.mark.parametrize("rounding", quick(["stochastic", "carried", "masters"]))
 def test_weights_of_some_inputs_are_trained_in_int8_with_the_bits_of_python(rounding, tmp_path):
     """Of some outputs, too, which the device chooses. SparseUpdate trains them so, of all outputs."""
     network = int8nets.toy8("blocks")
@@ -188,6 +191,7 @@ def with_filters(plan, network):
     return for_one_core(replace(plan, recipe=recipe), network, Programs(network, plan.task, "int8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "rounding"), [("blocks", "carried"), ("headed", "stochastic")])
 def test_filters_are_trained_in_int8_with_the_bits_of_python(name, rounding, tmp_path):
     """Of some channels, which the device chooses, and filters of several sizes and strides."""
@@ -213,6 +217,7 @@ def test_training_that_ended_before_its_schedule_has_the_bits_of_python(tmp_path
     assert len(want["losses"]) == len(got["loss"]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 def test_every_way_to_round_an_update_has_the_bits_of_python(rounding, tmp_path):
     """With each optimizer, cached views and none, and with steps that are not scaled."""

@@ -8,6 +8,7 @@ import emitted
 import numpy as np
 import pytest
 import toynets
+from cases import quick
 from emitted import Library, emit, plan_of
 
 from tinytrain.base.safetensors import decode
@@ -167,6 +168,17 @@ def test_it_goes_back_to_the_delta_before_and_no_further(device):
     assert device.start(cells) == device.deltas[0]
 
 
+@pytest.mark.parametrize("sector", [0, 64, 100, 128, SECTOR, 2**29, 2**30, 2**31, 2**32 - 64])
+def test_no_size_of_a_sector_lets_a_part_that_is_too_small_pass(device, sector):
+    slots = -(-len(device.deltas[0]) // sector) if sector else 0
+    least = 2 * sector + 2 * slots * sector
+    is_usable = sector >= 128 and sector % 64 == 0 and least < 2**32 - 1
+    assert device.c.tt_flash_bytes(sector) % 2**32 == (least if is_usable else 2**32 - 1)
+    flash = Flash(bytearray(1024))
+    flash.part.sector = sector
+    assert device.call("start", flash) == STORAGE
+
+
 def test_nothing_is_saved_over_a_trial_or_in_too_little_flash(device):
     cells = device.after(0, "confirm", 1)
     assert device.save(2, Flash(cells)) == ON_TRIAL
@@ -202,7 +214,9 @@ def test_after_a_cut_anywhere_a_start_finds_the_old_delta_or_the_new_one_whole(d
     assert seen == allowed
 
 
-@pytest.mark.parametrize("done", [(), (0, "confirm"), (0, "confirm", 1, "confirm")], ids=str)
+@pytest.mark.parametrize(
+    "done", quick([(), (0, "confirm"), (0, "confirm", 1, "confirm")], single=True), ids=str
+)
 def test_after_a_cut_anywhere_a_delta_of_python_is_in_flash_whole_or_the_old_one(done, device, of_python):
     """What a start finds of it has Python's parameters and head, bit for bit."""
     before = device.after(*done)
@@ -232,12 +246,18 @@ RECORD_FIRST = """\
 
 @pytest.mark.parametrize(
     ("done", "written", "instead"),
-    [
-        ((), WRITTEN, RECORD_FIRST),
-        ((0, "confirm"), "++r->sequence % 2u", "(++r->sequence, 0u)"),  # one record
-        ((0, "confirm"), "r.current == 0 ? 1 : 0", "0"),  # one slot
-        ((0, "confirm", 1, "confirm"), "r.previous != NONE) {", "0) {"),  # the record needs what is erased
-    ],
+    quick(
+        [
+            ((), WRITTEN, RECORD_FIRST),
+            ((0, "confirm"), "++r->sequence % 2u", "(++r->sequence, 0u)"),  # one record
+            ((0, "confirm"), "r.current == 0 ? 1 : 0", "0"),  # one slot
+            (
+                (0, "confirm", 1, "confirm"),
+                "r.previous != NONE) {",
+                "0) {",
+            ),  # the record needs what is erased
+        ]
+    ),
 )
 def test_a_store_with_one_precaution_less_is_noticed(done, written, instead, tmp_path):
     def change(text: str) -> str:

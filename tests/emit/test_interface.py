@@ -1,12 +1,16 @@
 """What a program calls on a device: wrong calls, refusals, plans without quotas, and the order of scores."""
 
 import ctypes
+import platform
+import shutil
+import subprocess
 from dataclasses import replace
 
 import emitted
 import numpy as np
 import pytest
 import toynets
+from cases import quick
 from emitted import Library, emit, plan_of
 from int8nets import toy8
 
@@ -17,7 +21,22 @@ from tinytrain.plan.recipe import most
 from tinytrain.planner.candidates import Programs
 
 OK, NOT_FINITE, LOSS_ROSE, BAD_LABEL, FULL, INCOMPLETE, NOT_READY = 0, 1, 2, -1, -2, -3, -4
+ARITHMETIC = -10
 NETWORK = toynets.toy("headed")
+
+MAIN = """
+int tt_rounds_as_written(void);
+#ifdef FLUSH
+#include <xmmintrin.h>
+#endif
+int main(void)
+{
+#ifdef FLUSH
+    _mm_setcsr(_mm_getcsr() | 0x8040);
+#endif
+    return tt_rounds_as_written();
+}
+"""
 
 pytestmark = pytest.mark.skipif(not emitted.compilers(), reason="no C compiler is here: install gcc or clang")
 
@@ -45,7 +64,58 @@ def test_calls_that_come_too_early_or_are_wrong_say_so(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rate", "code", "last"), [(3e38, NOT_FINITE, np.isnan), (10.0, LOSS_ROSE, lambda loss: loss > 0.65)]
+    ("compiler", "options", "is_right"),
+    quick(
+        [
+            ("clang", "-mfma -ffp-contract=fast", 1),  # withstood
+            ("clang", "-fassociative-math -fno-signed-zeros -fno-trapping-math", 0),
+            ("clang", "-freciprocal-math", 0),
+            ("gcc", "-mfma -ffp-contract=fast", 1),
+            ("gcc", "-fassociative-math -fno-signed-zeros -fno-trapping-math", 0),
+            ("gcc", "-freciprocal-math", 0),
+            ("gcc", "-msse2 -DFLUSH", 0),
+        ],
+        (0, 3),
+    ),
+)
+def test_options_that_change_sums_and_that_no_macro_tells_are_withstood_or_found(
+    compiler, options, is_right, tmp_path
+):
+    if compiler not in emitted.compilers():
+        pytest.skip(f"{compiler} is not installed")
+    if platform.machine() != "x86_64" and "-m" in options:
+        pytest.skip("options of x86-64")
+    source, program = tmp_path / "main.c", tmp_path / "program"
+    source.write_text(MAIN)
+    emit(tmp_path, NETWORK, plan_of(NETWORK, 2, 2, "cosine", 60_000, steps=4), seed=3)
+    command = [
+        compiler,
+        "-O2",
+        f"-I{tmp_path / 'src'}",
+        str(source),
+        str(tmp_path / "src" / "kernels_math.c"),
+    ]
+    for given, expected in ((options.split(), is_right), (["-ffp-contract=off"], 1)):
+        subprocess.run([*command, *given, "-o", str(program)], check=True)
+        assert subprocess.run([program]).returncode == expected, given
+
+
+def test_a_library_whose_sums_are_changed_learns_and_loads_nothing(tmp_path):
+    c, images = library(tmp_path / "a"), emitted.classes_of(NETWORK, 2, 2, 1)
+    assert c.learn(images) == OK
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    source = tmp_path / "b" / "src" / "kernels_math.c"
+    source.write_text(source.read_text().replace("33554432.0f", "4.0f"))  # as if sums had another order
+    changed, delta = Library(tmp_path / "b"), c.save()
+    assert (changed.learn(images), changed.load(delta), changed.predict(images[0])) == (
+        *[ARITHMETIC] * 2,
+        NOT_READY,
+    )
+
+
+@pytest.mark.parametrize(
+    ("rate", "code", "last"),
+    quick([(3e38, NOT_FINITE, np.isnan), (10.0, LOSS_ROSE, lambda loss: loss > 0.65)]),
 )
 def test_after_harm_the_network_as_it_was_answers(rate, code, last, tmp_path):
     """Training ends in NaN, or its loss rises."""
@@ -67,6 +137,7 @@ def test_after_harm_the_network_as_it_was_answers(rate, code, last, tmp_path):
     assert found[0] == found[1] and set(found[0]) == {0, 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("precision", "inputs"), [("float32", None), ("int8", (5, 0, 2))])
 def test_a_plan_without_quotas_trains_the_channels_that_it_names(precision, inputs, tmp_path):
     network = NETWORK if precision == "float32" else toy8("headed")

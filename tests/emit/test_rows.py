@@ -10,6 +10,7 @@ import int8nets
 import numpy as np
 import pytest
 import toynets
+from cases import quick
 from emitted import HERE, emit, plan_of
 from published import published_network
 
@@ -125,11 +126,13 @@ def prepared(folder, precision: str, cached: bool, rotated: bool = False):
 
 @pytest.mark.parametrize(
     ("precision", "cached", "rotated", "compiler"),
-    [
-        ("float32", True, False, COMPILERS[0] if COMPILERS else ""),
-        ("int8", False, False, COMPILERS[0] if COMPILERS else ""),
-        ("int8", True, True, COMPILERS[-1] if COMPILERS else ""),
-    ],
+    quick(
+        [
+            ("int8", False, False, COMPILERS[0] if COMPILERS else ""),
+            ("float32", True, False, COMPILERS[0] if COMPILERS else ""),
+            ("int8", True, True, COMPILERS[-1] if COMPILERS else ""),
+        ]
+    ),
 )
 def test_rows_give_the_bits_of_pointers_and_a_callback_may_fail_in_any_call(
     precision, cached, rotated, compiler, tmp_path
@@ -146,6 +149,7 @@ def test_rows_give_the_bits_of_pointers_and_a_callback_may_fail_in_any_call(
     assert int(done.stdout) > 4 * 16 * 3  # all images in the first pass, Fisher scoring, and the features
 
 
+@pytest.mark.slow
 def test_an_image_that_is_read_from_the_last_row_on_gives_the_bits_of_python(tmp_path):
     network, plan = prepared(tmp_path, "int8", cached=False, rotated=True)
     images = emitted.classes_of(network, 2, 2, 1)

@@ -59,11 +59,11 @@ def test_nested_blocks_and_exceptions_restore_it_once(threads):
 
 
 def test_a_thread_that_could_not_enter_is_not_counted(threads, monkeypatch):
-    def fail(**options):
+    def fail(self, **options):
         raise RuntimeError("no such library")
 
     with monkeypatch.context() as patch:
-        patch.setattr(threadpoolctl, "threadpool_limits", fail)
+        patch.setattr(threadpoolctl.ThreadpoolController, "limit", fail)
         with pytest.raises(RuntimeError), one_thread():
             pass
     with one_thread():

@@ -196,6 +196,8 @@ def test_facts_name_the_folder_and_old_ones_are_forgotten(folder, tmp_path, monk
     assert jitcache.folder_of(jitfacts.made_for()) == jitcache.folder_of(facts)
     (tmp_path / ".numba_config.yaml").write_text("cpu_name: nehalem")
     assert jitcache.folder_of(jitfacts.made_for()) != jitcache.folder_of(facts)
+    monkeypatch.setattr("sys.abiflags", "t")  # objects of a Python without a global lock have other heads
+    assert jitfacts.made_for()["python"] == facts["python"] + "t"
     (tmp_path / "proc").mkdir()
     cpuinfo = "processor: 0\nCPU part\t: 0xd03\nBogoMIPS: {}\nFeatures: {}\n\nprocessor: 1\nCPU part: 0xd08\n"
     made = []

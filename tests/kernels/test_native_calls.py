@@ -262,6 +262,7 @@ def test_a_kernel_that_raises_ends_the_sequence_with_an_error(compiled):
     assert total.tolist() == [13, 3, 3, 3]
 
 
+@pytest.mark.slow
 def test_other_threads_run_meanwhile(compiled):
     total, calls = additions(compiled, 2000, np.zeros(100_000, np.float32), np.ones(100_000, np.float32))
     (joined,) = join_native(calls)

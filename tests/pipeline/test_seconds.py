@@ -126,6 +126,7 @@ def readings(seconds, policy) -> int:
     return clock.read
 
 
+@pytest.mark.slow
 def test_if_the_time_is_up_training_ends_after_the_step_it_is_at_and_that_repeats_too():
     policy, ends = unscored(), set()
     for at in range(1, readings(1, policy)):

@@ -135,6 +135,7 @@ def test_a_probe_that_does_not_fit_measures_fewer_layers_and_the_named_budget_in
         assert program.nbytes <= memory and inspected == wanted[-len(inspected) :]
 
 
+@pytest.mark.slow
 @EVERY
 def test_a_larger_budget_never_takes_anything_away(name):
     """Of views or workers, while the policy does not look at the budget and the optimizer is the least."""

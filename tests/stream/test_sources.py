@@ -1,13 +1,17 @@
 """Where images come from: a folder that a camera writes to, and names on a pipe."""
 
+import io
 import os
+import shutil
 import time
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from tinytrain.base.errors import InputError
-from tinytrain.stream import sources
-from tinytrain.stream.sources import FolderSource, named_on
+from tinytrain.stream import seen, sources
+from tinytrain.stream.sources import FolderSource, Note, named_on
 
 
 def is_image(name):
@@ -55,21 +59,230 @@ def test_images_that_are_there_already_can_be_passed_over(tmp_path):
     assert names(source, tmp_path) == ["new.png"]
 
 
-def test_a_file_that_is_being_written_is_given_when_it_is_whole(tmp_path):
-    given, looks = [], 0
+class Clock:
+    """A source of a folder and a clock that goes on only where it waits; `steps` are done there, one each."""
 
-    def wait(seconds):
-        nonlocal looks
-        looks += 1
-        assert seconds <= sources.SETTLED
-        if looks < 4:  # it grows between two looks
-            put(tmp_path, "slow.png", 0, b"x" * 10 * looks)
+    def __init__(self, folder, *steps, once=True, **options):
+        self.now, self.steps, self.folder = 0.0, list(steps), folder
+        self.source = FolderSource(
+            str(folder), is_image, once=once, wait=self.wait, clock=lambda: self.now, **options
+        )
 
-    put(tmp_path, "slow.png", 0)
-    for frame in FolderSource(str(tmp_path), is_image, once=True, wait=wait):
+    def wait(self, seconds):
+        self.now += seconds
+        if self.steps:
+            self.steps.pop(0)()
+
+    def frames(self, looks=8):
+        """What is given until there was nothing for so many looks behind the last step."""
+        found = []
+        for frame in self.source:
+            if frame is not None:
+                found.append(frame)
+            elif not self.steps:
+                looks -= 1
+                if not looks:
+                    break
+        return found
+
+
+def image(seed=0):
+    file = io.BytesIO()
+    Image.fromarray(np.random.default_rng(seed).integers(0, 256, (9, 9, 3), np.uint8)).save(file, "PNG")
+    return file.getvalue()
+
+
+def test_an_image_is_given_as_soon_as_it_is_whole_however_slowly_it_comes(tmp_path):
+    data, given = image(), []
+    path = put(tmp_path, "slow.png", 0, data[:50])
+    pauses = [lambda: None] * 15
+
+    def grow():
+        put(tmp_path, "slow.png", 0, data[: path.stat().st_size + 100])
+
+    last = lambda: put(tmp_path, "slow.png", 0, data)  # noqa: E731
+    clock = Clock(tmp_path, *pauses, grow, *pauses, grow, *pauses, last)
+    for frame in clock.source:
         if frame is not None:
-            given.append(os.path.getsize(frame.content))
-    assert given == [30]
+            given.append((path.read_bytes(), clock.now))
+    assert [content for content, _ in given] == [data]
+    assert given[0][1] > sources.PATIENCE, "it was cut off for longer, and not given up"
+
+
+def test_a_cut_image_is_given_once_when_it_has_not_changed_for_long(tmp_path):
+    clock = Clock(tmp_path, once=False)
+    put(tmp_path, "cut.png", 0, image()[:100])
+    put(tmp_path, "whole.png", 0, image())
+    found = clock.frames(looks=100)
+    assert [os.path.basename(frame.name) for frame in found] == ["whole.png", "cut.png"]
+    assert clock.now >= sources.PATIENCE
+    put(tmp_path, "old.png", sources.PATIENCE, image()[:100])
+    found = Clock(tmp_path, once=False).frames(looks=5)
+    assert "old.png" not in [os.path.basename(frame.name) for frame in found], "a clock may have jumped"
+    assert "old.png" in [os.path.basename(frame.name) for frame in Clock(tmp_path).frames(looks=1)]
+
+
+def test_no_image_is_named_when_it_has_settled_and_what_cannot_be_read_later(tmp_path):
+    (tmp_path / "none.png").write_bytes(b"<html>no image</html>")
+    clock = Clock(tmp_path)
+    assert [frame.content for frame in clock.frames()] == [str(tmp_path / "none.png")]
+    assert sources.SETTLED <= clock.now < sources.PATIENCE
+    put(tmp_path, "none.png", 60, b"<html>no image</html>")
+    clock = Clock(tmp_path, once=False)
+    assert len(clock.frames(looks=1)) == 1 and clock.now == 0, "it has settled already"
+
+
+def test_a_file_that_gets_its_size_first_and_grows_behind_its_image_is_given_once(tmp_path):
+    data, now = image(), time.time()
+
+    def write(content):
+        (tmp_path / "a.png").write_bytes(content)
+        os.utime(tmp_path / "a.png", (now, now))
+
+    write(bytes(len(data)))
+    clock = Clock(tmp_path, lambda: write(data), once=False)
+    assert [frame.name for frame in clock.frames()] == [str(tmp_path / "a.png")]
+    write(data + b"film behind it")
+    assert clock.frames() == []
+
+
+def test_a_file_that_is_replaced_all_the_time_is_looked_at_each_time(tmp_path):
+    number = 0
+
+    def replace():
+        nonlocal number
+        number += 1
+        put(tmp_path, ".part", 0, image(number // 2))
+        os.replace(tmp_path / ".part", tmp_path / "latest.png")
+
+    replace()
+    found = Clock(tmp_path, *[replace] * 9, once=False).frames()
+    contents = [frame.content if isinstance(frame.content, bytes) else None for frame in found]
+    # A name that is new stands for its image. Each image comes twice in a row, and counts once.
+    assert contents == [None, *(image(k) for k in range(1, 6))]
+
+
+@pytest.mark.parametrize("size", ["same", "other"])
+def test_what_looks_the_same_to_a_coarse_clock_is_told_apart(tmp_path, size):
+    one = image(0)
+    two = image(1)[: len(one)].ljust(len(one), b"\0") if size == "same" else image(1) + bytes(300)
+    now = time.time()
+
+    def write(data):
+        (tmp_path / "a.png").write_bytes(data)
+        os.utime(tmp_path / "a.png", (now, now))
+
+    write(one)
+    assert len(Clock(tmp_path, lambda: write(two), once=False).frames()) == 2
+
+
+def remounted(folder, change=lambda path: None):
+    """The folder is gone, then empty, then there again with other facts about the same files."""
+    away = folder.with_name("away")
+
+    def back():
+        folder.rmdir()
+        away.rename(folder)
+        for path in folder.iterdir():
+            change(path)
+
+    return [lambda: folder.rename(away), lambda: None, folder.mkdir, lambda: None, back]
+
+
+CHANGES = {
+    "as they were": lambda path: None,
+    "an hour later": lambda path: os.utime(path, (path.stat().st_mtime + 3600,) * 2),
+    "an hour earlier": lambda path: os.utime(path, (path.stat().st_mtime - 3600,) * 2),
+    "with other inodes": lambda path: (shutil.copy2(path, f"{path}.x"), os.replace(f"{path}.x", path)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_images_of_a_folder_that_comes_back_are_not_given_again(tmp_path, change):
+    folder = tmp_path / "camera"
+    for k in range(3):
+        put(folder, f"{k}.png", 5000 - k, image(k))
+    clock = Clock(
+        folder, *remounted(folder, change), lambda: put(folder, "new.png", 60, image(9)), once=False
+    )
+    found = clock.frames()
+    names = [os.path.basename(frame.name) for frame in found if not isinstance(frame, Note)]
+    assert names == ["0.png", "1.png", "2.png", "new.png"]
+    (note,) = (frame.text for frame in found if isinstance(frame, Note))
+    assert "camera cannot be listed (No such file or directory)" in note
+
+
+def test_images_that_were_passed_over_stay_so_when_their_folder_comes_back(tmp_path):
+    folder = tmp_path / "camera"
+    for k in range(3):
+        put(folder, f"{k}.png", 5000, image(k))
+    clock = Clock(folder, *remounted(folder), once=False)
+    clock.source.skip_present()
+    assert [frame for frame in clock.frames() if not isinstance(frame, Note)] == []
+
+
+def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(tmp_path, monkeypatch):
+    put(tmp_path, "sub/a.png", 60, image())
+    listed = os.scandir
+
+    def scandir(path):
+        if str(path) == failing:
+            raise PermissionError(13, "Permission denied")
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    failing = str(tmp_path / "sub")
+    (note,) = list(filter(None, Clock(tmp_path).source))
+    assert "sub cannot be listed (Permission denied)" in note.text
+    failing = str(tmp_path)
+    with pytest.raises(InputError, match=r"folder-missing.*cannot be listed \(Permission"):
+        Clock(tmp_path).frames()
+
+
+def test_a_copy_a_link_and_a_file_that_is_moved_in_are_new_but_a_touched_one_is_not(tmp_path):
+    folder = tmp_path / "camera"
+    put(folder, "a.png", 500, image())
+    put(tmp_path, "old.png", 9000, image(1))
+    found = Clock(
+        folder,
+        lambda: os.utime(folder / "a.png"),
+        lambda: shutil.copy2(folder / "a.png", folder / "copy.png"),
+        lambda: os.link(folder / "a.png", folder / "link.png"),
+        lambda: os.rename(tmp_path / "old.png", folder / "moved.png"),
+        lambda: os.replace(folder / "copy.png", folder / "link.png"),
+        once=False,
+    ).frames()
+    names = [os.path.basename(frame.name) for frame in found]
+    assert names == ["a.png", "copy.png", "link.png", "moved.png"]
+
+
+def test_of_files_that_are_gone_the_last_ones_are_remembered(tmp_path, monkeypatch):
+    monkeypatch.setattr(seen, "MOST_GONE", 3)
+    steps, sizes = [], []
+    for k in range(12):
+        steps += [
+            lambda k=k: put(tmp_path, f"{k}.png", 100, image(k)),
+            lambda k=k: (tmp_path / f"{k}.png").unlink(),
+            lambda: sizes.append(clock.source._seen._table.shape[1]),
+        ]
+    again = [lambda k=k: put(tmp_path, f"{k}.png", 100, image(k)) for k in (11, 10, 9, 8)]
+    clock = Clock(tmp_path, *steps, *again, once=False)
+    names = [os.path.basename(frame.name) for frame in clock.frames()]
+    assert names == [*(f"{k}.png" for k in range(12)), "8.png"]
+    assert max(sizes) <= 5
+
+
+def test_what_cannot_be_listed_is_not_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr(seen, "MOST_GONE", 0)
+    folder = tmp_path / "camera"
+    put(folder, "a.png", 500, image())
+    away = [
+        lambda: folder.rename(tmp_path / "away"),
+        lambda: None,
+        lambda: (tmp_path / "away").rename(folder),
+    ]
+    found = Clock(folder, *away, once=False).frames()
+    assert [isinstance(frame, Note) for frame in found] == [False, True]
 
 
 def test_the_store_inside_of_the_folder_and_links_to_folders_are_left_out(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from imagefiles import MAGIC, chunk, encoded, header
 from PIL import Image
+from profiles import profile, table
 
 HOLE = 300 * 10**6  # bytes of a sparse file that take no disk
 
@@ -52,6 +53,22 @@ def jpeg(width: int, height: int, mode="RGB", before=b"", scans=0, **options) ->
     data[at : at + 4] = struct.pack(">HH", height, width)
     last = bytes(data[data.rindex(b"\xff\xda") : -2])
     return bytes(data[:2]) + before + bytes(data[2:-2]) + last * scans + b"\xff\xd9"
+
+
+def profile_in(parts: list[bytes]) -> bytes:
+    """The segments of a JPEG with these parts of a colour profile."""
+    heads = (b"ICC_PROFILE\0" + bytes([k % 256, min(len(parts), 255)]) for k in range(1, len(parts) + 1))
+    return b"".join(segment(0xE2, head + part) for head, part in zip(heads, parts, strict=True))
+
+
+def large_profile(channels=3) -> bytes:
+    """A colour profile just under the limit of its bytes."""
+    space, points = (b"RGB ", 55) if channels == 3 else (b"CMYK", 20)
+    return profile({b"A2B0": table(points, channels)}, space)
+
+
+def split(data: bytes) -> list[bytes]:
+    return [data[at : at + 65_000] for at in range(0, len(data), 65_000)]
 
 
 def separate_scans(width: int, height: int) -> bytes:
@@ -154,6 +171,7 @@ HOSTILE = {
     "png palettes": palettes,
     "png texts behind": lambda: png(8, 8, after=text(2**20 - 8) * 63),
     "png profiles": lambda: png(8, 8, before=chunk(b"iCCP", b"x\0\0" + zeros(2**28)) * 2),
+    "png profile": lambda: png(BIG, BIG, before=chunk(b"iCCP", b"x\0\0" + zlib.compress(large_profile()))),
     "png exif": lambda: png(8, 8, before=chunk(b"eXIf", exif(5000))),
     "png empty chunks": lambda: png(8, 8, before=chunk(b"IDAT", b"") * 500_000),
     "png open end": open_ended_png,
@@ -173,6 +191,9 @@ HOSTILE = {
     "jpeg scans": lambda: jpeg(6_000, 6_000, progressive=True, scans=3_000),
     "jpeg exif": lambda: jpeg(64, 64, before=segment(0xE1, b"Exif\0\0" + exif(5000))),
     "jpeg multi-image": lambda: jpeg(64, 64, before=segment(0xE2, b"MPF\0" + exif(4000))),
+    "jpeg profile": lambda: jpeg(11_300, 11_300, before=profile_in(split(large_profile()))),
+    "jpeg profile CMYK": lambda: jpeg(5_450, 5_450, "CMYK", before=profile_in(split(large_profile(4)))),
+    "jpeg profile parts": lambda: jpeg(64, 64, before=profile_in([bytes(65_000)] * 4000)),
     "jpeg segments": lambda: jpeg(64, 64, before=segment(0xFE, b"") * 1_000_000),
     "jpeg tables": lambda: jpeg(64, 64, before=segment(0xDB, b"\0" + b"\1" * 64) * 50_000),
     "jpeg exif parts": lambda: jpeg(64, 64, before=segment(0xE1, b"Exif\0\0" + bytes(60_000)) * 500),

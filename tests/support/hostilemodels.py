@@ -1,4 +1,7 @@
-"""ONNX files that ask for far more memory or time than they have bytes, as table `HOSTILE`; an honest one."""
+"""ONNX files that ask for far more memory or time than they have bytes.
+
+Those of table `HOSTILE` are refused. Those of `HARMLESS` are imported: what they ask for is not computed.
+"""
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
@@ -7,10 +10,10 @@ MOST = 60_000_000  # bytes of a file
 SIDE = 8
 
 
-def model(nodes: list, **constants) -> bytes:
+def model(nodes: list, shape=(1, 3, SIDE, SIDE), **constants) -> bytes:
     graph = helper.make_graph(
         nodes, "made",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, SIDE, SIDE])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(np.asarray(array, np.float32), name) for name, array in constants.items()],
     )  # fmt: skip
@@ -54,7 +57,35 @@ def largest() -> bytes:
     nodes += [helper.make_node("Conv", ["a", "w"], ["b"])]
     nodes += [helper.make_node("BatchNormalization", ["b", *["one"] * 4], ["c"])]
     nodes += [helper.make_node("GlobalAveragePool", ["c"], ["y"])]
-    return model(nodes, stem=np.zeros((3900, 3, 1, 1)), w=np.zeros((3900, 3900, 1, 1)), one=np.ones(3900))
+    return model(nodes, stem=np.ones((3900, 3, 1, 1)), w=np.ones((3900, 3900, 1, 1)), one=np.ones(3900))
+
+
+def shaped(*shape: int, channels: int = 8, tail=()) -> bytes:
+    """A small network of images of `shape`; the nodes `tail` read its embedding "e", (batch, channels)."""
+    nodes = [
+        helper.make_node("Conv", ["x", "stem"], ["a"]), helper.make_node("GlobalAveragePool", ["a"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["e"]), *tail,
+        helper.make_node("Softmax", [tail[-1].output[0] if tail else "e"], ["y"]),
+    ]  # fmt: skip
+    return model(nodes, shape, stem=np.ones((channels, 3, 1, 1)))
+
+
+def halved() -> bytes:
+    """A network whose first layer reads and gives 2**23 numbers."""
+    nodes = [helper.make_node("Conv", ["x", "stem"], ["c0"])]
+    nodes += [helper.make_node("Conv", [f"c{k}", "w"], [f"c{k + 1}"], strides=[2, 2]) for k in range(7)]
+    nodes.append(helper.make_node("GlobalAveragePool", ["c7"], ["y"]))
+    return model(nodes, (1, 3, 1024, 1024), stem=np.ones((5, 3, 1, 1)), w=np.ones((5, 5, 1, 1)))
+
+
+def outer_product() -> bytes:
+    """A classifier that multiplies the embedding of 20,000 numbers by itself."""
+    tail = [
+        helper.make_node("Constant", [], ["shape"], value_ints=[-1, 1]),
+        helper.make_node("Reshape", ["e", "shape"], ["column"]),
+        helper.make_node("MatMul", ["column", "e"], ["product"]),
+    ]
+    return shaped(1, 3, SIDE, SIDE, channels=20_000, tail=tail)
 
 
 def varint(number: int) -> bytes:
@@ -106,6 +137,17 @@ HOSTILE = {
     "numbers as a list": lambda: in_tensor(MOST // 4, 1, field(4, bytes(MOST))),
     "whole numbers of an attribute": lambda: attribute(8, 7, b"\1" * MOST),
     "numbers of an attribute": lambda: attribute(7, 6, bytes(MOST)),
+    "numbers of 16 bits": lambda: in_tensor(MOST // 2, 10, field(9, bytes(MOST))),
     "numbers that are not there": lambda: in_tensor(2**40, 1, b""),
     "graphs in graphs": lambda: nested(3000),
+}
+
+HARMLESS = {
+    "largest": largest,
+    "a batch of 200,000": lambda: shaped(200_000, 3, SIDE, SIDE),
+    "a batch that no number of 32 bits holds": lambda: shaped(2**40, 3, SIDE, SIDE),
+    "an image of 4,096 rows and columns": lambda: shaped(1, 3, 4096, 4096),
+    "the largest image that is compared": halved,
+    "many channels of a large image": lambda: shaped(1, 3, 1024, 1024, channels=256),
+    "a product of 400 million numbers behind the pooling": outer_product,
 }

@@ -296,33 +296,6 @@ def round_codes(r):
     return *outputs, steps, lsb, columns, seed, rule, step, salt
 
 
-def _whole_numbers(r, *shape) -> np.ndarray:
-    """Few enough for every sum of products to be exact, so that codes are those of any order of sums."""
-    return r.integers(-8, 9, shape).astype(np.float32)
-
-
-def _stepped_columns(r):
-    """Weights (k, n), the scratch of a part of their columns, and what these take a step by."""
-    w, _, lsb, columns = _stepped(r)
-    first, b = _part(r, w.shape[1])
-    m = int(r.integers(1, 12))
-    arrays = codes(r, m, w.shape[0]), _whole_numbers(r, m, b), lsb, columns
-    return w, fresh(b, compared="no"), arrays, (np.float32(2**-6), _zero(r), np.float32(0.0625), first)
-
-
-def step_codes(r):
-    w, work, arrays, how = _stepped_columns(r)
-    rest, seed = codes(r, *w.shape), r.integers(0, 2**32, 1, dtype=np.uint32)
-    drawn = int(r.integers(4)), int(r.integers(1, 1000)), int(r.integers(100))
-    return Output(w, compared="equal"), Output(rest, compared="equal"), work, *arrays, seed, *how, *drawn
-
-
-def step_masters(r):
-    w, work, arrays, how = _stepped_columns(r)
-    masters = Output((w + _values(r, *w.shape) / 4).astype(np.float32), compared="equal")
-    return Output(w, compared="equal"), masters, work, *arrays, *how
-
-
 def round_masters(r):
     w, steps, lsb, columns = _stepped(r)
     masters = Output((w + _values(r, *w.shape) / 4).astype(np.float32), compared="equal")
@@ -394,6 +367,6 @@ INT8_CASES = {
         inverse_diagonal_packed, momentum_step,
         pack_inside, pool_codes,
         product_codes, product_wide, round_codes, round_masters, scatter_weights, sgd_step,
-        step_codes, step_masters, take_step, unfold_codes, widen_codes, widen_columns,
+        take_step, unfold_codes, widen_codes, widen_columns,
     )
 }  # fmt: skip

@@ -8,7 +8,6 @@ from PIL import Image
 
 from tinytrain.meta.training.architecture import architecture, initial_network
 from tinytrain.meta.training.checkpoint import Paths
-from tinytrain.meta.training.distil import DistilTask
 from tinytrain.meta.training.loop import Run
 from tinytrain.meta.training.metatrain import MetaTask
 from tinytrain.meta.training.pretrain import PretrainTask
@@ -59,23 +58,19 @@ def content(tmp_path: Path, kind: str = "meta-train", **changes) -> dict:
     }
     if kind == "meta-train":
         made |= {"episodes": 6, "episode": {"way": 3, "shots": 2, "queries": 1}}
-    elif kind == "distil":
-        made |= {"steps": 6, "batch": 5, "views": 10, "teachers": ["given"]}
     else:
         made |= {"steps": 6, "batch": 7, "architecture": {"size": 16, "stem": 4, "blocks": BLOCKS}}
     return made | changes
 
 
 def task(tmp_path: Path, kind: str = "meta-train", network=None, teacher=None, **changes):
-    """(task, recipe) of a toy recipe; `teacher` is a network, or a list of those that a student follows."""
+    """(task, recipe) of a toy recipe; `teacher` is a network."""
     changes |= {"teacher": "given"} if teacher and kind == "pretrain" else {}
     recipe = parse_recipe(content(tmp_path, kind, **changes), kind)
     sources = open_sources(recipe.sources, recipe.seed)
     validator = Validator(recipe.validate, sources, toynets.SIZE)
     if kind == "pretrain":
         return PretrainTask(recipe, sources, validator, teacher), recipe
-    if kind == "distil":
-        return DistilTask(network or STUDENT, recipe, sources, validator, teacher or [TEACHER]), recipe
     return MetaTask(network or toynets.toy(), recipe, sources, validator), recipe
 
 

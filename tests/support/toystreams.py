@@ -22,12 +22,16 @@ def images(label, count, seed, noise=0.12, way=8):
     return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
 
 
-def delta_of(way=3, shots=5, head="cosine", seed=0):
-    """A delta whose head was fitted to `shots` embeddings of each of `way` classes."""
+def delta_of(way=3, shots=5, head="cosine", seed=0, few=False):
+    """A delta whose head was fitted to `shots` embeddings of each of `way` classes.
+
+    It has the form for any number of embeddings, or the one that an adaptation to so `few` gives.
+    """
     method, table = find_head(head), kernels.load("numpy")
     labels = np.repeat(np.arange(way, dtype=np.int32), shots)
     x = np.concatenate([images(k, shots, seed) for k in range(way)])
-    arrays = {b.name: b.allocate(0xFF) for b in method.buffers(way, SIZE)}
+    form = method.buffers_for(way, SIZE, len(x)) if few else method.buffers(way, SIZE)
+    arrays = {b.name: b.allocate(0xFF) for b in form}
     stream = lambda: [(x, labels)]  # noqa: E731
     head = method.fit(table, arrays, Support(stream, stream, np.full(way, shots)))
     head = head.for_delta(arrays)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import quick
 from published import published_network
 from toyplans import plan_in
 
@@ -39,7 +40,7 @@ def episode(task):
 
 
 @pytest.mark.parametrize("task", TASKS, ids=["25 images", "500 images"])
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("name", quick(CHOSEN))
 def test_every_budget_holds_or_is_refused_with_one_that_holds(network, name, task):
     policy, named, waste = POLICIES[name], set(), []
     for memory in BUDGETS:
@@ -72,7 +73,7 @@ def short(name, steps):
 RUNS = [*((n, p, TASKS[0]) for n in NAMES for p in CHOSEN[:3]), (NAMES[1], "last_layer", TASKS[1])]
 
 
-@pytest.mark.parametrize("network, name, task", RUNS, indirect=["network"])
+@pytest.mark.parametrize("network, name, task", quick(RUNS), indirect=["network"])
 def test_an_adaptation_runs_in_the_smallest_budget_that_its_refusal_names(network, name, task):
     before, images = [b.copy() for b in network.biases], episode(task)
     with pytest.raises(BudgetError) as refusal:

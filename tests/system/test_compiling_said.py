@@ -23,6 +23,7 @@ def cold(tmp_path_factory):
     return dict(os.environ, TINYTRAIN_CACHE=str(tmp_path_factory.mktemp("cache")))
 
 
+@pytest.mark.slow
 def test_the_first_run_says_so_within_seconds_and_the_second_says_nothing(cold):
     command = [sys.executable, "-m", "tinytrain", *ADAPT]
     start = time.monotonic()
@@ -39,6 +40,7 @@ def test_the_first_run_says_so_within_seconds_and_the_second_says_nothing(cold):
     assert warm.returncode == 0 and warm.stderr == ""
 
 
+@pytest.mark.slow
 def test_on_a_terminal_the_count_goes_up_to_all_kernels_and_the_line_disappears(cold):
     """`warmup` compiles what the test before left, and nothing stays on the screen."""
     parent, child = pty.openpty()

@@ -4,6 +4,7 @@ TINYTRAIN_CACHE_RUNS=N adds N random damages and N kills to the few that are alw
 machine code of a kernel through every truncation in steps of 64 bytes and 10 N flipped bits.
 """
 
+import ctypes
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jit_run import deny
 
 from tinytrain.base.cache_folder import cache_folder
 from tinytrain.kernels.compile_cache import cache as jitcache
@@ -145,6 +147,7 @@ def few_run():
     return run("few")[0]
 
 
+@pytest.mark.slow
 def test_two_cold_processes_at_once_do_not_harm_each_other(few_run, tmp_path):
     both = [start("few", tmp_path) for _ in range(2)]
     for result, said in map(finish, both):
@@ -175,6 +178,7 @@ def damages(folder):
     return rows
 
 
+@pytest.mark.slow
 def test_every_damage_of_a_kernel_is_noticed_and_changes_no_bit_of_the_result(few_run, tmp_path):
     assert run("few", tmp_path / "whole") == (few_run, [])
     rows = damages(tmp_path / "whole")
@@ -246,17 +250,20 @@ def compiled(cache, what):
     return int(ran.stdout), ran.stderr
 
 
+@pytest.mark.slow
 def test_a_second_signature_of_a_kernel_is_no_damage(tmp_path):
     assert compiled(tmp_path, USUAL) == (1, "")
     assert compiled(tmp_path, READ_ONLY) == (1, "")
     assert compiled(tmp_path, USUAL + READ_ONLY) == (0, "")
 
 
+@pytest.mark.slow
 def test_two_signatures_that_one_run_compiled_are_there_for_the_next(tmp_path):
     assert compiled(tmp_path, USUAL + READ_ONLY) == (2, "")
     assert compiled(tmp_path, USUAL + READ_ONLY) == (0, "")
 
 
+@pytest.mark.slow
 def test_what_another_process_compiles_meanwhile_is_not_compiled_again(tmp_path):
     other = f"from tinytrain import kernels; k = kernels.load(); import numpy as np;{ARRAYS}{USUAL}"
     wait = f"subprocess.run([sys.executable, '-c', {other!r}], check=True);"
@@ -312,15 +319,43 @@ def exchange_as_another(cache, names):
     assert os.waitpid(child, 0)[1] == 0 and (cache / names[0]).stat().st_uid == OTHER_USER
 
 
+@pytest.mark.slow
 def test_files_that_are_exchanged_after_they_were_verified_are_not_loaded(few_run, tmp_path):
     """Also by the same user: what runs is what was verified, whatever lies there by the first call."""
     assert run("few", tmp_path) == (few_run, [])
     assert attacked(tmp_path, exchange) == ("numba", "0.5", False)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only the administrator can act as two users")
 def test_another_user_who_may_write_above_the_cache_gets_nothing_loaded(few_run):
     with tempfile.TemporaryDirectory() as folder:  # one that the other user can reach, unlike tmp_path
         assert run("few", Path(folder)) == (few_run, [])
         os.chmod(folder, 0o777)
         assert attacked(Path(folder), exchange_as_another) == ("numpy", "0.5", False)
+
+
+may_be_denied = pytest.mark.skipif(  # PR_GET_MDWE
+    ctypes.CDLL(None).prctl(66, 0, 0, 0, 0) < 0, reason="needs Linux 6.3"
+)
+
+
+@may_be_denied
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_process_that_may_not_make_memory_executable_computes_in_numpy_and_says_why(
+    few_run, tmp_path, warm
+):
+    if warm:
+        assert run("few", tmp_path) == (few_run, [])
+    found, (line,) = run("few", tmp_path, preexec_fn=deny)
+    assert found["backend"] == "numpy" and np.allclose(found["numbers"], few_run["numbers"], atol=1e-6)
+    assert "numba-unusable: this process may not make memory executable" in line
+    assert "set MemoryDenyWriteExecute=no" in line and "install" not in line
+
+
+@may_be_denied
+def test_kernels_that_come_after_memory_may_not_be_made_executable_any_more_run_in_numpy(few_run, tmp_path):
+    assert run("few", tmp_path) == (few_run, [])
+    found, lines = run("denied", tmp_path)
+    assert np.allclose(found["numbers"], few_run["numbers"], atol=1e-6)
+    assert "kernel-not-compiled: normalize_rows" in lines[0] and "MemoryDenyWriteExecute" in lines[0]

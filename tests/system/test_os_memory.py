@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import quick
 from published import published_file
 
 from tinytrain.datasets.samplers import meta_dataset_sizes
@@ -113,17 +114,19 @@ def test_few_bytes_hold_an_adaptation_in_int8_also_under_a_limit(network, budget
     )
 
 
+@pytest.mark.slow
 def test_a_leak_of_2_mb_does_not_pass_the_limit():
     done = started(published_file(PLANS[0][0]), *PLANS[0][1:], leak=2 * 10**6, hard=True)
     assert done.returncode != 0 and "MemoryError" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_leak_of_200_kb_is_seen():
     budget = PLANS[0][2]
     assert measured(published_file(PLANS[0][0]), *PLANS[0][1:], leak=200_000)["growth"] > budget + SLACK
 
 
-@pytest.mark.parametrize("shape, policy, budget", ALL if RUNS else SOME)
+@pytest.mark.parametrize("shape, policy, budget", quick(ALL if RUNS else SOME))
 def test_the_budget_holds_for_tasks_of_every_shape_also_under_a_limit(shape, policy, budget):
     network = published_file("mcunet-5fps") if RUNS else "tinytrain-small"
     macs = 1.0 if policy == "full" else 0.15
@@ -133,6 +136,7 @@ def test_the_budget_holds_for_tasks_of_every_shape_also_under_a_limit(shape, pol
     print(f"\n| {shape} | {policy} | {run['budget']:,} | {run['arena']:,} | {run['growth']:,} |", end="")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["none", "transductive"] if RUNS else ["none"])
 def test_the_budget_holds_for_10000_queries(policy):
     run = measured("tinytrain-small", policy, None, 0.15, queries=10_000, hard=True)

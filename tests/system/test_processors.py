@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import quick
 from numba.core.codegen import JITCPUCodegen
 from processors import PROCESSORS, X86
 
@@ -94,7 +95,7 @@ def process(command, processor, cache):
 @pytest.mark.skipif(
     not hasattr(JITCPUCodegen, "_pass_builder"), reason="this numba lays out its code generator otherwise"
 )
-@pytest.mark.parametrize("frontend,register,processors", GROUPS, ids=[" ".join(g[2]) for g in GROUPS])
+@pytest.mark.parametrize("frontend,register,processors", quick(GROUPS), ids=[" ".join(g[2]) for g in GROUPS])
 def test_products_are_fused_with_their_sums_where_the_processor_can_and_nowhere_else(
     tmp_path, frontend, register, processors
 ):
@@ -117,6 +118,7 @@ def test_products_are_fused_with_their_sums_where_the_processor_can_and_nowhere_
 @pytest.mark.skipif(
     not hasattr(JITCPUCodegen, "_pass_builder"), reason="this numba lays out its code generator otherwise"
 )
+@pytest.mark.slow
 @pytest.mark.parametrize("processor", INT8)
 def test_int8_kernels_use_the_vector_products_of_a_processor(tmp_path, processor):
     done = process([HERE / "int8_code.py", processor], "haswell", tmp_path)
@@ -137,12 +139,14 @@ def run_there(processor, cache, *command) -> None:
     assert " passed" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processor", [name for name in INT8 if PROCESSORS[name][0] == X86])
 def test_int8_kernels_agree_with_the_reference_on_every_kind_of_processor(tmp_path, processor):
     tests = HERE.parent / "kernels" / "test_bounds.py"
     run_there(processor, tmp_path, "-c", AGREE, processor in BLOCKS, tests)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processor", [name for name, row in PROCESSORS.items() if row[0] == X86])
 def test_every_way_to_call_a_kernel_gives_the_same_bits(tmp_path, processor):
     register = PROCESSORS[processor][1]

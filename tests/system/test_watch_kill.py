@@ -38,7 +38,7 @@ class Camera(threading.Thread):
         while not self.over.wait(self.pause):
             photo, self.images = draw.choice(self.photos), self.images + 1
             name = f"frame-{self.images:06d}.png"
-            data = photo.read_bytes()
+            data = photo.read_bytes() + b"%d" % self.images  # each image is another one
             with open(self.folder / name, "wb") as file:
                 file.write(data[: len(data) // 2])
                 file.flush()
@@ -50,7 +50,7 @@ class Camera(threading.Thread):
                 label = photo.parent.name if draw.random() < 0.9 else "stranger"
                 self.counts[label] += 1
                 with open(self.labels, "a") as file:
-                    file.write(f"{name},{label}\n")
+                    file.write(f"{name},+{label}\n")
 
 
 def memory(pid):
@@ -105,7 +105,7 @@ def test_a_watch_that_is_killed_again_and_again_learns_every_label_once(tmp_path
     camera.over.set()
     camera.join()
     with open(labels, "a") as file:  # the last process has begun when it knows this one
-        file.write("frame-000001.png,last\n")
+        file.write("frame-000001.png,+last\n")
     camera.counts["last"] += 1
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         limit = time.monotonic() + 120

@@ -12,11 +12,11 @@ from tinytrain.delta.delta import Delta
 from tinytrain.network.network import Network
 from tinytrain.report import Report
 from tinytrain.store import Start, Store
+from tinytrain.store.kept import MOST
 from tinytrain.stream import watcher
-from tinytrain.stream.kept import MOST
 from tinytrain.stream.learner import Observation
 from tinytrain.stream.opening import parts_of
-from tinytrain.stream.sources import FolderSource
+from tinytrain.stream.sources import FolderSource, Note
 
 
 class Watcher(watcher.Watcher):
@@ -27,7 +27,8 @@ class Watcher(watcher.Watcher):
         watcher = tinytrain.Watcher("state")
         for seen in watcher.watch(["a.jpg", "b.jpg"]):
             print(seen.key, seen.name, seen.verdict.confidence, seen.drift)
-        watcher.correct("b.jpg", "oak")
+        watcher.correct("b.jpg", "oak")  # new=True if that is a new class
+        watcher.undo()
 
     `delta` is a `Store` or the path of its folder, in which all that is learnt is kept (opening it counts as
     a start), or a delta as in `Predictor`, and then nothing is kept. `network` is as in `Predictor`. A store
@@ -68,6 +69,9 @@ def watch(
     for frame in FolderSource(os.fspath(images), lambda name: is_image_name(Path(name)), without=without):
         if frame is None:
             watcher.idle()
+            continue
+        if isinstance(frame, Note):
+            warnings.warn(frame.text, stacklevel=2)
             continue
         try:
             yield watcher.observe(frame.name, frame.content, reject)

@@ -1,4 +1,4 @@
-"""The errors that a user can cause: one class per exit code, one line per message.
+"""The errors that a user can cause: one line per message, and classes by exit code and by who is to act.
 
 A message gives the fact, the number and the remedy, in that order. A bug is not a
 `TinytrainError` and keeps its traceback.
@@ -49,6 +49,16 @@ class InputError(TinytrainError):
     """A file, image, network or episode is missing, broken or unsuitable (exit code 3)."""
 
     exit_code = 3
+
+
+class AnswerError(TinytrainError):
+    """A network or head answers NaN or infinity (exit code 3).
+
+    No `InputError`: no image is at fault, so none is left out for it, and a program that goes on with the
+    next image ends.
+    """
+
+    exit_code = InputError.exit_code
 
 
 class BudgetError(TinytrainError):

@@ -13,7 +13,18 @@ HEAD = 2**20  # bytes read to find out; the metadata of our files lie in them
 IMPORT = "tinytrain import model.onnx -o net.safetensors"
 TORCH_EXPORT = "torch.onnx.export(model.eval(), (torch.zeros(1, 3, 128, 128),), 'model.onnx')"
 JOIN = "onnx.save_model(onnx.load('model.onnx'), 'joined.onnx', save_as_external_data=False)"
+PRODUCER = "tinytrain"  # as exported models name it, near their start
+EXPORTED = (
+    "a model that 'tinytrain export' wrote for other programs",
+    "give the delta that it was made of, or make a network of that with"
+    " 'tinytrain export DELTA -o net.safetensors'",
+)
 DELTAS = "give the file that 'tinytrain adapt DIR --out FILE' wrote"
+
+# What systems and programs leave in folders.
+LITTER = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx", "@eadir", "$recycle.bin",
+          "system volume information", "lost+found"}  # fmt: skip
+SIGNS = "#@$~"  # one of these begins the names of bins and snapshots on network drives: #recycle, ~snapshot
 
 # Role of a file -> the error code if it is of another kind, and the remedy if that kind has none of its own.
 ROLES = {
@@ -21,6 +32,16 @@ ROLES = {
     "delta": ("delta-kind", DELTAS),
     "images": ("folder-missing", "give a folder that contains one folder of images per class"),
 }
+
+
+def is_litter(name: str) -> bool:
+    """Whether a file or folder of this name is hidden, or left by a system."""
+    return name.startswith(".") or name.lower() in LITTER
+
+
+def may_be_bin(name: str) -> bool:
+    """Whether a folder of this name may be a bin of a system: it is no class, and that is said."""
+    return name.startswith(tuple(SIGNS))
 
 
 @dataclass(frozen=True)
@@ -104,6 +125,8 @@ def _described(head: bytes, suffix: str, role: str) -> tuple[str, str | None] | 
             return "a file of weights without their network", KINDS[0].remedies["backbone"]
     elif head[:1] == b"{":
         return _json_file(head, role)
+    elif suffix in (".onnx", ".tflite") and PRODUCER.encode() in head[:200]:
+        return EXPORTED
     for kind in KINDS:
         if suffix in kind.suffixes or any(map(head.startswith, kind.magic)):
             return kind.what, kind.remedies.get(role)

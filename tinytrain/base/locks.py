@@ -1,4 +1,7 @@
-"""Locks between processes: waiting is bounded, and only users who may write to the folder can take one."""
+"""Locks between processes: waiting is bounded, and only users who may write to the folder can take one.
+
+And what becomes of locks if a process forks: the child has the thread that forked, and none of the others.
+"""
 
 import contextlib
 import errno
@@ -6,7 +9,9 @@ import fcntl
 import os
 import shlex
 import stat
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tinytrain.base.errors import StorageError
@@ -14,6 +19,7 @@ from tinytrain.base.files import write_failed
 
 PAUSE_SECONDS = 0.05
 OTHERS_MAY_WRITE = 0o022
+_taken: dict[int, tuple[int, int]] = {}  # descriptors that took a lock, and the files that they were of
 
 
 def open_lock(path: Path, *, create: bool = True) -> int:
@@ -81,17 +87,56 @@ def lock(descriptor: int, seconds: float = 0) -> bool:
         return True
 
 
-def lock_within(descriptor: int, seconds: float) -> bool:
-    """Take the lock; False if another process holds it for all of `seconds`.
+def lock_within(descriptor: int, seconds: float, kind: int = fcntl.LOCK_EX) -> bool:
+    """Take the lock, LOCK_SH to share it; False if another process holds it for all of `seconds`.
 
     Raises OSError if the file system has no locks.
     """
     end = time.monotonic() + seconds
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            _taken[descriptor] = _file_of(descriptor)
             return True
         except BlockingIOError:
             if time.monotonic() >= end:
                 return False
             time.sleep(PAUSE_SECONDS)
+
+
+def _file_of(descriptor: int) -> tuple[int, int] | None:
+    try:
+        status = os.fstat(descriptor)
+    except OSError:  # it was closed
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _leave_to_parent() -> None:
+    """Let go of the locks of the parent in a forked child, which would hold them for as long as it lives."""
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for descriptor, file in _taken.items():
+        if _file_of(descriptor) == file:
+            os.dup2(nothing, descriptor, inheritable=False)  # whoever closes it finds it open
+    os.close(nothing)
+    _taken.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+def held_over_forks(in_child: Callable[[], None] = lambda: None):
+    """A lock of threads that a fork waits for: what it guards is whole in the child, too.
+
+    The child calls `in_child` before it lets go of the lock.
+    """
+    lock = threading.RLock()
+
+    def forked() -> None:
+        try:
+            in_child()
+        finally:
+            lock.release()
+
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=forked)
+    return lock

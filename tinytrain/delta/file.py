@@ -206,12 +206,12 @@ def _head_facts(text: str, source: str, heads: Mapping[str, HeadMethod]) -> dict
     if (
         not (isinstance(kind, str) and kind in heads)
         or not all(type(x) in (int, float) and math.isfinite(x) for x in numbers)
-        or not (temperature > 0 and 0 <= numbers[1] <= 1)
+        or not (2**-126 <= temperature < 2**128 and 0 <= numbers[1] <= 1)
         or not (type(views) is int and 1 <= views <= MAX_VIEWS)
     ):
         raise InputError(
             "delta-head",
-            f"{source}: the head must be {' or '.join(heads)}, its temperature above 0, left_out"
+            f"{source}: the head must be {' or '.join(heads)}, its temperature above 0 in float32, left_out"
             f" a share, views 1 to {MAX_VIEWS}",
         )
     if "limit" in facts:

@@ -39,4 +39,9 @@ def _renamed(report: dict, old: str, new: str) -> dict:
         found["guard"] = {**guard, "suspects": turned}
     if "extended" in report:
         found["extended"] = [{named(k): count for k, count in row.items()} for row in report["extended"]]
+    if watched := report.get("watched"):
+        found["watched"] = watched | {
+            key: {named(k): value for k, value in watched[key].items()}
+            for key in ("corrections", "labels") if key in watched
+        }  # fmt: skip
     return found

@@ -18,6 +18,8 @@ IMPORT_SECONDS = 120  # numba takes seconds on a small board
 # Run in separate processes, because a broken library may kill the process that imports it.
 PROBE = """
 import json, sys, time
+from tinytrain.kernels.dispatch.machine_code import check_executable
+check_executable()
 start = time.perf_counter()
 import numba, llvmlite.binding
 cpu = llvmlite.binding.get_host_cpu_name()
@@ -32,21 +34,31 @@ print(json.dumps(library()))
 """
 CALLS_PROBE = """
 import json
+from tinytrain.kernels.dispatch.machine_code import check_executable
+check_executable()
 from tinytrain.kernels.dispatch.native_calls import native_support
 print(json.dumps(native_support()))
 """
 REINSTALL = "install it from wheels: pip install --force-reinstall --only-binary=:all: numpy threadpoolctl"
-WITHOUT_NUMBA = "kernels run in plain numpy, several times slower; pip install --force-reinstall numba"
+IN_NUMPY = "kernels run in plain numpy, several times slower; "
+REINSTALL_NUMBA = "pip install --force-reinstall numba"
 WARM_UP = "run tinytrain warmup, so that the first adaptation does not have to compile them"
 
 
 def numba(subject) -> list[Line]:
     found, problem = _asked(PROBE)
     if problem:
-        return [Line("numba", WARNING, problem, WITHOUT_NUMBA)]
+        return [_without_numba("numba", problem)]
     version, cpu, seconds = found
     facts = {"version": version, "cpu": cpu, "import_seconds": seconds}
     return [Line("numba", OK, f"{version} for {cpu}, imported in {seconds:.1f} s", facts=facts)]
+
+
+def _without_numba(name: str, problem: str) -> Line:
+    """The line `name` if numba cannot be used; an error of ours names its own remedy."""
+    _, ours, message = problem.partition("numba-unusable: ")
+    value, _, remedy = message.partition("; ") if ours else (f"numba {problem}", "", REINSTALL_NUMBA)
+    return Line(name, WARNING, value, IN_NUMPY + remedy)
 
 
 def _asked(probe: str, without: str = "") -> tuple[object, str | None]:
@@ -63,7 +75,7 @@ def _asked(probe: str, without: str = "") -> tuple[object, str | None]:
         return json.loads(done.stdout), None
     except ValueError:
         reason = done.stderr.strip().rpartition("\n")[2] or f"its import ended with {done.returncode}"
-        return None, f"cannot be imported: {one_line(reason, 200)}"
+        return None, f"cannot be imported: {one_line(reason, 300)}"
 
 
 def kernels(subject) -> list[Line]:
@@ -118,7 +130,7 @@ def calls(subject) -> list[Line]:
     """Whether kernels run in native call sequences, or Python makes every call."""
     found, problem = _asked(CALLS_PROBE)
     if problem:
-        return [Line("calls", WARNING, f"numba {problem}", WITHOUT_NUMBA)]
+        return [_without_numba("calls", problem)]
     if not found["kernels"]:
         value = "each from Python: slower by a tenth, and two threads are hardly faster than one"
         return [Line("calls", WARNING, value, "pip install --force-reinstall llvmlite numba", facts=found)]

@@ -64,7 +64,8 @@ def files_of(device: Device, draws: Draws, class_names: tuple[str, ...]) -> dict
         shots=device.shots,
         arena=device.arena,
     )
-    return around | {f"src/{name}": text for name, text in library.items()}
+    end = {".c": '\n#include "end.h"\n'}
+    return around | {f"src/{name}": text + end.get(name[-2:], "") for name, text in library.items()}
 
 
 def c_examples(device: Device, episode: Episode) -> str:

@@ -1,8 +1,9 @@
 """One image, from a file or from bytes, to uint8 RGB of a given size: the rule of `InputSpec`.
 
 It is resized until it just covers the size (bilinear, antialiased when it shrinks) and the centre
-is cropped; both happen in one call, so nothing outside the crop is computed. Transparent
-images are laid on white. Whatever is wrong with an image ends as one InputError that names it.
+is cropped; both happen in one call, so nothing outside the crop is computed. Then colours of an ICC
+profile become those of sRGB. Transparent images are laid on white. Whatever is wrong with an image ends
+as one InputError that names it.
 """
 
 import errno
@@ -23,6 +24,7 @@ from tinytrain.episode.image_size import Size, sides
 from tinytrain.episode.imagefile import png
 from tinytrain.episode.imagefile.orientation import ORIENTATION
 from tinytrain.episode.imagefile.stored import PIXEL_BYTES, eight_bits, refuse_more
+from tinytrain.episode.profile import in_srgb
 
 SUFFIXES = (
     ".jpg",
@@ -85,7 +87,7 @@ def load_image(
             image.draft(None, wide)
         _decode(image, stored, copies=1 + (box is not None))
         centre = _centre(_bilinear_mode(_cut(image, box)), *wide)
-        return np.array(_turned_upright(_on_white(centre), stored.orientation))
+        return np.array(_turned_upright(_on_white(in_srgb(centre, stored.profile)), stored.orientation))
 
 
 def fit(image: np.ndarray, size: Size) -> np.ndarray:
@@ -106,7 +108,8 @@ def convert(image, size: Size, name: str) -> np.ndarray:
         height, width = sides(size)
         orientation = image.getexif().get(ORIENTATION, 1)
         wide = (height, width) if orientation in SIDEWAYS else (width, height)
-        return np.array(_turned_upright(_on_white(_centre(_bilinear_mode(image), *wide)), orientation))
+        centre = in_srgb(_centre(_bilinear_mode(image), *wide), image.info.get("icc_profile") or b"")
+        return np.array(_turned_upright(_on_white(centre), orientation))
 
 
 def grey(image: np.ndarray) -> np.ndarray:

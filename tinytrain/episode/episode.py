@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -60,8 +61,7 @@ class Images:
 
     def held(self, shape: int | tuple[int, int, int]) -> "Images":
         """The same images, decoded once and kept in memory, a byte for each value; for this shape only."""
-        decoded = [self.image(i, shape) for i in range(len(self))]
-        return replace(self, read=lambda i, _size: decoded[i])
+        return replace(self, read=partial(read_decoded, [self.image(i, shape) for i in range(len(self))]))
 
     def take(self, indices: Sequence[int]) -> "Images":
         """The images at `indices`, in that order, still read one at a time."""
@@ -69,8 +69,21 @@ class Images:
         return Images(
             labels=self.labels[chosen],
             names=tuple(self.names[i] for i in chosen),
-            read=lambda i, size: self.read(chosen[i], size),
+            read=partial(read_chosen, self.read, chosen),
         )
+
+
+# How `Images` are read, as functions that a report can be pickled with.
+
+
+def read_decoded(images: Sequence[np.ndarray], i: int, _size: Size) -> np.ndarray:
+    """Image i of those that are in memory."""
+    return images[i]
+
+
+def read_chosen(read: Callable[[int, Size], np.ndarray], indices: Sequence[int], i: int, size: Size):
+    """Image i of those of `read` at `indices`."""
+    return read(int(indices[i]), size)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,12 @@
 """Decodes images once and keeps them in memory, without the broken ones."""
 
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.progress import Progress, silent
+from tinytrain.episode.episode import read_decoded
 
 HELD_BYTES = 64_000_000  # limit of decoded images in memory; above it they are decoded again when needed
 
@@ -34,4 +36,4 @@ def hold(images, shape: tuple[int, int, int], progress: Progress = silent) -> tu
                 decoded.append(image)
         progress("images", i + 1, len(images), None)
     held = images.take(good)
-    return replace(held, read=lambda i, _size: decoded[i]) if keep else held, broken
+    return replace(held, read=partial(read_decoded, decoded)) if keep else held, broken

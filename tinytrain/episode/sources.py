@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -33,13 +34,16 @@ def is_single(value) -> bool:
     return value.ndim in (2, 3)
 
 
-def images_of(values: Iterable, labels: np.ndarray | None = None) -> Images:
+def images_of(values: Iterable, labels: np.ndarray | None = None, names: Sequence[str] = ()) -> Images:
     """`Images` of a list, or of an array whose first axis counts images; `labels` (n,), by default all 0.
 
+    `names` are those in messages; by default paths, or "image 0" and so on.
+
     Each value is a path, the bytes of an image file, a PIL image, or a uint8 array: (rows, columns, 3) in RGB
-    order, (rows, columns, 1) or (rows, columns). Files are opened when their image is read. Raises InputError
-    ``image-kind`` for anything else, also for a single image.
+    order, (rows, columns, 1) or (rows, columns). A table of one column is that column. Files are opened when
+    their image is read. Raises InputError ``image-kind`` for anything else, also for a single image.
     """
+    values = column_of(values)
     if isinstance(values, str | bytes | bytearray | os.PathLike) or not isinstance(values, Iterable):
         raise InputError("image-kind", f"{type(values).__name__} given; give a list, each item {KINDS}")
     if isinstance(values, np.ndarray) and (
@@ -48,9 +52,27 @@ def images_of(values: Iterable, labels: np.ndarray | None = None) -> Images:
         # Rows of one image are no grey images.
         raise InputError("image-kind", f"an array of {_shape(values)} is no list of images; give [image]")
     items = list(values)
-    names = tuple(_checked_name(item, i) for i, item in enumerate(items))
+    checked = tuple(_checked_name(item, i) for i, item in enumerate(items))
+    names = tuple(names) or checked
     labels = np.zeros(len(items), np.int32) if labels is None else labels
-    return Images(labels, names, lambda i, size: _read(items[i], size, names[i]))
+    return Images(labels, names, partial(_read, items, names))
+
+
+def column_of(values):
+    """`values`, or of a table such as a DataFrame its only column: iterated, it would give names of columns.
+
+    Raises InputError ``image-kind`` for a table of several columns.
+    """
+    if hasattr(values, "columns") and hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    if not isinstance(values, np.ndarray) or values.ndim != 2 or values.dtype.kind not in "OUS":
+        return values
+    if values.shape[1] != 1:
+        raise InputError(
+            "image-kind",
+            f"a table of {values.shape[1]} columns given; give the one with the images, as in table['path']",
+        )
+    return values[:, 0]
 
 
 def _is_pil(value) -> bool:
@@ -77,7 +99,8 @@ def _shape(array: np.ndarray) -> str:
     return " x ".join(map(str, array.shape)) or "no axis"
 
 
-def _read(item, size: Size, name: str) -> np.ndarray:
+def _read(items: list, names: tuple[str, ...], i: int, size: Size) -> np.ndarray:
+    item, name = items[i], names[i]
     if isinstance(item, np.ndarray):
         return fit(item, size)
     if _is_pil(item):

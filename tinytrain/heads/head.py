@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tinytrain.base.errors import AnswerError
 from tinytrain.heads.calibration import BLOCK, softmax
 from tinytrain.heads.strangers import UNSURE, Limit
 
@@ -127,7 +128,7 @@ class Head(ABC):
     `temperature` divides the logits, so that a probability is about how often an answer is right; `left_out`
     is the leave-one-out accuracy on the support, None if every class has a single image. `views` is the
     number of embeddings (of the clean image and of augmented ones) that stand for one image. `limit` says
-    which images are of none of the classes, None if the head cannot tell.
+    which images belong to none of the classes, None if the head cannot tell.
     """
 
     method: HeadMethod
@@ -174,12 +175,16 @@ class Head(ABC):
 
     @property
     def tells_strangers(self) -> bool:
-        """Whether some images are of none of the classes to it; if not, it says IDENTIFIED of all."""
+        """Whether the head can reject images. If not, every verdict is IDENTIFIED."""
         return self.limit is not None
 
     def probabilities(self, embeddings: np.ndarray) -> np.ndarray:
-        """(n, way) calibrated class probabilities."""
-        return softmax(self.logits(embeddings) / self.temperature)
+        """(n, way) calibrated class probabilities. Raises AnswerError if one is no number."""
+        with np.errstate(all="ignore"):  # one line says it
+            found = softmax(self.logits(embeddings) / self.temperature)
+        if not all_finite(found):
+            raise _no_answer()
+        return found
 
     def verdict(self, embedding: np.ndarray, reject: float | None = None) -> "HeadVerdict":
         """What an embedding (d,) shows; rejected if the confidence in that is below `reject`."""
@@ -264,10 +269,32 @@ class HeadVerdict:
     score: float | None = None
     threshold: float | None = None
 
+    def __post_init__(self):
+        numbers = (self.confidence, self.score, self.threshold)
+        if not all(x is None or math.isfinite(x) for x in numbers):
+            raise _no_answer()
+
     @property
     def refused(self) -> bool:
         """Whether none of the classes is the answer."""
         return self.rejected or self.state == UNKNOWN
+
+
+def _no_answer() -> AnswerError:
+    return AnswerError(
+        "delta-not-finite",
+        "the head of the delta answers NaN or infinity: its values are too large; adapt again, or use another"
+        " delta",
+    )
+
+
+def first_parts(arrays: dict[str, np.ndarray], fewer: Iterable[HeadBuffer]) -> dict[str, np.ndarray]:
+    """`arrays` for fewer embeddings than they were declared for, of which the buffers are `fewer`."""
+    shapes = {b.name: b.shape for b in fewer if b.name in arrays and b.nbytes < arrays[b.name].nbytes}
+    cut = {
+        name: arrays[name].reshape(-1)[: math.prod(shape)].reshape(shape) for name, shape in shapes.items()
+    }
+    return arrays | cut
 
 
 def all_finite(array: np.ndarray) -> bool:

@@ -1,5 +1,7 @@
 """Heads by name; adding one is adding a row."""
 
+import copyreg
+
 from tinytrain.base.registry import find
 from tinytrain.heads import cosine, imprint, knn, lda, oselm, oselm_ae, rce, ridge, slda, softmax
 from tinytrain.heads.head import HeadMethod
@@ -26,3 +28,14 @@ BASELINE = cosine.METHOD  # what every adaptation is compared with, and goes bac
 def find_head(head: str | HeadMethod) -> HeadMethod:
     """The method of that name. Raises UsageError with the closest known one."""
     return head if isinstance(head, HeadMethod) else find("head", head, HEADS)
+
+
+def _reduced(method: HeadMethod):
+    """A method of the table stays itself where it is pickled: programs ask for it by ``is``."""
+    return (
+        (find_head, (method.name,)) if HEADS.get(method.name) is method else object.__reduce_ex__(method, 2)
+    )
+
+
+for _method in HEADS.values():
+    copyreg.pickle(type(_method), _reduced)

@@ -85,10 +85,6 @@ MODULES = {
         "pack_inside",
         "widen_codes",
     ),
-    "int8_in_place": (
-        "step_codes",
-        "step_masters",
-    ),
     "int8_image_gradient": ("grad_weight_image",),
     "int8_unfold": ("unfold_codes",),
     "int8_updates": (
@@ -173,10 +169,13 @@ def _compiled() -> Kernels:
     """Kernels that load their machine code or are compiled at their first call."""
     from tinytrain.kernels.compile_cache.facts import portable
     from tinytrain.kernels.dispatch.direct import blas_matmul
+    from tinytrain.kernels.dispatch.machine_code import LOCK, check_executable
     from tinytrain.kernels.kernel import CACHE, expect, kernel_of
 
+    check_executable()  # once for all kernels, so that one line says why
     if not CACHE.verified:
-        import_module(f"{__name__}.compiler")  # it will be needed, and numba may be broken
+        with LOCK:
+            import_module(f"{__name__}.compiler")  # it will be needed, and numba may be broken
     names = {name: f"{__name__}.{module}.{name}" for module, names in MODULES.items() for name in names}
     if portable():
         names["matmul"] = f"{__name__}.dense.ordered_matmul"

@@ -3,12 +3,14 @@
 Workers are the parallelism; threads of BLAS must not compete with them.
 """
 
-import os
+import functools
 import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 import threadpoolctl
+
+from tinytrain.base.locks import held_over_forks
 
 
 class _Users:
@@ -18,17 +20,15 @@ class _Users:
     """
 
     def __init__(self):
-        self._lock, self._threads, self._limits = threading.RLock(), {}, None
-        os.register_at_fork(
-            before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._forked
-        )
+        self._threads, self._limits = {}, None
+        self._lock = held_over_forks(self._forked)
 
     def enter(self, user: object) -> None:
         with self._lock:
             self._threads[user] = threading.get_ident()
             if self._limits is None:
                 _take_control()
-                self._limits = threadpoolctl.threadpool_limits(limits=1, user_api="blas")
+                self._limits = _controller().limit(limits=1, user_api="blas")
 
     def leave(self, user: object) -> None:
         with self._lock:
@@ -43,11 +43,14 @@ class _Users:
     def _forked(self) -> None:
         """Remove the users of threads that the child process does not have: all but the forking one."""
         mine = threading.get_ident()
-        try:
-            for user in [user for user, thread in self._threads.items() if thread != mine]:
-                self.leave(user)
-        finally:
-            self._lock.release()
+        for user in [user for user, thread in self._threads.items() if thread != mine]:
+            self.leave(user)
+
+
+@functools.cache
+def _controller() -> threadpoolctl.ThreadpoolController:
+    """Of the libraries that are loaded now: to look for them takes as long as to embed an image."""
+    return threadpoolctl.ThreadpoolController()
 
 
 _USERS = _Users()

@@ -45,13 +45,19 @@ class Kernel:
         return [*self._known]
 
     def code(self, arguments: Sequence) -> Callable:
-        """A callable for arguments of the same kinds as these. Raises what numba and LLVM raise."""
+        """A callable for arguments of the same kinds as these.
+
+        Raises what `check_executable`, numba and LLVM raise.
+        """
         kinds = kinds_of(arguments)
         found = self._known.get(kinds)
         if found is None:
             with machine_code.LOCK:
-                found = self._known.get(kinds) or self._kept(arguments) or self._compiled(arguments)
-                self._known[kinds] = found
+                found = self._known.get(kinds)
+                if found is None:
+                    machine_code.check_executable()
+                    found = self._kept(arguments) or self._compiled(arguments)
+                    self._known[kinds] = found
         return found
 
     def _kept(self, arguments: Sequence) -> Code | None:
@@ -113,7 +119,8 @@ def expect(kernels: Sequence[Kernel]) -> None:
 
 @functools.cache
 def tools() -> list[int]:
-    """Addresses of `TOOLS`, which all kernels share. Raises what LLVM raises."""
+    """Addresses of `TOOLS`, which all kernels share. Raises what `check_executable` and LLVM raise."""
+    machine_code.check_executable()
     file = _file("tools", "")
     try:
         content = CACHE.read(file) if CACHE.folder else None
@@ -122,7 +129,8 @@ def tools() -> list[int]:
     if content is None:
         from tinytrain.kernels.dispatch.call_tools import tools as made
 
-        content = made()
+        with machine_code.LOCK:
+            content = made()
         if CACHE.kept:
             keep(CACHE, file, content)
     return machine_code.load(content, machine_code.TOOLS)

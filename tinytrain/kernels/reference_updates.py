@@ -76,31 +76,6 @@ def round_masters(w, masters, steps, lsb, columns):
     w[...] = np.clip(np.rint(masters), -HIGHEST, HIGHEST)
 
 
-def _step_of_columns(w, x, g, scale, zero, rate, first):
-    """rate times the gradient of w (k, n), which other columns than those from `first` on do not have."""
-    steps = np.zeros(w.shape, g.dtype)
-    steps[:, first : first + g.shape[1]] = rate * ((scale * (x.astype(g.dtype) - zero)).T @ g)
-    return steps, (slice(None), slice(first, first + g.shape[1]))
-
-
-def step_codes(w, rest, work, x, g, lsb, columns, seed, scale, zero, rate, first, rule, step, salt):
-    """Columns of w (k, n) from `first` on take a step of SGD by codes x (m, k) and g (m, b)."""
-    steps, some = _step_of_columns(w, x, g, scale, zero, rate, first)
-    codes, left = w.copy(), rest.copy()
-    round_codes(codes, left, steps, lsb, columns, seed, rule, step, salt)
-    w[some] = codes[some]
-    if rule == CARRIED:
-        rest[some] = left[some]
-
-
-def step_masters(w, masters, work, x, g, lsb, columns, scale, zero, rate, first):
-    """The same by `round_masters`."""
-    steps, some = _step_of_columns(w, x, g, scale, zero, rate, first)
-    codes, exact = w.copy(), masters.copy()
-    round_masters(codes, exact, steps, lsb, columns)
-    w[some], masters[some] = codes[some], exact[some]
-
-
 def take_step(w, steps):
     """w (n,) float32 minus steps (n,)."""
     w -= steps

@@ -52,6 +52,10 @@ class Network:
         for array in (*self.weights, *self.biases, *(s for s in self.scales if s is not None), *added):
             array.flags.writeable = False
 
+    def __setstate__(self, state: dict) -> None:
+        vars(self).update(state)
+        self.__post_init__()  # arrays that were pickled are writeable
+
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.input.shape))
         size = f"{len(self.layers)} layers, {self.n_weights:,} weights, {self.macs:,} MACs"

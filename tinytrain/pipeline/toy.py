@@ -1,10 +1,12 @@
 """A toy network with one layer of every kind and a toy episode: what `warmup` and the tests run on."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
 from tinytrain.episode.episode import Episode, Images
-from tinytrain.episode.image_size import Size, sides
+from tinytrain.episode.image_size import sides
 from tinytrain.network.network import InputSpec, Layer, Network
 
 SIZE = 16
@@ -48,17 +50,19 @@ def _layers() -> tuple[Layer, ...]:
 def toy_images(labels, seed: int = 0) -> Images:
     """Noisy stripes; each class has a direction, a pitch and a colour of its own."""
     labels = np.asarray(labels, np.int32)
+    names = tuple(f"toy/{seed}/{i}" for i in range(len(labels)))
+    return Images(labels, names, lambda i, size: _toy_image(int(labels[i]), i, seed, sides(size)))
 
-    def read(i: int, size: Size) -> np.ndarray:
-        look, rng = rng_for(0, "toy class", labels[i]), rng_for(seed, "toy picture", i)
-        colour, angle, pitch = look.uniform(40, 215, 3), look.uniform(0, np.pi), look.uniform(0.5, 1.5)
-        height, width = sides(size)
-        y, x = np.mgrid[:height, :width]
-        wave = np.sin((np.cos(angle) * x + np.sin(angle) * y) * pitch + rng.uniform(0, 2 * np.pi))
-        image = colour + 40 * wave[..., None] + rng.normal(0, 12, (height, width, 3))
-        return np.clip(image, 0, 255).astype(np.uint8)
 
-    return Images(labels, tuple(f"toy/{seed}/{i}" for i in range(len(labels))), read)
+@lru_cache(maxsize=2048)  # trainers read each image many times
+def _toy_image(label: int, number: int, seed: int, extent: tuple[int, int]) -> np.ndarray:
+    look, rng = rng_for(0, "toy class", label), rng_for(seed, "toy picture", number)
+    colour, angle, pitch = look.uniform(40, 215, 3), look.uniform(0, np.pi), look.uniform(0.5, 1.5)
+    y, x = np.mgrid[: extent[0], : extent[1]]
+    wave = np.sin((np.cos(angle) * x + np.sin(angle) * y) * pitch + rng.uniform(0, 2 * np.pi))
+    image = np.clip(colour + 40 * wave[..., None] + rng.normal(0, 12, (*extent, 3)), 0, 255).astype(np.uint8)
+    image.setflags(write=False)
+    return image
 
 
 def toy_episode(way: int = 3, shots: int = 4, queries: int = 4, seed: int = 0) -> Episode:

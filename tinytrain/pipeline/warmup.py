@@ -65,7 +65,6 @@ def _in_little_memory(table) -> None:
     _inner_channels(table, planes, weights, scale)
     table.depthwise_grad_in_place(planes.copy(), np.empty((13, 16), np.float32), weights, scale, 3)
     table.depthwise_grad_input_codes(planes.copy(), work, planes, weights, scale, 3, 1)
-    _steps_in_place(table, planes.reshape(4, 4), scale)
 
 
 def _inner_channels(table, planes, weights, scale) -> None:
@@ -77,13 +76,6 @@ def _inner_channels(table, planes, weights, scale) -> None:
     codes = np.zeros((4, 4), np.int8)
     table.grad_weight_columns(rows.copy(), codes, rows, np.float32(1), 0, 0)
     table.grad_input_rows(rows.copy(), rows, codes, scale, 0)
-
-
-def _steps_in_place(table, g, scale) -> None:
-    codes, columns, one = np.zeros((4, 4), np.int8), np.zeros(4, np.int32), np.float32(1)
-    arrays, how = (np.empty(4, np.float32), codes, g, scale, columns), (one, 0, one, 0)
-    table.step_codes(codes.copy(), codes.copy(), *arrays, np.zeros(1, np.uint32), *how, 0, 1, 0)
-    table.step_masters(codes.copy(), np.zeros((4, 4), np.float32), *arrays, *how)
 
 
 def _packed_matrices(table) -> None:

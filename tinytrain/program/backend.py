@@ -30,6 +30,9 @@ class Backend:
     weight_form: str
     shows_rows: bool = False
 
+    def __reduce__(self) -> str:
+        return self.name.upper()  # how this module calls it
+
     @property
     def itemsize(self) -> int:
         """Bytes of one activation."""

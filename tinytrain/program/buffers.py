@@ -24,7 +24,7 @@ from tinytrain.program.unit_buffers import add_units
 
 CACHED_AS = {"float32": "uint8", "uint8": "uint8", "int8": "int8"}  # features, by their dtype
 ITEM_BYTES = 100  # of the lists of a step, for each image that it looks at
-FEW_ITEMS = 100  # whose lists are no more than Python takes for other reasons
+FEW_ITEMS = 100  # up to so many, the lists of a step are negligible
 HEAD, CACHE = "head", "cached features"
 
 

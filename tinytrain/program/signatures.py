@@ -76,8 +76,6 @@ def _of(macs=_no_macs, head_macs=_no_macs, in_place=False, **arrays: Argument) -
 IMAGE, CODES, INDICES, MOMENTS = "uint8", "uint8", "int32", "uint16"
 INT8, SUMS = "int8", "int32"
 _RATES = {"starts": reads("*", INDICES), "rates": reads("*")}
-_STEPPED = {"work": scratch("b"), "x": reads("m k", INT8), "g": reads("m b"), "lsb": reads("*")}
-_STEPPED |= {"columns": reads("*", INDICES)}
 _RESCALED = {"b": reads("n", SUMS), "factor": reads("n", SUMS), "shift": reads("n", SUMS)}
 
 
@@ -243,11 +241,6 @@ KERNELS: dict[str, Signature] = {
         w=updates("* *", INT8), rows=reads("i", INDICES), columns=reads("j", INDICES), x=reads("i j", INT8)
     ),
     "sgd_step": _of(g=updates("n"), **_RATES),
-    "step_codes": _of(
-        w=updates("k *", INT8), rest=updates(None, INT8), **_STEPPED, seed=reads("*", "uint32"),
-        macs=_times(3, 4, 1),
-    ),
-    "step_masters": _of(w=updates("k n", INT8), masters=updates("k n"), **_STEPPED, macs=_times(3, 4, 1)),
     "sum_pixels": _of(y=writes("*", "int64"), x=reads("* * *", IMAGE)),
     "take_step": _of(w=updates("n"), steps=reads("n")),
     "sgd": _of(w=updates("n"), g=reads("n"), **_RATES),

@@ -11,6 +11,7 @@ from tinytrain.delta.delta import Delta
 from tinytrain.episode.augment import draw
 from tinytrain.episode.episode import Episode
 from tinytrain.heads import leave_one_out
+from tinytrain.heads.repeats import Repeats
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
 from tinytrain.plan.plan import Plan
@@ -29,7 +30,7 @@ from tinytrain.runtime.stage_runner import Source
 class Ran:
     """How an adaptation ran: `threads` at most, mean `losses` of its steps, `seconds` by stage.
 
-    `used` of the seconds that were given; None if there was no limit.
+    `used` are the seconds spent of the time limit; None without one.
     """
 
     seed: int
@@ -152,15 +153,15 @@ class Run:
         self.clock.lap("head")
         return delta
 
-    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray | None, int, float]:
-        """What `leave_one_out.measure` found before training and after it, the MACs that it cost, and the
-        fraction of images that others stand for.
+    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray | None, int, Repeats]:
+        """What `leave_one_out.measure` found before training and after it, the MACs that it cost, and what
+        images that repeat others feign.
         """
         before = self.session.array("left out (before)")
         after = self.session.array("left out (after)") if self._trained else None
         batch = self.session.program.resources.step_support
         macs = leave_one_out.macs(len(before), batch, self.episode.n_way, self.network.embedding_size)
-        return before, after, macs * (2 if self._trained else 1), self.session.repeated
+        return before, after, macs * (2 if self._trained else 1), self.session.repeats
 
     def predict(self, delta: Delta) -> None:
         """Predict the queries by the adapted network, then by the network as it was."""

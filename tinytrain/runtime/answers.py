@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from tinytrain.base.class_names import MAX_CLASSES
+from tinytrain.base.errors import AnswerError
 from tinytrain.heads.head import Head
 
 # One int32 holds a label and the confidence in it, in STEPS steps: no byte more for each query image.
@@ -18,7 +19,10 @@ def answer(head: Head, embedding: np.ndarray) -> int:
     The confidence in logits that are no numbers is 0.
     """
     label = int(head.logits(embedding)[0].argmax())
-    confidence = float(np.nan_to_num(head.probabilities(embedding)[0, label]))
+    try:
+        confidence = float(head.probabilities(embedding)[0, label])
+    except AnswerError:
+        confidence = 0.0
     return label + MAX_CLASSES * round(STEPS * confidence)
 
 

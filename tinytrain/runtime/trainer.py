@@ -14,7 +14,7 @@ from tinytrain.runtime.bind import Binder, WorkingCopy
 from tinytrain.runtime.schedule import CleanImages, Item
 from tinytrain.runtime.stage_runner import Runner, Source
 
-EMPTY = dict.fromkeys(Items, ())  # lists; put over others, nothing is allocated for the next step's
+EMPTY = dict.fromkeys(Items, ())  # a reset with them allocates nothing
 
 
 class Trainer(Runner):

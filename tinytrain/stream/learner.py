@@ -4,7 +4,10 @@ Everything here works on embeddings, so that months of a stream can be simulated
 images in front of it. With a store, a correction is on the medium before `learn` returns.
 """
 
-from dataclasses import dataclass
+import hashlib
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -15,11 +18,13 @@ from tinytrain.delta.delta import Delta, Slice
 from tinytrain.delta.file import encode_delta
 from tinytrain.drift.detector import STABLE
 from tinytrain.heads.head import HeadVerdict
-from tinytrain.store import ChangedError, Entry, Place, Start, Store, learnt
-from tinytrain.store.journal import FORGET, LEARN, RENAME, framed
+from tinytrain.store import ChangedError, Entry, Place, Start, Store
+from tinytrain.store.journal import FORGET, LEARN, RENAME, UNDO, framed
+from tinytrain.store.replay import in_force, marked, replayed, standing, watched
 
 # A journal is made a part of its delta at so many entries or bytes, whichever comes first.
 FOLD_ENTRIES, FOLD_BYTES = 256, 2**19
+STATES = 4  # deltas that are held, so that what was learnt last is replaced and taken back as fast as learnt
 
 
 class Monitor(Protocol):
@@ -49,8 +54,12 @@ class Observation:
 class Learner:
     """The head of `delta`, which learns; with a `store`, of which `start` is one, that is kept there.
 
-    Methods that learn raise InputError for what the
-    delta cannot learn, and StorageError if it cannot be kept; nothing is learnt then.
+    A second label of an image replaces the first, and a label can be taken back: the head is then what it
+    would be if it had never been given, bit for bit, because what followed is learnt again without it. That
+    reaches back to the last fold. Methods that learn raise InputError for what the delta cannot learn, and
+    StorageError if it cannot be kept; nothing is learnt then. What other processes learn in the same store is
+    learnt with it; if they put a delta there that changes the network in another way, that is StorageError
+    ``store-changed``. `start` is the last one that was seen.
     """
 
     def __init__(
@@ -62,9 +71,16 @@ class Learner:
         backend: str = "auto",
     ):
         self.delta, self.store, self.monitor = delta, store, monitor
-        self.kernels = kernel_table.load(backend)
+        self.kernels, self.backend = kernel_table.load(backend), backend
+        self.start = replace(start, delta=None, base=None, journal=()) if start else None
         self.place: Place | None = start.place if start else None
-        self.entries = start.entries if start else 0  # of the journal
+        self._begin(start.base if start else delta, start.journal if start else ())
+
+    def _begin(self, base: Delta, entries: Sequence[Entry] = ()) -> None:
+        """Go on from `entries` since `base`, which made `delta`."""
+        self.entries = list(entries)
+        # How many entries in force each delta has learnt: the base, and the last ones.
+        self._states = [(0, base), (len(in_force(entries)), self.delta)]
 
     def observe(self, embedding: np.ndarray, reject: float | None = None) -> Observation:
         """What the embedding (d,) shows; none of the classes if the confidence is below `reject`."""
@@ -75,71 +91,145 @@ class Learner:
             drift = self.monitor.update(embedding, getattr(self.delta.head, "means", None))
         return Observation(None if verdict.refused else guess, guess, verdict, drift)
 
-    def learn(self, embedding: np.ndarray, name: str, mark: str = "") -> bool:
+    def learn(
+        self,
+        embedding: np.ndarray,
+        name: str,
+        mark: str = "",
+        image: str = "",
+        before: np.ndarray | None = None,
+        right: bool | None = None,
+    ) -> bool:
         """Learn that the embedding (d,) is of class `name`; returns whether the class is new.
 
-        `mark` is a short text that `self.mark` returns from then on, also after a restart.
+        `image` is a digest of what was embedded, by default one of the embedding: it replaces what was learnt
+        of the same image since the last fold, and an image that is of class `name` already is not learnt
+        again. `mark`, ``key:value``, is in `marks` from then on, also after a restart. On trial, `before` is
+        the embedding by the network of the delta before, which learns it if the trial goes back. `right` says
+        whether the image had been taken for `name`, None if that is not known.
         """
         if not np.isfinite(embedding).all():
             raise InputError(
                 "journal-entry", "an embedding holds NaN or infinity; this image cannot be learnt"
             )
-        way = len(self.delta.class_names)
-        self._take(Entry(LEARN, name, np.asarray(embedding, np.float32), mark=mark))
-        return len(self.delta.class_names) > way
+        embedding, names = np.asarray(embedding, np.float32), self.delta.class_names
+        name = unicodedata.normalize("NFC", name)
+        image = image or hashlib.sha256(embedding.tobytes()).hexdigest()[:16]
+        if self.label_of(image) == name:
+            return False
+        self._take(Entry(LEARN, name, embedding, "", mark, image, before, right))
+        return name not in names
+
+    def undo(self, image: str = "", mark: str = "") -> tuple[str, str] | None:
+        """Take back the last label of `image`, or of any; returns the image and the label.
+
+        None if there is no label since the last fold.
+        """
+        for entry in reversed(standing(self.entries)):
+            label = self.label_of(entry.image)
+            if entry.action == LEARN and label and image in ("", entry.image):
+                self._take(Entry(UNDO, entry.name, image=entry.image, mark=mark))
+                return entry.image, label
+        return None
+
+    def label_of(self, image: str) -> str | None:
+        """The class that the image with this digest was said to be of, None if that is not known."""
+        labels = watched(self.delta.report)["labels"]
+        return next((name for name, images in labels.items() if image in images), None)
+
+    def reaches(self, image: str) -> bool:
+        """Whether the label of `image` can be replaced and taken back, being younger than the last fold."""
+        return any(entry.action == LEARN and entry.image == image for entry in standing(self.entries))
 
     def forget(self, name: str) -> None:
-        """Take class `name` out; raises what `forget` of a delta does."""
+        """Take class `name` out; raises what `forget` of a delta does.
+
+        The embeddings of its images in the journal go as well, on trial with `Store.confirm`. Until that the
+        delta before the one in use knows the class.
+        """
+        self.delta.label_of(name)  # which is there
         self._take(Entry(FORGET, name))
-        if self.monitor is not None:
-            self.monitor.reset()
+        self.fold()
 
     def rename(self, old: str, new: str) -> None:
         """Call class `old` by the name `new`; raises what `rename` of a delta does."""
+        self.delta.label_of(old)
         self._take(Entry(RENAME, old, new_name=new))
 
     @property
-    def mark(self) -> str:
-        """The last mark that was learnt, "" without one."""
-        return self.delta.report.get("watched", {}).get("mark", "")
+    def marks(self) -> dict[str, str]:
+        """The last value of each key that was learnt with a mark."""
+        return watched(self.delta.report)["marks"]
 
     @property
     def is_fold_due(self) -> bool:
-        """Whether the journal is long enough to be made a part of the delta."""
-        if self.place is None:
-            return False
-        return self.entries >= FOLD_ENTRIES or self.place.end >= FOLD_BYTES
+        """Whether there are so many entries that they should become a part of the delta."""
+        return len(self.entries) >= FOLD_ENTRIES or (self.place is not None and self.place.end >= FOLD_BYTES)
 
     def fold(self) -> None:
-        """Make the journal a part of the delta in the store, as it is due now and then."""
-        if self.store is None or not self.entries:
+        """Make the entries a part of the delta, as it is due now and then: none can be taken back then.
+
+        Nothing is done on trial: the delta before learns from the journal if the trial goes back.
+        """
+        if self.start is not None and not self.start.confirmed:
+            self.read_again()  # it may have been confirmed meanwhile
+            if not self.start.confirmed:
+                return
+        if not self.entries:
             return
         try:
-            self.place, self.entries = self.store.fold(self.place, self.delta), 0
+            if self.store is not None:
+                self.place = self.store.fold(self.place, self.delta)
+            self._begin(self.delta)
         except ChangedError:
-            self._read_again()
+            self.read_again()
+
+    def read_again(self) -> None:
+        """Go on from what the store holds now. Raises StorageError ``store-changed``."""
+        self._go_on(self.store.peek())
 
     def _take(self, entry: Entry) -> None:
-        delta = learnt(self.kernels, self.delta, entry)
-        if self.store is not None:
-            try:
-                self.place = self.store.append(self.place, entry)
-            except ChangedError:
-                # Another process learns in the same store: go on from what it has learnt.
-                self._read_again()
-                delta = learnt(self.kernels, self.delta, entry)
-                try:
-                    self.place = self.store.append(self.place, entry)
-                except ChangedError as error:
-                    raise self._changed() from error
-            self.entries += 1
-        self.delta = delta
+        before = states = None
 
-    def _read_again(self) -> None:
-        start = self.store.peek()
+        def suits(start: Start | None) -> None:
+            nonlocal before, states
+            if start is not None:
+                known = self.start.before
+                self._go_on(start)
+                if entry.before is not None and start.before != known:
+                    raise self._changed()
+            before, states = self.delta.class_names, self._after(entry)
+
+        if self.store is None:
+            suits(None)
+        else:
+            self.place = self.store.append(self.place, entry, suits)
+        self._states, self.delta = states, states[-1][1]
+        self.entries.append(entry)
+        moved = entry.action != RENAME and self.delta.class_names[: len(before)] != before
+        if moved and self.monitor is not None:
+            self.monitor.reset()
+
+    def _after(self, entry: Entry) -> list[tuple[int, Delta]]:
+        """The states with one more `entry`; those that have learnt what does not count any more are gone."""
+        entries = [*self.entries, entry]
+        before, force = in_force(self.entries), in_force(entries)
+        pairs = enumerate(zip(before, force, strict=False))
+        same = next((k for k, (a, b) in pairs if a is not b), min(len(before), len(force)))
+        states = [state for state in self._states if state[0] <= same]
+        known, delta = states[-1]
+        new = [entry] if force and force[-1] is entry else []
+        # What did not suit the delta when it was read is left out again.
+        delta = replayed(self.kernels, delta, force[known : len(force) - len(new)], [])
+        delta = marked(replayed(self.kernels, delta, new), entries)
+        return [states[0], *states[1:][-STATES:], (len(force), delta)]
+
+    def _go_on(self, start: Start) -> None:
         if start.delta is None or not _same_network(start.delta, self.delta):
             raise self._changed()
-        self.delta, self.place, self.entries = start.delta, start.place, start.entries
+        self.delta, self.place = start.delta, start.place
+        self.start = replace(start, delta=None, base=None, journal=())
+        self._begin(start.base, start.journal)
 
     def _changed(self) -> StorageError:
         text = f"another process has put another delta into {self.store.path}; start again to use that"
@@ -148,7 +238,7 @@ class Learner:
 
 def entry_bytes(size: int, name: str, mark_letters: int = 0) -> int:
     """Bytes that one correction to class `name` adds to a journal, for an embedding of `size` values."""
-    entry = Entry(LEARN, name, np.zeros(size, np.float32), mark="0" * mark_letters)
+    entry = Entry(LEARN, name, np.zeros(size, np.float32), mark="0" * mark_letters, image="0" * 16)
     return len(framed(entry, "00" * 32, 0))
 
 
@@ -160,7 +250,7 @@ def bytes_a_year(delta: Delta, corrections_a_day: float) -> tuple[float, float]:
     """
     year = 365 * corrections_a_day
     name = max(delta.class_names, key=lambda name: len(name.encode()))
-    entry = entry_bytes(delta.head.embedding_size, name, 40)
+    entry = entry_bytes(delta.head.embedding_size, name, 21)
     entries = min(FOLD_ENTRIES, FOLD_BYTES // entry)
     return year * entry, year / entries * len(encode_delta(delta))
 

@@ -13,13 +13,16 @@ import time
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
-
-from tinytrain.base.errors import InputError
+from tinytrain.base.errors import InputError, one_line
+from tinytrain.base.files import open_without_waiting
+from tinytrain.stream.boundaries import MOST_BYTES, NoImageError, whole_end
+from tinytrain.stream.seen import UNREAD, Seen
 
 MOST = 1000  # names that a folder hands out after one look at it
-SETTLED = 2.0  # seconds after its last change from which a file counts as written
+SETTLED = 2.0  # seconds: no clock of a file system is coarser
+PATIENCE = 30.0  # seconds without a change from which a file that is not whole counts as broken
 MAX_PATH = 2**16
 BLOCK = 2**16
 WAIT_SECONDS = 0.2  # of a pipe, for the next name
@@ -33,15 +36,33 @@ class Frame:
     content: str | bytes
 
 
+@dataclass(frozen=True)
+class Note:
+    """What a source has to say."""
+
+    text: str
+
+
+class _File(NamedTuple):
+    """A file as a look found it: `name` and `facts` (size and time of change) are hashes."""
+
+    name: int
+    facts: int
+    changed: int  # ns
+    path: str
+
+
 class FolderSource:
     """New images of a folder and the folders inside it, the oldest first.
 
-    A file is new if its name, size or time of change is. One that was changed less than two seconds ago is
-    given when it has not changed between two looks. Files that vanish are passed over, as are hidden ones,
-    links to folders, and the folder `without`. Memory: 8 bytes for each file in the folder, and 1,000 names.
+    An image is new if the file of its path did not have its content before. It is given when it is whole; one
+    that is cut off when it has not changed for PATIENCE seconds, and what is none for SETTLED seconds. Files
+    that vanish are passed over, and are not new when they come back; so are hidden ones, links to folders and
+    the folder `without`. A Note says what cannot be listed. Memory: see `Seen`, and 1,000 names.
 
-    ``wait(seconds)`` is called where nothing is new; with `once`, that is the end. A look takes time in a
-    large folder: there are nine times as many seconds between two of them.
+    ``wait(seconds)`` is called where nothing is new; with `once`, that is the end, and what is older than
+    PATIENCE seconds is not waited for. A look takes time in a large folder: there are nine times as many
+    seconds between two of them. `clock` gives seconds that never go back.
     """
 
     def __init__(
@@ -52,84 +73,140 @@ class FolderSource:
         once: bool = False,
         wait: Callable[[float], object] = time.sleep,
         without: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ):
-        self.path, self.is_image, self.every, self.once, self.wait = path, is_image, every, once, wait
+        self.path, self.is_image, self.every, self.once = path, is_image, every, once
+        self.wait, self.clock = wait, clock
         self._without = None if without is None else os.path.realpath(without)
-        self._seen = np.empty(0, np.uint64)
-        self._unsettled: dict[int, str] = {}
+        self._seen = Seen()
+        self._unfinished: dict[int, tuple[int, float]] = {}  # name -> facts, and until when
+        self._unlisted: dict[str, str] = {}  # folder -> why
         self._look_seconds = 0.0
 
     def skip_present(self) -> None:
         """Pass over every image that is in the folder now."""
-        self._seen = np.unique(np.fromiter((key for key, *_ in self._entries()), np.uint64))
+        for file in self._files():
+            self._seen.put(file.name, file.facts, UNREAD)
 
-    def __iter__(self) -> Iterator[Frame | None]:
+    def __iter__(self) -> Iterator[Frame | Note | None]:
         if not os.path.isdir(self.path):
             raise InputError("folder-missing", f"{self.path} is no folder; check the name")
         while True:
-            fresh = self._look()
-            yield from (Frame(path, path) for path in fresh)
-            if fresh:
+            known = self._unlisted
+            files = self._look()
+            for folder in self._unlisted.keys() - known.keys():
+                text = f"{one_line(folder, 200)} cannot be listed ({self._unlisted[folder]})"
+                if self.once and folder == self.path:
+                    raise InputError("folder-missing", f"{text}; check its rights")
+                yield Note(f"{text}; its images are not looked at until it can be")
+            given = False
+            for file in files:
+                if (frame := self._examined(file)) is not None:
+                    given = True
+                    yield frame
+            if given:
                 continue
-            if self.once and not self._unsettled:
+            if self.once and not self._unfinished:
                 return
             yield None
             self.wait(
-                max(min(self.every, SETTLED) if self._unsettled else self.every, 9 * self._look_seconds)
+                max(min(self.every, SETTLED) if self._unfinished else self.every, 9 * self._look_seconds)
             )
 
-    def _look(self) -> list[str]:
-        """The oldest new images, MOST of them at most."""
-        start, now = time.monotonic(), time.time_ns()
-        before, self._unsettled = self._unsettled, {}
-        keys, found = array("Q"), []
-        for key, changed, path in self._entries():
-            keys.append(key)
-            if self._is_known(key):
+    def _look(self) -> list[_File]:
+        """The files whose facts are new, MOST of them at most and the oldest first."""
+        start, names, found = self.clock(), array("Q"), []
+        self._unlisted = {}
+        before, self._unfinished = self._unfinished, {}
+        for file in self._files():
+            names.append(file.name)
+            if self._seen.get(file.name)[0] == file.facts:
                 continue
-            if abs(now - changed) < SETTLED * 1e9 and before.get(key) != path:
-                if len(self._unsettled) < MOST:
-                    self._unsettled[key] = path
-                continue
-            item = (-changed, path, key)
+            if waits := before.get(file.name):
+                self._unfinished[file.name] = waits
+                if waits[0] == file.facts and self.clock() < waits[1] and not _is_fresh(file):
+                    continue
+            item = (-file.changed, file.path, file)
             (heapq.heappush if len(found) < MOST else heapq.heappushpop)(found, item)
-        given = np.fromiter((key for *_, key in found), np.uint64, len(found))
-        here = np.frombuffer(keys, np.uint64) if keys else np.empty(0, np.uint64)
-        self._seen = np.union1d(np.intersect1d(self._seen, here), given)
-        self._look_seconds = time.monotonic() - start
-        return [path for _, path, _ in sorted(found, reverse=True)]
+        self._seen.look(names, complete=not self._unlisted)
+        self._look_seconds = self.clock() - start
+        return [file for *_, file in sorted(found, reverse=True)]
 
-    def _is_known(self, key: int) -> bool:
-        i = int(np.searchsorted(self._seen, np.uint64(key)))
-        return i < len(self._seen) and int(self._seen[i]) == key
+    def _examined(self, file: _File) -> Frame | None:
+        """The image of a file, if it is whole, or will not become so, and has a new content."""
+        known = self._seen.get(file.name)[1]
+        data = end = None
+        patience = PATIENCE
+        try:
+            data = _read(file.path)
+            end = None if len(data) > MOST_BYTES else whole_end(data)
+        except FileNotFoundError:
+            return None
+        except NoImageError:
+            patience = SETTLED
+        except OSError:  # perhaps for a moment
+            pass
+        if end is None and self._is_waited_for(file, patience):
+            return None
+        self._unfinished.pop(file.name, None)
+        content = UNREAD if data is None else _digest(memoryview(data)[:end])
+        self._seen.put(file.name, UNREAD if data and _is_fresh(file) else file.facts, content)
+        if known == content != UNREAD:
+            return None
+        # A name that is used again may have another image when this one is decoded, or corrected.
+        return Frame(file.path, data if end and known else file.path)
 
-    def _entries(self) -> Iterator[tuple[int, int, str]]:
-        """Key, time of change in ns, and path of every image; what vanishes meanwhile is passed over."""
+    def _is_waited_for(self, file: _File, patience: float) -> bool:
+        """Whether a file that is no whole image has changed in the last `patience` seconds."""
+        age = abs(time.time_ns() - file.changed) / 1e9
+        if age >= patience and (self.once or patience == SETTLED):
+            return False
+        facts, until = self._unfinished.get(file.name, (UNREAD, 0.0))
+        if facts != file.facts:
+            until = self.clock() + patience
+            self._unfinished[file.name] = file.facts, until
+        return self.clock() < until
+
+    def _files(self) -> Iterator[_File]:
+        """Every image that is there; what vanishes meanwhile is passed over."""
         folders = [self.path]
         while folders:
-            for entry in _visible(folders.pop()):
-                with contextlib.suppress(OSError):  # it has vanished since
-                    if entry.is_dir(follow_symlinks=False):
-                        if self._without is None or os.path.realpath(entry.path) != self._without:
-                            folders.append(entry.path)
-                    elif self.is_image(entry.name) and entry.is_file():
-                        status = entry.stat()
-                        yield _key(entry.path, status), status.st_mtime_ns, entry.path
+            folder = folders.pop()
+            try:
+                for entry in _visible(folder):
+                    with contextlib.suppress(OSError):  # it has vanished since
+                        if entry.is_dir(follow_symlinks=False):
+                            if self._without is None or os.path.realpath(entry.path) != self._without:
+                                folders.append(entry.path)
+                        elif self.is_image(entry.name) and entry.is_file():
+                            status = entry.stat()
+                            facts = _digest(b"%d %d" % (status.st_size, status.st_mtime_ns))
+                            name = _digest(os.fsencode(entry.path))
+                            yield _File(name, facts, status.st_mtime_ns, entry.path)
+            except OSError as error:
+                if folder == self.path or not isinstance(error, FileNotFoundError):
+                    self._unlisted[folder] = error.strerror
 
 
 def _visible(folder: str) -> Iterator[os.DirEntry]:
-    """What is in `folder` and not hidden; nothing if it has vanished or cannot be listed."""
-    try:
-        with os.scandir(folder) as entries:
-            yield from (entry for entry in entries if not entry.name.startswith("."))
-    except OSError:
-        return
+    with os.scandir(folder) as entries:
+        yield from (entry for entry in entries if not entry.name.startswith("."))
 
 
-def _key(path: str, status: os.stat_result) -> int:
-    """A number that stands for a file as it is now."""
-    text = os.fsencode(path) + b"\0%d\0%d" % (status.st_size, status.st_mtime_ns)
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+def _read(path: str) -> bytes:
+    """The bytes of a file, of a larger one MOST_BYTES and one more."""
+    with open(path, "rb", opener=open_without_waiting) as file:
+        return file.read(MOST_BYTES + 1)
+
+
+def _is_fresh(file: _File) -> bool:
+    """Whether a file may change again before the clock of its file system goes on, and look the same."""
+    return abs(time.time_ns() - file.changed) < SETTLED * 1e9
+
+
+def _digest(data: bytes) -> int:
+    """A number of 64 bits that stands for `data`, never UNREAD."""
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little") or 1
 
 
 def named_on(descriptor: int, end: bytes = b"\n") -> Iterator[Frame | None]:

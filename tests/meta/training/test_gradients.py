@@ -100,23 +100,6 @@ def test_the_gradient_of_the_temperature():
     np.testing.assert_allclose(losses.episode_loss(x, LABELS, N_SUPPORT, 6.0).extra, expected, rtol=1e-5)
 
 
-def test_the_gradient_of_the_kernel_alignment():
-    x, wanted = embeddings(7), losses.centred_gram(embeddings(8, width=9))
-    found = losses.alignment_loss(x, wanted)
-    expected = numerical(lambda x: losses.alignment_loss(x, wanted).value, x)
-    np.testing.assert_allclose(found.gradient, expected, rtol=1e-4, atol=1e-6)
-    assert np.abs(expected).max() > 1e-3
-
-
-def test_the_kernel_alignment_sees_no_rotation_no_shift_and_no_size():
-    x = embeddings(9)
-    rotation, _ = np.linalg.qr(embeddings(10, WIDTH, WIDTH))
-    units = x / np.linalg.norm(x, axis=1, keepdims=True)
-    assert losses.alignment_loss(x, losses.centred_gram(3 * units @ rotation + 5)).value == pytest.approx(
-        0, abs=1e-9
-    )
-
-
 def test_the_gradients_of_a_classifier_and_of_its_rows():
     x, head = embeddings(1), embeddings(2, 4)
     labels = np.arange(len(x)) % 4

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import toynets
 
-from tinytrain.meta.pytorch import meta_train_speed as metaspeed
 from tinytrain.meta.training import optimizers
 from tinytrain.meta.training.full_network import Whole
 from tinytrain.meta.training.recipe import OptimizerSettings
-from tinytrain.network.file import save_network
 
 SIZE = optimizers.BLOCK + 7  # more than one block
 
@@ -83,14 +81,3 @@ def test_clipping_keeps_the_direction():
     np.testing.assert_allclose(g, before * 0.5 / np.linalg.norm(before), rtol=1e-5)
     optimizers.clip(g, 0.0)
     assert np.linalg.norm(g) == pytest.approx(0.5, rel=1e-5)
-
-
-def test_the_speed_comparison_runs(tmp_path, capsys):
-    path = tmp_path / "net.safetensors"
-    save_network(toynets.toy(), path)
-    sizes = ["--way", "2", "--shots", "1", "--queries", "1", "--episodes", "1", "--rounds", "1"]
-    assert metaspeed.main(["--backbone", str(path), "--threads", "1", *sizes]) == 0
-    said = capsys.readouterr().out
-    assert "episodes/s" in said
-    assert ("ratio" in said) != ("timed alone" in said)
-    assert metaspeed.main(["--backbone", str(tmp_path / "none.safetensors")]) == 3

@@ -14,43 +14,66 @@ if TYPE_CHECKING:
     from tinytrain.network.network import Network
 
 
-def _onnx() -> Callable[[Network, Delta], bytes]:
+def _onnx() -> Callable[..., bytes]:
     from tinytrain.backbones.export.onnx_model import onnx_model
 
     return onnx_model
 
 
-def _tflite() -> Callable[[Network, Delta], bytes]:
+def _tflite() -> Callable[..., bytes]:
     from tinytrain.backbones.export.tflite_model import tflite_model
 
     return tflite_model
 
 
-def _network() -> Callable[[Network, Delta], bytes]:
+def _network() -> Callable[..., bytes]:
     from tinytrain.delta.delta import apply
     from tinytrain.network.file import encode_network
 
     return lambda network, delta: encode_network(apply(network, delta))
 
 
+def _delta() -> Callable[..., bytes]:
+    from tinytrain.delta.file import encode_delta
+
+    return lambda network, delta: encode_delta(delta)
+
+
 # Suffix -> what imports the function that makes the bytes. Only .safetensors is without the head.
-KINDS = {".onnx": _onnx, ".tflite": _tflite, ".safetensors": _network}
-ENDINGS = "{}, {} or {}".format(*KINDS)
+DELTA = ".delta"  # without the network
+KINDS = {".onnx": _onnx, ".tflite": _tflite, ".safetensors": _network, DELTA: _delta}
+ENDINGS = "{}, {}, {} or {}".format(*KINDS)
+# Option of `export` -> the suffixes that it is for.
+OPTIONS = {"labels": (".onnx",), "float_input": (".onnx", ".tflite")}
 
 
-def kind_of(path: str | os.PathLike) -> str:
-    """The suffix of `path`, one of KINDS. Raises UsageError ``export-kind``."""
+def kind_of(path: str | os.PathLike, **options: bool) -> str:
+    """The suffix of `path`, one of KINDS. Raises UsageError ``export-kind`` for it or an option with it."""
     suffix = os.path.splitext(path)[1].lower()
     if suffix not in KINDS:
         raise UsageError("export-kind", f"{os.fspath(path)!r} must end in {ENDINGS}")
+    for option in (option for option, wanted in options.items() if wanted and suffix not in OPTIONS[option]):
+        only, name = " and ".join(OPTIONS[option]), option.replace("_", "-")
+        raise UsageError("export-kind", f"{name} is for {only} files, not for {suffix}; leave it out")
     return suffix
 
 
-def export(network: Network, delta: Delta, path: str | os.PathLike) -> None:
+def export(network: Network | None, delta: Delta, path: str | os.PathLike, **options: bool) -> None:
     """Write `network` with `delta` applied to `path`, all of it or nothing.
 
     ``.onnx`` and ``.tflite`` files classify by themselves; ``.safetensors`` is a network file of this
-    project, without the head. Raises UsageError for another suffix, InputError for a delta of another
-    backbone, or if a package is missing, StorageError if the file cannot be written.
+    project, without the head; ``.delta`` is the delta alone, for which `network` may be None. `options` are
+    those of the kind, as keys of OPTIONS. Raises UsageError for another suffix, or an option of another one,
+    InputError for a delta of another backbone, or if a package is missing, AnswerError if the adapted network
+    answers NaN or infinity to an image of noise, StorageError if the file cannot be written.
     """
-    write_bytes(path, KINDS[kind_of(path)]()(network, delta))
+    from tinytrain.base.random_streams import rng_for
+    from tinytrain.runtime.predict import Predictor
+
+    suffix = kind_of(path, **options)
+    given = {option: value for option, value in options.items() if suffix in OPTIONS[option]}
+    content = KINDS[suffix]()(network, delta, **given)
+    if suffix != DELTA:
+        noise = rng_for(0, "image to try an export").integers(0, 256, network.input.shape, "uint8")
+        Predictor(network, delta, "numpy").predict(noise)  # in numpy nothing is compiled for it
+    write_bytes(path, content)

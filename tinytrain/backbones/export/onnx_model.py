@@ -1,9 +1,10 @@
-"""A network with its head as an ONNX model that classifies by itself: pixels in, class names out.
+"""A network with its head as an ONNX model that classifies by itself: pixels in, probabilities out.
 
-    image (n, height, width, channels) uint8 -> probabilities (n, classes) float32, label (n,) text
+    image (n, height, width, channels) uint8 or float32 -> probabilities (n, classes) float32
 
-The pixels are normalised inside. What stays outside is resizing: an image must come in the size of the
-network, resized as `InputSpec` says. Int8 weights stay int8, with their scales behind them.
+A second output, label (n,), can have the class name as text, which few programs can read. The pixels are
+normalised inside. What stays outside is resizing: an image must come in the size of the network, resized as
+`InputSpec` says. Int8 weights stay int8, with their scales behind them.
 """
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from tinytrain import __version__
 from tinytrain.backbones.export.walk import Writer, contains_activation, described, write_steps
 from tinytrain.backbones.onnx.reading import need_onnx
+from tinytrain.base.file_kinds import PRODUCER
 from tinytrain.delta.delta import Delta, apply
 from tinytrain.heads.linear import LinearHead
 from tinytrain.network.input_spec import InputSpec
@@ -21,21 +23,26 @@ IR_VERSION = 8
 INPUT, PROBABILITIES, LABEL = "image", "probabilities", "label"
 
 
-def onnx_model(network: Network, delta: Delta) -> bytes:
+def onnx_model(network: Network, delta: Delta, labels: bool = False, float_input: bool = False) -> bytes:
     """The bytes of the file of `network` with `delta` applied, and its head.
 
-    Raises InputError for a delta of another backbone, a head that is no linear map, or if the package onnx is
-    missing.
+    `labels` adds the output of text. With `float_input` the pixels come as float32, still from 0 to 255.
+    Raises InputError for a delta of another backbone, a head that is no linear map, or if the package onnx
+    is missing.
     """
     onnx = need_onnx()
-    adapted, writer = apply(network, delta), OnnxWriter(onnx)
+    adapted, writer = apply(network, delta), OnnxWriter(onnx, float_input)
     write_steps(adapted, delta, writer)
     helper, kinds = onnx.helper, onnx.TensorProto
-    outputs = (PROBABILITIES, kinds.FLOAT, ["n", len(delta.class_names)]), (LABEL, kinds.STRING, ["n"])
+    outputs = [(PROBABILITIES, kinds.FLOAT, ["n", len(delta.class_names)])]
+    if labels:
+        writer.name_the_best(delta.class_names)
+        outputs.append((LABEL, kinds.STRING, ["n"]))
+    pixels = kinds.FLOAT if float_input else kinds.UINT8
     graph = helper.make_graph(
         writer.nodes,
         "tinytrain",
-        [helper.make_tensor_value_info(INPUT, kinds.UINT8, ["n", *network.input.shape])],
+        [helper.make_tensor_value_info(INPUT, pixels, ["n", *network.input.shape])],
         [helper.make_tensor_value_info(*output) for output in outputs],
         writer.constants,
     )
@@ -43,10 +50,10 @@ def onnx_model(network: Network, delta: Delta) -> bytes:
         graph,
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
-        producer_name="tinytrain",
+        producer_name=PRODUCER,
         producer_version=__version__,
     )
-    helper.set_model_props(model, described(adapted, delta))
+    helper.set_model_props(model, described(adapted, delta, float_input))
     onnx.checker.check_model(model, full_check=True)
     return model.SerializeToString(deterministic=True)
 
@@ -57,22 +64,21 @@ class OnnxWriter(Writer):
     Values between layers are (n, channels, height, width).
     """
 
-    def __init__(self, onnx):
-        self.onnx, self.nodes, self.constants = onnx, [], []
+    def __init__(self, onnx, float_input: bool):
+        self.onnx, self.nodes, self.constants, self.float_input = onnx, [], [], float_input
         self._numbers: dict[float, str] = {}
 
     def pixels(self, spec: InputSpec) -> str:
-        values = self._turned(INPUT) if spec.rotated else INPUT
-        values = self._node("Cast", [values], to=self.onnx.TensorProto.FLOAT)
+        values = INPUT
+        if not self.float_input:
+            values = self._node("Cast", [values], to=self.onnx.TensorProto.FLOAT)
+        for axis in (1, 2) if spec.rotated else ():
+            # Not a Slice, whose negative steps OpenCV does not know.
+            order = self._constant("reversed", np.arange(spec.shape[axis - 1], dtype=np.int64)[::-1])
+            values = self._node("Gather", [values, order], axis=axis)
         values = self._node("Sub", [values, self._constant("mean", np.float32(spec.mean))])
         values = self._node("Mul", [values, self._constant("scale", np.float32(spec.scale))])
         return self._node("Transpose", [values], perm=[0, 3, 1, 2])
-
-    def _turned(self, x: str) -> str:
-        """Rows and columns of images (n, height, width, channels) from the last to the first."""
-        ends = {"starts": [-1, -1], "ends": [-(2**31)] * 2, "axes": [1, 2], "steps": [-1, -1]}
-        inputs = [self._constant(name, np.array(values, np.int64)) for name, values in ends.items()]
-        return self._node("Slice", [x, *inputs])
 
     def convolution(self, network: Network, index: int, x: str) -> str:
         layer = network.all_layers[index]
@@ -97,8 +103,12 @@ class OnnxWriter(Writer):
             return self._node("Relu", [x])
         if activation == "relu6":
             return self._node("Clip", [x, self._number(0), self._number(6)])
-        factor = self._node("HardSigmoid", [x], alpha=1 / 6, beta=0.5)
-        return factor if activation == "hard-sigmoid" else self._node("Mul", [x, factor])
+        if activation == "hard-swish":
+            return self._node("Mul", [x, self._node("HardSigmoid", [x], alpha=1 / 6, beta=0.5)])
+        # Not a HardSigmoid: OpenCV takes that and any product of it for a hard-swish.
+        moved = self._node("Add", [x, self._number(3)])
+        ramp = self._node("Clip", [moved, self._number(0), self._number(6)])
+        return self._node("Mul", [ramp, self._number(1 / 6)])
 
     def max_pool(self, x: str) -> str:
         return self._node("MaxPool", [x], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
@@ -130,7 +140,7 @@ class OnnxWriter(Writer):
     def embedding(self, x: str) -> str:
         return self._node("Flatten", [self._node("GlobalAveragePool", [x])])
 
-    def classify(self, embedding: str, head: LinearHead, class_names: tuple[str, ...]) -> None:
+    def classify(self, embedding: str, head: LinearHead) -> None:
         squares = self._node("ReduceSumSquare", [embedding], axes=[1], keepdims=1)
         length = self._node("Sqrt", [self._node("Add", [squares, self._number(1e-12)])])
         unit = self._node("Div", [embedding, length])
@@ -138,8 +148,11 @@ class OnnxWriter(Writer):
         offsets = self._constant("head.offsets", head.offsets)
         logits = self._node("Gemm", [unit, weights, offsets], transB=1)
         scaled = self._node("Div", [logits, self._number(head.temperature)])
-        probabilities = self._node("Softmax", [scaled], PROBABILITIES, axis=1)
-        best = self._node("ArgMax", [probabilities], axis=1, keepdims=0)
+        self._node("Softmax", [scaled], PROBABILITIES, axis=1)
+
+    def name_the_best(self, class_names: tuple[str, ...]) -> None:
+        """The name of the most probable class as an output."""
+        best = self._node("ArgMax", [PROBABILITIES], axis=1, keepdims=0)
         names = [name.encode() for name in class_names]
         string = self.onnx.TensorProto.STRING
         self.constants.append(self.onnx.helper.make_tensor("classes", string, [len(names)], names))

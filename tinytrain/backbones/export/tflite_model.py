@@ -1,6 +1,6 @@
 """A network with its head as a LiteRT (TensorFlow Lite) model: pixels in, probabilities out.
 
-    image (n, height, width, channels) uint8 -> probabilities (n, classes) float32
+    image (n, height, width, channels) uint8 or float32 -> probabilities (n, classes) float32
 
 n is 1 unless the interpreter resizes the input. The pixels are normalised inside; an image must come in the
 size of the network, resized as `InputSpec` says. All weights are float32, and every operation is an old one,
@@ -41,20 +41,21 @@ def need_litert():
     return schema_py_generated, flatbuffers
 
 
-def tflite_model(network: Network, delta: Delta) -> bytes:
+def tflite_model(network: Network, delta: Delta, float_input: bool = False) -> bytes:
     """The bytes of the file of `network` with `delta` applied, and its head.
 
-    Raises InputError for a delta of another backbone, a head that is no linear map, a class name that is more
-    than one line, or if the package ai-edge-litert is missing.
+    With `float_input` the pixels come as float32, still from 0 to 255. Raises InputError for a delta of
+    another backbone, a head that is no linear map, a class name that is more than one line, or if the package
+    ai-edge-litert is missing.
     """
     schema, flatbuffers = need_litert()
     for name in delta.class_names:
         if len(name.splitlines()) > 1:
             raise InputError("export-labels", f"class name {name!r:.60} has 2 lines; rename the class")
-    adapted, writer = apply(network, delta), TfliteWriter(schema)
+    adapted, writer = apply(network, delta), TfliteWriter(schema, float_input)
     write_steps(adapted, delta, writer)
     builder = flatbuffers.Builder(2**20)
-    builder.Finish(writer.model(described(adapted, delta)).Pack(builder), IDENTIFIER)
+    builder.Finish(writer.model(described(adapted, delta, float_input)).Pack(builder), IDENTIFIER)
     return _with_labels(bytes(builder.Output()), delta.class_names)
 
 
@@ -69,12 +70,13 @@ def _with_labels(model: bytes, class_names: tuple[str, ...]) -> bytes:
 class TfliteWriter(Writer):
     """Tensors, operators and buffers of one subgraph; a value is the number of its tensor."""
 
-    def __init__(self, schema):
-        self.schema = schema
+    def __init__(self, schema, float_input: bool):
+        self.schema, self.float_input = schema, float_input
         self.tensors, self.operators, self.codes = [], [], []
         self.buffers = [schema.BufferT()]  # the first one stands for "no buffer"
         self._shapes: list[tuple[int, ...]] = []
         self._numbers: dict[float, int] = {}
+        self._names: set[str] = set()
 
     def model(self, facts: dict[str, str]):
         """The whole model, with `facts` as its metadata."""
@@ -92,10 +94,13 @@ class TfliteWriter(Writer):
         return model
 
     def pixels(self, spec: InputSpec) -> int:
-        given = self._tensor("image", spec.shape, "UINT8")
-        options = self.schema.CastOptionsT()
-        options.inDataType, options.outDataType = self.schema.TensorType.UINT8, self.schema.TensorType.FLOAT32
-        values = self._operator("CAST", [given], spec.shape, options)
+        values = self._tensor("image", spec.shape, "FLOAT32" if self.float_input else "UINT8")
+        if not self.float_input:
+            codes = self.schema.QuantizationParametersT()
+            codes.scale, codes.zeroPoint = np.float32([1]), np.int64([0])  # a code is the value of its pixel
+            self.tensors[values].quantization = codes
+            # Not a CAST, which small interpreters do not have for uint8.
+            values = self._operator("DEQUANTIZE", [values], spec.shape)
         for axis in (1, 2) if spec.rotated else ():
             reversed_axis = self._constant("reversed axis", np.array([axis], np.int32))
             values = self._operator("REVERSE_V2", [values, reversed_axis], spec.shape)
@@ -186,8 +191,8 @@ class TfliteWriter(Writer):
         axes = self._constant("rows and columns", np.array([1, 2], np.int32))
         return self._operator("MEAN", [x, axes], self._shapes[x][2:], self.schema.ReducerOptionsT())
 
-    def classify(self, embedding: int, head: LinearHead, class_names: tuple[str, ...]) -> None:
-        size, way = self._shapes[embedding], (len(class_names),)
+    def classify(self, embedding: int, head: LinearHead) -> None:
+        size, way = self._shapes[embedding], head.offsets.shape
         squares = self._operator("MUL", [embedding, embedding], size)
         sums = self.schema.ReducerOptionsT()
         sums.keepDims = True
@@ -237,6 +242,9 @@ class TfliteWriter(Writer):
     def _tensor(self, name: str, shape: Sequence[int], kind: str, buffer: int = 0) -> int:
         """A new tensor; without a buffer its first axis counts images."""
         tensor = self.schema.TensorT()
+        if name in self._names:  # some readers find tensors by name
+            name = f"{name}.{len(self.tensors)}"
+        self._names.add(name)
         tensor.name, tensor.type, tensor.buffer = name, getattr(self.schema.TensorType, kind), buffer
         tensor.shape = list(shape) if buffer else [1, *shape]
         if not buffer:

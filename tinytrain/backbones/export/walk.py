@@ -16,7 +16,7 @@ class Writer(ABC):
 
     @abstractmethod
     def pixels(self, spec: InputSpec):
-        """The input, uint8 images (n, height, width, channels), as numbers of the first layer."""
+        """The input, uint8 or float32 images (n, height, width, channels), as numbers of the first layer."""
 
     @abstractmethod
     def convolution(self, network: Network, index: int, x):
@@ -55,8 +55,8 @@ class Writer(ABC):
         """The mean over rows and columns, (n, d)."""
 
     @abstractmethod
-    def classify(self, embedding, head: LinearHead, class_names: tuple[str, ...]) -> None:
-        """The outputs."""
+    def classify(self, embedding, head: LinearHead) -> None:
+        """The output: a probability for each class."""
 
 
 def write_steps(network: Network, delta: Delta, writer: Writer) -> None:
@@ -91,7 +91,7 @@ def write_steps(network: Network, delta: Delta, writer: Writer) -> None:
             x = writer.scale(squeezed, x)
         if layer.max_pool:
             x = writer.max_pool(x)
-    writer.classify(writer.embedding(x), delta.head, delta.class_names)
+    writer.classify(writer.embedding(x), delta.head)
 
 
 def contains_activation(layer: Layer) -> bool:
@@ -99,12 +99,13 @@ def contains_activation(layer: Layer) -> bool:
     return layer.follows in (None, "relu6", "relu") and not (layer.follows and layer.adds)
 
 
-def described(network: Network, delta: Delta) -> dict[str, str]:
+def described(network: Network, delta: Delta, float_input: bool) -> dict[str, str]:
     """What a file says about itself: texts by key, all but names as JSON."""
     height, width, channels = network.input.shape
     image = {
         "layout": "NHWC",
-        "dtype": "uint8",
+        "dtype": "float32" if float_input else "uint8",
+        "range": [0, 255],
         "height": height,
         "width": width,
         "channels": "RGB" if channels == 3 else channels,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tinytrain.backbones.onnx.convert import Imported
-from tinytrain.backbones.onnx.reading import Graph, need_onnx
+from tinytrain.backbones.onnx.reading import Graph
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
@@ -13,6 +13,8 @@ from tinytrain.network.network import InputSpec, Network
 from tinytrain.runtime.predict import Predictor
 
 IMAGES = 4
+FLOAT, FLOAT16 = 1, 10  # types by their number in ONNX
+MOST = 2**23  # numbers that any layer reads and gives for one image; more would take more than 0.5 GB here
 TOLERANCE = 1e-4  # relative to the length of an embedding
 # The same in int8: a quantised model rounds its image to 8 bits first, where no digit is lost here, and some
 # runtimes round sums another way.
@@ -27,11 +29,14 @@ def compare(imported: Imported) -> float:
     """Largest difference between the embeddings of random images, relative to their length.
 
     Raises InputError ``onnx-mismatch`` above 1e-4, or above 0.2 in int8, and SkippedError if onnxruntime is
-    missing or cannot read the file.
+    missing or cannot read the file, or if the images are so large that it would take more than 0.5 GB.
     """
     network = imported.network
+    numbers = max(layer.in_size + layer.largest_size for layer in network.layers)
+    if numbers > MOST:
+        raise SkippedError(f"a layer has {numbers:,} numbers, the limit of the comparison is {MOST:,}")
     images = random_images(network.input.shape)
-    theirs = _runtime_embeddings(imported.graph, imported.embedding, as_input(imported.fed, images))
+    theirs = runtime_embeddings(imported, images)
     difference = largest_difference(embeddings(network, images), theirs)
     tolerance = TOLERANCE_INT8 if network.quantisation else TOLERANCE
     if not difference <= tolerance:  # NaN counts as different
@@ -72,8 +77,8 @@ def largest_difference(ours: np.ndarray, theirs: np.ndarray) -> float:
     return float((np.linalg.norm(ours - theirs, axis=1) / np.where(lengths > 0, lengths, 1)).max())
 
 
-def _runtime_embeddings(graph: Graph, embedding: str, images: np.ndarray) -> np.ndarray:
-    """(n, d) values of the tensor `embedding`. Raises SkippedError."""
+def runtime_embeddings(imported: Imported, images: np.ndarray) -> np.ndarray:
+    """(n, d) embeddings by onnxruntime. Raises SkippedError."""
     try:
         import onnxruntime
     except ImportError as error:
@@ -82,24 +87,50 @@ def _runtime_embeddings(graph: Graph, embedding: str, images: np.ndarray) -> np.
     options.log_severity_level, options.intra_op_num_threads = 4, 1
     # Optimised for some processors, quantised models add products in 16 bits, which is too few for them.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    graph = imported.graph
     try:
-        data = with_output(graph.data, embedding)
+        data = part_of(graph, imported.embedding).SerializeToString()
         session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-        batch = graph.shape[0] or 1
-        rows = [
-            session.run([embedding], {graph.input: np.repeat(image[None], batch, axis=0)})[0][0]
-            for image in images
-        ]
+        order = ["nchw".index(axis) for axis in graph.axes]
+        inputs = (as_input(imported.fed, image[None]).transpose(order) for image in images)
+        rows = [session.run([imported.embedding], {graph.input: values})[0] for values in inputs]
     except Exception as error:  # the errors of onnxruntime have no common base class
         reason = one_line(error, 200) or type(error).__name__
         raise SkippedError(f"onnxruntime cannot run the file: {reason}") from error
     return np.stack(rows).reshape(len(images), -1)
 
 
-def with_output(data: bytes, tensor: str) -> bytes:
-    """The ONNX model `data` with `tensor` as an additional output."""
-    onnx = need_onnx()
-    model = onnx.load_model_from_string(data)
-    if tensor not in [output.name for output in model.graph.output]:
-        model.graph.output.append(onnx.helper.make_tensor_value_info(tensor, onnx.TensorProto.FLOAT, None))
-    return model.SerializeToString()
+def part_of(graph: Graph, tensor: str):
+    """The part of an ONNX model that computes `tensor` of one image, and nothing else, in float32.
+
+    What stands behind it may ask for any memory, and so may the number of images in the file.
+    """
+    model, needed, nodes = graph.model, {tensor}, []
+    for node in reversed(model.graph.node):
+        if needed.intersection(node.output):
+            nodes.append(node)
+            needed.update(filter(None, node.input))  # an empty name is none
+    part = type(model)(ir_version=model.ir_version, opset_import=model.opset_import)
+    part.graph.name = "part"
+    part.graph.node.extend(reversed(nodes))
+    part.graph.initializer.extend(x for x in model.graph.initializer if x.name in needed)
+    part.graph.input.extend(x for x in model.graph.input if x.name in needed)
+    image = next(x for x in part.graph.input if x.name == graph.input).type.tensor_type
+    image.shape.dim[0].dim_value = 1
+    image.elem_type = FLOAT
+    part.graph.output.add(name=tensor).type.tensor_type.elem_type = FLOAT
+    _widen(part.graph)
+    return part
+
+
+def _widen(graph) -> None:
+    """Make all numbers of 16 bits in an ONNX `graph` float32, which holds each of them."""
+    from onnx.numpy_helper import from_array, to_array
+
+    attributes = [attribute for node in graph.node for attribute in node.attribute]
+    for tensor in (*graph.initializer, *(attribute.t for attribute in attributes)):
+        if tensor.data_type == FLOAT16:
+            tensor.CopyFrom(from_array(to_array(tensor).astype(np.float32), tensor.name))
+    for attribute in attributes:
+        if attribute.name == "to" and attribute.i == FLOAT16:
+            attribute.i = FLOAT

@@ -7,13 +7,12 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
 from tinytrain.backbones.onnx.graph import Part, Walk
-from tinytrain.backbones.onnx.operators import OPERATIONS, SUPPORTED
+from tinytrain.backbones.onnx.operators import OPERATIONS
 from tinytrain.backbones.onnx.quantised import BEFORE, as_int8, int8_problems
 from tinytrain.backbones.onnx.reading import Graph, read_onnx
 from tinytrain.base.errors import InputError
@@ -21,7 +20,11 @@ from tinytrain.network.network import InputSpec, Layer, Network
 from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.network.validation import check_network
 
-NAMED = 3  # nodes with the same problem that a message names
+NAMED = 3  # problems that a message names, in the order of the graph
+SUPPORTED = (
+    "MobileNets, EfficientNet-Lite and ResNets of basic blocks are supported: export such a model, or take"
+    " one that 'tinytrain backbones' lists; docs/own-network.md has all operations"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,18 +52,18 @@ def import_onnx(
 
     `mean` and `scale` are numbers, or hold one for each channel. `size` is needed only where the file leaves
     the size of its input open. Raises InputError: a code of `read_onnx`, `Walk` or `check_network`,
-    ``onnx-size``, or ``onnx-unsupported``, which names every node in the way. A file takes at most 0.5 GB of
-    memory, eight times the size of the largest.
+    ``onnx-size``, or ``onnx-unsupported``, which names the first nodes in the way. A file takes at most
+    0.5 GB of memory, eight times the size of the largest.
     """
     source, graph = str(path), read_onnx(path)
     hw = _hw(graph, size, source)
     walk = Walk(graph, hw, OPERATIONS)
     if walk.problems:
-        raise InputError("onnx-unsupported", f"{source}: {_listed(walk)}; supported are {SUPPORTED}")
+        raise InputError("onnx-unsupported", f"{source}: {_listed(walk, graph)}; {SUPPORTED}")
     if walk.pooled is None or not walk.parts:
         raise InputError(
             "onnx-unsupported",
-            f"{source}: {len(walk.parts)} convolutions and no pooling at the end; supported are {SUPPORTED}",
+            f"{source}: {len(walk.parts)} convolutions and no pooling at the end; {SUPPORTED}",
         )
     each = (float(x) if np.ndim(x) == 0 else tuple(map(float, x)) for x in (mean, scale))
     fed = InputSpec((*hw, len(walk.gain)), InputSpec.dtype, *each)
@@ -69,7 +72,7 @@ def import_onnx(
     network = replace(network, input=_normalised(fed, walk))
     check_network(network)
     if walk.noted:
-        network = _in_int8(network, walk)
+        network = _in_int8(network, walk, graph)
     dropped = tuple(f"{node.op} {node.name}" for node in walk.dropped)
     return Imported(network, fed, graph, walk.pooled, dropped)
 
@@ -95,16 +98,18 @@ def _hw(graph: Graph, size: int | None, source: str) -> tuple[int, int]:
     return height, width
 
 
-def _listed(walk: Walk) -> str:
-    """All unsupported nodes: operation, names and reason, grouped by problem."""
-    rows = sorted(((node.op, why, node.name) for node, why in walk.problems), key=lambda row: row[:2])
+def _listed(walk: Walk, graph: Graph) -> str:
+    """How many nodes are unsupported, and the first reasons, each with the first of its nodes."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for node, why in walk.problems:
+        names.setdefault((node.op, why), []).append(node.name[:60])
     lines = []
-    for (op, why), group in groupby(rows, key=lambda row: row[:2]):
-        names = [name[:60] for _, _, name in group]
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        lines.append(f"{op} ({', '.join(names[:NAMED])}{more}): {why}")
-    count = f"{len(rows)} nodes are" if len(rows) > 1 else "1 node is"
-    return f"{count} not supported: {'; '.join(lines)}"
+    for (op, why), (first, *others) in [*names.items()][:NAMED]:
+        more = f" and {len(others)} more" if others else ""
+        lines.append(f"{op} ({first}{more}): {why}")
+    rest = f"; and {len(names) - NAMED} other reasons" if len(names) > NAMED else ""
+    count = f"{len(walk.problems)} of {len(graph.nodes)} operations"
+    return f"{count} cannot be imported; first {'; '.join(lines)}{rest}"
 
 
 def _network(parts: list[Part], name: str, spec: InputSpec, rotated: bool) -> Network:
@@ -126,11 +131,11 @@ def _matrix(weight: np.ndarray, layer: Layer, rotated: bool, dtype) -> np.ndarra
     return np.ascontiguousarray(weight.transpose(2, 3, 1, 0).reshape(layer.fan_in, layer.cout), dtype)
 
 
-def _in_int8(network: Network, walk: Walk) -> Network:
+def _in_int8(network: Network, walk: Walk, graph: Graph) -> Network:
     """`network` with the weights and codes of a quantised graph."""
     walk.problems += int8_problems(walk, network.layers)
     if walk.problems:
-        raise InputError("onnx-unsupported", f"{walk.source}: {_listed(walk)}; {BEFORE}")
+        raise InputError("onnx-unsupported", f"{walk.source}: {_listed(walk, graph)}; {BEFORE}")
     rotated = False not in walk.turned
     network = as_int8(walk, network, lambda weight, layer: _matrix(weight, layer, rotated, np.int8))
     check_network(network)

@@ -7,7 +7,7 @@ import numpy as np
 from tinytrain.backbones.onnx.reading import Node
 
 MOST = 64  # numbers of anything that is computed here
-CASTS = {1: np.float32, 6: np.int32, 7: np.int64}
+CASTS = {1: np.float32, 10: np.float32, 6: np.int32, 7: np.int64}
 
 
 def fold(node: Node, constants: dict[str, np.ndarray]) -> np.ndarray | None:

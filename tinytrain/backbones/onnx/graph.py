@@ -21,6 +21,9 @@ from tinytrain.network.validation import MAX_LAYERS
 MAX_NUMBERS = MAX_FILE // 4
 NO_PADS = (0, 0, 0, 0)
 MAY_BE_PADDED = ("Conv", "QuantizeLinear", "DequantizeLinear")
+# Operations on (batch, rows, columns, channels); those on the image only for that.
+OF_ANY_AXES = ("Transpose", "ReduceMean", "Identity", "Dropout", "Cast")
+OF_THE_IMAGE = ("Add", "Sub", "Mul", "Div")
 IMAGE = -1  # stands for the convolution before the first
 # Name of a value in messages, by stage.
 DESCRIBED = {
@@ -38,6 +41,7 @@ DESCRIBED = {
 }
 
 
+CHANNELS_FIRST = "export the model with channels first, with tf2onnx by --inputs-as-nchw"
 BRANCH = "the graph branches here; supported is one chain with residual additions"
 
 
@@ -52,7 +56,7 @@ class Value:
     "linear": none; "active"; "sum": the input of a block was added; "largest": max pooling; "squeezed":
     means, from which a squeeze-and-excitation gets its "factors"; "scaled" by them; "pooling" and "pooled":
     `axes` names the remaining axes by letters, 1 for an axis of size 1; "tail": any operation after the
-    pooling. `pads` (top, left, bottom, right) are zeros around it.
+    pooling. `pads` (top, left, bottom, right) are zeros around it. `axes` may be "nhwc" before the pooling.
     """
 
     part: int
@@ -100,7 +104,7 @@ class Walk:
     def __init__(self, graph: Graph, hw: tuple[int, int], operations: dict):
         self.source, self.constants = graph.source, dict(graph.constants)
         channels = graph.shape[1] or 3
-        self.values = {graph.input: Value(IMAGE, "picture", channels, hw)}
+        self.values = {graph.input: Value(IMAGE, "picture", channels, hw, graph.axes)}
         self.gain, self.offset = np.ones(channels), np.zeros(channels)
         self.readers: dict[str, int] = {}
         for node in graph.nodes:
@@ -144,7 +148,11 @@ class Walk:
                 raise UnsupportedError("it reads codes of 8 bits, which only a DequantizeLinear may do")
             if self.values[name].pads != NO_PADS and node.op not in MAY_BE_PADDED:
                 raise UnsupportedError("it follows a Pad, which only a Conv may do")
-            return self.values[name]
+            value = self.values[name]
+            free = OF_ANY_AXES + (OF_THE_IMAGE if value.stage == "picture" else ())
+            if value.axes != "nchw" and sorted(value.axes) == sorted("nchw") and node.op not in free:
+                raise UnsupportedError(f"it reads axes in the order {value.axes}, not nchw; {CHANNELS_FIRST}")
+            return value
         if name in self.constants or not name:
             raise UnsupportedError(f"input {position} is not computed from the image")
         raise UnknownError

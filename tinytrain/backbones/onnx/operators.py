@@ -16,6 +16,7 @@ from tinytrain.backbones.onnx.tail import TAIL, tail
 
 DEPTHWISE_KERNELS = (3, 5, 7)
 DENSE_KERNELS = (1, 3, 5, 7)
+FLOATS = (1, 10)  # float32 and float16 by their number in ONNX
 READ = ("picture", "linear", "active", "sum", "largest", "squeezed", "scaled")  # what a Conv may read
 
 
@@ -221,11 +222,10 @@ def normalisation(walk: Walk, node: Node) -> Value:
     position = int(node.op in ("Add", "Mul") and node.inputs[0] in walk.constants)
     value = walk.newest(node, position, ("picture",))
     array = walk.constant(node, 1 - position, None, "constant")
-    each = array.shape[-3:] == (value.channels, 1, 1)
+    wanted = (value.channels, 1, 1) if value.axes == "nchw" else (value.channels,)
+    each = array.shape[-len(wanted) :] == wanted
     if array.ndim > 4 or array.size != (value.channels if each else 1):
-        raise UnsupportedError(
-            f"its constant has shape {array.shape}, not a number or ({value.channels}, 1, 1)"
-        )
+        raise UnsupportedError(f"its constant has shape {array.shape}, not a number or {wanted}")
     numbers = array.reshape(-1)
     if node.op in ("Mul", "Div"):
         if (numbers <= 0).any():
@@ -248,10 +248,23 @@ def shape(walk: Walk, node: Node) -> None:
     walk.constants[node.outputs[0]] = np.array([1, value.channels, *value.hw])
 
 
+def transpose(walk: Walk, node: Node) -> Value:
+    """The same numbers with their axes in another order."""
+    if walk.in_tail(node):
+        return tail(walk, node)
+    value = walk.value(node)
+    order = node.get("perm", [3, 2, 1, 0], len(value.axes))
+    if sorted(order) != list(range(len(value.axes))):
+        raise UnsupportedError(f"perm is {order}")
+    return walk.shared(node, replace(value, axes="".join(value.axes[k] for k in order)))
+
+
 def alias(walk: Walk, node: Node) -> Value | None:
-    """Identity, and Dropout, which has no effect outside training."""
+    """Identity, Dropout, which has no effect outside training, and Cast between float32 and float16."""
     source = node.inputs[0] if node.inputs else ""
-    if node.op == "Identity" and source in walk.constants:
+    if node.op == "Cast" and node.get("to", 0) not in FLOATS:
+        raise UnsupportedError(f"to is {node.get('to', 0)}, neither float32 nor float16")
+    if node.op != "Dropout" and source in walk.constants:
         walk.constants[node.outputs[0]] = walk.constants[source]
         return None
     if node.op == "Dropout" and any(node.inputs[2:]):
@@ -270,16 +283,8 @@ OPERATIONS = {
     "Mul": multiply,
     **dict.fromkeys(("Sub", "Div"), normalisation),
     "Shape": shape,
-    "Identity": alias,
-    "Dropout": alias,
+    "Transpose": transpose,
+    **dict.fromkeys(("Identity", "Dropout", "Cast"), alias),
     **QUANTISED,
     **TAIL,
 }
-SUPPORTED = (
-    f"Conv (dense {DENSE_KERNELS} or depthwise {DEPTHWISE_KERNELS}, the first dense; stride 1 or 2; padded by"
-    " (k-1)//2, or everywhere as TensorFlow's SAME), BatchNormalization after Conv, Relu, Clip(0, 6),"
-    " HardSwish, MaxPool (3 x 3, stride 2) after Relu, squeeze-and-excitation with HardSigmoid, Add of a"
-    " block's input or of one dense Conv of it, then Relu, GlobalAveragePool or ReduceMean at the end, then"
-    " any classifier; Identity and Dropout anywhere; Add, Sub, Mul and Div of a constant right behind the"
-    " image, a number or one for each channel"
-)

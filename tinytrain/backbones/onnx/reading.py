@@ -13,6 +13,7 @@ from tinytrain.backbones.onnx.weights import AGAIN, elsewhere, take_in, unreadab
 from tinytrain.backbones.onnx.wire import MAX_FIELDS, count_fields
 from tinytrain.base.errors import InputError
 from tinytrain.base.extras import install
+from tinytrain.base.file_kinds import EXPORTED, PRODUCER
 from tinytrain.base.files import read_bytes
 from tinytrain.base.safetensors import MAX_FILE
 
@@ -54,14 +55,17 @@ class Graph:
     """An ONNX graph.
 
     `shape` of the input is (batch, channels, rows, columns), with None for a number that the file does not
-    state. `data` are the bytes of the model with all weights in it, `source` is its name in messages.
+    state; `axes` are "nchw" or "nhwc", as the graph has them. Constants of float16 are float32 here, which
+    holds each of them. `model` is the whole file as protobuf, with all weights in it, `source` its name in
+    messages.
     """
 
     nodes: tuple[Node, ...]
     constants: dict[str, np.ndarray]
     input: str
     shape: tuple[int | None, ...]
-    data: bytes
+    axes: str
+    model: object
     source: str
 
 
@@ -80,7 +84,8 @@ def read_onnx(path: str | os.PathLike) -> Graph:
     """Graph of the ONNX file `path`, at most 64 MiB together with its weights.
 
     Raises InputError: a code of `read_bytes`, ``onnx-missing``, ``onnx-too-large``, ``onnx-corrupt``,
-    ``onnx-external``, ``onnx-opset``, ``onnx-functions``, ``onnx-input`` or ``onnx-order``.
+    ``onnx-external``, ``onnx-opset``, ``onnx-functions``, ``onnx-input`` or ``onnx-order``, and
+    ``backbone-kind`` for a file of ``tinytrain export``.
     """
     onnx, source = need_onnx(), str(path)
     data = read_bytes(path, MAX_FILE)
@@ -102,7 +107,6 @@ def read_onnx(path: str | os.PathLike) -> Graph:
     _check_model(onnx, model, source)
     if any(tensor.external_data for tensor in model.graph.initializer):
         take_in(onnx, model, path, MAX_FILE - len(data))
-        data = model.SerializeToString()
     constants = {_text(tensor.name): _array(onnx, tensor, source) for tensor in model.graph.initializer}
     nodes = []
     for index, proto in enumerate(model.graph.node):
@@ -111,12 +115,14 @@ def read_onnx(path: str | os.PathLike) -> Graph:
             constants[node.outputs[0]] = _constant(node)
         else:
             nodes.append(node)
-    name, shape = _input(onnx, model.graph, constants, source)
+    name, shape, axes = _input(onnx, model.graph, constants, source)
     _check_order(nodes, {name, *constants}, source)
-    return Graph(tuple(nodes), constants, name, shape, data, source)
+    return Graph(tuple(nodes), constants, name, shape, axes, model, source)
 
 
 def _check_model(onnx, model, source: str) -> None:
+    if model.producer_name == PRODUCER:
+        raise InputError("backbone-kind", f"{source} is {'; '.join(EXPORTED)}")
     version = max((x.version for x in model.opset_import if x.domain in STANDARD), default=0)
     newest = onnx.defs.onnx_opset_version()
     if not OLDEST_OPSET <= version <= newest:
@@ -131,7 +137,8 @@ def _array(onnx, tensor, source: str) -> np.ndarray:
     if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
         raise elsewhere(tensor, source)
     try:
-        return np.asarray(onnx.numpy_helper.to_array(tensor))
+        array = np.asarray(onnx.numpy_helper.to_array(tensor))
+        return array.astype(np.float32) if array.dtype == np.float16 else array
     except Exception as error:  # any error of numpy about values that do not fit their shape
         raise unreadable(tensor, source) from error
 
@@ -171,20 +178,31 @@ def _constant(node: Node) -> np.ndarray:
     return np.asarray(value)
 
 
-def _input(onnx, graph, constants: dict, source: str) -> tuple[str, tuple[int | None, ...]]:
-    """Name and shape of the only input that is not a constant."""
+def _input(onnx, graph, constants: dict, source: str) -> tuple[str, tuple[int | None, ...], str]:
+    """Name, shape and axes, as in `Graph`, of the only input that is not a constant."""
     inputs = [value for value in graph.input if _text(value.name) not in constants]
     if len(inputs) != 1:
         raise InputError("onnx-input", f"{source} has {len(inputs)} inputs; supported is one, the image")
-    tensor = inputs[0].type.tensor_type
+    tensor, types = inputs[0].type.tensor_type, onnx.TensorProto
     shape = tuple(d.dim_value if d.dim_value > 0 else None for d in tensor.shape.dim)
-    if tensor.elem_type != onnx.TensorProto.FLOAT or len(shape) != 4 or shape[1] not in (1, 3, None):
+    about = f"{source}: input {inputs[0].name[:40]!r}"
+    if tensor.elem_type not in (types.FLOAT, types.FLOAT16):
+        kind = {number: name.lower() for name, number in types.DataType.items()}.get(
+            tensor.elem_type, "unknown"
+        )
         raise InputError(
             "onnx-input",
-            f"{source}: input {inputs[0].name[:40]!r} has shape {shape}; supported is float32 with"
-            " (batch, 3 or 1, rows, columns)",
+            f"{about} is of type {kind}; supported are float32 and float16; export the model again",
         )
-    return _text(inputs[0].name), shape
+    if len(shape) == 4 and shape[1] not in (1, 3) and shape[3] in (1, 3):
+        return _text(inputs[0].name), (shape[0], shape[3], *shape[1:3]), "nhwc"
+    if len(shape) != 4 or shape[1] not in (1, 3, None):
+        raise InputError(
+            "onnx-input",
+            f"{about} has shape {shape}; supported is (batch, channels, rows, columns) or (batch, rows,"
+            " columns, channels) with 3 or 1 channels; export the model for such images",
+        )
+    return _text(inputs[0].name), shape, "nchw"
 
 
 def _check_order(nodes: list[Node], known: set[str], source: str) -> None:

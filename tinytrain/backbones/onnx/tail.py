@@ -39,7 +39,8 @@ def _axes(walk: Walk, node: Node) -> list[int]:
 def _averaged(walk: Walk, node: Node, axes: set[int], keep: bool) -> Value:
     """The mean over `axes`, which are positions in the remaining axes."""
     value = walk.value(node)
-    if keep and axes == {2, 3} and walk.readers[node.inputs[0]] == 2 and value.stage == "active":
+    squeezed = (keep, axes, value.axes, value.stage) == (True, {2, 3}, "nchw", "active")
+    if squeezed and walk.readers[node.inputs[0]] == 2:
         if value.part != len(walk.parts) - 1:
             raise UnsupportedError("the graph branches before it")
         return replace(value, stage="squeezed")
@@ -66,7 +67,7 @@ def tail(walk: Walk, node: Node) -> Value:
     return Value(len(walk.parts) - 1, "tail", 0, (1, 1), "nc")
 
 
-SHAPED = ("Flatten", "Reshape", "Squeeze", "Dropout")  # they change no number
+SHAPED = ("Flatten", "Reshape", "Squeeze", "Dropout", "Transpose")  # they change no number
 TAIL = {
     "GlobalAveragePool": global_pool,
     "ReduceMean": reduce_mean,

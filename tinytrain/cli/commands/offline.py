@@ -49,7 +49,7 @@ def opened_recipe(arguments, kind: str):
     changes = {"seed": arguments.seed, length: arguments.steps}
     recipe = changed(recipe, **{k: v for k, v in changes.items() if v is not None})
     paths = Paths(Path(arguments.out))
-    check_outputs(arguments.out, needed=[backbone_file(network) for network in _networks(arguments)])
+    check_outputs(arguments.out, needed=[*map(backbone_file, _networks(arguments))])
     if arguments.resume and not paths.checkpoint.exists():
         raise UsageError("no-checkpoint", f"{paths.checkpoint} does not exist; start without --resume")
     if arguments.restart:
@@ -59,10 +59,8 @@ def opened_recipe(arguments, kind: str):
 
 
 def _networks(arguments) -> list[str | None]:
-    """What the command line names as backbone and as one or more teachers."""
-    given = vars(arguments)
-    teachers = given.get("teacher") or []
-    return [given.get("backbone"), *([teachers] if isinstance(teachers, str) else teachers)]
+    """What the command line names as backbone and as teacher."""
+    return [vars(arguments).get(name) for name in ("backbone", "teacher")]
 
 
 def execute(task, recipe, paths, digest: str, arguments, stage: str) -> int:

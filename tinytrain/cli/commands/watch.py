@@ -18,14 +18,15 @@ from tinytrain.cli.commands.common import (
     say,
 )
 from tinytrain.cli.commands.verdicts import NONE
-from tinytrain.cli.commands.watch_session import Keyboard, Session, mark_of, seconds
+from tinytrain.cli.commands.watch_session import Keyboard, Session, seconds
 
 STDIN = "-"
 DESCRIPTION = (
     "Predict the class of each image as it comes, and learn from corrections at once. With a store, what is "
     "learnt is kept: each correction is appended to a journal, which survives power cuts. In a terminal, a "
-    "line corrects the last image: the name or number of its class, a new name for a new class, an empty "
-    "line if the verdict is right, ? for the classes."
+    "line corrects the last image: the name or number of its class, +NAME for a new class, an empty line if "
+    "the verdict is right; u takes the last label back, ? shows the classes, q ends. A second label of an "
+    "image replaces the first."
 )
 EXAMPLES = """\
   tinytrain watch mine.safetensors camera/ --store state/
@@ -51,7 +52,7 @@ def add_arguments(parser) -> None:
         "--command",
         metavar="CMD",
         help="instead of IMAGES: a shell command that writes an image to standard output and is run again and"
-        " again, or one that goes on writing JPEG images",
+        " again, or one that goes on writing JPEG, PNG or PPM images",
     )
     parser.add_argument(
         "--store",
@@ -62,7 +63,8 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--labels",
         metavar="FILE",
-        help="corrections, a line 'image,class' each, that are appended to this file",
+        help="corrections, a line 'image,class' each, the class as it would be typed, +NAME if it is new;"
+        " each is learnt once, however the file is saved",
     )
     parser.add_argument(
         "--every",
@@ -102,6 +104,8 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
+    from tinytrain.stream.sources import Note
+
     _check(arguments)
     opened = Opened.of(arguments)
     keyboard = None
@@ -110,11 +114,17 @@ def run(arguments) -> int:
     session = Session(arguments, opened, keyboard)
     try:
         for frame in _frames(arguments, keyboard):
-            if frame is not None:
+            if isinstance(frame, Note):
+                session.note(frame.text)
+            elif frame is not None:
                 session.look_at(frame)
             session.correct()
+            if session.over:
+                break
             if frame is None:
                 session.idle()
+        session.correct(ended=True)
+        session.finish()
     finally:
         session.end()
     return InputError.exit_code if session.failed else 0
@@ -139,12 +149,11 @@ def _check(arguments) -> None:
 
 @dataclass
 class Opened:
-    """A watcher with its network and its store, None without one. `mark` is where corrections go on."""
+    """A watcher with its network and its store, None without one."""
 
     watcher: object
     network: object
     store: object
-    mark: str
 
     @classmethod
     def of(cls, arguments) -> "Opened":
@@ -158,7 +167,7 @@ class Opened:
             delta = open_delta(arguments.delta)
             say("nothing that is learnt will be kept; give --store DIR to keep it")
             network = backbone.of(delta)
-            return cls(open_watcher(network, delta), network, None, "")
+            return cls(open_watcher(network, delta), network, None)
         store = Store(path)
         if path == arguments.store:
             _begin(store, arguments, backbone)
@@ -167,8 +176,7 @@ class Opened:
         if start.torn:
             say(f"{path}: the last correction was cut short, and is not learnt")
         network = backbone.of(delta)
-        watcher = open_watcher(network, delta, store, start, arguments.keep)
-        return cls(watcher, network, store, watcher.learner.mark or mark_of(store.before()))
+        return cls(open_watcher(network, delta, store, start, arguments.keep), network, store)
 
 
 def _begin(store, arguments, backbone) -> None:

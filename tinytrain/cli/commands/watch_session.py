@@ -1,19 +1,19 @@
 """What ``tinytrain watch`` says of images and corrections, and where its corrections come from."""
 
+import contextlib
 import json
 import os
 import select
-import unicodedata
+from collections import deque
 
-from tinytrain.base.console import suggestion
-from tinytrain.base.errors import InputError, UsageError, visible
+from tinytrain.base.errors import InputError, StorageError, TinytrainError, UsageError, visible
 from tinytrain.cli.commands.common import print_line, say
 from tinytrain.cli.commands.readaptation import Readaptation
 from tinytrain.cli.commands.verdicts import normal_facts, say_if_all_are_named, verdict_in_words
 
 WIDEST = 60  # letters of a name of an image in the first column
-NEW, LIST = "+", "?"
 LONGEST_WAIT = 86400.0
+MOST_PAUSES = 15  # rounds without an attempt to write, while the store takes nothing
 
 
 def seconds(text: str) -> float:
@@ -58,15 +58,17 @@ class Session:
     """One run of the command: prints verdicts and corrections as they come, and a summary at the end."""
 
     def __init__(self, arguments, opened, keyboard: Keyboard | None):
-        from tinytrain.stream.labels import LabelFile
-
         self.watcher, self.keyboard, self._arguments = opened.watcher, keyboard, arguments
-        self._labels = None
-        if arguments.labels is not None:
-            self._labels = LabelFile(arguments.labels, opened.mark)
-        self._again = Readaptation(opened, arguments) if opened.watcher.kept else None
+        self._store, self._labels = opened.store, self._label_file(opened.store)
+        self._again = Readaptation(opened, arguments) if opened.store is not None else None
+        self._learner = opened.watcher.learner
+        self._waiting: deque[tuple] = deque()  # corrections that the store has not taken yet, in order
+        self._trouble_said, self._failures, self._pauses = "", 0, 0
         say_if_all_are_named(opened.watcher.learner.delta.head)
-        self.seen = self.learnt = self.failed = self.alarms = self._width = 0
+        self.seen = self.learnt = self.undone = self.failed = self.alarms = self._width = 0
+        self.over = False  # whether the user has said so
+        if keyboard is not None:
+            self._help()
 
     def look_at(self, frame) -> None:
         """Print the verdict for an image, or why it has none."""
@@ -93,69 +95,178 @@ class Session:
             if self._again:
                 self._again.wanted = True
 
-    def correct(self) -> None:
-        """Learn what the keyboard and the label file say."""
+    def note(self, text: str) -> None:
+        """Print what a source of images has to say."""
+        say(text, error=True)
+        if self._arguments.json:
+            self._print({"event": "note", "text": text}, "")
+
+    def correct(self, ended: bool = False) -> None:
+        """Learn what the keyboard and the label file say; no image comes any more if they have `ended`.
+
+        While the store takes nothing, lines wait in the file.
+        """
+        self._try_again()
         for line in self.keyboard.lines() if self.keyboard else ():
             self._typed(line.strip())
-        for label in self._labels.read() if self._labels else ():
+        for label in self._labels.read(ended) if self._labels and not self._waiting else ():
             if isinstance(label, InputError):
                 self._trouble({}, label)
             else:
-                self._correct(self._key_of(label.key), label.name, label.mark)
+                self._said(self._key_of(label.key), label.name, label.mark)
 
     def idle(self) -> None:
         """Do what waits until no image does."""
-        self.watcher.idle()
-        if self._again is None:
+        if self._waiting or self._pauses:
             return
-        for row, text in self._again.due():
-            say(text, error=True)
-            if self._arguments.json:
-                self._print(row, "")
-        self.watcher = self._again.watcher
+        try:
+            self.watcher.idle()
+            for row, text in self._again.due() if self._again else ():
+                say(text, error=True)
+                if self._arguments.json:
+                    self._print(row, "")
+            if self._learner is not self.watcher.learner:
+                self._labels = self._label_file(self._store)  # another delta may know less of it
+                self._learner = self.watcher.learner
+        except (InputError, StorageError) as error:
+            self._put_off(error)
+        else:
+            self._trouble_said = ""
+
+    def finish(self) -> None:
+        """Try a last time to learn what waits. Raises what the store gives as a reason to take nothing."""
+        self._pauses = 0
+        self._try_again()
+        if self._waiting:
+            raise self._error
 
     def end(self) -> None:
         """Print what the whole run came to."""
         names = self.watcher.class_names
         row = {"event": "end", "pictures": self.seen, "failed": self.failed, "corrections": self.learnt,
-               "alarms": self.alarms, "classes": list(names)}  # fmt: skip
+               "undone": self.undone, "alarms": self.alarms, "classes": list(names)}  # fmt: skip
         kept = "" if self.watcher.learner.store else ", not kept"
-        say(f"{self.seen} images, {self.failed} unreadable, {self.learnt} corrections learnt{kept}, "
+        kept += f", {len(self._waiting)} not learnt" if self._waiting else ""
+        back = f", {self.undone} taken back" if self.undone else ""
+        say(f"{self.seen} images, {self.failed} unreadable, {self.learnt} corrections learnt{kept}{back}, "
             f"{self.alarms} alarms, {len(names)} classes")  # fmt: skip
         if self._arguments.json:
             self._print(row, "")
 
-    def _typed(self, text: str) -> None:
-        names, key = self.watcher.class_names, self.watcher.last
-        if text == LIST:
-            say(", ".join(f"{number} {visible(name)}" for number, name in enumerate(names, 1)))
-            return
-        if key is None:
-            say("there is no image to correct yet", error=True)
-            return
-        try:
-            name = self.watcher.guess_of(key) if not text else chosen(text, names)
-        except UsageError as error:
-            say(str(error), error=True)
-            return
-        self._correct(key, name)
+    def _label_file(self, store):
+        """The label file, if there is one; what the delta before the one in use has learnt of it is old."""
+        from tinytrain.store.replay import watched
+        from tinytrain.stream.labels import LabelFile
 
-    def _correct(self, key: str, name: str, mark: str = "") -> None:
+        if self._arguments.labels is None:
+            return None
+        before = store.before() if store else None
+        marks = watched(before.delta.report)["marks"] if before and before.delta else {}
+        return LabelFile(self._arguments.labels, marks | self.watcher.learner.marks)
+
+    def _help(self) -> None:
+        """Say what can be typed, and the classes."""
+        from tinytrain.stream.labels import HELP, QUIT, UNDO, WORDS
+
+        names = self.watcher.class_names
+        words = {command: word for word, command in reversed(WORDS.items()) if word not in names}
+        does = {UNDO: "to take the last label back", HELP: "for this", QUIT: "to end"}
+        ways = ["for the last image type its class or number, Enter if it is right, +NAME for a new class"]
+        say(", ".join([*ways, *(f"{words[c]} {what}" for c, what in does.items() if c in words)]))
+        say(", ".join(f"{number} {visible(name)}" for number, name in enumerate(names, 1)))
+
+    def _typed(self, text: str) -> None:
+        self._said(self.watcher.last, text or self.watcher.guess_of(self.watcher.last) or "")
+
+    def _said(self, key: str | None, word: str, mark: str = "") -> None:
+        """Do what a `word` about image `key` means, one that was typed or, with a `mark`, read.
+
+        If the store takes nothing, what has to be kept is done later, in the order in which it was said.
+        """
+        from tinytrain.stream.labels import HELP, QUIT, meaning
+
+        recent = None
+        with contextlib.suppress(InputError):
+            if not mark and word and meaning(word, self.watcher.class_names).command in (HELP, QUIT):
+                self._do(key, word, mark, None)
+                return
+            recent = None if key is None else self.watcher.recall(key)
+        if not self._waiting:
+            self._pauses = 0
+        self._waiting.append((key, word, mark, recent))
+        self._try_again()
+
+    def _try_again(self) -> None:
+        """Do what waits, unless the store took nothing a moment ago."""
+        self._pauses = max(0, self._pauses - 1)
+        while self._waiting and not self._pauses:
+            try:
+                self._do(*self._waiting[0])
+            except (InputError, StorageError) as error:
+                self._put_off(error)
+                return
+            self._waiting.popleft()
+            self._failures = 0
+
+    def _put_off(self, error: TinytrainError) -> None:
+        """The store takes nothing: say so once, and try again later, less and less often."""
+        if not _is_of_store(error) or error.code == "store-changed":
+            raise error
+        self._error, self._failures = error, self._failures + 1
+        self._pauses = min(2 ** (self._failures - 1), MOST_PAUSES)
+        if self._trouble_said != error.message:
+            self._trouble_said = error.message
+            self._trouble({}, error, "; images are looked at all the same, and corrections wait")
+
+    def _do(self, key: str | None, word: str, mark: str, recent) -> None:
+        """Raises InputError or StorageError if the store takes nothing."""
+        from tinytrain.stream.labels import HELP, QUIT, UNDO, Meaning, meaning
+
         try:
-            done = self.watcher.correct(key, name, mark)
+            said = meaning(word, self.watcher.class_names) if word else Meaning()
+            if mark and said.command in (HELP, QUIT):
+                text = f"{word!r} is for a terminal; for a class of that name write +{word}"
+                raise InputError("label-line", text)
+            if said.command == UNDO:
+                self._print_undone(self.watcher.undo(key if mark else None, mark))
+            elif said.command == HELP:
+                self._help()
+            elif said.command == QUIT:
+                self.over = True
+            elif key is None:
+                say("there is no image to correct yet", error=True)
+            else:
+                self._print_correction(self.watcher.correct(key, said.name, mark, said.new, recent))
         except InputError as error:
-            self._trouble({"picture": key, "class": name}, error)
+            if _is_of_store(error):
+                raise
+            self._trouble({"picture": key, "class": word}, error)
+
+    def _print_undone(self, done) -> None:
+        if done is None:
+            say("no label to take back: what is older is a part of the delta", error=True)
             return
+        self.undone += 1
+        row = {"event": "undo", "picture": done.key, "class": done.name, "before": done.before}
+        again = f", it is {visible(done.name)} again" if done.name else ""
+        image = self._column(done.key or "an earlier image")
+        self._print(row, f"{image}  taken back: {visible(done.before)}{again}")
+
+    def _print_correction(self, done) -> None:
         if done.repeated:
             return
         self.learnt += 1
         if self._again:
             self._again.note(done)
-        row = {"event": "correction", "picture": key, "class": name, "new_class": done.new,
+        row = {"event": "correction", "picture": done.key, "class": done.name, "new_class": done.new,
+               "before": done.before, "replaced": done.replaced,
                "seconds": round(done.seconds, 6)}  # fmt: skip
         took = f" in {1000 * done.seconds:.1f} ms" if self._arguments.verbose else ""
-        what = "right" if done.guess == name else "new class" if done.new else "corrected"
-        self._print(row, f"{self._column(key)}  {what}: {visible(name)}, learnt{took}")
+        what = "right" if done.guess == done.name else "new class" if done.new else "corrected"
+        if done.before:
+            how = "in place of" if done.replaced else "but its older label is a part of the delta and stays:"
+            took += f", {how} {visible(done.before)}"
+        self._print(row, f"{self._column(done.key)}  {what}: {visible(done.name)}, learnt{took}")
 
     def _key_of(self, text: str) -> str:
         """The image that a line of the label file means: as it is called here, or a file in the folder."""
@@ -169,8 +280,8 @@ class Session:
             self._print({"event": "drift", "picture": key, "text": text}, "")
         say(f"{visible(key)}: {text}", error=True)
 
-    def _trouble(self, row: dict, error: InputError) -> None:
-        say(str(error), error=True)
+    def _trouble(self, row: dict, error: TinytrainError, more: str = "") -> None:
+        say(f"{error}{more}", error=True)
         if self._arguments.json:
             self._print({"event": "error", **row, **error.facts()}, "")
 
@@ -186,23 +297,6 @@ class Session:
         print_line(json.dumps(row, allow_nan=False) if self._arguments.json else line)
 
 
-def mark_of(delta) -> str:
-    """Where corrections of a label file go on that a delta, or None, has learnt from."""
-    return "" if delta is None else delta.report.get("watched", {}).get("mark", "")
-
-
-def chosen(text: str, names: tuple[str, ...]) -> str:
-    """The class that a typed line means: a name, a number from 1, or a new class.
-
-    Raises UsageError ``new-class`` if the name is close to that of a class, which `NEW` before it overrules.
-    """
-    name = unicodedata.normalize("NFC", text)
-    if name in names:
-        return name
-    if name.isdecimal() and 1 <= int(name) <= len(names):
-        return names[int(name) - 1]
-    if name.startswith(NEW) and name[1:].strip():
-        return name[1:].strip()
-    if hint := suggestion(name, names):
-        raise UsageError("new-class", f"no class {name!r}{hint} For a new class write {NEW}{name}")
-    return name
+def _is_of_store(error: TinytrainError) -> bool:
+    """Whether it is the store that is missing, full or damaged, and not the correction that is wrong."""
+    return isinstance(error, StorageError) or error.code.startswith("store-")

@@ -17,11 +17,13 @@ typedef struct {
 
 static uint32_t slot_bytes(uint32_t sector)
 {
-    return (TT_DELTA_BYTES + sector - 1u) / sector * sector;
+    return ((TT_DELTA_BYTES - 1u) / sector + 1u) * sector;
 }
 
 uint32_t tt_flash_bytes(uint32_t sector)
 {
+    if (sector < RECORD || sector % PIECE || (TT_DELTA_BYTES - 1u) / sector + 2u > UINT32_MAX / 2u / sector)
+        return UINT32_MAX;
     return 2u * sector + 2u * slot_bytes(sector);
 }
 
@@ -32,7 +34,9 @@ static uint32_t slot_at(const tt_flash *flash, uint32_t slot)
 
 static int is_usable(const tt_flash *flash)
 {
-    return flash->sector >= RECORD && flash->sector % PIECE == 0 && flash->bytes >= tt_flash_bytes(flash->sector);
+    uint32_t least = tt_flash_bytes(flash->sector);
+
+    return least != UINT32_MAX && flash->bytes >= least;
 }
 
 /* ---- Records ---- */

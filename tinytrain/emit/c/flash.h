@@ -31,7 +31,7 @@ typedef struct {
     uint32_t sector; /* bytes that are erased at once, a multiple of 64 from 128 on */
 } tt_flash;
 
-/* Bytes that the part must have. */
+/* Bytes that the part must have; UINT32_MAX if no part with such sectors can be used. */
 uint32_t tt_flash_bytes(uint32_t sector);
 
 /* Load what is in use, and count the start if it is on trial. A trial that has had its starts is over: then the

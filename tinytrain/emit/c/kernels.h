@@ -25,6 +25,9 @@
  * do where a build system gives a library no options of its own. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
+#ifdef __FMA__ /* -ffp-contract=fast passes over that line; nothing is fused without the instructions, up to end.h */
+#pragma clang attribute push(__attribute__((target("no-fma"))), apply_to = function)
+#endif
 #elif defined(__GNUC__)
 #pragma GCC optimize("fp-contract=off")
 #ifdef ARDUINO /* it compiles for size, with a third more instructions */
@@ -86,6 +89,7 @@ static inline const uint8_t *tt_pixel_at(const uint8_t *image, tt_shape s, int r
 }
 
 /* kernels_math.c */
+int tt_rounds_as_written(void);
 float tt_exp(float x);
 float tt_log(float x);
 float tt_sqrt(float x);

@@ -18,6 +18,20 @@ int tt_is_finite(float x)
     return (tt_bits_of(x) & 0x7F800000u) != 0x7F800000u;
 }
 
+/* Whether this compiler and the float unit compute what is written. Macros do not tell all: clang says nothing of
+ * -ffp-contract=fast, no compiler of -fassociative-math, and only the register of the unit that it flushes. */
+int tt_rounds_as_written(void)
+{
+    volatile float given[] = {1.0f + 1.0f / 4096.0f, 1.0f, 33554432.0f, 3.0f, 1e-40f};
+    const float near_one = given[0], one = given[1], large = given[2], three = given[3];
+    float thirds = 0.0f;
+
+    for (int i = 2; i < 6; i++) /* 5 thirds are not the product of 5 and a rounded third */
+        thirds += (float)i * one / three;
+    return near_one * near_one - (one + 1.0f / 2048.0f) == 0.0f /* a fused product leaves 2^-24 */
+           && (one + large) - large == 0.0f && thirds == 4.6666665f && given[4] * one > 0.0f;
+}
+
 /* e to the power of x, within 2 units in the last place. NaN stays NaN. */
 float tt_exp(float x)
 {

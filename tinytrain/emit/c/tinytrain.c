@@ -165,6 +165,8 @@ int tt_adapt(tt_progress progress)
 {
     int result;
 
+    if (!tt_rounds_as_written())
+        return TT_ARITHMETIC;
     for (uint32_t k = 0; k < TT_WAYS; k++)
         if (given[k] < TT_SHOTS)
             return TT_INCOMPLETE;
@@ -198,6 +200,8 @@ int tt_load(tt_read read, void *context)
     int result;
 
     tt_reset();
+    if (!tt_rounds_as_written())
+        return TT_ARITHMETIC;
     result = tt_read_delta(read, context);
     if (result == TT_OK) {
         tt_use_changes(1);

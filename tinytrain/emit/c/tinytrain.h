@@ -37,7 +37,8 @@ enum {
     TT_BAD_DELTA = -6,  /* not a delta of this network and plan, or a damaged one */
     TT_STORAGE = -7,    /* a callback for storage failed, or there is too little of it */
     TT_ON_TRIAL = -8,   /* what is in use in flash is on trial: see flash.h */
-    TT_NO_ROW = -9      /* a callback for rows failed */
+    TT_NO_ROW = -9,     /* a callback for rows failed */
+    TT_ARITHMETIC = -10 /* options of the compiler, or flushed subnormal numbers, change sums: see README.md */
 };
 
 /* Called after every piece of work: "scores", "features", "training" (then `loss` is its mean), "head". */
@@ -60,7 +61,7 @@ int tt_add_rows(uint32_t label, tt_rows rows, void *image);
 int tt_add_image(uint32_t label, const uint8_t *pixels);
 
 /* Learn the classes; `progress` may be NULL. Returns TT_OK, a number above 0 if the adaptation is refused,
- * TT_INCOMPLETE, TT_NOT_FINITE or TT_NO_ROW. It begins with a pass over all images: if a row does not come then,
+ * TT_INCOMPLETE, TT_NOT_FINITE, TT_NO_ROW or TT_ARITHMETIC. It begins with a pass over all images: if a row does not come then,
  * nothing has changed. If one does not come later, what was learnt before is gone and tt_predict returns TT_NOT_READY
  * until tt_adapt, which may be called again with the same images, tt_load or tt_flash_start. */
 int tt_adapt(tt_progress progress);
@@ -82,7 +83,7 @@ typedef int (*tt_read)(void *context, void *bytes, uint32_t n);
 int tt_save(tt_write write, void *context);
 
 /* Read what tt_save wrote, or tinytrain adapt, with this network, plan and classes; then tt_predict answers. Returns
- * TT_OK, TT_BAD_DELTA or TT_STORAGE: then nothing is known. */
+ * TT_OK, TT_BAD_DELTA, TT_STORAGE or TT_ARITHMETIC: then nothing is known. */
 int tt_load(tt_read read, void *context);
 
 /* Forget images and classes: as after tt_init. */

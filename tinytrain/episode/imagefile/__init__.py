@@ -29,12 +29,12 @@ def read(file: BinaryIO) -> Stored:
     file.seek(0, io.SEEK_END)
     length = file.tell()
     file.seek(0)
-    reader = _reader(file.read(START))
+    reader = reader_of(file.read(START))
     file.seek(0)
     return reader(file, length)
 
 
-def _reader(start: bytes):
+def reader_of(start: bytes):
     """The function that reads files that start like this. Raises InputError ``picture-broken``."""
     for magic, reader in READERS:
         if start.startswith(magic):

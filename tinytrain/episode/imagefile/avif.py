@@ -1,4 +1,4 @@
-"""AVIF: passes on the main image and its transparency, without profiles, other images and films."""
+"""AVIF: passes on the main image and its transparency, and its profile, without other images and films."""
 
 from typing import BinaryIO
 
@@ -44,7 +44,8 @@ def read(file: BinaryIO, length: int) -> Stored:
         references.append((b"prem", 1, [2]))
     stream = whole(isobmff.file_of(b"avif", parts, references))
     held += (PIXEL - COUNTED) * width * height
-    return Stored("AVIF", stream, width, height, PIXEL_BYTES // PIXEL, held, main.orientation, True)
+    most = PIXEL_BYTES // PIXEL
+    return Stored("AVIF", stream, width, height, most, held, main.orientation, True, profile=main.profile)
 
 
 def _alpha(items: Items) -> int | None:

@@ -1,6 +1,7 @@
 """HEIC: the images of iPhones and of other phones, if the extra `heic` is installed.
 
-Passes on the main image, which may consist of tiles, without its small copies, profiles and other images.
+Passes on the main image, which may consist of tiles, and its profile, without its small copies and other
+images.
 """
 
 import struct
@@ -31,7 +32,7 @@ def read(file: BinaryIO, length: int) -> Stored:
     if not _installed():
         from tinytrain.base.extras import install
 
-        raise InputError("picture-decoder", f"is a HEIC image; to read it, {install(EXTRA)}; {PHONE}")
+        raise InputError("picture-decoder", f"is a HEIC image; to read it, run {install(EXTRA)}; {PHONE}")
     items = isobmff.read(file, length)
     main = items.items[items.main]
     width, height = main.size
@@ -45,8 +46,9 @@ def read(file: BinaryIO, length: int) -> Stored:
     held += int(sample_bytes * (pixels + largest)) + DECODER * largest
     stream = whole(isobmff.file_of(b"heic", parts, references))
     return Stored(
-        "HEIF", stream, width, height, PIXEL_BYTES // PIXEL, held, main.orientation, True, _pillow_image
-    )
+        "HEIF", stream, width, height, PIXEL_BYTES // PIXEL, held, main.orientation, True, _pillow_image,
+        main.profile,
+    )  # fmt: skip
 
 
 def _installed() -> bool:

@@ -48,6 +48,12 @@ class Item:
         return struct.unpack_from(">II", extents, 4)
 
     @property
+    def profile(self) -> bytes:
+        """The ICC profile, b"" without one."""
+        found = (data for kind, data in self.properties if kind == b"colr" and data[:4] in (b"prof", b"rICC"))
+        return next(found, b"")[4:]
+
+    @property
     def orientation(self) -> int:
         """The EXIF number of the turn, anticlockwise, and of the mirror after it."""
         turn, mirror = self.first(b"irot"), self.first(b"imir")

@@ -1,4 +1,4 @@
-"""JPEG: passes on the tables and the frame that the decoder needs, without metadata.
+"""JPEG: passes on the tables and the frame that the decoder needs, and the colour profile, without metadata.
 
 For an image in several scans the decoder keeps all coefficients, two bytes each, whatever the decoded size.
 """
@@ -7,7 +7,7 @@ import struct
 from typing import BinaryIO
 
 from tinytrain.episode.imagefile.orientation import orientation
-from tinytrain.episode.imagefile.stored import Stored, broken, joined
+from tinytrain.episode.imagefile.stored import MAX_PROFILE, Stored, broken, joined
 
 MAX_PIXELS = 128_000_000  # large, because it is decoded at a fraction of its size
 MAX_SEGMENTS = 4096
@@ -21,15 +21,16 @@ ROWS = 48  # rows of samples per component that a decoder holds at most
 SEQUENTIAL, PROGRESSIVE = (0xC0, 0xC1, 0xC9), (0xC2, 0xCA)
 # With lossless and hierarchical frames, which are refused.
 FRAMES = (*SEQUENTIAL, *PROGRESSIVE, 0xC3, 0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCE, 0xCF)
-APP1, START_OF_SCAN, END = 0xE1, 0xDA, 0xD9
+APP1, APP2, START_OF_SCAN, END = 0xE1, 0xE2, 0xDA, 0xD9
 KEPT = (*FRAMES, 0xC4, 0xCC, 0xDB, 0xDD, 0xE0, 0xEE, START_OF_SCAN)  # tables, JFIF, Adobe
 ALONE = (0x01, *range(0xD0, 0xD9))
-EXIF, XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
+EXIF, XMP, ICC = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0", b"ICC_PROFILE\0"
 
 
 def read(file: BinaryIO, length: int) -> Stored:
     """See `tinytrain.episode.imagefile.read`."""
     head, frame, exif, xmp = bytearray(b"\xff\xd8"), None, b"", b""
+    icc: dict[bytes, bytes] = {}  # parts by number
     file.seek(2)
     for marker, body in _segments(file):
         if marker in FRAMES:
@@ -40,6 +41,8 @@ def read(file: BinaryIO, length: int) -> Stored:
             exif = exif or body
         elif marker == APP1 and body.startswith(XMP):
             xmp = body
+        elif marker == APP2 and body.startswith(ICC) and sum(map(len, icc.values())) <= MAX_PROFILE:
+            icc[body[len(ICC) : len(ICC) + 1]] = body
         if marker in KEPT:
             head += struct.pack(">BBH", 0xFF, marker, len(body) + 2) + body
         if len(head) > MAX_HEAD:
@@ -51,7 +54,8 @@ def read(file: BinaryIO, length: int) -> Stored:
         held, watch = frame.rows + frame.coefficients, _Scans(frame.width * frame.height).count
     stream = joined(bytes(head), file, file.tell(), length, watch)
     turn = orientation(exif, xmp)
-    return Stored("JPEG", stream, frame.width, frame.height, MAX_PIXELS, held, turn)
+    profile = b"".join(icc[part][len(ICC) + 2 :] for part in sorted(icc))
+    return Stored("JPEG", stream, frame.width, frame.height, MAX_PIXELS, held, turn, profile=profile)
 
 
 def _segments(file: BinaryIO):

@@ -1,4 +1,4 @@
-"""PNG: passes on size, palette, transparency and pixels, without texts, profiles and animations.
+"""PNG: passes on size, palette, transparency, profile and pixels, without texts and animations.
 
 The decoder stops after the pixels, but it would keep all chunks before them.
 """
@@ -38,8 +38,10 @@ def read(file: BinaryIO, length: int) -> Stored:
     if not first or head[12:16] != b"IHDR":
         raise broken("cannot be decoded (no header or no pixels)")
     width, height = struct.unpack_from(">II", head, 16)
-    turn = orientation(**_about(file, about))
-    return Stored("PNG", joined(head, file, first, length), width, height, MAX_PIXELS, orientation=turn)
+    known = _about(file, about)
+    profile, stream = known.pop("profile", b""), joined(head, file, first, length)
+    turn = orientation(**known)
+    return Stored("PNG", stream, width, height, MAX_PIXELS, orientation=turn, profile=profile)
 
 
 def check(file: BinaryIO) -> None:
@@ -81,7 +83,7 @@ def _starts_with(file: BinaryIO, start: int, size: int, key: bytes) -> bool:
 
 
 def _about(file: BinaryIO, chosen: dict[bytes, tuple[int, int]]) -> dict[str, bytes]:
-    """EXIF data as ``tiff`` and XMP data as ``xmp``, if the `chosen` chunks have them."""
+    """EXIF data as ``tiff``, XMP data as ``xmp`` and ``profile``, if the `chosen` chunks have them."""
     found = {"tiff": b""}
     for kind, (start, size) in chosen.items():
         key, meaning = ABOUT[kind]
@@ -114,6 +116,10 @@ def _international_text(data: bytes) -> dict:
     return {"xmp": _unpacked(text[2]) if data[0] else text[2]}
 
 
+def _profile(data: bytes) -> dict:
+    return {"profile": _unpacked(data[data.find(b"\0") + 2 :])}
+
+
 def _unpacked(data: bytes) -> bytes:
     try:
         return zlib.decompressobj().decompress(data, MAX_ABOUT)
@@ -128,4 +134,5 @@ ABOUT = {
     b"tEXt": (EXIF_TEXT, _text),
     b"zTXt": (EXIF_TEXT, _compressed_text),
     b"iTXt": (XMP_TEXT, _international_text),
+    b"iCCP": (b"", _profile),
 }

@@ -17,6 +17,7 @@ from tinytrain.base.errors import InputError
 PIXEL_BYTES = 244 * 10**6
 # Keeps a row, and a table with one address per row, below 1 MB. It is also the limit of JPEG.
 MAX_SIDE = 2**16 - 1
+MAX_PROFILE = 2**20  # bytes of a colour profile; a longer one is left out
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Stored:
 
     `held`: bytes that decoding takes beside the decoded pixels. `most`: pixels that can be decoded in about a
     second. `orientation`: the EXIF number, 1 to 8. `complete`: all bytes that the pixels take are there.
+    `profile`: the ICC profile of its colours.
     """
 
     format: str
@@ -37,6 +39,7 @@ class Stored:
     orientation: int = 1
     complete: bool = False
     opener: Callable | None = None
+    profile: bytes = b""
 
 
 def broken(why: str) -> InputError:

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from tinytrain.base.errors import InputError
-from tinytrain.episode.imagefile.stored import PIXEL_BYTES, Stored, broken, pieced, refuse_more, whole
+from tinytrain.episode.imagefile.stored import (
+    MAX_PROFILE,
+    PIXEL_BYTES,
+    Stored,
+    broken,
+    pieced,
+    refuse_more,
+    whole,
+)
 
 ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 LARGE = (b"II+\0", b"MM\0+")
@@ -17,7 +25,7 @@ MAX_PIECES = 2**16  # strips or tiles
 WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC, FILL_ORDER = 256, 257, 258, 259, 262, 266
 OFFSETS, ORIENTATION, SAMPLES, ROWS, COUNTS, PLANAR = 273, 274, 277, 278, 279, 284
 PREDICTOR, PALETTE, TILE_WIDTH, TILE_HEIGHT, TILE_OFFSETS, TILE_COUNTS = 317, 320, 322, 323, 324, 325
-EXTRA, FORMAT, DNG = 338, 339, 50706
+EXTRA, FORMAT, ICC, DNG = 338, 339, 34675, 50706
 LETTERS = {1: "B", 3: "H", 4: "I"}
 SHORT, LONG = 3, 4
 PLAIN, INDEXED = 1, 3
@@ -64,7 +72,8 @@ def read(file: BinaryIO, length: int) -> Stored:
     if layout.compression != PLAIN:
         stream = whole(iter(lambda: stream.read(2**16), b""))
     turn = tags.number(ORIENTATION, 1)
-    return Stored("TIFF", stream, layout.width, layout.height, MAX_PIXELS, held, turn, True)
+    profile = tags.content(ICC, MAX_PROFILE)
+    return Stored("TIFF", stream, layout.width, layout.height, MAX_PIXELS, held, turn, True, profile=profile)
 
 
 @dataclass(frozen=True)
@@ -131,6 +140,14 @@ class _Tags:
         if struct.calcsize(letter) * count > 4:
             (at,) = self._unpacked("I", at, 1)
         return self._unpacked(letter, at, count)
+
+    def content(self, tag: int, most: int) -> bytes:
+        """The bytes of a tag that has more than four, b"" without one or for more than `most`."""
+        _, count, at = self.entries.get(tag, (0, 0, 0))
+        if not 4 < count <= most:
+            return b""
+        self.file.seek(*self._unpacked("I", at, 1))
+        return self.file.read(count)
 
     def number(self, tag: int, default: int) -> int:
         return next(iter(self.numbers(tag, 1)), default)

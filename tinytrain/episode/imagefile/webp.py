@@ -1,4 +1,4 @@
-"""WebP: passes on the bitstream of the first frame, without profiles, texts and other frames."""
+"""WebP: passes on the bitstream of the first frame and the colour profile, without texts and other frames."""
 
 import struct
 from typing import BinaryIO
@@ -16,7 +16,7 @@ MAX_PIXELS = PIXEL_BYTES // CANVAS_BYTES
 MAX_CODED = 32 * 10**6  # bytes of the bitstream
 COPIES = 3  # of the bitstream
 MAX_CHUNKS = 10_000
-MAX_ABOUT = 2**20  # bytes of EXIF or XMP data
+MAX_ABOUT = 2**20  # bytes of EXIF or XMP data, or of a profile
 LOSSY, LOSSLESS, ALPHA, EXTENDED, FRAME = b"VP8 ", b"VP8L", b"ALPH", b"VP8X", b"ANMF"
 HAS_ALPHA, HAS_FRAMES = 0x10, 0x02
 FRAME_HEADER = 16
@@ -46,7 +46,8 @@ def read(file: BinaryIO, length: int) -> Stored:
     held += (CANVAS_BYTES - COUNTED) * pixels
     stream = whole(_webp(coded, canvas, frame))
     turn = orientation(_about(file, parts, b"EXIF"), _about(file, parts, b"XMP "))
-    return Stored("WEBP", stream, *canvas, MAX_PIXELS, held, turn, True)
+    profile = _about(file, parts, b"ICCP")
+    return Stored("WEBP", stream, *canvas, MAX_PIXELS, held, turn, True, profile=profile)
 
 
 def _bitstreams(file: BinaryIO, parts: dict) -> tuple[dict[bytes, bytes], tuple[int, int]]:

@@ -37,7 +37,8 @@ def made_for(root: Path = Path("/")) -> dict[str, str]:
         if name.startswith("NUMBA_") and name not in WITHOUT_EFFECT
     )
     return {
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        # Builds of one version lay objects out in several ways; the letters of `abiflags` tell them apart.
+        "python": f"{platform.python_implementation()} {platform.python_version()}{sys.abiflags}",
         **{name: library_version(name) for name in LIBRARIES},
         "cpu": _cpu(root),
         "settings": " ".join(settings) + _settings_file(),

@@ -6,22 +6,41 @@ process where it misses a symbol.
 
 import ctypes
 import functools
+import os
 from collections.abc import Sequence
-from threading import RLock
 
 import numpy as np
 from llvmlite import binding
+
+from tinytrain.base.errors import StorageError
+from tinytrain.base.locks import held_over_forks
 
 # What all kernels share: the loop over calls, the stub for products, and what their code asks numba for.
 RUNNER, PRODUCT = "tinytrain_runner", "tinytrain_product"
 FREE, RESHAPE = "NRT_MemInfo_call_dtor", "numba_attempt_nocopy_reshape"
 TOOLS = RUNNER, PRODUCT, FREE, RESHAPE
-LOCK = RLock()
+LOCK = held_over_forks()  # LLVM has locks of its own, which a fork would copy locked
 _loaded: dict[str, int] = {}  # address by symbol
 
 
 class MissingSymbol(Exception):  # noqa: N818 - it is what is missing
     """An object file needs a function that this process does not have."""
+
+
+def check_executable() -> None:
+    """Raise StorageError ``numba-unusable`` unless this process may make memory executable.
+
+    LLVM does not look whether it could: code in memory that is not executable ends the process by a signal.
+    """
+    try:
+        with LOCK:
+            binding.check_jit_execution()
+    except OSError as error:
+        raise StorageError(
+            "numba-unusable",
+            f"this process may not make memory executable ({os.strerror(error.errno)}); set"
+            " MemoryDenyWriteExecute=no in its systemd service, or allow execmem in SELinux",
+        ) from error
 
 
 def load(code: bytes, symbols: Sequence[str], needs: Sequence[str] = ()) -> list[int]:
