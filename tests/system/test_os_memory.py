@@ -152,6 +152,7 @@ EVERY_WHOLE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way, shots, precision, budget, lanes", EVERY_WHOLE if RUNS else WHOLE)
 def test_a_whole_second_call_takes_no_more_than_docs_say_beside_its_arena(
     way, shots, precision, budget, lanes
