@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tinytrain import kernels as kernel_table
-from tinytrain.drift.cusum import Cusum
-from tinytrain.drift.detector import DRIFT
+from tinytrain.drift.detector import DRIFT, Cusum
 from tinytrain.drift.recent import Recent, fitted, refitted
 from tinytrain.heads.registry import HEADS, find_head
 
@@ -57,6 +56,16 @@ def test_a_refitted_head_is_that_of_the_images_since_the_change_and_can_be_updat
     assert np.allclose(found.logits(test), expected.logits(test), rtol=1e-3, atol=1e-3)
     found.update(KERNELS, images([0], 8), np.array([0], np.int32))
     assert found.is_finite() and np.isfinite(found.logits(test)).all()
+
+
+def test_corrections_of_one_thing_again_and_again_are_one_image_to_a_refitted_head():
+    size, labels = 160, np.arange(12) % 2
+    once = np.random.default_rng(0).standard_normal((12, size)).astype(np.float32)
+    again, same = np.r_[np.repeat(0, 9), np.arange(12)], find_head("cosine")
+    expected, found = (
+        fitted(same, KERNELS, once[chosen], labels[chosen]) for chosen in (np.arange(12), again)
+    )
+    assert found.counts.tolist() == [6, 6] and found.limit == pytest.approx(expected.limit, rel=1e-5)
 
 
 def test_a_class_without_a_new_image_keeps_its_latest_old_one():

@@ -97,6 +97,12 @@ def test_reasons_count_images_and_name_the_worst_one():
     assert reason("left-out", before=guessed, after=guessed).endswith("after training, guessing gives 5")
 
 
+@pytest.mark.parametrize("worst, code", [(-0.40, []), (-0.42, ["labels"])])
+def test_labels_are_refused_from_a_fit_of_minus_2_8_on(worst, code):
+    found = rows([0.3] * 9 + [worst])
+    assert [r.code for r in verdict(before=found, after=found).reasons] == code
+
+
 def test_images_that_fit_far_less_than_the_others_are_counted_even_if_no_other_class_is_closer():
     far = rows([3.0] * 9 + [0.01])
     assert label_fit(far) < LEAST_FIT

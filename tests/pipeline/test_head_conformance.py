@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from cases import quick
 
 from tinytrain.heads.cosine import Cosine, CosineHead
 from tinytrain.heads.head import ANSWERING, FITTING, UNKNOWN, HeadBuffer, HeadVerdict
@@ -14,7 +15,7 @@ from tinytrain.heads.triangle import Triangle, unpacked
 from tinytrain.pipeline.conformance import ConformanceError
 from tinytrain.pipeline.head_conformance import check_head
 
-BACKENDS = pytest.mark.parametrize("backend", ["auto", "numpy"])
+BACKENDS = pytest.mark.parametrize("backend", quick(["auto", "numpy"]))
 
 
 @BACKENDS

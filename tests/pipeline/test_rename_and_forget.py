@@ -152,6 +152,22 @@ def test_to_forget_an_added_class_undoes_that_it_was_added(head):
         assert back.report["forgotten"]["traces"] == [] and tensors(back) == tensors(delta)
 
 
+def test_nothing_in_the_file_of_a_delta_names_a_forgotten_class(delta):
+    """Corrections of it are counted and warnings name files in its folder."""
+    old = delta.class_names[1]
+    watched = {"corrections": {old: 2, delta.class_names[0]: 1}, "labels": {old: ["ab"]}, "marks": {}}
+    report = {
+        **delta.report,
+        "watched": watched,
+        "warnings": [f"skipped photos/{old}/a.png: is cut off", "slow"],
+    }
+    told = replace(delta, report=report)
+    assert old.encode() in encode_delta(told) and old.encode() not in encode_delta(forget(told, old))
+    assert forget(told, old).report["warnings"] == ["slow"]
+    renamed = rename(told, old, "parsley").report["watched"]
+    assert renamed["corrections"]["parsley"] == 2 and renamed["labels"] == {"parsley": ["ab"]}
+
+
 def test_two_classes_must_remain(delta):
     two = forget(forget(delta, "toy 0"), "toy 1")
     with pytest.raises(InputError, match="one-class: the delta has 2 classes, and at least 2 must remain"):

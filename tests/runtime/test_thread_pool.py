@@ -134,3 +134,23 @@ def test_no_lock_that_python_handles_lies_between_the_threads_and_their_caller()
     sys.setprofile(None)
     workers.close()
     assert ran and all(name.endswith(("thread_pool.py", "test_thread_pool.py")) for name in ran)
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_where_the_system_starts_no_more_threads_the_caller_does_their_part(allowed, monkeypatch):
+    start, started = threading.Thread.start, []
+
+    def refuse(thread):
+        if len(started) == allowed:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    workers, done = Workers(3), []
+    workers.run([partial(done.append, k) for k in range(10)])
+    workers.run_ahead(2, done.append, lambda: None, done.append)
+    assert (
+        len(started) == allowed and sorted(done[:10]) == list(range(10)) and sorted(done[10:]) == [0, 0, 1, 1]
+    )
+    workers.close()

@@ -14,6 +14,7 @@ from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.runtime import device
 from tinytrain.runtime.arena import Arena
+from tinytrain.runtime.bind import parts_of
 from tinytrain.runtime.trainer import Trainer
 
 PLANS = pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_what_the_arena_held_before_changes_nothing(monkeypatch, policy, memory)
 
 
 @PLANS
-def test_every_array_of_an_adaptation_lies_in_the_arena_or_in_the_working_copy(monkeypatch, policy, memory):
+def test_every_array_that_is_written_lies_in_the_arena_or_is_of_a_trained_layer(monkeypatch, policy, memory):
     """Every array that a kernel is given to write to; images may be read from anywhere."""
     table, calls = calls_of()
     monkeypatch.setattr(device.kernel_table, "load", lambda backend: table)
@@ -67,7 +68,7 @@ def test_every_array_of_an_adaptation_lies_in_the_arena_or_in_the_working_copy(m
     monkeypatch.setattr(Trainer, "__init__", lambda self, *a: (keep(self, *a), trainers.append(self))[0])
     report = run(policy, memory)
     copy = trainers[0].working
-    working = [*copy.weights, *copy.biases, *(a for pair in copy.added.values() for a in pair)]
+    working = [copy.part(*part) for part in (*copy.own, *parts_of(copy.network.added))]
     inside = [bounds(a) for a in (*arenas, *working)]
     outside = {
         name
@@ -85,6 +86,22 @@ def bounds(array):
     """Addresses of the first byte and of the one after the last."""
     length = sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True))
     return array.ctypes.data, array.ctypes.data + length + array.itemsize
+
+
+@pytest.mark.parametrize("policy", TRAINING)
+def test_units_that_work_at_the_same_time_share_neither_an_image_nor_what_is_bound(monkeypatch, policy):
+    keep, found = Trainer.__init__, []
+
+    def made(self, *arguments):
+        keep(self, *arguments)
+        found.append({stage: [self.units[u] for u in us] for stage, us in self.program.units.items()})
+
+    monkeypatch.setattr(Trainer, "__init__", made)
+    run(policy, 10**6)
+    for stage in [*found[0].values(), found[0]["backward"] + found[0]["ahead"]]:
+        assert len({id(unit._rows) for unit in stage}) == len(stage)
+        bound = [id(calls) for unit in stage for calls in unit.segments.values()]
+        assert len(set(bound)) == len(bound)
 
 
 @pytest.mark.parametrize("policy", TRAINING)

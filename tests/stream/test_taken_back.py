@@ -64,6 +64,15 @@ CASES = {
         [(0, "sun"), *OTHERS, ("forget", "sun"), (0, "class1")],
         [*OTHERS, (0, "class1")],
     ),
+    "of a class that was forgotten then": ([(0, "sun"), *OTHERS, ("forget", "sun")], OTHERS),
+    "of one that was renamed before": (
+        [(0, "sun"), ("rename", "sun", "moon"), *OTHERS, ("forget", "moon")],
+        OTHERS,
+    ),
+    "of one that the delta had before": (
+        [(0, "class1"), *OTHERS, ("forget", "class1")],
+        [*OTHERS[1:], ("forget", "class1")],
+    ),
     "taken back": ([*OTHERS, (0, "class1"), ("undo",)], OTHERS),
     "all taken back": ([*OTHERS, ("undo",), ("undo",), ("undo",), ("undo",)], [("undo",)]),
     "a replacement taken back": (

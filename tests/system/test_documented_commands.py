@@ -22,6 +22,7 @@ ALL = [block for found in BLOCKS.values() for block in found]
 SHELL = [block for block in ALL if block.language == "sh"]
 NOT_RUN = [block for block in ALL if block.not_run]
 RUNNABLE = [page for page in PAGES if any(b.language in RUN and not b.not_run for b in BLOCKS[page.name])]
+RESULTS = [ROOT / "RESULTS.md", *sorted(ROOT.glob("results/*/README.md"))]
 SECONDS = 300  # a cold cache of kernels on a busy machine
 
 
@@ -90,14 +91,14 @@ def test_every_block_says_what_it_is(block):
         assert not typed, f"{block} shows commands that nothing runs: {typed}"
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "RESULTS.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *RESULTS], ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_in_the_text_is_one(page):
     text = re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.M | re.S)
     lines = re.findall(r"`(tinytrain [a-z][^`]*)`", text) + re.findall(r"^    (tinytrain .*)$", text, re.M)
     for line in lines:
         (words,) = command_lines(line) or [[]]
         assert words and (words[0] in COMMANDS or words[0] == "help"), f"{page.name}: {line}"
-        if page.name == "RESULTS.md":
+        if page in RESULTS:
             check_words(words)
 
 

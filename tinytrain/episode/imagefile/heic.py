@@ -32,7 +32,7 @@ def read(file: BinaryIO, length: int) -> Stored:
     if not _installed():
         from tinytrain.base.extras import install
 
-        raise InputError("picture-decoder", f"is a HEIC image; to read it, {install(EXTRA)}; {PHONE}")
+        raise InputError("picture-decoder", f"is a HEIC image; to read it, run {install(EXTRA)}; {PHONE}")
     items = isobmff.read(file, length)
     main = items.items[items.main]
     width, height = main.size
