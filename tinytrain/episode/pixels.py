@@ -59,6 +59,8 @@ def answer(file: BinaryIO, size: Sides | None, kind: str, box: Box | None) -> tu
     except (InputError, MemoryError):
         raise
     except Exception as error:
+        if "memory" in str(error):  # of a library
+            raise MemoryError from None
         raise InputError("picture-broken", f"{reason(error)}; {SAVE}, or remove it") from None
 
 
