@@ -138,13 +138,8 @@ def _confined(source, file: BinaryIO, kind: str, **request) -> bytearray:
     try:
         return confined.ask("tinytrain.episode.pixels", given, kind=kind, **request)[1]
     except confined.NotReadError as error:
-        code, remedy = NOT_READ[error.kind]
-        why = (
-            f"needs a process of its own, and none starts here ({error})"
-            if code == "picture-decoder"
-            else error
-        )
-        raise InputError(code, f"{why}; {remedy}") from None
+        code, text = NOT_READ[error.kind]
+        raise InputError(code, text.format(error)) from None
 
 
 @contextmanager
