@@ -62,7 +62,7 @@ class _Child:
             with theirs:
                 self.process = subprocess.Popen(
                     command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                    cwd="/", env=os.environ | ENVIRONMENT,
+                    cwd="/", env=os.environ | ENVIRONMENT, process_group=0,
                 )  # fmt: skip
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             self.channel.close()
@@ -126,12 +126,15 @@ def ask(module: str, file: BinaryIO | bytes, **request) -> tuple[dict, bytearray
     if "code" in answer:
         raise InputError(answer["code"], answer["why"])
     if "kind" in answer:
-        raise NotReadError(answer["kind"], answer["why"])
+        most = f"takes more than {MEMORY // 10**6} MB or {SECONDS} seconds"
+        raise NotReadError(answer["kind"], answer.get("why", most))
     return answer, content
 
 
 def _asked(request: dict, file: BinaryIO) -> tuple[dict, bytearray]:
     global _child
+    if _child is not None and _child.process.poll() is not None:  # its pause was over, or it was killed
+        end()
     for _ in range(2):
         child, _child = _child or _Child(), None
         try:
@@ -146,16 +149,12 @@ def _asked(request: dict, file: BinaryIO) -> tuple[dict, bytearray]:
             return answer
         if code:
             break
-        # It had ended after its pause.
+        # Its pause ended just now.
     import signal
 
     if code in (-signal.SIGXCPU, -signal.SIGKILL):
-        return {"kind": "large", "why": _more()}, bytearray()
+        return {"kind": "large"}, bytearray()
     return {"kind": "broken", "why": f"its decoder failed ({code})"}, bytearray()
-
-
-def _more() -> str:
-    return f"takes more than {MEMORY // 10**6} MB or {SECONDS} seconds"
 
 
 def _received(channel, count: int) -> bytearray:
@@ -185,7 +184,8 @@ def serve() -> None:
     import socket
 
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # for the process that asks
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)
     for kind in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):  # it writes no file
         resource.setrlimit(kind, (0, 0))
@@ -210,7 +210,7 @@ def _answer(file: BinaryIO, module: str, seconds: int, **request) -> tuple[dict,
     except InputError as error:
         return {"code": error.code, "why": error.message}, b""
     except (MemoryError, RecursionError):
-        return {"kind": "large", "why": _more()}, b""
+        return {"kind": "large"}, b""
 
 
 def _limit(seconds: int) -> None:
