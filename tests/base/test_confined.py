@@ -17,7 +17,12 @@ JOBS = """
 import os, signal, time
 from tinytrain.base.errors import InputError
 
+LEAK = []
+
 def answer(file, job, n=0):
+    if job == "leak":
+        LEAK.append(b"x" * n)
+        return {}, b""
     if job == "echo":
         return {"pid": os.getpid(), "given": n}, file.read()
     if job == "refuse":
@@ -104,6 +109,12 @@ def test_a_process_that_was_ended_in_between_is_started_again(ask):
         time.sleep(0.1)
         assert ask("echo", b"x")[1] == b"x"
     assert pid() != first
+
+
+def test_what_a_decoder_leaks_is_no_burden_for_the_next_file(ask):
+    for _ in range(6):
+        ask("leak", n=10**8)
+    assert ask("memory", n=10**8)[1] == bytes(10**8)
 
 
 def test_threads_get_their_own_answers(ask):

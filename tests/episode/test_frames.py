@@ -241,3 +241,11 @@ def test_what_is_no_image_is_named(content, words):
     with pytest.raises(InputError, match=words) as caught:
         load_image(content, SIZE, name="x.jpg")
     assert caught.value.code == "picture-broken" and str(caught.value).startswith("picture-broken: 'x.jpg' ")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "BMP", "PPM", "JPEG"])
+def test_images_that_together_take_more_than_the_limit_are_read_one_after_another(kind, tmp_path):
+    options = {"AVIF": {"speed": 10}, "JPEG": {"progressive": True}, "WEBP": {"method": 0}}.get(kind, {})
+    (tmp_path / "image").write_bytes(encoded(Image.new("RGB", (2400, 1600), "red"), kind, **options))
+    for _ in range(24):
+        load_image(tmp_path / "image", SIZE)

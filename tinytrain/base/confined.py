@@ -19,6 +19,7 @@ from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.locks import held_over_forks
 
 MEMORY = 256 * 10**6  # bytes that it may hold, its own code included
+KEPT = MEMORY // 4  # bytes with which it does not go on: libraries leak where files are damaged
 SECONDS = 20  # of processor time for one request
 IDLE_SECONDS = 30
 SIZES = 12  # bytes of the lengths of an answer: 4 of its JSON, 8 of its bytes
@@ -200,6 +201,8 @@ def serve() -> None:
         channel.sendall(len(text).to_bytes(4, "little") + len(content).to_bytes(8, "little") + text)
         channel.sendall(content)
         del answer, content, text
+        if _memory()[1] > KEPT:
+            return
 
 
 def _answer(file: BinaryIO, module: str, seconds: int, **request) -> tuple[dict, bytes]:
@@ -213,15 +216,21 @@ def _answer(file: BinaryIO, module: str, seconds: int, **request) -> tuple[dict,
         return {"kind": "large"}, b""
 
 
+def _memory() -> list[int]:
+    """Bytes of its address space, and of memory."""
+    pages = Path("/proc/self/statm").read_text().split()[:2]
+    return [int(count) * os.sysconf("SC_PAGE_SIZE") for count in pages]
+
+
 def _limit(seconds: int) -> None:
     """Limit the memory in all, and the processor time from now on."""
     import resource
     import time
 
-    size, resident = (int(pages) for pages in Path("/proc/self/statm").read_text().split()[:2])
+    size, resident = _memory()
     most = {
         # Address space without memory behind it, such as code that is not used, is no cost.
-        resource.RLIMIT_AS: MEMORY + (size - resident) * resource.getpagesize(),
+        resource.RLIMIT_AS: MEMORY + size - resident,
         resource.RLIMIT_CPU: int(time.process_time()) + 1 + seconds,
     }
     for kind, limit in most.items():

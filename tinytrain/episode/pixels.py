@@ -116,14 +116,18 @@ def square(image, stored: Stored, size: Sides | None, box: Box | None = None):
         # A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where that still covers the result.
         image.draft(None, wide)
     refuse_costly(image, stored, copies=1 + (box is not None))
-    # Pillow would read, unpack and keep what is behind the pixels; a TIFF it would turn, and has the size of
-    # that beforehand.
-    image.load_end = lambda: setattr(image, "_size", image.im.size)
+    # Pillow would read, unpack and keep what is behind the pixels, and turn a TIFF, whose size it gives turned.
+    image.load_end = _nothing
     image.load()
+    image._size = image.im.size
     if size is None:
         return None
     centre = resized(bilinear_mode(_cut(image, box)), *wide)
     return upright(on_white(in_srgb(centre, stored.profile)), stored.orientation)
+
+
+def _nothing() -> None:
+    """No closure, which the image would keep, and with it itself."""
 
 
 def _stored(image, kind: str) -> Stored:
