@@ -116,7 +116,7 @@ def square(image, stored: Stored, size: Sides | None, box: Box | None = None):
         # A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where that still covers the result.
         image.draft(None, wide)
     refuse_costly(image, stored, copies=1 + (box is not None))
-    # Pillow would read, unpack and keep what is behind the pixels, and turn a TIFF, whose size it gives turned.
+    # Pillow would read, unpack and keep what is behind the pixels, and turn a TIFF; it has the turned size.
     image.load_end = _nothing
     image.load()
     image._size = image.im.size
