@@ -49,16 +49,8 @@ class _Child:
         import subprocess
 
         self.channel, theirs = socket.socketpair()
-        root = str(Path(__file__).parents[2])
-        command = [
-            sys.executable or "python3",
-            "-I",
-            "-S",
-            "-c",
-            COMMAND,
-            root,
-            *map(os.path.abspath, sys.path),
-        ]
+        paths = [str(Path(__file__).parents[2]), *map(os.path.abspath, sys.path)]
+        command = [sys.executable or "python3", "-I", "-S", "-c", COMMAND, *paths]
         try:
             with theirs:
                 self.process = subprocess.Popen(

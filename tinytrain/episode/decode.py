@@ -113,7 +113,7 @@ def grey(image: np.ndarray) -> np.ndarray:
 
 
 def check_image(path: str | os.PathLike | bytes) -> None:
-    """Check whether a file can be decoded; JPEG and PNG without decoding them.
+    """Check cheaply whether a file can be decoded: JPEG, PNG and WebP without decoding them.
 
     Raises InputError like `load_image`. A damaged file that looks intact passes here and fails in
     `load_image`.

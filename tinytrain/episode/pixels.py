@@ -54,7 +54,11 @@ def answer(file: BinaryIO, size: Sides | None, kind: str, box: Box | None) -> tu
         stored = imagefile.read(kind, file)
         image = opened(kind, stored.stream if stored else file)
         stored = stored or _stored(image, kind)
-        image = square(image, replace(stored, held=stored.held + CODE), size, box)
+        stored = replace(stored, held=stored.held + CODE)
+        if size is None and kind == "WEBP":  # opening it has found that all parts are there
+            refuse_costly(image, stored)
+            return {}, b""
+        image = square(image, stored, size, box)
         return {}, image.tobytes() if image else b""
     except (InputError, MemoryError):
         raise
