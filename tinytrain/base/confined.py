@@ -61,7 +61,7 @@ class _Child:
             self.channel.close()
             raise NotReadError("alone", one_line(error)) from None
         if self.channel.recv(1) != STARTED:
-            raise NotReadError("alone", f"it ended with {self.end()}")
+            raise NotReadError("alone", f"it ended with {self.end(SECONDS)}")
 
     def ask(self, request: dict, file: BinaryIO) -> tuple[dict, bytearray]:
         import socket
@@ -75,11 +75,13 @@ class _Child:
             raise EOFError
         return json.loads(_received(self.channel, length)), _received(self.channel, nbytes)
 
-    def end(self) -> int:
-        """End it; its exit code, or the number of the signal that had ended it before, below 0."""
+    def end(self, seconds: float = 0) -> int:
+        """End it, at once or if it does not within `seconds`; its exit code, below 0 for a signal."""
+        import subprocess
+
         self.channel.close()
-        with contextlib.suppress(Exception):
-            self.process.wait(0.05)  # one that has failed needs a moment to end
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
         self.process.kill()
         return self.process.wait()
 
@@ -133,7 +135,7 @@ def _asked(request: dict, file: BinaryIO) -> tuple[dict, bytearray]:
         try:
             answer = child.ask(request, file)
         except (OSError, EOFError, ValueError):
-            code = child.end()
+            code = child.end(SECONDS)  # the channel is closed: it is ending
         except BaseException:  # Ctrl-C: what it answers to this, nobody would read
             child.end()
             raise
