@@ -191,7 +191,7 @@ def test_ctrl_c_reaches_who_asked_and_the_process_ends_with_it(ask, tmp_path):
 def test_without_a_request_it_ends_when_who_asked_does(ask, tmp_path):
     script = PARENT[: PARENT.index("try:")]
     done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
+        [sys.executable, "-X", "dev", "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
     )
     assert gone(int(done.stdout)) and not done.stderr
 

@@ -6,6 +6,7 @@ after another, and ends after a pause or with the process that asked. Requests a
 and bytes, never a pickle.
 """
 
+import atexit
 import contextlib
 import io
 import json
@@ -165,10 +166,12 @@ def _received(channel, count: int) -> bytearray:
 def end() -> None:
     """End the process, if there is one; the next request starts another."""
     global _child
-    with _lock:
-        child, _child = _child, None
-        if child is not None:
-            child.end()
+    child, _child = _child, None  # there is none while a request is under way
+    if child is not None:
+        child.end()
+
+
+atexit.register(end)
 
 
 def serve() -> None:
