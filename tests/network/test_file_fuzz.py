@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-from cases import quick
+from cases import each, quick
 from mutants import mutate_bytes, mutate_content, mutate_file, mutate_tokens, without_checksum
 from osview import settled, status
 from toycheckpoint import archive, legacy_file, lite_state
@@ -197,7 +197,7 @@ def reads(data: bytes, read) -> object:
     return decoded
 
 
-@pytest.mark.parametrize("kind", range(len(FILES)))
+@each("kind", range(len(FILES)))
 def test_a_broken_file_is_refused_or_equal_to_what_the_library_reads(kind):
     accepted = 0
     for seed in range(MUTANTS // len(FILES)):
@@ -296,7 +296,7 @@ def test_a_broken_file_of_the_first_form_is_refused_or_still_a_network():
             survives(efficientnet_lite.convert, loaded[0], "toy", "file")
 
 
-@pytest.mark.parametrize("kind", range(len(FILES)))
+@each("kind", range(len(FILES)))
 def test_a_broken_file_that_still_has_its_checksum_is_refused(kind):
     data = WHOLE_FILES[kind]
     for seed in range(MUTANTS // len(FILES)):
