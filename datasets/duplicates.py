@@ -41,16 +41,14 @@ def _digest(path: Path) -> bytes | None:
         return None
 
 
-def same_pixels(sides: Iterable[Images], shape: tuple[int, int, int]) -> list[tuple[list[str], list[int]]]:
-    """(names, labels) of the images that are the same, pixel for pixel, in the order of the `sides`."""
-    found: dict[bytes, tuple[list[str], list[int]]] = {}
-    for images in sides:
-        for i, name in enumerate(images.names):
-            digest = hashlib.sha256(np.ascontiguousarray(images.image(i, shape))).digest()
-            names, labels = found.setdefault(digest, ([], []))
-            names.append(name)
-            labels.append(int(images.labels[i]))
-    return [alike for alike in found.values() if len(alike[0]) > 1]
+def same_pixels(sides: Iterable[Images], shape: tuple[int, int, int]) -> list[list[int]]:
+    """Places of the images that are the same, pixel for pixel; those of the `sides` follow each other."""
+    found: dict[bytes, list[int]] = {}
+    every = ((images, i) for images in sides for i in range(len(images)))
+    for place, (images, i) in enumerate(every):
+        digest = hashlib.sha256(np.ascontiguousarray(images.image(i, shape))).digest()
+        found.setdefault(digest, []).append(place)
+    return [alike for alike in found.values() if len(alike) > 1]
 
 
 def unrepeated(episode: Episode, shape: tuple[int, int, int]) -> Episode:
@@ -60,7 +58,9 @@ def unrepeated(episode: Episode, shape: tuple[int, int, int]) -> Episode:
     """
     if not fits(len(episode.support) + len(episode.query), shape):
         return episode
-    query, found = without_copies(episode.support, episode.query, shape, episode.class_names)
+    readable = len(episode.support) - len(episode.remembered or ())
+    support = episode.support.take(range(readable))
+    query, found = without_copies(support, episode.query, shape, episode.class_names)
     return replace(episode, query=query, duplicates=merged(episode.duplicates, found))
 
 
@@ -68,19 +68,20 @@ def without_copies(
     support: Images, query: Images, shape: tuple[int, int, int], class_names: Sequence[str]
 ) -> tuple[Images, list[Duplicate]]:
     """`query` with each image of a class once, none of the `support`, and all images met more than once."""
-    found, seen, known = [], set(), set(support.names)
-    for names, labels in same_pixels((support, query), shape):
-        of_support = {label for name, label in zip(names, labels, strict=True) if name in known}
-        held_out = [(name, label) for name, label in zip(names, labels, strict=True) if name not in known]
-        met = set(of_support)
-        for name, label in held_out:
-            if label in met:
-                seen.add(name)
-            met.add(label)
-        both_sides = any(label in of_support for _, label in held_out)
-        found.append(duplicate(names, [class_names[label] for label in labels], both_sides))
+    names, labels = (*support.names, *query.names), (*support.labels.tolist(), *query.labels.tolist())
+    found, seen, first = [], set(), len(support)
+    for places in same_pixels((support, query), shape):
+        of_support = {labels[place] for place in places if place < first}
+        held_out, met = [place for place in places if place >= first], set(of_support)
+        for place in held_out:
+            if labels[place] in met:
+                seen.add(place - first)
+            met.add(labels[place])
+        both_sides = any(labels[place] in of_support for place in held_out)
+        classes = [class_names[labels[place]] for place in places]
+        found.append(duplicate([names[place] for place in places], classes, both_sides))
     if seen:
-        query = query.take([i for i, name in enumerate(query.names) if name not in seen])
+        query = query.take([i for i in range(len(query)) if i not in seen])
     return query, found
 
 

@@ -41,7 +41,7 @@ WHOLE_OMNIGLOT = {
     "source": "omniglot:DIR", "options": "--raw --grey",
     "subset": "all of images_background and images_evaluation",
 }  # fmt: skip
-DRAWN = "which ones is not known any more: others are drawn"
+DRAWN = "which ones was not recorded: others are drawn"
 PACS_PART = {"options": "--per-class 80", "subset": f"80 images of each class; {DRAWN}"}
 TINY_PART = {
     "source": "DIR/train", "options": "--size 64 --per-class 100",

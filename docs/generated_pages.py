@@ -25,6 +25,10 @@ DOCUMENTS = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
 }
+DOCUMENTS |= {
+    f"results/{path.parent.name}/README.md": f"results-{path.parent.name}.md"
+    for path in sorted(ROOT.glob("results/*/README.md"))
+}
 # Names that are documented beside those of `tinytrain`.
 MORE = (
     "tinytrain.datasets.folder.folder_dataset",
@@ -55,7 +59,7 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, **_):
     """Point links between the documents of the project at pages of the site."""
     for name, target in {**DOCUMENTS, "README.md": "index.md", "docs/": ""}.items():
-        markdown = re.sub(rf"\]\((?:\.\./)?{re.escape(name)}", f"]({target}", markdown)
+        markdown = re.sub(rf"\]\((?:\.\./)*{re.escape(name)}", f"]({target}", markdown)
     return markdown
 
 

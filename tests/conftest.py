@@ -5,6 +5,7 @@ from weakref import WeakKeyDictionary
 import pytest
 from threadpoolctl import threadpool_limits
 
+from tinytrain.base.notices import NOTICES
 from tinytrain.kernels import fallback
 from tinytrain.program import checker, segment_checker
 from tinytrain.program.program import Program
@@ -28,7 +29,7 @@ def pytest_collection_modifyitems(config, items):
     select, named = config.getoption("select"), config.option.markexpr or any("::" in a for a in config.args)
     if select == "all" or (select == "quick" and named):
         return
-    skipped = set(config.cache.get(SKIPPED, ()))
+    skipped = set(config.cache.get(SKIPPED, ())) if select == "rest" else ()
     is_slow = [item.get_closest_marker("slow") is not None for item in items]
     chosen = [
         slow or not skipped.isdisjoint((item.nodeid, item.nodeid.split("::")[0]))
@@ -41,7 +42,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    if config.getoption("select") == "quick":
+    if config.getoption("select") == "quick" and hasattr(config, "cache"):
         config.cache.set(SKIPPED, sorted({r.nodeid for r in terminalreporter.stats.get("skipped", ())}))
 
 
@@ -85,3 +86,9 @@ def kernels_are_compiled_ones():
     before = set(fallback.TOLD)
     yield
     assert set(fallback.TOLD) <= before, fallback.TOLD
+
+
+@pytest.fixture(autouse=True)
+def notices_are_heard():
+    """To parse ``--quiet`` is enough to end them for the tests that follow in this process."""
+    NOTICES.begin()

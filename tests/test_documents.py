@@ -4,12 +4,30 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
+from cases import each
 
 ROOT = Path(__file__).parents[1]
-PATTERNS = ("*.md", "docs/*.md", "tests/*.md", ".ci/*", "firmware_sim/pi/*.sh")
+PATTERNS = (
+    "*.md",
+    "docs/*.md",
+    "tests/*.md",
+    "results/*.md",
+    "results/*/*.md",
+    ".ci/*",
+    "firmware_sim/pi/*.sh",
+)
 FILES = [path for pattern in PATTERNS for path in sorted(ROOT.glob(pattern))]
-DOCUMENTS = [path for path in FILES if path.suffix == ".md"]
+DOCUMENTS = [path for path in FILES if path.suffix == ".md" and path.name != "template.md"]
+FIGURES = [
+    *ROOT.glob("results/*/*.md"),
+    ROOT / "RESULTS.md",
+    ROOT / "docs" / "tried.md",
+    ROOT / "tests" / "README.md",
+]
+DIARY = re.compile(
+    r"(?:was|were) asked for|asked (?:of|were)|aimed at|\bmissed\b|busy (?:machine|core)|other work"
+    r"|run was ended|scripts? (?:that is |that are )?not (?:part of|in) the project|targets? (?:was|were) met"
+)
 START = r"(?<![\w./-])"
 NAMED = re.compile(rf"{START}(?:[a-z_]+/)*test_\w+\.py|{START}(?:tests|tinytrain|meta|docs|\.ci)/[\w/.-]*\w")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -17,16 +35,32 @@ GENERATED = ("commands.md", "python-reference.md")  # pages that are made when t
 COPIED = ("results.md", "changelog.md", "contributing.md", "tests.md")  # documents that lie beside docs/
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@each("path", FILES, ids=name_of)
 def test_every_file_that_is_named_exists(path):
     names = NAMED.findall(path.read_text())
     missing = {n for n in names if not (ROOT / n).exists() and not (ROOT / "tests" / n).exists()}
     assert not missing, f"{path.name} names {sorted(missing)}"
 
 
+@each("path", FIGURES, ids=name_of)
+def test_results_say_what_was_measured_and_not_how_the_work_went(path):
+    assert not DIARY.findall(re.sub(r"\s+", " ", path.read_text()))
+
+
 def test_files_are_named_at_all():
     named = {path.name: len(NAMED.findall(path.read_text())) for path in FILES}
     assert named["campaigns"] > 10 and named["CONTRIBUTING.md"] > 5
+
+
+def test_the_table_of_tests_names_every_campaign_and_no_other():
+    rows = re.findall(r"^\| .+ \| (\w+) \|$", (ROOT / "tests" / "README.md").read_text(), re.M)
+    assert {*rows} - {"campaign"} == {
+        *re.findall(r"^    \[(\w+)\]=", (ROOT / ".ci/campaigns").read_text(), re.M)
+    }
 
 
 def anchors(path: Path) -> set[str]:
@@ -37,7 +71,7 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[-\s]+", "-", heading) for heading in plain}
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@each("path", DOCUMENTS, ids=name_of)
 def test_no_chapter_stands_twice_in_a_page(path):
     text = re.sub(r"^( *)```.*?^\1```$", "", path.read_text(), flags=re.M | re.S)
     headings = re.findall(r"^## .+$", text, re.M)
@@ -57,7 +91,7 @@ def lost_links(path: Path) -> list[str]:
     return lost
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@each("path", DOCUMENTS, ids=name_of)
 def test_every_link_leads_somewhere(path):
     assert not lost_links(path)
 
@@ -68,12 +102,12 @@ def test_a_lost_link_is_found(tmp_path):
     assert lost_links(page) == ["#three", "other.md"]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@each("path", DOCUMENTS, ids=name_of)
 def test_documents_name_no_folder_of_a_machine(path):
     assert not re.findall(r"(?<![\w~])/(?:tmp|root|work|mnt|Users)/\S*", path.read_text())
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/images/*")), ids=lambda path: path.name)
+@each("path", sorted(ROOT.glob("docs/images/*")), ids=lambda path: path.name)
 def test_pictures_of_documents_are_whole_and_small(path):
     assert path.stat().st_size < 150_000
     if path.suffix == ".svg":

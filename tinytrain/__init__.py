@@ -13,7 +13,7 @@ from warnings import warn
 if os.path.isfile(os.path.join(_clone := os.path.dirname(os.path.dirname(__file__)), "pyproject.toml")):
     __path__.append(_clone)
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _PUBLIC = {
     "Budget": "tinytrain.plan.budget",

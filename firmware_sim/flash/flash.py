@@ -68,6 +68,9 @@ class Flash:
         self._operation("lock")
         yield
 
+    def is_held(self) -> bool:
+        return False
+
     def names(self) -> list[str]:
         self._operation("list")
         return sorted(self._seen.names)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import each
 from toydevices import ONE
 from toyfiles import write_images, write_network
 
@@ -14,6 +15,7 @@ from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.base.errors import InputError, TinytrainError, UsageError
 from tinytrain.datasets import folder_dataset, folder_episode, open_dataset
 from tinytrain.delta.file import encode_delta
+from tinytrain.episode.episode import Images
 from tinytrain.pipeline import adapt as pipeline
 from tinytrain.pipeline import add_classes as pipeline_add
 from tinytrain.pipeline.toy import toy_episode, toy_network
@@ -66,6 +68,22 @@ def test_the_shipped_network_has_a_name_and_is_the_default(place, name):
     assert tinytrain.adapt(name, place / "photos", policy="none").network.digest == SHIPPED.digest
 
 
+@pytest.mark.parametrize("same_names", [False, True])
+def test_queries_of_an_episode_that_repeat_its_support_are_left_out_and_named(same_names):
+    made = toy_episode(3, 4, 4)
+    n, support, query = len(made.query), made.support, made.query
+    repeats = support if same_names else replace(support, names=tuple(f"again {k}" for k in support.names))
+    both = Images(
+        np.r_[query.labels, repeats.labels],
+        (*query.names, *repeats.names),
+        lambda i, size: query.read(i, size) if i < n else repeats.read(i - n, size),
+    )
+    report = tinytrain.adapt(toy_network(), replace(made, query=both), 400_000, "none", device=ONE)
+    assert report.estimate.n == n and len(report.answers.after) == n
+    assert {d.where for d in report.episode.duplicates} == {"both sides"}
+    assert sorted(d.files[0] for d in report.episode.duplicates) == sorted(support.names)
+
+
 def test_a_folder_is_read_without_its_damaged_images_and_says_which(tmp_path):
     photos = write_images(tmp_path / "photos")
     (photos / "ant" / "0-0.png").write_bytes((photos / "ant" / "0-0.png").read_bytes()[:100])
@@ -86,7 +104,7 @@ def test_a_folder_is_read_without_its_damaged_images_and_says_which(tmp_path):
     assert skipped[-1]["reason"].endswith("looked whole") and report.warnings == ()
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments,words",
     [
         ((3, "photos"), "network is a value of type int; give a Network, a path, or a name"),

@@ -176,17 +176,17 @@ def test_tiers_are_names_of_networks(capsys, cache):
     assert "did you mean large?" in capsys.readouterr().err
 
 
-def test_the_list_says_what_a_tier_costs_and_gives(capsys, cache):
+def test_the_list_says_what_a_tier_costs_and_compares_no_accuracies_of_different_episodes(capsys, cache):
     assert main(["backbones", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["backbones"]}
     for name, tier in zoo.TIERS.items():
         row = rows[tier.backbone]
-        assert (row["tier"], row["budget"], row["accuracy"]) == (name, tier.budget, tier.accuracy)
+        assert (row["tier"], row["budget"]) == (name, tier.budget) and "accuracy" not in row
         assert row["seconds"] == {"pc": tier.pc, "raspberry-pi-zero-2w": tier.pi}
     assert rows["mbv2-w0.35"]["tier"] is rows["mbv2-w0.35"]["seconds"] is None
     assert main(["backbones"]) == 0
     line = next(row for row in capsys.readouterr().out.splitlines() if row.startswith("large"))
-    assert f"{zoo.TIERS['large'].accuracy} %" in line and "118.80 M" in line and "4MB" in line
+    assert "118.80 M" in line and "4MB" in line and "%" not in line
 
 
 def test_a_second_get_is_a_no_op_and_says_so(server, capsys, cache, made):

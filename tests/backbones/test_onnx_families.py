@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import quick
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
 
@@ -55,7 +56,7 @@ def test_embeddings_are_those_of_the_model_also_after_a_file(tmp_path, name):
 
 
 @NAMES
-@pytest.mark.parametrize("policy", ["tinytrain", "full", "tinytrain_published", "trady"])
+@pytest.mark.parametrize("policy", quick(["tinytrain", "full", "tinytrain_published", "trady"]))
 def test_they_are_adapted_and_predict_and_are_exported(tmp_path, name, policy):
     network = imported_from(model_of(name), tmp_path).network
     budget = Budget(2**21, 0.15 if policy.startswith("tiny") else 10.0)

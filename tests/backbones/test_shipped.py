@@ -70,6 +70,7 @@ def test_a_shipped_network_can_run_in_int8(name):
     assert int8_obstacle(load_backbone(name)) is None
 
 
+@pytest.mark.slow
 def test_the_codes_of_the_shipped_network_are_those_that_calibration_finds(shipped):
     again = calibrated(replace(shipped, quantisation=None), calibration_images()).quantisation
     for ours, found in zip(shipped.quantisation.outputs, again.outputs, strict=True):
@@ -101,6 +102,7 @@ def test_it_tells_leaves_apart_before_and_better_after_an_adaptation(shipped):
     assert np.mean([row["after"] for row in rows]) > np.mean([row["before"] for row in rows])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shots, far", [(1, 0.25), (5, 0.12)])
 def test_its_confidence_is_near_its_accuracy_and_unsure_answers_are_wrong_more_often(shipped, shots, far):
     """Training memorises its images: a temperature fitted to them would be overconfident."""

@@ -36,6 +36,7 @@ def refused(capsys, *words) -> tuple[str, int]:
     return err, int(re.search(r"needs (\d+) bytes at the least", err)[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [["plan"], ["adapt"], ["simulate", "--board", "raspberry-pi-5"]], ids=" ".join
 )
@@ -56,6 +57,7 @@ def test_a_delta_has_the_name_of_the_network_and_not_of_the_tier(tmp_path, capsy
     assert "--backbone" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_default_budget_is_the_one_that_the_figures_of_the_tier_are_of(large, capsys):
     """The network of the test needs more, so the refusal says what it was given."""
     for words, given in (((), TIERS["large"].budget), (("--budget", "3MB"), 3_000_000)):

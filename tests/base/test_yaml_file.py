@@ -7,6 +7,7 @@ import pytest
 import toybench
 import toyruns
 import yaml
+from cases import each
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.yaml_file import MAX_BYTES, read_yaml
@@ -61,8 +62,8 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("kind", LOADERS)
+@each("name", HOSTILE)
+@each("kind", LOADERS)
 def test_hostile_yaml_is_refused_quickly_in_one_short_line(tmp_path, kind, name):
     content, said = HOSTILE[name]
     path = tmp_path / "mine.yaml"
@@ -85,6 +86,7 @@ def test_a_pipe_a_device_and_a_folder_are_no_yaml_files(tmp_path, kind):
         assert refused.value.code == "file-not-regular"
 
 
+@pytest.mark.slow
 def test_the_largest_file_of_values_is_read_in_seconds(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("[" + "1," * (MAX_BYTES // 2 - 1) + "]")

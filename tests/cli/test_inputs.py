@@ -10,6 +10,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from cases import each
 from commandline import tt
 from PIL import Image
 from toyfiles import write_images, write_network
@@ -138,8 +139,8 @@ USAGE = {
 }
 
 
-@pytest.mark.parametrize("command", ["predict", "eval"])
-@pytest.mark.parametrize("name", USAGE)
+@each("command", ["predict", "eval"])
+@each("name", USAGE)
 def test_contradictions_are_usage_errors(command, name, capsys):
     words, said = USAGE[name]
     assert tt(command, "d.safetensors", *words) == 2 and said in capsys.readouterr().err
@@ -311,6 +312,7 @@ def test_eval_leaves_out_what_cannot_be_decoded_and_says_so(judged, place, tmp_p
     assert judged(photos / "ant" / "bad.png", code=3)["error"]["code"] == "no-pictures"
 
 
+@pytest.mark.slow
 def test_a_thousand_images_take_no_more_memory_than_ten(place, tmp_path):
     """Resident memory of a run over many links to one image, which are separate files to the command."""
     image = tmp_path / "one.png"

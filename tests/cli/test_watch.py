@@ -1,13 +1,16 @@
 """``tinytrain watch``: verdicts for images as they come, corrections that are there after a restart."""
 
+import errno
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,13 +18,18 @@ from commandline import tt
 from toyfiles import write_images, write_network
 
 import tinytrain
+from tinytrain import store as store_package
 from tinytrain.base.errors import InputError
-from tinytrain.cli.commands import readaptation, watch
+from tinytrain.cli.commands import watch, watch_session
 from tinytrain.cli.commands.readaptation import Readaptation
+from tinytrain.cli.commands.watch_session import Session
 from tinytrain.cli.main import parser_of
 from tinytrain.delta.file import encode_delta, load_delta
+from tinytrain.delta.forget import forget
 from tinytrain.store import Store
+from tinytrain.stream import readapt
 from tinytrain.stream.readapt import Outcome, is_enough
+from tinytrain.stream.sources import Frame
 
 CLASSES = ("ant", "bee", "cat")
 
@@ -33,6 +41,7 @@ def made(tmp_path_factory):
     write_network(root)
     write_images(root / "photos", CLASSES, count=5)
     write_images(root / "new", (*CLASSES, "dog"), count=4, seed=1)
+    write_images(root / "more", CLASSES, count=4, seed=2)
     words = ("adapt", root / "photos", *backbone(root), "--policy", "none", "--budget", "400kB")
     assert tt(*words, "--out", root / "d.safetensors", "--force", "-q") == 0
     return root
@@ -92,6 +101,32 @@ def test_corrections_are_learnt_once_and_known_after_a_restart(made, place, caps
     assert sum(row["best_guess"] == "dog" for row in seen) >= 3
     kept = place / "store" / "kept" / "dog"
     assert len(list(kept.iterdir())) == 3
+
+
+@pytest.mark.parametrize("source", ["new/dog", "{place}/new/dog", "link"])
+def test_a_label_names_an_image_by_any_path_that_leads_to_it(made, place, capsys, monkeypatch, source):
+    """Absolutely or not, whatever the folder is called that is watched: it is the same image, learnt once.
+
+    That holds if it is gone since it was looked at.
+    """
+    shutil.copytree(made / "new", place / "new")
+    (place / "link").symlink_to(place / "new" / "dog")
+    monkeypatch.chdir(place)
+    last = photos(place, "dog")[-1]
+    names = (last, os.path.relpath(last), f"new/dog/{last.name}", f"./link/{last.name}", last.name)
+    (place / "labels.csv").write_text("".join(f"{name},ant\n" for name in names))
+    source = source.format(place=place)
+    words = ["d.safetensors", source, *backbone(place), "--labels", "labels.csv", "--json"]
+    parsed = parser_of("watch")[0].parse([*map(str, words)])
+    session = Session(parsed, watch.Opened.of(parsed), None)
+    for name in sorted(os.listdir(parsed.source)):
+        path = os.path.join(parsed.source, name)
+        session.look_at(Frame(path, path))
+    last.unlink()
+    session.correct()
+    said = [row for row in map(json.loads, capsys.readouterr().out.splitlines()) if "event" in row]
+    assert [(row["event"], row["class"]) for row in said] == [("correction", "ant")]
+    assert len(names) == 5 and session.watcher.learner.delta.class_names == CLASSES
 
 
 def test_what_is_no_image_is_named_and_the_next_one_is_looked_at(made, place, capsys):
@@ -290,16 +325,16 @@ def test_a_label_that_was_typed_later_is_not_replaced_by_its_old_line_after_a_re
     assert Store(place / "store").peek().delta.report["watched"]["corrections"] == {"cat": 1, "bee": 1}
 
 
-def opened(place, made, mode):
-    """What the command opens with a store, and its `Readaptation`, after 12 images were corrected."""
+def opened(place, made, mode, correct=True):
+    """A `Readaptation` of what the command opens, and its store; at first 12 images are corrected."""
     words = [place / "d.safetensors", made / "new", "--store", place / "store", "--readapt", mode]
     arguments = parser_of("watch")[0].parse([str(word) for word in (*words, *backbone(place), "-q")])
     found = watch.Opened.of(arguments)
     again = Readaptation(found, arguments)
-    for name in CLASSES:
+    for name in CLASSES if correct else ():
         for path in photos(made, name):
             again.note(found.watcher.correct(str(path), name))
-    assert is_enough(found.watcher.learner.delta, found.watcher.kept.counts())
+    assert not correct or is_enough(found.watcher.learner.delta, found.watcher.kept.counts())
     return again, found.store
 
 
@@ -323,36 +358,116 @@ def test_an_adaptation_that_the_guard_refuses_changes_nothing(made, place):
     assert encode_delta(store.peek().delta) == before and store.peek().confirmed
 
 
-@pytest.mark.parametrize("better", [True, False])
-def test_an_adaptation_while_idle_is_kept_if_it_is_better_and_rolled_back_if_it_is_worse(
-    made, place, monkeypatch, better
+@pytest.mark.parametrize(
+    ("before", "after", "taken"), [(0.8, 0.7, False), (0.8, 0.8, True), (0.0, 0.1, True)]
+)
+def test_what_was_trained_again_is_taken_unless_fewer_held_out_images_are_right(
+    made, place, monkeypatch, before, after, taken
 ):
-    trained = replace(load_delta(place / "d.safetensors"), report={"policy": "another"})
-    monkeypatch.setattr("tinytrain.stream.readapt.readapt", lambda *_: Outcome(trained, "better"))
+    delta = load_delta(place / "d.safetensors")
+    report, right = SimpleNamespace(guard=SimpleNamespace(accepted=True), delta=delta), iter((before, after))
+    monkeypatch.setattr(readapt, "adapt", lambda *_, **__: report)
+    monkeypatch.setattr(readapt, "_accuracy", lambda *_: next(right))
+    files = [(path, name) for name in CLASSES for path in photos(made, name)]
+    outcome = readapt.readapt(None, delta, files)
+    assert (outcome.delta is not None) == taken and outcome.images == 3
+
+
+@pytest.fixture
+def trained(place, monkeypatch):
+    """Whatever is trained again is the delta of the beginning, with another report."""
+    delta = replace(load_delta(place / "d.safetensors"), report={"policy": "another"})
+    monkeypatch.setattr("tinytrain.stream.readapt.readapt", lambda *_: Outcome(delta, "better"))
+    return delta
+
+
+def on_trial(place, made):
+    """A `Readaptation` whose trial has begun, with its store; the ten images before had been right."""
     again, store = opened(place, made, "auto")
-    before, again.wanted = store.peek(), True
+    for path in sorted((made / "photos").glob("*/*"))[: store_package.JUDGED]:
+        learnt_as(again, path, path.parent.name)
+    again.wanted = True
     ((row, text),) = again.due()
     assert row["done"], text
-    trial = store.peek()
-    assert trial.generation > before.generation and not trial.confirmed
-    assert trial.delta.report["watched"]["corrections"] == dict.fromkeys(CLASSES, 4)
+    return again, store
+
+
+def learnt_as(again, path, guess):
+    """Correct an image that was taken for class `guess`."""
     watcher = again.watcher
-    assert watcher.learner.place == trial.place
-    for number in range(readaptation.TRIAL):
-        path = made / "photos" / CLASSES[number % 3]
-        done = watcher.correct(str(sorted(path.glob("*"))[number // 3]), CLASSES[number % 3])
-        guess = done.name if better else "nothing"
-        again._before = 1.0
-        again.note(type(done)(done.key, done.name, guess))
+    watcher.observe(str(path), str(path))
+    watcher._recent[str(path)].guess = guess
+    again.note(watcher.correct(str(path), path.parent.name, new=True))
+
+
+def corrections(store):
+    return sum(store.peek().delta.report["watched"]["corrections"].values())
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 3])
+def test_a_trial_is_kept_if_as_many_images_are_right_as_before_and_goes_back_if_fewer_are(
+    made, place, trained, wrong
+):
+    again, store = on_trial(place, made)
+    trial = store.peek()
+    assert not trial.confirmed and trial.to_beat == 1.0 and corrections(store) == 22
+    assert again.watcher.learner.place == trial.place
+    for number, path in enumerate(sorted((made / "more").glob("*/*"))[: store_package.JUDGED]):
+        assert list(again.due()) == []
+        learnt_as(again, path, "nothing" if number < wrong else path.parent.name)
     ((row, text),) = again.due()
     after = store.peek()
-    assert row["done"] == better, text
-    if better:
-        assert after.generation == trial.generation and after.confirmed
-    else:
-        assert after.generation == before.generation and "is what it was again" in text
-    counts = after.delta.report["watched"]["corrections"]
-    assert sum(counts.values()) == 12 + readaptation.TRIAL, "nothing that was learnt in the trial is lost"
+    assert row["done"] == (wrong == 0) and after.confirmed, text
+    assert after.generation == (1 if wrong else trial.generation)
+    assert corrections(store) == 32, "nothing that was learnt in the trial is lost"
+    assert again.watcher.learner.place == after.place
+
+
+def test_a_trial_is_judged_by_who_watches_next(made, place, trained):
+    again, store = on_trial(place, made)
+    for number, path in enumerate(sorted((made / "more").glob("*/*"))[: store_package.JUDGED]):
+        if number == 5:
+            again = opened(place, made, "never", correct=False)[0]
+        learnt_as(again, path, path.parent.name)
+    ((row, _),) = again.due()
+    assert row["done"] and store.peek().confirmed and corrections(store) == 32
+
+
+def test_predictions_neither_end_a_watched_trial_nor_lose_its_corrections(made, place, trained, capsys):
+    again, store = on_trial(place, made)
+    path = photos(made, "dog")[0]
+    for _ in range(4):
+        assert tt("predict", place / "store", path, *backbone(place)) == 0
+    assert "0 of 2 starts used" in capsys.readouterr().err
+    learnt_as(again, path, "ant")
+    before = corrections(store)
+    del again  # the watching ends
+    for _ in range(3):
+        assert tt("predict", place / "store", path, *backbone(place)) == 0
+    assert store.peek().generation == 1 and corrections(store) == before
+    assert "dog" in store.peek().delta.class_names
+
+
+def test_what_another_process_learns_is_neither_overwritten_nor_does_it_end_the_watching(
+    made, place, trained, monkeypatch
+):
+    again, store = opened(place, made, "auto")
+    other = opened(place, made, "auto", correct=False)[0]
+    learnt_as(other, photos(made, "dog")[0], "ant")
+    again.wanted = True
+
+    def while_it_trains(*_):
+        learnt_as(other, photos(made, "dog")[1], "ant")
+        return Outcome(trained, "better")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tinytrain.stream.readapt.readapt", while_it_trains)
+        ((row, text),) = again.due()
+    assert not row["done"] and "store-changed" in text and again.wanted and store.peek().confirmed
+    ((row, text),) = again.due()
+    assert row["done"] and corrections(store) == 14, text
+    learnt_as(other, photos(made, "dog")[2], "dog")
+    assert corrections(store) == 15 and other.watcher.learner.start.to_beat == 0.0
 
 
 def test_python_watches_corrects_renames_and_forgets(made, place):
@@ -380,6 +495,95 @@ def test_python_watches_corrects_renames_and_forgets(made, place):
     again = tinytrain.Watcher(place / "store", place / "toy.safetensors")
     assert again.class_names == ("bee", "cat", "hound") == watcher.class_names
     assert [one.guess for one in again.watch(paths)] == [one.guess for one in watcher.watch(paths)]
+
+
+def test_a_command_refuses_to_change_a_delta_that_has_learnt_more_meanwhile(made, place, monkeypatch, capsys):
+    again, store = opened(place, made, "never", correct=False)
+
+    def slow(delta, name):
+        learnt_as(again, photos(made, "dog")[0], "ant")
+        return forget(delta, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tinytrain.delta.forget.forget", slow)
+        assert tt("forget", place / "store", "ant") == 6
+    assert "store-changed" in capsys.readouterr().err and "dog" in store.peek().delta.class_names
+    assert store.peek().confirmed and tt("forget", place / "store", "ant") == 0
+    assert store.peek().delta.class_names == ("bee", "cat", "dog")
+
+
+def test_a_roll_back_names_the_corrections_that_go(made, place, capsys):
+    again, store = opened(place, made, "never", correct=False)
+    store.commit(load_delta(place / "d.safetensors"))
+    again.watcher.refresh()
+    path = photos(made, "dog")[0]
+    again.watcher.observe("frame", path.read_bytes())
+    again.watcher._recent["frame"].image = None  # of a camera, many images ago
+    again.watcher.correct("frame", "dog", new=True)
+    learnt_as(again, photos(made, "cat")[0], "cat")
+    assert tt("rollback", "--store", place / "store") == 0
+    assert (
+        "1 corrections of generation 2 are not known to the delta before it: dog 1" in capsys.readouterr().err
+    )
+    assert store.peek().delta.report["watched"]["corrections"] == {"cat": 1}
+
+
+class FullDisk:
+    """Nothing can be written to a file of the store while `full`."""
+
+    def __init__(self, patch):
+        self.full, write = False, store_package.folder.File.write
+
+        def fail(file, data):
+            if self.full:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            write(file, data)
+
+        patch.setattr(store_package.folder.File, "write", fail)
+
+
+@pytest.fixture
+def session(made, place, monkeypatch):
+    """A session with a label file, and its disk."""
+    labels = place / "labels.csv"
+    labels.touch()
+    words = [place / "d.safetensors", made / "new", "--store", place / "store", "--labels", labels, "--json"]
+    arguments = parser_of("watch")[0].parse([str(word) for word in (*words, *backbone(place))])
+    session = watch_session.Session(arguments, watch.Opened.of(arguments), None)
+    return session, labels, FullDisk(monkeypatch), Store(place / "store")
+
+
+def test_a_disk_that_is_full_for_a_moment_stops_no_verdict_and_loses_no_correction(made, session, capsys):
+    session, labels, disk, store = session
+    disk.full, paths = True, photos(made, "dog")
+    labels.write_text("".join(f"{path},+dog\n" for path in paths))
+    for path in paths * 3:
+        session.look_at(Frame(str(path), str(path)))
+        session.correct()
+        session.idle()
+    found = capsys.readouterr()
+    assert found.err.count("write-failed") == 1 and found.out.count('"verdict"') == 12
+    assert '"correction"' not in found.out and store.peek().entries == 0
+    disk.full = False
+    for _ in range(watch_session.MOST_PAUSES + 1):
+        session.correct()
+    assert [row["class"] for row in rows(capsys, "correction")] == ["dog"] * 4
+    assert store.peek().entries == 4
+    session.correct()
+    session.finish()
+    assert store.peek().entries == 4
+
+
+def test_what_could_not_be_learnt_by_the_end_is_said_and_the_next_run_learns_it(made, place, session, capsys):
+    session, labels, disk, store = session
+    disk.full = True
+    labels.write_text(f"{photos(made, 'dog')[0]},+dog\n")
+    words = (place / "store", made / "new" / "dog", "--labels", labels, "--once")
+    assert watched(place, *words) == 6
+    found = capsys.readouterr()
+    assert "0 corrections learnt, 1 not learnt" in found.err and found.out.count('"verdict"') == 4
+    disk.full = False
+    assert watched(place, *words) == 0 and store.peek().entries == 1
 
 
 def test_python_watches_a_folder_as_images_come(made, place):

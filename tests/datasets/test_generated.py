@@ -75,6 +75,7 @@ def test_sketches_solids_and_toys_come_in_families_of_objects_and_the_other_doma
         assert [list(kinds)[f] for f in made.families] == [c.split(" ")[0] for c in made.class_names]
 
 
+@pytest.mark.slow
 def test_no_two_of_a_thousand_sketches_or_solids_of_a_family_are_nearly_the_same():
     def outline(c):  # how far the object reaches in 24 directions, and how much of it there is
         points = np.concatenate([part.points for part in sketch(c).parts])
@@ -126,6 +127,7 @@ def test_a_image_depends_on_class_image_and_seed_alone(domain):
         assert np.abs(first.astype(int) - other).mean() > 5
 
 
+@pytest.mark.slow
 def test_images_are_the_same_in_every_process(domain):
     code = f"from {domain.__name__} import generate; print(generate(7, 1, 2, 48).tobytes().hex())"
     for hash_seed in ("1", "2"):
@@ -194,6 +196,7 @@ def nearest_prototype(episode, features, size=24):
     return (distance.argmin(axis=1) == episode.query.labels).mean()
 
 
+@pytest.mark.slow
 def test_neither_raw_pixels_nor_the_mean_colour_solve_a_domain(domain):
     episodes = [sample_episode(dataset(domain), 5, 5, 10, 0, i) for i in range(6)]
     assert np.mean([nearest_prototype(e, np.ravel) for e in episodes]) < 0.6

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain import kernels as kernel_table
-from tinytrain.drift.cusum import Cusum
-from tinytrain.drift.detector import DRIFT
+from tinytrain.drift.detector import DRIFT, Cusum
 from tinytrain.drift.recent import Recent, fitted, refitted
 from tinytrain.heads.registry import HEADS, find_head
 
@@ -27,8 +27,8 @@ def filled(labels, capacity: int = 10) -> tuple[Recent, np.ndarray]:
     return recent, embeddings
 
 
-@pytest.mark.parametrize("count", [0, 3, 10, 25])
-@pytest.mark.parametrize("added", [4, 10, 23])
+@each("count", [0, 3, 10, 25])
+@each("added", [4, 10, 23])
 def test_the_last_images_come_oldest_first_however_often_the_ring_went_round(added, count):
     labels = np.arange(added) % WAY
     recent, embeddings = filled(labels)
@@ -46,7 +46,7 @@ def test_images_are_kept_with_length_1_in_as_many_bytes_as_stated():
     assert recent.embeddings.nbytes + recent.labels.nbytes == 7 * (SIZE + 1) * 4
 
 
-@pytest.mark.parametrize("name", HEADS)
+@each("name", HEADS)
 def test_a_refitted_head_is_that_of_the_images_since_the_change_and_can_be_updated(name):
     labels = np.array([0, 1, 2, 1, 0, 2, 2, 1, 0, 0])
     recent, embeddings = filled(labels)
@@ -57,6 +57,16 @@ def test_a_refitted_head_is_that_of_the_images_since_the_change_and_can_be_updat
     assert np.allclose(found.logits(test), expected.logits(test), rtol=1e-3, atol=1e-3)
     found.update(KERNELS, images([0], 8), np.array([0], np.int32))
     assert found.is_finite() and np.isfinite(found.logits(test)).all()
+
+
+def test_corrections_of_one_thing_again_and_again_are_one_image_to_a_refitted_head():
+    size, labels = 160, np.arange(12) % 2
+    once = np.random.default_rng(0).standard_normal((12, size)).astype(np.float32)
+    again, same = np.r_[np.repeat(0, 9), np.arange(12)], find_head("cosine")
+    expected, found = (
+        fitted(same, KERNELS, once[chosen], labels[chosen]) for chosen in (np.arange(12), again)
+    )
+    assert found.counts.tolist() == [6, 6] and found.limit == pytest.approx(expected.limit, rel=1e-5)
 
 
 def test_a_class_without_a_new_image_keeps_its_latest_old_one():
@@ -88,6 +98,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
     return pixels / np.linalg.norm(pixels, axis=1, keepdims=True), data.target[order].astype(np.int32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["knn", "cosine"])
 def test_labels_of_digits_that_are_permuted_are_found_at_once_and_hybrid_beats_passive(name):
     """The check of the method: the change at 400 is found near 403, no alarm before, hybrid above passive."""

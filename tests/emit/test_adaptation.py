@@ -118,6 +118,7 @@ def test_so_it_has_without_a_cache(head, optimizer, shots, tmp_path):
     assert (device.training.resources.step_queries < device.support) == (shots > 1)
 
 
+@pytest.mark.slow
 def test_the_guard_decides_as_python_does(tmp_path):
     """With right labels, and with one or two images of each class in the other one; a loss that rises."""
     found = []

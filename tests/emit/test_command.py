@@ -41,6 +41,7 @@ def test_the_example_learns_and_recognises(precision, given, tmp_path, capsys):
     assert done.returncode == 0 and "2 of 2 right" in done.stdout, done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("cmake"), reason="CMake is not installed")
 def test_cmake_builds_it_also_behind_others_in_the_same_folder(given, tmp_path, capsys):
     for head, precision in (("lda", "int8"), ("cosine", "float32"), ("cosine", "int8")):

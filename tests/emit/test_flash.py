@@ -8,6 +8,7 @@ import emitted
 import numpy as np
 import pytest
 import toynets
+from cases import quick
 from emitted import Library, emit, plan_of
 
 from tinytrain.base.safetensors import decode
@@ -213,7 +214,9 @@ def test_after_a_cut_anywhere_a_start_finds_the_old_delta_or_the_new_one_whole(d
     assert seen == allowed
 
 
-@pytest.mark.parametrize("done", [(), (0, "confirm"), (0, "confirm", 1, "confirm")], ids=str)
+@pytest.mark.parametrize(
+    "done", quick([(), (0, "confirm"), (0, "confirm", 1, "confirm")], single=True), ids=str
+)
 def test_after_a_cut_anywhere_a_delta_of_python_is_in_flash_whole_or_the_old_one(done, device, of_python):
     """What a start finds of it has Python's parameters and head, bit for bit."""
     before = device.after(*done)
@@ -243,12 +246,18 @@ RECORD_FIRST = """\
 
 @pytest.mark.parametrize(
     ("done", "written", "instead"),
-    [
-        ((), WRITTEN, RECORD_FIRST),
-        ((0, "confirm"), "++r->sequence % 2u", "(++r->sequence, 0u)"),  # one record
-        ((0, "confirm"), "r.current == 0 ? 1 : 0", "0"),  # one slot
-        ((0, "confirm", 1, "confirm"), "r.previous != NONE) {", "0) {"),  # the record needs what is erased
-    ],
+    quick(
+        [
+            ((), WRITTEN, RECORD_FIRST),
+            ((0, "confirm"), "++r->sequence % 2u", "(++r->sequence, 0u)"),  # one record
+            ((0, "confirm"), "r.current == 0 ? 1 : 0", "0"),  # one slot
+            (
+                (0, "confirm", 1, "confirm"),
+                "r.previous != NONE) {",
+                "0) {",
+            ),  # the record needs what is erased
+        ]
+    ),
 )
 def test_a_store_with_one_precaution_less_is_noticed(done, written, instead, tmp_path):
     def change(text: str) -> str:

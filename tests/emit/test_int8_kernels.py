@@ -6,6 +6,7 @@ from ctypes import c_int8, c_int32, c_uint8, c_uint16, c_void_p
 import emitted
 import numpy as np
 import pytest
+from cases import quick
 from toynets import rng
 
 from tinytrain.emit.folder import SOURCES
@@ -103,7 +104,7 @@ class Made:
 WIDE = [(*some, False) for some in CHANGED] + [(0, 0, True), (4, 0, True)]
 
 
-@pytest.mark.parametrize(("changed", "inputs", "wide"), WIDE)
+@pytest.mark.parametrize(("changed", "inputs", "wide"), quick(WIDE, range(3)))
 def test_products_give_the_codes_of_the_oracle(c, changed, inputs, wide):
     r = rng("products", changed, inputs, wide)
     for rows in (1, 3, 4, 9):

@@ -10,6 +10,7 @@ import emitted
 import numpy as np
 import pytest
 import toynets
+from cases import quick
 from emitted import Library, emit, plan_of
 from int8nets import toy8
 
@@ -64,15 +65,18 @@ def test_calls_that_come_too_early_or_are_wrong_say_so(tmp_path):
 
 @pytest.mark.parametrize(
     ("compiler", "options", "is_right"),
-    [
-        ("clang", "-mfma -ffp-contract=fast", 1),  # withstood
-        ("clang", "-fassociative-math -fno-signed-zeros -fno-trapping-math", 0),
-        ("clang", "-freciprocal-math", 0),
-        ("gcc", "-mfma -ffp-contract=fast", 1),
-        ("gcc", "-fassociative-math -fno-signed-zeros -fno-trapping-math", 0),
-        ("gcc", "-freciprocal-math", 0),
-        ("gcc", "-msse2 -DFLUSH", 0),
-    ],
+    quick(
+        [
+            ("clang", "-mfma -ffp-contract=fast", 1),  # withstood
+            ("clang", "-fassociative-math -fno-signed-zeros -fno-trapping-math", 0),
+            ("clang", "-freciprocal-math", 0),
+            ("gcc", "-mfma -ffp-contract=fast", 1),
+            ("gcc", "-fassociative-math -fno-signed-zeros -fno-trapping-math", 0),
+            ("gcc", "-freciprocal-math", 0),
+            ("gcc", "-msse2 -DFLUSH", 0),
+        ],
+        (0, 3),
+    ),
 )
 def test_options_that_change_sums_and_that_no_macro_tells_are_withstood_or_found(
     compiler, options, is_right, tmp_path
@@ -110,7 +114,8 @@ def test_a_library_whose_sums_are_changed_learns_and_loads_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rate", "code", "last"), [(3e38, NOT_FINITE, np.isnan), (10.0, LOSS_ROSE, lambda loss: loss > 0.65)]
+    ("rate", "code", "last"),
+    quick([(3e38, NOT_FINITE, np.isnan), (10.0, LOSS_ROSE, lambda loss: loss > 0.65)]),
 )
 def test_after_harm_the_network_as_it_was_answers(rate, code, last, tmp_path):
     """Training ends in NaN, or its loss rises."""
@@ -132,6 +137,7 @@ def test_after_harm_the_network_as_it_was_answers(rate, code, last, tmp_path):
     assert found[0] == found[1] and set(found[0]) == {0, 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("precision", "inputs"), [("float32", None), ("int8", (5, 0, 2))])
 def test_a_plan_without_quotas_trains_the_channels_that_it_names(precision, inputs, tmp_path):
     network = NETWORK if precision == "float32" else toy8("headed")

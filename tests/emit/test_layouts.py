@@ -99,6 +99,7 @@ def fused(files) -> int:
     return len(FUSED.findall(run("arm-none-eabi-objdump -d", *files)))
 
 
+@pytest.mark.slow
 def test_a_sketch_learns_the_bits_of_a_pc_with_the_flags_of_an_arduino_core(folder, known, tmp_path):
     """On an emulated Cortex-M4, which has instructions for fused products and sums."""
     need("arm-none-eabi-g++", "qemu-system-arm")
@@ -164,6 +165,7 @@ def test_arduino_compiles_the_sketch(folder):
     run(words[0], *words[1:], "--libraries", folder.parent, folder / "examples" / "demo" / "demo.ino")
 
 
+@pytest.mark.slow
 def test_the_module_and_its_sample_build_with_the_functions_of_zephyr(folder, known, tmp_path):
     """With a stand-in for Zephyr, for a PC."""
     need("cmake")

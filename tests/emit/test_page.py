@@ -42,6 +42,7 @@ def run(line: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_every_command_works_as_written(tmp_path):
     absent = {tool for line in commands() for tool in missing(line)}
     said = {line: run(line, tmp_path) for line in commands() if not missing(line)}

@@ -8,6 +8,7 @@ import int8nets
 import numpy as np
 import pytest
 import toynets
+from cases import quick
 from emitted import HERE, emit, plan_of
 
 from tinytrain.base.safetensors import decode
@@ -38,10 +39,12 @@ def others(delta):
 
 @pytest.mark.parametrize(
     ("precision", "head", "compiler"),
-    [
-        ("float32", "lda", COMPILERS[0] if COMPILERS else ""),
-        ("int8", "cosine", COMPILERS[-1] if COMPILERS else ""),
-    ],
+    quick(
+        [
+            ("float32", "lda", COMPILERS[0] if COMPILERS else ""),
+            ("int8", "cosine", COMPILERS[-1] if COMPILERS else ""),
+        ]
+    ),
 )
 def test_a_delta_from_python_answers_alike_and_others_are_refused(precision, head, compiler, tmp_path):
     """With a report and facts of the head that the device does not know; damaged anywhere it is refused."""

@@ -149,6 +149,7 @@ def test_rows_give_the_bits_of_pointers_and_a_callback_may_fail_in_any_call(
     assert int(done.stdout) > 4 * 16 * 3  # all images in the first pass, Fisher scoring, and the features
 
 
+@pytest.mark.slow
 def test_an_image_that_is_read_from_the_last_row_on_gives_the_bits_of_python(tmp_path):
     network, plan = prepared(tmp_path, "int8", cached=False, rotated=True)
     images = emitted.classes_of(network, 2, 2, 1)

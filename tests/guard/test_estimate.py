@@ -15,6 +15,7 @@ from tinytrain.guard.estimate import (
     held_out,
     left_out,
 )
+from tinytrain.heads.repeats import Repeats
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
@@ -90,6 +91,17 @@ def test_images_that_others_stand_for_lower_the_estimate_and_its_low_end_and_not
         clean, burst = (make(LeftOut(20, 2.0, 0, repeated=r)) for r in (0.0, 0.25))
         assert burst.accuracy == pytest.approx(clean.accuracy - 0.25)
         assert burst.low < clean.low and burst.high == clean.high
+
+
+def test_copies_are_not_judged_and_what_they_feign_lowers_held_out_answers_alone():
+    margins, copies = np.full(20, 0.3), np.arange(20) % 2 == 1
+    margins[[2, 3, 13]] = -0.1
+    counted = left_out(margins, [3], LABELS, NAMES, Repeats(copies, 0.2, 0.25))
+    assert (counted.judged, counted.suspects, counted.short) == (10, 0, None) and counted.errors < 1
+    assert cross_validated(counted).n == 10
+    plain = left_out(margins[::2], [], LABELS[::2], NAMES)
+    assert cross_validated(counted).accuracy == pytest.approx(cross_validated(plain).accuracy - 0.05)
+    assert held_out(18, 20, True, counted).accuracy == pytest.approx(0.9 - 0.25)
 
 
 def test_an_interval_always_holds_its_estimate():

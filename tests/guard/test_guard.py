@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from toydevices import ONE
 
 from tinytrain.base.errors import AdaptationRefusedError, InputError
@@ -62,7 +63,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_every_reason_is_found_and_the_old_weights_stand(case):
     changes, codes = CASES[case]
     found = verdict(**changes)
@@ -70,7 +71,7 @@ def test_every_reason_is_found_and_the_old_weights_stand(case):
     json.dumps(found.to_json(), allow_nan=False)
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_force_keeps_every_finite_result(case):
     changes, codes = CASES[case]
     found = verdict(force=True, **changes)
@@ -95,6 +96,12 @@ def test_reasons_count_images_and_name_the_worst_one():
     )
     guessed = rows([0.3, -0.1] * 5)
     assert reason("left-out", before=guessed, after=guessed).endswith("after training, guessing gives 5")
+
+
+@pytest.mark.parametrize("worst, code", [(-0.40, []), (-0.42, ["labels"])])
+def test_labels_are_refused_from_a_fit_of_minus_2_8_on(worst, code):
+    found = rows([0.3] * 9 + [worst])
+    assert [r.code for r in verdict(before=found, after=found).reasons] == code
 
 
 def test_images_that_fit_far_less_than_the_others_are_counted_even_if_no_other_class_is_closer():

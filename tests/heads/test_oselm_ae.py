@@ -106,6 +106,19 @@ def test_a_normal_that_changes_slowly_is_followed_by_its_limit():
     assert np.mean([s == IDENTIFIED for s in states]) > 0.75
 
 
+def test_the_same_thing_learnt_again_and_again_leaves_the_limit_to_images_that_are_new():
+    rng = np.random.default_rng(0)
+    normal = rng.standard_normal(64) + 0.4 * rng.standard_normal((200, 64))
+    burst = normal[20] + 0.02 * rng.standard_normal((12, 64))
+    before, once, often = (of_one_class(unit(normal[:20])).extended(1) for _ in range(3))
+    once.update(KERNELS, unit(burst[:1]), np.zeros(1, np.int32))
+    often.update(KERNELS, unit(burst), np.zeros(12, np.int32))
+    assert once.counts[0] == 21 and often.counts[0] < 28
+    assert often.limits()[0] > 0.93 * before.limits()[0]
+    accepted = [np.mean(h.errors_of(unit(normal[21:]))[:, 0] <= h.limits()[0]) for h in (before, often)]
+    assert accepted[1] > accepted[0] - 0.05
+
+
 def test_a_class_without_images_is_never_the_answer():
     x, labels = embeddings(30)
     head = fitted(METHOD, x, labels).extended(4)

@@ -37,6 +37,7 @@ def test_the_direct_entry_point_of_a_kernel_gives_the_same_bits(compiled, name):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_products_of_every_layout_are_those_of_whole_matrices(compiled):
     """By BLAS, and by the portable product, which has code for each layout."""
     from tinytrain.kernels.dense import ordered_matmul

@@ -31,6 +31,7 @@ def stages(monkeypatch):
     return asked
 
 
+@pytest.mark.slow
 def test_the_network_is_named_after_its_file_and_the_card_holds_its_sha256(stages, tmp_path):
     out = tmp_path / "made.safetensors"
     ship.ship(tmp_path, out, [], 1)

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
+from cases import each, quick
 from mutants import mutate_bytes, mutate_content, mutate_file, mutate_tokens, without_checksum
 from osview import settled, status
 from toycheckpoint import archive, legacy_file, lite_state
@@ -205,7 +206,7 @@ def reads(data: bytes, read) -> object:
     return decoded
 
 
-@pytest.mark.parametrize("kind", range(len(FILES)))
+@each("kind", range(len(FILES)))
 def test_a_broken_file_is_refused_or_equal_to_what_the_library_reads(kind):
     accepted = 0
     for seed in range(MUTANTS // len(FILES)):
@@ -235,7 +236,7 @@ def test_broken_codes_are_refused_or_such_as_int8_programs_can_use():
     assert len(kinds) > 2, "the mutants are too wild to test anything"
 
 
-@pytest.mark.parametrize("kind", range(3))
+@pytest.mark.parametrize("kind", quick(range(3)))
 def test_a_broken_topology_is_refused_or_its_digest_says_no(kind):
     digest = decode_network(*decode(FILES[kind])).digest
     for seed in range(MUTANTS // 2):
@@ -244,7 +245,7 @@ def test_a_broken_topology_is_refused_or_its_digest_says_no(kind):
         assert network is None or network.digest == digest
 
 
-@pytest.mark.parametrize("kind, favourite", [*zip(DELTAS, ("codes", "head"), strict=True)])
+@pytest.mark.parametrize("kind, favourite", quick([*zip(DELTAS, ("codes", "head"), strict=True)]))
 def test_a_broken_delta_is_refused_or_finite_and_applied_only_where_it_fits(kind, favourite):
     network, applied = make_network(), 0
     for seed in range(MUTANTS):
@@ -288,6 +289,7 @@ def test_a_broken_zip_file_is_refused_or_still_a_network():
             survives(convert, loaded[0], "toy", "file")
 
 
+@pytest.mark.slow
 def test_a_broken_file_of_the_first_form_is_refused_or_still_a_network():
     data = legacy_file(lite_state(widths=(2, 3, 4, 5, 6, 7, 8), stem=2, head=2))
     start = data.index(b"_conv_stem")
@@ -303,7 +305,7 @@ def test_a_broken_file_of_the_first_form_is_refused_or_still_a_network():
             survives(efficientnet_lite.convert, loaded[0], "toy", "file")
 
 
-@pytest.mark.parametrize("kind", range(len(FILES)))
+@each("kind", range(len(FILES)))
 def test_a_broken_file_that_still_has_its_checksum_is_refused(kind):
     data = WHOLE_FILES[kind]
     for seed in range(MUTANTS // len(FILES)):

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from cases import each
 from toydevices import ONE
 
 from tinytrain.backbones.catalogue import SHIPPED
@@ -17,11 +18,13 @@ from tinytrain.datasets.generated.leaves import leaves
 from tinytrain.datasets.samplers import sample_episode
 from tinytrain.episode.episode import Images
 from tinytrain.episode.input_facts import Duplicate
+from tinytrain.heads.registry import HEADS
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.check import check, embed, left_out_rows, with_adaptations
 from tinytrain.pipeline.learning_curve import LEAST, expected_gain
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
+from tinytrain.policies.registry import find_policy
 from tinytrain.runtime.device import Device
 from tinytrain.runtime.predict import Predictor
 
@@ -130,7 +133,7 @@ def test_a_class_of_a_single_image_comes_next_and_the_accuracy_is_unknown(found_
 
 
 def test_copies_of_images_do_not_count_as_more_of_them(found_of):
-    embeddings, labels = planted(shots=4, spread=0.5)
+    embeddings, labels = planted(shots=4, spread=0.25, size=96)
     once = found_of(embeddings, labels)
     again = np.repeat(np.arange(len(labels)), 3)
     assert once.gain.gain > 0.02
@@ -180,20 +183,20 @@ def test_too_few_images_say_nothing_about_more():
 
 def test_rows_do_not_depend_on_how_many_are_compared_at_once(monkeypatch):
     x, y = planted(shots=20)
-    whole, repeated = left_out_rows(x, y, 3)
+    whole, repeats = left_out_rows(x, y)
     monkeypatch.setattr("tinytrain.pipeline.check.BATCH", 12)
-    rows, same = left_out_rows(x, y, 3)
+    rows, same = left_out_rows(x, y)
     np.testing.assert_allclose(rows[:, :4], whole[:, :4], atol=1e-5)
-    assert same == repeated
+    assert same.repeated == repeats.repeated and (same.copies == repeats.copies).all()
 
 
-def in_bursts(episode, times=3):
-    """Every support image `times` times, each a little brighter than the one before."""
+def in_bursts(episode, times=3, brighter=4):
+    """Every support image `times` times, each a little `brighter` than the one before."""
     support, n = episode.support, len(episode.support)
     images = Images(
         np.tile(support.labels, times),
         tuple(f"{name} {k}" for k in range(times) for name in support.names),
-        lambda i, size: np.clip(support.read(i % n, size).astype(int) + 4 * (i // n), 0, 255).astype(
+        lambda i, size: np.clip(support.read(i % n, size).astype(int) + brighter * (i // n), 0, 255).astype(
             np.uint8
         ),
     )
@@ -209,6 +212,34 @@ def test_a_burst_is_seen_through_by_check_and_by_adapt():
         assert least <= found.left_out.repeated <= most
         assert report.guard.left_out.repeated == pytest.approx(found.left_out.repeated, abs=0.06)
         assert report.estimate.accuracy == pytest.approx(found.estimate.accuracy, abs=0.1)
+
+
+@each("kind", sorted(HEADS))
+def test_a_head_of_copies_is_that_of_the_images_with_its_limit_and_temperature(kind):
+    network, single = load_backbone(SHIPPED.name), sample_episode(leaves(), 3, 3, 0, 2, 4)
+    policy = find_policy("none").with_head(kind)
+    once, again = (
+        adapt(network, episode, None, policy, device=ONE).delta.head
+        for episode in (single, in_bursts(single, 3, brighter=0))
+    )
+    if once.method.sees_every_view:  # the augmented views of an image follow from its place: they differ
+        assert again.counts.tolist() == once.counts.tolist() and again.views == once.views
+        return
+    for name, values in once.tensors().items():
+        np.testing.assert_allclose(again.tensors()[name], values, rtol=1e-3, atol=1e-4, err_msg=name)
+    assert again.temperature == pytest.approx(once.temperature, rel=1e-3)
+    assert again.left_out == pytest.approx(once.left_out)
+    assert (again.limit or (0, 0)) == pytest.approx(once.limit or (0, 0), rel=1e-3)
+
+
+def test_a_class_of_nothing_but_one_burst_leaves_the_accuracy_unknown_and_says_why():
+    network, single = load_backbone(SHIPPED.name), sample_episode(leaves(), 3, 1, 0, 2)
+    episode = in_bursts(single, 4)
+    report, found = adapt(network, episode, None, "none", device=ONE), check(network, episode)
+    for estimate in (report.estimate, found.estimate):
+        assert estimate.accuracy is None and "has 1 image and 3 that nearly repeat it" in estimate.why
+    alone = adapt(network, single, None, "none", device=ONE).delta.head
+    assert report.delta.head.limit.least == pytest.approx(alone.limit.least, abs=0.05), "as of single images"
 
 
 def test_every_image_is_judged_by_one_adaptation_that_did_not_see_it():

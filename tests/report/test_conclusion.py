@@ -4,10 +4,12 @@ import subprocess
 from unicodedata import combining, east_asian_width
 
 import pytest
+from cases import each
 
 from tinytrain.base.shell import quoted
-from tinytrain.report.conclusion import LINES, Written, conclude
+from tinytrain.report.conclusion import LINES, Written, conclude, how_often_wrong
 from tinytrain.report.layout import Command, Item, fitted, short, wrapped
+from tinytrain.report.page import conclusion as page_conclusion
 
 ESTIMATE = {"accuracy": 0.82, "low": 0.69, "high": 0.9, "method": "held-out", "network": "adapted", "n": 50,
             "folds": None, "why": None}  # fmt: skip
@@ -114,7 +116,7 @@ refused     the old weights stay: 7 of 25 images look more like another class th
             of all a3.jpg (apple, looks like pear)
 accuracy    66% right on 50 held-out images (95 % interval 52% to 78%), without adaptation; adapted
             it would be 40%
-suspicious  1 of 25 images: apple/a3.jpg looks like pear
+suspicious  1 of 25 images (usually none wrong): apple/a3.jpg looks like pear
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
 """,
@@ -145,8 +147,8 @@ next        tinytrain predict fruit.safetensors new.jpg
         """\
 accuracy    82% right on 50 held-out images (95 % interval 69% to 90%); 76% before adaptation
 kept        6 points better than before adaptation (95 % interval -2 to +16); that may be chance
-suspicious  70 of 80 images, 2 duplicates: apple/a.jpg = pear/b.jpg (one label is wrong);
-            apple/a0.jpg is unlike its class; apple/a1.jpg looks like pear; and 69 more (--verbose)
+suspicious  70 of 80 images (usually 65 wrong), 2 duplicates: apple/a.jpg = pear/b.jpg (one label is
+            wrong); apple/a0.jpg is unlike its class; and 70 more (--verbose)
 skipped     91 files, 1 damaged, 90 of another kind: pear/cut.jpg; 0.txt; and 89 more (--verbose)
 warnings    2: class 'pear' has 2 of 4 images; class 'apple' has 3 of 4 images
 written     fruit.safetensors (216.3 kB), report r.html
@@ -156,7 +158,12 @@ next        tinytrain predict fruit.safetensors new.jpg
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("named, wrong", [(1, "none"), (6, "none"), (10, "4"), (23, "17")])
+def test_of_100_right_images_6_are_suspects_too(named, wrong):
+    assert how_often_wrong(named, 100) == f"usually {wrong} wrong"
+
+
+@each("name", GOLDEN)
 def test_a_conclusion_has_this_form(name):
     facts, wanted = GOLDEN[name]
     assert "\n".join(conclude(facts, WRITTEN)) + "\n" == wanted
@@ -196,7 +203,7 @@ def test_a_warning_is_shown_without_the_code_that_scripts_read():
     assert conclude(facts)[2] == "warnings    2: skipped 'a.jpg' is cut: 3 bytes; class 'a': few"
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@each("name", GOLDEN)
 def test_what_training_has_seen_is_never_shown_as_an_accuracy(name):
     facts = GOLDEN[name][0]
     facts = facts | {"accuracy": facts["accuracy"] | {"left_out": 0.987}}
@@ -238,7 +245,7 @@ WORDS = (
 )
 
 
-@pytest.mark.parametrize("word", WORDS)
+@each("word", WORDS)
 def test_a_shell_reads_a_quoted_word_as_it_was(word):
     assert quoted(word).isprintable()
     done = subprocess.run(["bash", "-c", f"printf %s {quoted(word)}"], capture_output=True, check=True)
@@ -261,6 +268,24 @@ def test_more_room_shows_more_examples_in_turn_and_the_first_items_get_it_first(
     assert "one 39" not in " ".join(fitted(items, 100, 2)) and len(fitted(items, 100, 2)) == 2
     whole = " ".join(fitted(items, 100, None))
     assert "one 98" in whole and "two 98" in whole
+
+
+def test_no_text_is_cut_while_another_item_shows_examples():
+    kinds = ["damaged"] * 2 + ["other-kind"] * 4 + ["beside", "bin", "placeholder"]
+    skipped = [{"file": f"photos/apple/{k}.x", "kind": kind} for k, kind in enumerate(kinds)]
+    facts = report(skipped=skipped, guard=guard(True, suspects=[suspect(k) for k in range(6)]))
+    wide, narrow = (" ".join("\n".join(conclude(facts, WRITTEN, width)).split()) for width in (100, 80))
+    text = "skipped 9 files, 2 damaged, 4 of another kind, 1 beside the folders, 1 called like a bin"
+    assert f"{text}, 1 not downloaded" in wide
+    assert f"{text.rsplit(',', 1)[0]} ... written" in narrow, "cut behind a whole part, and"
+    assert "suspicious 6 of 25 images skipped" in narrow or "(--verbose names them)" in narrow
+
+
+def test_the_page_begins_with_the_fraction_of_the_text_also_where_labels_may_be_wrong():
+    facts = report(estimate=estimate(accuracy=0.88))
+    (line, *_) = conclude(facts)
+    assert line.startswith("accuracy    82% right") and "about 88% expected" in line
+    assert page_conclusion._figure(facts) == "82% right"
 
 
 def test_letters_that_take_two_columns_are_counted_as_two():

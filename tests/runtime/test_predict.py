@@ -195,6 +195,7 @@ def test_classes_to_add_need_names_that_a_delta_can_keep(network, report, names)
         add_classes(network, report.delta, toy_images(np.arange(2)), names)
 
 
+@pytest.mark.slow
 def test_warming_up_compiles_every_kernel_there_is():
     if load().backend == "numpy":
         assert warm_up() == []

@@ -4,18 +4,18 @@ import errno
 import random
 
 import pytest
-from journalcuts import SCENARIOS, LostError, cut_everywhere, do, entry, learnt, prepared
+from cases import quick
+from journalcuts import SCENARIOS, LostError, add, cut_everywhere, do, entry, learnt, prepared
 
 from tinytrain.base.errors import TinytrainError
 from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
 from tinytrain.firmware_sim.flash.flash import Flash, FlashFile
 from tinytrain.store import learning
 from tinytrain.store.files import StoreFiles
-from tinytrain.store.learning import Place
 from tinytrain.store.record import JOURNAL_TEMPORARY, Slot
 from tinytrain.store.slots import Slots
 
-everywhere = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
+everywhere = pytest.mark.parametrize("layout", quick(LAYOUTS.values()), ids=list(LAYOUTS))
 every_change = pytest.mark.parametrize("name", SCENARIOS)
 
 
@@ -71,15 +71,26 @@ def test_what_an_hour_of_cuts_leaves_is_all_that_was_acknowledged(layout):
         known = now
 
 
+@pytest.mark.parametrize("name", [name for name, steps in SCENARIOS.items() if "both b" in steps[0]])
+@everywhere
+def test_what_a_trial_learnt_is_known_once_to_the_delta_before_it_wherever_power_went(layout, name):
+    for files in cut_once(layout, name):
+        slots = Slots(Flash(layout, files))
+        if not slots.look().record.confirmed:
+            do("both z", "roll_back")(slots)
+        found = learnt(slots)
+        assert found[0] == "base" and [n for n in found if n in "bc"] == sorted({*found} & {*"bc"})
+        assert "b" in found
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 @everywhere
 def test_a_correction_that_fails_at_any_operation_is_not_learnt_and_the_next_one_is(layout, number):
     files, failed, done = prepared(layout, "a correction more"), 0, 0
-    place = Place.of(Slots(Flash(layout, files)).look())
     while not done:
         flash = Flash(layout, files, lambda n, _, failing=failed: number if n == failing else None)
         try:
-            learning.append(Slots(flash), place, entry("b"))
+            add(Slots(flash), entry("b"))
             done = 1
         except TinytrainError as error:
             failed += 1

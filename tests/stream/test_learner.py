@@ -1,6 +1,7 @@
 """A head that learns from corrections: what is learnt, what is kept, in how many bytes and how fast."""
 
 import gc
+import itertools
 import os
 import statistics
 import time
@@ -9,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from toystreams import SIZE, delta_of, images
 
 from tinytrain import kernels
@@ -68,7 +70,7 @@ def test_a_fold_changes_no_bit_and_what_follows_goes_on_from_it(store, head):
     assert store.peek().confirmed and store.peek().generation == 2
 
 
-@pytest.mark.parametrize("head", HEADS)
+@each("head", HEADS)
 def test_one_correction_of_a_new_class_is_known_at_once(head):
     learner = Learner(delta_of(head=head), backend="numpy")
     image = images(6, 1, 0)[0]
@@ -133,6 +135,132 @@ def test_two_processes_that_learn_in_one_store_lose_nothing(store):
     assert bits(opened(store).delta) == bits(two.delta)
 
 
+def test_an_append_is_made_however_often_others_come_first(store, monkeypatch):
+    learners, append = [opened(store, delta_of()), opened(store), opened(store)], Store.append
+    numbers = itertools.count()
+
+    def overtaken(self, *arguments):
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "append", append)
+            for other in learners[1:]:
+                other.learn(images(1, 1, next(numbers))[0], "other")
+        return append(self, *arguments)
+
+    monkeypatch.setattr(Store, "append", overtaken)
+    for number in range(3):
+        learners[0].learn(images(0, 1, number)[0], "one")
+    assert store.peek().delta.report["watched"]["corrections"] == {"other": 6, "one": 3}
+    assert bits(learners[0].delta) == bits(store.peek().delta)
+
+
+def on_trial(store):
+    """A learner on a delta on trial, before which another one has learnt "mint"."""
+    opened(store, delta_of()).learn(images(5, 1, 0)[0], "mint", "line:1")
+    store.commit(delta_of(seed=1), store.peek().place, to_beat=0.5)
+    return opened(store)
+
+
+@pytest.mark.parametrize("end", ["roll_back", "starts", "commit"])
+def test_a_trial_that_ends_leaves_what_it_learnt_to_the_delta_before_it(store, end):
+    trial = on_trial(store)
+    for number in range(3):
+        embedding = images(6, 1, number)[0]
+        trial.learn(embedding, "dill", f"line:{2 + number}", before=embedding, right=number > 0)
+    trial.forget("class0")
+    seen = store.peek()
+    assert seen.to_beat == 0.5 and seen.delta.report["watched"]["right"] == [False, True, True]
+    if end == "starts":
+        assert [store.start().generation for _ in range(2)] == [2, 1]
+    else:
+        if end == "commit":
+            store.commit(delta_of(seed=2))
+        store.roll_back()
+    back, before = opened(store), delta_of()
+    expected = Learner(before, backend="numpy")
+    expected.learn(images(5, 1, 0)[0], "mint", "line:1")
+    for number in range(3):
+        expected.learn(images(6, 1, number)[0], "dill", f"line:{2 + number}")
+    expected.forget("class0")
+    assert bits(back.delta) == bits(expected.delta) and back.marks == {"line": "4"}
+    assert back.start.confirmed and back.start.to_beat is None
+
+
+def test_what_the_delta_before_cannot_learn_is_named(store):
+    trial = on_trial(store)
+    for number in range(2):
+        trial.learn(images(6, 1, number)[0], "dill")
+    text = "2 corrections of generation 2 are not known to the delta before it: dill 2"
+    assert store.before().warnings == (text,)
+    store.start()
+    assert text in store.start().warnings
+
+
+def test_what_was_taken_back_on_trial_is_taken_back_in_the_delta_before_it(store):
+    trial = on_trial(store)
+    before = store.before().delta.head.tensors()
+    image, mint = images(6, 1, 0)[0], images(5, 1, 0)[0]
+    trial.learn(image, "dill", image="seen by both", before=image)
+    trial.undo("seen by both")
+    trial.learn(mint, "class1", image="of the trial alone")
+    trial.undo("of the trial alone")
+    assert store.before().warnings == ()
+    store.roll_back()
+    after = opened(store).delta
+    assert after.class_names == ("class0", "class1", "class2", "mint")
+    assert all(np.array_equal(array, before[name]) for name, array in after.head.tensors().items())
+
+
+def test_a_fold_leaves_a_trial_on_trial_and_a_trial_is_not_folded_by_itself(store, monkeypatch):
+    monkeypatch.setattr(learning, "FOLD_ENTRIES", 1)
+    trial = on_trial(store)
+    trial.learn(images(6, 1, 0)[0], "dill", before=images(6, 1, 0)[0])
+    before = store.peek()
+    trial.fold()
+    assert trial.is_fold_due and store.peek().place == before.place
+    store.fold(trial.place, trial.delta)
+    after = store.peek()
+    assert bits(after.delta) == bits(before.delta) and after.generation == 3 and after.entries == 0
+    assert not after.confirmed and after.starts == before.starts and after.to_beat == before.to_beat
+    store.roll_back()
+    assert "dill" in store.peek().delta.class_names
+
+
+def test_a_trial_that_was_confirmed_meanwhile_is_folded_and_does_not_go_back(store):
+    trial = on_trial(store)
+    trial.learn(images(6, 1, 0)[0], "dill")
+    store.confirm()
+    with pytest.raises(StorageError, match="store-changed"):
+        store.roll_back(trial.place)
+    trial.fold()
+    assert store.peek().entries == 0 and store.peek().generation == 3
+
+
+def test_nothing_is_done_to_a_store_that_has_learnt_something_since(store):
+    one, two = opened(store, delta_of()), opened(store)
+    two.learn(images(5, 1, 0)[0], "mint")
+    before = bits(store.peek().delta)
+    for change in (lambda: store.commit(delta_of(seed=1), one.place), lambda: store.roll_back(one.place)):
+        with pytest.raises(StorageError, match="store-changed"):
+            change()
+    store.commit(delta_of(seed=1), two.place)
+    with pytest.raises(StorageError, match="store-changed"):
+        store.confirm(two.place)
+    store.roll_back(store.peek().place)
+    assert bits(store.peek().delta) == before
+
+
+def test_starts_do_not_count_while_a_process_holds_the_store(store):
+    on_trial(store)
+    for _ in range(2):
+        descriptor = store.hold()
+        assert [store.start().generation for _ in range(4)] == [2] * 4 and store.peek().starts == 1
+        others = store.hold()
+        os.close(descriptor)
+        assert store.start().generation == 2 and store.peek().starts == 1
+        os.close(others)
+    assert [store.start().generation for _ in range(2)] == [2, 1]
+
+
 def test_a_delta_of_another_network_ends_the_learning_in_one_line(store):
     learner, other = opened(store, delta_of()), delta_of(seed=1)
     store.commit(replace(other, backbone="1" * 64))
@@ -152,6 +280,7 @@ def test_a_roll_back_goes_back_to_what_was_learnt_before_the_trial(store):
     assert bits(opened(store).delta) == before
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream(store, monkeypatch):
     monkeypatch.setattr(learning, "FOLD_ENTRIES", 16)
     monkeypatch.setattr("tinytrain.store.replay.REMEMBERED", 8)

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable
 import pytest
 
 
-def quick(cases: Iterable, some: Iterable[int] = (0,)) -> list:
-    """`cases` for a parametrised test, of which those at other places than `some` are slow."""
+def quick(cases: Iterable, some: Iterable[int] = (0,), single: bool = False) -> list:
+    """`cases` for a parametrised test, of which those at other places than `some` are slow.
+
+    A case that is a tuple has a value for each name, or is the value of a `single` one.
+    """
     found, some = [], set(some)
     for place, case in enumerate(cases):
-        values = case if isinstance(case, tuple) else (case,)
+        values = case if isinstance(case, tuple) and not single else (case,)
         found.append(case if place in some else pytest.param(*values, marks=pytest.mark.slow))
     return found
 

@@ -9,8 +9,9 @@ from tinytrain.firmware_sim.flash.file_systems import Layout
 from tinytrain.firmware_sim.flash.flash import Flash
 from tinytrain.firmware_sim.flash.power_cuts import Images
 from tinytrain.store.journal import Entry
-from tinytrain.store.learning import Place, append, fold
+from tinytrain.store.learning import append, fold
 from tinytrain.store.slots import Slots
+from tinytrain.store.state import Place
 
 Change = Callable[[Slots], object]
 
@@ -19,10 +20,15 @@ class LostError(AssertionError):
     """Something that was acknowledged is gone, or something is there twice."""
 
 
-def entry(name: str, size: int = 300) -> Entry:
-    """A correction of more than two sectors of the smallest layout."""
-    values = np.random.default_rng([*name.encode()]).normal(size=size)
-    return Entry("learn", name, values.astype(np.float32), mark=name)
+def entry(name: str, size: int = 300, both: bool = False) -> Entry:
+    """A correction of more than two sectors of the smallest layout; `both`: the delta before can learn it."""
+    values = np.random.default_rng([*name.encode()]).normal(size=size).astype(np.float32)
+    return Entry("learn", name, values, mark=name, before=-values if both else None)
+
+
+def add(slots: Slots, new: Entry) -> Place:
+    """Learn the entry, whatever other processes have learnt."""
+    return append(slots, Place(None), new, lambda state: None)
 
 
 def delta_of(names) -> bytes:
@@ -41,15 +47,15 @@ def learnt(slots: Slots) -> tuple[str, ...]:
 
 
 def do(*words: str) -> Change:
-    """Steps such as ``"commit"``, ``"learn x"``, ``"fold"``, ``"confirm"``."""
+    """Steps such as ``"commit"``, ``"learn x"``, ``"both x"``, ``"fold"``, ``"confirm"``."""
 
     def change(slots: Slots) -> None:
         for word in words:
             name, _, what = word.partition(" ")
             if name == "commit":
                 slots.commit(delta_of(filter(None, [what])))
-            elif name == "learn":
-                append(slots, Place.of(slots.look()), entry(what))
+            elif name in ("learn", "both"):
+                add(slots, entry(what, both=name == "both"))
             elif name == "fold":
                 fold(slots, Place.of(slots.look()), delta_of(learnt(slots)))
             else:
@@ -69,6 +75,10 @@ SCENARIOS = {
     "a correction after a fold": ((*BEGUN, "learn a", "fold"), "learn b", "base a b"),
     "a roll-back to corrections": ((*BEGUN, "learn a", "commit other", "learn b"), "roll_back", "base a"),
     "a new delta over corrections": ((*BEGUN, "learn a"), "commit other", "other"),
+    "a roll-back of a trial": ((*BEGUN, "commit other", "both b", "both c"), "roll_back", "base b c"),
+    "a trial that ends": ((*BEGUN, "commit other", "start", "both b", "start"), "start", "base b"),
+    "a new delta over a trial": ((*BEGUN, "commit other", "both b"), "commit third", "third"),
+    "a fold of a trial": ((*BEGUN, "commit other", "both b", "learn a"), "fold", "other b a"),
 }
 
 

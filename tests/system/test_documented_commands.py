@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cases import quick
+from cases import each, quick
 from documents import PAGES, ROOT, RUN, SHOWN, Block, blocks, command_lines
 
 from tinytrain.base.console import Parser
@@ -22,6 +22,7 @@ ALL = [block for found in BLOCKS.values() for block in found]
 SHELL = [block for block in ALL if block.language == "sh"]
 NOT_RUN = [block for block in ALL if block.not_run]
 RUNNABLE = [page for page in PAGES if any(b.language in RUN and not b.not_run for b in BLOCKS[page.name])]
+RESULTS = [ROOT / "RESULTS.md", *sorted(ROOT.glob("results/*/README.md"))]
 SECONDS = 300  # a cold cache of kernels on a busy machine
 
 
@@ -41,7 +42,9 @@ def run(block: Block, folder: Path) -> None:
     assert done.returncode == block.exit_code, f"{block}\n{block.text}\n{done.stdout}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("page", quick(RUNNABLE), ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", quick(sorted(RUNNABLE, key=lambda page: page.name != "README.md")), ids=lambda page: page.name
+)
 def test_the_commands_of_a_page_work_one_after_another(page, tmp_path):
     for block in BLOCKS[page.name]:
         if block.language in RUN and not block.not_run:
@@ -53,7 +56,7 @@ def test_what_is_not_run_here_is_listed(block):
     pytest.skip(f"{block} is not run: {block.not_run}")
 
 
-@pytest.mark.parametrize("block", SHELL, ids=str)
+@each("block", SHELL, ids=str)
 def test_every_command_has_a_meaning_whether_it_is_run_or_not(block):
     for words in command_lines(block.text):
         check_words(words)
@@ -80,7 +83,7 @@ def test_a_command_without_a_meaning_is_found():
             check_words(words)
 
 
-@pytest.mark.parametrize("block", ALL, ids=str)
+@each("block", ALL, ids=str)
 def test_every_block_says_what_it_is(block):
     assert block.language in (*RUN, *SHOWN), f"{block} is {block.language!r}"
     if block.language == "text":
@@ -88,14 +91,14 @@ def test_every_block_says_what_it_is(block):
         assert not typed, f"{block} shows commands that nothing runs: {typed}"
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "RESULTS.md"], ids=lambda page: page.name)
+@each("page", [*PAGES, *RESULTS], ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_in_the_text_is_one(page):
     text = re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.M | re.S)
     lines = re.findall(r"`(tinytrain [a-z][^`]*)`", text) + re.findall(r"^    (tinytrain .*)$", text, re.M)
     for line in lines:
         (words,) = command_lines(line) or [[]]
         assert words and (words[0] in COMMANDS or words[0] == "help"), f"{page.name}: {line}"
-        if page.name == "RESULTS.md":
+        if page in RESULTS:
             check_words(words)
 
 

@@ -147,6 +147,7 @@ def few_run():
     return run("few")[0]
 
 
+@pytest.mark.slow
 def test_two_cold_processes_at_once_do_not_harm_each_other(few_run, tmp_path):
     both = [start("few", tmp_path) for _ in range(2)]
     for result, said in map(finish, both):
@@ -177,6 +178,7 @@ def damages(folder):
     return rows
 
 
+@pytest.mark.slow
 def test_every_damage_of_a_kernel_is_noticed_and_changes_no_bit_of_the_result(few_run, tmp_path):
     assert run("few", tmp_path / "whole") == (few_run, [])
     rows = damages(tmp_path / "whole")
@@ -248,17 +250,20 @@ def compiled(cache, what):
     return int(ran.stdout), ran.stderr
 
 
+@pytest.mark.slow
 def test_a_second_signature_of_a_kernel_is_no_damage(tmp_path):
     assert compiled(tmp_path, USUAL) == (1, "")
     assert compiled(tmp_path, READ_ONLY) == (1, "")
     assert compiled(tmp_path, USUAL + READ_ONLY) == (0, "")
 
 
+@pytest.mark.slow
 def test_two_signatures_that_one_run_compiled_are_there_for_the_next(tmp_path):
     assert compiled(tmp_path, USUAL + READ_ONLY) == (2, "")
     assert compiled(tmp_path, USUAL + READ_ONLY) == (0, "")
 
 
+@pytest.mark.slow
 def test_what_another_process_compiles_meanwhile_is_not_compiled_again(tmp_path):
     other = f"from tinytrain import kernels; k = kernels.load(); import numpy as np;{ARRAYS}{USUAL}"
     wait = f"subprocess.run([sys.executable, '-c', {other!r}], check=True);"
@@ -314,12 +319,14 @@ def exchange_as_another(cache, names):
     assert os.waitpid(child, 0)[1] == 0 and (cache / names[0]).stat().st_uid == OTHER_USER
 
 
+@pytest.mark.slow
 def test_files_that_are_exchanged_after_they_were_verified_are_not_loaded(few_run, tmp_path):
     """Also by the same user: what runs is what was verified, whatever lies there by the first call."""
     assert run("few", tmp_path) == (few_run, [])
     assert attacked(tmp_path, exchange) == ("numba", "0.5", False)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only the administrator can act as two users")
 def test_another_user_who_may_write_above_the_cache_gets_nothing_loaded(few_run):
     with tempfile.TemporaryDirectory() as folder:  # one that the other user can reach, unlike tmp_path

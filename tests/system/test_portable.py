@@ -105,6 +105,7 @@ def portable(tmp_path_factory):
     return outputs(tmp_path_factory.mktemp("portable") / "this", {})
 
 
+@pytest.mark.slow
 def test_portable_kernels_give_the_same_bits_on_an_older_processor(portable, tmp_path):
     assert unlike(portable, outputs(tmp_path / "older", OLDER)) == set()
 
@@ -117,6 +118,7 @@ def test_a_portable_product_is_rounded_and_summed_as_written(portable):
     assert y.tobytes() == want.tobytes()
 
 
+@pytest.mark.slow
 def test_a_portable_head_is_fitted_and_updated_to_the_same_bits_on_an_older_processor(tmp_path):
     found = []
     for name, variables in (("this", {}), ("older", OLDER)):

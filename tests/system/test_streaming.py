@@ -1,4 +1,4 @@
-"""What rows instead of whole layers save on the three published networks, as RESULTS.md says it."""
+"""What rows instead of whole layers save on the three published networks, as the page of results says it."""
 
 import numpy as np
 import pytest

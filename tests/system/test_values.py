@@ -236,6 +236,7 @@ def test_an_odd_episode_ends_in_a_finite_result_or_a_named_refusal(network, case
     assert found in possible
 
 
+@pytest.mark.slow
 def test_a_thousand_classes_are_adapted_to(network):
     many = Episode(
         support=toy_images(np.arange(1000), 0),

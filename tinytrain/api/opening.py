@@ -57,13 +57,14 @@ def open_episode(
 ) -> Episode:
     """An episode from itself, a dataset, or the path of a folder with a folder per class.
 
-    Images are divided between support and query as `tinytrain.datasets.folder_episode` does by default, and
-    decoded to `shape` (height, width, channels); the episode says which were left out, and which are there
-    more than once. They may be of one class alone if the head of `policy` needs no second one. Raises
-    InputError.
+    Queries that are copies of a support image, or of another query, are left out, and named as duplicates.
+    Images of a folder are divided between support and query as `tinytrain.datasets.folder_episode` does by
+    default, and decoded to `shape` (height, width, channels); the episode says which were left out, and which
+    are there more than once. They may be of one class alone if the head of `policy` needs no second one.
+    Raises InputError.
     """
     if isinstance(value, Episode):
-        return value
+        return unrepeated(value, shape) if len(value.query) else value
     least = 2 if policy is None else least_classes(policy)
     dataset = open_dataset(value, "episode", "an Episode, ")
     return unrepeated(decoded(dataset, folder_episode(dataset, seed=seed, least_classes=least), shape), shape)

@@ -87,15 +87,15 @@ def lock(descriptor: int, seconds: float = 0) -> bool:
         return True
 
 
-def lock_within(descriptor: int, seconds: float) -> bool:
-    """Take the lock; False if another process holds it for all of `seconds`.
+def lock_within(descriptor: int, seconds: float, kind: int = fcntl.LOCK_EX) -> bool:
+    """Take the lock, LOCK_SH to share it; False if another process holds it for all of `seconds`.
 
     Raises OSError if the file system has no locks.
     """
     end = time.monotonic() + seconds
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
             _taken[descriptor] = _file_of(descriptor)
             return True
         except BlockingIOError:

@@ -7,6 +7,7 @@ a detector says that the stream has changed, what was learnt from images before 
 import numpy as np
 
 from tinytrain.heads.head import DELTA_TAKES, FIT_TAKES, Batch, Head, HeadMethod, Support
+from tinytrain.heads.repeats import copies_among
 
 CAPACITY = 100  # images
 
@@ -57,9 +58,14 @@ def refitted(head: Head, kernels, recent: Recent, since: int, way: int) -> Head 
 
 
 def fitted(method: HeadMethod, kernels, embeddings: np.ndarray, labels: np.ndarray) -> Head:
-    """The head of `method` for embeddings (n, d) of any length with labels (n,), as a delta stores it."""
+    """The head of `method` for embeddings (n, d) of any length with labels (n,), as a delta stores it.
+
+    It does not see copies (`heads.repeats`), such as corrections of one thing again and again.
+    """
     lengths = np.sqrt((embeddings * embeddings).sum(axis=1, keepdims=True) + 1e-12)
     unit, labels = np.ascontiguousarray(embeddings / lengths, np.float32), labels.astype(np.int32)
+    seen = ~copies_among(unit, labels)
+    unit, labels = unit[seen], labels[seen]
     images = np.bincount(labels)
     arrays = {b: b.allocate() for b in method.buffers_for(len(images), unit.shape[1], len(labels))}
 

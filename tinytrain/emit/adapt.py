@@ -1,4 +1,4 @@
-"""adapt.c: the units, segments and stages of both programs, and what lies over the weights in flash."""
+"""adapt.c: units, segments and stages of both programs, and the parameters that override those in flash."""
 
 import re
 from collections.abc import Iterator
@@ -109,7 +109,7 @@ def _program(writer: Writer, whole: str, augmentation: str) -> Iterator[str]:
 
 
 def _changes(device: Device, writer: Writer) -> Iterator[str]:
-    """What lies over the weights in flash."""
+    """The parameters that override those in flash."""
     every = slots(device.network, device.recipe)
     layers = list(dict.fromkeys(slot.layer for slot in every))
     parameters = writer.places.whole(device.training.buffers["trained parameters"])

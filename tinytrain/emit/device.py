@@ -102,7 +102,7 @@ def _has_kernels(layer: Layer, index: int, precision: str) -> bool:
 
 
 def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
-    """What C cannot do of a plan, each with a remedy."""
+    """Reasons why a plan cannot be emitted as C, each with a remedy."""
     recipe, r, task, layers = plan.recipe, plan.resources, plan.task, network.all_layers
     other = "take policy tinytrain"
     weights = [layers[u.layer] for u in recipe.updates if u.channels]

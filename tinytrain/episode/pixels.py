@@ -91,7 +91,7 @@ def opened(kind: str, file: BinaryIO):
         except ImportError:
             from tinytrain.base.extras import install
 
-            why = f"is a HEIC image; to read it, {install(EXTRA)}; {PHONE}"
+            why = f"is a HEIC image; to read it, run {install(EXTRA)}; {PHONE}"
             raise InputError("picture-decoder", why) from None
         pillow_heif.options.DECODE_THREADS = 1  # each would have its own stack and heap
         return pillow_heif.HeifImageFile(file)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tinytrain.base.statistics import wilson_interval
+from tinytrain.heads.repeats import Repeats
 
 LEAST = 2  # images in every class: a single one cannot be judged without itself
 # Standard deviation between tasks of the accuracy around the one found, in units of the deviation of a single
@@ -50,18 +51,20 @@ class Estimate:
 
 
 class LeftOut(NamedTuple):
-    """Support images classified without themselves.
+    """Support images classified without themselves; copies that heads do not see are none of them.
 
     `judged` of them, `errors` (weighted, see ONE_LESS) beside those of `suspects`, which may be mislabelled.
-    `short` is the smallest class as (name, images) if it has too few of them. `repeated` is the fraction that
-    were right only because others nearly repeat them; new images are not repeated.
+    `short` is the smallest class as (name, images, copies) if it has too few of them. `repeated` is the
+    fraction that were right only because others nearly repeat them; new images are not repeated. Copies
+    `feigned` a part of it, which is not in what is judged.
     """
 
     judged: int
     errors: float
     suspects: int
-    short: tuple[str, int] | None = None
+    short: tuple[str, int, int] | None = None
     repeated: float = 0.0
+    feigned: float = 0.0
 
     @property
     def wrong_labels(self) -> float:
@@ -71,34 +74,46 @@ class LeftOut(NamedTuple):
         return min(wrong, MOST_WRONG * right) / max(self.judged, 1)
 
 
-def left_out(margins: np.ndarray, suspected, labels: np.ndarray, class_names: tuple[str, ...]) -> LeftOut:
+def left_out(
+    margins: np.ndarray,
+    suspected,
+    labels: np.ndarray,
+    class_names: tuple[str, ...],
+    repeats: Repeats | None = None,
+) -> LeftOut:
     """What the `margins` (n,) of the images with `labels` (n,) say; those at `suspected` may be mislabelled.
 
     A margin above 0 is a right answer, NaN is the only image of a class.
     """
-    counts = np.bincount(labels, minlength=len(class_names))
-    wrong = ~(margins > 0) & ~np.isnan(margins)
+    copies, feigned, repeated = repeats or Repeats(np.zeros(len(labels), bool))
+    counts = np.bincount(labels[~copies], minlength=len(class_names))
+    judged = ~np.isnan(margins) & ~copies
+    wrong = judged & ~(margins > 0)
     wrong[list(suspected)] = False
     errors = (1 - ONE_LESS / np.maximum(counts[labels[wrong]] - 1, 1)).sum()
     fewest = int(counts.argmin())
-    short = (class_names[fewest], int(counts[fewest])) if counts[fewest] < LEAST else None
-    return LeftOut(int((~np.isnan(margins)).sum()), float(errors), len(suspected), short)
+    few = class_names[fewest], int(counts[fewest]), int(np.count_nonzero(copies[labels == fewest]))
+    suspects = int(np.count_nonzero(~copies[list(suspected)]))
+    short = few if counts[fewest] < LEAST else None
+    return LeftOut(int(judged.sum()), float(errors), suspects, short, repeated, feigned)
 
 
 def cross_validated(found: LeftOut) -> Estimate:
     """The estimate from support images, each judged by the unadapted network without itself."""
     if found.short is not None:
-        name, count = found.short
-        have = f"class {name!r} has {count} image{'s' if count > 1 else ''}"
+        name, count, copies = found.short
+        nearly = f" and {copies} that nearly repeat it" if copies else ""
+        have = f"class {name!r} has {count} image{'s' if count > 1 else ''}{nearly}"
         why = f"{have}; add more: with {LEAST} in every class it can be estimated, with 10 it can be measured"
         return Estimate(None, None, None, "unknown", "unadapted", 0, None, why)
     n, wrong = found.judged, found.errors + found.suspects
-    low = wilson_interval(_new(n - wrong, n, found), n, BETWEEN_TASKS)[0]
+    right = max(0.0, n - wrong - (found.repeated - found.feigned) * n)
+    low = wilson_interval(right, n, BETWEEN_TASKS)[0]
     known = max(
         n - found.suspects, 1
     )  # for the high end suspects say nothing, for the low one they are errors
     high = wilson_interval(known - KEPT * found.errors, known, BETWEEN_TASKS)[1]
-    accuracy = _new(n - wrong, n, found) / n / (1 - found.wrong_labels)
+    accuracy = right / n / (1 - found.wrong_labels)
     return _estimate(low, accuracy, high, "cross-validation", "unadapted", n, n)
 
 

@@ -15,6 +15,7 @@ from tinytrain.base.units import finite_or_none
 from tinytrain.guard.estimate import LeftOut, left_out
 from tinytrain.guard.suspects import MISLABELLED, Suspect, chance, find_suspects, margins
 from tinytrain.heads.leave_one_out import LIKE
+from tinytrain.heads.repeats import Repeats
 
 WORST_FRACTION = 0.1  # of the support images: those that fit their class worst
 # Labels are accepted if the mean margin of these images is above LEAST_FIT, in units of the chance similarity
@@ -34,8 +35,8 @@ class Evidence:
 
     `losses` of the steps that were run, out of `steps`. `finite`: whether all values of the result are.
     `before` and `after` (n, leave_one_out.COLUMNS), in the arena, are the results of `leave_one_out.measure`;
-    `after` is None if training was aborted. `macs` is the cost of measuring. `repeated` is that of
-    `heads.repeats.Sketches` before training.
+    `after` is None if training was aborted. `macs` is the cost of measuring. `repeats`: what images feign
+    that repeat others; None: nothing.
     """
 
     losses: list[float]
@@ -44,7 +45,7 @@ class Evidence:
     before: np.ndarray
     after: np.ndarray | None
     macs: int
-    repeated: float = 0.0
+    repeats: Repeats | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ def judge(evidence: Evidence, images, class_names: tuple[str, ...], force: bool 
             [s.index for s in suspects if s.reason == MISLABELLED],
             images.labels,
             class_names,
-        )._replace(repeated=evidence.repeated),
+            evidence.repeats,
+        ),
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ MISLABELLED, OFF_TOPIC = "mislabelled", "off-topic"
 # Limits in units of the chance similarity of images:
 MARGIN = 0.9  # an image that is closer to another class than to its own by this much may be mislabelled
 GAP = 1.2  # an image that is further from its class than the median by this much may be off-topic
+NAMED_RIGHT = 0.06  # of images with the right label that are suspects (`meta.studies.label_noise`)
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ def chance(rows: np.ndarray) -> float:
     """Root mean square similarity of two images: the unit that makes margins comparable between tasks."""
     known = rows[:, CHANCE][~np.isnan(rows[:, CHANCE])]
     return float(np.sqrt(max(known.mean(), 1e-6))) if len(known) else 1.0
+
+
+def wrong_among(suspects: int, images: int) -> int:
+    """How many of so many `suspects` among `images` have a wrong label, as a rule."""
+    return round(max(0.0, suspects - NAMED_RIGHT * images))
 
 
 def find_suspects(rows: np.ndarray, images, class_names: tuple[str, ...]) -> tuple[Suspect, ...]:

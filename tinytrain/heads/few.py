@@ -1,6 +1,6 @@
 """Few embeddings of many values: sums over the embeddings (n, n) say the same as their scatter (d, d).
 
-So a head that is made of a scatter takes fewer bytes, and its delta, too.
+This makes heads that keep a scatter smaller, and their deltas.
 """
 
 from collections.abc import Iterator

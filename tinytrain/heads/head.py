@@ -128,7 +128,7 @@ class Head(ABC):
     `temperature` divides the logits, so that a probability is about how often an answer is right; `left_out`
     is the leave-one-out accuracy on the support, None if every class has a single image. `views` is the
     number of embeddings (of the clean image and of augmented ones) that stand for one image. `limit` says
-    which images are of none of the classes, None if the head cannot tell.
+    which images belong to none of the classes, None if the head cannot tell.
     """
 
     method: HeadMethod
@@ -175,7 +175,7 @@ class Head(ABC):
 
     @property
     def tells_strangers(self) -> bool:
-        """Whether some images are of none of the classes to it; if not, it says IDENTIFIED of all."""
+        """Whether the head can reject images. If not, every verdict is IDENTIFIED."""
         return self.limit is not None
 
     def probabilities(self, embeddings: np.ndarray) -> np.ndarray:
@@ -286,6 +286,15 @@ def _no_answer() -> AnswerError:
         "the head of the delta answers NaN or infinity: its values are too large; adapt again, or use another"
         " delta",
     )
+
+
+def first_parts(arrays: dict[str, np.ndarray], fewer: Iterable[HeadBuffer]) -> dict[str, np.ndarray]:
+    """`arrays` for fewer embeddings than they were declared for, of which the buffers are `fewer`."""
+    shapes = {b.name: b.shape for b in fewer if b.name in arrays and b.nbytes < arrays[b.name].nbytes}
+    cut = {
+        name: arrays[name].reshape(-1)[: math.prod(shape)].reshape(shape) for name, shape in shapes.items()
+    }
+    return arrays | cut
 
 
 def all_finite(array: np.ndarray) -> bool:

@@ -50,6 +50,12 @@ def measure(rows, embeddings, labels, means, images, centred) -> None:
         row[NEAR] = _cosine(e, others)
 
 
+def recognised(rows: np.ndarray) -> np.ndarray:
+    """(n,): 1 for an image that is closer to its class than to any other, else 0; nan if that is unknown."""
+    margins = rows[:, OWN] - rows[:, OTHER]
+    return np.where(np.isnan(margins), np.nan, margins > 0)
+
+
 def macs(n: int, batch: int, way: int, size: int) -> int:
     """Multiply-accumulates to `measure` `n` embeddings of `size` numbers, `batch` at a time: dot products."""
     return (n * (batch + 2 * way + 7) + 2 * way * -(-n // batch)) * size

@@ -41,6 +41,9 @@ SLOPE = 3.0  # of the hidden layer, times the inverse of the average deviation
 # so many standard deviations above the mean, one image more having deviated by USUAL of the mean.
 DEVIATIONS, USUAL = 1.5, 0.4
 SINGLE = 1.4  # the limit of a class of one image
+# A later image with less than this part of the mean error nearly repeats what was learnt. It says nothing
+# about new images, of which few are below.
+REPEATED = 0.5
 SURE = 0.95  # confidence in an image whose error is the mean; at the limit it is half
 STEEPEST = 50.0  # power of the error in units of the limit by which confidence falls
 FARTHEST = 1e6  # error in units of the limit: to that power, still a number
@@ -52,7 +55,8 @@ class OselmAeHead(Head):
     """`weights` (way, d, UNITS) and `inverses` (way, UNITS, UNITS) of the regressions, `centre` (1, d).
 
     `spread` (1,) is the mean squared distance of the first images from the centre, the unit of errors.
-    `errors` (way, 2) are mean and sum of squared deviations of those of new images, `counts` (way,) of them.
+    `errors` (way, 2) are mean and sum of squared deviations of those of new images, `counts` (way,) of them:
+    what is learnt and nearly repeats others is not counted.
     """
 
     weights: np.ndarray
@@ -111,8 +115,11 @@ class OselmAeHead(Head):
     def update(self, kernels, embeddings: np.ndarray, labels: np.ndarray) -> None:
         for centred, h, label in zip(*self._seen(embeddings), labels.tolist(), strict=True):
             error = np.square(centred - product(self.weights[label], h)).sum() / self.spread[0]
-            self.counts[label] += 1
             self._learn(label, centred, h)
+            # The first image of a class meets a head that knows nothing of it: its error says little.
+            if self.counts[label] > 1 and error < REPEATED * self.errors[label, 0]:
+                continue
+            self.counts[label] += 1
             away = error - self.errors[label, 0]
             self.errors[label, 0] += away / self.counts[label]
             self.errors[label, 1] += away * (error - self.errors[label, 0])

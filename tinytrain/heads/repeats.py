@@ -1,59 +1,184 @@
-"""Images that nearly repeat another one of their class, such as frames of a burst, and what they feign.
+"""Near-duplicates, such as frames of a burst, and how they inflate the estimated accuracy.
 
 If one of them is left out, the others still show it, so it says little about new images. They are found in
-sketches: one bit for each value of an embedding, whether it is above that of the mean of all images. The
+sketches: one bit for each value of an embedding, whether it is above the mean of the class means. The
 fraction of bits that differ grows with the angle between two embeddings.
+
+A group is a chain of images, each ALIKE another one of it, and none FAR from the first: a long film is
+several groups. An image that is alike those of two groups joins these unless their first ones are APART.
+If MANY images of a class are copies, heads are fitted and calibrated to one image of each of its groups, so
+that a burst says as much as its one photograph. Fewer copies change little and stay: some images that were
+taken one by one look alike, too.
 """
+
+from array import array
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
+from tinytrain.heads.head import Batch
+
+# Fractions of the bits: frames of a burst differ in 0.09 of them (median), other images of a class in 0.4.
+COPY, ALIKE, APART, FAR = 0.16, 0.18, 0.25, 0.35
+MANY = 0.25  # of the images of a class
 NEAR = 0.6  # of the median distance to the others of its class: a closer image repeats it
 LEAST_BITS = 64  # fewer are too coarse to tell a repeated image
-MOST_BYTES = 24_000  # of sketches: of more images, the first ones stand for all
+MOST_BYTES = 24_000  # of sketches: of more images, the first ones of groups stand for all
 INTEGER_BYTES = 28  # of a Python integer beside its bits
 
 
+class Repeats(NamedTuple):
+    """Which images are `copies` that heads do not see, (n,) bool, and the fraction of images that are
+    recognised without themselves only because others repeat them: by copies (`feigned`), and in all.
+    """
+
+    copies: np.ndarray
+    feigned: float = 0.0
+    repeated: float = 0.0
+
+
 class Sketches:
-    """Sketches of up to `n` embeddings of `size` values, with their labels."""
+    """Sketches of up to `n` embeddings of `size` values, by class."""
 
     def __init__(self, n: int, size: int):
         self._size, self._room = size, min(n, MOST_BYTES // (INTEGER_BYTES + size // 7))
-        # Integers: numpy would load code and take copies, which are more bytes than the sketches.
-        self._bits, self._labels = [], []
+        self._classes: dict[int, _Groups] = {}
 
     def add(self, embeddings: np.ndarray, labels: np.ndarray, centre: np.ndarray) -> None:
         """Take embeddings (n, size) of images with `labels` (n,) as they lie around `centre` (size,)."""
         for e, label in zip(embeddings, labels.tolist(), strict=True):
-            if len(self._bits) < self._room:
-                self._bits.append(int.from_bytes(np.packbits(e > centre).tobytes()))
-                self._labels.append(label)
+            if label not in self._classes:
+                self._classes[label] = _Groups(self._size)
+            if not self._room:
+                self._room += max(self._classes.values(), key=_Groups.spare).shorten()
+            bits = int.from_bytes(np.packbits(e > centre).tobytes())
+            self._room -= self._classes[label].add(bits, self._room > 0)
+
+    def copies(self, labels: np.ndarray) -> np.ndarray:
+        """(n,) bool: which of the images, added in this order with `labels` (n,), heads do not see."""
+        copies = np.zeros(len(labels), bool)
+        for label, groups in self._classes.items():
+            copies[labels == label] = groups.copies()
+        return copies
 
     def repeated(self) -> float:
         """Fraction of the images that are recognised without themselves only because others repeat them.
 
         An image is recognised if it is less far from the others of its class than from any other class, in
-        the mean. With fewer than LEAST_BITS it is 0.
+        the mean. Copies that heads do not see are no images here. With fewer than LEAST_BITS it is 0.
         """
         if self._size < LEAST_BITS:
             return 0.0
-        helped, judged = 0, 0
-        for i, label in enumerate(self._labels):
-            classes = self._distances(i)
-            own = sorted(classes.pop(label, ()))
-            if own and classes:
-                rest = [far for far in own if far >= NEAR * own[len(own) // 2]]
-                other = min(map(_mean, classes.values()))
-                judged += 1
-                helped += int(_mean(own) < other) - int(_mean(rest) < other)
+        seen, helped, judged = {k: groups.seen() for k, groups in self._classes.items()}, 0, 0
+        for label, images in seen.items():
+            for bits in images:
+                distances = {k: [(bits ^ b).bit_count() for b in others] for k, others in seen.items()}
+                own = sorted(distances.pop(label))[1:]  # the first one is its own
+                if own and distances:
+                    rest = [far for far in own if far >= NEAR * own[len(own) // 2]]
+                    other = min(map(_mean, distances.values()))
+                    judged += 1
+                    helped += int(_mean(own) < other) - int(_mean(rest) < other)
         return max(0.0, helped / judged) if judged else 0.0
 
-    def _distances(self, i: int) -> dict[int, list[int]]:
-        """In how many bits the other images of each class differ from image `i`."""
-        found: dict[int, list[int]] = {}
-        for j, (bits, label) in enumerate(zip(self._bits, self._labels, strict=True)):
-            if j != i:
-                found.setdefault(label, []).append((bits ^ self._bits[i]).bit_count())
-        return found
+
+class _Groups:
+    """The groups of one class in sketches of `size` bits."""
+
+    def __init__(self, size: int):
+        self._size = size
+        # Integers: numpy would load code and take copies, which are more bytes than the sketches.
+        self._sketches: list[int] = []
+        # The group of each sketch and of each image; the first sketch of a group is never dropped.
+        self._groups, self._group_of = array("i"), array("i")
+        self._copies = 0
+
+    def add(self, bits: int, room: bool) -> int:
+        """One more image; how many sketches more are kept, none without `room`."""
+        first, closest = {}, {}
+        for other, group in zip(self._sketches, self._groups, strict=True):
+            distance = (bits ^ other).bit_count()
+            if first.setdefault(group, distance) < FAR * self._size:
+                closest[group] = min(distance, closest.get(group, distance))
+        self._copies += any(distance < COPY * self._size for distance in closest.values())
+        alike = [group for group, distance in closest.items() if distance < ALIKE * self._size]
+        own = alike[0] if alike else len(self._group_of)
+        for group in alike[1:]:
+            if not self._apart(own, group):
+                for numbers in (self._groups, self._group_of):
+                    numbers[:] = array("i", (own if number == group else number for number in numbers))
+        self._group_of.append(own)
+        if room:
+            self._sketches.append(bits)
+            self._groups.append(own)
+        return int(room)
+
+    def _apart(self, one: int, other: int) -> bool:
+        first, second = (self._sketches[self._groups.index(group)] for group in (one, other))
+        return (first ^ second).bit_count() >= APART * self._size
+
+    def spare(self) -> int:
+        """Sketches that are not of the first image of a group."""
+        return len(self._groups) - len(set(self._groups))
+
+    def shorten(self) -> int:
+        """Drop the last such sketch; how many were."""
+        for place in range(len(self._groups) - 1, -1, -1):
+            if self._groups.index(self._groups[place]) < place:
+                del self._sketches[place], self._groups[place]
+                return 1
+        return 0
+
+    def copies(self) -> np.ndarray:
+        """(n,) bool: all images but the middle one of each group, if there are many copies.
+
+        Where no group is APART from the first one, all are one: the class may be a single burst.
+        """
+        groups = np.array(self._group_of)
+        copies = np.zeros(len(groups), bool)
+        if not self._has_many():
+            return copies
+        if not any(self._apart(self._groups[0], group) for group in set(self._groups)):
+            groups[:] = 0
+        copies[:] = True
+        for number in np.unique(groups):
+            members = np.flatnonzero(groups == number)
+            copies[members[len(members) // 2]] = False
+        return copies
+
+    def seen(self) -> list[int]:
+        """Sketches of images that heads see, or of others of their groups."""
+        if not self._has_many():
+            return self._sketches
+        return [self._sketches[self._groups.index(group)] for group in dict.fromkeys(self._groups)]
+
+    def _has_many(self) -> bool:
+        return self._size >= LEAST_BITS and self._copies >= MANY * len(self._group_of)
+
+
+def stretches(chosen: np.ndarray, embeddings: np.ndarray, labels: np.ndarray) -> Iterator[Batch]:
+    """Embeddings (n, d) and labels (n,) of the images that are `chosen` (n,), in parts; none is moved."""
+    ends = np.flatnonzero(np.diff(chosen, prepend=False, append=False))
+    for first, end in ends.reshape(-1, 2):
+        yield embeddings[first:end], labels[first:end]
+
+
+def feigned(before: np.ndarray, after: np.ndarray) -> float:
+    """Fraction of the images that were recognised before copies were left out and are not after that.
+
+    Both are `leave_one_out.recognised`; images that cannot be judged after that are not counted.
+    """
+    fewer = (before - after)[~np.isnan(before - after)]
+    return max(0.0, float(fewer.mean())) if len(fewer) else 0.0
+
+
+def copies_among(embeddings: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """(n,) bool: which of the images with these embeddings (n, d) and `labels` (n,) heads do not see."""
+    centre = np.mean([embeddings[labels == k].mean(axis=0) for k in np.unique(labels)], axis=0)
+    sketches = Sketches(*embeddings.shape)
+    sketches.add(embeddings, labels, centre)
+    return sketches.copies(labels)
 
 
 def _mean(values: list[int]) -> float:

@@ -28,7 +28,7 @@ UNSURE = 0.5  # a confidence below it is more likely wrong than right
 
 
 class Limit(NamedTuple):
-    """An image with an energy below `least` is of none of the classes; `scale`, above 0, is its `s`."""
+    """An image with an energy below `least` belongs to none of the classes; `scale`, above 0, is its `s`."""
 
     scale: float
     least: float

@@ -13,9 +13,9 @@ from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.guard.estimate import Estimate, LeftOut, cross_validated, folded, left_out
 from tinytrain.guard.suspects import MISLABELLED, Suspect, find_suspects, margins
-from tinytrain.heads.leave_one_out import COLUMNS, LIKE, measure
+from tinytrain.heads.leave_one_out import COLUMNS, LIKE, measure, recognised
 from tinytrain.heads.registry import BASELINE
-from tinytrain.heads.repeats import Sketches
+from tinytrain.heads.repeats import Repeats, Sketches, feigned
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
 from tinytrain.pipeline.learning_curve import LEAST, Gain, expected_gain
@@ -96,11 +96,11 @@ def check(network: Network, source, seed: int = 0, device: Device | None = None)
     network.check_finite()
     images, names = episode.support, episode.class_names
     embeddings = embed(network, images, device or Device())
-    rows, repeated = left_out_rows(embeddings, images.labels, len(names))
+    rows, repeats = left_out_rows(embeddings, images.labels)
     suspects = find_suspects(rows, images, names)
     mislabelled = [s.index for s in suspects if s.reason == MISLABELLED]
-    found = left_out(margins(rows), mislabelled, images.labels, names)._replace(repeated=repeated)
-    single = _without_copies(embeddings, images.labels)
+    found = left_out(margins(rows), mislabelled, images.labels, names, repeats)
+    single = np.flatnonzero(~repeats.copies)
     kept = np.setdiff1d(single, mislabelled)
     if np.bincount(images.labels[kept], minlength=len(names)).min() < LEAST:
         kept = single
@@ -164,22 +164,36 @@ def embed(network: Network, images: Images, device: Device) -> np.ndarray:
     return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-6)
 
 
-def left_out_rows(embeddings: np.ndarray, labels: np.ndarray, way: int) -> tuple[np.ndarray, float]:
-    """`leave_one_out.measure` of all images, (n, COLUMNS), and the fraction of them that others stand for.
+def left_out_rows(embeddings: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, Repeats]:
+    """`leave_one_out.measure` of all images, (n, COLUMNS), and what those feign that repeat others.
 
-    `embeddings` (n, d) have length 1.
+    `embeddings` (n, d) have length 1. Copies are no part of the class means.
     """
+    order, sketches, copies = dealt(labels), Sketches(*embeddings.shape), np.zeros(len(labels), bool)
+    sketches.add(embeddings[order], labels[order], _means(embeddings, labels, copies).mean(axis=0))
+    every = _rows(embeddings, labels, order, copies)
+    copies[order] = sketches.copies(labels[order])
+    rows = _rows(embeddings, labels, order, copies) if copies.any() else every
+    fewer = feigned(recognised(every), recognised(rows))
+    return rows, Repeats(copies, fewer, fewer + sketches.repeated())
+
+
+def _rows(embeddings: np.ndarray, labels: np.ndarray, order: np.ndarray, copies: np.ndarray) -> np.ndarray:
+    """Rows of `leave_one_out.measure`, BATCH in `order` at a time, against means without `copies`."""
     rows = np.empty((len(labels), COLUMNS), np.float32)
-    means = np.stack([embeddings[labels == k].mean(axis=0) for k in range(way)])
-    counts, centred = np.bincount(labels, minlength=way).astype(np.float32), np.empty_like(means)
-    order, sketches = dealt(labels), Sketches(*embeddings.shape)
+    means = _means(embeddings, labels, copies)
+    counts, centred = np.bincount(labels[~copies]).astype(np.float32), np.empty_like(means)
     for first in range(0, len(order), BATCH):
         chosen = order[first : first + BATCH]
         some = np.empty((len(chosen), COLUMNS), np.float32)
         measure(some, embeddings[chosen], labels[chosen], means, counts, centred)
         rows[chosen] = some
-        sketches.add(embeddings[chosen], labels[chosen], counts @ means / counts.sum())
-    return rows, sketches.repeated()
+    return rows
+
+
+def _means(embeddings: np.ndarray, labels: np.ndarray, copies: np.ndarray) -> np.ndarray:
+    """Class means (way, d) of the images that are no `copies`."""
+    return np.stack([embeddings[(labels == k) & ~copies].mean(axis=0) for k in range(labels.max() + 1)])
 
 
 def episode_of(source) -> Episode:
@@ -189,15 +203,6 @@ def episode_of(source) -> Episode:
     images = source.images(source.by_class)
     duplicates = source.provenance.duplicates
     return Episode(images, images.take([]), tuple(source.class_names), duplicates=duplicates)
-
-
-def _without_copies(embeddings: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Indices of the images, in order, of which no other one of their class before them is a copy.
-
-    A learning curve would take what copies bring for what more images bring.
-    """
-    rows = np.column_stack([labels, embeddings])
-    return np.sort(np.unique(rows, axis=0, return_index=True)[1])
 
 
 def _bare(network: Network) -> Delta:

@@ -1,4 +1,4 @@
-"""What a time is spent on: a head alone, or training with more or fewer MACs.
+"""How to spend a time limit: fit only a head, or train, and with how many MACs.
 
 How many steps the time allows is decided when training begins, and once more when the first step is over.
 Here it is estimated, from MACs and the speed that Fisher scoring had on this machine.
@@ -20,7 +20,7 @@ from tinytrain.program.program import Program
 from tinytrain.program.stages import STEP
 
 # Fractions of the steps that the policy would make, chosen on domains that are no targets: with fewer steps
-# than the first, a head is hardly worse; with fewer than the second, more steps of fewer MACs are as good
+# than the first, a head is hardly worse; below the second, more but cheaper steps are just as accurate
 # (`meta.studies.operations`, `meta.studies.seconds`).
 WORTH_TRAINING, WORTH_MACS = 0.1, 0.4
 # Passes over all images before which nothing is trained: clean ones, cached views, and what a plan takes.

@@ -37,7 +37,7 @@ def head_buffer(b: HeadBuffer, head: str, tick: int, kept: bool) -> str:
 
 
 def passes(b: HeadBuffer, kept: bool) -> bool:
-    """Whether nobody needs `b` once its head is fitted or, if that is `kept`, written down."""
+    """True if `b` can be freed after fitting or, for a `kept` head, after saving."""
     return b.lifetime == FITTING or (b.lifetime == UPDATING and not kept)
 
 

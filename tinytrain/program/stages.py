@@ -93,7 +93,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Read:
-    """Show the decoded image of the item, which belongs to whoever decodes it, to the unit."""
+    """Pass the item's decoded image to the unit. The decoder owns the buffer."""
 
 
 @dataclass(frozen=True)

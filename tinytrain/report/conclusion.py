@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tinytrain.base.units import format_bytes
+from tinytrain.guard.suspects import wrong_among
 from tinytrain.report.layout import WIDTH, Command, Item, count_of, fitted, short
 
 LINES = 8
@@ -21,6 +22,7 @@ KINDS = {
     "inside": "in inner folders",
     "decoder": "whose decoder is not installed",
     "placeholder": "not downloaded",
+    "bin": "called like a bin",
 }
 NAMED = ("damaged", "too-large")
 CODE = re.compile("[a-z]+(-[a-z]+)+")  # of an error
@@ -107,13 +109,22 @@ def estimate_text(facts: dict) -> str:
         way = f"each of {images} left out once"
     # Judged before training: the study of estimates compares it with what comes after, too.
     when = " before training" if estimate["network"] == "unadapted" else ""
-    expected = f"about {estimate['accuracy']:.0%} expected on new images{interval}"
+    expected = f"about {figure(facts)} expected on new images{interval}"
     return f"{expected}, {way}{when}{_better_known(facts)}"
+
+
+def figure(facts: dict) -> str:
+    """What a conclusion begins with: the fraction that was right of held-out images, or is expected of new.
+
+    Where labels may be wrong, the two differ. Text and page say the same.
+    """
+    held_out = facts["estimate"]["method"] == "held-out"
+    return f"{facts['accuracy']['after'] if held_out else facts['estimate']['accuracy']:.0%}"
 
 
 def _held_out_text(facts: dict, estimate: dict, interval: str) -> str:
     accuracy = facts["accuracy"]
-    right, expected = f"{accuracy['after']:.0%}", f"{estimate['accuracy']:.0%}"
+    right, expected = figure(facts), f"{estimate['accuracy']:.0%}"
     text = f"{right} right on {count_of(estimate['n'], 'held-out image')}"
     # Where labels may be wrong, more answers are right than the labels say.
     text += f"{interval}" if right == expected else f", about {expected} expected on new images{interval}"
@@ -159,12 +170,17 @@ def _suspicious(facts: dict) -> Item | None:
     counts = []
     if suspects:
         n = facts["episode"]["n_support"]
-        counts.append(f"{len(suspects)} of {n:,} images")
+        counts.append(f"{len(suspects)} of {n:,} images ({how_often_wrong(len(suspects), n)})")
     if doubles:
         counts.append(count_of(len(doubles), "duplicate"))
     worse = [duplicate_text(d) for d in doubles if d["where"] != "one class"]
     same = [duplicate_text(d) for d in doubles if d["where"] == "one class"]
     return Item("suspicious", ", ".join(counts), (*worse, *suspects, *same)) if counts else None
+
+
+def how_often_wrong(suspects: int, images: int) -> str:
+    """How many of the suspects among so many images are really wrong, as a rule."""
+    return f"usually {wrong_among(suspects, images) or 'none'} wrong"
 
 
 def suspect_text(suspect: dict) -> str:

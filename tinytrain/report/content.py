@@ -1,4 +1,4 @@
-"""The parts of a report as JSON values, also where nothing was trained yet."""
+"""The parts of a report as JSON values, also valid before training."""
 
 import math
 import platform

@@ -11,6 +11,7 @@ from tinytrain.delta.delta import Delta
 from tinytrain.episode.augment import draw
 from tinytrain.episode.episode import Episode
 from tinytrain.heads import leave_one_out
+from tinytrain.heads.repeats import Repeats
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
 from tinytrain.plan.plan import Plan
@@ -29,7 +30,7 @@ from tinytrain.runtime.stage_runner import Source
 class Ran:
     """How an adaptation ran: `threads` at most, mean `losses` of its steps, `seconds` by stage.
 
-    `used` of the seconds that were given; None if there was no limit.
+    `used` are the seconds spent of the time limit; None without one.
     """
 
     seed: int
@@ -49,15 +50,7 @@ class Run:
     def __init__(self, device, network: Network, episode: Episode, seed: int):
         self.device, self.network, self.episode, self.seed = device, network, episode, seed
         self.kernels, self.clock = device.kernels(), device.clock()
-        self.working, self._copied = None, (None, "")
         self.pace: Pace | None = None
-
-    def _copy_for(self, program: Program):
-        """The working copy for `program`: the present one if it is of the same network and precision."""
-        if self._copied != (program.network, program.precision):
-            self.working = working_copy(program)
-            self._copied = program.network, program.precision
-        return self.working
 
     def __enter__(self) -> "Run":
         with ExitStack() as stack:
@@ -87,7 +80,11 @@ class Run:
 
             source = Source(lambda i: support.image(i, spec.shape), augmentation, support.labels)
             scores = measure_fisher(
-                *self.device.memory(program), self._copy_for(program), self.kernels, source, self.pace
+                *self.device.memory(program),
+                working_copy(program, self.network),
+                self.kernels,
+                source,
+                self.pace,
             )
         self.clock.lap("probe")
         return scores
@@ -96,8 +93,9 @@ class Run:
         """Take memory for the program of a plan and bind its calls."""
         self.clock.lap("plan")
         placed, arena = self.device.memory(program)
+        self.working = working_copy(program, self.network)
         self.session = Session(
-            placed, arena, self._copy_for(program), self.kernels, self.episode, self.seed, self.device.threads
+            placed, arena, self.working, self.kernels, self.episode, self.seed, self.device.threads
         )
         self._end.callback(self.session.close)
         self.recipe = program.recipe
@@ -155,15 +153,15 @@ class Run:
         self.clock.lap("head")
         return delta
 
-    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray | None, int, float]:
-        """What `leave_one_out.measure` found before training and after it, the MACs that it cost, and the
-        fraction of images that others stand for.
+    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray | None, int, Repeats]:
+        """What `leave_one_out.measure` found before training and after it, the MACs that it cost, and what
+        images that repeat others feign.
         """
         before = self.session.array("left out (before)")
         after = self.session.array("left out (after)") if self._trained else None
         batch = self.session.program.resources.step_support
         macs = leave_one_out.macs(len(before), batch, self.episode.n_way, self.network.embedding_size)
-        return before, after, macs * (2 if self._trained else 1), self.session.repeated
+        return before, after, macs * (2 if self._trained else 1), self.session.repeats
 
     def predict(self, delta: Delta) -> None:
         """Predict the queries by the adapted network, then by the network as it was."""

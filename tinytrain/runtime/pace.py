@@ -23,7 +23,7 @@ class Pace:
     """`seconds` from now on, or from the first pass of scoring on: before it and in its first image, kernels
     are loaded.
 
-    All that it decides follows from the readings of the clock `now`. `speed` is None until it was measured.
+    Decisions depend on the values of the clock `now` alone. `speed` is None until it was measured.
     """
 
     def __init__(self, now: Callable[[], float], seconds: float):

@@ -37,7 +37,7 @@ class Prediction:
     """The likeliest class of an image, and the confidence in it, 0 to 1.
 
     `verdict` is "identified", "uncertain" (one of the classes, but `name` is less likely than the others
-    together) or "unknown" (of none of the classes). A delta that cannot tell says "identified" of everything.
+    together) or "unknown" (it belongs to no class). If a delta cannot tell, every verdict is "identified".
     `name` is None if it is "unknown", or if the confidence is below the `reject` that was asked for.
     If there is a single class, `score` says how unlike it the image is; what is above `threshold` is unknown.
     `best_guess` is the likeliest class all the same. `probabilities` has every class by name, in the order of
@@ -73,7 +73,8 @@ class Predictor:
         shape = TaskShape(1, len(delta.class_names))
         recipe = FORWARD_ONLY.in_precision(delta.precision)
         program = compile_training(apply(network, delta), recipe, ONE_IMAGE, shape)
-        bind = Binder(program, Arena(program.nbytes), working_copy(program), kernel_table.load(backend))
+        working = working_copy(program, network)
+        bind = Binder(program, Arena(program.nbytes), working, kernel_table.load(backend))
         self.arena, self.embedding_size = program.nbytes, network.embedding_size
         self._unit, self._turn = QueryUnit(bind), threading.Lock()
         self._all.add(self)
@@ -88,7 +89,7 @@ class Predictor:
         """The prediction for an image, or a list of them for a list of images (also an array (n, ...) or
         `Images`).
 
-        Its name is None if it is of none of the classes, or below the confidence `reject` (0 to 1). Raises
+        Its name is None if it belongs to no class, or below the confidence `reject` (0 to 1). Raises
         InputError for what is no image, and UsageError for a `reject` outside of 0 to 1.
         """
         if reject is not None and not (isinstance(reject, Real) and 0 <= reject <= 1):

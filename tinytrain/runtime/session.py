@@ -13,11 +13,11 @@ from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
 from tinytrain.episode.episode import Episode
 from tinytrain.episode.image_size import Size
 from tinytrain.heads.cosine import CosineHead, lengths_of
-from tinytrain.heads.head import Batch, Batches, Head, Support
-from tinytrain.heads.leave_one_out import COLUMNS, measure
+from tinytrain.heads.head import Batch, Batches, Head, Support, first_parts
+from tinytrain.heads.leave_one_out import COLUMNS, measure, recognised
 from tinytrain.heads.linear import class_means
 from tinytrain.heads.registry import BASELINE, find_head
-from tinytrain.heads.repeats import Sketches
+from tinytrain.heads.repeats import Repeats, Sketches, feigned, stretches
 from tinytrain.network.replay import Replay
 from tinytrain.plan.costs import n_unlabelled
 from tinytrain.plan.plan import Plan
@@ -56,7 +56,7 @@ def augmentation_of(
 
 
 def reach(plan: Plan | Program) -> Ranges:
-    """How far pseudo-queries are changed: cached ones as is usual, because heads are fitted to them too."""
+    """Strength of the augmentation. Cached views keep the usual one, since heads are also fitted to them."""
     return USUAL if plan.resources.sets >= 2 else plan.recipe.options.augmentation
 
 
@@ -96,7 +96,9 @@ class Session:
         # View and first image of the unit embeddings in the buffer for those of the support.
         self._at_hand: tuple[int, int] | None = None
         self.pace: Pace | None = None  # of training, if the time of the adaptation is limited
-        self.repeated: float | None = None  # `Sketches.repeated` of the support before training
+        self.copies = np.zeros(len(self.labels), bool)  # images that heads are not fitted to
+        self.repeats: Repeats | None = None  # as the network is before training
+        self._sketches: Sketches | None = Sketches(len(self.labels), program.network.embedding_size)
 
     def _read(self, i: int) -> np.ndarray:
         """Support image i; behind the last of them come the query images."""
@@ -117,8 +119,21 @@ class Session:
 
         `tick`, BEFORE or AFTER training, is when the arena holds their arrays. The buffer of left-out images
         takes what `leave_one_out.measure` finds on the way. After training, prototypes are None if the
-        recipe's head is another one.
+        recipe's head is another one. Heads are fitted without the copies among the images: once more if these
+        are found only now.
         """
+        heads, sketches, fewer = self._fitted(tick), self._sketches, 0.0
+        if sketches:  # after training they would say nothing about new images
+            self._sketches = None
+            self.copies[self.dealt] = sketches.copies(self.labels[self.dealt])
+            if self.copies.any():
+                rows = self.array("left out (before)")
+                before, heads = recognised(rows), self._fitted(tick)
+                fewer = feigned(before, recognised(rows))
+            self.repeats = Repeats(self.copies, fewer, fewer + sketches.repeated())
+        return heads
+
+    def _fitted(self, tick: int) -> tuple[CosineHead | None, Head]:
         cosine = head = None
         steps = self.program.recipe.n_steps if tick == AFTER else 0
         for node in self.program.stage("head before" if tick == BEFORE else "head after").body:
@@ -127,27 +142,38 @@ class Session:
                 means = arrays["means"]
                 cosine = self._fit_head(node, arrays, partial(self._measured, node, means), steps)
             else:
-                head = self._fit_head(node, arrays, self._clean, steps)
+                head = self._fit_head(node, arrays, partial(self._seen, 0), steps)
         if cosine is None:
-            class_means(self.kernels, self.trainer.sums, self.trainer.counts, self._clean())
+            class_means(self.kernels, self.trainer.sums, self.trainer.counts, self._seen(0))
             for _ in self._measured(node, self.trainer.sums):
                 pass
         elif tick == BEFORE:  # training takes the bytes of the means, which their lengths bring back
             lengths_of(means, self.array("head before, cosine: lengths"))
         return cosine, head or cosine
 
-    def _clean(self) -> Iterator[Batch]:
-        return self._normalized(0)
-
     def _fit_head(self, node: FitHead, arrays: dict[str, np.ndarray], clean: Batches, steps: int) -> Head:
         """A head in `arrays` after `steps` of training; without what only updates need unless it is kept."""
 
         def every_view():
-            return chain.from_iterable(map(self._normalized, node.views))
+            return chain.from_iterable(map(self._seen, node.views))
 
-        support = Support(every_view, clean, self.trainer.class_sizes, steps)
-        head = find_head(node.kind).fit(self.kernels, arrays, support)
+        images, method = self._images(), find_head(node.kind)
+        support = Support(every_view, clean, images, steps)
+        if self.copies.any():
+            size, embeddings = self.program.network.embedding_size, int(images.sum()) * len(node.views)
+            arrays = first_parts(arrays, method.buffers_for(len(images), size, embeddings))
+        head = method.fit(self.kernels, arrays, support)
         return head if node.kept else head.answering()
+
+    def _images(self) -> np.ndarray:
+        """(way,) float32: how many images of each class heads are fitted to."""
+        way = len(self.trainer.class_sizes)
+        return np.bincount(self.labels[~self.copies], minlength=way).astype(np.float32)
+
+    def _seen(self, view: int) -> Iterator[Batch]:
+        """Batches of one view without copies; to be read only."""
+        for chosen, (embeddings, labels) in zip(self._batches(), self._normalized(view), strict=True):
+            yield from stretches(~self.copies[chosen], embeddings, labels)
 
     def kept(self, head: Head) -> Head:
         """`head` as a delta keeps it."""
@@ -179,19 +205,16 @@ class Session:
 
     def _measured(self, node: FitHead, means: np.ndarray) -> Iterator[Batch]:
         """Batches of the clean images, measured against the class means on the way."""
-        trainer, left_out = self.trainer, self.trainer.bind.whole(node.left_out)
-        before, centre = self.repeated is None, trainer.class_sizes @ means / trainer.class_sizes.sum()
-        sketches = Sketches(len(self.labels), means.shape[1])
+        trainer, left_out, images = self.trainer, self.trainer.bind.whole(node.left_out), self._images()
+        centre = means.mean(axis=0)
         for chosen, (embeddings, labels) in zip(self._batches(), self._normalized(0), strict=True):
             rows = np.empty((len(labels), COLUMNS), np.float32)
             # Prototypes are free before training and after it.
-            measure(rows, embeddings, labels, means, trainer.class_sizes, trainer.prototypes)
+            measure(rows, embeddings, labels, means, images, trainer.prototypes)
             left_out[chosen] = rows
-            if before:  # after training they say nothing about new images
-                sketches.add(embeddings, labels, centre)
-            yield embeddings, labels
-        if before:
-            self.repeated = sketches.repeated()
+            if self._sketches:
+                self._sketches.add(embeddings, labels, centre)
+            yield from stretches(~self.copies[chosen], embeddings, labels)
 
     def _normalized(self, view: int) -> Iterator[Batch]:
         """Batches of one view of the support, of length 1; to be read only, as they may be used again."""

@@ -14,7 +14,7 @@ from tinytrain.runtime.bind import Binder, WorkingCopy
 from tinytrain.runtime.schedule import CleanImages, Item
 from tinytrain.runtime.stage_runner import Runner, Source
 
-EMPTY = dict.fromkeys(Items, ())  # lists; put over others, nothing is allocated for the next step's
+EMPTY = dict.fromkeys(Items, ())  # a reset with them allocates nothing
 
 
 class Trainer(Runner):
@@ -39,6 +39,10 @@ class Trainer(Runner):
         heads = nodes(program.stage("head before").body)
         self._load_features = self._load(next(node for node in heads if isinstance(node, Load)))
         self._bind_step()
+
+    def close(self) -> None:
+        super().close()
+        self.embedding_units, self._load_features = [], None
 
     def _bind_step(self) -> None:
         array = self.bind.array

@@ -11,6 +11,7 @@
 What is learnt later (`append`) is in a journal beside the delta in use, and `fold` makes it a part of that.
 """
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,12 +23,15 @@ from tinytrain.base.files import read_bytes
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import decode_delta, encode_delta
+from tinytrain.delta.forget import forgot_more
 from tinytrain.store.folder import Folder
 from tinytrain.store.journal import Entry
-from tinytrain.store.learning import Place, append, fold
+from tinytrain.store.kept import FOLDER, Kept
+from tinytrain.store.learning import append, fold
 from tinytrain.store.record import MAX_DELTA, TRIAL_STARTS, Slot
 from tinytrain.store.replay import in_force, replayed
-from tinytrain.store.slots import Slots, State
+from tinytrain.store.slots import Slots
+from tinytrain.store.state import Place, State
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +39,12 @@ class Start:
     """The delta to start with (None: the bare network), its generation, and warnings for the user.
 
     `delta` knows what was learnt since `base` was committed: all of the `journal`, which ends at `place`
-    (None: there is no delta). `torn` is true if the last entry was cut short.
+    (None: there is no delta). `torn` is true if the last entry was cut short. On trial, `before` is the
+    SHA-256 of the delta that a roll-back restores (None: the bare network), and `to_beat` is given if it is
+    judged by corrections: the fraction of corrected images that were right before.
     """
 
     delta: Delta | None
-    generation: int | None
     confirmed: bool
     starts: int
     warnings: tuple[str, ...]
@@ -47,6 +52,13 @@ class Start:
     base: Delta | None = None
     journal: tuple[Entry, ...] = ()
     torn: bool = False
+    before: str | None = None
+    to_beat: float | None = None
+
+    @property
+    def generation(self) -> int | None:
+        """That of `base`."""
+        return self.place.slot.generation if self.place else None
 
     @property
     def entries(self) -> int:
@@ -64,11 +76,16 @@ class Store:
 
     def __init__(self, path: str | os.PathLike, backend: str = "auto"):
         self.path, self._backend = path, backend
+        self.kept = Kept(os.path.join(path, FOLDER))
         self._slots = Slots(Folder(path))
 
-    def commit(self, delta: Delta) -> int:
-        """Put `delta` on trial and return its generation. Raises InputError for a bad delta."""
-        return self._slots.commit(encode_delta(delta)).current.generation
+    def commit(self, delta: Delta, place: Place | None = None, to_beat: float | None = None) -> int:
+        """Put `delta` on trial and return its generation. Raises InputError for a bad delta.
+
+        `place` is that of the start that `delta` was made from: if the store has another delta or has learnt
+        something since, StorageError ``store-changed`` is raised. `to_beat` is as in `Start`.
+        """
+        return self._slots.commit(encode_delta(delta), place, to_beat).current.generation
 
     def commit_file(self, path: str | os.PathLike) -> int:
         """Put the delta file `path` on trial, byte for byte; otherwise like `commit`."""
@@ -82,6 +99,7 @@ class Store:
 
         `backbone` is the digest of a network, or says of a digest whether there is such a network. If it is
         given, and neither the delta on trial nor the one before it is for such a network, this is a `peek`.
+        So it is while another process holds the store.
 
         After two starts without `confirm` the previous delta is used again. If a start cannot be counted
         (full disk, or another process holds the store for more than 20 s), this start uses the previous
@@ -96,13 +114,25 @@ class Store:
         """The delta in use, without counting a start."""
         return self._start(self._slots.look())
 
-    def append(self, place: Place, entry: Entry) -> Place:
+    def hold(self) -> int:
+        """A descriptor: while it is open, starts of other processes do not count.
+
+        Who learns from corrections holds the store, as it judges the trial. Raises OSError.
+        """
+        return self._slots.folder.hold()
+
+    def append(self, place: Place, entry: Entry, suits: Callable[[Start | None], None]) -> Place:
         """Add `entry` to what was learnt since the delta in use was committed; on return it is kept.
 
-        `place` is that of the start or of the last append. Raises ChangedError if another process has changed
-        the store, StorageError ``journal-full``.
+        `place` is that of the start or of the last append. Before anything is written `suits` may raise an
+        error; it is given what the store holds if another process has changed that since, otherwise None.
+        Raises StorageError ``journal-full``.
         """
-        return append(self._slots, place, entry)
+
+        def check(state: State | None) -> None:
+            suits(None if state is None else self._start(state))
+
+        return append(self._slots, place, entry, check)
 
     def fold(self, place: Place, delta: Delta) -> Place:
         """Put `delta`, which knows the whole journal, in the place of the delta in use and its journal.
@@ -111,37 +141,68 @@ class Store:
         """
         return fold(self._slots, place, encode_delta(delta))
 
-    def before(self) -> Delta | None:
-        """The delta that a roll-back restores, with what was learnt to it; None for the bare network."""
+    def before(self) -> Start | None:
+        """What a roll-back would restore; None if it is damaged.
+
+        Its warnings name what the delta in use has learnt and this one cannot learn.
+        """
         state = self._slots.look_before()
-        return None if state is None else self._start(state).delta
+        return None if state is None else self._start(state)
 
-    def confirm(self) -> int:
-        """Keep the delta on trial and return its generation. Raises InputError ``store-empty``."""
-        return self._slots.confirm().current.generation
+    def confirm(self, place: Place | None = None) -> int:
+        """Keep the delta on trial and return its generation.
 
-    def roll_back(self) -> int | None:
+        If a class was forgotten in it, what still knows the class goes: the delta before it, to which there
+        is no way back then, journals, and kept images of classes that the delta does not know.
+
+        Raises InputError ``store-empty``, and ``store-changed`` for a `place` as `commit` does.
+        """
+        generation = self._slots.confirm(place, self._forgot_more).current.generation
+        start = self.peek()
+        if start.delta is not None and "forgotten" in start.delta.report:
+            if forgot_more(start.delta, start.base):
+                generation = self.fold(start.place, start.delta).slot.generation
+            for name in self.kept.counts().keys() - set(start.delta.class_names):
+                self.kept.forget(name)
+        return generation
+
+    def roll_back(self, place: Place | None = None) -> int | None:
         """Go back to the previous delta. Returns its generation, None for the bare network.
 
-        Raises InputError ``store-empty``, or ``store-oldest`` if that would drop the only confirmed delta.
+        That learns what the dropped one had learnt, unless the warnings of `before` name it. With a `place`
+        only a trial is dropped. Raises what `confirm` does, or InputError ``store-oldest`` if that would drop
+        the only confirmed delta.
         """
-        current = self._slots.roll_back().current
+        current = self._slots.roll_back(place).current
         return current.generation if current else None
 
     def status(self) -> dict:
-        """The content of the slots as JSON values."""
+        """The content of the slots as JSON values.
+
+        "sha256" of the current one is that of the delta in use with what was learnt since, as it is exported,
+        "file_sha256" that of its file, which does not change meanwhile.
+        """
         state = self._slots.look()
-        record = state.record
+        record, start, journal = state.record, self._start(state), state.journal
+        current, warnings = self._facts(record.current, start.delta), start.warnings
+        if journal.entries:
+            in_use = encode_delta(start.delta)
+            current |= {"bytes": len(in_use), "sha256": hashlib.sha256(in_use).hexdigest()}
+        if journal.torn:
+            text = f"the end of {record.current.journal} is damaged, or the last correction was cut short"
+            warnings += (f"{text}: {journal.torn:,} bytes are left out",)
         left = None if record.confirmed else TRIAL_STARTS - record.starts
         return {
             "store": os.fspath(self.path),
-            "current": self._facts(record.current, self._start(state).delta),
+            "current": current,
             "confirmed": record.confirmed,
             "starts": record.starts,
             "starts_left": left,
-            "learnt": len(in_force(state.journal.entries)),
+            "to_beat": record.to_beat,
+            "learnt": len(in_force(journal.entries)),
+            "damaged": journal.damaged + (journal.torn > 0),
             "previous": self._facts(record.previous),
-            "warnings": list(state.warnings),
+            "warnings": list(warnings),
         }
 
     def _start(self, state: State) -> Start:
@@ -152,13 +213,25 @@ class Store:
             source = f"{self.path}: generation {generation}"
             delta = base = decode_delta(*decode(state.data, source), source)
             place = Place.of(state)
-        entries = state.journal.entries
+        entries, warnings = state.journal.entries, [*state.warnings]
         if entries:
-            delta = replayed(kernel_table.load(self._backend), delta, entries)
-        torn = state.journal.torn > 0
+            delta = replayed(kernel_table.load(self._backend), delta, entries, warnings)
+        previous = None if record.confirmed else record.previous
         return Start(
-            delta, generation, record.confirmed, record.starts, state.warnings, place, base, entries, torn
+            delta,
+            record.confirmed,
+            record.starts,
+            tuple(warnings),
+            place,
+            base,
+            entries,
+            state.journal.torn > 0,
+            previous.sha256 if previous else None,
+            record.to_beat,
         )
+
+    def _forgot_more(self, state: State, before: State) -> bool:
+        return forgot_more(self._start(state).delta, decode_delta(*decode(before.data)))
 
     @staticmethod
     def _facts(slot: Slot | None, delta: Delta | None = None) -> dict | None:
@@ -166,7 +239,11 @@ class Store:
             return None
         facts = {"generation": slot.generation, "bytes": slot.size, "sha256": slot.sha256}
         if delta:
-            facts |= {"backbone": delta.backbone_name, "classes": list(delta.class_names)}
+            facts |= {
+                "file_sha256": slot.sha256,
+                "backbone": delta.backbone_name,
+                "classes": list(delta.class_names),
+            }
         return facts
 
 

@@ -7,7 +7,7 @@ read is checked against a SHA-256. The methods raise OSError if the file system 
 import contextlib
 
 from tinytrain.store.folder import Folder
-from tinytrain.store.journal import MAX_JOURNAL, Entry, Journal, decode_journal, framed, header
+from tinytrain.store.journal import HEADER, MAX_JOURNAL, Entry, Journal, decode_journal, framed, header
 from tinytrain.store.record import (
     DELTA_NAME,
     DELTA_TEMPORARY,
@@ -23,6 +23,8 @@ from tinytrain.store.record import (
     decode_record,
     encode_record,
 )
+
+ASIDE = ".damaged"  # what the name of a journal ends with that cannot be read
 
 
 class StoreFiles:
@@ -74,21 +76,23 @@ class StoreFiles:
     def journal(self, slot: Slot) -> Journal:
         """What was learnt since the delta in `slot` was committed. Raises OSError if it cannot be read."""
         try:
-            return decode_journal(self.folder.read(slot.journal, MAX_JOURNAL)[:MAX_JOURNAL], slot.sha256)
+            # Entries of a dropped delta may go beyond what is appended one by one.
+            return decode_journal(self.folder.read(slot.journal, 2 * MAX_JOURNAL), slot.sha256)
         except FileNotFoundError:
             return Journal()
 
     def append(self, slot: Slot, journal: Journal, entry: Entry) -> int:
         """Add `entry` to the `journal` of `slot`; on return it is on the medium. Returns where it ends.
 
-        After an error the journal is as before, or ends with a torn entry.
+        After an error the journal is as before, or ends with a torn entry. A journal that cannot be read is
+        kept under another name.
         """
+        data = framed(entry, slot.sha256, journal.end or HEADER)
         if not journal.end:
-            data = header(slot.sha256)
-            data += framed(entry, slot.sha256, len(data))
-            self._publish(JOURNAL_TEMPORARY, slot.journal, data)
-            return len(data)
-        data = framed(entry, slot.sha256, journal.end)
+            if journal.headless:
+                self.folder.rename(slot.journal, slot.journal + ASIDE)
+            self._publish(JOURNAL_TEMPORARY, slot.journal, header(slot.sha256) + data)
+            return HEADER + len(data)
         ours = self._appended == (slot.journal, journal.end)
         if not ours:
             # A killed process may have left the name of the journal, or the record of its delta, unsynced.

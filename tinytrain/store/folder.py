@@ -6,6 +6,7 @@ power at any of these operations.
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 from tinytrain.base.files import open_without_links, sync_folder
 from tinytrain.base.locks import lock_within, open_lock
 
-LOCK = "tinytrain.lock"
+LOCK, HOLD = "tinytrain.lock", "tinytrain.watch"
 LOCK_SECONDS = 20.0
 
 
@@ -64,6 +65,33 @@ class Folder:
                 raise NotLockedError(errno.ETIMEDOUT, text, str(self.path / LOCK))
             yield
 
+    def hold(self) -> int:
+        """Show others that this process judges a trial, as long as the returned descriptor is open.
+
+        The kernel closes it if the process dies. Raises OSError.
+        """
+        descriptor = open_lock(self.path / HOLD)
+        try:
+            if lock_within(descriptor, 1.0, fcntl.LOCK_SH):
+                return descriptor
+            raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), str(self.path / HOLD))
+        except OSError:
+            os.close(descriptor)
+            raise
+
+    def is_held(self) -> bool:
+        """Whether a process holds the folder."""
+        try:
+            descriptor = open_lock(self.path / HOLD, create=False)
+        except OSError:
+            return False
+        try:
+            return not lock_within(descriptor, 0)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+
     def _open_lock(self, create: bool) -> int:
         path = self.path / LOCK
         # A regular file stays, because another process may hold it as the lock.
@@ -72,8 +100,8 @@ class Folder:
         return open_lock(path, create=create)
 
     def names(self) -> list[str]:
-        """All names in the folder except the lock."""
-        return sorted(name for name in os.listdir(self.path) if name != LOCK)
+        """All names in the folder except the locks."""
+        return sorted(name for name in os.listdir(self.path) if name not in (LOCK, HOLD))
 
     def read(self, name: str, limit: int) -> bytes:
         """The first `limit` + 1 bytes of file `name`; the last one shows that the file is too long.

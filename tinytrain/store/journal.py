@@ -2,14 +2,14 @@
 
 The file begins with `MAGIC` and the SHA-256 of the delta that it goes on from. An entry is its length
 (4 bytes), a checksum (16 bytes) and its content: the length of a JSON object (2 bytes), that object, and the
-values of an embedding (float32, little-endian). The checksum covers the delta and the place in the file as
-well, so that an entry counts nowhere else. An append that power cut short is not an entry.
+values of an embedding or two (float32, little-endian). The checksum covers the delta and the place in the
+file as well, so that an entry counts nowhere else. An append that power cut short is not an entry. Behind
+damage, the next entry is found by how its object begins.
 """
 
 import hashlib
 import json
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,8 @@ MAGIC = b"tinytrain journal 1\n"
 HEADER = len(MAGIC) + 32
 CHECKSUM = 16
 FRAME = 4 + CHECKSUM
-MAX_ENTRY = 2**17  # bytes of one entry: an embedding of 16,384 values is 65,536 of them
+OPENING = b'{"do":"'  # of the object of every entry
+MAX_ENTRY = 2**18  # bytes of one entry: two embeddings of 16,384 values are 131,072 of them
 MAX_JOURNAL = 2**22  # bytes; nothing is appended beyond
 LEARN, FORGET, RENAME, UNDO = "learn", "forget", "rename", "undo"
 ACTIONS = (LEARN, FORGET, RENAME, UNDO)
@@ -34,6 +35,9 @@ class Entry:
     LEARN: `image`, a digest of its content, has this `embedding` (d,) float32 and takes the place of what was
     learnt of the same image before; UNDO: the last label of `image` is taken back; FORGET; RENAME to
     `new_name`. `mark` is a short text ``key:value`` of the caller; the last value of each key counts.
+    `before` (d,) is the embedding by the network of the delta before, which learns from it if the one in use
+    is dropped. `right` says whether the image was taken for what it is, None if that is not known. `origin`
+    names the entry of a dropped delta that this one was.
     """
 
     action: str
@@ -42,6 +46,9 @@ class Entry:
     new_name: str = ""
     mark: str = ""
     image: str = ""
+    before: np.ndarray | None = None
+    right: bool | None = None
+    origin: str = ""
 
 
 class DamagedEntryError(ValueError):
@@ -53,13 +60,14 @@ class Journal:
     """The `entries` of a journal file, which end at byte `end`; 0 if there is no file for this delta.
 
     `damaged` is the number of entries in between that do not match their checksum, `torn` that of bytes after
-    the end: an append that was cut short.
+    the end: an append that was cut short. `headless`: the file does not begin as it should.
     """
 
     entries: tuple[Entry, ...] = ()
     end: int = 0
     damaged: int = 0
     torn: int = 0
+    headless: bool = False
 
 
 def header(sha256: str) -> bytes:
@@ -70,36 +78,41 @@ def header(sha256: str) -> bytes:
 def framed(entry: Entry, sha256: str, place: int) -> bytes:
     """The bytes of `entry` at byte `place` of the journal of the delta `sha256`."""
     facts = {"do": entry.action, "class": entry.name, "to": entry.new_name, "mark": entry.mark}
-    facts["image"] = entry.image
-    text = json.dumps({key: value for key, value in facts.items() if value}, separators=(",", ":")).encode()
-    values = b"" if entry.embedding is None else np.ascontiguousarray(entry.embedding, "<f4").tobytes()
+    facts |= {"image": entry.image, "from": entry.origin, "two": entry.before is not None}
+    facts = {key: value for key, value in facts.items() if value}
+    if entry.right is not None:
+        facts["right"] = entry.right
+    text = json.dumps(facts, separators=(",", ":")).encode()
+    arrays = [array for array in (entry.embedding, entry.before) if array is not None]
+    values = b"".join(np.ascontiguousarray(array, "<f4").tobytes() for array in arrays)
     content = struct.pack("<H", len(text)) + text + values
     return struct.pack("<I", len(content)) + _checksum(content, sha256, place) + content
 
 
 def decode_journal(data: bytes, sha256: str) -> Journal:
     """What is intact in the bytes of a journal file of the delta with checksum `sha256`."""
-    if not data.startswith(header(sha256)):
-        return Journal()
     entries, end, damaged, passed = [], HEADER, 0, 0
-    for place, content, checksum in _frames(data):
-        try:
-            entries.append(_entry(content, checksum, sha256, place))
-        except DamagedEntryError:
-            passed += 1  # torn, unless something intact follows
-            continue
-        end, damaged, passed = place + FRAME + len(content), damaged + passed, 0
-    return Journal(tuple(entries), end, damaged, len(data) - end)
-
-
-def _frames(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
     place = HEADER
     while place + FRAME <= len(data):
         (size,) = struct.unpack_from("<I", data, place)
-        if size > MAX_ENTRY or place + FRAME + size > len(data):
-            return
-        yield place, data[place + FRAME : place + FRAME + size], data[place + 4 : place + FRAME]
-        place += FRAME + size
+        checksum, content = data[place + 4 : place + FRAME], data[place + FRAME : place + FRAME + size]
+        try:
+            if size > MAX_ENTRY or len(content) < size:
+                raise DamagedEntryError("its length is wrong")
+            entries.append(_entry(content, checksum, sha256, place))
+        except DamagedEntryError:
+            passed += 1  # torn, unless something intact follows
+            opening = data.find(OPENING, place + FRAME + 3)
+            if opening < 0:
+                break
+            place = opening - FRAME - 2
+            continue
+        place = end = place + FRAME + size
+        damaged, passed = damaged + passed, 0
+    headless = not data.startswith(header(sha256))
+    if headless and not entries:
+        return Journal(headless=True)
+    return Journal(tuple(entries), end, damaged, max(0, len(data) - end), headless)
 
 
 def _entry(content: bytes, checksum: bytes, sha256: str, place: int) -> Entry:
@@ -109,13 +122,17 @@ def _entry(content: bytes, checksum: bytes, sha256: str, place: int) -> Entry:
         (size,) = struct.unpack_from("<H", content)
         facts = json.loads(content[2 : 2 + size])
         values = np.frombuffer(content[2 + size :], "<f4").astype(np.float32)
+        both = np.array_split(values, 2) if facts.get("two") else [values, None]
         entry = Entry(
             facts["do"],
             facts["class"],
-            values if len(values) else None,
+            both[0] if len(values) else None,
             facts.get("to", ""),
             facts.get("mark", ""),
             facts.get("image", ""),
+            both[1],
+            facts.get("right"),
+            facts.get("from", ""),
         )
     except (ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError) as error:
         raise DamagedEntryError("it is not what this version writes") from error
@@ -129,9 +146,11 @@ def _makes_sense(entry: Entry) -> bool:
     return (
         entry.action in ACTIONS
         and all(is_text(name) and 1 <= len(name) <= MAX_LETTERS for name in names)
-        and all(is_text(text) and len(text) <= MAX_MARK for text in (entry.mark, entry.image))
+        and all(is_text(text) and len(text) <= MAX_MARK for text in (entry.mark, entry.image, entry.origin))
+        and (entry.right is None or type(entry.right) is bool)
         and (entry.embedding is not None) == (entry.action == LEARN)
-        and (entry.embedding is None or bool(np.isfinite(entry.embedding).all()))
+        and all(array is None or np.isfinite(array).all() for array in (entry.embedding, entry.before))
+        and (entry.before is None or (entry.action == LEARN and entry.before.shape == entry.embedding.shape))
     )
 
 

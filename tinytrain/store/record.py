@@ -59,7 +59,8 @@ class Record:
     """State of a store; the default is the empty store, which uses the bare network.
 
     `generation` is the highest ever assigned. `current` is on trial until `confirmed`; `starts` counts its
-    trial starts. A roll-back returns to `previous`; None stands for the bare network.
+    trial starts. A roll-back returns to `previous`; None stands for the bare network. `to_beat` is the
+    fraction of corrected images that `previous` got right, if the trial is judged by that.
     """
 
     sequence: int = 0
@@ -68,6 +69,7 @@ class Record:
     previous: Slot | None = None
     confirmed: bool = True
     starts: int = 0
+    to_beat: float | None = None
 
     @property
     def name(self) -> str:
@@ -84,7 +86,7 @@ class Record:
         slots = [slot for slot in (self.current, self.previous) if slot]
         return {name for slot in slots for name in (slot.name, slot.journal)}
 
-    def commit(self, slot: Slot) -> "Record":
+    def commit(self, slot: Slot, to_beat: float | None = None) -> "Record":
         """`slot` on trial. An unconfirmed delta is dropped, so that `previous` is a confirmed one."""
         return replace(
             self._next(),
@@ -93,6 +95,7 @@ class Record:
             previous=self.current if self.confirmed else self.previous,
             confirmed=False,
             starts=0,
+            to_beat=to_beat,
         )
 
     def fold(self, slot: Slot) -> "Record":
@@ -103,15 +106,17 @@ class Record:
         """One trial start more."""
         return replace(self._next(), starts=self.starts + 1)
 
-    def confirm(self) -> "Record":
-        return replace(self._next(), confirmed=True, starts=0)
+    def confirm(self, alone: bool) -> "Record":
+        """`current` for good; if it is `alone`, nothing is left to go back to."""
+        previous = None if alone else self.previous
+        return replace(self._next(), previous=previous, confirmed=True, starts=0, to_beat=None)
 
     def roll_back(self) -> "Record":
         return self._next().without_current()
 
     def without_current(self) -> "Record":
         """The previous delta in use and confirmed, with the same sequence number."""
-        return replace(self, current=self.previous, previous=None, confirmed=True, starts=0)
+        return replace(self, current=self.previous, previous=None, confirmed=True, starts=0, to_beat=None)
 
     def _next(self) -> "Record":
         return replace(self, sequence=self.sequence + 1)
@@ -148,5 +153,6 @@ def _makes_sense(record: Record) -> bool:
         and all(1 <= slot.generation <= record.generation and slot.size <= MAX_DELTA for slot in slots)
         and all(isinstance(slot.sha256, str) and SHA256.fullmatch(slot.sha256) for slot in slots)
         and type(record.confirmed) is bool
+        and (record.to_beat is None or (type(record.to_beat) is float and 0 <= record.to_beat <= 1))
         and (record.current is not None or (record.previous is None and record.confirmed))
     )

@@ -6,7 +6,7 @@ Deltas are bytes here; `deltastore` decodes them.
 import contextlib
 import errno
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tinytrain.base.errors import InputError, StorageError
@@ -16,25 +16,9 @@ from tinytrain.store.files import StoreFiles
 from tinytrain.store.folder import Folder, NotLockedError
 from tinytrain.store.journal import Journal
 from tinytrain.store.record import TRIAL_STARTS, Record, Slot
+from tinytrain.store.state import Place, State, carried_over, changed
 
 LOOKS = 3
-NO_JOURNAL = Journal()
-
-
-@dataclass(frozen=True)
-class State:
-    """The record of a store, the content of the delta in use (None for the bare network), and its journal.
-
-    `record` does not contain damaged slots. `needed` are the files of the newest record as written. `lost`
-    is true if a delta should be in use but none is intact.
-    """
-
-    record: Record
-    data: bytes | None = None
-    needed: frozenset[str] = frozenset()
-    warnings: tuple[str, ...] = ()
-    lost: bool = False
-    journal: Journal = NO_JOURNAL
 
 
 class Slots:
@@ -50,27 +34,34 @@ class Slots:
         self.folder = folder
         self.files = StoreFiles(folder)
 
-    def commit(self, data: bytes) -> Record:
-        """Put `data` on trial; creates the folder if necessary. Also repairs a damaged store."""
+    def commit(self, data: bytes, place: Place | None = None, to_beat: float | None = None) -> Record:
+        """Put `data` on trial; creates the folder if necessary. Also repairs a damaged store.
+
+        What a trial that this ends has learnt goes on in the delta before it. If `place` is given and
+        another process has learnt something since, raises ChangedError.
+        """
         try:
             self.folder.make()
         except OSError as error:
             raise write_failed(self.folder, error) from error
         with self._as_tinytrain_errors(), self.folder.lock(create=True):
             state = self._look(strict=False)
+            if place is not None:
+                place.check(state, self.folder)
+            self.settle_before(state)
             if not state.warnings:  # otherwise the newest record may be temporarily unreadable
                 self.files.sweep(state.needed)
             generation = max(state.record.generation, self.files.highest_generation()) + 1
             slot = Slot.of(data, generation)
             self.files.write_delta(slot, data)
-            return self._switch(state.record.commit(slot))
+            return self._switch(state.record.commit(slot, to_beat))
 
     def start(self, fits: Callable[[bytes], bool] = lambda data: True) -> State:
         """The delta for this start; counts the start if the delta is on trial.
 
         The count is on the medium before the method returns. If it cannot be written, or the store cannot be
-        locked, the previous delta is used, because an uncounted trial would never end. If neither the delta
-        on trial nor the one before it `fits`, nothing is counted.
+        locked, the previous delta is used, because an uncounted trial would never end. Nothing is counted
+        if neither the delta on trial nor the one before it `fits`, or while a process `holds` the store.
         """
         with self._as_tinytrain_errors():
             try:
@@ -83,9 +74,13 @@ class Slots:
                 return self._uncounted(state, error) if uncounted else state
 
     def _is_start(self, state: State, fits: Callable[[bytes], bool]) -> bool:
-        if state.record.confirmed or fits(state.data):
+        if state.record.confirmed:
             return True
-        before = self._without_current(state)
+        if self.folder.is_held():
+            return False
+        if fits(state.data):
+            return True
+        before = self.without_current(state)
         return before is not None and before.data is not None and fits(before.data)
 
     def _counted(self, state: State) -> State:
@@ -102,7 +97,7 @@ class Slots:
 
     def _uncounted(self, state: State, error: OSError) -> State:
         text = f"the start could not be counted ({error.strerror})"
-        return _warned(self._without_current(state) or state, text)
+        return _warned(self.without_current(state) or state, text)
 
     def look(self) -> State:
         """The delta in use, without counting a start and without writing anything."""
@@ -116,48 +111,83 @@ class Slots:
     def look_before(self) -> State | None:
         """The state that a roll-back would restore; None if its delta is damaged."""
         with self._as_tinytrain_errors():
-            return self._without_current(self.look())
+            return self.without_current(self.look())
 
-    def confirm(self) -> Record:
-        """Keep the delta on trial; a confirmed one stays confirmed. Raises InputError ``store-empty``."""
-        with self.changing():
-            record = self.intact(strict=True).record
-            if record.current is None:
-                raise self._empty()
-            return record if record.confirmed else self._switch(record.confirm())
+    def confirm(
+        self,
+        place: Place | None = None,
+        replaces: Callable[[State, State], bool] = lambda state, before: False,
+    ) -> Record:
+        """Keep the delta on trial; a confirmed one stays confirmed.
 
-    def roll_back(self) -> Record:
-        """Drop the delta in use and go back to the previous one.
+        The delta before it, with its journal, goes if the one in use `replaces` it.
 
-        Raises InputError ``store-empty``, or ``store-oldest`` if the delta in use is confirmed and there is
-        no previous one.
+        Raises InputError ``store-empty``, and ChangedError as `commit` does.
         """
         with self.changing():
-            state = self.intact(strict=True)
+            state = self.at(place)
             record = state.record
-            if record.current is None:
-                raise self._empty()
+            before = self.without_current(state) if record.previous else None
+            alone = before is not None and replaces(state, before)
+            return record if record.confirmed and not alone else self._switch(record.confirm(alone))
+
+    def roll_back(self, place: Place | None = None) -> Record:
+        """Drop the delta in use and go back to the previous one, which learns what that had learnt.
+
+        With a `place` only a trial is dropped. Raises what `confirm` does, or ``store-oldest`` if the delta
+        in use is confirmed and there is no previous one.
+        """
+        with self.changing():
+            state = self.at(place)
+            record = state.record
+            if place is not None and record.confirmed:
+                raise changed(self.folder)
             if record.confirmed and record.previous is None:
                 raise InputError(
                     "store-oldest",
                     f"generation {record.current.generation} in {self.folder} is confirmed and the only one "
                     "kept; apply another delta, or delete the folder to use the bare network",
                 )
-            if self._without_current(state) is None:
+            before = self.without_current(state)
+            if before is None:
                 raise self._damaged(f"generation {record.previous.generation} is damaged")
+            self.settled(before)
             return self._switch(record.roll_back())
+
+    def settled(self, state: State) -> State:
+        """The same, with what it carried over in the file of the journal. Raises OSError."""
+        journal = state.journal
+        for entry in state.carried:  # one by one, so that power cuts leave the first ones and no gap
+            end = self.files.append(state.record.current, journal, entry)
+            journal = replace(journal, end=end, torn=0, headless=False)
+        return replace(state, journal=journal, carried=())
+
+    def settle_before(self, state: State) -> None:
+        """Put what the trial of `state` has learnt into the journal of the delta before it."""
+        before = state if state.record.confirmed else self.without_current(state)
+        if before is not None:
+            self.settled(before)
+
+    def at(self, place: Place | None) -> State:
+        """The state of a store that is not empty, at `place` if one is given."""
+        state = self.intact(strict=True)
+        if state.record.current is None:
+            raise self._empty()
+        if place is not None:
+            place.check(state, self.folder)
+        return self.settled(state)
 
     def _revert(self, state: State) -> State:
         """The state for a start after a trial that ended without confirmation."""
         text = f"generation {state.record.current.generation} was not confirmed in {TRIAL_STARTS} starts"
-        before = self._without_current(state)
+        before = self.without_current(state)
         if before is None:
             # The delta on trial did start, and it is better than none.
             older = state.record.previous.generation
             return _warned(state, f"{text}, but generation {older} before it is damaged")
         text += " and was dropped"
         try:
-            before = replace(before, record=self._switch(state.record.roll_back()))
+            before = replace(self.settled(before), record=self._switch(state.record.roll_back()))
         except OSError as error:
             text += f", but this could not be recorded ({error.strerror})"
         return _warned(before, text)
@@ -185,21 +215,27 @@ class Slots:
         if data is not None:
             return State(record, data, needed, (*warnings, *said), journal=journal)
         warnings = (*warnings, f"generation {record.current.generation} is damaged")
-        damaged_state = State(record, None, needed, warnings)
-        before = self._without_current(damaged_state)
+        damaged_state = State(record, None, needed, (*warnings, *said), journal=journal)
+        before = self.without_current(damaged_state)
         if before is None or (record.confirmed and record.previous is None):
             bare = replace(record, current=None, previous=None, confirmed=True, starts=0)
             return replace(damaged_state, record=bare, lost=True)
         return before
 
-    def _without_current(self, state: State) -> State | None:
+    def without_current(self, state: State) -> State | None:
         """The state with the previous delta in use; None if that delta is damaged."""
         previous = state.record.previous
-        journal = self._journal(previous, False)[0] if previous else Journal()
+        record = state.record.without_current()
+        journal, said = self._journal(previous, False) if previous else (Journal(), ())
         data = self.files.content(previous, strict=False) if previous else None
         if previous and data is None:
             return None
-        return replace(state, record=state.record.without_current(), data=data, journal=journal)
+        carried, unknown = carried_over(state, journal) if state.record.current else ((), ())
+        if data is None:
+            carried = ()
+        journal = replace(journal, entries=(*journal.entries, *carried))
+        warnings = (*state.warnings, *said, *unknown)
+        return replace(state, record=record, data=data, journal=journal, carried=carried, warnings=warnings)
 
     def _journal(self, slot: Slot, strict: bool) -> tuple[Journal, tuple[str, ...]]:
         """The journal of the delta in `slot`, and warnings about it."""
@@ -209,9 +245,12 @@ class Slots:
             if strict:
                 raise
             return Journal(), (f"{slot.journal} cannot be read ({error.strerror})",)
-        if not journal.damaged:
-            return journal, ()
-        return journal, (f"{journal.damaged} corrections in {slot.journal} are damaged and left out",)
+        said = [f"the first bytes of {slot.journal} are damaged"] if journal.headless else []
+        if journal.headless and not journal.entries:
+            said = [f"{slot.journal} is damaged, and none of its corrections can be read"]
+        if journal.damaged:
+            said.append(f"{journal.damaged} corrections in {slot.journal} are damaged and left out")
+        return journal, tuple(said)
 
     def intact(self, *, strict: bool) -> State:
         """The state while the lock is held. Raises InputError ``store-damaged``, and OSError if `strict`."""
@@ -261,10 +300,7 @@ class Slots:
             text = f"{self.folder}: {error.strerror}; check the name, or make it with 'tinytrain apply'"
             raise InputError("store-missing", text) from error
         except OSError as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: OSError) -> StorageError:
-        return write_failed(error.filename or self.folder, error)
+            raise write_failed(error.filename or self.folder, error) from error
 
 
 def _warned(state: State, text: str) -> State:

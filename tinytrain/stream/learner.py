@@ -7,7 +7,7 @@ images in front of it. With a store, a correction is on the medium before `learn
 import hashlib
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -57,7 +57,9 @@ class Learner:
     A second label of an image replaces the first, and a label can be taken back: the head is then what it
     would be if it had never been given, bit for bit, because what followed is learnt again without it. That
     reaches back to the last fold. Methods that learn raise InputError for what the delta cannot learn, and
-    StorageError if it cannot be kept; nothing is learnt then.
+    StorageError if it cannot be kept; nothing is learnt then. What other processes learn in the same store is
+    learnt with it; if they put a delta there that changes the network in another way, that is StorageError
+    ``store-changed``. `start` is the last one that was seen.
     """
 
     def __init__(
@@ -69,7 +71,8 @@ class Learner:
         backend: str = "auto",
     ):
         self.delta, self.store, self.monitor = delta, store, monitor
-        self.kernels = kernel_table.load(backend)
+        self.kernels, self.backend = kernel_table.load(backend), backend
+        self.start = replace(start, delta=None, base=None, journal=()) if start else None
         self.place: Place | None = start.place if start else None
         self._begin(start.base if start else delta, start.journal if start else ())
 
@@ -88,12 +91,22 @@ class Learner:
             drift = self.monitor.update(embedding, getattr(self.delta.head, "means", None))
         return Observation(None if verdict.refused else guess, guess, verdict, drift)
 
-    def learn(self, embedding: np.ndarray, name: str, mark: str = "", image: str = "") -> bool:
+    def learn(
+        self,
+        embedding: np.ndarray,
+        name: str,
+        mark: str = "",
+        image: str = "",
+        before: np.ndarray | None = None,
+        right: bool | None = None,
+    ) -> bool:
         """Learn that the embedding (d,) is of class `name`; returns whether the class is new.
 
         `image` is a digest of what was embedded, by default one of the embedding: it replaces what was learnt
         of the same image since the last fold, and an image that is of class `name` already is not learnt
-        again. `mark`, ``key:value``, is in `marks` from then on, also after a restart.
+        again. `mark`, ``key:value``, is in `marks` from then on, also after a restart. On trial, `before` is
+        the embedding by the network of the delta before, which learns it if the trial goes back. `right` says
+        whether the image had been taken for `name`, None if that is not known.
         """
         if not np.isfinite(embedding).all():
             raise InputError(
@@ -104,7 +117,7 @@ class Learner:
         image = image or hashlib.sha256(embedding.tobytes()).hexdigest()[:16]
         if self.label_of(image) == name:
             return False
-        self._take(Entry(LEARN, name, embedding, mark=mark, image=image))
+        self._take(Entry(LEARN, name, embedding, "", mark, image, before, right))
         return name not in names
 
     def undo(self, image: str = "", mark: str = "") -> tuple[str, str] | None:
@@ -129,9 +142,14 @@ class Learner:
         return any(entry.action == LEARN and entry.image == image for entry in standing(self.entries))
 
     def forget(self, name: str) -> None:
-        """Take class `name` out; raises what `forget` of a delta does."""
+        """Take class `name` out; raises what `forget` of a delta does.
+
+        The embeddings of its images in the journal go as well, on trial with `Store.confirm`. Until that the
+        delta before the one in use knows the class.
+        """
         self.delta.label_of(name)  # which is there
         self._take(Entry(FORGET, name))
+        self.fold()
 
     def rename(self, old: str, new: str) -> None:
         """Call class `old` by the name `new`; raises what `rename` of a delta does."""
@@ -149,7 +167,14 @@ class Learner:
         return len(self.entries) >= FOLD_ENTRIES or (self.place is not None and self.place.end >= FOLD_BYTES)
 
     def fold(self) -> None:
-        """Make the entries a part of the delta, as it is due now and then: none can be taken back then."""
+        """Make the entries a part of the delta, as it is due now and then: none can be taken back then.
+
+        Nothing is done on trial: the delta before learns from the journal if the trial goes back.
+        """
+        if self.start is not None and not self.start.confirmed:
+            self.read_again()  # it may have been confirmed meanwhile
+            if not self.start.confirmed:
+                return
         if not self.entries:
             return
         try:
@@ -157,21 +182,28 @@ class Learner:
                 self.place = self.store.fold(self.place, self.delta)
             self._begin(self.delta)
         except ChangedError:
-            self._read_again()
+            self.read_again()
+
+    def read_again(self) -> None:
+        """Go on from what the store holds now. Raises StorageError ``store-changed``."""
+        self._go_on(self.store.peek())
 
     def _take(self, entry: Entry) -> None:
-        before, states = self.delta.class_names, self._after(entry)
-        if self.store is not None:
-            try:
-                self.place = self.store.append(self.place, entry)
-            except ChangedError:
-                # Another process learns in the same store: go on from what it has learnt.
-                self._read_again()
-                states = self._after(entry)
-                try:
-                    self.place = self.store.append(self.place, entry)
-                except ChangedError as error:
-                    raise self._changed() from error
+        before = states = None
+
+        def suits(start: Start | None) -> None:
+            nonlocal before, states
+            if start is not None:
+                known = self.start.before
+                self._go_on(start)
+                if entry.before is not None and start.before != known:
+                    raise self._changed()
+            before, states = self.delta.class_names, self._after(entry)
+
+        if self.store is None:
+            suits(None)
+        else:
+            self.place = self.store.append(self.place, entry, suits)
         self._states, self.delta = states, states[-1][1]
         self.entries.append(entry)
         moved = entry.action != RENAME and self.delta.class_names[: len(before)] != before
@@ -186,14 +218,17 @@ class Learner:
         same = next((k for k, (a, b) in pairs if a is not b), min(len(before), len(force)))
         states = [state for state in self._states if state[0] <= same]
         known, delta = states[-1]
-        delta = marked(replayed(self.kernels, delta, force[known:]), entries)
+        new = [entry] if force and force[-1] is entry else []
+        # What did not suit the delta when it was read is left out again.
+        delta = replayed(self.kernels, delta, force[known : len(force) - len(new)], [])
+        delta = marked(replayed(self.kernels, delta, new), entries)
         return [states[0], *states[1:][-STATES:], (len(force), delta)]
 
-    def _read_again(self) -> None:
-        start = self.store.peek()
+    def _go_on(self, start: Start) -> None:
         if start.delta is None or not _same_network(start.delta, self.delta):
             raise self._changed()
         self.delta, self.place = start.delta, start.place
+        self.start = replace(start, delta=None, base=None, journal=())
         self._begin(start.base, start.journal)
 
     def _changed(self) -> StorageError:

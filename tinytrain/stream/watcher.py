@@ -4,19 +4,21 @@ import contextlib
 import os
 import time
 import unicodedata
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.base.errors import InputError, one_line
+from tinytrain.base.errors import InputError, StorageError, one_line
 from tinytrain.episode.sources import images_of
 from tinytrain.runtime.predict import Predictor
-from tinytrain.stream.kept import Kept, digest_of
+from tinytrain.store.kept import Kept, digest_of
 from tinytrain.stream.learner import Learner, Observation
 
 RECENT = 256  # images whose embeddings are held, so that they need not be looked at again
+NEVER = -1  # in place of when an embedding was made
 RECENT_BYTES = 8  # of these, how many that came as bytes are held to be kept
 
 
@@ -40,24 +42,35 @@ class Correction:
 
 
 @dataclass
-class _Recent:
+class Recent:
+    """An image: its embedding (d,) by a delta, the one in use from `since` on, what it was taken for, the
+    digest of its content, a path or bytes that can be kept, and the path without links that its key means."""
+
     embedding: np.ndarray
-    guess: str
-    digest: str  # of the content
-    image: object = None  # a path or bytes that can be kept
+    since: int
+    guess: str | None
+    digest: str
+    image: object = None
+    place: str = ""
 
 
 class Watcher:
     """`learner` with a `predictor` in front, which makes embeddings of images; `kept` holds corrected ones.
 
-    The last `recent` embeddings are held: `recent` times four bytes times the size of an embedding.
+    The last `recent` embeddings are held: `recent` times four bytes times the size of an embedding. As long
+    as it lives, no start of another process counts for a delta on trial in its store.
     """
 
     def __init__(
         self, learner: Learner, predictor: Predictor, kept: Kept | None = None, recent: int = RECENT
     ):
         self.learner, self.predictor, self.kept, self._most = learner, predictor, kept, recent
-        self._recent: OrderedDict[str, _Recent] = OrderedDict()
+        self._recent: OrderedDict[str, Recent] = OrderedDict()
+        self._since = 0  # how often another delta has come into use
+        self._before: tuple[str, Predictor | None] = "", None  # the delta before one on trial
+        if learner.store is not None:
+            with contextlib.suppress(OSError):
+                weakref.finalize(self, os.close, learner.store.hold())
 
     def __reduce__(self):
         raise TypeError("a Watcher has its place in a stream and a store; open another one in that process")
@@ -85,38 +98,54 @@ class Watcher:
 
         None of the classes if the confidence is below `reject`. Raises InputError for what is no image.
         """
-        embedding = self.predictor.embed(images_of([image], names=[key]))[0]
+        embedding = self._embedding(self.predictor, image, key)
         found = self.learner.observe(embedding, reject)
-        self._remember(
-            key, _Recent(embedding, found.guess, _digest(image) or digest_of(embedding), _content(image))
-        )
+        digest = _digest(image) or digest_of(embedding)
+        place = os.path.realpath(key)
+        self._remember(key, Recent(embedding, self._since, found.guess, digest, _content(image), place))
         return replace(found, key=key)
 
     def guess_of(self, key: str) -> str | None:
         """What a recent image was taken for."""
+        key = self._as_observed(key)
         return self._recent[key].guess if key in self._recent else None
 
-    def correct(self, key: str, name: str, mark: str = "", new: bool = False) -> Correction:
+    def recall(self, key: str) -> Recent:
+        """The recent image `key`, or another one at this path. Raises InputError ``image-gone``."""
+        key = self._as_observed(key)
+        if key in self._recent:
+            return self._recent[key]
+        if not os.path.isfile(key):
+            raise self._gone(key)
+        return Recent(np.empty(0), NEVER, None, _digest(key), key)
+
+    def _as_observed(self, key: str) -> str:
+        """The key of the recent image that `key` means: a path may be relative, absolute or through links."""
+        if key in self._recent:
+            return key
+        place = os.path.realpath(key)
+        return next((other for other, recent in self._recent.items() if recent.place == place), key)
+
+    def correct(
+        self, key: str, name: str, mark: str = "", new: bool = False, recent: Recent | None = None
+    ) -> Correction:
         """Learn that image `key` is of class `name`, which may be a new one if `new` is true.
 
         A second label of an image, known by its content, replaces the first, as far as `Learner.reaches` it;
         the same label again is not learnt. A recent image need not be there any more; any other `key` is the
-        path of an image. Raises InputError ``image-gone`` if it is neither, ``new-class``, and what
-        `Learner.learn` does.
+        path of an image. `recent` is what `recall` gave for it earlier. If another process has put a delta
+        into the store that changes the network in another way, this goes on with that. Raises InputError
+        ``image-gone``, ``new-class``, and what `Learner.learn` does.
         """
-        start, learner = time.monotonic(), self.learner
-        name, recent = unicodedata.normalize("NFC", name), self._recent.get(key)
+        start, key, name = time.monotonic(), self._as_observed(key), unicodedata.normalize("NFC", name)
         if not new and name not in self.class_names:
             text = f"no class {one_line(name, 100)!r}; give new=True if it is a new one"
             raise InputError("new-class", text)
-        guess, content = (recent.guess, recent.image) if recent else (None, key)
-        image = self._digest_of(key)
-        before = learner.label_of(image)
-        replaced = before is not None and learner.reaches(image)
-        is_new = False
-        if before != name:
-            embedding = recent.embedding if recent else self.predictor.embed(images_of([key]))[0]
-            is_new = learner.learn(embedding, name, mark, image)
+        recent = recent or self.recall(key)
+        guess, content, image = recent.guess, recent.image, recent.digest
+        before = self.learner.label_of(image)
+        replaced = before is not None and self.learner.reaches(image)
+        is_new = before != name and self._learn(key, recent, name, mark)
         seconds = time.monotonic() - start
         if before != name and self.kept is not None and content is not None:
             self.kept.keep(content, name, image=image)
@@ -129,7 +158,11 @@ class Watcher:
         the journal became a part of the delta. Raises InputError ``image-gone``, and StorageError.
         """
         start = time.monotonic()
-        found = self.learner.undo("" if key is None else self._digest_of(key), mark)
+        image = "" if key is None else self.recall(key).digest
+        while True:
+            with self._going_on():
+                found = self.learner.undo(image, mark)
+                break
         if found is None:
             return None
         image, before = found
@@ -155,9 +188,66 @@ class Watcher:
     def idle(self) -> None:
         """What can be done while no image waits: long journals become a part of the delta."""
         if self.learner.is_fold_due:
-            self.learner.fold()
+            with self._going_on():
+                self.learner.fold()
 
-    def _remember(self, key: str, recent: _Recent) -> None:
+    def refresh(self) -> None:
+        """Go on from what the store holds now. Raises StorageError ``store-changed`` for another network."""
+        with self._going_on():
+            self.learner.read_again()
+
+    @contextlib.contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """If another process has put another delta into the store, go on with that."""
+        try:
+            yield
+        except StorageError as error:
+            if error.code != "store-changed":
+                raise
+            start = self.learner.store.peek()
+            network, backend = self.predictor.network, self.learner.backend
+            if start.delta is None or start.delta.backbone != network.digest:
+                raise
+            monitor = self.learner.monitor
+            self.learner = Learner(start.delta, self.learner.store, start, monitor, backend)
+            self.predictor, self._since = Predictor(network, start.delta, backend), self._since + 1
+            if monitor is not None:
+                monitor.reset()
+
+    def _learn(self, key: str, recent: Recent, name: str, mark: str) -> bool:
+        right = None if recent.guess is None else recent.guess == name
+        while True:
+            if recent.since != self._since:
+                if recent.image is None or _digest(recent.image) != recent.digest:
+                    raise self._gone(key)
+                recent.embedding, recent.since = self._embedding(self.predictor, recent.image), self._since
+            with self._going_on():
+                before = self._embedding_before(recent)
+                return self.learner.learn(recent.embedding, name, mark, recent.digest, before, right)
+
+    def _embedding_before(self, recent: Recent) -> np.ndarray | None:
+        """The embedding by the delta before the one on trial; None without one, or if the image has gone."""
+        start = self.learner.start
+        if start is None or start.before is None or recent.image is None:
+            return None
+        if self._before[0] != start.before:
+            before, network = self.learner.store.before(), self.predictor.network
+            if before is None or before.place is None or before.place.slot.sha256 != start.before:
+                return None
+            fits = before.delta.backbone == network.digest
+            predictor = Predictor(network, before.delta, self.learner.backend) if fits else None
+            self._before = start.before, predictor
+        if self._before[1] is None or _digest(recent.image) != recent.digest:  # another image by now
+            return None
+        with contextlib.suppress(InputError):
+            return self._embedding(self._before[1], recent.image)
+        return None
+
+    @staticmethod
+    def _embedding(predictor: Predictor, image, *names: str) -> np.ndarray:
+        return predictor.embed(images_of([image], names=names))[0]
+
+    def _remember(self, key: str, recent: Recent) -> None:
         self._recent.pop(key, None)
         self._recent[key] = recent
         while len(self._recent) > self._most:
@@ -167,16 +257,9 @@ class Watcher:
             for old in held[:-RECENT_BYTES]:
                 old.image = None
 
-    def _digest_of(self, key: str) -> str:
-        if key in self._recent:
-            return self._recent[key].digest
-        if not os.path.isfile(key):
-            raise InputError(
-                "image-gone",
-                f"{one_line(key, 200)} is none of the last {self._most} images and no file; give the path of"
-                " an image",
-            )
-        return _digest(key)
+    def _gone(self, key: str) -> InputError:
+        text = f"{one_line(key, 200)} is none of the last {self._most} images and no file"
+        return InputError("image-gone", f"{text}; give the path of an image")
 
 
 def _digest(image) -> str:

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from cases import quick
 
 from tinytrain.base.errors import BudgetError
 from tinytrain.cli import main as cli
@@ -74,6 +75,7 @@ def test_the_board_caps_the_arena():
     assert "which caps the budget of 4,194,304" in render_simulation(simulation.facts)
 
 
+@pytest.mark.slow
 def test_too_little_ram_names_what_is_missing_and_that_many_bytes_more_fit():
     facts = simulated(board(ram_bytes=10_000)).facts
     assert not facts["fits"] and facts["ram"]["missing"] == facts["ram"]["needs"] - 10_000 > 0
@@ -138,7 +140,7 @@ def test_a_misfit_has_an_exit_code_of_its_own(capsys):
     assert facts["fits"] is False and facts["ram"]["missing"] > 0 and facts["remedies"]
 
 
-@pytest.mark.parametrize("policy", ["tinytrain", "none", "full"])
+@pytest.mark.parametrize("policy", quick(["tinytrain", "none", "full"]))
 @pytest.mark.parametrize(
     ("board", "budget", "code"),
     [("rp2040", "1kB", 7), ("rp2040", "1MB", 7), ("rp2040", "64MB", 7), ("raspberry-pi-zero-2w", "1kB", 4)],

@@ -99,6 +99,7 @@ def test_an_empty_moment_is_zero():
     assert Timeline(("one",), (), 1).live() == []
 
 
+@pytest.mark.slow
 def test_the_command_draws_and_refuses_other_kinds_of_file(tmp_path, capsys):
     path = tmp_path / "arena.svg"
     arguments = ["simulate", "--board", "raspberry-pi-5", "--policy", "none", "--way", "2", "--shots", "1"]

@@ -10,6 +10,7 @@ from tinytrain.meta.studies import start
 SMALL = "adapt --way 2 --shots 1 --queries 0 --policy last_layer"
 
 
+@pytest.mark.slow
 def test_the_first_kernel_comes_before_the_end(capsys):
     assert start.main(["--runs", "2", "--command", SMALL]) == 0
     first, end = (

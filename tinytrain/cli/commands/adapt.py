@@ -102,6 +102,7 @@ def _adapt(arguments, render) -> int:
     from tinytrain.base.files import write_bytes
     from tinytrain.base.progress import ProgressLine
     from tinytrain.pipeline.adapt import adapt
+    from tinytrain.pipeline.continual import with_forgotten
     from tinytrain.runtime.device import Device
 
     plan, source = episodes.plan_of(arguments), going_on.Source.of(arguments)
@@ -118,20 +119,25 @@ def _adapt(arguments, render) -> int:
         device = Device(threads=arguments.threads, progress=progress)
         report = adapt(network, opened.episode, budget, policy, arguments.seed, device, arguments.force)
     report = report.with_warnings(*opened.others)
+    if source:
+        report = with_forgotten(report, source.delta)
     result, kept = report.to_json(arguments.words), report.guard.accepted
-    written = _write(arguments, report, kept)
+    written = _write(arguments, report, kept, source.place if source else None)
     if arguments.report:
         write_bytes(arguments.report, render(result, report.thumbnails()).encode())
     if arguments.json:
-        _notices(arguments, [*dict.fromkeys([*result["warnings"], *opened.warnings])], written)
+        _notices(arguments, [*dict.fromkeys([*result["warnings"], *opened.warnings])], written, kept)
     print_result(result, _text(arguments, report, result, written), arguments.json)
-    if not kept and (arguments.out or arguments.store):
+    if not kept:
         raise _withheld(report.guard)
     return 0
 
 
-def _write(arguments, report, kept: bool):
-    """Write what is asked for of a `kept` adaptation, and say where it is and what to do next."""
+def _write(arguments, report, kept: bool, place_before):
+    """Write what is asked for of a `kept` adaptation, and say where it is and what to do next.
+
+    A store takes it only if it still is at `place_before`, unless that is None.
+    """
     from tinytrain.delta.file import save_delta
     from tinytrain.report.conclusion import Written
     from tinytrain.store import Store
@@ -143,7 +149,7 @@ def _write(arguments, report, kept: bool):
         save_delta(arguments.out, report.delta)
         nbytes = os.path.getsize(arguments.out)
     if arguments.store:
-        generation = Store(arguments.store).commit(report.delta)
+        generation = Store(arguments.store).commit(report.delta, place_before)
     place = arguments.out or arguments.store
     then = (
         predict_words(place, arguments.backbone, report.network.digest)
@@ -184,7 +190,7 @@ def _text(arguments, report, result: dict, written) -> str:
     return render_text(result, written, text_width())
 
 
-def _notices(arguments, warnings: list[str], written) -> None:
+def _notices(arguments, warnings: list[str], written, kept: bool) -> None:
     """What a text would say and the JSON object has no place for, or no reader yet."""
     for warning in warnings:
         say(warning)
@@ -193,12 +199,12 @@ def _notices(arguments, warnings: list[str], written) -> None:
             f"generation {written.generation} is on trial; keep it with 'tinytrain confirm --store "
             f"{written.store}'"
         )
-    if not (arguments.out or arguments.store):
+    if kept and not (arguments.out or arguments.store):
         say("no delta was written; give --out FILE to keep it")
 
 
 def _withheld(guard) -> AdaptationRefusedError:
-    """The error for a requested delta that was not written."""
+    """The error for an adaptation that was not kept, whether or not a delta was asked for."""
     reason = guard.reasons[0]
     remedy = "check the suspects" if guard.suspects else "check the images and the backbone"
     if reason.code != "not-finite":

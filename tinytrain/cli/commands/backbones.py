@@ -10,11 +10,10 @@ GET = (
 )
 NOTE = """\
 A tier is the network that is recommended in its size. PC: seconds of 'tinytrain adapt --shots 5' with this
-budget on two busy cores, the second time. Pi: what 'tinytrain simulate --shots 5' with the board
-raspberry-pi-zero-2w estimates for one core, uncalibrated. accuracy: mean of five data sets after an
-adaptation to five images for each of five classes."""
-COLUMNS = "{:<6}  {:<18}  {:<4} {:>9}  {:<7} {:>9} {:>6} {:>6} {:>5} {:>9}  {}"
-TITLES = ("tier", "name", "here", "size", "input", "MACs", "budget", "PC", "Pi", "accuracy", "licence")
+budget on two cores, the second time. Pi: what 'tinytrain simulate --shots 5' with the board
+raspberry-pi-zero-2w estimates for one core, uncalibrated."""
+COLUMNS = "{:<6}  {:<18}  {:<4} {:>9}  {:<7} {:>9} {:>6} {:>6} {:>5}  {}"
+TITLES = ("tier", "name", "here", "size", "input", "MACs", "budget", "PC", "Pi", "licence")
 DESCRIPTION = (
     "List the backbones that --backbone accepts by name, and the tiers (small, medium, large) that are "
     f"recommended.\nget: {GET}"
@@ -73,7 +72,6 @@ def _facts(row) -> dict:
         "macs": row.macs,
         "budget": tier and tier.budget,
         "seconds": tier and {"pc": tier.pc, "raspberry-pi-zero-2w": tier.pi},
-        "accuracy": tier and tier.accuracy,
         "licence": row.licence,
         "source": row.source,
     }
@@ -82,10 +80,10 @@ def _facts(row) -> dict:
 def _line(row: dict) -> str:
     from tinytrain.base.units import as_option, format_bytes, format_count
 
-    size, known = format_bytes(row["bytes"] or row["download_bytes"]), ("",) * 4
+    size, known = format_bytes(row["bytes"] or row["download_bytes"]), ("",) * 3
     if row["tier"]:
         seconds = (f"{value:.{int(value < 10)}f} s" for value in row["seconds"].values())
-        known = (as_option(row["budget"]), *seconds, f"{row['accuracy']:.1f} %")
+        known = (as_option(row["budget"]), *seconds)
     names = row["tier"] or "", row["name"], "here" if row["here"] else "-"
     side = f"{row['input_size']}x{row['input_size']}"
     return COLUMNS.format(*names, size, side, format_count(row["macs"]), *known, row["licence"])

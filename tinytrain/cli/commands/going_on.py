@@ -5,7 +5,14 @@ from dataclasses import dataclass, replace
 
 from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands import episodes
-from tinytrain.cli.commands.common import BackboneOfDelta, open_delta, print_result, say, text_width
+from tinytrain.cli.commands.common import (
+    BackboneOfDelta,
+    open_delta,
+    place_of,
+    print_result,
+    say,
+    text_width,
+)
 from tinytrain.cli.commands.hints import predict_words
 
 # Options of `episodes` that say which images of a class are used, and how: with --from all of them are.
@@ -40,11 +47,15 @@ def check_arguments(arguments) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """The delta of ``--from``, its network, and the policy that trains the same again."""
+    """The delta of ``--from``, its network, and the policy that trains the same again.
+
+    `place` is where the store is that the delta comes from, None if the result does not go there as well.
+    """
 
     delta: object
     network: object
     policy: object
+    place: object = None
 
     @classmethod
     def of(cls, arguments) -> "Source | None":
@@ -53,9 +64,11 @@ class Source:
 
         if arguments.source is None:
             return None
+        stores = {os.path.realpath(path) for path in (arguments.source, arguments.store) if path}
+        place = place_of(arguments.source) if arguments.store and len(stores) == 1 else None
         delta = open_delta(arguments.source)
         network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
-        return cls(delta, network, continued_policy(delta))
+        return cls(delta, network, continued_policy(delta), place)
 
     def opened(self, arguments, progress) -> episodes.Opened:
         """The episode of what is remembered and of the images of the folder, if there is one."""

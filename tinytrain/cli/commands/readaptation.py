@@ -1,4 +1,8 @@
-"""When ``tinytrain watch`` adapts the network again: it says how, or does so and goes back if worse."""
+"""When ``tinytrain watch`` adapts the network again: it says how, or does so and goes back if worse.
+
+What a trial must beat, and which corrected images were right in it, is in the store: whoever watches it next
+judges it.
+"""
 
 import os
 import shlex
@@ -6,48 +10,59 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tinytrain.base.errors import InputError, StorageError, TinytrainError
+from tinytrain.base.errors import TinytrainError
+from tinytrain.store import JUDGED, ChangedError, watched
 
 CORRECTIONS = 32  # after so many it is worth it without a drift
-TRIAL = 10  # corrections by which a new delta is judged
 Said = tuple[dict, str]
 
 
 class Readaptation:
-    """`watcher` is the one to use; it is another one after the network was adapted again, or went back."""
+    """What `watcher` goes on with after the network was adapted again, or went back."""
 
     def __init__(self, opened, arguments):
         self.watcher, self._opened, self._mode = opened.watcher, opened, arguments.readapt
         self._backbone = arguments.backbone
         self.wanted = False
         self._corrections = 0
-        self._right: deque[bool] = deque(maxlen=TRIAL)  # whether the last corrected images were right
-        self._before: float | None = None  # fraction that was right before the trial
-        self._known: dict = {}  # when each kept image changed last, as a trial begins
+        self._look()
 
     def note(self, correction) -> None:
         """A correction was learnt."""
         self._corrections += 1
-        if correction.guess is not None:
-            self._right.append(correction.guess == correction.name)
         self.wanted = self.wanted or self._corrections >= CORRECTIONS
+        self._look()
 
     def due(self) -> Iterator[Said]:
-        """Do what is due, and yield what there is to say of it: JSON values and a text."""
+        """Do what is due, and yield what there is to say of it: JSON values and a text.
+
+        Raises InputError or StorageError if the store cannot be read or changed; it is due again then.
+        """
         from tinytrain.stream.readapt import is_enough
 
-        if self._before is not None and len(self._right) >= TRIAL:
-            yield self._judged()
-        if self._mode == "never" or not self.wanted or self._before is not None:
+        watcher = self.watcher
+        if self._before is not None and len(self._right) >= JUDGED:
+            watcher.refresh()
+            if watcher.learner.start.to_beat is None:
+                self._look()  # somebody else has confirmed it, or gone back
+            else:
+                yield from self._judged()
+        if self._mode == "never" or not self.wanted or watcher.kept is None:
             return
-        if not is_enough(self.watcher.learner.delta, self.watcher.kept.counts()):
+        if not is_enough(watcher.learner.delta, watcher.kept.counts()):
+            return
+        watcher.refresh()
+        self._look()
+        if not watcher.learner.start.confirmed:
             return
         self.wanted, self._corrections = False, 0
         yield self._proposal() if self._mode == "ask" else self._done()
 
-    def _changed(self) -> dict:
-        """Kept images, and when each changed last, by the clock of the files."""
-        return {path: path.stat().st_mtime_ns for path, _ in self.watcher.kept.files()}
+    def _look(self) -> None:
+        """What the store says of the trial: what it must beat, and which images have been right in it."""
+        learner = self.watcher.learner
+        self._before: float | None = learner.start.to_beat
+        self._right = deque(watched(learner.delta.report)["right"], maxlen=JUDGED)
 
     def _proposal(self) -> Said:
         store, kept = os.fspath(self._opened.store.path), os.fspath(self.watcher.kept.path)
@@ -65,46 +80,41 @@ class Readaptation:
         from tinytrain.stream.readapt import readapt
 
         learner = self.watcher.learner
+        known = watched(learner.delta.report)
+        to_beat = sum(known["right"]) / max(1, len(known["right"]))
         try:
             outcome = readapt(self._opened.network, learner.delta, self.watcher.kept.files())
+            if outcome.delta is None:
+                return self._said(False, f"the network stays as it is: {outcome.why}")
+            report = {**outcome.delta.report, WATCHED: {**known, "right": []}}
+            self._opened.store.commit(replace(outcome.delta, report=report), learner.place, to_beat)
         except TinytrainError as error:
+            self.wanted = isinstance(error, ChangedError)
             return self._said(False, f"the network was not adapted again: {error}")
-        if outcome.delta is None:
-            return self._said(False, f"the network stays as it is: {outcome.why}")
-        known = {WATCHED: watched(learner.delta.report)}
-        right = list(self._right)
-        self._opened.store.commit(replace(outcome.delta, report={**outcome.delta.report, **known}))
-        self._before, self._known = sum(right) / max(1, len(right)), self._changed()
-        self._open()
+        self.watcher.refresh()
+        self._look()
         return self._said(
-            True, f"the network was adapted again, on trial for {TRIAL} corrections: {outcome.why}"
+            True, f"the network was adapted again, on trial for {JUDGED} corrections: {outcome.why}"
         )
 
-    def _judged(self) -> Said:
-        after, before, self._before = sum(self._right) / len(self._right), self._before, None
-        figures = f"{after:.0%} of the last {TRIAL} corrected images were right, {before:.0%} before"
-        if after >= before:
-            self._opened.store.confirm()
-            return self._said(True, f"the adapted network is kept: {figures}")
-        self._opened.store.roll_back()
-        changed = self._changed()
-        relearnt = [(p, n) for p, n in self.watcher.kept.files() if self._known.get(p) != changed.get(p)]
-        self._open()
-        for path, name in relearnt:
-            try:
-                self.watcher.correct(str(path), name, new=True)
-            except (InputError, StorageError):
-                continue
-        return self._said(False, f"the network is what it was again: {figures}")
-
-    def _open(self) -> None:
-        """Go on with the delta that the store has now."""
-        from tinytrain.stream.opening import open_watcher
-
-        kept, store = self.watcher.kept, self._opened.store
-        start = store.peek()
-        self.watcher = open_watcher(self._opened.network, start.delta, store, start, kept.most)
-        self._right.clear()
+    def _judged(self) -> Iterator[Said]:
+        store, place = self._opened.store, self.watcher.learner.place
+        after, before = sum(self._right) / len(self._right), self._before
+        figures = f"{after:.0%} of the last {JUDGED} corrected images were right, {before:.0%} before"
+        kept = after >= before
+        try:
+            if kept:
+                store.confirm(place)
+            else:
+                store.roll_back(place)
+        except ChangedError:
+            kept = None  # another process has learnt or judged: look again
+        self.watcher.refresh()
+        self._look()
+        if kept:
+            yield self._said(True, f"the adapted network is kept: {figures}")
+        elif kept is not None:
+            yield self._said(False, f"the network is what it was again: {figures}")
 
     @staticmethod
     def _said(done: bool, text: str) -> Said:

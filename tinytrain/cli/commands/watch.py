@@ -124,6 +124,7 @@ def run(arguments) -> int:
             if frame is None:
                 session.idle()
         session.correct(ended=True)
+        session.finish()
     finally:
         session.end()
     return InputError.exit_code if session.failed else 0

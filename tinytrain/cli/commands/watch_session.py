@@ -1,16 +1,19 @@
 """What ``tinytrain watch`` says of images and corrections, and where its corrections come from."""
 
+import contextlib
 import json
 import os
 import select
+from collections import deque
 
-from tinytrain.base.errors import InputError, UsageError, visible
+from tinytrain.base.errors import InputError, StorageError, TinytrainError, UsageError, visible
 from tinytrain.cli.commands.common import print_line, say
 from tinytrain.cli.commands.readaptation import Readaptation
 from tinytrain.cli.commands.verdicts import normal_facts, say_if_all_are_named, verdict_in_words
 
 WIDEST = 60  # letters of a name of an image in the first column
 LONGEST_WAIT = 86400.0
+MOST_PAUSES = 15  # rounds without an attempt to write, while the store takes nothing
 
 
 def seconds(text: str) -> float:
@@ -57,7 +60,10 @@ class Session:
     def __init__(self, arguments, opened, keyboard: Keyboard | None):
         self.watcher, self.keyboard, self._arguments = opened.watcher, keyboard, arguments
         self._store, self._labels = opened.store, self._label_file(opened.store)
-        self._again = Readaptation(opened, arguments) if opened.watcher.kept else None
+        self._again = Readaptation(opened, arguments) if opened.store is not None else None
+        self._learner = opened.watcher.learner
+        self._waiting: deque[tuple] = deque()  # corrections that the store has not taken yet, in order
+        self._trouble_said, self._failures, self._pauses = "", 0, 0
         say_if_all_are_named(opened.watcher.learner.delta.head)
         self.seen = self.learnt = self.undone = self.failed = self.alarms = self._width = 0
         self.over = False  # whether the user has said so
@@ -96,10 +102,14 @@ class Session:
             self._print({"event": "note", "text": text}, "")
 
     def correct(self, ended: bool = False) -> None:
-        """Learn what the keyboard and the label file say; no image comes any more if they have `ended`."""
+        """Learn what the keyboard and the label file say; no image comes any more if they have `ended`.
+
+        While the store takes nothing, lines wait in the file.
+        """
+        self._try_again()
         for line in self.keyboard.lines() if self.keyboard else ():
             self._typed(line.strip())
-        for label in self._labels.read(ended) if self._labels else ():
+        for label in self._labels.read(ended) if self._labels and not self._waiting else ():
             if isinstance(label, InputError):
                 self._trouble({}, label)
             else:
@@ -107,16 +117,28 @@ class Session:
 
     def idle(self) -> None:
         """Do what waits until no image does."""
-        self.watcher.idle()
-        if self._again is None:
+        if self._waiting or self._pauses:
             return
-        for row, text in self._again.due():
-            say(text, error=True)
-            if self._arguments.json:
-                self._print(row, "")
-        if self.watcher is not self._again.watcher:
-            self.watcher = self._again.watcher
-            self._labels = self._label_file(self._store)  # another delta may know less of it
+        try:
+            self.watcher.idle()
+            for row, text in self._again.due() if self._again else ():
+                say(text, error=True)
+                if self._arguments.json:
+                    self._print(row, "")
+            if self._learner is not self.watcher.learner:
+                self._labels = self._label_file(self._store)  # another delta may know less of it
+                self._learner = self.watcher.learner
+        except (InputError, StorageError) as error:
+            self._put_off(error)
+        else:
+            self._trouble_said = ""
+
+    def finish(self) -> None:
+        """Try a last time to learn what waits. Raises what the store gives as a reason to take nothing."""
+        self._pauses = 0
+        self._try_again()
+        if self._waiting:
+            raise self._error
 
     def end(self) -> None:
         """Print what the whole run came to."""
@@ -124,6 +146,7 @@ class Session:
         row = {"event": "end", "pictures": self.seen, "failed": self.failed, "corrections": self.learnt,
                "undone": self.undone, "alarms": self.alarms, "classes": list(names)}  # fmt: skip
         kept = "" if self.watcher.learner.store else ", not kept"
+        kept += f", {len(self._waiting)} not learnt" if self._waiting else ""
         back = f", {self.undone} taken back" if self.undone else ""
         say(f"{self.seen} images, {self.failed} unreadable, {self.learnt} corrections learnt{kept}{back}, "
             f"{self.alarms} alarms, {len(names)} classes")  # fmt: skip
@@ -138,7 +161,7 @@ class Session:
         if self._arguments.labels is None:
             return None
         before = store.before() if store else None
-        marks = watched(before.report)["marks"] if before else {}
+        marks = watched(before.delta.report)["marks"] if before and before.delta else {}
         return LabelFile(self._arguments.labels, marks | self.watcher.learner.marks)
 
     def _help(self) -> None:
@@ -156,7 +179,47 @@ class Session:
         self._said(self.watcher.last, text or self.watcher.guess_of(self.watcher.last) or "")
 
     def _said(self, key: str | None, word: str, mark: str = "") -> None:
-        """Do what a `word` about image `key` means, one that was typed or, with a `mark`, read."""
+        """Do what a `word` about image `key` means, one that was typed or, with a `mark`, read.
+
+        If the store takes nothing, what has to be kept is done later, in the order in which it was said.
+        """
+        from tinytrain.stream.labels import HELP, QUIT, meaning
+
+        recent = None
+        with contextlib.suppress(InputError):
+            if not mark and word and meaning(word, self.watcher.class_names).command in (HELP, QUIT):
+                self._do(key, word, mark, None)
+                return
+            recent = None if key is None else self.watcher.recall(key)
+        if not self._waiting:
+            self._pauses = 0
+        self._waiting.append((key, word, mark, recent))
+        self._try_again()
+
+    def _try_again(self) -> None:
+        """Do what waits, unless the store took nothing a moment ago."""
+        self._pauses = max(0, self._pauses - 1)
+        while self._waiting and not self._pauses:
+            try:
+                self._do(*self._waiting[0])
+            except (InputError, StorageError) as error:
+                self._put_off(error)
+                return
+            self._waiting.popleft()
+            self._failures = 0
+
+    def _put_off(self, error: TinytrainError) -> None:
+        """The store takes nothing: say so once, and try again later, less and less often."""
+        if not _is_of_store(error) or error.code == "store-changed":
+            raise error
+        self._error, self._failures = error, self._failures + 1
+        self._pauses = min(2 ** (self._failures - 1), MOST_PAUSES)
+        if self._trouble_said != error.message:
+            self._trouble_said = error.message
+            self._trouble({}, error, "; images are looked at all the same, and corrections wait")
+
+    def _do(self, key: str | None, word: str, mark: str, recent) -> None:
+        """Raises InputError or StorageError if the store takes nothing."""
         from tinytrain.stream.labels import HELP, QUIT, UNDO, Meaning, meaning
 
         try:
@@ -173,8 +236,10 @@ class Session:
             elif key is None:
                 say("there is no image to correct yet", error=True)
             else:
-                self._print_correction(self.watcher.correct(key, said.name, mark, said.new))
+                self._print_correction(self.watcher.correct(key, said.name, mark, said.new, recent))
         except InputError as error:
+            if _is_of_store(error):
+                raise
             self._trouble({"picture": key, "class": word}, error)
 
     def _print_undone(self, done) -> None:
@@ -215,8 +280,8 @@ class Session:
             self._print({"event": "drift", "picture": key, "text": text}, "")
         say(f"{visible(key)}: {text}", error=True)
 
-    def _trouble(self, row: dict, error: InputError) -> None:
-        say(str(error), error=True)
+    def _trouble(self, row: dict, error: TinytrainError, more: str = "") -> None:
+        say(f"{error}{more}", error=True)
         if self._arguments.json:
             self._print({"event": "error", **row, **error.facts()}, "")
 
@@ -230,3 +295,8 @@ class Session:
 
     def _print(self, row: dict, line: str) -> None:
         print_line(json.dumps(row, allow_nan=False) if self._arguments.json else line)
+
+
+def _is_of_store(error: TinytrainError) -> bool:
+    """Whether it is the store that is missing, full or damaged, and not the correction that is wrong."""
+    return isinstance(error, StorageError) or error.code.startswith("store-")

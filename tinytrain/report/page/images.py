@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from tinytrain.base.page import details, name, section, tag
+from tinytrain.report.conclusion import how_often_wrong
 from tinytrain.report.page.thumbnails import Thumbnails
 
 PER_CLASS = 12  # support images that are shown of each class
@@ -36,8 +37,8 @@ def _introduction(suspects: Sequence[dict], shots: Sequence[int]) -> str:
     if suspects:
         return (
             "The images to adapt to. Suspicious ones have a red frame and stand first: they may have the"
-            " wrong class or show something else. Leave those in that are right. A wrong one may be missed,"
-            " so look at the others, too."
+            f" wrong class or show something else ({how_often_wrong(len(suspects), sum(shots))}). Leave"
+            " those in that are right. A wrong one may be missed, so look at the others, too."
         )
     if max(shots) > 1:
         return "The images to adapt to. None of them looks suspicious."

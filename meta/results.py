@@ -1,0 +1,130 @@
+"""RESULTS.md from the logs in ``results/``: ``python -m tinytrain.meta.results [CLONE]``.
+
+The prose is ``results/template.md``. A line ``@NAME`` in it becomes the table NAME of `result_tables`. A line
+``@copy PAGE: COLUMNS`` becomes the first table of ``results/PAGE/README.md`` with these columns, where no log
+is kept. ``@logs PAGE`` becomes two cells. Under a table stands when its log was made, and whether it is
+stale: made by other code than today's.
+"""
+
+import json
+import lzma
+import re
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from tinytrain import __version__
+from tinytrain.base.console import Parser, guarded
+from tinytrain.base.errors import InputError
+from tinytrain.base.files import read_bytes, write_bytes
+from tinytrain.meta.bench.codehash import code_hash
+from tinytrain.meta.result_tables import TABLES
+
+LARGEST = 10**8  # bytes of a log
+MADE = re.compile(r"^\[All results\]\(\.\./\.\./RESULTS\.md\)\. Measured: ([^;]+);(.+?)\.\n\n", re.M | re.S)
+
+
+@cache
+def read(log: Path) -> bytes:
+    data = read_bytes(log, LARGEST)
+    return lzma.decompress(data) if log.suffix == ".xz" else data
+
+
+def rows_of(log: Path) -> list[dict]:
+    return [json.loads(line) for line in read(log).splitlines()]
+
+
+def text_of(path: Path) -> str:
+    return read_bytes(path, LARGEST).decode()
+
+
+def results(folder: Path) -> str:
+    """The text of RESULTS.md from `folder`. Raises InputError ``bad-form`` for a line that names no table."""
+
+    def made(line: re.Match) -> str:
+        name, _, words = line[1].partition(" ")
+        if name == "copy":
+            page, _, columns = words.partition(": ")
+            return copied(folder, page, columns.split(", "))
+        if name not in TABLES:
+            raise InputError("bad-form", f"results/template.md has @{name}; tables are {', '.join(TABLES)}")
+        function, logs = TABLES[name]
+        return f"{markdown(function(*(rows_of(folder / log) for log in logs)))}\n\n{source(folder, logs)}"
+
+    text = text_of(folder / "template.md").replace("VERSION", __version__)
+    text = re.sub(r"@logs (\w+)", lambda found: state(folder, found[1]), text)
+    return re.sub(r"^@(.+)$", made, text, flags=re.M)
+
+
+def markdown(rows: Iterable[Iterable[str]]) -> str:
+    """A table with its header first."""
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * (lines[0].count(" | ") + 1), *lines[1:]])
+
+
+def copied(folder: Path, page: str, columns: list[str]) -> str:
+    """`columns` of the table of a page that has them; no log is kept of it."""
+    text = text_of(folder / page / "README.md")
+    for found in re.findall(r"(?:^\|.*\n)+", text, re.M):
+        header, _, *rows = ([cell.strip() for cell in line[1:-1].split("|")] for line in found.splitlines())
+        if set(columns) <= set(header):
+            places = [header.index(column) for column in columns]
+            cells = markdown([row[place] for place in places] for row in (header, *rows))
+            when, _ = facts(folder, page)
+            return f"{cells}\n\nMeasured {when}; no log is kept. [The command](results/{page}/README.md)."
+    raise InputError("bad-form", f"results/{page}/README.md has no table with the columns {columns}")
+
+
+def page_of(folder: Path, log: str) -> tuple[str, str]:
+    """The page that gives the command of a log, and when it was made."""
+    for path in sorted(folder.glob("*/README.md")):
+        when, logs = facts(folder, path.parent.name)
+        if log in logs:
+            return path.parent.name, when
+    raise InputError("bad-form", f"no page in results/ says when results/{log} was measured")
+
+
+def facts(folder: Path, page: str) -> tuple[str, list[str]]:
+    """When the figures of a page were measured, and the logs that they are from."""
+    if not (found := MADE.search(text_of(folder / page / "README.md"))):
+        raise InputError("bad-form", f"results/{page}/README.md does not say when it was measured")
+    names = re.findall(r"`results/([^`]+)`", found[2])
+    return found[1], sorted(log.name for name in names for log in folder.glob(name))
+
+
+def state(folder: Path, page: str) -> str:
+    """When a page was measured, how many logs it has and how many are stale, as two cells."""
+    when, logs = facts(folder, page)
+    stale = sum(is_stale(folder / log) for log in logs)
+    return f"{when} | {len(logs) or 'none'}{f', {stale} **stale**' if stale else ''}"
+
+
+def is_stale(log: Path) -> bool:
+    """Whether other code than today's made any row of a log."""
+    return {*re.findall(rb'"code": "(\w+)"', read(log))} != {code_hash().encode()}
+
+
+def source(folder: Path, logs: Iterable[str]) -> str:
+    """What stands under a table: its logs, when they were made and whether they are stale."""
+    parts = []
+    for log in logs:
+        page, when = page_of(folder, log)
+        stale = ", **stale**" if is_stale(folder / log) else ""
+        parts.append(f"[`results/{log}`](results/{page}/README.md), {when}{stale}")
+    return f"From {'; '.join(parts)}."
+
+
+def run(arguments: list[str]) -> None:
+    parser = Parser(prog="python -m tinytrain.meta.results", description=__doc__.split("\n")[0])
+    parser.add_argument("clone", nargs="?", default=".", type=Path, help="default: this folder")
+    clone = parser.parse(arguments).clone
+    write_bytes(clone / "RESULTS.md", results(clone / "results").encode())
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return guarded(run, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

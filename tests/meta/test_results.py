@@ -1,0 +1,89 @@
+"""RESULTS.md is made from logs, says which of them are stale, and README says the same figures."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tinytrain.base.errors import InputError
+from tinytrain.meta.bench.codehash import code_hash
+from tinytrain.meta.results import facts, main, page_of, results, state
+
+ROOT = Path(__file__).parents[2]
+LOGS = sorted(path.name for path in ROOT.glob("results/*.jsonl*"))
+PAGE = "# Tiny\n\n[All results](../../RESULTS.md). Measured: 1 May 2026; `results/strangers.jsonl`.\n\n"
+ROW = {kind: {"n": 10, "refused": refused} for kind, refused in (("own", 1), ("same", 4), ("other", 9))}
+
+
+def folder(path: Path, template: str, *codes: str) -> Path:
+    """A folder of results with a template, a page and its log, a row of each of `codes`."""
+    (path / "tiny").mkdir(parents=True)
+    (path / "tiny" / "README.md").write_text(PAGE + "| a | b | c |\n|---|---|---|\n| 1 | 2 | 3 |\n")
+    (path / "template.md").write_text(template)
+    packs = ("gtsrb", "omniglot", "flowers12", "dtd10", "pacs_sketch")
+    rows = [
+        ROW | {"pack": p, "shots": s, "settings": {"code": c}} for p in packs for s in (1, 5) for c in codes
+    ]
+    (path / "strangers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_the_page_of_results_is_what_its_command_writes(tmp_path):
+    shutil.copytree(ROOT / "results", tmp_path / "results")
+    assert main([str(tmp_path)]) == 0
+    written = (tmp_path / "RESULTS.md").read_text()
+    assert written == (ROOT / "RESULTS.md").read_text(), "type: python -m tinytrain.meta.results"
+    assert len(written.splitlines()) <= 250
+
+
+def test_every_log_has_a_page_that_says_when_it_was_made():
+    for log in LOGS:
+        page, when = page_of(ROOT / "results", log)
+        assert when.endswith("2026") and (ROOT / "results" / page).is_dir()
+
+
+@pytest.mark.parametrize(
+    ("codes", "stale"), [((code_hash(),), False), (("0" * 16,), True), ((code_hash(), "0" * 16), True)]
+)
+def test_a_log_is_stale_as_soon_as_other_code_made_one_of_its_rows(tmp_path, codes, stale):
+    text = results(folder(tmp_path / "results", "Prose.\n\n@unknown\n", *codes))
+    assert "| 5 | all | 10.0 | 40.0 | 90.0 |" in text
+    mark = ", **stale**" if stale else ""
+    assert text.endswith(f"\n\nFrom [`results/strangers.jsonl`](results/tiny/README.md), 1 May 2026{mark}.\n")
+
+
+def test_a_page_counts_its_logs_and_those_that_are_stale(tmp_path):
+    made = folder(tmp_path / "results", "", "0" * 16)
+    assert state(made, "tiny") == "1 May 2026 | 1, 1 **stale**"
+    (made / "strangers.jsonl").unlink()
+    assert state(made, "tiny") == "1 May 2026 | none"
+    (made / "tiny" / "README.md").write_text("# Tiny\n")
+    with pytest.raises(InputError, match="bad-form"):
+        facts(made, "tiny")
+
+
+def test_a_table_without_a_log_is_copied_from_its_page(tmp_path):
+    text = results(folder(tmp_path / "results", "@copy tiny: c, a\n"))
+    assert text.startswith("| c | a |\n|---|---|\n| 3 | 1 |\n\nMeasured 1 May 2026; no log is kept.")
+
+
+@pytest.mark.parametrize("line", ["@unheard", "@copy tiny: a, z"])
+def test_a_template_that_names_no_table_is_refused(tmp_path, line):
+    with pytest.raises(InputError, match="bad-form"):
+        results(folder(tmp_path / "results", f"{line}\n"))
+
+
+def test_a_log_that_no_page_names_is_refused(tmp_path):
+    made = folder(tmp_path / "results", "@estimate\n")
+    with pytest.raises(InputError, match="bad-form"):
+        page_of(made, "estimate.jsonl")
+
+
+def test_readme_has_the_figures_of_the_headline():
+    def accuracies(name: str) -> list[str]:
+        return re.findall(r"^\| [^|]+ \| (\d\d\.\d ±\d\.\d) \|", (ROOT / name).read_text(), re.M)
+
+    headline = accuracies("RESULTS.md")[:8]
+    assert len(accuracies("README.md")) == 6 and set(accuracies("README.md")) <= set(headline)
