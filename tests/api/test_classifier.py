@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -134,7 +135,7 @@ CHECKS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@each("name", CHECKS)
 def test_it_passes_the_checks_of_scikit_learn(name):
     getattr(estimator_checks, f"check_{name}")("FewShotClassifier", FewShotClassifier())
 

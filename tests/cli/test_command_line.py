@@ -3,6 +3,7 @@
 import argparse
 
 import pytest
+from cases import each
 from commandline import tt
 
 from tinytrain.cli import command_line
@@ -48,7 +49,7 @@ def test_an_option_may_stand_anywhere_among_the_names(words, names, parser):
 WITH_STORES = ["status", "confirm", "rollback", "apply", "predict", "eval", "export", "rename", "forget"]
 
 
-@pytest.mark.parametrize("command", WITH_STORES)
+@each("command", WITH_STORES)
 def test_a_store_is_given_by_its_place_or_by_its_option(command):
     parser, _ = parser_of(command)
     others = {"apply": ["d"], "rename": ["a", "b"], "forget": ["a"]}.get(command, [])
@@ -75,7 +76,7 @@ def test_a_name_behind_two_dashes_is_no_option():
     assert parsed.delta == "d" and parsed.images == ["-x.jpg", "--store"] and parsed.json
 
 
-@pytest.mark.parametrize("word, command", [
+@each("word, command", [
     ("train", "adapt"), ("fit", "adapt"), ("Learn", "adapt"), ("finetune", "adapt"), ("trian", "adapt"),
     ("infer", "predict"), ("classify", "predict"), ("test", "eval"), ("evaluate", "eval"), ("serve", "watch"),
     ("undo", "rollback"), ("adpat", "adapt"), ("statsu", "status"), ("pre-train", "pretrain"),

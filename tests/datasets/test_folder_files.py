@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from cases import each
 from PIL import Image
 
 from tinytrain.base.errors import InputError
@@ -223,7 +224,7 @@ def test_copies_never_lie_on_both_sides_of_a_split(tmp_path):
     assert met > 20 * 2, "and there are held-out images"
 
 
-@pytest.mark.parametrize("of_each, shots, hold_out, support, held", [
+@each("of_each, shots, hold_out, support, held", [
     (3, None, 2, [12, 12], [2, 2]),  # six different images in three files each
     (3, None, 9, [3, 3], [5, 5]),  # never the last one
     (3, None, 0, [18, 18], [0, 0]),

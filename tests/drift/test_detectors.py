@@ -4,6 +4,7 @@ import math
 import random
 
 import pytest
+from cases import each
 
 from tinytrain.base.errors import InputError
 from tinytrain.drift.detector import DRIFT, STABLE, Cusum
@@ -64,7 +65,7 @@ def test_after_an_alarm_every_value_is_forgotten_and_the_settings_stay():
     assert vars(used) == {**vars(Cusum(least=77)), "since": used.since}
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -0.01, 1.01])
+@each("value", [math.nan, math.inf, -math.inf, -0.01, 1.01])
 def test_what_is_no_error_is_refused_and_changes_nothing(value):
     detector = Cusum()
     detector.update(1)

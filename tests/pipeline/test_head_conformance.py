@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from cases import quick
+from cases import each, quick
 
 from tinytrain.heads.cosine import Cosine, CosineHead
 from tinytrain.heads.head import ANSWERING, FITTING, UNKNOWN, HeadBuffer, HeadVerdict
@@ -276,7 +276,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@each("name", BROKEN)
 def test_a_broken_head_is_caught_in_one_sentence(name):
     method, sentence = BROKEN[name]
     with pytest.raises(ConformanceError, match=sentence) as caught:

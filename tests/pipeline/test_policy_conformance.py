@@ -4,7 +4,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from cases import quick
+from cases import each, quick
 from toypolicies import POLICIES
 
 from tinytrain.episode.augment import Ranges
@@ -120,7 +120,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@each("name", BROKEN)
 def test_a_broken_policy_is_caught_in_one_sentence(name):
     policy, sentence = BROKEN[name]
     with pytest.raises(ConformanceError, match=sentence) as caught:

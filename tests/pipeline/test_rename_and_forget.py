@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 
 import tinytrain
 from tinytrain import kernels as kernel_table
@@ -107,7 +108,7 @@ def test_a_head_that_keeps_classes_apart_is_the_one_that_never_saw_the_class(nam
         assert found.tensors()[key].tobytes() == values.tobytes(), key
 
 
-@pytest.mark.parametrize("name", HEADS)
+@each("name", HEADS)
 def test_without_a_class_the_logits_of_the_others_are_what_they_were(name):
     task = made_up(5, 12, 6)
     head = fitted(HEADS[name], KERNELS, task)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from toynets import WIDE, everything, recipe, toy
 from toypolicies import POLICIES
 
@@ -220,7 +221,7 @@ def test_views_go_before_channels_and_channels_before_the_optimizer():
     assert optimizers[:2] == ["adam", "adam"]
 
 
-@pytest.mark.parametrize("task", [*TASKS, TaskShape(500, 43), TaskShape(60, 60), TaskShape(51, 2)])
+@each("task", [*TASKS, TaskShape(500, 43), TaskShape(60, 60), TaskShape(51, 2)])
 def test_a_step_has_room_for_every_class(task):
     sizes = step_sizes(task)
     assert all(task.n_way <= size <= task.n_support for size in sizes)

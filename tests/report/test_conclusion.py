@@ -4,6 +4,7 @@ import subprocess
 from unicodedata import combining, east_asian_width
 
 import pytest
+from cases import each
 
 from tinytrain.base.shell import quoted
 from tinytrain.report.conclusion import LINES, Written, conclude, how_often_wrong
@@ -162,7 +163,7 @@ def test_of_100_right_images_6_are_suspects_too(named, wrong):
     assert how_often_wrong(named, 100) == f"usually {wrong} wrong"
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@each("name", GOLDEN)
 def test_a_conclusion_has_this_form(name):
     facts, wanted = GOLDEN[name]
     assert "\n".join(conclude(facts, WRITTEN)) + "\n" == wanted
@@ -202,7 +203,7 @@ def test_a_warning_is_shown_without_the_code_that_scripts_read():
     assert conclude(facts)[2] == "warnings    2: skipped 'a.jpg' is cut: 3 bytes; class 'a': few"
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@each("name", GOLDEN)
 def test_what_training_has_seen_is_never_shown_as_an_accuracy(name):
     facts = GOLDEN[name][0]
     facts = facts | {"accuracy": facts["accuracy"] | {"left_out": 0.987}}
@@ -244,7 +245,7 @@ WORDS = (
 )
 
 
-@pytest.mark.parametrize("word", WORDS)
+@each("word", WORDS)
 def test_a_shell_reads_a_quoted_word_as_it_was(word):
     assert quoted(word).isprintable()
     done = subprocess.run(["bash", "-c", f"printf %s {quoted(word)}"], capture_output=True, check=True)

@@ -6,6 +6,7 @@ import threading
 from functools import partial
 
 import pytest
+from cases import each
 
 from tinytrain.runtime.thread_pool import Workers
 
@@ -80,9 +81,9 @@ def test_the_next_load_runs_beside_the_work(threads):
     workers.close()
 
 
-@pytest.mark.parametrize("threads", [0, 1])
-@pytest.mark.parametrize("bad", ["load", "do"])
-@pytest.mark.parametrize("at", [0, 2, 4])
+@each("threads", [0, 1])
+@each("bad", ["load", "do"])
+@each("at", [0, 2, 4])
 def test_an_error_in_loading_ahead_or_in_the_work_ends_both_and_reaches_the_caller(threads, bad, at):
     workers, done = Workers(threads), []
 

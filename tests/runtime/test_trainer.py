@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from oracle import Oracle, gradients, prototype_loss
 from toynets import (
     ROWS,
@@ -129,7 +130,7 @@ def test_some_support_images_stand_for_the_others_of_their_class_and_for_the_oth
     assert_equals_oracle(made, oracle.backward(run, grad))
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
+@each("count", [1, 2, 3, 5, 8])
 def test_the_mean_over_draws_of_support_images_is_the_gradient_through_all_of_them(count):
     """The weights that images get, averaged over many draws, are 1 for every image."""
     network = toy("blocks")

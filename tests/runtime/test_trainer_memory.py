@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from toydevices import ONE
 from toynets import calls_of
 from toypolicies import POLICIES
@@ -88,7 +89,7 @@ def bounds(array):
     return array.ctypes.data, array.ctypes.data + length + array.itemsize
 
 
-@pytest.mark.parametrize("policy", TRAINING)
+@each("policy", TRAINING)
 def test_units_that_work_at_the_same_time_share_neither_an_image_nor_what_is_bound(monkeypatch, policy):
     keep, found = Trainer.__init__, []
 
@@ -104,8 +105,8 @@ def test_units_that_work_at_the_same_time_share_neither_an_image_nor_what_is_bou
         assert len(set(bound)) == len(bound)
 
 
-@pytest.mark.parametrize("policy", TRAINING)
-@pytest.mark.parametrize("shots", [4, 30])
+@each("policy", TRAINING)
+@each("shots", [4, 30])
 def test_no_array_is_allocated_while_training_runs(monkeypatch, policy, shots):
     """From the third step on; a step's lists of images are all that comes and goes."""
     episode = toy_episode(shots=shots)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import quick
+from cases import each, quick
 from published import published_file
 
 from tinytrain.datasets.samplers import meta_dataset_sizes
@@ -99,8 +99,8 @@ def test_an_adaptation_needs_no_more_than_budget_and_1_mb_where_the_system_refus
         assert measured(published_file(network), policy, budget, macs, hard=True)["arena"] <= budget
 
 
-@pytest.mark.parametrize("budget", [256_000, None], ids=["256,000 bytes", "the smallest budget"])
-@pytest.mark.parametrize("network", ["mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3"])
+@each("budget", [256_000, None], ids=["256,000 bytes", "the smallest budget"])
+@each("network", ["mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3"])
 def test_few_bytes_hold_an_adaptation_in_int8_also_under_a_limit(network, budget):
     plan = (published_file(network), "tinytrain", budget, 0.15)
     run = measured(*plan, precision="int8", hard=True)

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from cases import each
 from published import published_network
 from toydevices import ONE
 from toyruns import folder
@@ -262,7 +263,7 @@ def test_a_result_passes_the_conformance_kit(tmp_path):
     assert check_policy(searched_policy(path), network, toy_episode(), sizes=6).policy == "found"
 
 
-@pytest.mark.parametrize(
+@each(
     "found",
     [{"biases": 13}, {"biases": "3"}, {"biases": True}, {"shares": {"12": 1}}, {"shares": {"9": 1.5}}],
 )

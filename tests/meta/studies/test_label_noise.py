@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import open_dataset
@@ -17,8 +18,8 @@ def arguments(logged):
     return [*logged, "--packs", "signs", *task, "--policy", "last_layer"]
 
 
-@pytest.mark.parametrize("pattern", ["symmetric", "pairs"])
-@pytest.mark.parametrize("rate", noise.RATES)
+@each("pattern", ["symmetric", "pairs"])
+@each("rate", noise.RATES)
 def test_so_many_labels_are_wrong_and_every_class_keeps_one_of_its_own(pattern, rate):
     labels = np.repeat(np.arange(5), 5)
     for seed in range(50):

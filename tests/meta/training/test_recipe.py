@@ -26,7 +26,7 @@ def share_classes(a, b):
     return not (a.classes and b.classes) or max(a.classes[0], b.classes[0]) < min(a.classes[1], b.classes[1])
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@each("name", SHIPPED)
 def test_shipped_recipes_are_read_and_never_train_on_targets(name):
     recipe = load_recipe(name, kind_of(name))
     assert isinstance(recipe, KINDS[kind_of(name)])
